@@ -1,0 +1,154 @@
+//! Names of tasks and of leases, and the chance that they are made of.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use uuid::{Builder, Uuid};
+
+use crate::{OwnerId, Timestamp};
+
+/// The name of a task on the wire: a UUID of version 7, sortable by the time of creation, with 74 random bits, so that
+/// it cannot be guessed (Tasks extension, "Security Considerations: Task ID unguessability").
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TaskId(Uuid);
+
+/// A text that names no task: not a hyphenated UUID of version 7.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a task id")]
+pub struct InvalidTaskId;
+
+impl TaskId {
+    /// The id as its 16 bytes, whose order is the order of creation.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; 16] {
+        self.0.as_bytes()
+    }
+
+    /// The id that [`TaskId::as_bytes`] gave.
+    ///
+    /// # Errors
+    /// [`InvalidTaskId`] where the bytes are not a UUID of version 7.
+    pub fn from_bytes(bytes: [u8; 16]) -> Result<Self, InvalidTaskId> {
+        Self::checked(Uuid::from_bytes(bytes))
+    }
+
+    /// Which of `shards` parts of an owner's tasks this one belongs to, taken from the random bits.
+    #[must_use]
+    pub fn shard(&self, shards: u8) -> u8 {
+        let [.., last] = *self.as_bytes();
+        last % shards.max(1)
+    }
+
+    fn checked(uuid: Uuid) -> Result<Self, InvalidTaskId> {
+        if uuid.get_version_num() == 7 { Ok(Self(uuid)) } else { Err(InvalidTaskId) }
+    }
+}
+
+impl fmt::Display for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.hyphenated().fmt(f)
+    }
+}
+
+impl FromStr for TaskId {
+    type Err = InvalidTaskId;
+
+    fn from_str(text: &str) -> Result<Self, InvalidTaskId> {
+        // `Uuid` also parses braces, URNs and upper case; one task has one name here.
+        let id = Uuid::parse_str(text).ok().and_then(|uuid| Self::checked(uuid).ok()).ok_or(InvalidTaskId)?;
+        if id.to_string() == text { Ok(id) } else { Err(InvalidTaskId) }
+    }
+}
+
+/// Where a task is kept: its owner is part of its key, so that another owner's look-up finds nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct TaskKey {
+    /// Who may see the task.
+    pub owner: OwnerId,
+    /// Its name.
+    pub id: TaskId,
+}
+
+impl TaskKey {
+    /// The key of `owner`'s task `id`.
+    #[must_use]
+    pub const fn new(owner: OwnerId, id: TaskId) -> Self {
+        Self { owner, id }
+    }
+}
+
+/// The proof of one claim: whoever made it up holds the lease that carries it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct LeaseToken(Uuid);
+
+impl LeaseToken {
+    /// The token with these random bytes.
+    #[must_use]
+    pub const fn from_random(bytes: [u8; 16]) -> Self {
+        Self(Uuid::from_bytes(bytes))
+    }
+}
+
+impl fmt::Display for LeaseToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.simple().fmt(f)
+    }
+}
+
+/// Where chance comes from: the operating system in production, a seed in the simulator.
+pub trait IdSource: Send + Sync {
+    /// Fills `bytes` with chance that nobody else can predict.
+    fn fill(&self, bytes: &mut [u8]);
+
+    /// A new task id for the moment `now`.
+    fn task_id(&self, now: Timestamp) -> TaskId {
+        let mut random = [0; 10];
+        self.fill(&mut random);
+        TaskId(Builder::from_unix_timestamp_millis(now.as_ms(), &random).into_uuid())
+    }
+
+    /// A new lease token.
+    fn lease_token(&self) -> LeaseToken {
+        let mut random = [0; 16];
+        self.fill(&mut random);
+        LeaseToken::from_random(random)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Fixed(u8);
+    impl IdSource for Fixed {
+        fn fill(&self, bytes: &mut [u8]) {
+            bytes.fill(self.0);
+        }
+    }
+
+    #[test]
+    fn ids_sort_by_time_of_creation() {
+        let earlier = Fixed(0xff).task_id(Timestamp::from_ms(1_000));
+        let later = Fixed(0x00).task_id(Timestamp::from_ms(1_001));
+        assert!(earlier < later);
+        assert!(earlier.to_string() < later.to_string());
+    }
+
+    #[test]
+    fn an_id_has_one_spelling() {
+        let id = Fixed(0xab).task_id(Timestamp::from_ms(5));
+        let text = id.to_string();
+        assert_eq!(text.parse(), Ok(id));
+        for wrong in [text.to_uppercase(), format!("{{{text}}}"), text.replace('-', ""), String::new()] {
+            assert_eq!(wrong.parse::<TaskId>(), Err(InvalidTaskId), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn other_uuid_versions_are_no_task_ids() {
+        assert_eq!("786512e2-9e0d-44bd-8f29-789f320fe840".parse::<TaskId>(), Err(InvalidTaskId));
+    }
+}

@@ -1,0 +1,43 @@
+//! What a task remembers of the work already done.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Payload;
+
+/// What a journal entry records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EntryKind {
+    /// The value of a step.
+    Step,
+    /// When a timer is due.
+    Timer,
+    /// A client's answer to an input request.
+    Answer,
+    /// A round of questions that the tool asked by returning them, and the state it wants back.
+    Round,
+}
+
+impl EntryKind {
+    /// The kind's name in keys.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Step => "step",
+            Self::Timer => "timer",
+            Self::Answer => "answer",
+            Self::Round => "round",
+        }
+    }
+}
+
+/// One recorded fact of a task. Kind and name are its key: the first record wins and is never changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// What is recorded.
+    pub kind: EntryKind,
+    /// Its name, unique within the task and kind.
+    pub name: String,
+    /// What was recorded.
+    pub value: Payload,
+}

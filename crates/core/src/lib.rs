@@ -1,0 +1,29 @@
+//! The domain of Longhaul: what a task is, what may happen to it, and the ports through which it is kept.
+//!
+//! This crate decides and never does: no I/O, no clock, no chance, no knowledge of MCP or AWS. The heart is
+//! [`Task::apply`], a pure function from a task and an event to the next task or a named refusal. Adapters are
+//! right when they equal it.
+
+mod event;
+mod ids;
+mod journal;
+pub mod limits;
+mod owner;
+mod payload;
+pub mod ports;
+mod table;
+mod task;
+mod terms;
+mod time;
+mod transition;
+
+pub use event::{Advance, Outcome, Suspension, TaskEvent};
+pub use ids::{IdSource, InvalidTaskId, LeaseToken, TaskId, TaskKey};
+pub use journal::{Entry, EntryKind};
+pub use owner::{Identity, InvalidOwner, OwnerId};
+pub use payload::{PartsName, Payload};
+pub use table::transition_table;
+pub use task::{Ask, Failure, FailureKind, Lease, Progress, ResultKind, State, Status, Task, TaskRecord};
+pub use terms::{Policy, Terms, Wish};
+pub use time::{Clock, Timestamp};
+pub use transition::Refusal;

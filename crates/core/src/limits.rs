@@ -1,0 +1,92 @@
+//! Every limit of the domain, and what it respects.
+
+/// Bytes of a payload that stays inside the record. A record under 4 KB costs one read unit in DynamoDB; the rest of
+/// the record needs about 1 KB.
+pub const INLINE_BYTES_MAX: usize = 3 * 1024;
+
+/// Bytes of one part. A DynamoDB item has at most 400 KB, keys and attribute names included.
+pub const PART_BYTES: usize = 350 * 1024;
+
+/// Bytes of a request with its arguments. Lambda takes requests of 6 MB at most, envelope and base64 included.
+pub const REQUEST_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Bytes of a result or an error. Lambda's buffered answers have at most 6 MB; a result is sent with the task around it.
+pub const RESULT_BYTES_MAX: usize = 4 * 1024 * 1024 + 512 * 1024;
+
+/// Bytes of one recorded step or answer.
+pub const ENTRY_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Bytes of a journal entry that stays inside its item; a larger one is kept in parts and read when it is replayed.
+pub const ENTRY_INLINE_BYTES_MAX: usize = 32 * 1024;
+
+/// Journal entries of one task. At 32 KiB each this is the most that a replay may have to hold.
+pub const ENTRIES_MAX: usize = 4_096;
+
+/// Bytes of the name of a step, an input request or a variable. DynamoDB sort keys have at most 1,024 bytes.
+pub const NAME_BYTES_MAX: usize = 256;
+
+/// Input requests that one task may wait for at a time.
+pub const ASKS_MAX: usize = 64;
+
+/// Bytes of all input requests that a task waits for: they stand in the record, so that a poll stays one read.
+pub const ASKS_BYTES_MAX: usize = 256 * 1024;
+
+/// Bytes of a status message or of the reason of a failure.
+pub const MESSAGE_BYTES_MAX: usize = 1024;
+
+/// Bytes of all variables of a task together.
+pub const VARIABLES_BYTES_MAX: usize = 1024 * 1024;
+
+/// How deep a variable's value may be nested.
+pub const VARIABLE_DEPTH_MAX: usize = 10;
+
+/// Bytes of one string inside a variable.
+pub const VARIABLE_STRING_BYTES_MAX: usize = 64 * 1024;
+
+/// Bytes of an idempotency key as the caller sends it.
+pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 256;
+
+/// Tasks of one page of a list.
+pub const PAGE_MAX: usize = 100;
+
+/// Unfinished tasks of one owner, where nothing else is configured.
+pub const OPEN_TASKS_MAX_DEFAULT: u32 = 10_000;
+
+/// Time to live where the caller asks for none: 1 hour.
+pub const TTL_MS_DEFAULT: u64 = 3_600_000;
+
+/// The longest time to live that a caller may ask for: 24 hours. A tool whose longest run needs more gets more.
+pub const TTL_MS_MAX_DEFAULT: u64 = 86_400_000;
+
+/// The longest run that a policy may grant: 400 days.
+pub const TTL_MS_CEILING: u64 = 400 * 86_400_000;
+
+/// The longest run of a tool whose author says nothing: half an hour.
+pub const RUN_MS_DEFAULT: u64 = 1_800_000;
+
+/// How long a result is kept after the end, where nothing else is said: half an hour.
+pub const KEEP_MS_DEFAULT: u64 = 1_800_000;
+
+/// Legs that may die or fail in a row without recording a step.
+pub const TRIES_MAX_DEFAULT: u32 = 3;
+
+/// The age below which the author's hint for polling holds as it is.
+pub const POLL_FIRST_STEP_MS: u64 = 10_000;
+
+/// Suggested poll interval by age: (younger than, interval), both in milliseconds.
+pub const POLL_STEPS: [(u64, u64); 3] = [(POLL_FIRST_STEP_MS, 1_000), (60_000, 3_000), (600_000, 5_000)];
+
+/// Suggested poll interval of tasks older than all of [`POLL_STEPS`].
+pub const POLL_MS_LAST: u64 = 10_000;
+
+/// `text` cut to `bytes_max` at a character boundary, with an ellipsis where something was cut.
+#[must_use]
+pub fn cut(text: &str, bytes_max: usize) -> String {
+    if text.len() <= bytes_max {
+        return text.to_owned();
+    }
+    let end = text.floor_char_boundary(bytes_max.saturating_sub('…'.len_utf8()));
+    let mut kept = text.get(..end).unwrap_or_default().to_owned();
+    kept.push('…');
+    kept
+}

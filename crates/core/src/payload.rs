@@ -1,0 +1,70 @@
+//! Bytes of a task that may be too large for its record.
+
+use serde::{Deserialize, Serialize};
+
+/// JSON text that belongs to a task: arguments, a result, a step's value, the variables.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Payload {
+    /// Kept in the record itself.
+    Inline(String),
+    /// Kept beside the record, in parts that were written before the record that names them.
+    Parts {
+        /// Under which name.
+        name: PartsName,
+        /// How many there are.
+        count: u32,
+        /// How many bytes all of them have together.
+        bytes: u64,
+    },
+}
+
+impl Payload {
+    /// How many bytes the text has.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        match self {
+            Self::Inline(text) => text.len() as u64,
+            Self::Parts { bytes, .. } => *bytes,
+        }
+    }
+}
+
+/// What parts belong to. Names that several attempts may write carry the attempt, so that a late writer never
+/// changes parts that a record already points to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PartsName {
+    /// The request that made the task.
+    Request,
+    /// The result or error that `attempt` ended the task with.
+    Outcome {
+        /// Who wrote them.
+        attempt: u32,
+    },
+    /// The value of a step, as `attempt` ran it.
+    Entry {
+        /// Who wrote them; 0 for a client.
+        attempt: u32,
+        /// Kind and name of the journal entry.
+        entry: String,
+    },
+    /// The variables after the `version`th change in `attempt`.
+    Variables {
+        /// Who wrote them.
+        attempt: u32,
+        /// Which change.
+        version: u32,
+    },
+}
+
+impl std::fmt::Display for PartsName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Request => write!(f, "in"),
+            Self::Outcome { attempt } => write!(f, "out#{attempt}"),
+            Self::Entry { attempt, entry } => write!(f, "entry#{attempt}#{entry}"),
+            Self::Variables { attempt, version } => write!(f, "var#{attempt}#{version}"),
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! The ports: where tasks and messages are kept. Each verb is atomic, and its documentation says what is true once it
+//! returns. An error [`StoreError::Unavailable`] leaves open whether the write was applied.
+
+use std::error::Error;
+
+use async_trait::async_trait;
+
+use crate::{Entry, OwnerId, PartsName, Refusal, Task, TaskEvent, TaskId, TaskKey, Timestamp};
+
+/// A store that could not answer.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The store did not answer, or only now and then: another try may succeed. The write may have been applied.
+    #[error("the store is not available")]
+    Unavailable(#[source] Box<dyn Error + Send + Sync>),
+    /// What the store holds cannot be read.
+    #[error("a stored record cannot be read")]
+    Corrupt(#[source] Box<dyn Error + Send + Sync>),
+}
+
+/// Why an event was not applied.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    /// The event does not fit the task as it is. Nothing was written.
+    #[error("{why}")]
+    Refused {
+        /// The task as it is.
+        current: Box<Task>,
+        /// What is in the way.
+        why: Refusal,
+    },
+    /// There is no such task, or it is past its time to live. Nothing was written.
+    #[error("there is no such task")]
+    NotFound,
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Why a task was not created.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateError {
+    /// The idempotency key belongs to a task that was made by another request. Nothing was written.
+    #[error("the idempotency key was used for another request")]
+    KeyReused,
+    /// The owner has as many unfinished tasks as allowed. Nothing was written.
+    #[error("there are {open_max} unfinished tasks already")]
+    TooManyOpen {
+        /// The limit.
+        open_max: u32,
+    },
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A retry of the same call is the same task: what recognises it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct IdempotencyKey {
+    /// Hash of the key as the caller sent it.
+    pub key: [u8; 32],
+    /// Hash of the request that it was sent with.
+    pub request: [u8; 32],
+}
+
+/// A task to be written down.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewTask {
+    /// The task.
+    pub task: Task,
+    /// What recognises a retry of the same call.
+    pub idempotency: Option<IdempotencyKey>,
+    /// How many unfinished tasks the owner may have, this one included.
+    pub open_max: u32,
+}
+
+/// What came of a creation.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Created {
+    /// The task is on record.
+    New(Task),
+    /// The same call was accepted before; this is its task as it is now.
+    Existing(Task),
+}
+
+/// One page of an owner's tasks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Page {
+    /// Newest first.
+    pub tasks: Vec<Task>,
+    /// Where the next page goes on; nothing where this is the last.
+    pub next: Option<TaskId>,
+}
+
+/// What came of recording a journal entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Recorded {
+    /// The entry is on record.
+    First,
+    /// Another one of the same kind and name was recorded before, and stays.
+    Earlier(Entry),
+}
+
+/// Where tasks are kept.
+#[async_trait]
+pub trait TaskStore: Send + Sync {
+    /// Writes a new task, with its idempotency key where it has one, all or nothing.
+    ///
+    /// Once it returns `New`, [`get`](Self::get) finds the task. `Existing` answers a retry: the same key with the
+    /// same request, or the same task id. Keys and tasks past their time to live count as absent.
+    ///
+    /// # Errors
+    /// [`CreateError`]
+    async fn create(&self, new: NewTask, now: Timestamp) -> Result<Created, CreateError>;
+
+    /// The task as the latest finished write left it; nothing where there is none, or where it is past its time to
+    /// live.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    async fn get(&self, key: &TaskKey, now: Timestamp) -> Result<Option<Task>, StoreError>;
+
+    /// Does what [`Task::apply`] does, in one conditional write. Once it returns a task, that is what is on record.
+    ///
+    /// # Errors
+    /// [`ApplyError`]
+    async fn apply(&self, key: &TaskKey, event: &TaskEvent, now: Timestamp) -> Result<Task, ApplyError>;
+
+    /// The tasks of `owner` older than `before`, newest first, at most `limit`; expired ones are passed over and do
+    /// not shorten the page.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    async fn list(
+        &self,
+        owner: &OwnerId,
+        before: Option<TaskId>,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<Page, StoreError>;
+
+    /// Records a journal entry unless there is one of its kind and name. Once it returns, the entry that it returns,
+    /// or its own, is the one that every later reader finds.
+    ///
+    /// Not fenced by the attempt: the first record wins, whoever wrote it, and is true for all.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    async fn record(&self, key: &TaskKey, entry: &Entry) -> Result<Recorded, StoreError>;
+
+    /// All journal entries of a task, in no order.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    async fn journal(&self, key: &TaskKey) -> Result<Vec<Entry>, StoreError>;
+
+    /// Writes `parts` under `name`, replacing what a writer of the same name left before. Nothing points to them
+    /// until a record names them.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    async fn put_parts(&self, key: &TaskKey, name: &PartsName, parts: &[&str]) -> Result<(), StoreError>;
+
+    /// The first `count` parts under `name`, joined; nothing where one is missing.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    async fn parts(&self, key: &TaskKey, name: &PartsName, count: u32) -> Result<Option<String>, StoreError>;
+}
+
+/// A queue that could not answer.
+#[derive(Debug, thiserror::Error)]
+#[error("the queue is not available")]
+pub struct QueueError(#[source] pub Box<dyn Error + Send + Sync>);
+
+/// "Work on this task." Carries the key and nothing that the record has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Which task.
+    pub task: TaskKey,
+    /// The trace that the call belongs to, in the form of a W3C `traceparent`.
+    pub trace: Option<String>,
+}
+
+/// One handing-over of a message. There may be several for one message, and several messages for one task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// What was sent.
+    pub message: Message,
+    /// What names this handing-over to the queue.
+    pub receipt: String,
+    /// How often the message was handed over, this time included.
+    pub receives: u32,
+}
+
+/// A queue that hands every message over at least once.
+#[async_trait]
+pub trait WorkQueue: Send + Sync {
+    /// Sends a message that becomes visible after `delay_ms`. Once it returns, the message will be handed over. An
+    /// adapter with a longest delay shortens longer ones: a delivery that comes early is sent on.
+    ///
+    /// # Errors
+    /// [`QueueError`]; the message may have been sent.
+    async fn send(&self, message: &Message, delay_ms: u64) -> Result<(), QueueError>;
+
+    /// Up to `max` visible messages, each hidden for `visibility_ms`; waits up to `wait_ms` for the first one. A
+    /// message that was handed over too often goes to the dead letters instead.
+    ///
+    /// # Errors
+    /// [`QueueError`]
+    async fn receive(&self, max: usize, visibility_ms: u64, wait_ms: u64) -> Result<Vec<Delivery>, QueueError>;
+
+    /// Hides the delivery's message for `visibility_ms` from now on; 0 shows it at once. Does nothing where the
+    /// receipt is no longer the latest of its message, or the message is gone.
+    ///
+    /// # Errors
+    /// [`QueueError`]
+    async fn extend(&self, receipt: &str, visibility_ms: u64) -> Result<(), QueueError>;
+
+    /// Deletes the delivery's message. Once it returns, the message is not handed over again. Does nothing where the
+    /// receipt is no longer the latest of its message, or the message is gone.
+    ///
+    /// # Errors
+    /// [`QueueError`]
+    async fn delete(&self, receipt: &str) -> Result<(), QueueError>;
+
+    /// Up to `max` dead letters, each hidden for `visibility_ms`; [`delete`](Self::delete) takes their receipts too.
+    ///
+    /// # Errors
+    /// [`QueueError`]
+    async fn receive_dead(&self, max: usize, visibility_ms: u64) -> Result<Vec<Delivery>, QueueError>;
+}

@@ -1,0 +1,152 @@
+//! The transition table in print, for people and for the golden test.
+
+use std::fmt::Write;
+
+use crate::{
+    Advance, Ask, Failure, FailureKind, IdSource, Identity, Lease, LeaseToken, Outcome, OwnerId, Payload, Policy,
+    ResultKind, State, Suspension, Task, TaskEvent, TaskRecord, Terms, Timestamp, Wish,
+};
+
+const NOW: Timestamp = Timestamp::from_ms(1_000_000);
+const PAST: Timestamp = Timestamp::from_ms(999_000);
+const FUTURE: Timestamp = Timestamp::from_ms(1_001_000);
+const ATTEMPT: u32 = 3;
+
+/// Every state against every event, as a table in Markdown: what [`Task::apply`] makes of it.
+#[must_use]
+pub fn transition_table() -> String {
+    let states = states();
+    let events = events();
+    let mut table = String::from("| event |");
+    for (name, _) in &states {
+        let _infallible = write!(table, " {name} |");
+    }
+    table.push_str("\n| --- |");
+    table.push_str(&" --- |".repeat(states.len()));
+    table.push('\n');
+    for (name, event) in &events {
+        let _infallible = write!(table, "| {name} |");
+        for (_, task) in &states {
+            let cell = task
+                .apply(event, NOW)
+                .map_or_else(|refusal| format!("*{}*", variant(&refusal)), |next| outcome(task, &next));
+            let _infallible = write!(table, " {cell} |");
+        }
+        table.push('\n');
+    }
+    table
+}
+
+fn outcome(before: &Task, after: &Task) -> String {
+    let mut cell = variant(&after.state);
+    if after.attempt > before.attempt {
+        cell.push_str(", attempt + 1");
+    }
+    if after.failures > before.failures {
+        cell.push_str(", failure + 1");
+    }
+    if after.failures < before.failures {
+        cell.push_str(", failures 0");
+    }
+    cell
+}
+
+fn variant(value: &impl std::fmt::Debug) -> String {
+    let text = format!("{value:?}");
+    text.split([' ', '{', '(']).next().unwrap_or_default().to_owned()
+}
+
+struct NoChance;
+
+impl IdSource for NoChance {
+    fn fill(&self, bytes: &mut [u8]) {
+        bytes.fill(0);
+    }
+}
+
+fn token(byte: u8) -> LeaseToken {
+    LeaseToken::from_random([byte; 16])
+}
+
+fn task(state: State, adjust: impl FnOnce(&mut TaskRecord)) -> Task {
+    let terms = Terms::grant(&Policy::default(), Wish::default());
+    let created_at = Timestamp::from_ms(900_000);
+    let mut record = TaskRecord {
+        owner: OwnerId::of(Identity::Anonymous),
+        id: NoChance.task_id(created_at),
+        tool: "tool".to_owned(),
+        state,
+        attempt: ATTEMPT,
+        failures: 1,
+        last_failure: None,
+        terms,
+        created_at,
+        updated_at: created_at,
+        sent_at: created_at,
+        started_at: None,
+        ended_at: None,
+        expires_at: created_at.plus_ms(terms.ttl_ms),
+        progress: None,
+        request: Payload::Inline("{}".to_owned()),
+        variables: None,
+    };
+    adjust(&mut record);
+    Task::restore(record)
+}
+
+fn ask(key: &str) -> Ask {
+    Ask { key: key.to_owned(), request: "{}".to_owned() }
+}
+
+fn failure() -> Failure {
+    Failure { kind: FailureKind::Tool, message: "no".to_owned(), detail: None }
+}
+
+fn states() -> Vec<(&'static str, Task)> {
+    let running = |until| State::Running { lease: Lease { until, token: token(1) } };
+    let result = Payload::Inline("{}".to_owned());
+    let keep = |_: &mut TaskRecord| {};
+    vec![
+        ("Queued", task(State::Queued, keep)),
+        ("Queued, past deadline", task(State::Queued, |record| record.terms.run_ms = 1)),
+        ("Running", task(running(FUTURE), keep)),
+        ("Running, lease over", task(running(PAST), keep)),
+        ("Running, lease over, last try", task(running(PAST), |record| record.failures = record.terms.tries_max - 1)),
+        ("Sleeping", task(State::Sleeping { until: FUTURE }, keep)),
+        ("Sleeping, due", task(State::Sleeping { until: PAST }, keep)),
+        ("InputRequired a, b", task(State::InputRequired { asks: vec![ask("a"), ask("b")] }, keep)),
+        ("Completed", task(State::Completed { result, kind: ResultKind::Success }, keep)),
+        ("Failed", task(State::Failed { failure: failure() }, keep)),
+        ("Cancelled", task(State::Cancelled, keep)),
+        ("expired", task(State::Queued, |record| record.expires_at = PAST)),
+    ]
+}
+
+fn events() -> Vec<(&'static str, TaskEvent)> {
+    let suspend = |suspension| TaskEvent::Suspend { attempt: ATTEMPT, suspension, progress: None };
+    let heartbeat = |attempt, advance| TaskEvent::Heartbeat { attempt, lease_until: FUTURE, progress: None, advance };
+    let answer = |keys: &[&str]| TaskEvent::Answer { keys: keys.iter().map(|key| (*key).to_owned()).collect() };
+    let finish = |attempt| TaskEvent::Finish { attempt, outcome: Outcome::Failed(failure()) };
+    vec![
+        ("Claim", TaskEvent::Claim { token: token(2), lease_until: FUTURE }),
+        ("Heartbeat", heartbeat(ATTEMPT, Advance::NotYet)),
+        ("Heartbeat, step recorded", heartbeat(ATTEMPT, Advance::Recorded)),
+        ("Heartbeat, stale", heartbeat(ATTEMPT - 1, Advance::NotYet)),
+        ("SetVariables", TaskEvent::SetVariables { attempt: ATTEMPT, variables: Payload::Inline("{}".to_owned()) }),
+        ("Suspend, input", suspend(Suspension::Input(vec![ask("c")]))),
+        ("Suspend, no question", suspend(Suspension::Input(Vec::new()))),
+        ("Suspend, timer", suspend(Suspension::Timer(FUTURE))),
+        ("Suspend, yield", suspend(Suspension::Yield)),
+        ("Retry", TaskEvent::Retry { attempt: ATTEMPT, not_before: FUTURE, reason: "no".to_owned() }),
+        ("Finish", finish(ATTEMPT)),
+        ("Finish, stale", finish(ATTEMPT - 1)),
+        ("Answer a", answer(&["a"])),
+        ("Answer a, b", answer(&["a", "b"])),
+        ("Answer z", answer(&["z"])),
+        ("Cancel", TaskEvent::Cancel),
+        ("Nudge", TaskEvent::Nudge { not_since: PAST }),
+        ("Nudge, sent lately", TaskEvent::Nudge { not_since: Timestamp::from_ms(0) }),
+        ("GiveUp", TaskEvent::GiveUp),
+        ("TimeOut", TaskEvent::TimeOut),
+    ]
+}

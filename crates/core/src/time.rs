@@ -1,0 +1,59 @@
+//! Moments, and the clock that tells them.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+/// A moment in milliseconds since 1970-01-01T00:00:00Z.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Timestamp(u64);
+
+impl Timestamp {
+    /// The moment `ms` milliseconds after the epoch.
+    #[must_use]
+    pub const fn from_ms(ms: u64) -> Self {
+        Self(ms)
+    }
+
+    /// Milliseconds since the epoch.
+    #[must_use]
+    pub const fn as_ms(self) -> u64 {
+        self.0
+    }
+
+    /// The moment `ms` milliseconds later; the end of time instead of an overflow.
+    #[must_use]
+    pub const fn plus_ms(self, ms: u64) -> Self {
+        Self(self.0.saturating_add(ms))
+    }
+
+    /// The moment `ms` milliseconds earlier; the epoch at the earliest.
+    #[must_use]
+    pub const fn minus_ms(self, ms: u64) -> Self {
+        Self(self.0.saturating_sub(ms))
+    }
+
+    /// Milliseconds from `earlier` to this moment; 0 where `earlier` is in fact later, as with clocks that differ.
+    #[must_use]
+    pub const fn since_ms(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ms", self.0)
+    }
+}
+
+/// Where time comes from. The real one lives in the outermost crates; tests and the simulator bring their own.
+#[async_trait]
+pub trait Clock: Send + Sync {
+    /// The time now.
+    fn now(&self) -> Timestamp;
+
+    /// Returns once `ms` milliseconds have passed on this clock.
+    async fn sleep_ms(&self, ms: u64);
+}

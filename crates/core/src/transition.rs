@@ -1,0 +1,295 @@
+//! The one place where a task's state changes.
+//!
+//! Every event is matched against every state by name, so that a new state or event does not compile until it is
+//! decided. Clocks may differ between callers: nothing here relies on `now` only growing, and what must not happen
+//! twice is fenced by the attempt.
+
+use crate::{
+    Advance, Ask, Failure, FailureKind, Lease, Outcome, State, Suspension, Task, TaskEvent, TaskRecord, Timestamp,
+};
+
+/// Why an event does not apply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The task is past its time to live.
+    #[error("the task has expired")]
+    Expired,
+    /// The task has ended.
+    #[error("the task has ended")]
+    Ended,
+    /// A later attempt holds the task, or none does.
+    #[error("attempt {current} is the latest, and the writer does not hold it")]
+    Stale {
+        /// The latest attempt.
+        current: u32,
+    },
+    /// A living attempt holds the task.
+    #[error("another worker holds the task until {until}")]
+    Leased {
+        /// Until when.
+        until: Timestamp,
+    },
+    /// The task sleeps.
+    #[error("the task sleeps until {until}")]
+    NotDue {
+        /// Until when.
+        until: Timestamp,
+    },
+    /// The task waits for the client.
+    #[error("the task waits for answers")]
+    WaitsForInput,
+    /// No question with such a key is open.
+    #[error("nothing was asked under these names")]
+    NotAsked,
+    /// No further leg may start.
+    #[error("all tries are used up")]
+    TriesUsedUp,
+    /// Another leg may start.
+    #[error("tries are left")]
+    TriesLeft,
+    /// The task is past its deadline.
+    #[error("the task is past its deadline")]
+    PastDeadline,
+    /// The task's deadline is still to come.
+    #[error("the deadline is still to come")]
+    BeforeDeadline,
+    /// A message was sent a short time ago.
+    #[error("a message was sent at {at}")]
+    SentAlready {
+        /// When.
+        at: Timestamp,
+    },
+    /// A suspension without questions.
+    #[error("a suspension for input has to ask something")]
+    NothingAsked,
+}
+
+impl Task {
+    /// The task after `event`, or why the event does not apply. Pure: a store is right when it does the same in one
+    /// atomic write.
+    ///
+    /// # Errors
+    /// The [`Refusal`] that names what is in the way; the task is then as it was.
+    pub fn apply(&self, event: &TaskEvent, now: Timestamp) -> Result<Self, Refusal> {
+        if self.has_expired(now) {
+            return Err(Refusal::Expired);
+        }
+        let mut next = self.record().clone();
+        match event {
+            TaskEvent::Claim { token, lease_until } => {
+                self.claim(&mut next, Lease { until: *lease_until, token: *token }, now)?;
+            }
+            TaskEvent::Heartbeat { attempt, lease_until, progress, advance } => {
+                let lease = self.held_by(*attempt)?;
+                next.state = State::Running { lease: Lease { until: *lease_until, ..lease } };
+                note_progress(&mut next, progress.as_ref(), now);
+                if *advance == Advance::Recorded {
+                    forgive(&mut next);
+                }
+            }
+            TaskEvent::SetVariables { attempt, variables } => {
+                self.held_by(*attempt)?;
+                next.variables = Some(variables.clone());
+                next.updated_at = now;
+            }
+            TaskEvent::Suspend { attempt, suspension, progress } => {
+                self.held_by(*attempt)?;
+                next.state = suspended(suspension)?;
+                note_progress(&mut next, progress.as_ref(), now);
+                forgive(&mut next);
+                sent(&mut next, now);
+            }
+            TaskEvent::Retry { attempt, not_before, reason } => {
+                self.held_by(*attempt)?;
+                self.fail_leg(&mut next, reason.clone())?;
+                next.state = State::Sleeping { until: *not_before };
+                sent(&mut next, now);
+            }
+            TaskEvent::Finish { attempt, outcome } => {
+                self.held_by(*attempt)?;
+                end(&mut next, ended(outcome), now);
+            }
+            TaskEvent::Answer { keys } => {
+                let open = self.still_open(keys)?;
+                next.state = if open.is_empty() { State::Queued } else { State::InputRequired { asks: open } };
+                sent(&mut next, now);
+            }
+            TaskEvent::Cancel => {
+                self.must_not_have_ended()?;
+                end(&mut next, State::Cancelled, now);
+            }
+            TaskEvent::Nudge { not_since } => {
+                self.could_start(now)?;
+                if self.sent_at > *not_since {
+                    return Err(Refusal::SentAlready { at: self.sent_at });
+                }
+                next.sent_at = now;
+            }
+            TaskEvent::GiveUp => end(&mut next, self.given_up(now)?, now),
+            TaskEvent::TimeOut => end(&mut next, self.timed_out(now)?, now),
+        }
+        Ok(Self::restore(next))
+    }
+
+    /// Whether `self`, with which a store refused `event`, shows that the very same write was applied before: a
+    /// writer whose answer was lost sends it once more and is refused by its own work.
+    ///
+    /// Only the holder of an attempt writes events that carry it, and a token is made up for one claim; so a state
+    /// that such an event leads to was led to by it.
+    #[must_use]
+    pub fn shows(&self, event: &TaskEvent) -> bool {
+        match event {
+            TaskEvent::Claim { token, .. } => matches!(&self.state, State::Running { lease } if lease.token == *token),
+            TaskEvent::Suspend { attempt, suspension, .. } => {
+                self.attempt == *attempt && suspended(suspension).is_ok_and(|state| state == self.state)
+            }
+            TaskEvent::Retry { attempt, not_before, .. } => {
+                self.attempt == *attempt && self.state == State::Sleeping { until: *not_before }
+            }
+            TaskEvent::Finish { attempt, outcome } => self.attempt == *attempt && self.state == ended(outcome),
+            // These can be told apart by nobody, or are refused for good reason when they come twice.
+            TaskEvent::Heartbeat { .. }
+            | TaskEvent::SetVariables { .. }
+            | TaskEvent::Answer { .. }
+            | TaskEvent::Cancel
+            | TaskEvent::Nudge { .. }
+            | TaskEvent::GiveUp
+            | TaskEvent::TimeOut => false,
+        }
+    }
+
+    fn claim(&self, next: &mut TaskRecord, lease: Lease, now: Timestamp) -> Result<(), Refusal> {
+        self.could_start(now)?;
+        if now >= self.deadline() {
+            return Err(Refusal::PastDeadline);
+        }
+        match &self.state {
+            // The leg before this one died.
+            State::Running { .. } => self.fail_leg(next, "a worker died or lost its lease".to_owned())?,
+            State::Queued
+            | State::Sleeping { .. }
+            | State::InputRequired { .. }
+            | State::Completed { .. }
+            | State::Failed { .. }
+            | State::Cancelled => {}
+        }
+        next.state = State::Running { lease };
+        next.attempt = self.attempt.saturating_add(1);
+        next.started_at = self.started_at.or(Some(now));
+        next.updated_at = now;
+        Ok(())
+    }
+
+    /// Whether a worker could claim the task, apart from its deadline and its tries.
+    fn could_start(&self, now: Timestamp) -> Result<(), Refusal> {
+        match &self.state {
+            State::Queued => Ok(()),
+            State::Running { lease } if now >= lease.until => Ok(()),
+            State::Running { lease } => Err(Refusal::Leased { until: lease.until }),
+            State::Sleeping { until } if now >= *until => Ok(()),
+            State::Sleeping { until } => Err(Refusal::NotDue { until: *until }),
+            State::InputRequired { .. } => Err(Refusal::WaitsForInput),
+            State::Completed { .. } | State::Failed { .. } | State::Cancelled => Err(Refusal::Ended),
+        }
+    }
+
+    /// The lease of `attempt`, which stays good until somebody else claims the task, also past its time.
+    fn held_by(&self, attempt: u32) -> Result<Lease, Refusal> {
+        match &self.state {
+            State::Running { lease } if self.attempt == attempt => Ok(*lease),
+            State::Running { .. } | State::Queued | State::Sleeping { .. } | State::InputRequired { .. } => {
+                Err(Refusal::Stale { current: self.attempt })
+            }
+            State::Completed { .. } | State::Failed { .. } | State::Cancelled => Err(Refusal::Ended),
+        }
+    }
+
+    fn must_not_have_ended(&self) -> Result<(), Refusal> {
+        if self.has_ended() { Err(Refusal::Ended) } else { Ok(()) }
+    }
+
+    fn still_open(&self, answered: &[String]) -> Result<Vec<Ask>, Refusal> {
+        match &self.state {
+            State::InputRequired { asks } => {
+                let open: Vec<Ask> = asks.iter().filter(|ask| !answered.contains(&ask.key)).cloned().collect();
+                if open.len() == asks.len() { Err(Refusal::NotAsked) } else { Ok(open) }
+            }
+            State::Queued | State::Running { .. } | State::Sleeping { .. } => Err(Refusal::NotAsked),
+            State::Completed { .. } | State::Failed { .. } | State::Cancelled => Err(Refusal::Ended),
+        }
+    }
+
+    fn fail_leg(&self, next: &mut TaskRecord, reason: String) -> Result<(), Refusal> {
+        if self.is_on_last_try() {
+            return Err(Refusal::TriesUsedUp);
+        }
+        next.failures = self.failures.saturating_add(1);
+        next.last_failure = Some(reason);
+        Ok(())
+    }
+
+    fn given_up(&self, now: Timestamp) -> Result<State, Refusal> {
+        match &self.state {
+            State::Running { lease } if now < lease.until => Err(Refusal::Leased { until: lease.until }),
+            State::Running { .. } if self.is_on_last_try() => Ok(State::Failed { failure: self.tries_used_up() }),
+            State::Running { .. } | State::Queued | State::Sleeping { .. } => Err(Refusal::TriesLeft),
+            State::InputRequired { .. } => Err(Refusal::WaitsForInput),
+            State::Completed { .. } | State::Failed { .. } | State::Cancelled => Err(Refusal::Ended),
+        }
+    }
+
+    fn tries_used_up(&self) -> Failure {
+        let last = self.last_failure.as_deref().unwrap_or("the worker died or was killed");
+        let message = format!("gave up after {} tries: {last}", self.failures.saturating_add(1));
+        Failure { kind: FailureKind::TriesUsedUp, message, detail: None }
+    }
+
+    fn timed_out(&self, now: Timestamp) -> Result<State, Refusal> {
+        self.must_not_have_ended()?;
+        if now < self.deadline() {
+            return Err(Refusal::BeforeDeadline);
+        }
+        let message = format!("did not end within the {} ms that the tool may take, waits included", self.terms.run_ms);
+        Ok(State::Failed { failure: Failure { kind: FailureKind::TimedOut, message, detail: None } })
+    }
+}
+
+fn suspended(suspension: &Suspension) -> Result<State, Refusal> {
+    match suspension {
+        Suspension::Input(asks) if asks.is_empty() => Err(Refusal::NothingAsked),
+        Suspension::Input(asks) => Ok(State::InputRequired { asks: asks.clone() }),
+        Suspension::Timer(until) => Ok(State::Sleeping { until: *until }),
+        Suspension::Yield => Ok(State::Queued),
+    }
+}
+
+fn ended(outcome: &Outcome) -> State {
+    match outcome {
+        Outcome::Completed { result, kind } => State::Completed { result: result.clone(), kind: *kind },
+        Outcome::Failed(failure) => State::Failed { failure: failure.clone() },
+    }
+}
+
+fn end(next: &mut TaskRecord, state: State, now: Timestamp) {
+    next.state = state;
+    next.ended_at = Some(now);
+    next.updated_at = now;
+    next.expires_at = next.expires_at.max(now.plus_ms(next.terms.keep_ms));
+}
+
+fn note_progress(next: &mut TaskRecord, progress: Option<&crate::Progress>, now: Timestamp) {
+    if let Some(progress) = progress {
+        next.progress = Some(progress.clone());
+        next.updated_at = now;
+    }
+}
+
+fn forgive(next: &mut TaskRecord) {
+    next.failures = 0;
+    next.last_failure = None;
+}
+
+const fn sent(next: &mut TaskRecord, now: Timestamp) {
+    next.sent_at = now;
+    next.updated_at = now;
+}

@@ -1,0 +1,1 @@
+//! What stands in front of MCP over HTTP: identity, origin and size checks.

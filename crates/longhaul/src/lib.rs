@@ -1,0 +1,1 @@
+//! Durable, long-running MCP tool calls on AWS Lambda and on a laptop.

@@ -1,0 +1,1 @@
+//! Durable tool calls for any rmcp server: the handler, the tool runner and the dialects.
