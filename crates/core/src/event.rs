@@ -85,8 +85,13 @@ pub enum Advance {
 /// What the next leg waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Suspension {
-    /// The client's answers to these questions; never empty.
-    Input(Vec<Ask>),
+    /// The client's answers.
+    Input {
+        /// To these questions; never empty.
+        asks: Vec<Ask>,
+        /// Or a moment, if that comes first.
+        until: Option<Timestamp>,
+    },
     /// A moment.
     Timer(Timestamp),
     /// Nothing: the leg ran out of time, or its worker stops.

@@ -88,6 +88,7 @@ fn task(state: State, adjust: impl FnOnce(&mut TaskRecord)) -> Task {
         expires_at: created_at.plus_ms(terms.ttl_ms),
         progress: None,
         request: Payload::Inline("{}".to_owned()),
+        trace: None,
         variables: None,
     };
     adjust(&mut record);
@@ -114,7 +115,8 @@ fn states() -> Vec<(&'static str, Task)> {
         ("Running, lease over, last try", task(running(PAST), |record| record.failures = record.terms.tries_max - 1)),
         ("Sleeping", task(State::Sleeping { until: FUTURE }, keep)),
         ("Sleeping, due", task(State::Sleeping { until: PAST }, keep)),
-        ("InputRequired a, b", task(State::InputRequired { asks: vec![ask("a"), ask("b")] }, keep)),
+        ("InputRequired a, b", task(State::InputRequired { asks: vec![ask("a"), ask("b")], until: None }, keep)),
+        ("InputRequired a, due", task(State::InputRequired { asks: vec![ask("a")], until: Some(PAST) }, keep)),
         ("Completed", task(State::Completed { result, kind: ResultKind::Success }, keep)),
         ("Failed", task(State::Failed { failure: failure() }, keep)),
         ("Cancelled", task(State::Cancelled, keep)),
@@ -133,8 +135,8 @@ fn events() -> Vec<(&'static str, TaskEvent)> {
         ("Heartbeat, step recorded", heartbeat(ATTEMPT, Advance::Recorded)),
         ("Heartbeat, stale", heartbeat(ATTEMPT - 1, Advance::NotYet)),
         ("SetVariables", TaskEvent::SetVariables { attempt: ATTEMPT, variables: Payload::Inline("{}".to_owned()) }),
-        ("Suspend, input", suspend(Suspension::Input(vec![ask("c")]))),
-        ("Suspend, no question", suspend(Suspension::Input(Vec::new()))),
+        ("Suspend, input", suspend(Suspension::Input { asks: vec![ask("c")], until: None })),
+        ("Suspend, no question", suspend(Suspension::Input { asks: Vec::new(), until: None })),
         ("Suspend, timer", suspend(Suspension::Timer(FUTURE))),
         ("Suspend, yield", suspend(Suspension::Yield)),
         ("Retry", TaskEvent::Retry { attempt: ATTEMPT, not_before: FUTURE, reason: "no".to_owned() }),

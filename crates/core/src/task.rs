@@ -44,6 +44,8 @@ pub struct TaskRecord {
     pub progress: Option<Progress>,
     /// The call itself.
     pub request: Payload,
+    /// The trace that the call belongs to, in the form of a W3C `traceparent`.
+    pub trace: Option<String>,
     /// The tool's variables.
     pub variables: Option<Payload>,
 }
@@ -68,6 +70,8 @@ pub enum State {
     InputRequired {
         /// What is still open; never empty.
         asks: Vec<Ask>,
+        /// From when on the tool goes on without the answers, where it set a timer beside its questions.
+        until: Option<Timestamp>,
     },
     /// Ended with a result.
     Completed {

@@ -110,8 +110,7 @@ impl Task {
                 end(&mut next, ended(outcome), now);
             }
             TaskEvent::Answer { keys } => {
-                let open = self.still_open(keys)?;
-                next.state = if open.is_empty() { State::Queued } else { State::InputRequired { asks: open } };
+                next.state = self.answered(keys)?;
                 sent(&mut next, now);
             }
             TaskEvent::Cancel => {
@@ -188,6 +187,7 @@ impl Task {
             State::Running { lease } => Err(Refusal::Leased { until: lease.until }),
             State::Sleeping { until } if now >= *until => Ok(()),
             State::Sleeping { until } => Err(Refusal::NotDue { until: *until }),
+            State::InputRequired { until: Some(until), .. } if now >= *until => Ok(()),
             State::InputRequired { .. } => Err(Refusal::WaitsForInput),
             State::Completed { .. } | State::Failed { .. } | State::Cancelled => Err(Refusal::Ended),
         }
@@ -208,11 +208,15 @@ impl Task {
         if self.has_ended() { Err(Refusal::Ended) } else { Ok(()) }
     }
 
-    fn still_open(&self, answered: &[String]) -> Result<Vec<Ask>, Refusal> {
+    fn answered(&self, keys: &[String]) -> Result<State, Refusal> {
         match &self.state {
-            State::InputRequired { asks } => {
-                let open: Vec<Ask> = asks.iter().filter(|ask| !answered.contains(&ask.key)).cloned().collect();
-                if open.len() == asks.len() { Err(Refusal::NotAsked) } else { Ok(open) }
+            State::InputRequired { asks, until } => {
+                let open: Vec<Ask> = asks.iter().filter(|ask| !keys.contains(&ask.key)).cloned().collect();
+                match open.len() {
+                    0 => Ok(State::Queued),
+                    left if left == asks.len() => Err(Refusal::NotAsked),
+                    _ => Ok(State::InputRequired { asks: open, until: *until }),
+                }
             }
             State::Queued | State::Running { .. } | State::Sleeping { .. } => Err(Refusal::NotAsked),
             State::Completed { .. } | State::Failed { .. } | State::Cancelled => Err(Refusal::Ended),
@@ -256,8 +260,8 @@ impl Task {
 
 fn suspended(suspension: &Suspension) -> Result<State, Refusal> {
     match suspension {
-        Suspension::Input(asks) if asks.is_empty() => Err(Refusal::NothingAsked),
-        Suspension::Input(asks) => Ok(State::InputRequired { asks: asks.clone() }),
+        Suspension::Input { asks, .. } if asks.is_empty() => Err(Refusal::NothingAsked),
+        Suspension::Input { asks, until } => Ok(State::InputRequired { asks: asks.clone(), until: *until }),
         Suspension::Timer(until) => Ok(State::Sleeping { until: *until }),
         Suspension::Yield => Ok(State::Queued),
     }
