@@ -1,0 +1,190 @@
+//! An `rmcp` handler with everything that the conformance suite calls, one file per subject.
+
+mod content;
+mod legacy_requests;
+mod prompts;
+mod questions;
+mod resources;
+mod rounds;
+mod streaming;
+mod tasks;
+
+use std::sync::LazyLock;
+
+use rmcp::{
+    ErrorData, RoleServer, ServerHandler,
+    handler::server::router::tool::ToolRouter,
+    model::{
+        CompleteRequestParams, CompleteResult, CompletionInfo, GetPromptRequestParams, GetPromptResponse,
+        Implementation, JsonObject, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+        ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
+        ServerConfig, SetLevelRequestParams, SubscribeRequestParams, UnsubscribeRequestParams,
+    },
+    service::RequestContext,
+    tool_handler,
+};
+
+/// Built once: a router that is built per call costs three times the rest of the call.
+static TOOLS: LazyLock<ToolRouter<Fixtures>> = LazyLock::new(|| {
+    Fixtures::content_router()
+        + Fixtures::streaming_router()
+        + Fixtures::legacy_request_router()
+        + Fixtures::round_router()
+        + Fixtures::task_router()
+});
+
+/// The suite calls whichever tool is listed first, without arguments, and wants a success.
+const LISTED_FIRST: &str = "test_simple_text";
+
+/// The handler under test. It keeps nothing between two requests.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fixtures {
+    _private: (),
+}
+
+impl Fixtures {
+    /// A handler; all of them are alike.
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+}
+
+#[tool_handler(router = TOOLS)]
+impl ServerHandler for Fixtures {
+    fn get_info(&self) -> ServerConfig {
+        let mut info = ServerConfig::new(capabilities());
+        info.server_info = Implementation::new("longhaul-conformance", env!("CARGO_PKG_VERSION"));
+        info.instructions = Some("Fixtures for the MCP conformance suite".to_owned());
+        info
+    }
+
+    async fn list_tools(
+        &self,
+        _page: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let mut tools = TOOLS.list_all();
+        tools.sort_by_key(|tool| tool.name != LISTED_FIRST);
+        Ok(ListToolsResult::with_all_items(tools))
+    }
+
+    async fn list_prompts(
+        &self,
+        _page: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Ok(ListPromptsResult::with_all_items(prompts::list()))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        prompts::get(self, request, context).await
+    }
+
+    async fn list_resources(
+        &self,
+        _page: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        Ok(ListResourcesResult::with_all_items(resources::list()))
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _page: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(ListResourceTemplatesResult::with_all_items(resources::list_templates()))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        resources::read(&request.uri).map(Into::into)
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        resources::find(&request.uri)
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        resources::find(&request.uri)
+    }
+
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        let started = request.argument.value;
+        let values = ["paris", "park", "party"]
+            .into_iter()
+            .filter(|word| word.starts_with(&started))
+            .map(str::to_owned)
+            .collect();
+        CompletionInfo::with_all_values(values)
+            .map(CompleteResult::new)
+            .map_err(|error| ErrorData::internal_error(error, None))
+    }
+
+    async fn set_level(
+        &self,
+        _request: SetLevelRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        Ok(())
+    }
+}
+
+fn capabilities() -> ServerCapabilities {
+    ServerCapabilities::builder()
+        .enable_tools()
+        .enable_prompts()
+        .enable_resources()
+        .enable_completions()
+        .enable_logging()
+        .build()
+}
+
+/// The JSON object that `value` is.
+///
+/// # Panics
+///
+/// If it is none: the fixtures pass literals only.
+fn object(value: serde_json::Value) -> JsonObject {
+    serde_json::from_value(value).expect("the fixtures pass objects only")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_listed_tool_takes_no_arguments() {
+        let tool = TOOLS.get(LISTED_FIRST).unwrap();
+        assert!(!tool.input_schema.contains_key("required"), "{tool:?}");
+    }
+
+    #[test]
+    fn every_tool_and_prompt_has_a_description() {
+        for tool in TOOLS.list_all() {
+            assert!(tool.description.is_some(), "{}", tool.name);
+        }
+        for prompt in prompts::list() {
+            assert!(prompt.description.is_some(), "{}", prompt.name);
+        }
+    }
+}
