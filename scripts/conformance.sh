@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# Runs the pinned MCP conformance suite against conformance-server and fails on every failure that is not expected.
+#
+#   scripts/conformance.sh [REVISION]        (default: 2026-07-28)
+#
+# A run is: everything that the revision requires of a server, scored or not, and for 2026-07-28 also every scenario of
+# the Tasks extension. Expected failures stand in tests/conformance/expected-failures.txt.
+# CONFORMANCE_URL tests a server that is running already, instead of starting one.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+tools=$root/.cache/tools
+revision=${1:-2026-07-28}
+readonly root tools revision
+readonly ready_tries_max=100
+
+results=$(mktemp -d)
+server_pid=
+
+say() { printf 'conformance: %s\n' "$*" >&2; }
+
+stop() {
+    if [[ -n $server_pid ]]; then
+        kill "$server_pid" 2>/dev/null || true
+        wait "$server_pid" 2>/dev/null || true
+    fi
+    rm -rf "$results"
+}
+trap stop EXIT
+
+# Starts the server on a free port and sets $url.
+start_server() {
+    cargo build --manifest-path "$root/Cargo.toml" --quiet -p longhaul-conformance
+    local target port tries
+    target=$(cargo metadata --manifest-path "$root/Cargo.toml" --format-version 1 --no-deps |
+        "$tools/bin/node" -p 'JSON.parse(require("fs").readFileSync(0)).target_directory')
+    port=$("$tools/bin/node" -e 'const s = require("net").createServer(); s.listen(0, "127.0.0.1", () => { console.log(s.address().port); s.close() })')
+    "$target/debug/conformance-server" --listen "127.0.0.1:$port" 2>"$results/server.log" &
+    server_pid=$!
+    for ((tries = 0; tries < ready_tries_max; tries++)); do
+        if curl --silent --fail --output /dev/null "http://127.0.0.1:$port/healthz"; then
+            url=http://127.0.0.1:$port/mcp
+            return
+        fi
+        kill -0 "$server_pid" 2>/dev/null || break
+        sleep 0.1
+    done
+    say "the server did not become ready:"
+    cat "$results/server.log" >&2
+    exit 1
+}
+
+# The suite's own exit code says nothing about what it does not score, so the results are read instead.
+suite() {
+    "$tools/bin/conformance" server --url "$url" --output-dir "$results" "$@" >"$results/suite.log" 2>&1 || true
+}
+
+run_suite() {
+    say "running everything that $revision requires"
+    suite --requirements "$revision"
+    [[ $revision == 2026-07-28 ]] || return 0
+    local scenario
+    for scenario in lifecycle capability-negotiation wire-fields request-state-removal mrtr-input request-headers \
+        dispatch-and-envelope status-notifications required-task-error mrtr-composition; do
+        if compgen -G "$results/server-tasks-$scenario-*" >/dev/null; then continue; fi
+        say "running tasks-$scenario"
+        suite --scenario "tasks-$scenario"
+    done
+}
+
+main() {
+    "$root/scripts/setup-tools.sh" suite
+    url=${CONFORMANCE_URL:-}
+    [[ -n $url ]] || start_server
+    run_suite
+    if [[ -n $server_pid ]] && ! kill -0 "$server_pid" 2>/dev/null; then
+        say "the server died during the run:"
+        tail -n 20 "$results/server.log" >&2
+        exit 1
+    fi
+    "$tools/bin/node" "$root/tests/conformance/report.mjs" "$revision" "$results" \
+        "$root/tests/conformance/expected-failures.txt"
+}
+
+main
