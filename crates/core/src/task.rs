@@ -168,6 +168,8 @@ pub enum FailureKind {
     TooLarge,
     /// The record cannot be worked with: a part is missing, or a recorded step is not what the tool expects.
     Corrupt,
+    /// The tool did what cannot be made durable: one name for two steps, a name that is too long.
+    Misuse,
 }
 
 impl Task {

@@ -1,1 +1,30 @@
-//! placeholder
+//! The use cases of Longhaul, over the ports of the domain: accept a call, poll, answer, cancel, run one delivery,
+//! recover what was lost on the way.
+//!
+//! Nothing here knows MCP or AWS, spawns work, reads a clock or makes up chance: all of it comes in through
+//! [`Ports`]. So the same code runs in a Lambda function, on a laptop, and in a simulator where one seed is one run.
+
+mod accept;
+mod answer;
+mod dead_letter;
+mod delivery;
+mod engine;
+mod error;
+mod leg;
+mod payloads;
+mod poll;
+mod settings;
+mod suspension;
+mod tool;
+mod variables;
+mod writes;
+
+pub use accept::{Accepted, Call, Idempotency};
+pub use delivery::{Disposition, WorkerSignals};
+pub use engine::{Engine, Ports};
+pub use error::{AcceptError, AnswerError, LoadError, PollError};
+pub use leg::Leg;
+pub use settings::Settings;
+pub use suspension::Driven;
+pub use tool::{LegEnd, Round, Suspended, ToolRunner};
+pub use variables::VariableError;

@@ -1,0 +1,122 @@
+//! Accepting a call: the record first, then the message, then the answer.
+
+use longhaul_core::ports::{CreateError, Created, IdempotencyKey, NewTask};
+use longhaul_core::{OwnerId, PartsName, State, Task, TaskId, TaskKey, TaskRecord, Terms, Timestamp, limits};
+use sha2::{Digest, Sha256};
+
+use crate::writes::retriable_create;
+use crate::{AcceptError, Engine};
+
+/// A tool call that is to become a task.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// Who calls.
+    pub owner: OwnerId,
+    /// Which tool.
+    pub tool: String,
+    /// The request as JSON text, opaque here; the tool runner gets it back.
+    pub request: String,
+    /// What was agreed on.
+    pub terms: Terms,
+    /// What recognises a retry.
+    pub idempotency: Option<Idempotency>,
+    /// The trace that the call belongs to.
+    pub trace: Option<String>,
+}
+
+/// What recognises a retry of the same call.
+#[derive(Clone, Debug)]
+pub struct Idempotency {
+    /// The caller's key.
+    pub key: String,
+    /// Hash of what makes the request what it is; the same for a retry.
+    pub fingerprint: [u8; 32],
+}
+
+/// A call that is on record.
+#[derive(Clone, Debug)]
+pub enum Accepted {
+    /// Accepted now.
+    New(Task),
+    /// Accepted before; this call is a retry.
+    Existing(Task),
+}
+
+impl Accepted {
+    /// The task, whenever it was accepted.
+    #[must_use]
+    pub fn into_task(self) -> Task {
+        match self {
+            Self::New(task) | Self::Existing(task) => task,
+        }
+    }
+}
+
+impl Engine {
+    /// Accepts `call`. Once this returns, the task is on record and will be worked on, whatever dies; also where the
+    /// message could not be sent, since polls send it again.
+    ///
+    /// # Errors
+    /// [`AcceptError`]
+    pub async fn accept(&self, call: Call) -> Result<Accepted, AcceptError> {
+        let idempotency = call.idempotency.as_ref().map(recognise).transpose()?;
+        if call.request.len() > limits::REQUEST_BYTES_MAX {
+            return Err(AcceptError::TooLarge { bytes: call.request.len(), bytes_max: limits::REQUEST_BYTES_MAX });
+        }
+        let now = self.now();
+        let id = self.ports.ids.task_id(now);
+        let new =
+            NewTask { task: self.new_task(call, id, now).await?, idempotency, open_max: self.settings.open_tasks_max };
+        match self.surely(async || retriable_create(self.store().create(new.clone(), now).await)).await {
+            Ok(Ok(Created::New(task))) => Ok(Accepted::New(self.queued(task).await)),
+            // The first try was written and its answer lost.
+            Ok(Ok(Created::Existing(task))) if task.id == id => Ok(Accepted::New(self.queued(task).await)),
+            Ok(Ok(Created::Existing(task))) => Ok(Accepted::Existing(self.recover(task).await)),
+            Ok(Err(CreateError::KeyReused)) => Err(AcceptError::KeyReused),
+            Ok(Err(CreateError::TooManyOpen { open_max })) => Err(AcceptError::TooManyOpen { open_max }),
+            Ok(Err(CreateError::Store(error))) | Err(error) => Err(AcceptError::Unavailable(error)),
+        }
+    }
+
+    /// The call is accepted whether or not the message goes out: the record remembers when it was due.
+    async fn queued(&self, task: Task) -> Task {
+        let _logged = self.send(&task, 0).await;
+        task
+    }
+
+    async fn new_task(&self, call: Call, id: TaskId, now: Timestamp) -> Result<Task, AcceptError> {
+        let key = TaskKey::new(call.owner, id);
+        let request = self
+            .keep(&key, PartsName::Request, call.request, limits::INLINE_BYTES_MAX)
+            .await
+            .map_err(AcceptError::Unavailable)?;
+        Ok(Task::restore(TaskRecord {
+            owner: call.owner,
+            id,
+            tool: call.tool,
+            state: State::Queued,
+            attempt: 0,
+            failures: 0,
+            last_failure: None,
+            terms: call.terms,
+            created_at: now,
+            updated_at: now,
+            sent_at: now,
+            started_at: None,
+            ended_at: None,
+            expires_at: now.plus_ms(call.terms.ttl_ms),
+            progress: None,
+            request,
+            trace: call.trace,
+            variables: None,
+        }))
+    }
+}
+
+fn recognise(idempotency: &Idempotency) -> Result<IdempotencyKey, AcceptError> {
+    let bytes_max = limits::IDEMPOTENCY_KEY_BYTES_MAX;
+    if idempotency.key.is_empty() || idempotency.key.len() > bytes_max {
+        return Err(AcceptError::InvalidKey { bytes_max });
+    }
+    Ok(IdempotencyKey { key: Sha256::digest(&idempotency.key).into(), request: idempotency.fingerprint })
+}

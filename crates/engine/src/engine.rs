@@ -1,0 +1,60 @@
+//! The engine: the ports and the settings that every use case works with.
+
+use std::sync::Arc;
+
+use longhaul_core::ports::{TaskStore, WorkQueue};
+use longhaul_core::{Clock, IdSource, Timestamp};
+
+use crate::Settings;
+
+/// What the engine needs of the world.
+#[derive(Clone)]
+pub struct Ports {
+    /// Where tasks are kept.
+    pub store: Arc<dyn TaskStore>,
+    /// Where work is queued.
+    pub queue: Arc<dyn WorkQueue>,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+    /// Where chance comes from.
+    pub ids: Arc<dyn IdSource>,
+}
+
+/// The use cases. Cheap to clone; holds no state of its own, so that any instance can answer any request.
+#[derive(Clone)]
+pub struct Engine {
+    pub(crate) ports: Ports,
+    pub(crate) settings: Settings,
+}
+
+impl Engine {
+    /// An engine over these ports.
+    #[must_use]
+    pub const fn new(ports: Ports, settings: Settings) -> Self {
+        Self { ports, settings }
+    }
+
+    /// What the operator decided.
+    #[must_use]
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The ports, for callers that wait or need chance themselves.
+    #[must_use]
+    pub const fn ports(&self) -> &Ports {
+        &self.ports
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.ports.clock.now()
+    }
+
+    pub(crate) fn store(&self) -> &dyn TaskStore {
+        &*self.ports.store
+    }
+
+    pub(crate) fn queue(&self) -> &dyn WorkQueue {
+        &*self.ports.queue
+    }
+}

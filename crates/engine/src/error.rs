@@ -1,0 +1,78 @@
+//! Why a use case did not do what it was asked for. What each means on the wire is decided by the dialects.
+
+use longhaul_core::ports::StoreError;
+
+/// Why a call was not accepted. Nothing is on record then, but for [`AcceptError::Unavailable`], which leaves it open:
+/// a retry with the same idempotency key finds out.
+#[derive(Debug, thiserror::Error)]
+pub enum AcceptError {
+    /// The request is too large.
+    #[error("the request has {bytes} bytes; at most {bytes_max} are taken")]
+    TooLarge {
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        bytes_max: usize,
+    },
+    /// The idempotency key is empty or too long.
+    #[error("an idempotency key has 1 to {bytes_max} bytes")]
+    InvalidKey {
+        /// The limit.
+        bytes_max: usize,
+    },
+    /// The idempotency key came with another request before.
+    #[error("this idempotency key was used for another request; use a new key for a new request")]
+    KeyReused,
+    /// The owner has too many unfinished tasks.
+    #[error("you have {open_max} unfinished tasks, which is the limit; wait for some to end, or cancel them")]
+    TooManyOpen {
+        /// The limit.
+        open_max: u32,
+    },
+    /// The store failed.
+    #[error("the call could not be recorded")]
+    Unavailable(#[source] StoreError),
+}
+
+/// Why a poll or a cancel request could not be answered.
+#[derive(Debug, thiserror::Error)]
+pub enum PollError {
+    /// There is no such task, it is not the caller's, or it has expired: the same answer to all three.
+    #[error("task not found")]
+    NotFound,
+    /// The store failed.
+    #[error("the task could not be read")]
+    Unavailable(#[source] StoreError),
+}
+
+/// Why answers were not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum AnswerError {
+    /// There is no such task for this caller.
+    #[error("task not found")]
+    NotFound,
+    /// An answer is too large.
+    #[error("the answer to `{key}` has {bytes} bytes; at most {bytes_max} are taken")]
+    TooLarge {
+        /// Which one.
+        key: String,
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        bytes_max: usize,
+    },
+    /// The store failed; the same answers may be sent again.
+    #[error("the answers could not be recorded")]
+    Unavailable(#[source] StoreError),
+}
+
+/// Why a stored text could not be read back.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// A part is missing.
+    #[error("a part of the stored text is missing")]
+    Missing,
+    /// The store failed.
+    #[error("the stored text could not be read")]
+    Unavailable(#[source] StoreError),
+}

@@ -1,0 +1,84 @@
+//! Rounds: questions that a tool asks by returning them, without knowing that it runs as a task.
+
+use std::collections::BTreeMap;
+
+use longhaul_core::{Ask, EntryKind, Suspension};
+use serde::{Deserialize, Serialize};
+
+use crate::suspension::Reason;
+use crate::tool::{LegEnd, Round, Suspended};
+use crate::{Leg, LoadError};
+
+/// A round as the journal keeps it.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    /// The key that the client saw, and the one that the tool gave.
+    keys: Vec<(String, String)>,
+    carry: String,
+}
+
+impl Leg {
+    /// What the tool wanted back in its last round, and the client's answers by the tool's own keys; nothing in the
+    /// first leg.
+    pub async fn last_round(&self) -> Option<(String, BTreeMap<String, String>)> {
+        let kept = self.round(self.rounds().checked_sub(1)?).await?;
+        let mut answers = BTreeMap::new();
+        for (seen, own) in kept.keys {
+            if let Some(answer) = self.recorded(EntryKind::Answer, &seen).await {
+                answers.insert(own, answer);
+            }
+        }
+        Some((kept.carry, answers))
+    }
+
+    /// Ends the leg because the tool returned questions. A round without questions is called again after a moment.
+    /// Keys are unique over a task's life (Tasks extension, "Task Update Requests"): one that an earlier round used
+    /// is told to the client under another name.
+    pub async fn ask_round(&self, round: Round) -> LegEnd {
+        // Whatever ends a leg in here, such as a store that does not answer, ends it as it would inside a tool.
+        match self.drive(self.keep_round(round)).await {
+            crate::Driven::Ended(end) => end,
+            crate::Driven::Suspended(suspended) => LegEnd::Suspended(suspended),
+        }
+    }
+
+    async fn keep_round(&self, round: Round) -> LegEnd {
+        let number = self.rounds();
+        let mut used = Vec::new();
+        for earlier in 0..number {
+            used.extend(self.round(earlier).await.into_iter().flat_map(|kept| kept.keys).map(|(seen, _)| seen));
+        }
+        let mut asks = Vec::with_capacity(round.asks.len());
+        let mut keys = Vec::with_capacity(round.asks.len());
+        for Ask { key, request } in round.asks {
+            self.check_name(EntryKind::Answer, &key).await;
+            let seen = if used.contains(&key) { format!("{key}~{}", number + 1) } else { key.clone() };
+            asks.push(Ask { key: seen.clone(), request });
+            keys.push((seen, key));
+        }
+        let kept = serde_json::to_string(&Kept { keys, carry: round.carry });
+        let Ok(kept) = kept else {
+            return self.break_off(Reason::corrupt("a round cannot be written".to_owned())).await;
+        };
+        self.record(EntryKind::Round, &number.to_string(), kept).await;
+        let suspension = if asks.is_empty() {
+            let (now, settings) = (self.shared().engine.now(), self.shared().engine.settings());
+            Suspension::Timer(now.plus_ms(settings.retry_ms))
+        } else {
+            Suspension::Input { asks, until: None }
+        };
+        LegEnd::Suspended(Suspended(Reason::Suspend(suspension)))
+    }
+
+    fn rounds(&self) -> usize {
+        self.lock_journal().keys().filter(|(kind, _)| *kind == EntryKind::Round).count()
+    }
+
+    async fn round(&self, number: usize) -> Option<Kept> {
+        let text = self.recorded(EntryKind::Round, &number.to_string()).await?;
+        match serde_json::from_str(&text) {
+            Ok(kept) => Some(kept),
+            Err(_) => self.break_off(Reason::corrupt(LoadError::Missing.to_string())).await,
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Texts of any size up to their limit: inline in the record, or in parts beside it.
+
+use longhaul_core::ports::StoreError;
+use longhaul_core::{PartsName, Payload, TaskKey, limits};
+
+use crate::{Engine, LoadError};
+
+impl Engine {
+    /// Keeps `text`: as it is where it is at most `inline_max` bytes, otherwise in parts that are written now, before
+    /// any record names them.
+    pub(crate) async fn keep(
+        &self,
+        key: &TaskKey,
+        name: PartsName,
+        text: String,
+        inline_max: usize,
+    ) -> Result<Payload, StoreError> {
+        if text.len() <= inline_max {
+            return Ok(Payload::Inline(text));
+        }
+        let parts = split(&text, limits::PART_BYTES);
+        self.surely(|| self.store().put_parts(key, &name, &parts)).await?;
+        let count = u32::try_from(parts.len()).unwrap_or(u32::MAX);
+        Ok(Payload::Parts { name, count, bytes: text.len() as u64 })
+    }
+
+    /// The text of `payload`. Costs no call where it is inline, one where it is in parts.
+    ///
+    /// # Errors
+    /// [`LoadError`]
+    pub async fn load(&self, key: &TaskKey, payload: &Payload) -> Result<String, LoadError> {
+        match payload {
+            Payload::Inline(text) => Ok(text.clone()),
+            Payload::Parts { name, count, bytes } => {
+                let text =
+                    self.surely(|| self.store().parts(key, name, *count)).await.map_err(LoadError::Unavailable)?;
+                text.filter(|text| text.len() as u64 == *bytes).ok_or(LoadError::Missing)
+            }
+        }
+    }
+}
+
+/// `text` in pieces of at most `bytes_max`, cut between characters.
+fn split(mut text: &str, bytes_max: usize) -> Vec<&str> {
+    let mut parts = Vec::with_capacity(text.len() / bytes_max + 1);
+    while !text.is_empty() {
+        let (part, rest) = text.split_at(text.floor_char_boundary(bytes_max.max(4)));
+        parts.push(part);
+        text = rest;
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_join_to_the_text_and_none_is_too_long() {
+        let text = "añ€🦀".repeat(1000);
+        let parts = split(&text, 7);
+        assert!(parts.iter().all(|part| !part.is_empty() && part.len() <= 7));
+        assert_eq!(parts.concat(), text);
+    }
+}

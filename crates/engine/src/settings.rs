@@ -1,0 +1,59 @@
+//! What the operator decides about the engine.
+
+use longhaul_core::limits;
+
+/// Times and limits of the engine, all times in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// How long a worker holds a task without a heartbeat. After a crash the next attempt starts this much later.
+    pub lease_ms: u64,
+    /// How often a worker renews its lease, writes the progress and learns of a cancel request.
+    pub heartbeat_ms: u64,
+    /// How long a message may be out before a poll sends it again.
+    pub resend_ms: u64,
+    /// The longest leg; nothing where only the task's own deadline counts.
+    pub leg_ms_max: Option<u64>,
+    /// How long before the end of a leg no further step is begun.
+    pub leg_margin_ms: u64,
+    /// How long a running leg may go on after its worker was asked to stop.
+    pub stop_grace_ms: u64,
+    /// The longest sleep that a leg waits for itself instead of giving the task back to the queue.
+    pub inline_sleep_ms_max: u64,
+    /// Delay before the second try; doubles with each further one.
+    pub retry_ms: u64,
+    /// The longest delay before another try.
+    pub retry_ms_max: u64,
+    /// How often a write is tried when the store does not answer.
+    pub write_tries_max: u32,
+    /// Delay before a write is tried again; doubles with each further try.
+    pub write_retry_ms: u64,
+    /// How many unfinished tasks one owner may have.
+    pub open_tasks_max: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            lease_ms: 30_000,
+            heartbeat_ms: 10_000,
+            resend_ms: 30_000,
+            leg_ms_max: None,
+            leg_margin_ms: 5_000,
+            stop_grace_ms: 2_000,
+            inline_sleep_ms_max: 1_000,
+            retry_ms: 1_000,
+            retry_ms_max: 60_000,
+            write_tries_max: 4,
+            write_retry_ms: 50,
+            open_tasks_max: limits::OPEN_TASKS_MAX_DEFAULT,
+        }
+    }
+}
+
+impl Settings {
+    /// Delay before the next leg after `failures` legs failed in a row.
+    #[must_use]
+    pub(crate) fn retry_delay_ms(&self, failures: u32) -> u64 {
+        self.retry_ms.saturating_mul(1 << failures.min(16)).min(self.retry_ms_max)
+    }
+}

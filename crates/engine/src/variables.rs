@@ -1,0 +1,162 @@
+//! A task's variables: a small JSON object that outlives legs.
+
+use longhaul_core::{PartsName, TaskEvent, limits};
+use serde_json::{Map, Value};
+
+use crate::Leg;
+use crate::suspension::Reason;
+
+/// Why a variable was not set. The variables are as they were.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum VariableError {
+    /// The name is empty or too long.
+    #[error("a variable's name has 1 to {bytes_max} bytes")]
+    InvalidName {
+        /// The limit.
+        bytes_max: usize,
+    },
+    /// The value is nested too deep.
+    #[error("a variable is nested at most {depth_max} deep; store large structures as a step's value")]
+    TooDeep {
+        /// The limit.
+        depth_max: usize,
+    },
+    /// A string inside the value is too long.
+    #[error("a string inside a variable has at most {bytes_max} bytes; store large texts as a step's value")]
+    StringTooLong {
+        /// The limit.
+        bytes_max: usize,
+    },
+    /// All variables together are too large.
+    #[error("all variables of a task have at most {bytes_max} bytes together; this would make {bytes}")]
+    TooLarge {
+        /// What it would be.
+        bytes: usize,
+        /// The limit.
+        bytes_max: usize,
+    },
+}
+
+/// The variables of a leg, read from the record when they are first needed.
+#[derive(Default)]
+pub(crate) struct Variables {
+    values: Option<Map<String, Value>>,
+    version: u32,
+}
+
+impl Leg {
+    /// The variable `name` as it was last set, in this leg or an earlier one.
+    pub async fn variable(&self, name: &str) -> Option<Value> {
+        let mut variables = self.shared().variables.lock().await;
+        self.values(&mut variables).await.get(name).cloned()
+    }
+
+    /// Sets a variable and writes all of them down; `null` removes it.
+    ///
+    /// # Errors
+    /// [`VariableError`], where the value is over a limit. A store that does not answer ends the leg instead.
+    pub async fn set_variable(&self, name: &str, value: Value) -> Result<(), VariableError> {
+        check(name, &value)?;
+        let mut variables = self.shared().variables.lock().await;
+        let mut values = self.values(&mut variables).await.clone();
+        if value.is_null() {
+            values.remove(name);
+        } else {
+            values.insert(name.to_owned(), value);
+        }
+        if variables.values.as_ref() == Some(&values) {
+            return Ok(());
+        }
+        let text = Value::Object(values.clone()).to_string();
+        if text.len() > limits::VARIABLES_BYTES_MAX {
+            return Err(VariableError::TooLarge { bytes: text.len(), bytes_max: limits::VARIABLES_BYTES_MAX });
+        }
+        variables.version += 1;
+        self.write(text, variables.version).await;
+        variables.values = Some(values);
+        Ok(())
+    }
+
+    async fn write(&self, text: String, version: u32) {
+        let (engine, task) = (&self.shared().engine, &self.shared().task);
+        let name = PartsName::Variables { attempt: task.attempt, version };
+        let written = match engine.keep(&task.key(), name, text, limits::INLINE_BYTES_MAX).await {
+            Ok(variables) => {
+                let event = TaskEvent::SetVariables { attempt: task.attempt, variables };
+                engine.apply_surely(&task.key(), &event).await.map(drop)
+            }
+            Err(error) => Err(error.into()),
+        };
+        if let Err(error) = written {
+            self.break_off::<()>(Reason::Retry(format!("the variables could not be written: {error}"))).await;
+        }
+    }
+
+    async fn values<'a>(&self, variables: &'a mut Variables) -> &'a mut Map<String, Value> {
+        if variables.values.is_none() {
+            variables.values = Some(self.stored_values().await);
+        }
+        variables.values.get_or_insert_default()
+    }
+
+    async fn stored_values(&self) -> Map<String, Value> {
+        let Some(payload) = &self.shared().task.variables else { return Map::new() };
+        let text = self.load_or_break_off(payload).await;
+        match serde_json::from_str(&text) {
+            Ok(values) => values,
+            Err(error) => self.break_off(Reason::corrupt(format!("the variables cannot be read: {error}"))).await,
+        }
+    }
+}
+
+fn check(name: &str, value: &Value) -> Result<(), VariableError> {
+    if name.is_empty() || name.len() > limits::NAME_BYTES_MAX {
+        return Err(VariableError::InvalidName { bytes_max: limits::NAME_BYTES_MAX });
+    }
+    check_value(value, limits::VARIABLE_DEPTH_MAX)
+}
+
+fn check_value(value: &Value, depth_left: usize) -> Result<(), VariableError> {
+    let check_string = |text: &str| {
+        let bytes_max = limits::VARIABLE_STRING_BYTES_MAX;
+        if text.len() > bytes_max { Err(VariableError::StringTooLong { bytes_max }) } else { Ok(()) }
+    };
+    let deeper = || depth_left.checked_sub(1).ok_or(VariableError::TooDeep { depth_max: limits::VARIABLE_DEPTH_MAX });
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
+        Value::String(text) => check_string(text),
+        Value::Array(items) => {
+            let depth_left = deeper()?;
+            items.iter().try_for_each(|item| check_value(item, depth_left))
+        }
+        Value::Object(fields) => {
+            let depth_left = deeper()?;
+            fields.iter().try_for_each(|(name, field)| {
+                check_string(name)?;
+                check_value(field, depth_left)
+            })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn depth_is_limited() {
+        let nested = |depth: usize| (0..depth).fold(json!(1), |inner, _| json!([inner]));
+        assert_eq!(check("v", &nested(10)), Ok(()));
+        assert_eq!(check("v", &nested(11)), Err(VariableError::TooDeep { depth_max: 10 }));
+    }
+
+    #[test]
+    fn strings_are_limited_wherever_they_stand() {
+        let long = "x".repeat(64 * 1024 + 1);
+        for value in [json!(long), json!({"a": [long]}), json!({ long.clone(): 1 })] {
+            assert_eq!(check("v", &value), Err(VariableError::StringTooLong { bytes_max: 65_536 }));
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Writes that are tried again when a store does not answer, and that recognise their own work.
+
+use std::future::Future;
+
+use longhaul_core::ports::{ApplyError, CreateError, Message, QueueError, StoreError};
+use longhaul_core::{Task, TaskEvent, TaskKey};
+
+use crate::Engine;
+
+impl Engine {
+    /// Applies `event`, again if the store does not answer. A refusal by a record that shows the event's own work is
+    /// a success whose answer was lost.
+    pub(crate) async fn apply_surely(&self, key: &TaskKey, event: &TaskEvent) -> Result<Task, ApplyError> {
+        let written = self
+            .surely(async || match self.store().apply(key, event, self.now()).await {
+                Err(ApplyError::Store(StoreError::Unavailable(cause))) => Err(StoreError::Unavailable(cause)),
+                other => Ok(other),
+            })
+            .await?;
+        match written {
+            Err(ApplyError::Refused { current, .. }) if current.shows(event) => Ok(*current),
+            other => other,
+        }
+    }
+
+    /// Runs `attempt` until it answers anything but "unavailable", within the limit of tries.
+    pub(crate) async fn surely<T, F, Fut>(&self, attempt: F) -> Result<T, StoreError>
+    where
+        F: Fn() -> Fut,
+        Fut: Future<Output = Result<T, StoreError>>,
+    {
+        let mut delay_ms = self.settings.write_retry_ms;
+        for _ in 1..self.settings.write_tries_max {
+            match attempt().await {
+                Err(StoreError::Unavailable(cause)) => {
+                    tracing::warn!(error = %cause, delay_ms, "the store did not answer; trying again");
+                    self.ports.clock.sleep_ms(delay_ms).await;
+                    delay_ms = delay_ms.saturating_mul(2);
+                }
+                other => return other,
+            }
+        }
+        attempt().await
+    }
+
+    /// Sends "work on this task". A failure is not fatal: the record is there, and a poll will send again.
+    pub(crate) async fn send(&self, task: &Task, delay_ms: u64) -> Result<(), QueueError> {
+        let message = Message { task: task.key(), trace: task.trace.clone() };
+        self.queue().send(&message, delay_ms).await.inspect_err(|error| {
+            tracing::warn!(task_id = %task.id, error = error as &dyn std::error::Error, "the message was not sent");
+        })
+    }
+}
+
+/// The store error inside a creation error that may be worth another try.
+pub(crate) fn retriable_create<T>(created: Result<T, CreateError>) -> Result<Result<T, CreateError>, StoreError> {
+    match created {
+        Err(CreateError::Store(StoreError::Unavailable(cause))) => Err(StoreError::Unavailable(cause)),
+        other => Ok(other),
+    }
+}
