@@ -1,1 +1,27 @@
-//! placeholder
+//! Task store and work queue in one SQLite file: the local mode, durable across restarts.
+//!
+//! One writer thread takes whatever calls are waiting into one transaction and answers them all after its commit, so
+//! that many callers share the wait for the disk; a few reader threads answer polls meanwhile. An async caller never
+//! waits for the disk on its own thread.
+
+mod database;
+mod error;
+mod listing;
+mod open;
+mod purge;
+mod queue;
+mod readers;
+mod schema;
+mod settings;
+mod side;
+mod store;
+mod tasks;
+mod writer;
+
+pub use database::Database;
+pub use error::DatabaseError;
+pub use open::OpenError;
+pub use purge::Purged;
+pub use queue::SqliteQueue;
+pub use settings::{Durability, Settings};
+pub use store::SqliteStore;

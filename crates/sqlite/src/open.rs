@@ -1,0 +1,93 @@
+//! Opening a file: its connections, and what can be wrong with it.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode};
+
+use crate::Settings;
+use crate::schema::migrate;
+
+/// Why a database was not opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// There is no such directory.
+    #[error("the directory {} of the database does not exist: create it, or choose another path", .0.display())]
+    NoDirectory(PathBuf),
+    /// The file cannot be opened or written.
+    #[error(
+        "the database file cannot be opened for writing: check that it is a file, and its and its directory's permissions"
+    )]
+    NotWritable(#[source] rusqlite::Error),
+    /// Another process holds the file.
+    #[error("another process holds the database: stop it, or choose another path")]
+    Locked(#[source] rusqlite::Error),
+    /// The file is something else.
+    #[error("the file is no Longhaul database, and is left as it is: choose another path")]
+    Foreign,
+    /// A newer Longhaul wrote the file.
+    #[error(
+        "the database has schema version {version}, and this Longhaul knows versions up to {latest}: \
+         start the newer Longhaul, or choose another path"
+    )]
+    Newer {
+        /// The file's version.
+        version: usize,
+        /// The latest version that this program knows.
+        latest: usize,
+    },
+    /// SQLite reported another error.
+    #[error("the database cannot be opened")]
+    Sqlite(#[source] rusqlite::Error),
+    /// The system gave no thread for the database.
+    #[error("no thread could be started for the database")]
+    NoThread(#[source] std::io::Error),
+}
+
+impl From<rusqlite::Error> for OpenError {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Locked(error),
+            Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => Self::NotWritable(error),
+            Some(ErrorCode::NotADatabase) => Self::Foreign,
+            Some(_) | None => Self::Sqlite(error),
+        }
+    }
+}
+
+/// The connection that writes, to a file that has the latest version afterwards.
+pub(crate) fn writer(path: &Path, settings: Settings, migrations: &[&str]) -> Result<Connection, OpenError> {
+    let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
+    if let Some(directory) = directory.filter(|directory| !directory.is_dir()) {
+        return Err(OpenError::NoDirectory(directory.to_owned()));
+    }
+    let mut connection = Connection::open(path)?;
+    prepare(&connection, settings)?;
+    // Checked before anything is changed: the journal mode is written into the file.
+    migrate(&mut connection, migrations)?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", settings.durability.pragma())?;
+    Ok(connection)
+}
+
+/// The one connection of a database without a file.
+pub(crate) fn in_memory(settings: Settings, migrations: &[&str]) -> Result<Connection, OpenError> {
+    let mut connection = Connection::open_in_memory()?;
+    prepare(&connection, settings)?;
+    migrate(&mut connection, migrations)?;
+    Ok(connection)
+}
+
+/// A connection that only reads.
+pub(crate) fn reader(path: &Path, settings: Settings) -> Result<Connection, OpenError> {
+    let connection = Connection::open(path)?;
+    prepare(&connection, settings)?;
+    connection.pragma_update(None, "query_only", true)?;
+    Ok(connection)
+}
+
+fn prepare(connection: &Connection, settings: Settings) -> Result<(), OpenError> {
+    connection.busy_timeout(Duration::from_millis(settings.busy_ms_max))?;
+    connection.set_prepared_statement_cache_capacity(64);
+    Ok(())
+}

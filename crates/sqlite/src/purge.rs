@@ -1,0 +1,76 @@
+//! Deleting what is past its time to live.
+
+use longhaul_core::{OwnerId, TaskId, TaskKey, Timestamp};
+use rusqlite::{Connection, params};
+
+use crate::tasks::{execute, forget, moment};
+use crate::{Database, DatabaseError};
+
+/// How long parts without a record are kept: their record is written within seconds, or never.
+const STRAY_MS: u64 = 86_400_000;
+
+/// What a purge left to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purged {
+    /// Nothing that is past its time is left.
+    All,
+    /// As much as one call may delete; call again.
+    UpToLimit,
+}
+
+impl Database {
+    /// Deletes up to `limit` tasks that are past their time to live, with their parts, journals and keys, and gives
+    /// back the places of those that never ended; likewise parts whose task was never written down. Other calls go
+    /// between two purges, so a small limit keeps them quick.
+    ///
+    /// # Errors
+    /// [`DatabaseError`]; what was purged before stays so.
+    pub async fn purge(&self, now: Timestamp, limit: u32) -> Result<Purged, DatabaseError> {
+        self.shared().writer.call(move |connection| purge(connection, now, limit)).await
+    }
+}
+
+fn purge(connection: &Connection, now: Timestamp, limit: u32) -> Result<Purged, DatabaseError> {
+    let expired = keys(
+        connection,
+        "SELECT owner, id FROM tasks WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2",
+        moment(now),
+        limit,
+    )?;
+    for key in &expired {
+        forget(connection, key)?;
+        forget_side(connection, key)?;
+    }
+    let strays = keys(
+        connection,
+        "SELECT owner, id FROM strays WHERE seen_at <= ?1 ORDER BY seen_at LIMIT ?2",
+        moment(now.minus_ms(STRAY_MS)),
+        limit,
+    )?;
+    for key in &strays {
+        forget_side(connection, key)?;
+    }
+    let full = |found: &[TaskKey]| found.len() >= usize::try_from(limit).unwrap_or(usize::MAX);
+    Ok(if full(&expired) || full(&strays) { Purged::UpToLimit } else { Purged::All })
+}
+
+fn forget_side(connection: &Connection, key: &TaskKey) -> Result<(), DatabaseError> {
+    for sql in [
+        "DELETE FROM journal WHERE owner = ?1 AND id = ?2",
+        "DELETE FROM parts WHERE owner = ?1 AND id = ?2",
+        "DELETE FROM strays WHERE owner = ?1 AND id = ?2",
+    ] {
+        execute(connection, sql, params![key.owner.as_bytes(), key.id.as_bytes()])?;
+    }
+    Ok(())
+}
+
+fn keys(connection: &Connection, sql: &str, until: i64, limit: u32) -> Result<Vec<TaskKey>, DatabaseError> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map(params![until, limit], |row| {
+        let id = TaskId::from_bytes(row.get(1)?)
+            .map_err(|error| rusqlite::Error::FromSqlConversionFailure(1, rusqlite::types::Type::Blob, error.into()))?;
+        Ok(TaskKey::new(OwnerId::from_bytes(row.get(0)?), id))
+    })?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}

@@ -1,0 +1,118 @@
+//! The tables, and how a file gets from an older version to this one.
+
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+
+use crate::OpenError;
+
+/// What marks a file as ours, in SQLite's header field for it: "LHUL".
+const APPLICATION_ID: i32 = 0x4c48_554c;
+
+/// Each step makes one version from the one before it; the first makes version 1. Never change one that was released.
+pub(crate) const MIGRATIONS: &[&str] = &["
+    -- The record is last: what a query filters by is read without the pages that a long record spills to.
+    CREATE TABLE tasks (
+        owner BLOB NOT NULL,
+        id BLOB NOT NULL,
+        counted INTEGER NOT NULL, -- whether it counts against the owner's limit of unfinished tasks
+        expires_at INTEGER NOT NULL,
+        idempotency BLOB,
+        record TEXT NOT NULL,
+        PRIMARY KEY (owner, id)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX tasks_by_expiry ON tasks (expires_at);
+    CREATE INDEX tasks_counted ON tasks (owner, expires_at) WHERE counted = 1;
+
+    CREATE TABLE quotas (owner BLOB PRIMARY KEY, open INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE keys (
+        owner BLOB NOT NULL,
+        key BLOB NOT NULL,
+        request BLOB NOT NULL,
+        id BLOB NOT NULL,
+        PRIMARY KEY (owner, key)
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE journal (
+        owner BLOB NOT NULL,
+        id BLOB NOT NULL,
+        kind TEXT NOT NULL,
+        name TEXT NOT NULL,
+        value TEXT NOT NULL,
+        PRIMARY KEY (owner, id, kind, name)
+    ) STRICT;
+
+    CREATE TABLE parts (
+        owner BLOB NOT NULL,
+        id BLOB NOT NULL,
+        name TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        part TEXT NOT NULL,
+        PRIMARY KEY (owner, id, name, number)
+    ) STRICT;
+
+    -- Tasks that have parts or entries but no record, because their maker died first or a worker came late.
+    CREATE TABLE strays (
+        owner BLOB NOT NULL,
+        id BLOB NOT NULL,
+        seen_at INTEGER NOT NULL,
+        PRIMARY KEY (owner, id)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX strays_by_age ON strays (seen_at);
+
+    CREATE TABLE messages (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        dead INTEGER NOT NULL DEFAULT 0,
+        visible_at INTEGER NOT NULL,
+        receives INTEGER NOT NULL DEFAULT 0,
+        turn INTEGER NOT NULL DEFAULT 0, -- raised whenever receipts given out so far end
+        owner BLOB NOT NULL,
+        id BLOB NOT NULL,
+        trace TEXT
+    ) STRICT;
+    CREATE INDEX messages_by_visibility ON messages (dead, visible_at, seq);
+"];
+
+/// Checks that the file is ours or empty, and brings it to the latest version of `migrations`, all or nothing.
+pub(crate) fn migrate(connection: &mut Connection, migrations: &[&str]) -> Result<(), OpenError> {
+    // One after another, also where two processes open a new file at the same time.
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let version = version(&transaction)?;
+    let latest = migrations.len();
+    if version > latest {
+        return Err(OpenError::Newer { version, latest });
+    }
+    if version < latest {
+        if version == 0 {
+            transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+            transaction.execute_batch(
+                "CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID",
+            )?;
+        }
+        for migration in migrations.iter().skip(version) {
+            transaction.execute_batch(migration)?;
+        }
+        let latest = latest.to_string();
+        transaction.execute("REPLACE INTO meta VALUES ('schema_version', ?1)", params![latest.as_bytes()])?;
+    }
+    transaction.commit()?;
+    Ok(())
+}
+
+/// The version that the file has; 0 where it is empty.
+fn version(connection: &Connection) -> Result<usize, OpenError> {
+    let application: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    let tables: u32 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    if tables == 0 && (application == 0 || application == APPLICATION_ID) {
+        return Ok(0);
+    }
+    if application != APPLICATION_ID {
+        return Err(OpenError::Foreign);
+    }
+    let version: Option<Vec<u8>> = connection
+        .query_row("SELECT value FROM meta WHERE name = 'schema_version'", [], |row| row.get(0))
+        .optional()?;
+    version
+        .and_then(|digits| String::from_utf8(digits).ok())
+        .and_then(|digits| digits.parse().ok())
+        .ok_or(OpenError::Foreign)
+}

@@ -1,0 +1,36 @@
+//! What can be chosen about a database.
+
+/// What can be chosen about a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// What an accepted call survives.
+    pub durability: Durability,
+    /// How often a message is handed over before it goes to the dead letters.
+    pub receives_max: u32,
+    /// How long to wait for another process that holds the file, in milliseconds.
+    pub busy_ms_max: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { durability: Durability::PowerLoss, receives_max: 10, busy_ms_max: 5_000 }
+    }
+}
+
+/// What an accepted call survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Everything: the disk has written the call before it is answered (`synchronous = FULL`).
+    PowerLoss,
+    /// A crash of the process, but not always one of the machine (`synchronous = NORMAL`).
+    ProcessCrash,
+}
+
+impl Durability {
+    pub(crate) const fn pragma(self) -> &'static str {
+        match self {
+            Self::PowerLoss => "FULL",
+            Self::ProcessCrash => "NORMAL",
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The task store over the database's threads.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use longhaul_core::ports::{ApplyError, CreateError, Created, NewTask, Page, Recorded, StoreError, TaskStore};
+use longhaul_core::{Entry, OwnerId, PartsName, Task, TaskEvent, TaskId, TaskKey, Timestamp};
+
+use crate::database::Shared;
+use crate::tasks::{Application, Creation};
+use crate::{listing, side, tasks};
+
+/// The tasks in a [`Database`](crate::Database).
+#[derive(Clone)]
+pub struct SqliteStore {
+    shared: Arc<Shared>,
+}
+
+impl SqliteStore {
+    pub(crate) const fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+}
+
+#[async_trait]
+impl TaskStore for SqliteStore {
+    async fn create(&self, new: NewTask, now: Timestamp) -> Result<Created, CreateError> {
+        let open_max = new.open_max;
+        let creation = self.shared.writer.call(move |connection| tasks::create(connection, &new, now)).await;
+        match creation.map_err(StoreError::from)? {
+            Creation::Made(created) => Ok(created),
+            Creation::KeyReused => Err(CreateError::KeyReused),
+            Creation::TooManyOpen => Err(CreateError::TooManyOpen { open_max }),
+        }
+    }
+
+    async fn get(&self, key: &TaskKey, now: Timestamp) -> Result<Option<Task>, StoreError> {
+        let key = *key;
+        Ok(self.shared.read(move |connection| tasks::read_living(connection, &key, now)).await?)
+    }
+
+    async fn apply(&self, key: &TaskKey, event: &TaskEvent, now: Timestamp) -> Result<Task, ApplyError> {
+        let (key, event) = (*key, event.clone());
+        let application = self.shared.writer.call(move |connection| tasks::apply(connection, &key, &event, now)).await;
+        match application.map_err(StoreError::from)? {
+            Application::Done(task) => Ok(task),
+            Application::Refused { current, why } => Err(ApplyError::Refused { current: Box::new(current), why }),
+            Application::NotFound => Err(ApplyError::NotFound),
+        }
+    }
+
+    async fn list(
+        &self,
+        owner: &OwnerId,
+        before: Option<TaskId>,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<Page, StoreError> {
+        let owner = *owner;
+        Ok(self.shared.read(move |connection| listing::page(connection, &owner, before, limit, now)).await?)
+    }
+
+    async fn record(&self, key: &TaskKey, entry: &Entry) -> Result<Recorded, StoreError> {
+        let (key, entry, now) = (*key, entry.clone(), self.shared.clock.now());
+        Ok(self.shared.writer.call(move |connection| side::record(connection, &key, &entry, now)).await?)
+    }
+
+    async fn journal(&self, key: &TaskKey) -> Result<Vec<Entry>, StoreError> {
+        let key = *key;
+        Ok(self.shared.read(move |connection| side::journal(connection, &key)).await?)
+    }
+
+    async fn put_parts(&self, key: &TaskKey, name: &PartsName, parts: &[&str]) -> Result<(), StoreError> {
+        let (key, name, now) = (*key, name.clone(), self.shared.clock.now());
+        let parts: Vec<String> = parts.iter().map(|part| (*part).to_owned()).collect();
+        Ok(self.shared.writer.call(move |connection| side::put_parts(connection, &key, &name, &parts, now)).await?)
+    }
+
+    async fn parts(&self, key: &TaskKey, name: &PartsName, count: u32) -> Result<Option<String>, StoreError> {
+        let (key, name) = (*key, name.clone());
+        Ok(self.shared.read(move |connection| side::parts(connection, &key, &name, count)).await?)
+    }
+}

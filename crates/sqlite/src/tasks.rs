@@ -1,0 +1,229 @@
+//! Creating and changing tasks, inside the writer's transaction: each function is one atomic verb.
+
+use longhaul_core::ports::{Created, NewTask};
+use longhaul_core::{Refusal, Task, TaskEvent, TaskKey, Timestamp};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
+
+use crate::DatabaseError;
+
+/// What came of a creation.
+pub(crate) enum Creation {
+    Made(Created),
+    KeyReused,
+    TooManyOpen,
+}
+
+/// What came of an event.
+pub(crate) enum Application {
+    Done(Task),
+    Refused { current: Task, why: Refusal },
+    NotFound,
+}
+
+/// Moments are unsigned, SQLite's integers signed: what lies past their end is as good as the end of time.
+pub(crate) fn moment(at: Timestamp) -> i64 {
+    i64::try_from(at.as_ms()).unwrap_or(i64::MAX)
+}
+
+/// The task under `key`, expired ones too.
+pub(crate) fn read(connection: &Connection, key: &TaskKey) -> Result<Option<Task>, DatabaseError> {
+    let mut statement = connection.prepare_cached("SELECT record FROM tasks WHERE owner = ?1 AND id = ?2")?;
+    let record = statement.query_row(params![key.owner.as_bytes(), key.id.as_bytes()], record_text).optional()?;
+    record.map(|text| parse(&text)).transpose()
+}
+
+/// The task under `key`, unless it is past its time to live.
+pub(crate) fn read_living(
+    connection: &Connection,
+    key: &TaskKey,
+    now: Timestamp,
+) -> Result<Option<Task>, DatabaseError> {
+    Ok(read(connection, key)?.filter(|task| !task.has_expired(now)))
+}
+
+/// A stored record.
+pub(crate) fn record_text(row: &Row<'_>) -> rusqlite::Result<String> {
+    row.get(0)
+}
+
+/// The task of a stored record.
+pub(crate) fn parse(record: &str) -> Result<Task, DatabaseError> {
+    Ok(serde_json::from_str(record)?)
+}
+
+/// Writes a new task, its key and the owner's count.
+pub(crate) fn create(connection: &Connection, new: &NewTask, now: Timestamp) -> Result<Creation, DatabaseError> {
+    let key = new.task.key();
+    if let Some(creation) = of_same_idempotency_key(connection, new, now)? {
+        return Ok(creation);
+    }
+    if let Some(task) = read_living(connection, &key, now)? {
+        return Ok(Creation::Made(Created::Existing(task)));
+    }
+    if !has_room(connection, new, now)? {
+        return Ok(Creation::TooManyOpen);
+    }
+    // What an expired task of the same id left must not be taken for work of this one.
+    forget(connection, &key)?;
+    execute(
+        connection,
+        "DELETE FROM journal WHERE owner = ?1 AND id = ?2",
+        params![key.owner.as_bytes(), key.id.as_bytes()],
+    )?;
+    insert(connection, new)?;
+    Ok(Creation::Made(Created::New(new.task.clone())))
+}
+
+/// What the idempotency key, if any, already decides.
+fn of_same_idempotency_key(
+    connection: &Connection,
+    new: &NewTask,
+    now: Timestamp,
+) -> Result<Option<Creation>, DatabaseError> {
+    let Some(idempotency) = new.idempotency else { return Ok(None) };
+    let mut statement = connection.prepare_cached(
+        "SELECT record, keys.request FROM keys JOIN tasks USING (owner, id) WHERE keys.owner = ?1 AND keys.key = ?2",
+    )?;
+    let found = statement
+        .query_row(params![new.task.owner.as_bytes(), idempotency.key], |row| {
+            Ok((record_text(row)?, row.get::<_, [u8; 32]>(1)?))
+        })
+        .optional()?;
+    let Some((record, request)) = found else { return Ok(None) };
+    let task = parse(&record)?;
+    if task.has_expired(now) {
+        return Ok(None);
+    }
+    let same = request == idempotency.request;
+    Ok(Some(if same { Creation::Made(Created::Existing(task)) } else { Creation::KeyReused }))
+}
+
+/// Whether the owner may have one more unfinished task. Before it says no, it counts again without those that
+/// expired unfinished: so the count repairs itself, and nobody is locked out by what is no longer there.
+fn has_room(connection: &Connection, new: &NewTask, now: Timestamp) -> Result<bool, DatabaseError> {
+    let owner = new.task.owner.as_bytes();
+    let mut statement = connection.prepare_cached("SELECT open FROM quotas WHERE owner = ?1")?;
+    let open: Option<u32> = statement.query_row([owner], |row| row.get(0)).optional()?;
+    if open.unwrap_or(0) < new.open_max {
+        return Ok(true);
+    }
+    execute(
+        connection,
+        "UPDATE tasks SET counted = 0 WHERE owner = ?1 AND counted = 1 AND expires_at <= ?2",
+        params![owner, moment(now)],
+    )?;
+    let mut statement = connection.prepare_cached("SELECT count(*) FROM tasks WHERE owner = ?1 AND counted = 1")?;
+    let open: u32 = statement.query_row([owner], |row| row.get(0))?;
+    execute(connection, "REPLACE INTO quotas VALUES (?1, ?2)", params![owner, open])?;
+    Ok(open < new.open_max)
+}
+
+fn insert(connection: &Connection, new: &NewTask) -> Result<(), DatabaseError> {
+    let task = &new.task;
+    let (owner, id) = (task.owner.as_bytes(), task.id.as_bytes());
+    let counted = i64::from(!task.has_ended());
+    execute(
+        connection,
+        "INSERT INTO tasks (owner, id, counted, expires_at, idempotency, record) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        params![
+            owner,
+            id,
+            counted,
+            moment(task.expires_at),
+            new.idempotency.map(|idempotency| idempotency.key),
+            serde_json::to_string(task)?
+        ],
+    )?;
+    if let Some(idempotency) = new.idempotency {
+        execute(
+            connection,
+            "REPLACE INTO keys (owner, key, request, id) VALUES (?1, ?2, ?3, ?4)",
+            params![owner, idempotency.key, idempotency.request, id],
+        )?;
+    }
+    execute(
+        connection,
+        "INSERT INTO quotas VALUES (?1, ?2) ON CONFLICT DO UPDATE SET open = open + excluded.open",
+        params![owner, counted],
+    )?;
+    execute(connection, "DELETE FROM strays WHERE owner = ?1 AND id = ?2", params![owner, id])
+}
+
+/// Deletes the record and its key, and gives its place back. Parts and journal stay.
+pub(crate) fn forget(connection: &Connection, key: &TaskKey) -> Result<(), DatabaseError> {
+    let (owner, id) = (key.owner.as_bytes(), key.id.as_bytes());
+    let mut statement =
+        connection.prepare_cached("DELETE FROM tasks WHERE owner = ?1 AND id = ?2 RETURNING counted, idempotency")?;
+    let gone = statement
+        .query_row(params![owner, id], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, Option<[u8; 32]>>(1)?)))
+        .optional()?;
+    let Some((counted, idempotency)) = gone else { return Ok(()) };
+    if counted != 0 {
+        give_back(connection, key)?;
+    }
+    if let Some(idempotency) = idempotency {
+        // The key may meanwhile stand for a younger task.
+        execute(
+            connection,
+            "DELETE FROM keys WHERE owner = ?1 AND key = ?2 AND id = ?3",
+            params![owner, idempotency, id],
+        )?;
+    }
+    Ok(())
+}
+
+fn give_back(connection: &Connection, key: &TaskKey) -> Result<(), DatabaseError> {
+    execute(connection, "UPDATE quotas SET open = max(open - 1, 0) WHERE owner = ?1", params![key.owner.as_bytes()])
+}
+
+/// Does what [`Task::apply`] does to the task under `key`.
+pub(crate) fn apply(
+    connection: &Connection,
+    key: &TaskKey,
+    event: &TaskEvent,
+    now: Timestamp,
+) -> Result<Application, DatabaseError> {
+    let Some(task) = read_living(connection, key, now)? else { return Ok(Application::NotFound) };
+    match task.apply(event, now) {
+        Err(why) => Ok(Application::Refused { current: task, why }),
+        Ok(next) => {
+            if next != task {
+                write(connection, &task, &next)?;
+            }
+            Ok(Application::Done(next))
+        }
+    }
+}
+
+fn write(connection: &Connection, before: &Task, after: &Task) -> Result<(), DatabaseError> {
+    let (owner, id, record) = (after.owner.as_bytes(), after.id.as_bytes(), serde_json::to_string(after)?);
+    if !after.has_ended() && before.expires_at == after.expires_at {
+        // The usual case, heartbeats above all, touches no index.
+        return execute(
+            connection,
+            "UPDATE tasks SET record = ?3 WHERE owner = ?1 AND id = ?2",
+            params![owner, id, record],
+        );
+    }
+    if after.has_ended() && is_counted(connection, after)? {
+        give_back(connection, &after.key())?;
+    }
+    execute(
+        connection,
+        "UPDATE tasks SET record = ?3, expires_at = ?4, counted = counted AND ?5 WHERE owner = ?1 AND id = ?2",
+        params![owner, id, record, moment(after.expires_at), i64::from(!after.has_ended())],
+    )
+}
+
+fn is_counted(connection: &Connection, task: &Task) -> Result<bool, DatabaseError> {
+    let mut statement = connection.prepare_cached("SELECT counted FROM tasks WHERE owner = ?1 AND id = ?2")?;
+    let counted: i64 = statement.query_row(params![task.owner.as_bytes(), task.id.as_bytes()], |row| row.get(0))?;
+    Ok(counted != 0)
+}
+
+/// Runs a prepared statement that answers nothing.
+pub(crate) fn execute(connection: &Connection, sql: &str, values: impl rusqlite::Params) -> Result<(), DatabaseError> {
+    let mut statement: CachedStatement<'_> = connection.prepare_cached(sql)?;
+    statement.execute(values)?;
+    Ok(())
+}

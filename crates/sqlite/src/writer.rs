@@ -1,0 +1,257 @@
+//! The one thread that writes: it takes the calls that wait into one transaction and answers them after its commit.
+//!
+//! Each call runs in a savepoint of its own, so that one that fails or panics takes nothing of the others with it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use rusqlite::Connection;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::{DatabaseError, OpenError};
+
+/// Calls that wait for the thread; whoever comes then waits before the door.
+const WAITING_MAX: usize = 1_024;
+
+/// Calls of one transaction: bounds how long the first of them waits for its answer.
+const BATCH_MAX: usize = 256;
+
+/// How a transaction ended, for each of its calls.
+enum Ending {
+    Committed,
+    NotCommitted(Arc<rusqlite::Error>),
+    RolledBack,
+}
+
+/// What becomes of a call's savepoint.
+enum Savepoint {
+    Keep,
+    Undo,
+}
+
+/// One call.
+trait Job: Send {
+    /// Does the work in the open transaction.
+    fn run(&mut self, connection: &Connection) -> Savepoint;
+
+    /// Answers the caller, once it is known how the transaction ended.
+    fn answer(self: Box<Self>, ending: &Ending);
+}
+
+struct Call<T, F> {
+    work: Option<F>,
+    done: Option<Result<T, DatabaseError>>,
+    reply: oneshot::Sender<Result<T, DatabaseError>>,
+}
+
+impl<T, F> Job for Call<T, F>
+where
+    T: Send,
+    F: FnOnce(&Connection) -> Result<T, DatabaseError> + Send,
+{
+    fn run(&mut self, connection: &Connection) -> Savepoint {
+        self.done = self
+            .work
+            .take()
+            .map(|work| catch_unwind(AssertUnwindSafe(|| work(connection))).unwrap_or(Err(DatabaseError::Panicked)));
+        if matches!(self.done, Some(Ok(_))) { Savepoint::Keep } else { Savepoint::Undo }
+    }
+
+    fn answer(self: Box<Self>, ending: &Ending) {
+        let done = match (self.done, ending) {
+            (Some(Err(error)), _) => Err(error),
+            (Some(Ok(value)), Ending::Committed) => Ok(value),
+            (Some(Ok(_)) | None, Ending::NotCommitted(error)) => Err(DatabaseError::NotCommitted(Arc::clone(error))),
+            (Some(Ok(_)), Ending::RolledBack) | (None, Ending::Committed | Ending::RolledBack) => {
+                Err(DatabaseError::RolledBack)
+            }
+        };
+        // A caller that no longer waits does not need its answer.
+        let _caller_left = self.reply.send(done).is_err();
+    }
+}
+
+/// The way to the writer thread.
+pub(crate) struct Writer {
+    jobs: RwLock<Option<mpsc::Sender<Box<dyn Job>>>>,
+    ended: watch::Receiver<bool>,
+}
+
+impl Writer {
+    /// Starts the thread that owns `connection`.
+    pub(crate) fn start(connection: Connection) -> Result<Self, OpenError> {
+        let (jobs, waiting) = mpsc::channel(WAITING_MAX);
+        let (end, ended) = watch::channel(false);
+        std::thread::Builder::new()
+            .name("longhaul-sqlite-writer".to_owned())
+            .spawn(move || {
+                run(connection, waiting);
+                end.send_replace(true);
+            })
+            .map_err(OpenError::NoThread)?;
+        Ok(Self { jobs: RwLock::new(Some(jobs)), ended })
+    }
+
+    /// Runs `work` inside a transaction and returns once that is committed. Where it fails, nothing of it stays.
+    pub(crate) async fn call<T, F>(&self, work: F) -> Result<T, DatabaseError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, DatabaseError> + Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        {
+            let jobs = self.jobs.read().unwrap_or_else(PoisonError::into_inner).clone().ok_or(DatabaseError::Closed)?;
+            let call = Call { work: Some(work), done: None, reply };
+            jobs.send(Box::new(call)).await.map_err(|_closed| DatabaseError::Closed)?;
+        }
+        answer.await.map_err(|_dropped| DatabaseError::Closed)?
+    }
+
+    /// Takes no more calls, and returns once those that wait are answered and the file is closed.
+    pub(crate) async fn close(&self) {
+        drop(self.jobs.write().unwrap_or_else(PoisonError::into_inner).take());
+        // An error means that the thread is gone, which is what is waited for.
+        let _gone = self.ended.clone().wait_for(|ended| *ended).await.is_ok();
+    }
+}
+
+fn run(connection: Connection, mut waiting: mpsc::Receiver<Box<dyn Job>>) {
+    while let Some(first) = waiting.blocking_recv() {
+        let mut first = Some(first);
+        let batch = std::iter::from_fn(|| first.take().or_else(|| waiting.try_recv().ok())).take(BATCH_MAX);
+        transact(&connection, batch);
+    }
+    if let Err((_connection, error)) = connection.close() {
+        tracing::warn!(%error, "the database was not closed in order; nothing is lost");
+    }
+}
+
+/// One transaction over `batch`, then all its answers.
+fn transact(connection: &Connection, batch: impl Iterator<Item = Box<dyn Job>>) {
+    let mut jobs = Vec::new();
+    let ending = match execute(connection, "BEGIN IMMEDIATE") {
+        Ok(()) => run_all(connection, batch, &mut jobs),
+        Err(error) => {
+            jobs.extend(batch);
+            Ending::NotCommitted(Arc::new(error))
+        }
+    };
+    for job in jobs {
+        job.answer(&ending);
+    }
+}
+
+fn run_all(connection: &Connection, batch: impl Iterator<Item = Box<dyn Job>>, jobs: &mut Vec<Box<dyn Job>>) -> Ending {
+    for mut job in batch {
+        let done = in_savepoint(connection, job.as_mut());
+        jobs.push(job);
+        if let Err(error) = done {
+            roll_back(connection);
+            return Ending::NotCommitted(Arc::new(error));
+        }
+        // Some errors, as that of a full disk, make SQLite roll the whole transaction back by itself.
+        if connection.is_autocommit() {
+            return Ending::RolledBack;
+        }
+    }
+    match execute(connection, "COMMIT") {
+        Ok(()) => Ending::Committed,
+        Err(error) => {
+            roll_back(connection);
+            Ending::NotCommitted(Arc::new(error))
+        }
+    }
+}
+
+fn in_savepoint(connection: &Connection, job: &mut dyn Job) -> rusqlite::Result<()> {
+    execute(connection, "SAVEPOINT job")?;
+    let savepoint = job.run(connection);
+    if connection.is_autocommit() {
+        return Ok(());
+    }
+    match savepoint {
+        Savepoint::Keep => {}
+        Savepoint::Undo => execute(connection, "ROLLBACK TO job")?,
+    }
+    execute(connection, "RELEASE job")
+}
+
+fn roll_back(connection: &Connection) {
+    if !connection.is_autocommit()
+        && let Err(error) = execute(connection, "ROLLBACK")
+    {
+        tracing::error!(%error, "a transaction could neither be committed nor rolled back");
+    }
+}
+
+fn execute(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
+    connection.prepare_cached(sql)?.execute([]).map(|_rows| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn writer() -> Writer {
+        let connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch("CREATE TABLE t (n INTEGER)").unwrap();
+        Writer::start(connection).unwrap()
+    }
+
+    async fn insert(writer: &Writer, n: i64) -> Result<(), DatabaseError> {
+        writer.call(move |connection| Ok(connection.execute("INSERT INTO t VALUES (?1)", [n]).map(|_rows| ())?)).await
+    }
+
+    async fn count(writer: &Writer) -> i64 {
+        writer
+            .call(|connection| Ok(connection.query_row("SELECT count(*) FROM t", [], |row| row.get(0))?))
+            .await
+            .unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_call_that_fails_leaves_nothing_and_harms_no_other_call_of_its_transaction() {
+        let writer = writer();
+        let fails = writer.call(|connection| {
+            connection.execute("INSERT INTO t VALUES (2)", [])?;
+            Ok(connection.execute("INSERT INTO nowhere VALUES (2)", [])?)
+        });
+        let (first, failed, last) = tokio::join!(insert(&writer, 1), fails, insert(&writer, 3));
+        first.unwrap();
+        assert!(matches!(failed, Err(DatabaseError::Sqlite(_))), "{failed:?}");
+        last.unwrap();
+        assert_eq!(count(&writer).await, 2);
+    }
+
+    #[tokio::test]
+    async fn a_call_that_panics_leaves_nothing_and_the_thread_goes_on() {
+        let writer = writer();
+        let panics = writer.call(|connection| -> Result<(), DatabaseError> {
+            connection.execute("INSERT INTO t VALUES (2)", [])?;
+            panic!("planted");
+        });
+        let (panicked, other) = tokio::join!(panics, insert(&writer, 1));
+        assert!(matches!(panicked, Err(DatabaseError::Panicked)), "{panicked:?}");
+        other.unwrap();
+        assert_eq!(count(&writer).await, 1);
+    }
+
+    #[tokio::test]
+    async fn a_transaction_that_sqlite_itself_ended_is_no_success_for_any_of_its_calls() {
+        let writer = writer();
+        let ends = writer.call(|connection| Ok(connection.execute_batch("ROLLBACK")?));
+        let (first, ended) = tokio::join!(insert(&writer, 1), ends);
+        assert!(ended.is_err(), "{ended:?}");
+        // The first call may have had a transaction of its own.
+        assert_eq!(count(&writer).await, i64::from(first.is_ok()));
+        insert(&writer, 2).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_closed_database_says_so() {
+        let writer = writer();
+        insert(&writer, 1).await.unwrap();
+        writer.close().await;
+        assert!(matches!(insert(&writer, 2).await, Err(DatabaseError::Closed)));
+    }
+}
