@@ -1,0 +1,65 @@
+//! Requests that never reach MCP, and what their senders are told.
+
+use bytes::Bytes;
+use http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use http::{Response, StatusCode};
+use http_body_util::BodyExt;
+use http_body_util::Full;
+use http_body_util::combinators::UnsyncBoxBody;
+
+use crate::Body;
+
+/// Why a request was turned away at the door.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Rejection {
+    /// The `Host` is none of ours.
+    #[error("this server does not answer to that Host; add it with --allow-host if it should")]
+    Host,
+    /// The page that sent the request is not let in.
+    #[error("requests from this Origin are not allowed; add it with --allow-origin if they should be")]
+    Origin,
+    /// The body is too large.
+    #[error("the request's body has more than {bytes_max} bytes")]
+    TooLarge {
+        /// The limit.
+        bytes_max: usize,
+    },
+    /// The body ended early.
+    #[error("the request's body could not be read")]
+    Unreadable,
+    /// Nothing is here.
+    #[error("not found; the MCP endpoint is POST /mcp")]
+    NoSuchPath,
+    /// The path is there, the method is not.
+    #[error("method not allowed")]
+    Method,
+}
+
+impl Rejection {
+    const fn status(self) -> StatusCode {
+        match self {
+            Self::Host | Self::Origin => StatusCode::FORBIDDEN,
+            Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Unreadable => StatusCode::BAD_REQUEST,
+            Self::NoSuchPath => StatusCode::NOT_FOUND,
+            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
+        }
+    }
+
+    /// The answer: a JSON-RPC error without an id, as the transport allows for requests that were not taken.
+    #[must_use]
+    pub fn into_response(self) -> Response<Body> {
+        let error = serde_json::json!({"jsonrpc": "2.0", "error": {"code": -32600, "message": self.to_string()}});
+        let mut response = Response::new(full(Bytes::from(error.to_string())));
+        *response.status_mut() = self.status();
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if self == Self::Method {
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        }
+        response
+    }
+}
+
+pub(crate) fn full(bytes: Bytes) -> Body {
+    UnsyncBoxBody::new(Full::new(bytes).map_err(|never| match never {}))
+}
