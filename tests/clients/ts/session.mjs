@@ -1,0 +1,86 @@
+// Connects the official TypeScript SDK to a server: the SDK's client, and a session of its Tasks extension on top.
+
+import { Client, SdkHttpError, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { createTaskSessionFromClient } from '@modelcontextprotocol/ext-tasks/client';
+
+const REVISION = '2026-07-28';
+const TASKS = 'io.modelcontextprotocol/tasks';
+const CLIENT_INFO = { name: 'longhaul-driver-ts', version: '1.0.0' };
+const CAPABILITIES = { elicitation: { form: {} } };
+
+/**
+ * Opens a client and a task session. `onQuestion` answers elicitations with the content of the form.
+ * @returns {Promise<{client: Client, session: object, close: () => Promise<void>}>}
+ */
+export async function connect(url, { onQuestion, onError } = {}) {
+  const client = new Client(CLIENT_INFO, {
+    capabilities: { ...CAPABILITIES, extensions: { [TASKS]: {} } },
+    versionNegotiation: { mode: { pin: REVISION } },
+  });
+  await client.connect(new StreamableHTTPClientTransport(new URL(url)));
+  const raw = await openRawPipe(url);
+  const session = createTaskSessionFromClient(client, {
+    endpointId: url,
+    rawDispatch: raw.dispatch,
+    v2RequestFraming: { protocolVersion: REVISION, clientInfo: CLIENT_INFO, clientCapabilities: CAPABILITIES },
+    onInputRequest: async (request) => {
+      if (request.kind !== 'elicitation' || !onQuestion) throw new Error(`unexpected request: ${request.kind}`);
+      return { action: 'accept', content: onQuestion(request.params) };
+    },
+    onError,
+  });
+  const close = async () => {
+    await session.close();
+    await raw.close();
+    await client.close();
+  };
+  return { client, session, close };
+}
+
+/**
+ * The SDK's client refuses results that are tasks, and the extension asks its host for another way to send requests.
+ * Here it is the SDK's transport itself, with which ids go out and which come back being all that is added.
+ */
+async function openRawPipe(url) {
+  const transport = new StreamableHTTPClientTransport(new URL(url));
+  const waiting = new Map();
+  let nextId = 1;
+  transport.onmessage = (message) => {
+    const answered = waiting.get(message.id);
+    if (!answered) return;
+    waiting.delete(message.id);
+    answered(toResponse(message));
+  };
+  await transport.start();
+
+  const dispatch = (request, options = {}) =>
+    new Promise((resolve, reject) => {
+      const id = nextId++;
+      waiting.set(id, resolve);
+      options.signal?.addEventListener('abort', () => reject(options.signal.reason), { once: true });
+      transport
+        .send({ jsonrpc: '2.0', id, ...request }, { headers: options.context?.headers, requestSignal: options.signal })
+        .catch((error) => {
+          waiting.delete(id);
+          const answer = jsonRpcErrorIn(error);
+          if (answer) resolve(answer);
+          else reject(error);
+        });
+    });
+  return { dispatch, close: () => transport.close() };
+}
+
+function toResponse(message) {
+  return 'error' in message ? { kind: 'error', error: message.error } : { kind: 'result', result: message.result };
+}
+
+// A JSON-RPC error with another status than 400 reaches us as an HTTP error with a text.
+function jsonRpcErrorIn(error) {
+  if (!(error instanceof SdkHttpError) || typeof error.data?.text !== 'string') return undefined;
+  try {
+    const message = JSON.parse(error.data.text);
+    return message.error ? toResponse(message) : undefined;
+  } catch {
+    return undefined;
+  }
+}
