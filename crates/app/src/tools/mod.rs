@@ -1,0 +1,3 @@
+//! The tools, one module each.
+
+pub mod profile_dataset;

@@ -1,0 +1,120 @@
+//! The values of one column in one block, equal ones gathered: everything after this is done once per entry.
+
+use rapidhash::v3::rapidhash_v3;
+
+use super::grid::Span;
+
+/// Slots of the table. A value that meets another in its slot takes it over, and a later equal value makes a second
+/// entry: more work, never a wrong count.
+const SLOTS: usize = 1024;
+
+/// A value and how often it occurs in the block (there may be a second entry of the same value).
+#[derive(Debug, Clone, Copy)]
+pub struct Entry {
+    /// Identifies the value: two values with the same 64 bits are taken for one.
+    pub hash: u64,
+    /// Where it stands first.
+    pub span: Span,
+    /// How often it occurs.
+    pub times: u64,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Slot {
+    hash: u64,
+    /// Which use of the table filled the slot; another one means empty, so that the table is never cleared.
+    round: u32,
+    entry: u32,
+}
+
+/// A table for gathering, used for one column after the other.
+#[derive(Debug)]
+pub struct Entries {
+    slots: Vec<Slot>,
+    entries: Vec<Entry>,
+    round: u32,
+}
+
+impl Default for Entries {
+    fn default() -> Self {
+        Self { slots: vec![Slot::default(); SLOTS], entries: Vec::new(), round: 0 }
+    }
+}
+
+impl Entries {
+    /// Gathers the values at `spans` of `text`; missing ones are left out.
+    pub fn gather(&mut self, text: &[u8], spans: &[Span]) -> &[Entry] {
+        self.start_round();
+        for span in spans.iter().filter(|span| **span != Span::MISSING) {
+            self.add(rapidhash_v3(span.of(text)), *span);
+        }
+        &self.entries
+    }
+
+    fn start_round(&mut self) {
+        self.entries.clear();
+        self.round = self.round.wrapping_add(1);
+        if self.round == 0 {
+            self.slots.fill(Slot::default());
+            self.round = 1;
+        }
+    }
+
+    fn add(&mut self, hash: u64, span: Span) {
+        #[expect(clippy::cast_possible_truncation, reason = "only the low bits choose the slot")]
+        let place = hash as usize % SLOTS;
+        let Some(slot) = self.slots.get_mut(place) else {
+            return;
+        };
+        if slot.round == self.round && slot.hash == hash {
+            if let Some(entry) = self.entries.get_mut(slot.entry as usize) {
+                entry.times += 1;
+                return;
+            }
+        }
+        *slot = Slot {
+            hash,
+            round: self.round,
+            // A block has far fewer than 2^32 values.
+            entry: u32::try_from(self.entries.len()).unwrap_or(u32::MAX),
+        };
+        self.entries.push(Entry { hash, span, times: 1 });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn every_value_is_counted_once(columns in prop::collection::vec(
+            prop::collection::vec(prop::option::of(0_u32..5000), 0..3000), 1..4,
+        )) {
+            let mut table = Entries::default();
+            for column in columns {
+                let mut text = Vec::new();
+                let mut truth = BTreeMap::<String, u64>::new();
+                let spans: Vec<_> = column.iter().map(|value| match value {
+                    Some(value) => {
+                        let start = text.len();
+                        text.extend_from_slice(value.to_string().as_bytes());
+                        *truth.entry(value.to_string()).or_default() += 1;
+                        Span::new(start, text.len())
+                    }
+                    None => Span::MISSING,
+                }).collect();
+                let mut counted = BTreeMap::<String, u64>::new();
+                for entry in table.gather(&text, &spans) {
+                    let value = String::from_utf8_lossy(entry.span.of(&text)).into_owned();
+                    *counted.entry(value).or_default() += entry.times;
+                }
+                prop_assert_eq!(counted, truth);
+            }
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! The most frequent values of a column: a frequent-items sketch over hashes, and the texts of the values it holds.
+
+use std::collections::BTreeMap;
+
+use datasketches::frequencies::{ErrorType, FrequentItemsSketch};
+use serde::{Deserialize, Serialize};
+
+use super::error::ProfileError;
+
+/// Counts values by hash; exact until a column has more different values than the sketch has room for.
+#[derive(Debug, Clone)]
+pub struct Frequent {
+    counts: FrequentItemsSketch<u64>,
+    /// What the hashes stand for: all that the sketch holds, and some that it has dropped since the last tidying.
+    texts: BTreeMap<u64, Box<[u8]>>,
+    slots: usize,
+    text_bytes_max: usize,
+}
+
+/// What is recorded of [`Frequent`].
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct FrequentRecord {
+    counts: Vec<u8>,
+    texts: Vec<(u64, Box<[u8]>)>,
+}
+
+/// One value and how often it occurs: `count` at most, `count` minus [`Frequent::error_max`] at least.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FrequentText {
+    /// The value as it is written, cut to the kept length.
+    pub text: Box<[u8]>,
+    /// The estimate.
+    pub count: u64,
+}
+
+impl Frequent {
+    /// With room for three quarters of `slots` values (a power of two) and texts of at most `text_bytes_max` bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`ProfileError::Internal`] if `slots` is no power of two from 8 on.
+    pub fn new(slots: usize, text_bytes_max: usize) -> Result<Self, ProfileError> {
+        let counts = FrequentItemsSketch::new(slots).map_err(|_range| ProfileError::Internal("frequent-items size"))?;
+        Ok(Self { counts, texts: BTreeMap::new(), slots, text_bytes_max })
+    }
+
+    /// What was recorded by [`Self::record`].
+    ///
+    /// # Errors
+    ///
+    /// [`ProfileError::Internal`] if the record is damaged.
+    pub fn restore(record: FrequentRecord, slots: usize, text_bytes_max: usize) -> Result<Self, ProfileError> {
+        let counts = FrequentItemsSketch::deserialize(&record.counts)
+            .map_err(|_damaged| ProfileError::Internal("unreadable frequent items"))?;
+        Ok(Self { counts, texts: record.texts.into_iter().collect(), slots, text_bytes_max })
+    }
+
+    /// A compact record of all that is held.
+    pub fn record(&mut self) -> FrequentRecord {
+        self.tidy();
+        FrequentRecord {
+            counts: self.counts.serialize(),
+            texts: self.texts.iter().map(|(hash, text)| (*hash, text.clone())).collect(),
+        }
+    }
+
+    /// Takes in values, each as its hash, how often it occurs, and its text.
+    pub fn absorb<'a>(&mut self, values: impl Iterator<Item = (u64, u64, &'a [u8])> + Clone) {
+        for (hash, times, _) in values.clone() {
+            self.counts.update_with_count(hash, times);
+        }
+        // Only what the sketch still holds at the end needs its text: few of the values of a column of unique ones.
+        for (hash, _, text) in values {
+            if self.counts.lower_bound(&hash) > 0 && !self.texts.contains_key(&hash) {
+                let kept = text.get(..self.text_bytes_max).unwrap_or(text);
+                self.texts.insert(hash, kept.into());
+            }
+        }
+        if self.texts.len() > 4 * self.slots {
+            self.tidy();
+        }
+    }
+
+    /// Takes in what another has seen.
+    pub fn merge(&mut self, other: Self) {
+        self.counts.merge(&other.counts);
+        self.texts.extend(other.texts);
+        self.tidy();
+    }
+
+    fn tidy(&mut self) {
+        self.texts.retain(|hash, _| self.counts.lower_bound(hash) > 0);
+    }
+
+    /// By how much a count may be too high; 0 if all counts are exact.
+    #[must_use]
+    pub fn error_max(&self) -> u64 {
+        self.counts.maximum_error()
+    }
+
+    /// The most frequent values, most frequent first and equal ones by their text. A value is listed only if it is
+    /// certain to be more frequent than every value that is not held.
+    #[must_use]
+    pub fn top(&self, values_max: usize) -> Vec<FrequentText> {
+        let rows = self.counts.frequent_items(ErrorType::NoFalsePositives);
+        let mut values: Vec<FrequentText> = rows
+            .iter()
+            .filter_map(|row| Some(FrequentText { text: self.texts.get(row.item())?.clone(), count: row.estimate() }))
+            .collect();
+        values.sort_unstable_by(|left, right| right.count.cmp(&left.count).then_with(|| left.text.cmp(&right.text)));
+        values.truncate(values_max);
+        values
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn absorb(frequent: &mut Frequent, values: &[String]) {
+        let hashed: Vec<_> = values.iter().map(|v| (rapidhash::v3::rapidhash_v3(v.as_bytes()), v)).collect();
+        frequent.absorb(hashed.iter().map(|(hash, text)| (*hash, 1, text.as_bytes())));
+    }
+
+    fn text(value: &FrequentText) -> String {
+        String::from_utf8_lossy(&value.text).into_owned()
+    }
+
+    #[test]
+    fn few_values_are_counted_exactly_and_sorted() {
+        let mut frequent = Frequent::new(64, 100).unwrap();
+        absorb(&mut frequent, &["b", "a", "c", "c"].map(str::to_owned));
+        let top: Vec<_> = frequent.top(3).iter().map(|v| (text(v), v.count)).collect();
+        assert_eq!(top, [("c".to_owned(), 2), ("a".to_owned(), 1), ("b".to_owned(), 1)]);
+        assert_eq!(frequent.error_max(), 0);
+    }
+
+    #[test]
+    fn a_column_of_unique_values_names_none_as_frequent() {
+        let mut frequent = Frequent::new(64, 100).unwrap();
+        for block in 0..20 {
+            let values: Vec<_> = (0..1000).map(|i| format!("id-{block}-{i}")).collect();
+            absorb(&mut frequent, &values);
+        }
+        assert!(frequent.top(10).is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn counts_are_right_within_the_error_across_records_and_merges(
+            seeds in prop::collection::vec(0_u32..1_000_000, 1..3000),
+        ) {
+            // Squaring makes small numbers frequent.
+            let values: Vec<String> = seeds.iter().map(|s| (u64::from(*s).pow(2) / 2_000_000_000).to_string()).collect();
+            let (first, second) = values.split_at(values.len() / 2);
+            let (mut left, mut right) = (Frequent::new(64, 100).unwrap(), Frequent::new(64, 100).unwrap());
+            first.chunks(100).for_each(|block| absorb(&mut left, block));
+            second.chunks(100).for_each(|block| absorb(&mut right, block));
+            let mut left = Frequent::restore(left.record(), 64, 100).unwrap();
+            left.merge(right);
+            let error = left.error_max();
+            for value in left.top(50) {
+                let truth = values.iter().filter(|v| **v == text(&value)).count() as u64;
+                prop_assert!(truth <= value.count && value.count <= truth + error);
+            }
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The smallest and the largest text of a column, by bytes (for UTF-8: by code points).
+
+use serde::{Deserialize, Serialize};
+
+/// Both ends, cut to the kept length. A text that differs from a cut one only beyond the cut does not replace it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct TextBounds(Option<(Box<[u8]>, Box<[u8]>)>);
+
+impl TextBounds {
+    /// Takes in one text, keeping at most `bytes_max` bytes of it.
+    pub fn absorb(&mut self, text: &[u8], bytes_max: usize) {
+        let cut = || Box::from(text.get(..bytes_max).unwrap_or(text));
+        match &mut self.0 {
+            None => self.0 = Some((cut(), cut())),
+            Some((smallest, _)) if text < smallest.as_ref() => *smallest = cut(),
+            // A text that begins with a cut maximum is taken for equal to it.
+            Some((_, largest)) if text > largest.as_ref() && !continues(text, largest, bytes_max) => *largest = cut(),
+            Some(_) => {}
+        }
+    }
+
+    /// Takes in what another has seen.
+    pub fn merge(&mut self, other: &Self, bytes_max: usize) {
+        if let Some((smallest, largest)) = &other.0 {
+            self.absorb(smallest, bytes_max);
+            self.absorb(largest, bytes_max);
+        }
+    }
+
+    /// The smallest and the largest text.
+    #[must_use]
+    pub fn get(&self) -> Option<(&[u8], &[u8])> {
+        self.0.as_ref().map(|(smallest, largest)| (smallest.as_ref(), largest.as_ref()))
+    }
+}
+
+fn continues(text: &[u8], largest: &[u8], bytes_max: usize) -> bool {
+    largest.len() == bytes_max && text.starts_with(largest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ends_are_found_and_cut() {
+        let mut bounds = TextBounds::default();
+        assert_eq!(bounds.get(), None);
+        for text in ["mmmm", "b", "zzzzz", "zzzzy", "bb"] {
+            bounds.absorb(text.as_bytes(), 3);
+        }
+        assert_eq!(bounds.get(), Some((b"b".as_slice(), b"zzz".as_slice())));
+        let mut other = TextBounds::default();
+        other.merge(&bounds, 3);
+        assert_eq!(other, bounds);
+    }
+}
