@@ -38,7 +38,7 @@ impl Door {
         Fut: Future<Output = Response<Body>> + Send,
     {
         match self.admit(request).await {
-            Ok(Admitted::Mcp(request)) => mcp(request, OwnerId::of(Identity::Anonymous)).await,
+            Ok(Admitted::Mcp(request)) => mcp(*request, OwnerId::of(Identity::Anonymous)).await,
             Ok(Admitted::Health) => healthy(),
             Err(rejection) => {
                 tracing::info!(%rejection, "a request was turned away");
@@ -57,14 +57,14 @@ impl Door {
         match parts.uri.path() {
             HEALTH_PATH if matches!(parts.method, Method::GET | Method::HEAD) => Ok(Admitted::Health),
             HEALTH_PATH => Err(Rejection::Method),
-            MCP_PATH => Ok(Admitted::Mcp(Request::from_parts(parts, read(body).await?))),
+            MCP_PATH => Ok(Admitted::Mcp(Box::new(Request::from_parts(parts, read(body).await?)))),
             _ => Err(Rejection::NoSuchPath),
         }
     }
 }
 
 enum Admitted {
-    Mcp(Request<Bytes>),
+    Mcp(Box<Request<Bytes>>),
     Health,
 }
 
