@@ -1,0 +1,22 @@
+//! Structured logs on standard error: text on a terminal, JSON otherwise.
+
+use std::io::IsTerminal;
+
+use tracing_subscriber::EnvFilter;
+
+use super::{LogFormat, Options};
+
+/// Starts logging as `options` say. A second call changes nothing.
+pub fn init(options: &Options) {
+    let filter = EnvFilter::builder().parse_lossy(&options.log);
+    let text = match options.log_format {
+        LogFormat::Auto => std::io::stderr().is_terminal(),
+        LogFormat::Text => true,
+        LogFormat::Json => false,
+    };
+    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let started = if text { logs.try_init() } else { logs.json().flatten_event(true).try_init() };
+    if let Err(error) = started {
+        tracing::debug!(error, "logging was started before");
+    }
+}

@@ -1,0 +1,125 @@
+//! A local server that runs: its parts, and how they are stopped in order.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use longhaul_core::Clock;
+use longhaul_engine::{Engine, Ports};
+use longhaul_http::Door;
+use longhaul_mcp::{McpServer, McpSettings};
+use longhaul_sqlite::{Database, DatabaseError, Purged};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::worker::Workers;
+use super::{Options, ServeError, http_server};
+use crate::{OsIds, Server, SystemClock};
+
+/// How often expired tasks are deleted.
+const PURGE_EVERY_MS: u64 = 10_000;
+
+/// Expired tasks that are deleted in one transaction.
+const PURGE_MAX: u32 = 500;
+
+/// A local server that runs. Dropped without [`Running::stop`], it goes on until the runtime ends.
+pub struct Running {
+    address: SocketAddr,
+    database: Database,
+    mcp: McpServer,
+    stop: CancellationToken,
+    parts: TaskTracker,
+}
+
+impl Running {
+    pub(crate) async fn start(server: &Server, options: &Options) -> Result<Self, ServeError> {
+        let database = open(options)?;
+        let ids = Arc::new(OsIds);
+        let state_key = database.secret("request-state", &*ids).await.map_err(ServeError::Database)?;
+        let listener = listen(options.listen).await?;
+        let address = listener.local_addr().map_err(|cause| ServeError::Listen { address: options.listen, cause })?;
+        let ports = Ports {
+            store: Arc::new(database.store()),
+            queue: Arc::new(database.queue()),
+            clock: Arc::new(SystemClock),
+            ids,
+        };
+        let engine = Engine::new(ports, options.engine());
+        let settings = McpSettings { listen_ms_max: options.listen_ms_max, ..McpSettings::new(state_key) };
+        let mcp = server.build(engine.clone(), settings);
+        let running = Self { address, database, mcp, stop: CancellationToken::new(), parts: TaskTracker::new() };
+        running.spawn(engine, listener, options);
+        Ok(running)
+    }
+
+    /// Where the server listens.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Stops in order: no new connections, running legs given back to the queue, the file closed.
+    pub async fn stop(self) {
+        self.mcp.close();
+        self.stop.cancel();
+        self.parts.close();
+        self.parts.wait().await;
+        self.database.close().await;
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the parts of a local server run side by side, in a process that stays")]
+    fn spawn(&self, engine: Engine, listener: TcpListener, options: &Options) {
+        let workers = Workers {
+            engine,
+            runner: self.mcp.runner(),
+            stop: self.stop.clone(),
+            legs_max: usize::try_from(options.concurrency).unwrap_or(usize::MAX),
+        };
+        self.parts.spawn(workers.clone().run());
+        self.parts.spawn(workers.run_dead_letters());
+        self.parts.spawn(purge(self.database.clone(), self.stop.clone()));
+        let door = Door::new(options.gate());
+        self.parts.spawn(http_server::serve(listener, door, self.mcp.clone(), self.stop.clone()));
+    }
+}
+
+fn open(options: &Options) -> Result<Database, ServeError> {
+    let (clock, settings) = (Arc::new(SystemClock), longhaul_sqlite::Settings::default());
+    let opened = if options.in_memory() {
+        Database::in_memory(clock, settings)
+    } else {
+        Database::open(&options.db, clock, settings)
+    };
+    opened.map_err(ServeError::Open)
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
+    if !address.ip().is_loopback() {
+        tracing::warn!(%address, "everyone who reaches this address can call every tool: a local server knows no callers");
+    }
+    TcpListener::bind(address).await.map_err(|cause| ServeError::Listen { address, cause })
+}
+
+/// Deletes expired tasks until the process stops.
+async fn purge(database: Database, stop: CancellationToken) {
+    loop {
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            () = SystemClock.sleep_ms(PURGE_EVERY_MS) => {}
+        }
+        if let Err(error) = purge_all(&database, &stop).await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "expired tasks were not deleted");
+        }
+    }
+}
+
+async fn purge_all(database: &Database, stop: &CancellationToken) -> Result<(), DatabaseError> {
+    while !stop.is_cancelled() {
+        match database.purge(SystemClock.now(), PURGE_MAX).await? {
+            Purged::All => return Ok(()),
+            Purged::UpToLimit => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,119 @@
+//! Workers: they take deliveries from the queue and run one leg for each.
+
+use std::sync::Arc;
+
+use longhaul_core::ports::{Delivery, QueueError, WorkQueue};
+use longhaul_engine::{Disposition, Engine, ToolRunner, WorkerSignals};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// How long one look at the queue waits for a message.
+const RECEIVE_WAIT_MS: u64 = 20_000;
+
+/// How long to wait after the queue did not answer.
+const BACKOFF_MS: u64 = 500;
+
+/// How often to look for dead letters.
+const DEAD_LETTERS_EVERY_MS: u64 = 5_000;
+
+/// Dead letters of one look.
+const DEAD_LETTERS_MAX: usize = 16;
+
+/// All workers of this process.
+#[derive(Clone)]
+pub(crate) struct Workers {
+    pub(crate) engine: Engine,
+    pub(crate) runner: Arc<dyn ToolRunner>,
+    pub(crate) stop: CancellationToken,
+    pub(crate) legs_max: usize,
+}
+
+impl Workers {
+    /// Takes deliveries until the process stops, then waits for the running legs to be given back.
+    pub(crate) async fn run(self) {
+        let free = Arc::new(Semaphore::new(self.legs_max));
+        let legs = TaskTracker::new();
+        while let Some(permit) = self.until_stopped(Arc::clone(&free).acquire_owned()).await.and_then(Result::ok) {
+            let wanted = free.available_permits() + 1;
+            let received = self.until_stopped(self.receive(wanted)).await.unwrap_or_default();
+            self.begin(&legs, &free, permit, received);
+        }
+        legs.close();
+        legs.wait().await;
+    }
+
+    /// Looks after dead letters until the process stops.
+    pub(crate) async fn run_dead_letters(self) {
+        while self.until_stopped(self.engine.ports().clock.sleep_ms(DEAD_LETTERS_EVERY_MS)).await.is_some() {
+            match self.queue().receive_dead(DEAD_LETTERS_MAX, self.engine.settings().lease_ms).await {
+                Ok(letters) => {
+                    for letter in letters {
+                        let disposition = self.engine.run_dead_letter(&letter).await;
+                        self.dispose(&letter, disposition).await;
+                    }
+                }
+                Err(error) => warn(&error),
+            }
+        }
+    }
+
+    async fn receive(&self, wanted: usize) -> Vec<Delivery> {
+        match self.queue().receive(wanted, self.engine.settings().lease_ms, RECEIVE_WAIT_MS).await {
+            Ok(deliveries) => deliveries,
+            Err(error) => {
+                warn(&error);
+                self.engine.ports().clock.sleep_ms(BACKOFF_MS).await;
+                Vec::new()
+            }
+        }
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "a local worker runs its legs side by side, in a process that stays")]
+    fn begin(&self, legs: &TaskTracker, free: &Arc<Semaphore>, first: OwnedSemaphorePermit, received: Vec<Delivery>) {
+        let mut permits = Some(first).into_iter();
+        for delivery in received {
+            // Only this loop takes permits, and it asked for no more deliveries than there were.
+            let permit = permits.next().or_else(|| Arc::clone(free).try_acquire_owned().ok());
+            let workers = self.clone();
+            let leg = async move {
+                workers.deliver(&delivery).await;
+                drop(permit);
+            };
+            legs.spawn(leg);
+        }
+    }
+
+    async fn deliver(&self, delivery: &Delivery) {
+        let signals = WorkerSignals { until: None, stop: self.stop.clone() };
+        let disposition = self.engine.run_delivery(delivery, &*self.runner, &signals).await;
+        self.dispose(delivery, disposition).await;
+    }
+
+    async fn dispose(&self, delivery: &Delivery, disposition: Disposition) {
+        let disposed = match disposition {
+            Disposition::Done => self.queue().delete(&delivery.receipt).await,
+            Disposition::Later { after_ms } => self.queue().extend(&delivery.receipt, after_ms).await,
+        };
+        // The message comes back, and the next claim finds out that there is nothing to do.
+        if let Err(error) = disposed {
+            warn(&error);
+        }
+    }
+
+    fn queue(&self) -> &dyn WorkQueue {
+        &*self.engine.ports().queue
+    }
+
+    async fn until_stopped<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => None,
+            done = work => Some(done),
+        }
+    }
+}
+
+fn warn(error: &QueueError) {
+    tracing::warn!(error = error as &dyn std::error::Error, "the queue did not answer");
+}
