@@ -4,11 +4,10 @@ use rapidhash::v3::rapidhash_v3;
 
 use super::grid::Span;
 
-/// Slots of the table. A value that meets another in its slot takes it over, and a later equal value makes a second
-/// entry: more work, never a wrong count.
-const SLOTS: usize = 1024;
+/// Slots that the table has at least.
+const SLOTS_MIN: usize = 1024;
 
-/// A value and how often it occurs in the block (there may be a second entry of the same value).
+/// A value and how often it occurs in the block.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry {
     /// Identifies the value: two values with the same 64 bits are taken for one.
@@ -37,48 +36,58 @@ pub struct Entries {
 
 impl Default for Entries {
     fn default() -> Self {
-        Self { slots: vec![Slot::default(); SLOTS], entries: Vec::new(), round: 0 }
+        Self { slots: vec![Slot::default(); SLOTS_MIN], entries: Vec::new(), round: 0 }
     }
 }
 
 impl Entries {
     /// Gathers the values at `spans` of `text`; missing ones are left out.
     pub fn gather(&mut self, text: &[u8], spans: &[Span]) -> &[Entry] {
-        self.start_round();
+        self.start_round(spans.len());
         for span in spans.iter().filter(|span| **span != Span::MISSING) {
             self.add(rapidhash_v3(span.of(text)), *span);
         }
         &self.entries
     }
 
-    fn start_round(&mut self) {
+    /// Makes the table empty, and large enough to stay half empty.
+    fn start_round(&mut self, values: usize) {
         self.entries.clear();
         self.round = self.round.wrapping_add(1);
-        if self.round == 0 {
-            self.slots.fill(Slot::default());
+        let slots = (values * 2).next_power_of_two();
+        if self.round == 0 || slots > self.slots.len() {
+            let slots = slots.max(self.slots.len());
+            self.slots.clear();
+            self.slots.resize(slots, Slot::default());
             self.round = 1;
         }
     }
 
     fn add(&mut self, hash: u64, span: Span) {
         #[expect(clippy::cast_possible_truncation, reason = "only the low bits choose the slot")]
-        let place = hash as usize % SLOTS;
-        let Some(slot) = self.slots.get_mut(place) else {
-            return;
-        };
-        if slot.round == self.round && slot.hash == hash {
-            if let Some(entry) = self.entries.get_mut(slot.entry as usize) {
-                entry.times += 1;
+        let home = hash as usize;
+        let mask = self.slots.len() - 1;
+        for step in 0..self.slots.len() {
+            let Some(slot) = self.slots.get_mut(home.wrapping_add(step) & mask) else {
+                return;
+            };
+            if slot.round != self.round {
+                *slot = Slot {
+                    hash,
+                    round: self.round,
+                    // A block has far fewer than 2^32 values.
+                    entry: u32::try_from(self.entries.len()).unwrap_or(u32::MAX),
+                };
+                self.entries.push(Entry { hash, span, times: 1 });
+                return;
+            }
+            if slot.hash == hash {
+                if let Some(entry) = self.entries.get_mut(slot.entry as usize) {
+                    entry.times += 1;
+                }
                 return;
             }
         }
-        *slot = Slot {
-            hash,
-            round: self.round,
-            // A block has far fewer than 2^32 values.
-            entry: u32::try_from(self.entries.len()).unwrap_or(u32::MAX),
-        };
-        self.entries.push(Entry { hash, span, times: 1 });
     }
 }
 
@@ -108,11 +117,10 @@ mod tests {
                     }
                     None => Span::MISSING,
                 }).collect();
-                let mut counted = BTreeMap::<String, u64>::new();
-                for entry in table.gather(&text, &spans) {
-                    let value = String::from_utf8_lossy(entry.span.of(&text)).into_owned();
-                    *counted.entry(value).or_default() += entry.times;
-                }
+                let entries = table.gather(&text, &spans);
+                let value = |entry: &Entry| String::from_utf8_lossy(entry.span.of(&text)).into_owned();
+                let counted: BTreeMap<_, _> = entries.iter().map(|entry| (value(entry), entry.times)).collect();
+                prop_assert_eq!(counted.len(), entries.len());
                 prop_assert_eq!(counted, truth);
             }
         }
