@@ -1,5 +1,6 @@
 //! An `rmcp` handler with everything that the conformance suite calls, one file per subject.
 
+mod changes;
 mod content;
 mod legacy_requests;
 mod prompts;
@@ -18,15 +19,19 @@ use rmcp::{
         CompleteRequestParams, CompleteResult, CompletionInfo, GetPromptRequestParams, GetPromptResponse,
         Implementation, JsonObject, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
         ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
-        ServerConfig, SetLevelRequestParams, SubscribeRequestParams, UnsubscribeRequestParams,
+        ServerConfig, SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestParams,
     },
-    service::RequestContext,
+    service::{RequestContext, SubscriptionContext},
     tool_handler,
 };
+use tokio::sync::broadcast;
+
+use changes::Change;
 
 /// Built once: a router that is built per call costs three times the rest of the call.
 static TOOLS: LazyLock<ToolRouter<Fixtures>> = LazyLock::new(|| {
     Fixtures::content_router()
+        + Fixtures::change_router()
         + Fixtures::streaming_router()
         + Fixtures::legacy_request_router()
         + Fixtures::round_router()
@@ -36,16 +41,16 @@ static TOOLS: LazyLock<ToolRouter<Fixtures>> = LazyLock::new(|| {
 /// The suite calls whichever tool is listed first, without arguments, and wants a success.
 const LISTED_FIRST: &str = "test_simple_text";
 
-/// The handler under test. It keeps nothing between two requests.
-#[derive(Clone, Debug, Default)]
+/// The handler under test. Besides the open subscriptions it keeps nothing between two requests.
+#[derive(Clone, Debug)]
 pub(crate) struct Fixtures {
-    _private: (),
+    changes: broadcast::Sender<Change>,
 }
 
 impl Fixtures {
-    /// A handler; all of them are alike.
+    /// A handler. Its clones share their subscriptions.
     pub(crate) fn new() -> Self {
-        Self::default()
+        Self { changes: changes::channel() }
     }
 }
 
@@ -124,6 +129,14 @@ impl ServerHandler for Fixtures {
         resources::find(&request.uri)
     }
 
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        Some(changes::accepted(requested))
+    }
+
+    async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
+        changes::pass_on(self.changes.subscribe(), &subscription).await
+    }
+
     async fn complete(
         &self,
         request: CompleteRequestParams,
@@ -152,7 +165,9 @@ impl ServerHandler for Fixtures {
 fn capabilities() -> ServerCapabilities {
     ServerCapabilities::builder()
         .enable_tools()
+        .enable_tool_list_changed()
         .enable_prompts()
+        .enable_prompts_list_changed()
         .enable_resources()
         .enable_completions()
         .enable_logging()
