@@ -27,7 +27,10 @@ is_current() {
     [[ -f $tools/$part.stamp ]] && [[ $(cat "$tools/$part.stamp") == "$(checksum "$@")" ]]
 }
 
-checksum() { cat "$@" "${BASH_SOURCE[0]}" | sha256sum | cut -d' ' -f1; }
+# The path is part of it: launchers and virtual environments do not survive being moved.
+checksum() {
+    { printf '%s\n' "$root"; cat "$@" "${BASH_SOURCE[0]}"; } | sha256sum | cut -d' ' -f1
+}
 
 mark_current() {
     local part=$1
