@@ -163,6 +163,12 @@ impl Leg {
         self.0.engine.ports.clock.sleep_ms(left_ms).await;
     }
 
+    /// Ends the task as failed, from inside its tool: for what another try would not mend, such as a recorded step that
+    /// the tool cannot read any more. The caller's future stays here until it is dropped.
+    pub async fn fail<T>(&self, kind: FailureKind, message: String) -> T {
+        self.break_off(Reason::Fail(kind, message)).await
+    }
+
     /// Asks the leg to end at its next step boundary.
     pub(crate) fn stop(&self) {
         self.0.stopping.cancel();

@@ -27,4 +27,4 @@ pub use leg::Leg;
 pub use settings::Settings;
 pub use suspension::Driven;
 pub use tool::{LegEnd, Round, Suspended, ToolRunner};
-pub use variables::VariableError;
+pub use variables::{VariableError, check_variable, write_variables};

@@ -56,7 +56,7 @@ impl Leg {
     /// # Errors
     /// [`VariableError`], where the value is over a limit. A store that does not answer ends the leg instead.
     pub async fn set_variable(&self, name: &str, value: Value) -> Result<(), VariableError> {
-        check(name, &value)?;
+        check_variable(name, &value)?;
         let mut variables = self.shared().variables.lock().await;
         let mut values = self.values(&mut variables).await.clone();
         if value.is_null() {
@@ -67,10 +67,7 @@ impl Leg {
         if variables.values.as_ref() == Some(&values) {
             return Ok(());
         }
-        let text = Value::Object(values.clone()).to_string();
-        if text.len() > limits::VARIABLES_BYTES_MAX {
-            return Err(VariableError::TooLarge { bytes: text.len(), bytes_max: limits::VARIABLES_BYTES_MAX });
-        }
+        let text = write_variables(&values)?;
         variables.version += 1;
         self.write(text, variables.version).await;
         variables.values = Some(values);
@@ -109,7 +106,21 @@ impl Leg {
     }
 }
 
-fn check(name: &str, value: &Value) -> Result<(), VariableError> {
+/// All variables of a task as JSON text.
+///
+/// # Errors
+/// [`VariableError::TooLarge`]
+pub fn write_variables(values: &Map<String, Value>) -> Result<String, VariableError> {
+    let text = serde_json::to_string(values).unwrap_or_default();
+    let (bytes, bytes_max) = (text.len(), limits::VARIABLES_BYTES_MAX);
+    if bytes > bytes_max { Err(VariableError::TooLarge { bytes, bytes_max }) } else { Ok(text) }
+}
+
+/// Whether a variable of this name may have this value.
+///
+/// # Errors
+/// [`VariableError`]
+pub fn check_variable(name: &str, value: &Value) -> Result<(), VariableError> {
     if name.is_empty() || name.len() > limits::NAME_BYTES_MAX {
         return Err(VariableError::InvalidName { bytes_max: limits::NAME_BYTES_MAX });
     }
@@ -148,15 +159,15 @@ mod tests {
     #[test]
     fn depth_is_limited() {
         let nested = |depth: usize| (0..depth).fold(json!(1), |inner, _| json!([inner]));
-        assert_eq!(check("v", &nested(10)), Ok(()));
-        assert_eq!(check("v", &nested(11)), Err(VariableError::TooDeep { depth_max: 10 }));
+        assert_eq!(check_variable("v", &nested(10)), Ok(()));
+        assert_eq!(check_variable("v", &nested(11)), Err(VariableError::TooDeep { depth_max: 10 }));
     }
 
     #[test]
     fn strings_are_limited_wherever_they_stand() {
         let long = "x".repeat(64 * 1024 + 1);
         for value in [json!(long), json!({"a": [long]}), json!({ long.clone(): 1 })] {
-            assert_eq!(check("v", &value), Err(VariableError::StringTooLong { bytes_max: 65_536 }));
+            assert_eq!(check_variable("v", &value), Err(VariableError::StringTooLong { bytes_max: 65_536 }));
         }
     }
 }
