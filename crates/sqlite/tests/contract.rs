@@ -1,0 +1,80 @@
+//! The promises of the ports, kept by SQLite: in a file and in memory.
+#![allow(missing_docs, reason = "a test binary has no readers of its documentation")]
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use longhaul_core::Clock;
+use longhaul_core::ports::{TaskStore, WorkQueue};
+use longhaul_sqlite::{Database, Settings, SqliteQueue, SqliteStore};
+use longhaul_testkit::{ManualClock, QueueHarness, StoreHarness};
+use tempfile::TempDir;
+
+/// A database of its own for one promise.
+struct Sqlite {
+    store: SqliteStore,
+    queue: SqliteQueue,
+    clock: Arc<ManualClock>,
+    /// Goes with the harness; none for a database in memory.
+    _directory: Option<TempDir>,
+}
+
+impl Sqlite {
+    fn new(database: &Database, clock: Arc<ManualClock>, directory: Option<TempDir>) -> Self {
+        Self { store: database.store(), queue: database.queue(), clock, _directory: directory }
+    }
+}
+
+const SETTINGS: Settings =
+    Settings { durability: longhaul_sqlite::Durability::PowerLoss, receives_max: 3, busy_ms_max: 5_000 };
+
+async fn in_a_file() -> Sqlite {
+    let (clock, directory) = (Arc::new(ManualClock::default()), tempfile::tempdir().unwrap());
+    let database =
+        Database::open(&directory.path().join("longhaul.db"), Arc::clone(&clock) as Arc<dyn Clock>, SETTINGS).unwrap();
+    Sqlite::new(&database, clock, Some(directory))
+}
+
+async fn in_memory() -> Sqlite {
+    let clock = Arc::new(ManualClock::default());
+    let database = Database::in_memory(Arc::clone(&clock) as Arc<dyn Clock>, SETTINGS).unwrap();
+    Sqlite::new(&database, clock, None)
+}
+
+impl StoreHarness for Sqlite {
+    fn store(&self) -> &dyn TaskStore {
+        &self.store
+    }
+}
+
+#[async_trait]
+impl QueueHarness for Sqlite {
+    fn queue(&self) -> &dyn WorkQueue {
+        &self.queue
+    }
+
+    async fn pass_ms(&self, ms: u64) {
+        self.clock.advance_ms(ms);
+    }
+
+    fn receives_max(&self) -> u32 {
+        SETTINGS.receives_max
+    }
+}
+
+mod store_in_a_file {
+    longhaul_testkit::store_contract!(super::in_a_file);
+}
+
+mod store_in_memory {
+    longhaul_testkit::store_contract!(super::in_memory);
+    longhaul_testkit::store_model_property!(super::in_memory);
+}
+
+mod queue_in_a_file {
+    longhaul_testkit::queue_contract!(super::in_a_file);
+}
+
+mod queue_in_memory {
+    longhaul_testkit::queue_contract!(super::in_memory);
+}

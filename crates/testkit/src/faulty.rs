@@ -1,0 +1,203 @@
+//! Ports that fail on demand, before the call or after it: what a network does.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use longhaul_core::ports::{
+    ApplyError, CreateError, Created, Delivery, Message, NewTask, Page, QueueError, Recorded, StoreError, TaskStore,
+    WorkQueue,
+};
+use longhaul_core::{Entry, OwnerId, PartsName, Task, TaskEvent, TaskId, TaskKey, Timestamp};
+
+/// What befalls a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing.
+    None,
+    /// It fails, and was not applied.
+    Before,
+    /// It was applied, and its answer is lost.
+    After,
+}
+
+/// A call to a store, as a script sees it.
+#[derive(Clone, Copy, Debug)]
+pub enum StoreCall<'a> {
+    /// [`TaskStore::create`]
+    Create(&'a NewTask),
+    /// [`TaskStore::get`]
+    Get(&'a TaskKey),
+    /// [`TaskStore::apply`]
+    Apply(&'a TaskKey, &'a TaskEvent),
+    /// [`TaskStore::list`]
+    List(&'a OwnerId),
+    /// [`TaskStore::record`]
+    Record(&'a TaskKey, &'a Entry),
+    /// [`TaskStore::journal`]
+    Journal(&'a TaskKey),
+    /// [`TaskStore::put_parts`]
+    PutParts(&'a TaskKey, &'a PartsName),
+    /// [`TaskStore::parts`]
+    Parts(&'a TaskKey, &'a PartsName),
+}
+
+/// A call to a queue, as a script sees it.
+#[derive(Clone, Copy, Debug)]
+pub enum QueueCall<'a> {
+    /// [`WorkQueue::send`]
+    Send(&'a Message),
+    /// [`WorkQueue::receive`]
+    Receive,
+    /// [`WorkQueue::extend`]
+    Extend(&'a str),
+    /// [`WorkQueue::delete`]
+    Delete(&'a str),
+    /// [`WorkQueue::receive_dead`]
+    ReceiveDead,
+}
+
+/// The cause of every planted fault.
+#[derive(Debug, thiserror::Error)]
+#[error("planted: the call failed {0:?} it was applied")]
+struct Planted(Fault);
+
+type StoreScript = Box<dyn FnMut(StoreCall<'_>) -> Fault + Send>;
+type QueueScript = Box<dyn FnMut(QueueCall<'_>) -> Fault + Send>;
+
+/// A store that asks a script what befalls each call.
+pub struct FaultyStore {
+    inner: Arc<dyn TaskStore>,
+    script: Mutex<StoreScript>,
+}
+
+impl FaultyStore {
+    /// `inner`, with the faults that `script` says, call by call.
+    pub fn new(inner: Arc<dyn TaskStore>, script: impl FnMut(StoreCall<'_>) -> Fault + Send + 'static) -> Self {
+        Self { inner, script: Mutex::new(Box::new(script)) }
+    }
+
+    /// Follows another script from now on.
+    pub fn follow(&self, script: impl FnMut(StoreCall<'_>) -> Fault + Send + 'static) {
+        *self.script.lock().unwrap_or_else(PoisonError::into_inner) = Box::new(script);
+    }
+
+    async fn run<T, E: From<StoreError>>(
+        &self,
+        call: StoreCall<'_>,
+        real: impl Future<Output = Result<T, E>> + Send,
+    ) -> Result<T, E> {
+        let fault = self.script.lock().unwrap_or_else(PoisonError::into_inner)(call);
+        let unavailable = || E::from(StoreError::Unavailable(Planted(fault).into()));
+        match fault {
+            Fault::None => real.await,
+            Fault::Before => Err(unavailable()),
+            Fault::After => {
+                // Its answer is what gets lost.
+                drop(real.await);
+                Err(unavailable())
+            }
+        }
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl TaskStore for FaultyStore {
+    async fn create(&self, new: NewTask, now: Timestamp) -> Result<Created, CreateError> {
+        let seen = new.clone();
+        self.run(StoreCall::Create(&seen), self.inner.create(new, now)).await
+    }
+
+    async fn get(&self, key: &TaskKey, now: Timestamp) -> Result<Option<Task>, StoreError> {
+        self.run(StoreCall::Get(key), self.inner.get(key, now)).await
+    }
+
+    async fn apply(&self, key: &TaskKey, event: &TaskEvent, now: Timestamp) -> Result<Task, ApplyError> {
+        self.run(StoreCall::Apply(key, event), self.inner.apply(key, event, now)).await
+    }
+
+    async fn list(
+        &self,
+        owner: &OwnerId,
+        before: Option<TaskId>,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<Page, StoreError> {
+        self.run(StoreCall::List(owner), self.inner.list(owner, before, limit, now)).await
+    }
+
+    async fn record(&self, key: &TaskKey, entry: &Entry) -> Result<Recorded, StoreError> {
+        self.run(StoreCall::Record(key, entry), self.inner.record(key, entry)).await
+    }
+
+    async fn journal(&self, key: &TaskKey) -> Result<Vec<Entry>, StoreError> {
+        self.run(StoreCall::Journal(key), self.inner.journal(key)).await
+    }
+
+    async fn put_parts(&self, key: &TaskKey, name: &PartsName, parts: &[&str]) -> Result<(), StoreError> {
+        self.run(StoreCall::PutParts(key, name), self.inner.put_parts(key, name, parts)).await
+    }
+
+    async fn parts(&self, key: &TaskKey, name: &PartsName, count: u32) -> Result<Option<String>, StoreError> {
+        self.run(StoreCall::Parts(key, name), self.inner.parts(key, name, count)).await
+    }
+}
+
+/// A queue that asks a script what befalls each call.
+pub struct FaultyQueue {
+    inner: Arc<dyn WorkQueue>,
+    script: Mutex<QueueScript>,
+}
+
+impl FaultyQueue {
+    /// `inner`, with the faults that `script` says, call by call.
+    pub fn new(inner: Arc<dyn WorkQueue>, script: impl FnMut(QueueCall<'_>) -> Fault + Send + 'static) -> Self {
+        Self { inner, script: Mutex::new(Box::new(script)) }
+    }
+
+    /// Follows another script from now on.
+    pub fn follow(&self, script: impl FnMut(QueueCall<'_>) -> Fault + Send + 'static) {
+        *self.script.lock().unwrap_or_else(PoisonError::into_inner) = Box::new(script);
+    }
+
+    async fn run<T>(
+        &self,
+        call: QueueCall<'_>,
+        real: impl Future<Output = Result<T, QueueError>> + Send,
+    ) -> Result<T, QueueError> {
+        let fault = self.script.lock().unwrap_or_else(PoisonError::into_inner)(call);
+        match fault {
+            Fault::None => real.await,
+            Fault::Before => Err(QueueError(Planted(fault).into())),
+            Fault::After => {
+                // Its answer is what gets lost.
+                drop(real.await);
+                Err(QueueError(Planted(fault).into()))
+            }
+        }
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl WorkQueue for FaultyQueue {
+    async fn send(&self, message: &Message, delay_ms: u64) -> Result<(), QueueError> {
+        self.run(QueueCall::Send(message), self.inner.send(message, delay_ms)).await
+    }
+
+    async fn receive(&self, max: usize, visibility_ms: u64, wait_ms: u64) -> Result<Vec<Delivery>, QueueError> {
+        self.run(QueueCall::Receive, self.inner.receive(max, visibility_ms, wait_ms)).await
+    }
+
+    async fn extend(&self, receipt: &str, visibility_ms: u64) -> Result<(), QueueError> {
+        self.run(QueueCall::Extend(receipt), self.inner.extend(receipt, visibility_ms)).await
+    }
+
+    async fn delete(&self, receipt: &str) -> Result<(), QueueError> {
+        self.run(QueueCall::Delete(receipt), self.inner.delete(receipt)).await
+    }
+
+    async fn receive_dead(&self, max: usize, visibility_ms: u64) -> Result<Vec<Delivery>, QueueError> {
+        self.run(QueueCall::ReceiveDead, self.inner.receive_dead(max, visibility_ms)).await
+    }
+}

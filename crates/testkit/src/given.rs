@@ -1,0 +1,160 @@
+//! What tests start from: owners, tasks and events in short words.
+
+use longhaul_core::ports::{Created, IdempotencyKey, NewTask, TaskStore};
+use longhaul_core::{
+    Advance, Ask, Failure, FailureKind, IdSource, Identity, LeaseToken, Outcome, OwnerId, Payload, Policy, Progress,
+    ResultKind, State, Suspension, Task, TaskEvent, TaskKey, TaskRecord, Terms, Timestamp, Wish,
+};
+
+use crate::SeededIds;
+
+/// The time at which tests begin. It lies ahead, so that no store that sweeps by real time deletes their tasks.
+pub const NOW: Timestamp = Timestamp::from_ms(2_000_000_000_000);
+
+/// How long a lease holds in tests.
+pub const LEASE_MS: u64 = 30_000;
+
+/// An owner called `subject`.
+#[must_use]
+pub fn owner(subject: &str) -> OwnerId {
+    OwnerId::of(Identity::Verified { issuer: "https://issuer.test", subject, tenant: "" })
+}
+
+/// A call of `owner` that was just accepted, with default terms.
+#[must_use]
+pub fn task(ids: &SeededIds, owner: OwnerId, now: Timestamp) -> Task {
+    task_with(ids, owner, now, |_record| {})
+}
+
+/// A call of `owner` that was just accepted, as `adjust` leaves it.
+#[must_use]
+pub fn task_with(ids: &SeededIds, owner: OwnerId, now: Timestamp, adjust: impl FnOnce(&mut TaskRecord)) -> Task {
+    let terms = Terms::grant(&Policy::default(), Wish::default());
+    let mut record = TaskRecord {
+        owner,
+        trace: None,
+        id: ids.task_id(now),
+        tool: "tool".to_owned(),
+        state: State::Queued,
+        attempt: 0,
+        failures: 0,
+        last_failure: None,
+        terms,
+        created_at: now,
+        updated_at: now,
+        sent_at: now,
+        started_at: None,
+        ended_at: None,
+        expires_at: now.plus_ms(terms.ttl_ms),
+        progress: None,
+        request: inline(r#"{"n":1}"#),
+        variables: None,
+    };
+    adjust(&mut record);
+    Task::restore(record)
+}
+
+/// `task`, to be created without idempotency key and without a limit that matters.
+#[must_use]
+pub const fn new(task: Task) -> NewTask {
+    NewTask { task, idempotency: None, open_max: 1_000 }
+}
+
+/// `task`, to be created with the idempotency key `key` for the request `request`.
+#[must_use]
+pub const fn new_with_key(task: Task, key: u8, request: u8) -> NewTask {
+    let idempotency = IdempotencyKey { key: [key; 32], request: [request; 32] };
+    NewTask { task, idempotency: Some(idempotency), open_max: 1_000 }
+}
+
+/// A queued task on record.
+pub async fn queued(store: &dyn TaskStore, ids: &SeededIds, owner: OwnerId) -> Task {
+    let Created::New(task) = store.create(new(task(ids, owner, NOW)), NOW).await.unwrap() else {
+        panic!("an id that was never used is taken")
+    };
+    task
+}
+
+/// A task on record that its first attempt holds.
+pub async fn running(store: &dyn TaskStore, ids: &SeededIds, owner: OwnerId) -> Task {
+    let task = queued(store, ids, owner).await;
+    store.apply(&task.key(), &claim(1, NOW), NOW).await.unwrap()
+}
+
+/// What is on record under `key`.
+pub async fn on_record(store: &dyn TaskStore, key: &TaskKey) -> Option<Task> {
+    store.get(key, NOW).await.unwrap()
+}
+
+/// A claim with the token `number`, and a lease from `now`.
+#[must_use]
+pub const fn claim(number: u8, now: Timestamp) -> TaskEvent {
+    TaskEvent::Claim { token: LeaseToken::from_random([number; 16]), lease_until: now.plus_ms(LEASE_MS) }
+}
+
+/// A heartbeat of `attempt` at `now` that says nothing else.
+#[must_use]
+pub const fn heartbeat(attempt: u32, now: Timestamp) -> TaskEvent {
+    TaskEvent::Heartbeat { attempt, lease_until: now.plus_ms(LEASE_MS), progress: None, advance: Advance::NotYet }
+}
+
+/// A heartbeat of `attempt` that says how far the work is.
+#[must_use]
+pub fn progress(attempt: u32, now: Timestamp, done: f64) -> TaskEvent {
+    TaskEvent::Heartbeat {
+        attempt,
+        lease_until: now.plus_ms(LEASE_MS),
+        progress: Some(Progress { done, total: Some(1.0), message: Some("on its way".to_owned()) }),
+        advance: Advance::NotYet,
+    }
+}
+
+/// `attempt` suspends, and waits for this.
+#[must_use]
+pub const fn suspend(attempt: u32, suspension: Suspension) -> TaskEvent {
+    TaskEvent::Suspend { attempt, suspension, progress: None }
+}
+
+/// `attempt` ends with this result.
+#[must_use]
+pub fn finish(attempt: u32, result: &str) -> TaskEvent {
+    TaskEvent::Finish { attempt, outcome: Outcome::Completed { result: inline(result), kind: ResultKind::Success } }
+}
+
+/// `attempt` ends with an error.
+#[must_use]
+pub fn fail(attempt: u32) -> TaskEvent {
+    let failure = Failure { kind: FailureKind::Tool, message: "no".to_owned(), detail: None };
+    TaskEvent::Finish { attempt, outcome: Outcome::Failed(failure) }
+}
+
+/// `attempt` suspends until the client has answered these questions.
+#[must_use]
+pub fn asks(attempt: u32, keys: &[&str], until: Option<Timestamp>) -> TaskEvent {
+    let asks = keys.iter().map(|key| ask(key)).collect();
+    suspend(attempt, Suspension::Input { asks, until })
+}
+
+/// A leg of `attempt` failed, and another may start now.
+#[must_use]
+pub fn retry(attempt: u32, not_before: Timestamp) -> TaskEvent {
+    TaskEvent::Retry { attempt, not_before, reason: "the other side was busy".to_owned() }
+}
+
+/// A question under `key`.
+#[must_use]
+pub fn ask(key: &str) -> Ask {
+    Ask { key: key.to_owned(), request: r#"{"method":"elicitation/create"}"#.to_owned() }
+}
+
+/// The client answered these.
+#[must_use]
+pub fn answer(keys: &[&str]) -> TaskEvent {
+    TaskEvent::Answer { keys: keys.iter().map(|key| (*key).to_owned()).collect() }
+}
+
+/// A payload inside the record.
+#[must_use]
+pub fn inline(text: &str) -> Payload {
+    Payload::Inline(text.to_owned())
+}

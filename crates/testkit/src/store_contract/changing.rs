@@ -1,0 +1,252 @@
+//! Promises about events: the fence, the lease, the end.
+
+use longhaul_core::ports::{ApplyError, TaskStore};
+use longhaul_core::{Lease, LeaseToken, Refusal, State, Status, Suspension, Task, TaskEvent, TaskKey, Timestamp};
+
+use crate::SeededIds;
+use crate::given::{self, LEASE_MS, NOW, on_record, owner, queued, running};
+
+/// Every event that only the holder of `attempt` may write.
+fn events_of(attempt: u32) -> Vec<TaskEvent> {
+    vec![
+        given::heartbeat(attempt, NOW),
+        given::progress(attempt, NOW, 0.9),
+        TaskEvent::SetVariables { attempt, variables: given::inline(r#"{"a":2}"#) },
+        given::suspend(attempt, Suspension::Yield),
+        given::suspend(attempt, Suspension::Timer(NOW)),
+        given::asks(attempt, &["late"], None),
+        given::retry(attempt, NOW),
+        given::finish(attempt, r#"{"late":true}"#),
+        given::fail(attempt),
+    ]
+}
+
+/// Every event that anybody may write.
+fn events_of_anybody() -> Vec<TaskEvent> {
+    vec![
+        given::claim(9, NOW),
+        given::answer(&["a"]),
+        TaskEvent::Cancel,
+        TaskEvent::Nudge { not_since: NOW.plus_ms(1) },
+        TaskEvent::GiveUp,
+        TaskEvent::TimeOut,
+    ]
+}
+
+async fn refused(store: &dyn TaskStore, key: &TaskKey, event: &TaskEvent, now: Timestamp) -> Refusal {
+    match store.apply(key, event, now).await {
+        Err(ApplyError::Refused { why, .. }) => why,
+        other => panic!("{event:?} was not refused: {other:?}"),
+    }
+}
+
+/// Promise: a claim is answered with the whole record, and is on record.
+pub async fn a_claim_raises_the_attempt_and_takes_the_lease(store: &dyn TaskStore) {
+    let task = queued(store, &SeededIds::new(1), owner("alice")).await;
+    let claimed = store.apply(&task.key(), &given::claim(1, NOW), NOW).await.unwrap();
+    let lease = Lease { until: NOW.plus_ms(LEASE_MS), token: LeaseToken::from_random([1; 16]) };
+    assert_eq!((claimed.attempt, &claimed.state), (1, &State::Running { lease }));
+    assert_eq!(claimed.request, task.request);
+    assert_eq!(on_record(store, &task.key()).await, Some(claimed));
+}
+
+/// Promise: a lease keeps others out until its very end.
+pub async fn a_task_that_is_held_cannot_be_claimed(store: &dyn TaskStore) {
+    let task = running(store, &SeededIds::new(1), owner("alice")).await;
+    let until = NOW.plus_ms(LEASE_MS);
+    for now in [NOW, until.minus_ms(1)] {
+        assert_eq!(refused(store, &task.key(), &given::claim(2, now), now).await, Refusal::Leased { until });
+    }
+    assert_eq!(on_record(store, &task.key()).await, Some(task));
+}
+
+/// Promise: a dead worker's task is taken over, and its failure counted.
+pub async fn a_lease_that_ran_out_lets_the_next_attempt_in(store: &dyn TaskStore) {
+    let task = running(store, &SeededIds::new(1), owner("alice")).await;
+    let later = NOW.plus_ms(LEASE_MS);
+    let claimed = store.apply(&task.key(), &given::claim(2, later), later).await.unwrap();
+    assert_eq!((claimed.attempt, claimed.failures), (2, 1));
+}
+
+/// Promise: a heartbeat keeps others out for longer.
+pub async fn a_heartbeat_renews_the_lease(store: &dyn TaskStore) {
+    let task = running(store, &SeededIds::new(1), owner("alice")).await;
+    let later = NOW.plus_ms(LEASE_MS - 1);
+    store.apply(&task.key(), &given::heartbeat(1, later), later).await.unwrap();
+    let after_the_first_lease = NOW.plus_ms(LEASE_MS);
+    let why = refused(store, &task.key(), &given::claim(2, after_the_first_lease), after_the_first_lease).await;
+    assert_eq!(why, Refusal::Leased { until: later.plus_ms(LEASE_MS) });
+}
+
+/// Promise: only the highest attempt writes.
+pub async fn a_stale_attempt_cannot_write_anything(store: &dyn TaskStore) {
+    let task = running(store, &SeededIds::new(1), owner("alice")).await;
+    let later = NOW.plus_ms(LEASE_MS);
+    let second = store.apply(&task.key(), &given::claim(2, later), later).await.unwrap();
+    for event in events_of(1) {
+        assert_eq!(refused(store, &task.key(), &event, later).await, Refusal::Stale { current: 2 }, "{event:?}");
+        assert_eq!(on_record(store, &task.key()).await.as_ref(), Some(&second), "{event:?}");
+    }
+}
+
+/// Promise: nobody writes in the name of an attempt to come.
+pub async fn an_attempt_that_does_not_exist_yet_cannot_write_anything(store: &dyn TaskStore) {
+    let ids = SeededIds::new(1);
+    let (queued, running) = (queued(store, &ids, owner("alice")).await, running(store, &ids, owner("alice")).await);
+    for event in events_of(2) {
+        assert_eq!(refused(store, &queued.key(), &event, NOW).await, Refusal::Stale { current: 0 }, "{event:?}");
+        assert_eq!(refused(store, &running.key(), &event, NOW).await, Refusal::Stale { current: 1 }, "{event:?}");
+    }
+    for event in events_of(0) {
+        assert_eq!(refused(store, &queued.key(), &event, NOW).await, Refusal::Stale { current: 0 }, "{event:?}");
+    }
+    assert_eq!(on_record(store, &queued.key()).await, Some(queued));
+    assert_eq!(on_record(store, &running.key()).await, Some(running));
+}
+
+/// Promise: a task ends once, and nothing changes it afterwards.
+pub async fn an_ended_task_takes_no_event(store: &dyn TaskStore) {
+    let ids = SeededIds::new(1);
+    for end in [given::finish(1, r#"{"first":true}"#), given::fail(1), TaskEvent::Cancel] {
+        let task = running(store, &ids, owner("alice")).await;
+        let ended = store.apply(&task.key(), &end, NOW).await.unwrap();
+        assert!(ended.has_ended());
+        let later = NOW.plus_ms(LEASE_MS);
+        for event in events_of(1).into_iter().chain(events_of_anybody()) {
+            assert_eq!(refused(store, &task.key(), &event, later).await, Refusal::Ended, "{end:?}, then {event:?}");
+            assert_eq!(on_record(store, &task.key()).await.as_ref(), Some(&ended), "{end:?}, then {event:?}");
+        }
+    }
+}
+
+/// Promise: status and result are written together.
+pub async fn a_finished_result_is_on_record_when_the_call_returns(store: &dyn TaskStore) {
+    let task = running(store, &SeededIds::new(1), owner("alice")).await;
+    let later = NOW.plus_ms(5);
+    let ended = store.apply(&task.key(), &given::finish(1, r#"{"answer":42}"#), later).await.unwrap();
+    assert!(matches!(&ended.state, State::Completed { result, .. } if *result == given::inline(r#"{"answer":42}"#)));
+    assert_eq!(ended.ended_at, Some(later));
+    assert_eq!(on_record(store, &task.key()).await, Some(ended));
+}
+
+/// Promise: progress that comes late changes nothing.
+pub async fn progress_never_undoes_an_end(store: &dyn TaskStore) {
+    let task = running(store, &SeededIds::new(1), owner("alice")).await;
+    store.apply(&task.key(), &given::progress(1, NOW, 0.5), NOW).await.unwrap();
+    let ended = store.apply(&task.key(), &given::finish(1, "{}"), NOW).await.unwrap();
+    assert_eq!(refused(store, &task.key(), &given::progress(1, NOW, 0.9), NOW).await, Refusal::Ended);
+    assert_eq!(on_record(store, &task.key()).await, Some(ended));
+}
+
+/// Promise: who cancelled sees `cancelled` for good.
+pub async fn a_cancelled_task_keeps_no_late_result(store: &dyn TaskStore) {
+    let task = running(store, &SeededIds::new(1), owner("alice")).await;
+    let cancelled = store.apply(&task.key(), &TaskEvent::Cancel, NOW).await.unwrap();
+    assert_eq!(cancelled.status(), Status::Cancelled);
+    assert_eq!(refused(store, &task.key(), &given::finish(1, "{}"), NOW).await, Refusal::Ended);
+    assert_eq!(on_record(store, &task.key()).await, Some(cancelled));
+}
+
+/// Promise: whoever is refused need not ask what the record is.
+pub async fn a_refusal_carries_the_record_as_it_is(store: &dyn TaskStore) {
+    let ids = SeededIds::new(1);
+    let cancelled = queued(store, &ids, owner("alice")).await;
+    let cancelled = store.apply(&cancelled.key(), &TaskEvent::Cancel, NOW).await.unwrap();
+    let running = running(store, &ids, owner("alice")).await;
+    let running = store.apply(&running.key(), &given::progress(1, NOW, 0.5), NOW).await.unwrap();
+    for (task, event) in [(cancelled, given::claim(2, NOW)), (running, given::finish(0, "{}"))] {
+        match store.apply(&task.key(), &event, NOW).await {
+            Err(ApplyError::Refused { current, .. }) => assert_eq!(*current, task),
+            other => panic!("{event:?} was not refused: {other:?}"),
+        }
+    }
+}
+
+/// Promise: a refused event leaves no trace.
+pub async fn a_refusal_changes_nothing(store: &dyn TaskStore) {
+    let task = queued(store, &SeededIds::new(1), owner("alice")).await;
+    for event in events_of(1).into_iter().chain([given::answer(&["a"]), TaskEvent::GiveUp, TaskEvent::TimeOut]) {
+        refused(store, &task.key(), &event, NOW).await;
+        assert_eq!(on_record(store, &task.key()).await.as_ref(), Some(&task), "{event:?}");
+    }
+}
+
+/// Promise: a timer holds until its moment.
+pub async fn a_task_that_sleeps_is_not_claimed_early(store: &dyn TaskStore) {
+    let task = running(store, &SeededIds::new(1), owner("alice")).await;
+    let until = NOW.plus_ms(1_000);
+    store.apply(&task.key(), &given::suspend(1, Suspension::Timer(until)), NOW).await.unwrap();
+    let early = until.minus_ms(1);
+    assert_eq!(refused(store, &task.key(), &given::claim(2, early), early).await, Refusal::NotDue { until });
+    assert_eq!(store.apply(&task.key(), &given::claim(2, until), until).await.unwrap().attempt, 2);
+}
+
+async fn asking(store: &dyn TaskStore, keys: &[&str]) -> Task {
+    let task = running(store, &SeededIds::new(1), owner("alice")).await;
+    store.apply(&task.key(), &given::asks(1, keys, None), NOW).await.unwrap()
+}
+
+/// Promise: no worker runs while the client thinks.
+pub async fn a_task_that_waits_for_answers_is_not_claimed(store: &dyn TaskStore) {
+    let task = asking(store, &["a"]).await;
+    assert_eq!(task.status(), Status::InputRequired);
+    let later = NOW.plus_ms(LEASE_MS);
+    assert_eq!(refused(store, &task.key(), &given::claim(2, later), later).await, Refusal::WaitsForInput);
+}
+
+/// Promise: a timer beside the questions lets the task go on without the answers.
+pub async fn a_task_that_waits_for_answers_is_claimed_when_its_timer_is_due(store: &dyn TaskStore) {
+    let task = running(store, &SeededIds::new(1), owner("alice")).await;
+    let until = NOW.plus_ms(1_000);
+    store.apply(&task.key(), &given::asks(1, &["a"], Some(until)), NOW).await.unwrap();
+    let early = until.minus_ms(1);
+    assert_eq!(refused(store, &task.key(), &given::claim(2, early), early).await, Refusal::WaitsForInput);
+    assert_eq!(store.apply(&task.key(), &given::claim(2, until), until).await.unwrap().attempt, 2);
+}
+
+/// Promise: an answer closes its own question, and the last one wakes the task.
+pub async fn answers_close_their_questions_one_by_one(store: &dyn TaskStore) {
+    let task = asking(store, &["a", "b"]).await;
+    assert_eq!(refused(store, &task.key(), &given::answer(&["z"]), NOW).await, Refusal::NotAsked);
+    let half = store.apply(&task.key(), &given::answer(&["a"]), NOW).await.unwrap();
+    assert_eq!(half.state, State::InputRequired { asks: vec![given::ask("b")], until: None });
+    assert_eq!(refused(store, &task.key(), &given::answer(&["a"]), NOW).await, Refusal::NotAsked);
+    let whole = store.apply(&task.key(), &given::answer(&["b"]), NOW).await.unwrap();
+    assert_eq!(whole.state, State::Queued);
+    assert_eq!(on_record(store, &task.key()).await, Some(whole));
+}
+
+/// Promise: of all who find a task without a message, one sends it.
+pub async fn a_message_is_sent_again_once_per_bound(store: &dyn TaskStore) {
+    let task = queued(store, &SeededIds::new(1), owner("alice")).await;
+    let later = NOW.plus_ms(10_000);
+    let nudge = TaskEvent::Nudge { not_since: NOW };
+    assert_eq!(store.apply(&task.key(), &nudge, later).await.unwrap().sent_at, later);
+    assert_eq!(refused(store, &task.key(), &nudge, later).await, Refusal::SentAlready { at: later });
+}
+
+/// Promise: a task that always fails comes to its end.
+pub async fn tries_are_counted_across_calls(store: &dyn TaskStore) {
+    let task = queued(store, &SeededIds::new(1), owner("alice")).await;
+    for attempt in 1..task.terms.tries_max {
+        store.apply(&task.key(), &given::claim(1, NOW), NOW).await.unwrap();
+        let failed = store.apply(&task.key(), &given::retry(attempt, NOW), NOW).await.unwrap();
+        assert_eq!(failed.failures, attempt);
+    }
+    store.apply(&task.key(), &given::claim(1, NOW), NOW).await.unwrap();
+    let last = task.terms.tries_max;
+    assert_eq!(refused(store, &task.key(), &given::retry(last, NOW), NOW).await, Refusal::TriesUsedUp);
+    let later = NOW.plus_ms(LEASE_MS);
+    let ended = store.apply(&task.key(), &TaskEvent::GiveUp, later).await.unwrap();
+    assert_eq!(ended.status(), Status::Failed);
+}
+
+/// Promise: an event never makes a task.
+pub async fn an_event_for_no_task_finds_nothing(store: &dyn TaskStore) {
+    let key = given::task(&SeededIds::new(1), owner("alice"), NOW).key();
+    for event in events_of(0).into_iter().chain(events_of(1)).chain(events_of_anybody()) {
+        let outcome = store.apply(&key, &event, NOW).await;
+        assert!(matches!(outcome, Err(ApplyError::NotFound)), "{event:?}: {outcome:?}");
+        assert_eq!(on_record(store, &key).await, None);
+    }
+}

@@ -1,0 +1,149 @@
+//! What every task store promises. One function is one promise; [`store_contract!`](crate::store_contract) makes
+//! each of them a test of an adapter.
+
+mod changing;
+mod creating;
+mod expiring;
+mod keeping;
+mod limiting;
+mod listing;
+mod rushing;
+
+pub use changing::*;
+pub use creating::*;
+pub use expiring::*;
+pub use keeping::*;
+pub use limiting::*;
+pub use listing::*;
+pub use rushing::*;
+
+use std::sync::Arc;
+
+use longhaul_core::ports::TaskStore;
+
+/// What an adapter brings to the contract: an empty store for each promise, and whatever that needs to live.
+///
+/// The store's verbs are told the time, so that no harness has to let it pass.
+pub trait StoreHarness: Send + Sync {
+    /// The store.
+    fn store(&self) -> &dyn TaskStore;
+}
+
+impl<S: TaskStore> StoreHarness for Arc<S> {
+    fn store(&self) -> &dyn TaskStore {
+        self.as_ref()
+    }
+}
+
+/// Hands the names of all promises to the macro `$then`, after `$argument`.
+#[macro_export]
+macro_rules! store_promises {
+    ($then:path, $argument:path) => {
+        $then! {
+            $argument;
+            a_task_created_is_found_immediately,
+            every_field_of_a_record_comes_back_as_it_was_written,
+            large_values_of_any_script_come_back_whole,
+            progress_comes_back_to_the_last_bit,
+            a_task_is_not_overwritten_by_a_second_creation,
+            a_finished_task_is_not_set_back_by_a_second_creation,
+            the_same_key_with_the_same_request_gives_the_first_task_as_it_is_now,
+            the_same_key_with_another_request_is_refused_and_writes_nothing,
+            a_key_of_another_owner_is_not_found,
+            a_key_is_remembered_after_the_task_ended,
+            another_key_makes_another_task,
+            a_task_is_found_by_no_other_owner,
+            a_task_is_changed_by_no_other_owner,
+            owners_that_look_alike_share_nothing,
+            a_claim_raises_the_attempt_and_takes_the_lease,
+            a_task_that_is_held_cannot_be_claimed,
+            a_lease_that_ran_out_lets_the_next_attempt_in,
+            a_heartbeat_renews_the_lease,
+            a_stale_attempt_cannot_write_anything,
+            an_attempt_that_does_not_exist_yet_cannot_write_anything,
+            an_ended_task_takes_no_event,
+            a_finished_result_is_on_record_when_the_call_returns,
+            progress_never_undoes_an_end,
+            a_cancelled_task_keeps_no_late_result,
+            a_refusal_carries_the_record_as_it_is,
+            a_refusal_changes_nothing,
+            a_task_that_sleeps_is_not_claimed_early,
+            a_task_that_waits_for_answers_is_not_claimed,
+            a_task_that_waits_for_answers_is_claimed_when_its_timer_is_due,
+            answers_close_their_questions_one_by_one,
+            a_message_is_sent_again_once_per_bound,
+            tries_are_counted_across_calls,
+            an_event_for_no_task_finds_nothing,
+            an_expired_task_is_not_found,
+            an_expired_task_takes_no_event,
+            an_expired_task_is_in_no_list,
+            an_expired_task_does_not_stand_in_the_way_of_its_id,
+            an_expired_task_frees_its_idempotency_key,
+            a_late_end_keeps_the_result_for_its_time,
+            a_task_lives_until_the_millisecond_before_its_expiry,
+            the_limit_of_unfinished_tasks_holds,
+            a_refused_creation_leaves_no_task_and_no_key,
+            a_retry_is_answered_also_at_the_limit,
+            a_result_gives_the_place_back,
+            an_error_gives_the_place_back,
+            a_cancel_gives_the_place_back,
+            giving_up_gives_the_place_back,
+            a_time_out_gives_the_place_back,
+            an_expiry_gives_the_place_back,
+            a_place_is_given_back_once,
+            one_owner_does_not_use_up_the_places_of_another,
+            a_list_has_the_newest_first,
+            a_list_has_only_the_tasks_of_its_owner,
+            a_list_has_ended_tasks_too,
+            a_list_of_nothing_is_one_empty_page,
+            pages_join_without_gap_or_double,
+            pages_join_while_tasks_are_added,
+            pages_are_full_also_where_tasks_expired_in_between,
+            the_last_page_says_that_it_is_the_last,
+            a_cursor_whose_task_is_gone_still_works,
+            the_first_record_of_an_entry_stays,
+            entries_of_other_names_and_kinds_stand_side_by_side,
+            entries_of_other_tasks_are_not_seen,
+            entries_of_any_size_and_script_come_back_whole,
+            parts_come_back_joined_in_their_order,
+            missing_parts_are_noticed,
+            parts_of_other_names_and_tasks_stand_apart,
+            parts_written_again_replace_those_of_the_first_try,
+            parts_written_before_the_task_belong_to_it,
+            of_many_claims_at_once_one_wins,
+            of_many_ends_at_once_one_wins,
+            of_many_records_of_one_entry_at_once_one_wins,
+            of_many_creations_with_one_key_at_once_one_wins,
+            of_many_creations_of_one_task_at_once_one_wins,
+            the_limit_holds_for_many_creations_at_once,
+            progress_and_an_end_at_once_never_lose_the_end,
+            many_owners_at_once_do_not_disturb_each_other,
+        }
+    };
+}
+
+/// One test per promise of a task store. `$make` is a function without arguments whose future gives a
+/// [`StoreHarness`] with an empty store.
+#[macro_export]
+macro_rules! store_contract {
+    ($make:path) => {
+        $crate::store_promises!($crate::store_contract_tests, $make);
+    };
+}
+
+/// The tests of [`store_contract!`].
+#[doc(hidden)]
+#[macro_export]
+macro_rules! store_contract_tests {
+    ($make:path; $($promise:ident,)*) => {
+        $(
+            #[test]
+            fn $promise() {
+                $crate::block_on(async {
+                    let harness = $make().await;
+                    $crate::store_contract::$promise($crate::StoreHarness::store(&harness)).await;
+                });
+            }
+        )*
+    };
+}
