@@ -1,0 +1,93 @@
+//! Garbage, too much, and the wrong thing: a clear error, and the server goes on.
+
+use serde_json::{Value, json};
+
+use crate::caller::json_of;
+use crate::process::Setup;
+
+#[tokio::test]
+async fn garbage_is_answered_with_json_rpc_errors() {
+    let setup = Setup::new();
+    let server = setup.start();
+    let caller = server.caller();
+    let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
+    let bodies = ["", "{", "null", "[]", "[1]", "\u{0}", "{\"jsonrpc\":\"2.0\"}", "{\"jsonrpc\":\"1.0\",\"id\":1,\"method\":\"x\"}", &deep];
+    for body in bodies {
+        let request = caller.request("ping", json!({})).body(body.to_owned());
+        let answer = request.send().await.unwrap();
+        assert!(answer.status().is_client_error(), "{}: {body:.20}", answer.status());
+        let text = answer.text().await.unwrap();
+        let error: Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{body:.20}: {text}"));
+        assert!(error["error"]["code"].is_i64(), "{body:.20}: {error}");
+    }
+    assert_eq!(caller.call("echo", json!({"text": "still here"})).await["resultType"], "complete");
+}
+
+#[tokio::test]
+async fn too_much_is_refused_and_enough_is_not() {
+    let setup = Setup::new();
+    let server = setup.start();
+    let caller = server.caller();
+    let call = |bytes: usize| json!({"name": "echo", "arguments": {"text": "x".repeat(bytes)}});
+    let fits = caller.request("tools/call", call(4_000_000)).send().await.unwrap();
+    assert!(fits.status().is_success(), "{}", fits.status());
+    let answer = caller.request("tools/call", call(8_000_000)).send().await;
+    // The server may close the connection before all of it is sent.
+    if let Ok(answer) = answer {
+        assert_eq!(answer.status(), 413);
+    }
+    assert_eq!(caller.call("echo", json!({"text": "still here"})).await["resultType"], "complete");
+}
+
+#[tokio::test]
+async fn other_methods_and_paths_are_told_what_is_there() {
+    let setup = Setup::new();
+    let server = setup.start();
+    let http = reqwest::Client::new();
+    for method in [reqwest::Method::GET, reqwest::Method::DELETE, reqwest::Method::PUT] {
+        let answer = http.request(method.clone(), server.url()).send().await.unwrap();
+        assert_eq!(answer.status(), 405, "{method}");
+        assert!(answer.headers()["allow"].to_str().unwrap().contains("POST"), "{method}");
+    }
+    let base = server.url().trim_end_matches("/mcp");
+    assert_eq!(http.get(format!("{base}/healthz")).send().await.unwrap().status(), 200);
+    assert_eq!(http.get(format!("{base}/nothing")).send().await.unwrap().status(), 404);
+}
+
+#[tokio::test]
+async fn pages_from_elsewhere_are_refused() {
+    let setup = Setup::new();
+    let server = setup.start();
+    let caller = server.caller();
+    let evil = caller.request("tools/list", json!({})).header("origin", "http://evil.example.com");
+    assert_eq!(evil.send().await.unwrap().status(), 403);
+    let rebound = caller.request("tools/list", json!({})).header("host", "evil.example.com");
+    assert_eq!(rebound.send().await.unwrap().status(), 403);
+    let local = caller.request("tools/list", json!({})).header("origin", "http://localhost:6274");
+    assert_eq!(local.send().await.unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn wrong_arguments_are_told_and_nothing_hangs() {
+    let setup = Setup::new();
+    let server = setup.start();
+    let caller = server.caller();
+    for (tool, arguments) in [
+        ("countdown", json!({"seconds": -1})),
+        ("countdown", json!({"seconds": "soon"})),
+        ("fail", json!({"how": "otherwise"})),
+        ("profile_dataset", json!({"source": {"file": "../../etc/passwd"}})),
+        ("profile_dataset", json!({"source": {"url": "http://127.0.0.1/x"}})),
+        ("profile_dataset", json!({"source": {"url": "https://localhost/x"}})),
+        ("bulk_generate_access_codes", json!({"count": 0})),
+    ] {
+        let params = json!({"name": tool, "arguments": arguments});
+        let answer = json_of(&caller.request("tools/call", params).send().await.unwrap().text().await.unwrap());
+        if let Some(id) = answer["result"]["taskId"].as_str() {
+            let ended = caller.until_it(id, "an end", |task| task["status"] == "completed" || task["status"] == "failed").await;
+            assert!(ended["result"]["isError"] == true || ended["error"]["code"].is_i64(), "{tool} {arguments}: {ended}");
+        } else {
+            assert!(answer["error"]["code"].is_i64() || answer["result"]["isError"] == true, "{tool} {arguments}: {answer}");
+        }
+    }
+}

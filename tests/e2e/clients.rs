@@ -1,0 +1,80 @@
+//! Real clients: the TypeScript SDK with the tasks extension, the Python SDK, FastMCP, and `rmcp`'s own.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::process::{Setup, output_of};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A driver of `tests/clients`, and the program that runs it.
+#[derive(Clone, Copy)]
+struct Client {
+    program: &'static str,
+    script: &'static str,
+}
+
+const TYPESCRIPT: Client = Client { program: "node", script: "ts/driver.mjs" };
+const PYTHON: Client = Client { program: "python", script: "python/driver.py" };
+const FASTMCP: Client = Client { program: "python", script: "python/fastmcp_driver.py" };
+
+impl Client {
+    /// Runs one flow, and gives what the client says that it saw.
+    fn run(self, url: &str, flow: &str, flags: &[&str]) -> Value {
+        let program = root().join(".cache/tools/bin").join(self.program);
+        assert!(program.exists(), "{} is not installed: run scripts/setup-tools.sh", program.display());
+        let script = root().join("tests/clients").join(self.script);
+        let out = output_of(Command::new(program).arg(script).args(["--url", url, flow]).args(flags));
+        let last = out.lines().last().unwrap_or_else(|| panic!("{flow} printed nothing"));
+        serde_json::from_str(last).unwrap_or_else(|error| panic!("{flow}: {error}: {out}"))
+    }
+
+    /// What every client has to be able to do.
+    fn all_flows(self) {
+        let setup = Setup::new();
+        let server = setup.start();
+        let run = |flow: &str, flags: &[&str]| self.run(server.url(), flow, flags);
+        run("list", &[]);
+        run("plain", &[]);
+        run("task", &["--seconds", "0.5"]);
+        run("cancel", &["--seconds", "120"]);
+        run("ask", &[]);
+        for how in ["tool_error", "protocol_error", "panic"] {
+            run("fail", &["--how", how]);
+        }
+        run("unknown", &[]);
+        run("idempotent", &["--key", "in-header", "--key-in", "header"]);
+        run("idempotent", &["--key", "in-meta", "--key-in", "meta"]);
+        run("large", &["--bytes", "1000000"]);
+        self.comes_back_after_a_kill();
+    }
+
+    fn comes_back_after_a_kill(self) {
+        let setup = Setup::new();
+        let server = setup.start();
+        let started = self.run(server.url(), "start", &["--seconds", "1"]);
+        let id = started["taskId"].as_str().unwrap_or_else(|| panic!("{started}")).to_owned();
+        server.kill();
+        let again = setup.start();
+        self.run(again.url(), "resume", &["--task-id", &id]);
+    }
+}
+
+#[test]
+fn the_typescript_client_does_everything() {
+    TYPESCRIPT.all_flows();
+}
+
+#[test]
+fn the_python_client_does_everything() {
+    PYTHON.all_flows();
+}
+
+#[test]
+fn the_fastmcp_client_does_everything() {
+    FASTMCP.all_flows();
+}

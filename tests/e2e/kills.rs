@@ -1,0 +1,119 @@
+//! SIGKILL at any moment loses nothing.
+
+use std::io::Write;
+
+use serde_json::{Value, json};
+
+use crate::caller::structured;
+use crate::process::Setup;
+
+#[tokio::test]
+async fn an_accepted_call_survives_a_kill_right_after_its_answer() {
+    let setup = Setup::new();
+    let server = setup.start();
+    let id = server.caller().call_task("countdown", json!({"seconds": 0.4, "steps": 4})).await;
+    server.kill();
+    let again = setup.start();
+    let done = again.caller().until(&id, "completed").await;
+    assert_eq!(structured(&done["result"])["steps"], 4);
+}
+
+#[tokio::test]
+async fn finished_results_and_open_questions_survive_a_kill() {
+    let setup = Setup::new();
+    let server = setup.start();
+    let caller = server.caller();
+    let finished = caller.call_task("large_result", json!({"bytes": 100_000})).await;
+    let asking = caller.call_task("ask", json!({"questions": ["still there?"]})).await;
+    let result = caller.until(&finished, "completed").await["result"].clone();
+    let asks = caller.until(&asking, "input_required").await["inputRequests"].clone();
+    server.kill();
+    let again = setup.start();
+    let caller = again.caller();
+    assert_eq!(caller.get(&finished).await["result"], result);
+    assert_eq!(caller.get(&asking).await["inputRequests"], asks);
+    let key = asks.as_object().unwrap().keys().next().unwrap();
+    caller.accept(&asking, key, json!({"answer": "yes"})).await;
+    caller.until(&asking, "completed").await;
+}
+
+#[tokio::test]
+async fn many_tasks_survive_many_kills() {
+    let setup = Setup::new();
+    let mut ids = Vec::new();
+    for round in 0..4_u64 {
+        let server = setup.start();
+        let caller = server.caller();
+        for _ in 0..5 {
+            ids.push(caller.call_task("countdown", json!({"seconds": 1, "steps": 20})).await);
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100 + 350 * round)).await;
+        server.kill();
+    }
+    let server = setup.start();
+    for id in ids {
+        let done = server.caller().until(&id, "completed").await;
+        assert_eq!(structured(&done["result"])["steps"], 20);
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_kills_its_process_fails_after_the_last_try() {
+    let setup = Setup::new();
+    let server = setup.start();
+    let id = server.caller().call_task("fail", json!({"how": "exit", "after_s": 0})).await;
+    server.wait();
+    for _ in 0..2 {
+        setup.start().wait();
+    }
+    let server = setup.start();
+    let failed = server.caller().until(&id, "failed").await;
+    assert!(failed["statusMessage"].as_str().unwrap().contains("3 tries"), "{failed}");
+    // The server lives and serves others.
+    assert_eq!(server.caller().call("echo", json!({"text": "hi"})).await["resultType"], "complete");
+}
+
+/// Columns of the file that is profiled.
+const HEADER: &str = "id,name,amount,day,flag\n";
+
+fn write_csv(path: &std::path::Path, bytes_min: u64) -> u64 {
+    let mut file = std::io::BufWriter::new(std::fs::File::create(path).unwrap());
+    file.write_all(HEADER.as_bytes()).unwrap();
+    let (mut written, mut rows) = (HEADER.len() as u64, 0_u64);
+    while written < bytes_min {
+        let row = format!("{rows},name-{},{}.{:02},2026-01-{:02},{}\n", rows % 977, rows * 31 % 100_003, rows % 100, rows % 28 + 1, rows % 2 == 0);
+        file.write_all(row.as_bytes()).unwrap();
+        written += row.len() as u64;
+        rows += 1;
+    }
+    rows
+}
+
+#[tokio::test]
+async fn a_killed_profile_of_a_large_file_goes_on_where_it_was() {
+    let setup = Setup::new();
+    let rows = write_csv(&setup.folder().join("big.csv"), 300_000_000);
+    let server = setup.start();
+    let arguments = json!({"source": {"file": "big.csv"}});
+    let id = server.caller().call_task("profile_dataset", arguments.clone()).await;
+    let mid = server.caller().until_it(&id, "some progress", |task| done_of(task) > 0.0).await;
+    server.kill();
+    let again = setup.start();
+    let caller = again.caller();
+    // What was recorded is not done again: progress never starts over.
+    let resumed = caller.get(&id).await;
+    assert!(done_of(&resumed) >= done_of(&mid), "{resumed}");
+    let done = caller.until(&id, "completed").await;
+    let report = structured(&done["result"]);
+    assert_eq!(report["rows"], rows, "{report}");
+
+    // The same as a run that nobody disturbed.
+    let undisturbed = caller.call_task("profile_dataset", arguments).await;
+    let calm = structured(&caller.until(&undisturbed, "completed").await["result"]);
+    assert_eq!(report["columns"], calm["columns"]);
+}
+
+fn done_of(task: &Value) -> f64 {
+    let message = task["statusMessage"].as_str().unwrap_or_default();
+    message.split(['/', ' ']).next().and_then(|done| done.parse().ok()).unwrap_or(0.0)
+}

@@ -1,0 +1,97 @@
+//! What a new user meets first: the banner, the help, clear errors, an orderly stop.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::process::{Setup, output_of};
+
+#[test]
+fn the_printed_curl_line_works() {
+    let setup = Setup::with(&[]);
+    let server = setup.start();
+    let mut banner = server.banner();
+    for _ in 0..100 {
+        banner = server.banner();
+        if banner.contains("\n}") && banner.contains("curl ") && banner.trim_end().ends_with('\'') {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let from = banner.find("curl ").unwrap_or_else(|| panic!("no curl line: {banner}"));
+    let out = output_of(Command::new("sh").arg("-c").arg(&banner[from..]));
+    assert!(out.contains("profile_dataset"), "{out}");
+}
+
+#[test]
+fn the_printed_client_configuration_is_json_with_the_url() {
+    let setup = Setup::with(&[]);
+    let server = setup.start();
+    let mut configuration = None;
+    for _ in 0..100 {
+        let banner = server.banner();
+        configuration = banner.find('{').and_then(|from| {
+            serde_json::Deserializer::from_str(&banner[from..]).into_iter::<Value>().next().and_then(Result::ok)
+        });
+        if configuration.is_some() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let configuration = configuration.expect("the banner has a JSON object");
+    assert_eq!(configuration["mcpServers"]["longhaul"]["url"], server.url());
+}
+
+#[test]
+fn help_explains_every_flag_and_names_its_variable() {
+    let out = output_of(Command::new(env!("CARGO_BIN_EXE_local")).arg("--help"));
+    for flag in ["listen", "db", "data-dir", "diagnostics", "leg-ms", "lease-ms", "log-format"] {
+        let variable = format!("LONGHAUL_{}", flag.to_uppercase().replace('-', "_"));
+        assert!(out.contains(&format!("--{flag}")) && out.contains(&variable), "{flag}: {out}");
+    }
+}
+
+#[test]
+fn a_database_that_cannot_be_opened_is_told_in_words() {
+    let setup = Setup::with(&[]);
+    std::fs::write(setup.db(), "this is no database, but long enough to look like a file with a header").unwrap();
+    let out = setup.command().output().unwrap();
+    assert!(!out.status.success());
+    let told = String::from_utf8_lossy(&out.stderr);
+    assert!(told.contains("--db"), "{told}");
+    let kept = std::fs::read_to_string(setup.db()).unwrap();
+    assert!(kept.starts_with("this is no database"), "the file was changed");
+}
+
+#[test]
+fn a_wrong_flag_is_told_with_its_name() {
+    let out = Command::new(env!("CARGO_BIN_EXE_local")).args(["--lease-ms", "5"]).output().unwrap();
+    assert!(!out.status.success());
+    assert!(String::from_utf8_lossy(&out.stderr).contains("--lease-ms"));
+}
+
+#[tokio::test]
+async fn an_orderly_stop_gives_running_legs_back_and_loses_nothing() {
+    let setup = Setup::new();
+    let server = setup.start();
+    let caller = server.caller();
+    let id = caller.call_task("countdown", json!({"seconds": 4, "steps": 20})).await;
+    caller.until_it(&id, "progress", |task| task.get("statusMessage").is_some()).await;
+    assert!(server.terminate().success(), "an orderly stop is no failure");
+    let again = setup.start();
+    let done = again.caller().until(&id, "completed").await;
+    let text = done["result"].to_string();
+    // Given back, so the next leg is a second attempt that counts no failure.
+    assert!(text.contains("attempts"), "{text}");
+}
+
+#[tokio::test]
+async fn legs_that_are_very_short_still_finish_the_work() {
+    let setup = Setup::with(&["--diagnostics", "--leg-ms", "60", "--lease-ms", "2000"]);
+    let server = setup.start();
+    let caller = server.caller();
+    let id = caller.call_task("countdown", json!({"seconds": 0.6, "steps": 30})).await;
+    let done = caller.until(&id, "completed").await;
+    let attempts = crate::caller::structured(&done["result"])["attempts"].as_u64().unwrap();
+    assert!(attempts > 3, "one leg cannot have done it: {attempts}");
+}
