@@ -1,0 +1,343 @@
+//! What holds for a task whatever happens to it, in whatever order and at whatever time.
+#![allow(missing_docs, reason = "a test binary has no readers of its documentation")]
+
+use longhaul_core::{
+    Advance, Ask, Failure, FailureKind, IdSource, Identity, LeaseToken, Outcome, OwnerId, PartsName, Payload, Policy,
+    Progress, Refusal, ResultKind, State, Status, Suspension, Task, TaskEvent, TaskRecord, Terms, Timestamp, Wish,
+};
+use proptest::prelude::*;
+
+const NOW: Timestamp = Timestamp::from_ms(1_000_000);
+
+struct NoChance;
+
+impl IdSource for NoChance {
+    fn fill(&self, bytes: &mut [u8]) {
+        bytes.fill(7);
+    }
+}
+
+fn task(terms: Terms) -> Task {
+    Task::restore(TaskRecord {
+        owner: OwnerId::of(Identity::Anonymous),
+        id: NoChance.task_id(NOW),
+        trace: None,
+        tool: "tool".to_owned(),
+        state: State::Queued,
+        attempt: 0,
+        failures: 0,
+        last_failure: None,
+        terms,
+        created_at: NOW,
+        updated_at: NOW,
+        sent_at: NOW,
+        started_at: None,
+        ended_at: None,
+        expires_at: NOW.plus_ms(terms.ttl_ms),
+        progress: None,
+        request: Payload::Inline("{}".to_owned()),
+        variables: None,
+    })
+}
+
+fn terms() -> impl Strategy<Value = Terms> {
+    (1_u64..8_000, 0_u64..2_000, 0_u32..4).prop_map(|(run_ms_max, keep_ms, tries_max)| {
+        let policy = Policy { run_ms_max, keep_ms, ttl_ms: 0, ttl_ms_max: 0, poll_ms: None, tries_max };
+        Terms::grant(&policy, Wish::default())
+    })
+}
+
+fn moment() -> impl Strategy<Value = Timestamp> {
+    (0_u64..12_000).prop_map(|ms| NOW.plus_ms(ms))
+}
+
+fn payload() -> impl Strategy<Value = Payload> {
+    prop_oneof![
+        any::<String>().prop_map(Payload::Inline),
+        (any::<u32>(), any::<u32>(), any::<u64>(), any::<String>()).prop_map(|(attempt, count, bytes, entry)| {
+            Payload::Parts { name: PartsName::Entry { attempt, entry }, count, bytes }
+        }),
+    ]
+}
+
+/// Quarters, which every way of writing numbers gives back as they were.
+fn progress() -> impl Strategy<Value = Option<Progress>> {
+    let progress = (any::<i32>(), any::<Option<i32>>(), any::<Option<String>>()).prop_map(|(done, total, message)| {
+        Progress { done: f64::from(done) / 4.0, total: total.map(|total| f64::from(total) / 4.0), message }
+    });
+    proptest::option::of(progress)
+}
+
+fn suspension() -> impl Strategy<Value = Suspension> {
+    let asks = proptest::collection::btree_set("[abc]", 0..3)
+        .prop_map(|keys| keys.into_iter().map(|key| Ask { key, request: "{}".to_owned() }).collect::<Vec<_>>());
+    prop_oneof![
+        (asks, proptest::option::of(moment())).prop_map(|(asks, until)| Suspension::Input { asks, until }),
+        moment().prop_map(Suspension::Timer),
+        Just(Suspension::Yield),
+    ]
+}
+
+fn outcome() -> impl Strategy<Value = Outcome> {
+    prop_oneof![
+        payload().prop_map(|result| Outcome::Completed { result, kind: ResultKind::Success }),
+        (any::<String>(), proptest::option::of(payload()))
+            .prop_map(|(message, detail)| { Outcome::Failed(Failure { kind: FailureKind::Tool, message, detail }) }),
+    ]
+}
+
+fn event() -> impl Strategy<Value = TaskEvent> {
+    let attempt = || 0_u32..6;
+    let advance = || prop_oneof![Just(Advance::Recorded), Just(Advance::NotYet)];
+    prop_oneof![
+        6 => (any::<[u8; 16]>(), moment())
+            .prop_map(|(token, lease_until)| TaskEvent::Claim { token: LeaseToken::from_random(token), lease_until }),
+        3 => (attempt(), moment(), progress(), advance()).prop_map(|(attempt, lease_until, progress, advance)| {
+            TaskEvent::Heartbeat { attempt, lease_until, progress, advance }
+        }),
+        1 => (attempt(), payload()).prop_map(|(attempt, variables)| TaskEvent::SetVariables { attempt, variables }),
+        4 => (attempt(), suspension(), progress())
+            .prop_map(|(attempt, suspension, progress)| TaskEvent::Suspend { attempt, suspension, progress }),
+        2 => (attempt(), moment(), any::<String>())
+            .prop_map(|(attempt, not_before, reason)| TaskEvent::Retry { attempt, not_before, reason }),
+        1 => (attempt(), outcome()).prop_map(|(attempt, outcome)| TaskEvent::Finish { attempt, outcome }),
+        3 => proptest::collection::vec("[abz]", 0..3).prop_map(|keys| TaskEvent::Answer { keys }),
+        1 => Just(TaskEvent::Cancel),
+        2 => moment().prop_map(|not_since| TaskEvent::Nudge { not_since }),
+        1 => Just(TaskEvent::GiveUp),
+        1 => Just(TaskEvent::TimeOut),
+    ]
+}
+
+/// What happened to a task, and what became of it.
+#[derive(Debug)]
+struct Change {
+    before: Task,
+    event: TaskEvent,
+    now: Timestamp,
+    after: Result<Task, Refusal>,
+}
+
+/// A life: what happened to one task, refused events too. Times go forward and sometimes back, as clocks of different
+/// machines do.
+fn life() -> impl Strategy<Value = Vec<Change>> {
+    let step = prop_oneof![4 => 0_i64..200, 1 => -300_i64..2_000];
+    (terms(), proptest::collection::vec((event(), step), 1..60)).prop_map(|(terms, steps)| {
+        let (mut task, mut now, mut life) = (task(terms), NOW, Vec::new());
+        for (event, step) in steps {
+            now = Timestamp::from_ms(now.as_ms().saturating_add_signed(step)).max(NOW);
+            let after = task.apply(&event, now);
+            let before = task.clone();
+            task = after.clone().unwrap_or(task);
+            life.push(Change { before, event, now, after });
+        }
+        life
+    })
+}
+
+/// The changes of a life that were not refused.
+fn changes(life: &[Change]) -> impl Iterator<Item = (&Task, &TaskEvent, Timestamp, &Task)> {
+    life.iter().filter_map(|change| Some((&change.before, &change.event, change.now, change.after.as_ref().ok()?)))
+}
+
+/// The attempt in whose name an event is written.
+fn writer(event: &TaskEvent) -> Option<u32> {
+    match event {
+        TaskEvent::Heartbeat { attempt, .. }
+        | TaskEvent::SetVariables { attempt, .. }
+        | TaskEvent::Suspend { attempt, .. }
+        | TaskEvent::Retry { attempt, .. }
+        | TaskEvent::Finish { attempt, .. } => Some(*attempt),
+        TaskEvent::Claim { .. }
+        | TaskEvent::Answer { .. }
+        | TaskEvent::Cancel
+        | TaskEvent::Nudge { .. }
+        | TaskEvent::GiveUp
+        | TaskEvent::TimeOut => None,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1_024) })]
+
+    #[test]
+    fn a_task_that_ended_stays_as_it_ended(life in life()) {
+        for (before, event, _, after) in changes(&life) {
+            prop_assert!(!before.has_ended(), "{event:?} made {after:?} of {before:?}");
+            prop_assert_eq!(after.has_ended(), after.ended_at.is_some());
+        }
+    }
+
+    #[test]
+    fn only_a_claim_raises_the_attempt_and_by_exactly_one(life in life()) {
+        for (before, event, _, after) in changes(&life) {
+            let claimed = u32::from(matches!(event, TaskEvent::Claim { .. }));
+            prop_assert_eq!(after.attempt, before.attempt + claimed, "{:?}", event);
+        }
+    }
+
+    #[test]
+    fn only_the_attempt_that_holds_the_task_writes(life in life()) {
+        for (before, event, _, _) in changes(&life) {
+            if let Some(attempt) = writer(event) {
+                prop_assert_eq!(attempt, before.attempt);
+                let held = matches!(before.state, State::Running { .. });
+                prop_assert!(held, "{:?} upon {:?}", event, before);
+            }
+        }
+    }
+
+    #[test]
+    fn a_task_is_held_by_whoever_claimed_it_last(life in life()) {
+        let mut holder = None;
+        for (_, event, _, after) in changes(&life) {
+            if let TaskEvent::Claim { token, .. } = event {
+                holder = Some(*token);
+            }
+            if let State::Running { lease } = &after.state {
+                prop_assert_eq!(Some(lease.token), holder);
+            }
+        }
+    }
+
+    #[test]
+    fn a_living_lease_is_never_taken(life in life()) {
+        for (before, event, now, _) in changes(&life) {
+            if let (State::Running { lease }, TaskEvent::Claim { .. } | TaskEvent::GiveUp) = (&before.state, event) {
+                prop_assert!(now >= lease.until);
+            }
+        }
+    }
+
+    #[test]
+    fn a_task_never_expires_sooner_than_it_did(life in life()) {
+        for (before, event, now, after) in changes(&life) {
+            prop_assert!(after.expires_at >= before.expires_at, "{event:?}");
+            if after.has_ended() {
+                prop_assert!(after.expires_at >= now.plus_ms(after.terms.keep_ms), "{event:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_expired_task_changes_no_more(life in life()) {
+        for change in &life {
+            let expired = change.before.has_expired(change.now);
+            prop_assert_eq!(expired, change.after == Err(Refusal::Expired));
+        }
+    }
+
+    #[test]
+    fn a_task_that_waits_for_input_asks_something(life in life()) {
+        for (_, event, _, after) in changes(&life) {
+            if let State::InputRequired { asks, .. } = &after.state {
+                prop_assert!(!asks.is_empty(), "{event:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn failures_stay_below_the_tries(life in life()) {
+        for (_, event, _, after) in changes(&life) {
+            prop_assert!(after.failures < after.terms.tries_max, "{event:?} made {after:?}");
+        }
+    }
+
+    #[test]
+    fn no_leg_starts_past_the_deadline(life in life()) {
+        for (before, event, now, _) in changes(&life) {
+            if matches!(event, TaskEvent::Claim { .. }) {
+                prop_assert!(now < before.deadline());
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_agreed_on_never_changes(life in life()) {
+        for (before, _, _, after) in changes(&life) {
+            let agreed = |task: &Task| (task.key(), task.tool.clone(), task.terms, task.created_at, task.request.clone());
+            prop_assert_eq!(agreed(before), agreed(after));
+        }
+    }
+
+    /// Whoever looks at a task now and then never sees an end taken back.
+    #[test]
+    fn the_status_never_leaves_an_end(life in life()) {
+        let mut seen: Option<Status> = None;
+        for change in &life {
+            let status = change.after.as_ref().unwrap_or(&change.before).status();
+            if let Some(ended) = seen.filter(|status| status.is_terminal()) {
+                prop_assert_eq!(status, ended);
+            }
+            seen = Some(status);
+        }
+    }
+
+    /// From every state that a task can get into there is a way to an end that needs no worker: no client polls
+    /// `working` for ever.
+    #[test]
+    fn a_task_past_its_deadline_can_always_be_ended(life in life()) {
+        for (_, _, _, after) in changes(&life) {
+            if !after.has_ended() && !after.has_expired(after.deadline()) {
+                let ended = after.apply(&TaskEvent::TimeOut, after.deadline());
+                prop_assert!(ended.is_ok_and(|task| task.status() == Status::Failed));
+            }
+        }
+    }
+
+    /// A task whose worker is dead can be claimed or given up: one of the two, never neither.
+    #[test]
+    fn a_task_whose_lease_ran_out_goes_on_or_ends(life in life()) {
+        for (_, _, _, after) in changes(&life) {
+            if let State::Running { lease } = &after.state
+                && lease.until < after.deadline()
+            {
+                let claim = TaskEvent::Claim { token: LeaseToken::from_random([0; 16]), lease_until: after.deadline() };
+                let claimed = after.apply(&claim, lease.until).is_ok();
+                let given_up = after.apply(&TaskEvent::GiveUp, lease.until).is_ok();
+                prop_assert!(claimed != given_up, "{after:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_write_that_was_applied_is_recognised_when_it_is_sent_again(life in life()) {
+        for (_, event, now, after) in changes(&life) {
+            let told_apart = match event {
+                TaskEvent::Claim { .. }
+                | TaskEvent::Suspend { .. }
+                | TaskEvent::Retry { .. }
+                | TaskEvent::Finish { .. } => true,
+                TaskEvent::Heartbeat { .. }
+                | TaskEvent::SetVariables { .. }
+                | TaskEvent::Answer { .. }
+                | TaskEvent::Cancel
+                | TaskEvent::Nudge { .. }
+                | TaskEvent::GiveUp
+                | TaskEvent::TimeOut => false,
+            };
+            prop_assert_eq!(after.shows(event), told_apart, "{:?} at {} made {:?}", event, now, after);
+        }
+    }
+
+    #[test]
+    fn a_record_is_read_back_as_it_was_written(life in life()) {
+        for (_, _, _, after) in changes(&life) {
+            let text = serde_json::to_string(after).unwrap();
+            prop_assert_eq!(&serde_json::from_str::<Task>(&text).unwrap(), after);
+        }
+    }
+}
+
+#[test]
+fn lives_reach_every_status() {
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::TestRunner;
+    let mut runner = TestRunner::deterministic();
+    let mut seen = std::collections::HashSet::new();
+    for _ in 0..512 {
+        let life = life().new_tree(&mut runner).unwrap().current();
+        seen.extend(changes(&life).map(|(_, _, _, after)| after.status()));
+    }
+    assert_eq!(seen.len(), 5, "the properties were checked on {seen:?} only");
+}
