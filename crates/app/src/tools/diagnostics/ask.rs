@@ -1,0 +1,117 @@
+//! `ask`: puts questions to the caller, one after the other, and answers with all answers.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// The most questions of one call.
+pub const QUESTIONS_MAX: usize = 20;
+
+/// The longest question in bytes.
+pub const QUESTION_BYTES_MAX: usize = 2_000;
+
+/// The arguments of `ask`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AskArgs {
+    /// The questions in their order, 1 to 20.
+    #[schemars(length(min = 1, max = 20))]
+    pub questions: Vec<String>,
+}
+
+/// What is asked of the person for each question: a form with this one property.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Answer {
+    /// The answer to the question.
+    pub answer: String,
+}
+
+/// What became of one question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerAction {
+    /// It was answered.
+    Accept,
+    /// The person would not answer.
+    Decline,
+    /// The person closed the form.
+    Cancel,
+}
+
+/// A question with its answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AnsweredQuestion {
+    /// The question.
+    pub question: String,
+    /// What became of it.
+    pub action: AnswerAction,
+    /// The answer, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer: Option<String>,
+}
+
+/// The answer of `ask`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AskAnswer {
+    /// One for each question, in their order.
+    pub answers: Vec<AnsweredQuestion>,
+}
+
+/// Why questions are refused.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum AskError {
+    /// None, or too many.
+    #[error("there are {0} `questions`: there must be between 1 and {QUESTIONS_MAX}")]
+    Count(usize),
+    /// One is blank.
+    #[error("question {0} is empty")]
+    Empty(usize),
+    /// One is too long.
+    #[error("question {0} is longer than {QUESTION_BYTES_MAX} bytes")]
+    Long(usize),
+}
+
+impl AskArgs {
+    /// Whether these questions can be asked.
+    ///
+    /// # Errors
+    ///
+    /// [`AskError`] says what to change; it counts questions from 1.
+    pub fn check(&self) -> Result<(), AskError> {
+        if !(1..=QUESTIONS_MAX).contains(&self.questions.len()) {
+            return Err(AskError::Count(self.questions.len()));
+        }
+        for (number, question) in (1..).zip(&self.questions) {
+            if question.trim().is_empty() {
+                return Err(AskError::Empty(number));
+            }
+            if question.len() > QUESTION_BYTES_MAX {
+                return Err(AskError::Long(number));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The key under which question `number`, counted from 1, is asked. Keys stay the same when the call is run again.
+#[must_use]
+pub fn question_key(number: usize) -> String {
+    format!("question-{number}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(questions: &[String]) -> Result<(), AskError> {
+        AskArgs { questions: questions.to_vec() }.check()
+    }
+
+    #[test]
+    fn questions_within_the_limits_are_taken_and_others_refused() {
+        assert_eq!(check(&["Why?".to_owned()]), Ok(()));
+        assert_eq!(check(&[]), Err(AskError::Count(0)));
+        assert_eq!(check(&vec!["Why?".to_owned(); 21]), Err(AskError::Count(21)));
+        assert_eq!(check(&["Why?".to_owned(), " ".to_owned()]), Err(AskError::Empty(2)));
+        assert_eq!(check(&["x".repeat(2_001)]), Err(AskError::Long(1)));
+    }
+}

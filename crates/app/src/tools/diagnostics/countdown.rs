@@ -1,0 +1,95 @@
+//! `countdown`: runs for as long as it is told, in steps that a crash does not repeat.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// The longest countdown in seconds: a day.
+pub const SECONDS_MAX: f64 = 86_400.0;
+
+/// The most steps: each is an entry in the task's journal.
+pub const STEPS_MAX: u32 = 10_000;
+
+/// The arguments of `countdown`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CountdownArgs {
+    /// How long to run, in seconds: 0 to 86,400, also a fraction.
+    #[schemars(range(min = 0, max = 86_400))]
+    pub seconds: f64,
+    /// Into how many steps the time is divided, 1 to 10,000; each reports progress.
+    #[serde(default = "default_steps")]
+    #[schemars(range(min = 1, max = 10_000))]
+    pub steps: u32,
+}
+
+const fn default_steps() -> u32 {
+    10
+}
+
+/// The answer of `countdown`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CountdownAnswer {
+    /// The seconds asked for.
+    pub seconds: f64,
+    /// The steps that were run.
+    pub steps: u32,
+    /// How many attempts it took: 1, and one more for each time that the work was taken up again.
+    pub attempts: u32,
+}
+
+/// Why a countdown is refused.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum CountdownError {
+    /// Not a time that can be waited for.
+    #[error("`seconds` is {0}: it must be between 0 and {SECONDS_MAX}")]
+    Seconds(f64),
+    /// No steps, or too many.
+    #[error("`steps` is {0}: it must be between 1 and {STEPS_MAX}")]
+    Steps(u32),
+}
+
+impl CountdownArgs {
+    /// How long each step takes.
+    ///
+    /// # Errors
+    ///
+    /// [`CountdownError`] says what to change.
+    pub fn step_time(&self) -> Result<Duration, CountdownError> {
+        if !(0.0..=SECONDS_MAX).contains(&self.seconds) {
+            return Err(CountdownError::Seconds(self.seconds));
+        }
+        if !(1..=STEPS_MAX).contains(&self.steps) {
+            return Err(CountdownError::Steps(self.steps));
+        }
+        Ok(Duration::from_secs_f64(self.seconds / f64::from(self.steps)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step_time(seconds: f64, steps: u32) -> Result<Duration, CountdownError> {
+        CountdownArgs { seconds, steps }.step_time()
+    }
+
+    #[test]
+    fn the_time_is_divided_into_equal_steps() {
+        assert_eq!(step_time(0.0, 10), Ok(Duration::ZERO));
+        assert_eq!(step_time(2.5, 10), Ok(Duration::from_millis(250)));
+        let args: CountdownArgs = serde_json::from_str("{\"seconds\": 3}").unwrap();
+        assert_eq!(args, CountdownArgs { seconds: 3.0, steps: 10 });
+    }
+
+    #[test]
+    fn times_and_steps_beyond_the_limits_are_refused() {
+        for seconds in [-0.1, 86_400.5, f64::INFINITY] {
+            assert_eq!(step_time(seconds, 1), Err(CountdownError::Seconds(seconds)));
+        }
+        assert!(step_time(f64::NAN, 1).is_err());
+        assert_eq!(step_time(1.0, 0), Err(CountdownError::Steps(0)));
+        assert_eq!(step_time(1.0, STEPS_MAX + 1), Err(CountdownError::Steps(STEPS_MAX + 1)));
+    }
+}

@@ -1,0 +1,57 @@
+//! `large_result`: answers with a text of the length that it is told.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// The longest text in bytes. It is far above what a result may hold, so that the limit itself can be tried.
+pub const BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// The length of the piece that the text repeats.
+const PIECE: &str = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-\n";
+
+/// The arguments of `large_result`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LargeResultArgs {
+    /// The length of the text in bytes, 0 to 67,108,864.
+    #[schemars(range(min = 0, max = 67_108_864))]
+    pub bytes: u64,
+}
+
+/// The length cannot be made.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("`bytes` is {0}: it must be between 0 and {BYTES_MAX}")]
+pub struct LargeResultError(u64);
+
+impl LargeResultArgs {
+    /// A text of exactly this many bytes, the same each time.
+    ///
+    /// # Errors
+    ///
+    /// [`LargeResultError`] if it would be longer than [`BYTES_MAX`].
+    pub fn text(&self) -> Result<String, LargeResultError> {
+        let refused = LargeResultError(self.bytes);
+        if self.bytes > BYTES_MAX {
+            return Err(refused);
+        }
+        let Ok(bytes) = usize::try_from(self.bytes) else {
+            return Err(refused);
+        };
+        let mut text = PIECE.repeat(bytes.div_ceil(PIECE.len()));
+        text.truncate(bytes);
+        Ok(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_has_exactly_the_length_asked_for() {
+        for bytes in [0, 1, 64, 65, 100_000] {
+            assert_eq!(LargeResultArgs { bytes }.text().unwrap().len() as u64, bytes);
+        }
+        assert_eq!(LargeResultArgs { bytes: BYTES_MAX + 1 }.text(), Err(LargeResultError(BYTES_MAX + 1)));
+    }
+}
