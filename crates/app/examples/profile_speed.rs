@@ -5,8 +5,7 @@ use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::time::Instant;
 
-use longhaul_app::tools::profile_dataset::chunk::{Pace, Reading, Stop, first_chunk, next_chunk};
-use longhaul_app::tools::profile_dataset::report::DatasetProfile;
+use longhaul_app::tools::profile_dataset::chunk::{Pace, Progress, Reading, Stop, first_chunk, next_chunk};
 use longhaul_app::tools::profile_dataset::sniff::Hints;
 
 #[expect(
@@ -20,19 +19,23 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if let Some(bytes) = std::env::args().nth(2) {
         pace.chunk_bytes = bytes.parse()?;
     }
-    let reading = Reading { hints: Hints::default(), null_values: Vec::new(), pace };
+    let reading = Reading { hints: Hints::default(), null_values: Vec::new(), top_values: 10, pace };
     let stop = Stop::default();
     let start = Instant::now();
-    let mut checkpoint = first_chunk(File::open(&path)?, &reading, &stop)?;
-    let (mut chunks, mut largest) = (1, checkpoint.state_bytes());
-    while !checkpoint.finished {
-        let mut file = File::open(&path)?;
-        file.seek(SeekFrom::Start(checkpoint.offset))?;
-        checkpoint = next_chunk(&checkpoint, file, &reading, &stop)?;
-        chunks += 1;
-        largest = largest.max(checkpoint.state_bytes());
-    }
-    let profile = DatasetProfile::of(checkpoint.state()?, 10);
+    let (mut chunks, mut largest) = (1, 0);
+    let mut progress = first_chunk(File::open(&path)?, &reading, &stop)?;
+    let profile = loop {
+        match progress {
+            Progress::Done(profile) => break profile,
+            Progress::More(checkpoint) => {
+                largest = largest.max(checkpoint.state_bytes());
+                chunks += 1;
+                let mut file = File::open(&path)?;
+                file.seek(SeekFrom::Start(checkpoint.offset))?;
+                progress = next_chunk(&checkpoint, file, &reading, &stop)?;
+            }
+        }
+    };
     let seconds = start.elapsed().as_secs_f64();
     let megabytes = f64::from(u32::try_from(profile.bytes / 1000)?) / 1000.0;
     println!("{}", serde_json::to_string_pretty(&profile)?);

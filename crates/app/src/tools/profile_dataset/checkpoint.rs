@@ -19,21 +19,17 @@ pub struct State {
     pub format: Format,
     /// Where the next chunk starts, in bytes.
     pub offset: u64,
-    /// Whether the source has been read to its end.
-    pub finished: bool,
     /// What was counted so far.
     pub tally: Tally,
 }
 
-/// The recorded result of one step: small enough for a journal, and with what progress needs in the clear.
+/// What one step leaves for the next: small enough for a journal, and with what progress needs in the clear.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checkpoint {
     /// Where the next chunk starts, in bytes from the start of the source.
     pub offset: u64,
     /// Records counted so far.
     pub rows: u64,
-    /// Whether the source has been read to its end.
-    pub finished: bool,
     /// The counts and sketches, base64 of their binary form.
     state: String,
 }
@@ -64,12 +60,7 @@ impl State {
             columns: self.tally.columns.into_iter().map(Column::record).collect::<Result<_, _>>()?,
         };
         let bytes = postcard::to_stdvec(&record).map_err(|_unserialisable| ProfileError::Internal("state"))?;
-        Ok(Checkpoint {
-            offset: self.offset,
-            rows: self.tally.rows,
-            finished: self.finished,
-            state: STANDARD_NO_PAD.encode(bytes),
-        })
+        Ok(Checkpoint { offset: self.offset, rows: self.tally.rows, state: STANDARD_NO_PAD.encode(bytes) })
     }
 }
 
@@ -94,7 +85,6 @@ impl Checkpoint {
         Ok(State {
             format: record.format,
             offset: self.offset,
-            finished: self.finished,
             tally: Tally {
                 rows: self.rows,
                 ragged: record.ragged,

@@ -7,12 +7,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{Scope, ScopedJoinHandle, scope};
 
+use serde::{Deserialize, Serialize};
+
 use super::blocks::{Blocks, RecordEnd};
 use super::checkpoint::{Checkpoint, State};
 use super::column::Column;
 use super::error::ProfileError;
 use super::lane::{Lane, Tally};
 use super::limits::{BLOCK_BYTES, BLOCKS_WAITING_MAX, CHUNK_BYTES, HEAD_BYTES, LANES};
+use super::report::DatasetProfile;
 use super::sniff::{Format, Hints, Layout};
 
 /// How a source is to be read.
@@ -22,8 +25,20 @@ pub struct Reading {
     pub hints: Hints,
     /// CSV texts that mean "no value", besides the empty one.
     pub null_values: Vec<String>,
+    /// The most frequent values to report per column, at most.
+    pub top_values: usize,
     /// The length of a chunk and of a block.
     pub pace: Pace,
+}
+
+/// What a chunk comes to: the result of one durable step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Progress {
+    /// There may be more: go on from here.
+    More(Checkpoint),
+    /// The source has been read to its end.
+    Done(Box<DatasetProfile>),
 }
 
 /// How much is read at a time.
@@ -64,7 +79,7 @@ impl Stop {
 /// # Errors
 ///
 /// See [`ProfileError`].
-pub fn first_chunk<R: Read>(mut source: R, reading: &Reading, stop: &Stop) -> Result<Checkpoint, ProfileError> {
+pub fn first_chunk<R: Read>(mut source: R, reading: &Reading, stop: &Stop) -> Result<Progress, ProfileError> {
     let mut head = Vec::new();
     source.by_ref().take(HEAD_BYTES as u64).read_to_end(&mut head)?;
     let layout = Layout::of(&head, &reading.hints)?;
@@ -73,9 +88,9 @@ pub fn first_chunk<R: Read>(mut source: R, reading: &Reading, stop: &Stop) -> Re
         columns: layout.names.into_iter().map(|name| Column::new(name, columns)).collect::<Result<_, _>>()?,
         ..Tally::default()
     };
-    let state = State { format: layout.format, offset: layout.data_start as u64, finished: false, tally };
+    let state = State { format: layout.format, offset: layout.data_start as u64, tally };
     let rest_of_head = head.get(layout.data_start..).unwrap_or_default();
-    run(Cursor::new(rest_of_head).chain(source), state, reading, stop)?.record()
+    run(Cursor::new(rest_of_head).chain(source), state, reading, stop)
 }
 
 /// Profiles the chunk after `before`, which `source` gives from byte [`Checkpoint::offset`]. Blocks the thread.
@@ -88,11 +103,11 @@ pub fn next_chunk<R: Read>(
     source: R,
     reading: &Reading,
     stop: &Stop,
-) -> Result<Checkpoint, ProfileError> {
-    run(source, before.state()?, reading, stop)?.record()
+) -> Result<Progress, ProfileError> {
+    run(source, before.state()?, reading, stop)
 }
 
-fn run<R: Read>(source: R, state: State, reading: &Reading, stop: &Stop) -> Result<State, ProfileError> {
+fn run<R: Read>(source: R, state: State, reading: &Reading, stop: &Stop) -> Result<Progress, ProfileError> {
     let record_end = match state.format {
         Format::Csv { delimiter } => RecordEnd::Csv { delimiter },
         Format::JsonLines => RecordEnd::Line,
@@ -105,7 +120,7 @@ fn run<R: Read>(source: R, state: State, reading: &Reading, stop: &Stop) -> Resu
         lanes.push(lane_of(state.tally.without_values()?));
     }
     lanes.insert(0, lane_of(state.tally));
-    let (finished, tally) = scope(|threads| {
+    let (fed, tally) = scope(|threads| {
         let (spent, returned) = channel();
         let running: Vec<_> = lanes.into_iter().map(|lane| Running::start(threads, lane, spent.clone())).collect();
         let fed = feed(&mut blocks, &running, &returned, reading.pace.chunk_bytes, stop);
@@ -113,7 +128,11 @@ fn run<R: Read>(source: R, state: State, reading: &Reading, stop: &Stop) -> Resu
         // A lane that failed has stopped taking blocks: its error is the cause.
         tally.and_then(|tally| Ok((fed?, tally)))
     })?;
-    Ok(State { format: state.format, offset: blocks.offset(), finished, tally })
+    let state = State { format: state.format, offset: blocks.offset(), tally };
+    Ok(match fed {
+        Fed::WholeSource => Progress::Done(Box::new(DatasetProfile::of(state, reading.top_values))),
+        Fed::Chunk => Progress::More(state.record()?),
+    })
 }
 
 /// A lane at work in its thread.
@@ -137,24 +156,32 @@ impl<'scope> Running<'scope> {
     }
 }
 
-/// Deals the blocks of a chunk out to the lanes in turn. Answers whether the source came to its end.
+/// How feeding ended.
+enum Fed {
+    /// With the chunk.
+    Chunk,
+    /// With the source.
+    WholeSource,
+}
+
+/// Deals the blocks of a chunk out to the lanes in turn.
 fn feed<R: Read>(
     blocks: &mut Blocks<R>,
     lanes: &[Running<'_>],
     returned: &Receiver<Vec<u8>>,
     chunk_bytes: u64,
     stop: &Stop,
-) -> Result<bool, ProfileError> {
+) -> Result<Fed, ProfileError> {
     let mut left = chunk_bytes.max(1);
     for lane in lanes.iter().cycle() {
         stop.check()?;
         let mut block = returned.try_recv().unwrap_or_default();
         let length = blocks.next_into(&mut block)?;
         if length == 0 {
-            return Ok(true);
+            return Ok(Fed::WholeSource);
         }
         if lane.blocks.send(block).is_err() || left <= length as u64 {
-            return Ok(false);
+            return Ok(Fed::Chunk);
         }
         left -= length as u64;
     }

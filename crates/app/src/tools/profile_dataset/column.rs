@@ -143,7 +143,8 @@ impl Column {
     ///
     /// As [`Self::new`].
     pub fn without_values(&self) -> Result<Self, ProfileError> {
-        Self::new(self.name.clone(), self.precision_for as usize)
+        let empty = Self::new(self.name.clone(), self.precision_for as usize)?;
+        Ok(Self { quantiles: self.quantiles.without_values()?, ..empty })
     }
 
     /// What was recorded by [`Self::record`].
@@ -173,16 +174,16 @@ impl Column {
     /// # Errors
     ///
     /// [`ProfileError::Internal`] if a sketch fails.
-    pub fn record(mut self) -> Result<ColumnRecord, ProfileError> {
+    pub fn record(self) -> Result<ColumnRecord, ProfileError> {
         Ok(ColumnRecord {
             kinds: self.kinds,
             invalid_utf8: self.invalid_utf8,
             bounds: self.bounds,
             texts: self.texts,
             moments: self.moments,
-            quantiles: self.quantiles.record(),
+            quantiles: self.quantiles.record(self.precision.exact_numbers_recorded_max)?,
             distinct: self.distinct.record()?,
-            frequent: self.frequent.record(),
+            frequent: self.frequent.record(self.precision.frequent_recorded_max),
             precision_for: self.precision_for,
             name: self.name,
         })

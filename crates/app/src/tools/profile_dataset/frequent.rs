@@ -5,6 +5,7 @@
 //! is fed. That costs no accuracy (the block's counts are exact, so the loss is the least possible), and a column of
 //! unique values costs next to nothing.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use datasketches::frequencies::{ErrorType, FrequentItemsSketch};
@@ -25,12 +26,11 @@ pub struct Frequent {
     text_bytes_max: usize,
 }
 
-/// What is recorded of [`Frequent`].
+/// What is recorded of [`Frequent`]: the values that matter, each with its hash and the least that it can have counted.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FrequentRecord {
-    counts: Vec<u8>,
-    subtracted: u64,
-    texts: Vec<(u64, Box<[u8]>)>,
+    values: Vec<(u64, u64, Box<[u8]>)>,
+    error_max: u64,
 }
 
 /// One value and how often it occurs: `count` at most, `count` minus [`Frequent::error_max`] at least.
@@ -57,27 +57,32 @@ impl Frequent {
     ///
     /// # Errors
     ///
-    /// [`ProfileError::Internal`] if the record is damaged.
+    /// As [`Self::new`].
     pub fn restore(record: FrequentRecord, slots: usize, text_bytes_max: usize) -> Result<Self, ProfileError> {
-        let counts = FrequentItemsSketch::deserialize(&record.counts)
-            .map_err(|_damaged| ProfileError::Internal("unreadable frequent items"))?;
-        Ok(Self {
-            counts,
-            texts: record.texts.into_iter().collect(),
-            subtracted: record.subtracted,
-            slots,
-            text_bytes_max,
-        })
+        let mut frequent = Self::new(slots, text_bytes_max)?;
+        frequent.subtracted = record.error_max;
+        for (hash, times, text) in record.values {
+            frequent.counts.update_with_count(hash, times);
+            frequent.texts.insert(hash, text);
+        }
+        Ok(frequent)
     }
 
-    /// A compact record of all that is held.
-    pub fn record(&mut self) -> FrequentRecord {
-        self.tidy();
-        FrequentRecord {
-            counts: self.counts.serialize(),
-            subtracted: self.subtracted,
-            texts: self.texts.iter().map(|(hash, text)| (*hash, text.clone())).collect(),
-        }
+    /// A compact record of the `values_max` most frequent values.
+    #[must_use]
+    pub fn record(mut self, values_max: usize) -> FrequentRecord {
+        let mut rows: Vec<(u64, u64)> = self
+            .counts
+            .frequent_items(ErrorType::NoFalseNegatives)
+            .iter()
+            .map(|row| (*row.item(), row.lower_bound()))
+            .collect();
+        rows.sort_unstable_by_key(|(hash, times)| (Reverse(*times), *hash));
+        // Again what does not fit is subtracted from all.
+        let least = rows.get(values_max).map_or(0, |(_, times)| *times);
+        let kept = rows.into_iter().filter(|(_, times)| *times > least);
+        let values = kept.filter_map(|(hash, times)| Some((hash, times - least, self.texts.remove(&hash)?)));
+        FrequentRecord { values: values.collect(), error_max: self.counts.maximum_error() + self.subtracted + least }
     }
 
     /// Takes in the values of a block, each once, which stand in `text`.
@@ -219,7 +224,7 @@ mod tests {
             let (mut left, mut right) = (Frequent::new(64, 100).unwrap(), Frequent::new(64, 100).unwrap());
             first.chunks(300).for_each(|block| absorb(&mut left, block));
             second.chunks(300).for_each(|block| absorb(&mut right, block));
-            let mut left = Frequent::restore(left.record(), 64, 100).unwrap();
+            let mut left = Frequent::restore(left.record(30), 64, 100).unwrap();
             left.merge(right);
             let error = left.error_max();
             for value in left.top(50) {

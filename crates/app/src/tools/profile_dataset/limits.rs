@@ -61,17 +61,22 @@ pub const READ_IDLE_S: u64 = 30;
 pub const REQUEST_S: u64 = 600;
 
 /// How much is kept for one column: few columns are described finely, many coarsely, so that the recorded state of a
-/// step stays near 200 KB (400 columns and more: up to some 2 MB).
+/// step stays near 200 KB (400 columns and more: up to some 2 MB). While a chunk is counted there is more room than in
+/// the record, so a source of one chunk is described more exactly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Precision {
     /// Binary logarithm of the HyperLogLog registers; the relative standard error is 1.04 / sqrt(2^this).
     pub distinct_lg: u8,
     /// The t-digest's compression.
     pub digest_k: u16,
-    /// Different numbers up to which quantiles are exact.
+    /// Different numbers up to which quantiles are exact within a chunk.
     pub exact_numbers_max: usize,
+    /// Different numbers that are recorded one by one.
+    pub exact_numbers_recorded_max: usize,
     /// Table size of the frequent-items sketch, a power of two; three quarters of it are counted exactly.
     pub frequent_slots: usize,
+    /// Frequent values that are recorded.
+    pub frequent_recorded_max: usize,
     /// Bytes kept of a text.
     pub text_bytes_max: usize,
 }
@@ -81,21 +86,43 @@ impl Precision {
     #[must_use]
     pub const fn for_columns(columns: usize) -> Self {
         match columns {
-            0..=12 => Self::new(13, 100, 256, 256, TEXT_BYTES_MAX),
-            13..=48 => Self::new(11, 50, 64, 64, TEXT_BYTES_MAX),
-            49..=200 => Self::new(9, 20, 16, 16, 48),
-            _ => Self::new(8, 10, 8, 16, 24),
+            0..=12 => Self {
+                distinct_lg: 13,
+                digest_k: 200,
+                exact_numbers_max: 2048,
+                exact_numbers_recorded_max: 256,
+                frequent_slots: 2048,
+                frequent_recorded_max: 192,
+                text_bytes_max: TEXT_BYTES_MAX,
+            },
+            13..=48 => Self {
+                distinct_lg: 11,
+                digest_k: 100,
+                exact_numbers_max: 512,
+                exact_numbers_recorded_max: 64,
+                frequent_slots: 512,
+                frequent_recorded_max: 48,
+                text_bytes_max: TEXT_BYTES_MAX,
+            },
+            49..=200 => Self {
+                distinct_lg: 9,
+                digest_k: 40,
+                exact_numbers_max: 64,
+                exact_numbers_recorded_max: 16,
+                frequent_slots: 64,
+                frequent_recorded_max: 12,
+                text_bytes_max: 48,
+            },
+            _ => Self {
+                distinct_lg: 8,
+                digest_k: 15,
+                exact_numbers_max: 16,
+                exact_numbers_recorded_max: 8,
+                frequent_slots: 32,
+                frequent_recorded_max: 8,
+                text_bytes_max: 24,
+            },
         }
-    }
-
-    const fn new(
-        distinct_lg: u8,
-        digest_k: u16,
-        exact_numbers_max: usize,
-        frequent_slots: usize,
-        text_bytes_max: usize,
-    ) -> Self {
-        Self { distinct_lg, digest_k, exact_numbers_max, frequent_slots, text_bytes_max }
     }
 
     /// The relative standard error of the distinct count once it is no longer counted one by one.

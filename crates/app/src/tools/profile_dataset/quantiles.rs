@@ -7,7 +7,7 @@ use super::error::ProfileError;
 use super::moments::as_f64;
 
 /// A number that occurs more often than this in one batch goes into the digest by doubling, not one by one.
-const REPEAT_MAX: u64 = 64;
+const REPEAT_MAX: u64 = 8;
 
 /// The distribution of the numbers of one column.
 #[derive(Debug, Clone)]
@@ -65,12 +65,34 @@ impl Quantiles {
         Ok(Self { distribution, exact_max, digest_k })
     }
 
-    /// A compact record of all that was seen.
-    pub fn record(&mut self) -> QuantilesRecord {
-        match &mut self.distribution {
-            Distribution::Exact(numbers) => QuantilesRecord::Exact(numbers.clone()),
-            Distribution::Digest(digest) => QuantilesRecord::Digest(digest.serialize()),
+    /// Nothing yet, in the form in which this one is.
+    ///
+    /// # Errors
+    ///
+    /// [`ProfileError::Internal`] if the digest cannot be made.
+    pub fn without_values(&self) -> Result<Self, ProfileError> {
+        let distribution = match &self.distribution {
+            Distribution::Exact(_) => Distribution::Exact(Vec::new()),
+            Distribution::Digest(_) => Distribution::Digest(Box::new(new_digest(self.digest_k)?)),
+        };
+        Ok(Self { distribution, exact_max: self.exact_max, digest_k: self.digest_k })
+    }
+
+    /// A compact record of all that was seen, exact for up to `exact_max` different numbers.
+    ///
+    /// # Errors
+    ///
+    /// [`ProfileError::Internal`] if the digest cannot be made.
+    pub fn record(mut self, exact_max: usize) -> Result<QuantilesRecord, ProfileError> {
+        self.exact_max = self.exact_max.min(exact_max);
+        if let Distribution::Exact(numbers) = &mut self.distribution {
+            let numbers = std::mem::take(numbers);
+            self.take_exact(numbers)?;
         }
+        Ok(match self.distribution {
+            Distribution::Exact(numbers) => QuantilesRecord::Exact(numbers),
+            Distribution::Digest(mut digest) => QuantilesRecord::Digest(digest.serialize()),
+        })
     }
 
     /// Takes in finite numbers, each with how often it occurs. Leaves `numbers` sorted.
@@ -148,33 +170,27 @@ fn new_digest(k: u16) -> Result<TDigestMut, ProfileError> {
 }
 
 fn add(digest: &mut TDigestMut, numbers: &[(f64, u64)]) -> Result<(), ProfileError> {
+    let mut times_max = 0;
     for (number, times) in numbers {
         if *times <= REPEAT_MAX {
             (0..*times).for_each(|_| digest.update(*number));
         } else {
-            digest.merge(&repeated(*number, *times, digest.k())?);
+            times_max = times_max.max(*times);
         }
     }
+    if times_max == 0 {
+        return Ok(());
+    }
+    // Horner's rule over the bits of all counts at once: double what is there, then add the numbers with that bit.
+    let mut repeated = new_digest(digest.k())?;
+    for bit in (0..u64::BITS - times_max.leading_zeros()).rev() {
+        let same = repeated.clone();
+        repeated.merge(&same);
+        let with_bit = numbers.iter().filter(|(_, times)| *times > REPEAT_MAX && (times >> bit) & 1 == 1);
+        with_bit.for_each(|(number, _)| repeated.update(*number));
+    }
+    digest.merge(&repeated);
     Ok(())
-}
-
-/// A digest of one number many times, built by doubling.
-fn repeated(number: f64, times: u64, k: u16) -> Result<TDigestMut, ProfileError> {
-    let mut all = new_digest(k)?;
-    let mut power = new_digest(k)?;
-    power.update(number);
-    let mut left = times;
-    while left > 0 {
-        if left % 2 == 1 {
-            all.merge(&power);
-        }
-        left /= 2;
-        if left > 0 {
-            let same = power.clone();
-            power.merge(&same);
-        }
-    }
-    Ok(all)
 }
 
 fn merge_sorted(left: &[(f64, u64)], right: &[(f64, u64)]) -> Vec<(f64, u64)> {
@@ -224,7 +240,7 @@ mod tests {
     use super::*;
 
     fn of(numbers: &[f64], batch: usize) -> Quantiles {
-        let mut quantiles = Quantiles::new(256, 100);
+        let mut quantiles = Quantiles::new(256, 200);
         for part in numbers.chunks(batch) {
             let mut part: Vec<_> = part.iter().map(|x| (*x, 1)).collect();
             quantiles.absorb(&mut part).unwrap();
@@ -252,12 +268,12 @@ mod tests {
         let (values, method) = of(&numbers, 3).at(&[0.0, 0.25, 0.5, 1.0]).unwrap();
         assert_eq!(values, [1.0, 3.25, 5.5, 10.0]);
         assert_eq!(method, QuantileMethod::Exact);
-        assert!(Quantiles::new(4, 100).at(&[0.5]).is_none());
+        assert!(Quantiles::new(4, 200).at(&[0.5]).is_none());
     }
 
     #[test]
     fn few_different_values_stay_exact_however_often_they_occur() {
-        let mut quantiles = Quantiles::new(256, 100);
+        let mut quantiles = Quantiles::new(256, 200);
         quantiles.absorb(&mut [(5.0, 10_000_000), (1.0, 30_000_000)]).unwrap();
         assert_eq!(quantiles.at(&[0.5, 0.74, 0.76]).unwrap().0, [1.0, 1.0, 5.0]);
     }
@@ -275,9 +291,9 @@ mod tests {
     fn a_record_and_a_merge_change_no_quantile_by_more_than_the_error() {
         let mut numbers: Vec<f64> = (0..50_000).map(|i| f64::from(i % 7_919)).collect();
         let (left, right) = numbers.split_at(20_000);
-        let mut all = of(left, 1000);
-        let record = all.record();
-        let mut all = Quantiles::restore(record, 256, 100).unwrap();
+        let all = of(left, 1000);
+        let record = all.record(64).unwrap();
+        let mut all = Quantiles::restore(record, 256, 200).unwrap();
         all.merge(of(right, 1000)).unwrap();
         check_rank_error(&mut numbers, &mut all, 0.01);
     }
@@ -288,7 +304,7 @@ mod tests {
             mut numbers in prop::collection::vec(-1000_i32..1000, 1..2000),
             repeat in 1_u64..200,
         ) {
-            let mut quantiles = Quantiles::new(20, 100);
+            let mut quantiles = Quantiles::new(20, 200);
             let mut batch: Vec<_> = numbers.iter().map(|x| (f64::from(*x), repeat)).collect();
             quantiles.absorb(&mut batch).unwrap();
             numbers.sort_unstable();
