@@ -26,7 +26,7 @@ check: ## Formatting, lints, docs, dependencies, fast tests
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
-	$(TOOLS)/cargo-deny --offline check --disable-fetch bans licenses sources
+	$(TOOLS)/cargo-deny --locked check bans licenses sources
 	scripts/nextest.sh --workspace --exclude longhaul-tests
 
 conformance: ## The public conformance suite against the conformance server
