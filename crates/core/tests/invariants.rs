@@ -1,5 +1,4 @@
 //! What holds for a task whatever happens to it, in whatever order and at whatever time.
-#![allow(missing_docs, reason = "a test binary has no readers of its documentation")]
 
 use longhaul_core::{
     Advance, Ask, Failure, FailureKind, IdSource, Identity, LeaseToken, Outcome, OwnerId, PartsName, Payload, Policy,

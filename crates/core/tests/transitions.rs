@@ -1,5 +1,4 @@
 //! The printed transition table is the one that people read in the documentation.
-#![allow(missing_docs, reason = "a test binary has no readers of its documentation")]
 
 use longhaul_core::transition_table;
 

@@ -7,6 +7,10 @@ use rusqlite::{Connection, params};
 use crate::DatabaseError;
 use crate::tasks::{moment, parse, record_text};
 
+/// One page.
+pub(crate) const PAGE: &str =
+    "SELECT record FROM tasks WHERE owner = ?1 AND id < ?2 AND expires_at > ?3 ORDER BY id DESC LIMIT ?4";
+
 /// The living tasks of `owner` before `before`, newest first. One more than asked for is looked up, to know whether
 /// another page follows: a cursor that leads to an empty page would be a lie.
 pub(crate) fn page(
@@ -18,9 +22,7 @@ pub(crate) fn page(
 ) -> Result<Page, DatabaseError> {
     let limit = limit.min(limits::PAGE_MAX);
     let before = before.map_or([0xff; 16], |id| *id.as_bytes());
-    let mut statement = connection.prepare_cached(
-        "SELECT record FROM tasks WHERE owner = ?1 AND id < ?2 AND expires_at > ?3 ORDER BY id DESC LIMIT ?4",
-    )?;
+    let mut statement = connection.prepare_cached(PAGE)?;
     let rows = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
     let mut tasks: Vec<Task> = Vec::new();
     for record in statement.query_map(params![owner.as_bytes(), before, moment(now), rows], record_text)? {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::Settings;
 use crate::schema::migrate;
@@ -61,7 +61,7 @@ pub(crate) fn writer(path: &Path, settings: Settings, migrations: &[&str]) -> Re
     if let Some(directory) = directory.filter(|directory| !directory.is_dir()) {
         return Err(OpenError::NoDirectory(directory.to_owned()));
     }
-    let mut connection = Connection::open(path)?;
+    let mut connection = connect(path)?;
     prepare(&connection, settings)?;
     // Checked before anything is changed: the journal mode is written into the file.
     migrate(&mut connection, migrations)?;
@@ -80,10 +80,16 @@ pub(crate) fn in_memory(settings: Settings, migrations: &[&str]) -> Result<Conne
 
 /// A connection that only reads.
 pub(crate) fn reader(path: &Path, settings: Settings) -> Result<Connection, OpenError> {
-    let connection = Connection::open(path)?;
+    let connection = connect(path)?;
     prepare(&connection, settings)?;
     connection.pragma_update(None, "query_only", true)?;
     Ok(connection)
+}
+
+/// A path is a path: nothing in it is read as a URI with settings. Each connection belongs to one thread.
+fn connect(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    Connection::open_with_flags(path, flags)
 }
 
 fn prepare(connection: &Connection, settings: Settings) -> Result<(), OpenError> {

@@ -6,6 +6,12 @@ use rusqlite::{Connection, params};
 use crate::tasks::{execute, forget, moment};
 use crate::{Database, DatabaseError};
 
+/// What never got a record, the oldest first.
+pub(crate) const STRAYS: &str = "SELECT owner, id FROM strays WHERE seen_at <= ?1 ORDER BY seen_at LIMIT ?2";
+
+/// What is past its time, the oldest first.
+pub(crate) const EXPIRED: &str = "SELECT owner, id FROM tasks WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2";
+
 /// How long parts without a record are kept: their record is written within seconds, or never.
 const STRAY_MS: u64 = 86_400_000;
 
@@ -31,22 +37,12 @@ impl Database {
 }
 
 fn purge(connection: &Connection, now: Timestamp, limit: u32) -> Result<Purged, DatabaseError> {
-    let expired = keys(
-        connection,
-        "SELECT owner, id FROM tasks WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2",
-        moment(now),
-        limit,
-    )?;
+    let expired = keys(connection, EXPIRED, moment(now), limit)?;
     for key in &expired {
         forget(connection, key)?;
         forget_side(connection, key)?;
     }
-    let strays = keys(
-        connection,
-        "SELECT owner, id FROM strays WHERE seen_at <= ?1 ORDER BY seen_at LIMIT ?2",
-        moment(now.minus_ms(STRAY_MS)),
-        limit,
-    )?;
+    let strays = keys(connection, STRAYS, moment(now.minus_ms(STRAY_MS)), limit)?;
     for key in &strays {
         forget_side(connection, key)?;
     }

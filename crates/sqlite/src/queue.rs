@@ -11,6 +11,13 @@ use crate::DatabaseError;
 use crate::database::Shared;
 use crate::tasks::{execute, moment};
 
+/// When the next message becomes visible.
+pub(crate) const NEXT_VISIBLE: &str = "SELECT visible_at FROM messages WHERE dead = 0 ORDER BY visible_at LIMIT 1";
+
+/// What is visible, the longest first.
+pub(crate) const VISIBLE: &str = "SELECT seq, turn, receives, owner, id, trace FROM messages \
+     WHERE dead = ?1 AND visible_at <= ?2 ORDER BY visible_at, seq LIMIT ?3";
+
 /// The messages in a [`Database`](crate::Database).
 #[derive(Clone)]
 pub struct SqliteQueue {
@@ -189,18 +196,14 @@ fn take_dead(
 }
 
 fn visible(connection: &Connection, dead: i64, max: usize, now: Timestamp) -> Result<Vec<Stored>, DatabaseError> {
-    let mut statement = connection.prepare_cached(
-        "SELECT seq, turn, receives, owner, id, trace FROM messages \
-         WHERE dead = ?1 AND visible_at <= ?2 ORDER BY visible_at, seq LIMIT ?3",
-    )?;
+    let mut statement = connection.prepare_cached(VISIBLE)?;
     let max = i64::try_from(max).unwrap_or(i64::MAX);
     let rows = statement.query_map(params![dead, moment(now), max], Stored::of)?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
 fn next_visible(connection: &Connection) -> Result<Option<Timestamp>, DatabaseError> {
-    let mut statement =
-        connection.prepare_cached("SELECT visible_at FROM messages WHERE dead = 0 ORDER BY visible_at LIMIT 1")?;
+    let mut statement = connection.prepare_cached(NEXT_VISIBLE)?;
     let next: Option<i64> = statement.query_row([], |row| row.get(0)).optional()?;
     Ok(next.map(|ms| Timestamp::from_ms(ms.unsigned_abs())))
 }

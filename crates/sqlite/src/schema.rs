@@ -116,3 +116,76 @@ fn version(connection: &Connection) -> Result<usize, OpenError> {
         .and_then(|digits| digits.parse().ok())
         .ok_or(OpenError::Foreign)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{listing, purge, queue, tasks};
+
+    /// Polls and lists stay quick however many finished tasks are kept: each query that could grow walks an index.
+    #[test]
+    fn no_query_reads_a_whole_table_or_sorts() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection, MIGRATIONS).unwrap();
+        for sql in [
+            listing::PAGE,
+            purge::EXPIRED,
+            purge::STRAYS,
+            tasks::DISCOUNT,
+            tasks::RECOUNT,
+            queue::VISIBLE,
+            queue::NEXT_VISIBLE,
+        ] {
+            let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+            let values = vec![rusqlite::types::Null; statement.parameter_count()];
+            let plan: Vec<String> = statement
+                .query_map(rusqlite::params_from_iter(values), |row| row.get("detail"))
+                .unwrap()
+                .collect::<rusqlite::Result<_>>()
+                .unwrap();
+            assert!(plan.iter().all(|step| step.starts_with("SEARCH ")), "{sql}\n{plan:?}");
+        }
+    }
+
+    const FIRST: &str = "CREATE TABLE fruit (name TEXT); INSERT INTO fruit VALUES ('apple')";
+    const SECOND: &str = "ALTER TABLE fruit ADD COLUMN colour TEXT; UPDATE fruit SET colour = 'red'";
+    const BROKEN: &str = "ALTER TABLE fruit ADD COLUMN taste TEXT; UPDATE nothing SET taste = 'sweet'";
+
+    fn columns(connection: &Connection) -> usize {
+        connection.prepare("SELECT * FROM fruit").unwrap().column_count()
+    }
+
+    #[test]
+    fn a_file_of_an_older_version_is_brought_forward_with_what_it_holds() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection, &[FIRST]).unwrap();
+        migrate(&mut connection, &[FIRST, SECOND]).unwrap();
+        // Once more changes nothing.
+        migrate(&mut connection, &[FIRST, SECOND]).unwrap();
+        let row = connection.query_row("SELECT name, colour FROM fruit", [], |row| {
+            Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
+        });
+        assert_eq!(row.unwrap(), ("apple".to_owned(), "red".to_owned()));
+        assert_eq!(version(&connection).unwrap(), 2);
+    }
+
+    #[test]
+    fn a_migration_that_fails_leaves_the_file_as_it_was() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection, &[FIRST]).unwrap();
+        assert!(migrate(&mut connection, &[FIRST, BROKEN]).is_err());
+        assert_eq!((version(&connection).unwrap(), columns(&connection)), (1, 1));
+        migrate(&mut connection, &[FIRST, SECOND]).unwrap();
+        assert_eq!((version(&connection).unwrap(), columns(&connection)), (2, 2));
+    }
+
+    #[test]
+    fn a_file_of_a_newer_version_is_refused_with_both_versions_and_what_to_do() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection, &[FIRST, SECOND]).unwrap();
+        let error = migrate(&mut connection, &[FIRST]).unwrap_err().to_string();
+        assert!(error.contains("version 2") && error.contains("up to 1"), "{error}");
+        assert!(error.contains("start the newer Longhaul"), "{error}");
+        assert_eq!(version(&connection).unwrap(), 2);
+    }
+}

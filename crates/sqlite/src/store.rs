@@ -7,7 +7,7 @@ use longhaul_core::ports::{ApplyError, CreateError, Created, NewTask, Page, Reco
 use longhaul_core::{Entry, OwnerId, PartsName, Task, TaskEvent, TaskId, TaskKey, Timestamp};
 
 use crate::database::Shared;
-use crate::tasks::{Application, Creation};
+use crate::tasks::{Application, NotCreated};
 use crate::{listing, side, tasks};
 
 /// The tasks in a [`Database`](crate::Database).
@@ -28,9 +28,9 @@ impl TaskStore for SqliteStore {
         let open_max = new.open_max;
         let creation = self.shared.writer.call(move |connection| tasks::create(connection, &new, now)).await;
         match creation.map_err(StoreError::from)? {
-            Creation::Made(created) => Ok(created),
-            Creation::KeyReused => Err(CreateError::KeyReused),
-            Creation::TooManyOpen => Err(CreateError::TooManyOpen { open_max }),
+            Ok(created) => Ok(created),
+            Err(NotCreated::KeyReused) => Err(CreateError::KeyReused),
+            Err(NotCreated::TooManyOpen) => Err(CreateError::TooManyOpen { open_max }),
         }
     }
 

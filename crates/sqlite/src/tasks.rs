@@ -6,12 +6,21 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
 use crate::DatabaseError;
 
-/// What came of a creation.
-pub(crate) enum Creation {
-    Made(Created),
+/// Counts the unfinished tasks themselves.
+pub(crate) const RECOUNT: &str = "SELECT count(*) FROM tasks WHERE owner = ?1 AND counted = 1";
+
+/// Takes what expired unfinished out of the count.
+pub(crate) const DISCOUNT: &str = "UPDATE tasks SET counted = 0 WHERE owner = ?1 AND counted = 1 AND expires_at <= ?2";
+
+/// Why a task was not created.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum NotCreated {
     KeyReused,
     TooManyOpen,
 }
+
+/// What came of a creation.
+pub(crate) type Creation = Result<Created, NotCreated>;
 
 /// What came of an event.
 pub(crate) enum Application {
@@ -58,20 +67,21 @@ pub(crate) fn create(connection: &Connection, new: &NewTask, now: Timestamp) -> 
         return Ok(creation);
     }
     if let Some(task) = read_living(connection, &key, now)? {
-        return Ok(Creation::Made(Created::Existing(task)));
+        return Ok(Ok(Created::Existing(task)));
     }
     if !has_room(connection, new, now)? {
-        return Ok(Creation::TooManyOpen);
+        return Ok(Err(NotCreated::TooManyOpen));
     }
-    // What an expired task of the same id left must not be taken for work of this one.
-    forget(connection, &key)?;
-    execute(
-        connection,
-        "DELETE FROM journal WHERE owner = ?1 AND id = ?2",
-        params![key.owner.as_bytes(), key.id.as_bytes()],
-    )?;
+    if forget(connection, &key)? {
+        // What an expired task of the same id recorded must not be taken for work of this one.
+        execute(
+            connection,
+            "DELETE FROM journal WHERE owner = ?1 AND id = ?2",
+            params![key.owner.as_bytes(), key.id.as_bytes()],
+        )?;
+    }
     insert(connection, new)?;
-    Ok(Creation::Made(Created::New(new.task.clone())))
+    Ok(Ok(Created::New(new.task.clone())))
 }
 
 /// What the idempotency key, if any, already decides.
@@ -95,7 +105,7 @@ fn of_same_idempotency_key(
         return Ok(None);
     }
     let same = request == idempotency.request;
-    Ok(Some(if same { Creation::Made(Created::Existing(task)) } else { Creation::KeyReused }))
+    Ok(Some(if same { Ok(Created::Existing(task)) } else { Err(NotCreated::KeyReused) }))
 }
 
 /// Whether the owner may have one more unfinished task. Before it says no, it counts again without those that
@@ -107,12 +117,8 @@ fn has_room(connection: &Connection, new: &NewTask, now: Timestamp) -> Result<bo
     if open.unwrap_or(0) < new.open_max {
         return Ok(true);
     }
-    execute(
-        connection,
-        "UPDATE tasks SET counted = 0 WHERE owner = ?1 AND counted = 1 AND expires_at <= ?2",
-        params![owner, moment(now)],
-    )?;
-    let mut statement = connection.prepare_cached("SELECT count(*) FROM tasks WHERE owner = ?1 AND counted = 1")?;
+    execute(connection, DISCOUNT, params![owner, moment(now)])?;
+    let mut statement = connection.prepare_cached(RECOUNT)?;
     let open: u32 = statement.query_row([owner], |row| row.get(0))?;
     execute(connection, "REPLACE INTO quotas VALUES (?1, ?2)", params![owner, open])?;
     Ok(open < new.open_max)
@@ -149,15 +155,16 @@ fn insert(connection: &Connection, new: &NewTask) -> Result<(), DatabaseError> {
     execute(connection, "DELETE FROM strays WHERE owner = ?1 AND id = ?2", params![owner, id])
 }
 
-/// Deletes the record and its key, and gives its place back. Parts and journal stay.
-pub(crate) fn forget(connection: &Connection, key: &TaskKey) -> Result<(), DatabaseError> {
+/// Deletes the record and its key, and gives its place back; says whether there was one. Parts and
+/// journal stay.
+pub(crate) fn forget(connection: &Connection, key: &TaskKey) -> Result<bool, DatabaseError> {
     let (owner, id) = (key.owner.as_bytes(), key.id.as_bytes());
     let mut statement =
         connection.prepare_cached("DELETE FROM tasks WHERE owner = ?1 AND id = ?2 RETURNING counted, idempotency")?;
     let gone = statement
         .query_row(params![owner, id], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, Option<[u8; 32]>>(1)?)))
         .optional()?;
-    let Some((counted, idempotency)) = gone else { return Ok(()) };
+    let Some((counted, idempotency)) = gone else { return Ok(false) };
     if counted != 0 {
         give_back(connection, key)?;
     }
@@ -169,7 +176,7 @@ pub(crate) fn forget(connection: &Connection, key: &TaskKey) -> Result<(), Datab
             params![owner, idempotency, id],
         )?;
     }
-    Ok(())
+    Ok(true)
 }
 
 fn give_back(connection: &Connection, key: &TaskKey) -> Result<(), DatabaseError> {

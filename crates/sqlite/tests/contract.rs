@@ -1,5 +1,5 @@
 //! The promises of the ports, kept by SQLite: in a file and in memory.
-#![allow(missing_docs, reason = "a test binary has no readers of its documentation")]
+#![expect(clippy::unwrap_used, reason = "what goes wrong in a test shows as a panic")]
 
 use std::sync::Arc;
 

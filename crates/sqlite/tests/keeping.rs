@@ -1,0 +1,228 @@
+//! What the file keeps: across restarts, until it is purged, and no longer.
+#![expect(clippy::unwrap_used, reason = "what goes wrong in a test shows as a panic")]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use longhaul_core::ports::{
+    ApplyError, CreateError, Created, Message, NewTask, Recorded, StoreError, TaskStore, WorkQueue,
+};
+use longhaul_core::{Entry, EntryKind, PartsName, TaskEvent, TaskKey};
+use longhaul_sqlite::{Database, Purged, Settings};
+use longhaul_testkit::given::{self, NOW, owner, queued};
+use longhaul_testkit::{ManualClock, SeededIds, block_on};
+use rusqlite::Connection;
+
+const TABLES: [&str; 6] = ["tasks", "keys", "journal", "parts", "strays", "messages"];
+
+fn open(path: &Path) -> (Database, Arc<ManualClock>) {
+    let clock = Arc::new(ManualClock::default());
+    (Database::open(path, Arc::clone(&clock) as _, Settings::default()).unwrap(), clock)
+}
+
+/// How many rows the tables have, counted beside the database's own connections.
+fn rows(path: &Path) -> Vec<u32> {
+    let connection = Connection::open(path).unwrap();
+    let count = |table| connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap();
+    TABLES.into_iter().map(count).collect()
+}
+
+fn entry(name: &str) -> Entry {
+    Entry { kind: EntryKind::Step, name: name.to_owned(), value: given::inline("1") }
+}
+
+async fn write_beside(database: &Database, key: &TaskKey) {
+    database.store().record(key, &entry("a")).await.unwrap();
+    database.store().put_parts(key, &PartsName::Request, &["a", "b"]).await.unwrap();
+}
+
+#[test]
+fn tasks_and_messages_survive_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("longhaul.db");
+    block_on(async {
+        let (database, _) = open(&path);
+        let task = given::running(&database.store(), &SeededIds::new(1), owner("alice")).await;
+        write_beside(&database, &task.key()).await;
+        let message = Message { task: task.key(), trace: None };
+        database.queue().send(&message, 0).await.unwrap();
+        let stale = database.queue().receive(1, 0, 0).await.unwrap();
+        database.close().await;
+
+        let (database, _) = open(&path);
+        assert_eq!(database.store().get(&task.key(), NOW).await.unwrap(), Some(task.clone()));
+        assert_eq!(database.store().journal(&task.key()).await.unwrap(), [entry("a")]);
+        let parts = database.store().parts(&task.key(), &PartsName::Request, 2).await.unwrap();
+        assert_eq!(parts.as_deref(), Some("ab"));
+        let deliveries = database.queue().receive(1, 1_000, 0).await.unwrap();
+        assert_eq!((&deliveries[0].message, deliveries[0].receives), (&message, 2));
+        // Receipts from before the restart are as stale as they would have been without it.
+        database.queue().delete(&stale[0].receipt).await.unwrap();
+        database.queue().extend(&deliveries[0].receipt, 0).await.unwrap();
+        assert_eq!(database.queue().receive(1, 1_000, 0).await.unwrap().len(), 1);
+    });
+}
+
+#[test]
+fn a_closed_database_is_unavailable_in_every_verb() {
+    block_on(async {
+        let directory = tempfile::tempdir().unwrap();
+        let (database, _) = open(&directory.path().join("longhaul.db"));
+        let (store, queue) = (database.store(), database.queue());
+        let task = queued(&store, &SeededIds::new(1), owner("alice")).await;
+        database.close().await;
+        let key = task.key();
+        assert!(matches!(store.get(&key, NOW).await, Err(StoreError::Unavailable(_))));
+        let applied = store.apply(&key, &TaskEvent::Cancel, NOW).await;
+        assert!(matches!(applied, Err(ApplyError::Store(StoreError::Unavailable(_)))));
+        let created = store.create(given::new(task), NOW).await;
+        assert!(matches!(created, Err(CreateError::Store(StoreError::Unavailable(_)))));
+        assert!(queue.receive(1, 1_000, 60_000).await.is_err());
+        assert!(database.purge(NOW, 10).await.is_err());
+    });
+}
+
+#[test]
+fn a_receive_that_waits_ends_when_the_database_closes() {
+    block_on(async {
+        let directory = tempfile::tempdir().unwrap();
+        let (database, clock) = open(&directory.path().join("longhaul.db"));
+        let queue = database.queue();
+        let close = async {
+            while clock.sleepers() == 0 {
+                tokio::task::yield_now().await;
+            }
+            database.close().await;
+        };
+        let (received, ()) = tokio::join!(queue.receive(1, 1_000, 60_000), close);
+        assert!(received.is_err());
+    });
+}
+
+#[test]
+fn a_purge_deletes_all_that_belongs_to_expired_tasks_and_nothing_else() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("longhaul.db");
+    block_on(async {
+        let (database, _) = open(&path);
+        let (store, ids) = (database.store(), SeededIds::new(1));
+        let mut keys = Vec::new();
+        for (number, lives_ms) in [1_000, 1_000, 1_000, 60_000].into_iter().enumerate() {
+            let task = given::task_with(&ids, owner("alice"), NOW, |record| record.expires_at = NOW.plus_ms(lives_ms));
+            keys.push(task.key());
+            let number = u8::try_from(number).unwrap();
+            store.create(given::new_with_key(task.clone(), number, 1), NOW).await.unwrap();
+            write_beside(&database, &task.key()).await;
+        }
+        store.apply(&keys[0], &TaskEvent::Cancel, NOW).await.unwrap();
+        assert_eq!(rows(&path), [4, 4, 4, 8, 0, 0]);
+        assert_eq!(database.purge(NOW.plus_ms(999), 10).await.unwrap(), Purged::All);
+        assert_eq!(rows(&path), [4, 4, 4, 8, 0, 0]);
+
+        // The cancelled one is kept for as long as results are.
+        let later = NOW.plus_ms(1_000);
+        assert_eq!(database.purge(later, 1).await.unwrap(), Purged::UpToLimit);
+        assert_eq!(rows(&path), [3, 3, 3, 6, 0, 0]);
+        assert_eq!(database.purge(later, 10).await.unwrap(), Purged::All);
+        assert_eq!(rows(&path), [2, 2, 2, 4, 0, 0]);
+        assert!(store.get(&keys[3], later).await.unwrap().is_some());
+        assert_eq!(store.journal(&keys[3]).await.unwrap(), [entry("a")]);
+    });
+}
+
+#[test]
+fn a_purge_gives_back_the_places_of_tasks_that_never_ended_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("longhaul.db");
+    block_on(async {
+        let (database, _) = open(&path);
+        let (store, ids, alice) = (database.store(), SeededIds::new(1), owner("alice"));
+        let create = |lives_ms: u64| {
+            let task = given::task_with(&ids, alice, NOW, |record| record.expires_at = NOW.plus_ms(lives_ms));
+            store.create(NewTask { open_max: 3, ..given::new(task) }, NOW)
+        };
+        for lives_ms in [1_000, 1_000, 60_000] {
+            create(lives_ms).await.unwrap();
+        }
+        // Counted out by a creation at the limit, then purged: the purge must not count it out again.
+        let late = given::task(&ids, alice, NOW);
+        store.create(NewTask { open_max: 3, ..given::new(late) }, NOW.plus_ms(1_000)).await.unwrap();
+        database.purge(NOW.plus_ms(1_000), 10).await.unwrap();
+        create(60_000).await.unwrap();
+        assert!(matches!(create(60_000).await, Err(CreateError::TooManyOpen { open_max: 3 })));
+    });
+}
+
+#[test]
+fn parts_that_never_got_a_record_are_purged_after_a_day() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("longhaul.db");
+    block_on(async {
+        let (database, _) = open(&path);
+        let ids = SeededIds::new(1);
+        let (accepted, lost) = (given::task(&ids, owner("alice"), NOW), given::task(&ids, owner("alice"), NOW));
+        write_beside(&database, &accepted.key()).await;
+        write_beside(&database, &lost.key()).await;
+        let lives_on = given::task_with(&SeededIds::new(1), owner("alice"), NOW, |record| {
+            record.expires_at = NOW.plus_ms(1_000_000_000);
+        });
+        database.store().create(given::new(lives_on), NOW).await.unwrap();
+        database.purge(NOW.plus_ms(86_399_999), 10).await.unwrap();
+        assert_eq!(rows(&path), [1, 0, 2, 4, 1, 0]);
+        database.purge(NOW.plus_ms(86_400_000), 10).await.unwrap();
+        assert_eq!(rows(&path), [1, 0, 1, 2, 0, 0]);
+        assert_eq!(database.store().journal(&accepted.key()).await.unwrap(), [entry("a")]);
+    });
+}
+
+#[test]
+fn a_task_made_anew_after_its_expiry_finds_no_journal_of_its_first_life() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("longhaul.db");
+    block_on(async {
+        let (database, _) = open(&path);
+        let store = database.store();
+        let task = given::task_with(&SeededIds::new(1), owner("alice"), NOW, |record| {
+            record.expires_at = NOW.plus_ms(1_000);
+        });
+        store.create(given::new(task.clone()), NOW).await.unwrap();
+        write_beside(&database, &task.key()).await;
+        let again = given::task(&SeededIds::new(1), owner("alice"), NOW);
+        let created = store.create(given::new(again.clone()), NOW.plus_ms(1_000)).await.unwrap();
+        assert_eq!(created, Created::New(again));
+        assert_eq!(store.record(&task.key(), &entry("a")).await.unwrap(), Recorded::First);
+    });
+}
+
+#[test]
+fn a_record_that_cannot_be_read_is_corrupt_and_not_unavailable() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("longhaul.db");
+    block_on(async {
+        let (database, _) = open(&path);
+        let task = queued(&database.store(), &SeededIds::new(1), owner("alice")).await;
+        Connection::open(&path).unwrap().execute_batch("UPDATE tasks SET record = '{}'").unwrap();
+        let found = database.store().get(&task.key(), NOW).await;
+        assert!(matches!(found, Err(StoreError::Corrupt(_))), "{found:?}");
+    });
+}
+
+#[test]
+fn a_dead_letter_is_out_of_reach_of_the_last_living_receipt() {
+    let directory = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::default());
+    let settings = Settings { receives_max: 1, ..Settings::default() };
+    let path = directory.path().join("longhaul.db");
+    let database = Database::open(&path, Arc::clone(&clock) as _, settings).unwrap();
+    block_on(async {
+        let (queue, ids) = (database.queue(), SeededIds::new(1));
+        let message = Message { task: given::task(&ids, owner("alice"), NOW).key(), trace: None };
+        queue.send(&message, 0).await.unwrap();
+        let living = queue.receive(1, 1_000, 0).await.unwrap();
+        clock.advance_ms(1_000);
+        assert_eq!(queue.receive(1, 1_000, 0).await.unwrap(), []);
+        queue.delete(&living[0].receipt).await.unwrap();
+        let dead = queue.receive_dead(1, 1_000).await.unwrap();
+        assert_eq!((&dead[0].message, dead[0].receives), (&message, 2));
+    });
+}

@@ -1,0 +1,317 @@
+//! The executor of the simulation: one thread, virtual time, and a seed that decides who goes next.
+//!
+//! Every actor is one future. An actor that waits registers a timer; where several could go on at one moment, the
+//! seed picks. Nothing else decides, so one seed is one run.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+use super::chance::{Chance, mix};
+use super::story::Line;
+
+/// The number of an actor.
+pub(crate) type Actor = usize;
+
+/// What an actor does.
+pub(crate) type Play = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Time, chance, and the list of who can go on.
+pub(crate) struct Kernel {
+    core: Mutex<Core>,
+}
+
+struct Core {
+    now_ms: u64,
+    seed: u64,
+    events: u64,
+    hash: u64,
+    timers: BinaryHeap<Reverse<Timer>>,
+    timers_made: u64,
+    ready: Vec<Actor>,
+    is_ready: Vec<bool>,
+    current: Actor,
+    chances: Vec<Chance>,
+    order: Chance,
+    spawned: Vec<(u64, String, Play)>,
+    names: Vec<String>,
+    over: bool,
+    story: Option<Vec<Line>>,
+}
+
+struct Timer {
+    at_ms: u64,
+    tie: u64,
+    number: u64,
+    waker: Waker,
+}
+
+impl Timer {
+    const fn rank(&self) -> (u64, u64, u64) {
+        (self.at_ms, self.tie, self.number)
+    }
+}
+
+impl PartialEq for Timer {
+    fn eq(&self, other: &Self) -> bool {
+        self.rank() == other.rank()
+    }
+}
+impl Eq for Timer {}
+impl PartialOrd for Timer {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Timer {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.rank().cmp(&other.rank())
+    }
+}
+
+struct Bell {
+    kernel: Arc<Kernel>,
+    actor: Actor,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.kernel.lock().make_ready(self.actor);
+    }
+}
+
+impl Core {
+    fn make_ready(&mut self, actor: Actor) {
+        if !std::mem::replace(&mut self.is_ready[actor], true) {
+            self.ready.push(actor);
+        }
+    }
+}
+
+/// How a run ended, as the executor sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rest {
+    /// Somebody said that it is over.
+    Over,
+    /// Nobody can go on any more.
+    Stuck,
+    /// More happened than a world may need.
+    Restless,
+}
+
+impl Kernel {
+    /// Time 0 of the world of `seed`. Keeps a story where `tells`.
+    pub(crate) fn new(seed: u64, tells: super::Telling) -> Arc<Self> {
+        let story = match tells {
+            super::Telling::Story => Some(Vec::new()),
+            super::Telling::Nothing => None,
+        };
+        Arc::new(Self {
+            core: Mutex::new(Core {
+                now_ms: 0,
+                seed,
+                events: 0,
+                hash: seed,
+                timers: BinaryHeap::with_capacity(64),
+                timers_made: 0,
+                ready: Vec::with_capacity(16),
+                is_ready: Vec::with_capacity(16),
+                current: 0,
+                chances: Vec::with_capacity(16),
+                order: Chance::stream(seed, 0),
+                spawned: Vec::new(),
+                names: Vec::new(),
+                over: false,
+                story,
+            }),
+        })
+    }
+
+    /// Adds an actor. `stream` names its chance, and stays the same when other actors come or go.
+    pub(crate) fn spawn(&self, stream: u64, name: String, play: impl Future<Output = ()> + Send + 'static) {
+        self.lock().spawned.push((stream, name, Box::pin(play)));
+    }
+
+    /// Runs everybody until it is over.
+    pub(crate) fn run(self: &Arc<Self>, events_max: u64) -> Rest {
+        let mut plays: Vec<Option<(Waker, Play)>> = Vec::with_capacity(16);
+        loop {
+            self.admit(&mut plays);
+            let Some(actor) = self.next_actor() else { return Rest::Stuck };
+            let Some(Some((waker, play))) = plays.get_mut(actor) else { continue };
+            if play.as_mut().poll(&mut Context::from_waker(waker)).is_ready() {
+                plays[actor] = None;
+            }
+            let core = self.lock();
+            if core.over {
+                return Rest::Over;
+            }
+            if core.events > events_max {
+                return Rest::Restless;
+            }
+        }
+    }
+
+    fn admit(self: &Arc<Self>, plays: &mut Vec<Option<(Waker, Play)>>) {
+        let mut core = self.lock();
+        if core.spawned.is_empty() {
+            return;
+        }
+        for (stream, name, play) in std::mem::take(&mut core.spawned) {
+            let actor = plays.len();
+            let bell = Arc::new(Bell { kernel: Self::clone_arc(self), actor });
+            plays.push(Some((Waker::from(bell), play)));
+            let seed = core.seed;
+            core.chances.push(Chance::stream(seed, stream));
+            core.names.push(name);
+            core.is_ready.push(false);
+            core.make_ready(actor);
+        }
+    }
+
+    fn clone_arc(kernel: &Arc<Self>) -> Arc<Self> {
+        Arc::clone(kernel)
+    }
+
+    /// Picks who goes on; lets time pass where nobody can.
+    fn next_actor(&self) -> Option<Actor> {
+        loop {
+            let mut core = self.lock();
+            let waiting = core.ready.len() as u64;
+            if waiting > 0 {
+                let pick = if waiting == 1 { 0 } else { core.order.below(waiting) as usize };
+                let actor = core.ready.swap_remove(pick);
+                core.is_ready[actor] = false;
+                core.current = actor;
+                core.events += 1;
+                core.hash = mix(core.hash ^ core.now_ms.rotate_left(20) ^ actor as u64);
+                return Some(actor);
+            }
+            let Reverse(timer) = core.timers.pop()?;
+            core.now_ms = core.now_ms.max(timer.at_ms);
+            drop(core);
+            // Outside the lock: a waker takes it.
+            timer.waker.wake();
+        }
+    }
+
+    /// Milliseconds since the beginning, as nobody inside knows them.
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.lock().now_ms
+    }
+
+    /// How many events there were.
+    pub(crate) fn events(&self) -> u64 {
+        self.lock().events
+    }
+
+    /// Stands for the whole order of events.
+    pub(crate) fn hash(&self) -> u64 {
+        self.lock().hash
+    }
+
+    /// Takes note of something that a second run of the same seed has to do in the same way.
+    pub(crate) fn note(&self, number: u64) {
+        let mut core = self.lock();
+        core.hash = mix(core.hash ^ number);
+    }
+
+    /// The actor whose turn it is.
+    pub(crate) fn actor(&self) -> Actor {
+        self.lock().current
+    }
+
+    /// Draws from the chance of the actor whose turn it is.
+    pub(crate) fn draw<T>(&self, draw: impl FnOnce(&mut Chance) -> T) -> T {
+        let mut core = self.lock();
+        let current = core.current;
+        draw(&mut core.chances[current])
+    }
+
+    /// Ends the run after this turn.
+    pub(crate) fn end(&self) {
+        self.lock().over = true;
+    }
+
+    /// Adds a sentence to the story, where there is one.
+    pub(crate) fn tell(&self, sentence: impl FnOnce() -> String) {
+        let mut core = self.lock();
+        if core.story.is_none() {
+            return;
+        }
+        let (at_ms, who) = (core.now_ms, core.names[core.current].clone());
+        drop(core);
+        let line = Line { at_ms, who, what: sentence() };
+        core = self.lock();
+        if let Some(story) = &mut core.story {
+            story.push(line);
+        }
+    }
+
+    /// Takes the story.
+    pub(crate) fn take_story(&self) -> Vec<Line> {
+        self.lock().story.take().unwrap_or_default()
+    }
+
+    /// Drops what holds the kernel in a circle.
+    pub(crate) fn dissolve(&self) {
+        let mut core = self.lock();
+        let timers = std::mem::take(&mut core.timers);
+        let spawned = std::mem::take(&mut core.spawned);
+        drop(core);
+        drop((timers, spawned));
+    }
+
+    /// Returns `ms` later, and never at once: every wait is a chance for others.
+    pub(crate) const fn sleep(self: &Arc<Self>, ms: u64) -> Sleep<'_> {
+        Sleep { kernel: self, ms, due_ms: None }
+    }
+
+    fn set_timer(&self, at_ms: u64, waker: Waker) {
+        let mut core = self.lock();
+        let (tie, number) = (core.order.next(), core.timers_made);
+        core.timers_made += 1;
+        core.timers.push(Reverse(Timer { at_ms, tie, number, waker }));
+    }
+
+    /// Rings for the one who polls, `ms` from now.
+    pub(crate) fn ring_in(&self, ms: u64, context: &Context<'_>) {
+        let at_ms = self.now_ms().saturating_add(ms);
+        self.set_timer(at_ms, context.waker().clone());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Core> {
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// See [`Kernel::sleep`].
+pub(crate) struct Sleep<'a> {
+    kernel: &'a Arc<Kernel>,
+    ms: u64,
+    due_ms: Option<u64>,
+}
+
+impl Future for Sleep<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let now_ms = self.kernel.now_ms();
+        match self.due_ms {
+            None => {
+                let due_ms = now_ms.saturating_add(self.ms);
+                self.due_ms = Some(due_ms);
+                self.kernel.set_timer(due_ms, context.waker().clone());
+                Poll::Pending
+            }
+            Some(due_ms) if now_ms >= due_ms => Poll::Ready(()),
+            Some(_) => Poll::Pending,
+        }
+    }
+}

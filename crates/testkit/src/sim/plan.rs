@@ -1,0 +1,369 @@
+//! What a seed stands for: the settings, the actors, what the tools do, what the clients do, how bad the weather is.
+
+use std::collections::BTreeSet;
+
+use longhaul_engine::Settings;
+
+use super::chance::Chance;
+use super::weather::Weather;
+
+/// A world before it begins. Made from a seed, and made smaller by the shrinker.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Where it came from, and where all chance inside the run comes from.
+    pub seed: u64,
+    /// What the operator decided.
+    pub settings: Settings,
+    /// The clocks of the API instances, in milliseconds against the true time.
+    pub apis: Vec<i64>,
+    /// The workers.
+    pub workers: Vec<WorkerPlan>,
+    /// How often what goes wrong.
+    pub weather: Weather,
+    /// How long things go wrong, in milliseconds.
+    pub chaos_ms: u64,
+    /// The longest usual time of one way to a port.
+    pub latency_ms: u64,
+    /// The calls.
+    pub calls: Vec<CallPlan>,
+    /// Who makes them.
+    pub clients: Vec<ClientPlan>,
+    /// Whether somebody polls in the end.
+    pub care: Care,
+    /// How often a message is handed over before it is a dead letter.
+    pub receives_max: u32,
+    /// How long the queue hides a message that was handed over.
+    pub visibility_ms: u64,
+    /// What happens when all has ended.
+    pub after: After,
+    /// Mishaps of the seed that do not happen; the shrinker's list.
+    pub spared: BTreeSet<u64>,
+}
+
+/// A worker.
+#[derive(Clone, Debug)]
+pub struct WorkerPlan {
+    /// Its clock against the true time.
+    pub skew_ms: i64,
+    /// How long it may run one delivery, as a function's timeout; nothing where it has no such end.
+    pub timeout_ms: Option<u64>,
+}
+
+/// Whether somebody polls in the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Care {
+    /// Somebody polls whatever was accepted, until it has ended.
+    Polls,
+    /// Nobody polls, at no time; nothing is lost between record and message, and work has to go on by itself.
+    Nobody,
+}
+
+/// What happens when all has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum After {
+    /// Nothing more.
+    Stop,
+    /// Time passes until everything has expired, and somebody looks again.
+    Expiry,
+}
+
+/// A call that some client makes.
+#[derive(Clone, Debug)]
+pub struct CallPlan {
+    /// Whose.
+    pub owner: usize,
+    /// With which idempotency key.
+    pub key: Option<u8>,
+    /// Bytes of the request.
+    pub request_bytes: usize,
+    /// What the tool does.
+    pub tool: Tool,
+    /// How it ends.
+    pub ending: Ending,
+    /// The longest run.
+    pub run_ms: u64,
+    /// How long the result is kept.
+    pub keep_ms: u64,
+    /// How many legs may die in a row.
+    pub tries_max: u32,
+}
+
+/// A tool.
+#[derive(Clone, Debug)]
+pub enum Tool {
+    /// One that knows of its task.
+    Script(Vec<Op>),
+    /// One that knows nothing, and just takes this long.
+    Plain(u64),
+    /// One that asks by returning questions, this many times.
+    Rounds(u32),
+}
+
+/// What a tool does next. Times in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Works, outside of any step.
+    Work(u64),
+    /// A step that takes this long and gives this many bytes.
+    Step(u64, usize),
+    /// Two steps side by side.
+    TwoSteps(u64, u64),
+    /// A sleep.
+    Sleep(u64),
+    /// A question.
+    Ask,
+    /// Two questions side by side.
+    TwoAsks,
+    /// A question, or a moment.
+    AskOrSleep(u64),
+    /// A progress report.
+    Progress,
+    /// Sets a variable; a large one where it is over the limit of a record.
+    Variable(usize),
+    /// Panics this many times.
+    Crash(u32),
+    /// Never comes back.
+    Hang,
+}
+
+/// How a tool ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// With a result of this many bytes.
+    Result(usize),
+    /// With a result that says that the tool failed.
+    ToolError,
+    /// With an error.
+    Error(usize),
+}
+
+/// A client.
+#[derive(Clone, Debug)]
+pub struct ClientPlan {
+    /// Who it is.
+    pub owner: usize,
+    /// What it does, one after the other.
+    pub acts: Vec<Act>,
+}
+
+/// What a client does next. Numbers are those of calls; times in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// Thinks, or is away.
+    Think(u64),
+    /// Makes the call, again with the same key where it had no answer.
+    Call(usize),
+    /// Polls once.
+    Poll(usize),
+    /// Polls a few times.
+    Watch(usize, u32, u64),
+    /// Answers what is asked.
+    Answer(usize),
+    /// Cancels.
+    Cancel(usize),
+    /// Lists its tasks.
+    List,
+}
+
+const LARGE: usize = 3_600;
+
+impl Plan {
+    /// The world of `seed`.
+    #[must_use]
+    pub fn of(seed: u64) -> Self {
+        let mut chance = Chance::stream(seed, 1);
+        let dice = &mut chance;
+        let settings = settings(dice);
+        let lease_ms = settings.lease_ms;
+        let care = if dice.happens(300) { Care::Nobody } else { Care::Polls };
+        let mut weather = Weather::roll(dice);
+        if care == Care::Nobody {
+            weather = weather.without_losses();
+        }
+        let skew_ms = if weather.clocks_differ { lease_ms / 5 } else { 0 };
+        let apis = (0..dice.between(1, 2)).map(|_| skew(dice, skew_ms)).collect();
+        let workers = (0..dice.between(1, 3)).map(|_| worker(dice, skew_ms, lease_ms)).collect();
+        let owners = dice.between(1, 2) as usize;
+        let chaos_ms = lease_ms * dice.between(2, 12);
+        let calls: Vec<_> = (0..dice.between(1, 4)).map(|_| call(dice, &settings, owners, chaos_ms)).collect();
+        let clients = (0..dice.between(1, 3)).map(|_| client(dice, &calls, owners, lease_ms, care)).collect();
+        let mut plan = Self {
+            seed,
+            settings,
+            apis,
+            workers,
+            weather,
+            chaos_ms,
+            latency_ms: dice.one_of(&[1, 5, lease_ms / 50]),
+            calls,
+            clients,
+            care,
+            receives_max: dice.one_of(&[2, 3, 10]),
+            visibility_ms: dice.one_of(&[lease_ms, lease_ms, lease_ms * 6]),
+            after: if dice.happens(250) { After::Expiry } else { After::Stop },
+            spared: BTreeSet::new(),
+        };
+        plan.somebody_makes_every_call();
+        plan
+    }
+
+    fn somebody_makes_every_call(&mut self) {
+        for (number, call) in self.calls.iter().enumerate() {
+            let made = |client: &ClientPlan| client.acts.contains(&Act::Call(number));
+            if !self.clients.iter().any(made) {
+                self.clients.push(ClientPlan { owner: call.owner, acts: vec![Act::Call(number)] });
+            }
+        }
+    }
+
+    /// The most that two clocks of this world differ, in milliseconds.
+    #[must_use]
+    pub fn skew_ms_max(&self) -> u64 {
+        let clocks = self.apis.iter().copied().chain(self.workers.iter().map(|worker| worker.skew_ms));
+        2 * clocks.map(i64::unsigned_abs).max().unwrap_or(0)
+    }
+}
+
+impl CallPlan {
+    /// How long the tool takes where nothing goes wrong and answers come at once.
+    #[must_use]
+    pub fn work_ms(&self) -> u64 {
+        match &self.tool {
+            Tool::Script(ops) => ops.iter().map(|op| op.ms()).sum(),
+            Tool::Plain(ms) => *ms,
+            Tool::Rounds(_) => 0,
+        }
+    }
+
+    /// Whether the tool ends by itself, sooner or later.
+    #[must_use]
+    pub fn ends_by_itself(&self) -> bool {
+        match &self.tool {
+            Tool::Script(ops) => !ops.contains(&Op::Hang),
+            Tool::Plain(_) | Tool::Rounds(_) => true,
+        }
+    }
+}
+
+impl Op {
+    const fn ms(self) -> u64 {
+        match self {
+            Self::Work(ms) | Self::Step(ms, _) | Self::Sleep(ms) | Self::AskOrSleep(ms) => ms,
+            Self::TwoSteps(one, two) => one + two,
+            Self::Ask | Self::TwoAsks | Self::Progress | Self::Variable(_) | Self::Crash(_) | Self::Hang => 0,
+        }
+    }
+}
+
+fn settings(dice: &mut Chance) -> Settings {
+    let lease_ms = dice.one_of(&[1_000, 3_000, 30_000]);
+    Settings {
+        lease_ms,
+        heartbeat_ms: lease_ms / 3,
+        resend_ms: lease_ms,
+        leg_ms_max: if dice.happens(350) { Some(lease_ms * dice.between(1, 4)) } else { None },
+        leg_margin_ms: lease_ms / 5,
+        stop_grace_ms: lease_ms / 10,
+        inline_sleep_ms_max: dice.one_of(&[0, lease_ms / 10, lease_ms]),
+        retry_ms: lease_ms / 30,
+        retry_ms_max: lease_ms,
+        write_tries_max: 4,
+        write_retry_ms: lease_ms / 200,
+        open_tasks_max: dice.one_of(&[1, 2, 100, 100]) as u32,
+    }
+}
+
+const fn skew(dice: &mut Chance, skew_ms: u64) -> i64 {
+    dice.between(0, 2 * skew_ms) as i64 - skew_ms as i64
+}
+
+fn worker(dice: &mut Chance, skew_ms: u64, lease_ms: u64) -> WorkerPlan {
+    let timeout_ms = if dice.happens(300) { Some(lease_ms * dice.between(3, 6)) } else { None };
+    WorkerPlan { skew_ms: skew(dice, skew_ms), timeout_ms }
+}
+
+fn call(dice: &mut Chance, settings: &Settings, owners: usize, chaos_ms: u64) -> CallPlan {
+    let lease_ms = settings.lease_ms;
+    let tool = match dice.below(10) {
+        0 => Tool::Plain(dice.below(lease_ms * 2)),
+        1 => Tool::Rounds(dice.between(1, 2) as u32),
+        _ => Tool::Script((0..dice.between(1, 6)).map(|_| op(dice, lease_ms)).collect()),
+    };
+    let hangs = matches!(&tool, Tool::Script(ops) if ops.contains(&Op::Hang));
+    let run_ms = if hangs || dice.happens(150) {
+        lease_ms * dice.between(1, 6) + dice.below(lease_ms)
+    } else {
+        chaos_ms * 4 + lease_ms * 400
+    };
+    let ending = match dice.below(10) {
+        0 => Ending::ToolError,
+        1 => Ending::Error(dice.one_of(&[10, LARGE])),
+        2 | 3 => Ending::Result(LARGE),
+        _ => Ending::Result(20),
+    };
+    CallPlan {
+        owner: dice.below(owners as u64) as usize,
+        key: if dice.happens(500) { Some(dice.below(3) as u8) } else { None },
+        request_bytes: if dice.happens(200) { LARGE } else { 10 },
+        tool,
+        ending,
+        run_ms,
+        keep_ms: lease_ms * dice.between(1, 20),
+        tries_max: dice.between(1, 4) as u32,
+    }
+}
+
+fn op(dice: &mut Chance, lease_ms: u64) -> Op {
+    match dice.below(40) {
+        0..=4 => Op::Work(dice.below(lease_ms)),
+        5..=15 => Op::Step(short(dice, lease_ms), if dice.happens(80) { 33_000 } else { 12 }),
+        16..=17 => Op::TwoSteps(dice.below(lease_ms / 2), dice.below(lease_ms / 2)),
+        18..=22 => Op::Sleep(dice.below(lease_ms * 3)),
+        23..=26 => Op::Ask,
+        27 => Op::TwoAsks,
+        28..=29 => Op::AskOrSleep(dice.below(lease_ms * 2)),
+        30..=32 => Op::Progress,
+        33..=35 => Op::Variable(if dice.happens(300) { LARGE } else { 8 }),
+        36..=38 => Op::Crash(dice.between(1, 4) as u32),
+        _ => Op::Hang,
+    }
+}
+
+const fn short(dice: &mut Chance, lease_ms: u64) -> u64 {
+    let end = if dice.happens(200) { lease_ms * 2 } else { lease_ms / 3 };
+    dice.below(end)
+}
+
+fn client(dice: &mut Chance, calls: &[CallPlan], owners: usize, lease_ms: u64, care: Care) -> ClientPlan {
+    let owner = dice.below(owners as u64) as usize;
+    let own: Vec<usize> = (0..calls.len()).filter(|number| calls[*number].owner == owner).collect();
+    let any = |dice: &mut Chance| dice.below(calls.len() as u64) as usize;
+    let mut acts = vec![Act::Think(dice.below(lease_ms))];
+    for number in &own {
+        acts.push(Act::Call(*number));
+        for _ in 0..dice.below(4) {
+            // Mostly of its own tasks, now and then of another one's.
+            let target = if dice.happens(850) { *number } else { any(dice) };
+            acts.push(act(dice, target, lease_ms));
+            if dice.happens(500) {
+                acts.push(Act::Think(dice.below(lease_ms * 3)));
+            }
+        }
+    }
+    if care == Care::Nobody {
+        acts.retain(|act| matches!(act, Act::Think(_) | Act::Call(_) | Act::Cancel(_)));
+    }
+    ClientPlan { owner, acts }
+}
+
+fn act(dice: &mut Chance, target: usize, lease_ms: u64) -> Act {
+    match dice.below(20) {
+        0..=4 => Act::Poll(target),
+        5..=9 => Act::Watch(target, dice.between(2, 6) as u32, dice.between(1, lease_ms)),
+        10..=13 => Act::Answer(target),
+        14..=15 => Act::Cancel(target),
+        16..=17 => Act::Call(target),
+        18 => Act::List,
+        _ => Act::Think(dice.below(lease_ms * 8)),
+    }
+}
