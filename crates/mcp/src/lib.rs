@@ -1,1 +1,29 @@
 //! Durable tool calls for any rmcp server: the handler, the tool runner and the dialects.
+//!
+//! [`McpServer`] answers requests and, on the worker's side, runs tools. It wraps an ordinary `rmcp` handler: calls of
+//! the tools that were named with a [`TaskPolicy`] become tasks for clients that know tasks; everything else reaches
+//! the handler as it is. A tool that wants more than to be run again after a crash takes a [`TaskContext`].
+
+mod body;
+mod caller;
+mod capabilities;
+mod context;
+mod dialects;
+mod digest;
+mod durable;
+mod errors;
+mod front;
+mod guard;
+mod policy;
+mod record;
+mod runner;
+mod sealed;
+mod server;
+mod settings;
+
+pub use body::Body;
+pub use context::{Answer, InputResponse, TaskContext};
+pub use longhaul_engine::VariableError;
+pub use policy::TaskPolicy;
+pub use server::McpServer;
+pub use settings::McpSettings;

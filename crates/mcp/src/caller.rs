@@ -1,0 +1,76 @@
+//! Who calls, and what the request says besides its arguments.
+
+use http::request::Parts;
+use longhaul_core::OwnerId;
+use longhaul_engine::Idempotency;
+use rmcp::model::{CallToolRequestParams, ClientCapabilities, ProtocolVersion};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer};
+
+use crate::digest;
+
+/// The header that makes a retry of a call recognisable.
+const KEY_HEADER: &str = "idempotency-key";
+
+/// The same for clients that cannot set headers.
+const KEY_META: &str = "dev.longhaul/idempotencyKey";
+
+/// What a request says of its caller.
+pub(crate) struct Caller {
+    /// Who it is, as the front door verified it.
+    pub(crate) owner: OwnerId,
+    /// What it can be asked.
+    pub(crate) capabilities: ClientCapabilities,
+    /// Which generation of the protocol it speaks.
+    pub(crate) wire: Wire,
+}
+
+/// The two generations of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wire {
+    /// Every request says what its client can do: `2026-07-28` and later.
+    PerRequest,
+    /// A handshake said it, and is forgotten.
+    Handshake,
+}
+
+impl Caller {
+    pub(crate) fn of(context: &RequestContext<RoleServer>) -> Result<Self, ErrorData> {
+        let modern = context.meta.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
+        let wire = if modern { Wire::PerRequest } else { Wire::Handshake };
+        let capabilities = context.client_capabilities().unwrap_or_default();
+        Ok(Self { owner: owner(context)?, capabilities, wire })
+    }
+
+    /// Whether task handles may be sent to it. A handshake may declare the extension too, on a wire that has no task
+    /// handles: that does not count.
+    pub(crate) fn knows_tasks(&self) -> bool {
+        self.wire == Wire::PerRequest && self.capabilities.supports_tasks()
+    }
+}
+
+/// The owner that the front door put into the request.
+pub(crate) fn owner(context: &RequestContext<RoleServer>) -> Result<OwnerId, ErrorData> {
+    let owner = parts(context).and_then(|parts| parts.extensions.get::<OwnerId>());
+    // Never "anonymous" instead: a request without an owner did not come through the front.
+    owner.copied().ok_or_else(|| {
+        tracing::error!("a request has no owner");
+        ErrorData::internal_error("the caller is not known", None)
+    })
+}
+
+pub(crate) fn parts(context: &RequestContext<RoleServer>) -> Option<&Parts> {
+    context.extensions.get::<Parts>()
+}
+
+/// What recognises a retry of this call, where its caller wants that.
+pub(crate) fn idempotency(
+    request: &CallToolRequestParams,
+    context: &RequestContext<RoleServer>,
+) -> Option<Idempotency> {
+    let header = parts(context).and_then(|parts| parts.headers.get(KEY_HEADER));
+    // A header that is no text is a key all the same; the engine checks its length.
+    let header = header.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    let key = header.or_else(|| Some(context.meta.0.0.get(KEY_META)?.as_str()?.to_owned()))?;
+    Some(Idempotency { key, fingerprint: digest::of_call(&request.name, request.arguments.as_ref()) })
+}

@@ -1,0 +1,206 @@
+//! A plain call: no record, no later leg. What it waits for ends it, or is waited for here.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+
+use longhaul_core::{Clock, Progress, Timestamp, limits};
+use longhaul_engine::{VariableError, check_variable, write_variables};
+use rmcp::model::{InputRequest, InputRequests, ProgressNotificationParam, ProgressToken};
+use rmcp::{ErrorData, Peer, RoleServer};
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+
+/// A plain call while its tool runs. Clones are the same call.
+#[derive(Clone)]
+pub(crate) struct PlainCall(Arc<Shared>);
+
+struct Shared {
+    start: Start,
+    ends_at: Timestamp,
+    waits: Mutex<Waits>,
+    variables: Mutex<Map<String, Value>>,
+}
+
+/// What a plain call starts with.
+pub(crate) struct Start {
+    pub(crate) clock: Arc<dyn Clock>,
+    /// How long the tool may sleep, in milliseconds.
+    pub(crate) wait_ms_max: u64,
+    pub(crate) cancelled: CancellationToken,
+    pub(crate) key: String,
+    pub(crate) peer: Peer<RoleServer>,
+    /// Where the caller wants to hear of progress.
+    pub(crate) progress_token: Option<ProgressToken>,
+    /// Whether the caller's revision lets a call end with questions.
+    pub(crate) rounds: Rounds,
+}
+
+/// Whether a call can end with questions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rounds {
+    /// It can, since `2026-07-28`.
+    Known,
+    /// The caller's revision does not know of it.
+    Unknown,
+}
+
+/// How a plain call ended.
+pub(crate) enum PlainEnd<T> {
+    /// Its tool ended.
+    Ended(T),
+    /// Its tool has questions.
+    Asks(InputRequests),
+    /// Its tool did what a plain call cannot do.
+    Broken(ErrorData),
+}
+
+#[derive(Default)]
+struct Waits {
+    asks: InputRequests,
+    broken: Option<ErrorData>,
+    steps_running: u32,
+    driver: Option<Waker>,
+}
+
+impl PlainCall {
+    pub(crate) fn new(start: Start) -> Self {
+        let ends_at = start.clock.now().plus_ms(start.wait_ms_max);
+        Self(Arc::new(Shared { start, ends_at, waits: Mutex::default(), variables: Mutex::default() }))
+    }
+
+    /// Runs `tool` until it ends, or until all of its branches wait and one of them waits for the client.
+    pub(crate) async fn drive<F: Future>(&self, tool: F) -> PlainEnd<F::Output> {
+        let mut tool = pin!(tool);
+        std::future::poll_fn(move |context| {
+            // The tool first, as far as it gets: two questions that it asks side by side are one round.
+            if let Poll::Ready(output) = tool.as_mut().poll(context) {
+                return Poll::Ready(PlainEnd::Ended(output));
+            }
+            let mut waits = self.waits();
+            if let Some(error) = waits.broken.take() {
+                return Poll::Ready(PlainEnd::Broken(error));
+            }
+            if waits.steps_running == 0 && !waits.asks.is_empty() {
+                return Poll::Ready(PlainEnd::Asks(std::mem::take(&mut waits.asks)));
+            }
+            waits.driver = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Runs a step; a question that is asked beside it waits until the step is done.
+    pub(crate) async fn step<T, F: FnOnce() -> Fut, Fut: Future<Output = T>>(&self, run: F) -> T {
+        self.change(|waits| waits.steps_running += 1);
+        let running = StepRunning(self);
+        let value = run().await;
+        drop(running);
+        value
+    }
+
+    pub(crate) fn can_ask(&self) -> Result<(), ErrorData> {
+        match self.0.start.rounds {
+            Rounds::Known => Ok(()),
+            Rounds::Unknown => Err(ErrorData::invalid_request(
+                "this tool asks for input, which a plain call can do since revision 2026-07-28",
+                None,
+            )),
+        }
+    }
+
+    pub(crate) async fn ask(&self, key: &str, request: InputRequest) -> Value {
+        self.change(|waits| {
+            let twice = waits.asks.insert(key.to_owned(), request).is_some();
+            if twice || key.is_empty() || key.len() > limits::NAME_BYTES_MAX {
+                let message = format!(
+                    "each of a tool's questions has a key of its own, of 1 to {} bytes",
+                    limits::NAME_BYTES_MAX
+                );
+                waits.broken.get_or_insert(ErrorData::internal_error(message, None));
+            }
+        });
+        std::future::pending().await
+    }
+
+    pub(crate) async fn sleep_ms(&self, ms: u64) {
+        self.sleep_until(self.0.start.clock.now().plus_ms(ms)).await;
+    }
+
+    pub(crate) async fn sleep_until(&self, until: Timestamp) {
+        if until > self.0.ends_at {
+            let message = format!(
+                "this tool sleeps longer than the {} ms that a plain call may; call it as a task",
+                self.0.start.wait_ms_max
+            );
+            self.change(|waits| {
+                waits.broken.get_or_insert(ErrorData::invalid_request(message, None));
+            });
+            return std::future::pending().await;
+        }
+        let clock = &self.0.start.clock;
+        clock.sleep_ms(until.since_ms(clock.now())).await;
+    }
+
+    pub(crate) async fn progress(&self, progress: Progress) {
+        let Some(token) = self.0.start.progress_token.clone() else { return };
+        let mut param = ProgressNotificationParam::new(token, progress.done);
+        param.total = progress.total;
+        param.message = progress.message;
+        if let Err(error) = self.0.start.peer.notify_progress(param).await {
+            tracing::debug!(%error, "a progress notification was not sent");
+        }
+    }
+
+    pub(crate) fn variable(&self, name: &str) -> Option<Value> {
+        self.variables().get(name).cloned()
+    }
+
+    pub(crate) fn set_variable(&self, name: &str, value: Value) -> Result<(), VariableError> {
+        check_variable(name, &value)?;
+        let mut variables = self.variables();
+        let mut changed = variables.clone();
+        if value.is_null() {
+            changed.remove(name);
+        } else {
+            changed.insert(name.to_owned(), value);
+        }
+        write_variables(&changed)?;
+        *variables = changed;
+        Ok(())
+    }
+
+    pub(crate) fn cancelled(&self) -> &CancellationToken {
+        &self.0.start.cancelled
+    }
+
+    pub(crate) fn key(&self) -> &str {
+        &self.0.start.key
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Waits)) {
+        let mut waits = self.waits();
+        change(&mut waits);
+        // A branch that the tool spawned elsewhere does not wake the driver by itself.
+        if let Some(driver) = waits.driver.take() {
+            driver.wake();
+        }
+    }
+
+    fn waits(&self) -> MutexGuard<'_, Waits> {
+        self.0.waits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn variables(&self) -> MutexGuard<'_, Map<String, Value>> {
+        self.0.variables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct StepRunning<'a>(&'a PlainCall);
+
+impl Drop for StepRunning<'_> {
+    fn drop(&mut self) {
+        self.0.change(|waits| waits.steps_running = waits.steps_running.saturating_sub(1));
+    }
+}

@@ -1,0 +1,293 @@
+//! The durable handler: an `rmcp` handler around the author's own. It turns calls into tasks, answers for tasks, and
+//! passes everything else on.
+
+#![expect(deprecated, reason = "methods of older revisions are passed on too")]
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use longhaul_engine::Engine;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, CancelledNotificationParam, CompleteRequestParams,
+    CompleteResult, CustomNotification, CustomRequest, CustomResult, DiscoverResult, ExtensionCapabilities,
+    GetPromptRequestParams, GetPromptResponse, GetSkillRequestParams, GetSkillResult, GetTaskParams, GetTaskResult,
+    InitializeRequestParams, InitializeResult, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+    ListSkillsResult, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ProtocolVersion,
+    ReadResourceDirectoryRequestParams, ReadResourceDirectoryResult, ReadResourceRequestParams, ReadResourceResponse,
+    ServerConfig, SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, TASKS_EXTENSION_ID, Tool,
+    UnsubscribeRequestParams, UpdateTaskParams,
+};
+use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+use tokio_util::sync::CancellationToken;
+
+use crate::guard::{catch, guard};
+use crate::sealed::Sealer;
+use crate::{McpSettings, TaskPolicy};
+
+mod call;
+mod plain;
+mod tasks;
+
+pub(crate) use plain::made_a_task;
+pub(crate) use tasks::RawResult;
+
+/// What all handlers and legs of a server share.
+pub(crate) struct Shared {
+    pub(crate) engine: Engine,
+    pub(crate) policies: BTreeMap<String, TaskPolicy>,
+    pub(crate) settings: McpSettings,
+    pub(crate) sealer: Sealer,
+    /// Fires when open streams are to end.
+    pub(crate) closing: CancellationToken,
+}
+
+/// A handler that makes the tools of `H` durable.
+pub(crate) struct Durable<H> {
+    inner: H,
+    shared: Arc<Shared>,
+}
+
+impl<H: ServerHandler> Durable<H> {
+    pub(crate) const fn new(inner: H, shared: Arc<Shared>) -> Self {
+        Self { inner, shared }
+    }
+}
+
+/// Says that the server knows tasks. The object is empty: some clients take anything else for "no".
+fn declare_tasks(extensions: &mut Option<ExtensionCapabilities>) {
+    extensions.get_or_insert_default().insert(TASKS_EXTENSION_ID.to_owned(), serde_json::Map::new());
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<H: ServerHandler> ServerHandler for Durable<H> {
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        self.call(request, context).await
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        self.poll(&request, &context).await
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.answer(&request, &context).await
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.cancel(&request, &context).await
+    }
+
+    fn get_info(&self) -> ServerConfig {
+        let mut info = self.inner.get_info();
+        declare_tasks(&mut info.capabilities.extensions);
+        info
+    }
+
+    async fn discover(&self, context: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
+        let mut discovered = guard(self.inner.discover(context)).await?;
+        declare_tasks(&mut discovered.capabilities.extensions);
+        Ok(discovered)
+    }
+
+    /// A subscription that is not about tasks: bounded, since a stream costs as long as it is open.
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let clock = Arc::clone(&self.shared.engine.ports().clock);
+        tokio::select! {
+            biased;
+            ended = guard(self.inner.listen(context)) => ended,
+            () = self.shared.closing.cancelled() => Ok(()),
+            () = clock.sleep_ms(self.shared.settings.listen_ms_max) => Ok(()),
+        }
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        // `rmcp` takes a method that it knows for a custom one when the parameters do not fit.
+        if call::has_typed_params(&request.method) {
+            return Err(ErrorData::invalid_params(format!("the params of {} are malformed", request.method), None));
+        }
+        guard(self.inner.on_custom_request(request, context)).await
+    }
+
+    // Everything below is passed on as it is.
+
+    async fn ping(&self, context: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+        guard(self.inner.ping(context)).await
+    }
+
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        guard(self.inner.initialize(request, context)).await
+    }
+
+    fn negotiate_initialize(&self, request: &InitializeRequestParams) -> Result<InitializeResult, ErrorData> {
+        self.inner.negotiate_initialize(request)
+    }
+
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        self.inner.supported_protocol_versions()
+    }
+
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        guard(self.inner.complete(request, context)).await
+    }
+
+    async fn set_level(
+        &self,
+        request: SetLevelRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        guard(self.inner.set_level(request, context)).await
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        guard(self.inner.get_prompt(request, context)).await
+    }
+
+    async fn list_prompts(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        guard(self.inner.list_prompts(request, context)).await
+    }
+
+    async fn list_resources(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        guard(self.inner.list_resources(request, context)).await
+    }
+
+    async fn list_resource_templates(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        guard(self.inner.list_resource_templates(request, context)).await
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        guard(self.inner.read_resource(request, context)).await
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        self.inner.accepted_subscription_filter(requested)
+    }
+
+    #[expect(deprecated, reason = "older revisions still have it")]
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        guard(self.inner.subscribe(request, context)).await
+    }
+
+    #[expect(deprecated, reason = "older revisions still have it")]
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        guard(self.inner.unsubscribe(request, context)).await
+    }
+
+    async fn list_tools(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        guard(self.inner.list_tools(request, context)).await
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        self.inner.get_tool(name)
+    }
+
+    async fn on_cancelled(&self, notification: CancelledNotificationParam, context: NotificationContext<RoleServer>) {
+        logged(catch(self.inner.on_cancelled(notification, context)).await);
+    }
+
+    async fn on_progress(&self, notification: ProgressNotificationParam, context: NotificationContext<RoleServer>) {
+        logged(catch(self.inner.on_progress(notification, context)).await);
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        logged(catch(self.inner.on_initialized(context)).await);
+    }
+
+    async fn on_roots_list_changed(&self, context: NotificationContext<RoleServer>) {
+        logged(catch(self.inner.on_roots_list_changed(context)).await);
+    }
+
+    async fn on_custom_notification(&self, notification: CustomNotification, context: NotificationContext<RoleServer>) {
+        logged(catch(self.inner.on_custom_notification(notification, context)).await);
+    }
+
+    async fn list_skills(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListSkillsResult, ErrorData> {
+        guard(self.inner.list_skills(request, context)).await
+    }
+
+    async fn get_skill(
+        &self,
+        request: GetSkillRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetSkillResult, ErrorData> {
+        guard(self.inner.get_skill(request, context)).await
+    }
+
+    async fn read_resource_directory(
+        &self,
+        request: ReadResourceDirectoryRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceDirectoryResult, ErrorData> {
+        guard(self.inner.read_resource_directory(request, context)).await
+    }
+}
+
+fn logged(notified: Result<(), crate::guard::Panicked>) {
+    if let Err(crate::guard::Panicked(words)) = notified {
+        tracing::error!(panic = words, "the handler panicked over a notification");
+    }
+}

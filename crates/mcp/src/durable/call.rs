@@ -1,0 +1,116 @@
+//! `tools/call`: whether it becomes a task, and accepting it as one.
+
+use longhaul_core::{Terms, Wish};
+use longhaul_engine::Call;
+use rmcp::model::{CallToolRequestParams, CallToolResponse, CreateTaskResult};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+
+use super::Durable;
+use super::plain::Opened;
+use crate::caller::{self, Caller, Wire};
+use crate::dialects::tasks_extension;
+use crate::errors;
+use crate::policy::{Need, Start, TaskPolicy};
+use crate::record::StoredCall;
+
+/// What becomes of a call.
+enum Plan<'a> {
+    /// It is answered by the tool itself.
+    Plain,
+    /// It becomes a task.
+    Task(&'a TaskPolicy),
+}
+
+impl<H: ServerHandler> Durable<H> {
+    pub(super) async fn call(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let caller = Caller::of(&context)?;
+        let plan = self.plan(&request, &caller)?;
+        let opened = self.open_state(&request, &caller)?;
+        match plan {
+            Plan::Plain => self.call_plainly(request, context, &caller, opened).await,
+            Plan::Task(policy) => self.accept(request, &context, &caller, opened, policy).await,
+        }
+    }
+
+    /// Decides before anything is written, so that a refused call leaves nothing behind.
+    fn plan(&self, request: &CallToolRequestParams, caller: &Caller) -> Result<Plan<'_>, ErrorData> {
+        let Some(policy) = self.shared.policies.get(&*request.name) else { return Ok(Plan::Plain) };
+        if caller.knows_tasks() {
+            self.must_have(&request.name)?;
+            return match policy.start() {
+                Start::AfterInput if request.input_responses.is_none() => Ok(Plan::Plain),
+                Start::AtOnce | Start::AfterInput => Ok(Plan::Task(policy)),
+            };
+        }
+        match (policy.need(), caller.wire) {
+            (Need::Optional, _) | (Need::Required, Wire::Handshake) => Ok(Plan::Plain),
+            (Need::Required, Wire::PerRequest) => Err(errors::tasks_not_declared()),
+        }
+    }
+
+    /// Refuses a tool that is not there. A handler that is written by hand may know its tools without being able to
+    /// name one, so a "no" counts only where it says "yes" to another tool.
+    fn must_have(&self, tool: &str) -> Result<(), ErrorData> {
+        let names_tools = || self.shared.policies.keys().any(|name| self.inner.get_tool(name).is_some());
+        if self.inner.get_tool(tool).is_none() && names_tools() {
+            return Err(ErrorData::invalid_params(format!("there is no tool `{tool}`"), None));
+        }
+        Ok(())
+    }
+
+    async fn accept(
+        &self,
+        mut request: CallToolRequestParams,
+        context: &RequestContext<RoleServer>,
+        caller: &Caller,
+        opened: Opened,
+        policy: &TaskPolicy,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let idempotency = caller::idempotency(&request, context);
+        let tool = request.name.to_string();
+        request.request_state = opened.state;
+        let stored = StoredCall::new(request, context.meta.clone(), opened.answers);
+        let stored = serde_json::to_string(&stored)
+            .map_err(|error| errors::internal("the call could not be written", &error))?;
+        let call = Call {
+            owner: caller.owner,
+            tool,
+            request: stored,
+            terms: Terms::grant(policy.terms(), Wish::default()),
+            idempotency,
+            trace: context.meta.0.get_traceparent().map(str::to_owned),
+        };
+        let engine = &self.shared.engine;
+        let task = engine.accept(call).await.map_err(errors::of_accept)?.into_task();
+        let created = tasks_extension::created(&task, engine.ports().clock.now());
+        let created: CreateTaskResult =
+            serde_json::from_str(&created).map_err(|error| errors::internal("the task could not be shown", &error))?;
+        Ok(created.into())
+    }
+}
+
+/// Whether `method` is one whose parameters `rmcp` reads itself.
+pub(super) fn has_typed_params(method: &str) -> bool {
+    const METHODS: [&str; 14] = [
+        "completion/complete",
+        "logging/setLevel",
+        "prompts/get",
+        "prompts/list",
+        "resources/list",
+        "resources/read",
+        "resources/subscribe",
+        "resources/templates/list",
+        "resources/unsubscribe",
+        "tasks/cancel",
+        "tasks/get",
+        "tasks/update",
+        "tools/call",
+        "tools/list",
+    ];
+    METHODS.contains(&method)
+}

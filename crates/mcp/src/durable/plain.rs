@@ -1,0 +1,152 @@
+//! A call that is answered by its tool, while the caller waits.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rmcp::model::{CallToolRequestParams, CallToolResponse, InputRequests, InputRequiredResult};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::Durable;
+use crate::caller::{self, Caller, Wire};
+use crate::context::{PlainCall, PlainEnd, PlainStart, Rounds as CanAsk};
+use crate::guard::guard;
+use crate::sealed::{Binding, Rounds};
+use crate::{TaskContext, capabilities, digest};
+
+/// What came back from earlier rounds of a call.
+pub(super) struct Opened {
+    /// All answers so far, those of this request included.
+    pub(super) answers: BTreeMap<String, Value>,
+    /// The state that is the tool's own.
+    pub(super) state: Option<String>,
+    /// The call's idempotency key, where an earlier round had one.
+    call_key: Option<String>,
+    binding: Binding,
+}
+
+impl<H: ServerHandler> Durable<H> {
+    /// Opens the state that came back with the call.
+    pub(super) fn open_state(&self, request: &CallToolRequestParams, caller: &Caller) -> Result<Opened, ErrorData> {
+        let binding = Binding::new(&caller.owner, digest::of_call(&request.name, request.arguments.as_ref()));
+        let rounds = match &request.request_state {
+            Some(state) => {
+                let now = self.shared.engine.ports().clock.now();
+                Some(self.shared.sealer.open(state, &binding, now)?)
+            }
+            None => None,
+        };
+        let Rounds { mut answers, state, call_key } = rounds.unwrap_or_default();
+        answers.extend(request.input_responses.clone().unwrap_or_default());
+        Ok(Opened { answers, state, call_key: Some(call_key).filter(|key| !key.is_empty()), binding })
+    }
+
+    pub(super) async fn call_plainly(
+        &self,
+        mut request: CallToolRequestParams,
+        mut context: RequestContext<RoleServer>,
+        caller: &Caller,
+        opened: Opened,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let Opened { answers, state, call_key, binding } = opened;
+        let key = call_key.unwrap_or_else(|| self.call_key(&request, &context, caller));
+        let call = self.plain_call(&context, caller, key.clone());
+        let tool_context = TaskContext::plain(call.clone(), caller.capabilities.clone(), answers.clone());
+        context.extensions.insert(tool_context);
+        request.request_state = state;
+        let client_left = context.ct.clone();
+        let ended = tokio::select! {
+            biased;
+            ended = call.drive(guard(self.inner.call_tool(request, context))) => ended,
+            // The tool's future is dropped here: nobody waits for it any more.
+            () = client_left.cancelled() => {
+                return Err(ErrorData::internal_error("the client has left", None));
+            }
+        };
+        match ended {
+            PlainEnd::Ended(Ok(CallToolResponse::InputRequired(asked))) => {
+                check_all(caller, asked.input_requests.as_ref())?;
+                self.with_earlier_answers(asked, answers, key, &binding)
+            }
+            PlainEnd::Ended(Ok(CallToolResponse::Task(_))) => Err(made_a_task()),
+            PlainEnd::Ended(ended) => ended,
+            PlainEnd::Asks(asks) => {
+                let state = self.seal(Rounds { answers, state: None, call_key: key }, &binding)?;
+                Ok(InputRequiredResult::new(Some(asks), Some(state)).into())
+            }
+            PlainEnd::Broken(error) => Err(error),
+        }
+    }
+
+    fn plain_call(&self, context: &RequestContext<RoleServer>, caller: &Caller, key: String) -> PlainCall {
+        PlainCall::new(PlainStart {
+            clock: Arc::clone(&self.shared.engine.ports().clock),
+            wait_ms_max: self.shared.settings.plain_wait_ms_max,
+            cancelled: context.ct.clone(),
+            key,
+            peer: context.peer.clone(),
+            progress_token: context.meta.get_progress_token(),
+            rounds: match caller.wire {
+                Wire::PerRequest => CanAsk::Known,
+                Wire::Handshake => CanAsk::Unknown,
+            },
+        })
+    }
+
+    /// Questions that the tool asked by returning them. Its own state goes out as it is, unless there are answers of
+    /// earlier rounds to be kept with it.
+    fn with_earlier_answers(
+        &self,
+        mut asked: InputRequiredResult,
+        answers: BTreeMap<String, Value>,
+        call_key: String,
+        binding: &Binding,
+    ) -> Result<CallToolResponse, ErrorData> {
+        if !answers.is_empty() {
+            let state = asked.request_state.take();
+            asked.request_state = Some(self.seal(Rounds { answers, state, call_key }, binding)?);
+        }
+        Ok(asked.into())
+    }
+
+    fn seal(&self, rounds: Rounds, binding: &Binding) -> Result<String, ErrorData> {
+        let until = self.shared.engine.ports().clock.now().plus_ms(self.shared.settings.state_ms_max);
+        self.shared.sealer.seal(rounds, binding, until)
+    }
+
+    /// The caller's own key, bound to the caller; otherwise one that is made up.
+    fn call_key(
+        &self,
+        request: &CallToolRequestParams,
+        context: &RequestContext<RoleServer>,
+        caller: &Caller,
+    ) -> String {
+        let mut hash = Sha256::new();
+        match caller::idempotency(request, context) {
+            Some(idempotency) => {
+                hash.update(caller.owner.as_bytes());
+                hash.update(idempotency.key);
+            }
+            None => {
+                let mut random = [0; 32];
+                self.shared.engine.ports().ids.fill(&mut random);
+                hash.update(random);
+            }
+        }
+        let bytes: [u8; 32] = hash.finalize().into();
+        longhaul_core::OwnerId::from_bytes(bytes).to_string()
+    }
+}
+
+pub(crate) fn made_a_task() -> ErrorData {
+    ErrorData::internal_error("the handler made a task of its own; name the tool with a TaskPolicy instead", None)
+}
+
+fn check_all(caller: &Caller, asked: Option<&InputRequests>) -> Result<(), ErrorData> {
+    asked
+        .into_iter()
+        .flat_map(InputRequests::values)
+        .try_for_each(|request| capabilities::check(&caller.capabilities, request))
+}

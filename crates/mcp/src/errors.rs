@@ -1,0 +1,63 @@
+//! What each error of the engine means to a JSON-RPC client.
+
+use std::error::Error;
+
+use longhaul_engine::{AcceptError, AnswerError, LoadError, PollError};
+use rmcp::ErrorData;
+use rmcp::model::ClientCapabilities;
+
+/// The answer to whoever did not declare the Tasks extension (`-32021`).
+pub(crate) fn tasks_not_declared() -> ErrorData {
+    ErrorData::missing_required_client_capability(ClientCapabilities::builder().enable_tasks().build())
+}
+
+/// The one answer to a task that is not there, not the caller's, or no task id at all.
+pub(crate) fn task_not_found() -> ErrorData {
+    ErrorData::invalid_params(PollError::NotFound.to_string(), None)
+}
+
+pub(crate) fn of_accept(error: AcceptError) -> ErrorData {
+    match error {
+        AcceptError::TooLarge { .. }
+        | AcceptError::InvalidKey { .. }
+        | AcceptError::KeyReused
+        | AcceptError::TooManyOpen { .. } => ErrorData::invalid_params(error.to_string(), None),
+        AcceptError::Unavailable(cause) => unavailable(&cause),
+    }
+}
+
+pub(crate) fn of_poll(error: PollError) -> ErrorData {
+    match error {
+        PollError::NotFound => task_not_found(),
+        PollError::Unavailable(cause) => unavailable(&cause),
+    }
+}
+
+pub(crate) fn of_answer(error: AnswerError) -> ErrorData {
+    match error {
+        AnswerError::NotFound => task_not_found(),
+        AnswerError::TooLarge { .. } => ErrorData::invalid_params(error.to_string(), None),
+        AnswerError::Unavailable(cause) => unavailable(&cause),
+    }
+}
+
+pub(crate) fn of_load(error: LoadError) -> ErrorData {
+    match error {
+        LoadError::Missing => {
+            tracing::error!("a part of a stored result is missing");
+            ErrorData::internal_error("the stored result of this task cannot be read", None)
+        }
+        LoadError::Unavailable(cause) => unavailable(&cause),
+    }
+}
+
+/// What is wrong with our own code or its surroundings: the log knows more than the client.
+pub(crate) fn internal(what: &'static str, cause: &(dyn Error + 'static)) -> ErrorData {
+    tracing::error!(error = cause, "{what}");
+    ErrorData::internal_error(what, None)
+}
+
+fn unavailable(cause: &(dyn Error + 'static)) -> ErrorData {
+    tracing::error!(error = cause, "a request was not answered");
+    ErrorData::internal_error("the task store is not available; try again", None)
+}

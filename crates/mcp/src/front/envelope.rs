@@ -1,0 +1,67 @@
+//! What every request of `2026-07-28` says around its parameters, for the requests that `rmcp` does not see.
+
+use http::HeaderMap;
+use rmcp::ErrorData;
+use rmcp::model::{ProtocolVersion, RequestMetaObject};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::errors;
+
+const VERSION: &str = "mcp-protocol-version";
+const METHOD: &str = "mcp-method";
+
+#[derive(Default, Deserialize)]
+struct Params {
+    #[serde(default, rename = "_meta")]
+    meta: RequestMetaObject,
+}
+
+fn meta(params: Option<&RawValue>) -> RequestMetaObject {
+    params.and_then(|params| serde_json::from_str::<Params>(params.get()).ok()).unwrap_or_default().meta
+}
+
+/// Whether the request says of itself, in header or body, that it is of `2026-07-28` or later.
+pub(super) fn is_per_request(headers: &HeaderMap, params: Option<&RawValue>) -> bool {
+    let modern = |version: &str| version >= ProtocolVersion::V_2026_07_28.as_str();
+    let header = headers.get(VERSION).and_then(|value| value.to_str().ok()).is_some_and(modern);
+    header || meta(params).protocol_version().is_some_and(|version| modern(version.as_str()))
+}
+
+/// The checks that `rmcp` makes for the methods that it knows, in its order.
+///
+/// # Errors
+/// `-32020` where headers and body differ, `-32602` where `_meta` is not complete, `-32022` for other versions,
+/// `-32021` where the client did not declare the Tasks extension.
+pub(super) fn check(headers: &HeaderMap, method: &str, params: Option<&RawValue>) -> Result<(), ErrorData> {
+    let meta = meta(params);
+    let mismatch = |what: String| Err(ErrorData::header_mismatch(what, None));
+    let only = |name: &str| {
+        let mut values = headers.get_all(name).iter();
+        let value = values.next().and_then(|value| value.to_str().ok());
+        if values.next().is_some() { None } else { value }
+    };
+    match only(METHOD) {
+        None => return mismatch("missing or unreadable Mcp-Method header".to_owned()),
+        Some(header) if header != method => {
+            return mismatch(format!("Mcp-Method header `{header}` does not match body method `{method}`"));
+        }
+        Some(_) => {}
+    }
+    let missing = meta.missing_required_keys(&ProtocolVersion::V_2026_07_28);
+    if !missing.is_empty() {
+        let message = format!("request _meta is missing or has malformed required fields: {}", missing.join(", "));
+        return Err(ErrorData::invalid_params(message, None));
+    }
+    let version = meta.protocol_version().unwrap_or_default();
+    if only(VERSION) != Some(version.as_str()) {
+        return mismatch(format!(
+            "MCP-Protocol-Version header does not match request _meta protocolVersion ({version})"
+        ));
+    }
+    if !ProtocolVersion::KNOWN_VERSIONS.contains(&version) {
+        return Err(ErrorData::unsupported_protocol_version(version, ProtocolVersion::KNOWN_VERSIONS));
+    }
+    let declared = meta.client_capabilities().is_some_and(|capabilities| capabilities.supports_tasks());
+    if declared { Ok(()) } else { Err(errors::tasks_not_declared()) }
+}

@@ -1,0 +1,78 @@
+//! `subscriptions/listen` with `taskIds`: opening a stream that tells of tasks.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, Response, StatusCode};
+use longhaul_core::{OwnerId, Task, TaskKey};
+use longhaul_engine::PollError;
+use rmcp::ErrorData;
+use rmcp::model::{ErrorCode, RequestId};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{envelope, refusal, stream};
+use crate::durable::Shared;
+use crate::{Body, errors};
+
+#[derive(Deserialize)]
+struct Params {
+    notifications: Filter,
+}
+
+#[derive(Deserialize)]
+struct Filter {
+    #[serde(rename = "taskIds")]
+    task_ids: Option<Vec<String>>,
+}
+
+/// The tasks that the request names; nothing where it is not about tasks.
+pub(super) fn task_ids(params: Option<&RawValue>) -> Option<Vec<String>> {
+    serde_json::from_str::<Params>(params?.get()).ok()?.notifications.task_ids
+}
+
+/// Opens the stream, or says why not. Whatever else the filter asks for is left out of the acknowledgement.
+pub(super) async fn open(
+    shared: &Arc<Shared>,
+    headers: &HeaderMap,
+    owner: OwnerId,
+    id: RequestId,
+    params: Option<&RawValue>,
+    task_ids: Vec<String>,
+) -> Response<Body> {
+    if let Err(error) = envelope::check(headers, "subscriptions/listen", params) {
+        return refusal::answer(status(&error), Some(&id), &error);
+    }
+    match known(shared, owner, &task_ids).await {
+        Ok(tasks) => stream::of_tasks(Arc::clone(shared), id, tasks),
+        Err(error) => refusal::answer(StatusCode::OK, Some(&id), &error),
+    }
+}
+
+/// The tasks that are there and the caller's, each once. Others are left out without a word, so that nobody learns
+/// whether they exist.
+async fn known(shared: &Shared, owner: OwnerId, task_ids: &[String]) -> Result<Vec<Task>, ErrorData> {
+    let max = shared.settings.listen_tasks_max;
+    if task_ids.len() > max {
+        return Err(ErrorData::invalid_params(format!("a subscription names at most {max} tasks"), None));
+    }
+    let mut tasks: Vec<Task> = Vec::new();
+    for id in task_ids.iter().filter_map(|id| id.parse().ok()) {
+        if tasks.iter().any(|task| task.id == id) {
+            continue;
+        }
+        match shared.engine.poll(&TaskKey::new(owner, id)).await {
+            Ok(task) => tasks.push(task),
+            Err(PollError::NotFound) => {}
+            Err(error @ PollError::Unavailable(_)) => return Err(errors::of_poll(error)),
+        }
+    }
+    Ok(tasks)
+}
+
+/// The status that `rmcp` gives these errors too.
+fn status(error: &ErrorData) -> StatusCode {
+    match error.code {
+        ErrorCode::INTERNAL_ERROR => StatusCode::INTERNAL_SERVER_ERROR,
+        _ => StatusCode::BAD_REQUEST,
+    }
+}

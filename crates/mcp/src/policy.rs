@@ -1,0 +1,125 @@
+//! What the author of a tool says about its tasks.
+
+use std::time::Duration;
+
+use longhaul_core::Policy;
+
+/// Whether and on which terms calls of a tool become tasks.
+///
+/// ```
+/// use std::time::Duration;
+/// use longhaul_mcp::TaskPolicy;
+///
+/// let policy = TaskPolicy::optional().run_at_most(Duration::from_secs(2 * 3600)).keep_result(Duration::from_secs(86_400));
+/// # let _ = policy;
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskPolicy {
+    need: Need,
+    start: Start,
+    terms: Policy,
+}
+
+/// What becomes of a call by a client that knows no tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// It is answered as a plain call.
+    Optional,
+    /// It is refused.
+    Required,
+}
+
+/// When a call becomes a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// At once.
+    AtOnce,
+    /// When it carries the client's answers.
+    AfterInput,
+}
+
+impl TaskPolicy {
+    /// A task for clients that know tasks, a plain call for all others.
+    #[must_use]
+    pub fn optional() -> Self {
+        Self { need: Need::Optional, start: Start::AtOnce, terms: Policy::default() }
+    }
+
+    /// Always a task: clients of revision `2026-07-28` that did not declare the Tasks extension are told that they have
+    /// to. Clients of older revisions get a plain call.
+    #[must_use]
+    pub fn required() -> Self {
+        Self { need: Need::Required, ..Self::optional() }
+    }
+
+    /// The tool asks the client before it becomes a task: a call without input responses runs plainly, so that the tool
+    /// can answer with its questions at once; the call that brings the answers becomes the task.
+    #[must_use]
+    pub const fn after_input(mut self) -> Self {
+        self.start = Start::AfterInput;
+        self
+    }
+
+    /// How long a task may take from its creation to its end, waits included; then it fails. Half an hour by default.
+    #[must_use]
+    pub fn run_at_most(mut self, time: Duration) -> Self {
+        self.terms.run_ms_max = ms(time);
+        self
+    }
+
+    /// How long the result is kept after the end, at the least. Half an hour by default.
+    #[must_use]
+    pub fn keep_result(mut self, time: Duration) -> Self {
+        self.terms.keep_ms = ms(time);
+        self
+    }
+
+    /// Time to live from creation, where the caller asks for none; never less than the longest run and the keeping of
+    /// its result. An hour by default.
+    #[must_use]
+    pub fn ttl(mut self, time: Duration) -> Self {
+        self.terms.ttl_ms = ms(time);
+        self
+    }
+
+    /// The longest time to live that a caller may ask for. A day by default.
+    #[must_use]
+    pub fn ttl_at_most(mut self, time: Duration) -> Self {
+        self.terms.ttl_ms_max = ms(time);
+        self
+    }
+
+    /// How often polling makes sense for this tool. Without it, and for tasks older than ten seconds, the interval
+    /// grows with the task's age.
+    #[must_use]
+    pub fn poll_every(mut self, time: Duration) -> Self {
+        self.terms.poll_ms = Some(ms(time));
+        self
+    }
+
+    /// How often in a row the tool may crash, without having recorded a step in between, before its task fails. Three
+    /// by default.
+    #[must_use]
+    pub const fn tries(mut self, tries: u32) -> Self {
+        self.terms.tries_max = tries;
+        self
+    }
+
+    /// The terms, for the engine.
+    #[must_use]
+    pub const fn terms(&self) -> &Policy {
+        &self.terms
+    }
+
+    pub(crate) const fn need(&self) -> Need {
+        self.need
+    }
+
+    pub(crate) const fn start(&self) -> Start {
+        self.start
+    }
+}
+
+fn ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,57 @@
+//! The call as the task's record keeps it for the worker.
+
+use std::collections::BTreeMap;
+
+use rmcp::model::{CallToolRequestParams, InputResponses, JsonObject, ProgressToken, RequestMetaObject};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A tool call, with all that the tool may want to know of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct StoredCall {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    arguments: Option<JsonObject>,
+    /// What the request said of its client: version, name, capabilities.
+    #[serde(default, rename = "_meta")]
+    pub(crate) meta: RequestMetaObject,
+    /// The answers and the state that came with the call that became the task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    input_responses: Option<InputResponses>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    request_state: Option<String>,
+    /// All answers that the client gave before the call became a task.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) given: BTreeMap<String, Value>,
+}
+
+impl StoredCall {
+    /// The call to be kept. Its progress token ends with the request that brought it.
+    pub(crate) fn new(
+        request: CallToolRequestParams,
+        mut meta: RequestMetaObject,
+        given: BTreeMap<String, Value>,
+    ) -> Self {
+        meta.0.0.remove("progressToken");
+        let CallToolRequestParams { arguments, input_responses, request_state, .. } = request;
+        Self { arguments, meta, input_responses, request_state, given }
+    }
+
+    /// What the tool is called with in a leg: what came with the call, or with the latest round of answers.
+    pub(crate) fn params(&self, tool: &str, round: Option<(Option<String>, InputResponses)>) -> CallToolRequestParams {
+        let mut params = CallToolRequestParams::new(tool.to_owned());
+        params.arguments.clone_from(&self.arguments);
+        (params.request_state, params.input_responses) = match round {
+            Some((state, answers)) => (state, Some(answers)),
+            None => (self.request_state.clone(), self.input_responses.clone()),
+        };
+        params
+    }
+
+    /// What the tool finds in the context of its request. A tool reports progress only where there is a token.
+    pub(crate) fn meta_for(&self, token: ProgressToken) -> RequestMetaObject {
+        let mut meta = self.meta.clone();
+        meta.set_progress_token(token);
+        meta
+    }
+}

@@ -1,0 +1,147 @@
+//! The tool runner: calls the author's handler on the worker's side, for one leg of a task.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use longhaul_core::{Ask, ResultKind};
+use longhaul_engine::{Driven, Leg, LegEnd, Round, ToolRunner};
+use rmcp::model::{
+    CallToolResponse, CallToolResult, ClientCapabilities, InitializeRequestParams, InputRequiredResult, InputResponses,
+    NumberOrString, ProgressToken, ProtocolVersion,
+};
+use rmcp::service::{RequestContext, RunningService, serve_directly};
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+
+use crate::guard::{Panicked, catch};
+use crate::record::StoredCall;
+use crate::{TaskContext, capabilities, errors};
+use pump::Pump;
+use wire::{Nobody, Wire};
+
+mod pump;
+mod wire;
+
+/// Runs the tools of `H`.
+pub(crate) struct Runner<H> {
+    make_handler: Arc<dyn Fn() -> H + Send + Sync>,
+}
+
+/// How a call of the handler ended, or that it waits.
+type Called = Driven<Result<Result<CallToolResponse, ErrorData>, Panicked>>;
+
+impl<H: ServerHandler> Runner<H> {
+    pub(crate) const fn new(make_handler: Arc<dyn Fn() -> H + Send + Sync>) -> Self {
+        Self { make_handler }
+    }
+
+    /// Calls the tool with what came with the call, or with the answers of the latest round.
+    async fn call(&self, leg: &Leg, call: &StoredCall, round: Option<(Option<String>, InputResponses)>) -> LegEnd {
+        let declared = call.meta.client_capabilities().unwrap_or_default();
+        let (wire, pipes) = Wire::new();
+        let service = serve_directly::<RoleServer, _, _, _, _>(Nobody, wire, Some(client(declared.clone())));
+        let context = context(&service, leg, call, &declared);
+        let params = call.params(&leg.task().tool, round);
+        let make_handler = Arc::clone(&self.make_handler);
+        let tool = {
+            let leg = leg.clone();
+            // The handler is made inside, so that a panic there is caught too.
+            let call = async move { make_handler().call_tool(params, context).await };
+            async move { leg.drive(catch(call)).await }
+        };
+        match Pump::new(leg.clone(), declared.clone(), pipes).run(tool).await {
+            Ok(called) => end(leg, called, &declared).await,
+            Err(reason) => LegEnd::Crashed { reason },
+        }
+    }
+}
+
+#[async_trait]
+impl<H: ServerHandler> ToolRunner for Runner<H> {
+    async fn run(&self, leg: Leg) -> LegEnd {
+        let call: StoredCall = match serde_json::from_str(leg.request()) {
+            Ok(call) => call,
+            Err(error) => return failed(&errors::internal("the stored call cannot be read", &error)),
+        };
+        let round = match leg.drive(leg.last_round()).await {
+            Driven::Ended(None) => None,
+            Driven::Ended(Some((carry, answers))) => match read_round(&carry, answers) {
+                Ok(round) => Some(round),
+                Err(error) => return failed(&errors::internal("the answers to a round cannot be read", &error)),
+            },
+            Driven::Suspended(suspended) => return LegEnd::Suspended(suspended),
+        };
+        self.call(&leg, &call, round).await
+    }
+}
+
+fn read_round(
+    carry: &str,
+    answers: std::collections::BTreeMap<String, String>,
+) -> Result<(Option<String>, InputResponses), serde_json::Error> {
+    let state = serde_json::from_str(carry)?;
+    let answers = answers.into_iter().map(|(key, answer)| Ok((key, serde_json::from_str(&answer)?)));
+    Ok((state, answers.collect::<Result<_, serde_json::Error>>()?))
+}
+
+/// The client as the handler sees it. Its version is the last one in which a tool could send requests to its client:
+/// those become questions of the task.
+fn client(capabilities: ClientCapabilities) -> InitializeRequestParams {
+    let mut client = InitializeRequestParams::default();
+    client.protocol_version = ProtocolVersion::V_2025_11_25;
+    client.capabilities = capabilities;
+    client
+}
+
+fn context(
+    service: &RunningService<RoleServer, Nobody>,
+    leg: &Leg,
+    call: &StoredCall,
+    declared: &ClientCapabilities,
+) -> RequestContext<RoleServer> {
+    let id = NumberOrString::String(leg.task().id.to_string().into());
+    let mut context = RequestContext::new(id.clone(), service.peer().clone());
+    context.ct = leg.cancelled().clone();
+    context.meta = call.meta_for(ProgressToken(id));
+    context.extensions.insert(TaskContext::task(leg.clone(), declared.clone(), call.given.clone()));
+    context
+}
+
+async fn end(leg: &Leg, called: Called, declared: &ClientCapabilities) -> LegEnd {
+    match called {
+        Driven::Suspended(suspended) => LegEnd::Suspended(suspended),
+        Driven::Ended(Err(Panicked(words))) => LegEnd::Crashed { reason: format!("the tool panicked: {words}") },
+        Driven::Ended(Ok(Err(error))) => failed(&error),
+        Driven::Ended(Ok(Ok(CallToolResponse::Complete(result)))) => completed(&result),
+        Driven::Ended(Ok(Ok(CallToolResponse::InputRequired(asked)))) => match round(asked, declared) {
+            Ok(round) => leg.ask_round(round).await,
+            Err(error) => failed(&error),
+        },
+        // A task, or what a later version of `rmcp` may add.
+        Driven::Ended(Ok(Ok(_))) => failed(&crate::durable::made_a_task()),
+    }
+}
+
+fn completed(result: &CallToolResult) -> LegEnd {
+    let kind = if result.is_error == Some(true) { ResultKind::ToolError } else { ResultKind::Success };
+    match serde_json::to_string(result) {
+        Ok(result) => LegEnd::Completed { result, kind },
+        Err(error) => failed(&errors::internal("the tool's result is no JSON", &error)),
+    }
+}
+
+fn failed(error: &ErrorData) -> LegEnd {
+    let detail = serde_json::to_string(error)
+        .unwrap_or_else(|_no_json| serde_json::json!({"code": error.code.0, "message": error.message}).to_string());
+    LegEnd::Failed { message: error.message.to_string(), detail }
+}
+
+fn round(asked: InputRequiredResult, declared: &ClientCapabilities) -> Result<Round, ErrorData> {
+    let unwritten = |error| errors::internal("a question could not be written", &error);
+    let mut asks = Vec::new();
+    for (key, request) in asked.input_requests.unwrap_or_default() {
+        capabilities::check(declared, &request)?;
+        asks.push(Ask { key, request: serde_json::to_string(&request).map_err(unwritten)? });
+    }
+    let carry = serde_json::to_string(&asked.request_state).map_err(unwritten)?;
+    Ok(Round { asks, carry })
+}

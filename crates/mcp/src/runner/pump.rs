@@ -1,0 +1,153 @@
+//! What a tool sends while it runs: progress is noted, requests to the client become questions of the task.
+
+use std::future::Future;
+
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use longhaul_core::Progress;
+use longhaul_engine::Leg;
+use rmcp::ErrorData;
+use rmcp::model::{
+    ClientCapabilities, ClientJsonRpcMessage, ClientResult, CustomResult, InputRequest, JsonRpcRequest, RequestId,
+    ServerJsonRpcMessage, ServerNotification, ServerRequest,
+};
+use tokio::task::JoinHandle;
+
+use super::wire::Pipes;
+use crate::capabilities;
+
+/// Runs a tool and takes what it sends.
+pub(super) struct Pump {
+    leg: Leg,
+    declared: ClientCapabilities,
+    pipes: Pipes,
+    /// Requests that the tool sent in this leg. Their number is their name: a tool that does the same in every leg
+    /// sends the same requests in the same order.
+    requests: u32,
+    open: FuturesUnordered<BoxFuture<'static, ClientJsonRpcMessage>>,
+}
+
+/// Ends the tool when its leg is given up.
+struct AbortOnDrop<T>(JoinHandle<T>);
+
+impl<T> Drop for AbortOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Pump {
+    pub(super) fn new(leg: Leg, declared: ClientCapabilities, pipes: Pipes) -> Self {
+        Self { leg, declared, pipes, requests: 0, open: FuturesUnordered::new() }
+    }
+
+    /// Runs `tool` to its end. Dropping this stops it at its next await point.
+    ///
+    /// # Errors
+    /// What is known of a tool that died without an end.
+    pub(super) async fn run<T: Send + 'static>(
+        mut self,
+        tool: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, String> {
+        // A task of its own: a tool that computes for long without awaiting must not hold up the heartbeat.
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "on the worker's side; awaited here, and aborted with this future"
+        )]
+        let mut tool = AbortOnDrop(tokio::spawn(tool));
+        loop {
+            tokio::select! {
+                biased;
+                Some(message) = self.pipes.from_tool.recv() => self.take(message),
+                Some(answer) = self.open.next() => self.send(answer),
+                ended = &mut tool.0 => {
+                    // The tool awaited what it sent, so all of it is here by now.
+                    while let Ok(message) = self.pipes.from_tool.try_recv() {
+                        self.take(message);
+                    }
+                    return ended.map_err(|error| format!("the tool died: {error}"));
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, message: ServerJsonRpcMessage) {
+        match message {
+            ServerJsonRpcMessage::Notification(notification) => match notification.notification {
+                ServerNotification::ProgressNotification(progress) => {
+                    let params = progress.params;
+                    let (done, total) = (params.progress, params.total);
+                    self.leg.progress(Progress { done, total, message: params.message });
+                }
+                // Logs and the like belong to a stream, and a task has none.
+                other => tracing::debug!(?other, "a notification of a task's tool was dropped"),
+            },
+            ServerJsonRpcMessage::Request(request) => self.ask(request),
+            ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_) => {}
+        }
+    }
+
+    fn ask(&mut self, request: JsonRpcRequest<ServerRequest>) {
+        let JsonRpcRequest { id, request, .. } = request;
+        match self.question(request) {
+            Ok(Question::Ping) => self.send(ClientJsonRpcMessage::response(ClientResult::empty(()), id)),
+            Ok(Question::Ask { key, request }) => {
+                let leg = self.leg.clone();
+                self.open.push(Box::pin(async move { answer(&leg.ask(&key, request).await, id) }));
+            }
+            Err(error) => self.send(ClientJsonRpcMessage::error(error, Some(id))),
+        }
+    }
+
+    fn question(&mut self, request: ServerRequest) -> Result<Question, ErrorData> {
+        let request = match request {
+            ServerRequest::PingRequest(_) => return Ok(Question::Ping),
+            ServerRequest::CreateMessageRequest(request) => InputRequest::CreateMessage(request),
+            ServerRequest::ListRootsRequest(request) => InputRequest::ListRoots(request),
+            ServerRequest::ElicitRequest(request) => InputRequest::Elicitation(request),
+            // What is no question, or what a later version of `rmcp` may add.
+            _ => return Err(ErrorData::invalid_request("a task cannot ask its client this", None)),
+        };
+        capabilities::check(&self.declared, &request)?;
+        let key = format!("peer-{}", self.requests);
+        self.requests += 1;
+        Ok(Question::Ask { key, request: write(&request)? })
+    }
+
+    fn send(&self, message: ClientJsonRpcMessage) {
+        // Where the tool's end is gone, its end is about to be seen.
+        drop(self.pipes.to_tool.send(message));
+    }
+}
+
+enum Question {
+    Ping,
+    Ask { key: String, request: String },
+}
+
+/// The request as the client is to see it. The progress token that `rmcp` puts in means nothing outside this leg.
+fn write(request: &InputRequest) -> Result<String, ErrorData> {
+    let written = serde_json::to_value(request);
+    let mut request = written.map_err(|error| crate::errors::internal("a question could not be written", &error))?;
+    if let Some(params) = request.get_mut("params").and_then(|params| params.as_object_mut()) {
+        let meta_is_empty = params.get_mut("_meta").and_then(|meta| meta.as_object_mut()).is_some_and(|meta| {
+            meta.remove("progressToken");
+            meta.is_empty()
+        });
+        if meta_is_empty {
+            params.remove("_meta");
+        }
+    }
+    Ok(request.to_string())
+}
+
+fn answer(text: &str, id: RequestId) -> ClientJsonRpcMessage {
+    match serde_json::from_str::<ClientResult>(text) {
+        Ok(answer) => ClientJsonRpcMessage::response(answer, id),
+        Err(_) => {
+            let value = serde_json::from_str(text).unwrap_or_default();
+            ClientJsonRpcMessage::response(ClientResult::CustomResult(CustomResult(value)), id)
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! What a plain call hands to the client between two rounds of questions, and takes back.
+//!
+//! It passes through the client, so it is signed, and bound to the caller, the tool, its arguments and a time
+//! (multi round-trip requests, "Server Requirements"). It is signed and not encrypted: it holds nothing that the
+//! client did not say itself, but for the tool's own state, which is in its tool's care.
+
+use std::collections::BTreeMap;
+
+use longhaul_core::{OwnerId, Timestamp};
+use rmcp::ErrorData;
+use rmcp::model::{RequestStateCodec, SealOptions};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Tells our own states from those of tools, which pass as they are.
+const MARK: &str = "longhaul.";
+
+/// The answers of earlier rounds, and what else must not be lost between two rounds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Rounds {
+    /// By the key of the question.
+    pub(crate) answers: BTreeMap<String, Value>,
+    /// What the tool itself wants back.
+    pub(crate) state: Option<String>,
+    /// The call's idempotency key, the same in all rounds.
+    pub(crate) call_key: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Sealed {
+    until: Timestamp,
+    rounds: Rounds,
+}
+
+/// What a state belongs to.
+pub(crate) struct Binding(Vec<u8>);
+
+impl Binding {
+    /// A call of this owner with this digest.
+    pub(crate) fn new(owner: &OwnerId, call: [u8; 32]) -> Self {
+        let mut bytes = b"tools/call ".to_vec();
+        bytes.extend(owner.as_bytes());
+        bytes.extend(call);
+        Self(bytes)
+    }
+}
+
+/// Seals and opens states.
+pub(crate) struct Sealer {
+    codec: RequestStateCodec,
+}
+
+impl Sealer {
+    pub(crate) fn new(key: [u8; 32]) -> Self {
+        // The key's length is part of its type, so that there is nothing to check.
+        Self { codec: RequestStateCodec::new_unchecked(key) }
+    }
+
+    pub(crate) fn seal(&self, rounds: Rounds, binding: &Binding, until: Timestamp) -> Result<String, ErrorData> {
+        let options = SealOptions::new().associated_data(&binding.0);
+        let sealed = self.codec.seal_json_with(&Sealed { until, rounds }, &options);
+        let sealed = sealed.map_err(|error| crate::errors::internal("a request state could not be written", &error))?;
+        Ok(format!("{MARK}{sealed}"))
+    }
+
+    /// What was sealed; a state that is the tool's own comes out as that.
+    ///
+    /// # Errors
+    /// `-32602` for a state that was changed, is too old, or belongs to another caller or call.
+    pub(crate) fn open(&self, state: &str, binding: &Binding, now: Timestamp) -> Result<Rounds, ErrorData> {
+        let Some(sealed) = state.strip_prefix(MARK) else {
+            return Ok(Rounds { state: Some(state.to_owned()), ..Rounds::default() });
+        };
+        // One answer to all: which check failed is nobody's business.
+        let refused =
+            || ErrorData::invalid_params("requestState is not valid for this call; call again without it", None);
+        match self.codec.open_json_with::<Sealed>(sealed, &binding.0) {
+            Ok(Sealed { until, rounds }) if now < until => Ok(rounds),
+            Ok(_) => Err(refused()),
+            Err(error) => {
+                tracing::info!(%error, "a request state was refused");
+                Err(refused())
+            }
+        }
+    }
+}

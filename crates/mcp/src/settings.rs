@@ -1,0 +1,48 @@
+//! What the operator decides about the MCP endpoint.
+
+/// Keys, times and limits of the MCP endpoint. All times in milliseconds.
+#[derive(Clone)]
+pub struct McpSettings {
+    /// Signs what plain calls hand to the client between two rounds of questions. The same in every process that
+    /// answers requests, and secret.
+    pub state_key: [u8; 32],
+    /// How long a client may take between two rounds of questions of a plain call.
+    pub state_ms_max: u64,
+    /// How long a `subscriptions/listen` stream stays open at the most.
+    pub listen_ms_max: u64,
+    /// How often a `subscriptions/listen` stream looks for news of its tasks.
+    pub listen_poll_ms: u64,
+    /// Tasks that one `subscriptions/listen` request may name.
+    pub listen_tasks_max: usize,
+    /// How often a quiet stream sends a comment, so that nobody in between closes it.
+    pub keep_alive_ms: u64,
+    /// How long a tool may sleep in a plain call, all its sleeps together.
+    pub plain_wait_ms_max: u64,
+}
+
+impl McpSettings {
+    /// The defaults, with this key.
+    #[must_use]
+    pub const fn new(state_key: [u8; 32]) -> Self {
+        Self {
+            state_key,
+            state_ms_max: 15 * 60 * 1_000,
+            listen_ms_max: 5 * 60 * 1_000,
+            listen_poll_ms: 250,
+            listen_tasks_max: 100,
+            keep_alive_ms: 15_000,
+            plain_wait_ms_max: 20_000,
+        }
+    }
+}
+
+impl std::fmt::Debug for McpSettings {
+    /// Without the key.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("McpSettings")
+            .field("listen_ms_max", &self.listen_ms_max)
+            .field("listen_poll_ms", &self.listen_poll_ms)
+            .field("plain_wait_ms_max", &self.plain_wait_ms_max)
+            .finish_non_exhaustive()
+    }
+}
