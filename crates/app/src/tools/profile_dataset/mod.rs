@@ -5,6 +5,7 @@
 //! whole records, and two [`lane`]s take them apart ([`csv_records`], [`json_lines`]), gather equal values ([`entries`])
 //! and count them ([`column`]).
 
+pub mod arguments;
 pub mod blocks;
 pub mod checkpoint;
 pub mod chunk;
@@ -22,5 +23,6 @@ pub mod moments;
 pub mod quantiles;
 pub mod report;
 pub mod sniff;
+pub mod source;
 pub mod text_bounds;
 pub mod value;

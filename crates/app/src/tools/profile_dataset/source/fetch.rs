@@ -1,0 +1,234 @@
+//! Fetches public URLs: resolves and checks every address itself, follows redirects itself, and limits size and time.
+
+use std::error::Error as _;
+use std::io::{self, Read};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::header::{ACCEPT_ENCODING, CONTENT_ENCODING, IF_RANGE, LOCATION, RANGE};
+use reqwest::redirect::Policy;
+use reqwest::{Client, RequestBuilder, Response, StatusCode};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+use super::super::error::ProfileError;
+use super::super::limits::{CONNECT_S, READ_IDLE_S, REDIRECTS_MAX, REQUEST_S, URL_BYTES_MAX};
+use super::address::{PublicUrl, UrlPolicy};
+use super::remote::{RemoteIdentity, too_large};
+
+/// Pieces of a body that wait for the reading thread.
+const PIECES_WAITING_MAX: usize = 16;
+
+/// Fetches from addresses that a policy allows.
+#[derive(Debug, Clone)]
+pub struct Fetcher {
+    client: Client,
+}
+
+impl Fetcher {
+    /// Connections go only to addresses that `policy` allows.
+    ///
+    /// # Errors
+    ///
+    /// [`ProfileError::Internal`] if the TLS library cannot be set up.
+    pub fn new(policy: UrlPolicy) -> Result<Self, ProfileError> {
+        let client = Client::builder()
+            .redirect(Policy::none())
+            .no_proxy()
+            .referer(false)
+            .dns_resolver(Arc::new(CheckedResolver { policy }))
+            .connect_timeout(Duration::from_secs(CONNECT_S))
+            .read_timeout(Duration::from_secs(READ_IDLE_S))
+            .timeout(Duration::from_secs(REQUEST_S))
+            .user_agent(concat!("longhaul/", env!("CARGO_PKG_VERSION")))
+            .build();
+        client.map(|client| Self { client }).map_err(|_setup| ProfileError::Internal("no HTTP client"))
+    }
+
+    /// What the resource is now, without fetching more than its first byte.
+    ///
+    /// # Errors
+    ///
+    /// [`ProfileError::Refused`] for an address that is not public or a resource that is too large;
+    /// [`ProfileError::Remote`] if the server cannot be reached or answers with an error.
+    pub async fn identify(&self, url: &PublicUrl) -> Result<RemoteIdentity, ProfileError> {
+        let response = self.get(url, |request| request.header(RANGE, "bytes=0-0")).await?;
+        if response.status() == StatusCode::RANGE_NOT_SATISFIABLE {
+            // An empty resource has no first byte.
+            let whole = self.get(url, |request| request).await?;
+            return RemoteIdentity::of(whole.status(), whole.headers(), whole.content_length());
+        }
+        RemoteIdentity::of(response.status(), response.headers(), response.content_length())
+    }
+
+    /// The resource from `offset` on, if it still is `known`.
+    ///
+    /// # Errors
+    ///
+    /// [`ProfileError::Changed`] if it is not, and those of [`Self::identify`].
+    pub async fn open(&self, url: &PublicUrl, known: &RemoteIdentity, offset: u64) -> Result<Body, ProfileError> {
+        if known.bytes == Some(offset) {
+            return Ok(Body { response: None, left: 0 });
+        }
+        let ranged = |request: RequestBuilder| match &known.validator {
+            Some(validator) if known.is_ranged() => {
+                request.header(RANGE, format!("bytes={offset}-")).header(IF_RANGE, validator)
+            }
+            Some(_) | None => request,
+        };
+        let response = self.get(url, ranged).await?;
+        known.check(response.status(), response.headers(), offset)?;
+        Ok(Body { response: Some(response), left: URL_BYTES_MAX.saturating_sub(offset) })
+    }
+
+    async fn get(
+        &self,
+        url: &PublicUrl,
+        with: impl Fn(RequestBuilder) -> RequestBuilder + Send,
+    ) -> Result<Response, ProfileError> {
+        let mut target = url.clone();
+        for _ in 0..=REDIRECTS_MAX {
+            let request = self.client.get(target.url().clone()).header(ACCEPT_ENCODING, "identity");
+            let response = with(request).send().await.map_err(|error| unreachable(&error))?;
+            if !response.status().is_redirection() {
+                return accepted(response);
+            }
+            let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
+            let nowhere = || ProfileError::Remote("the server redirects to nowhere".to_owned());
+            target = target.redirected(location.ok_or_else(nowhere)?)?;
+        }
+        Err(ProfileError::Remote(format!("the server redirects more than {REDIRECTS_MAX} times")))
+    }
+}
+
+fn accepted(response: Response) -> Result<Response, ProfileError> {
+    let status = response.status();
+    if !status.is_success() && status != StatusCode::RANGE_NOT_SATISFIABLE {
+        return Err(ProfileError::Remote(format!("the server answers with {status}")));
+    }
+    let encoding = response.headers().get(CONTENT_ENCODING);
+    if encoding.is_some_and(|encoding| encoding != "identity") {
+        return Err(ProfileError::Remote("the server sends compressed data although asked not to".to_owned()));
+    }
+    Ok(response)
+}
+
+/// Says whether an address was refused; everything else about the network is none of the caller's business.
+fn unreachable(error: &reqwest::Error) -> ProfileError {
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        if error.is::<NotPublic>() {
+            return ProfileError::Refused("the host of `url` has an address that is not public".to_owned());
+        }
+        cause = error.source();
+    }
+    let why = if error.is_timeout() { "does not answer in time" } else { "cannot be reached" };
+    ProfileError::Remote(format!("the server {why}"))
+}
+
+/// Resolves names and refuses those with any address that is not allowed. The connection uses the answer as it is, so
+/// there is no second lookup that could answer otherwise.
+#[derive(Debug)]
+struct CheckedResolver {
+    policy: UrlPolicy,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("an address is not public")]
+struct NotPublic;
+
+impl Resolve for CheckedResolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        let policy = self.policy;
+        Box::pin(async move {
+            let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
+            if !found.iter().all(|address| policy.allows(address.ip())) {
+                return Err(NotPublic.into());
+            }
+            let addresses: Addrs = Box::new(found.into_iter());
+            Ok(addresses)
+        })
+    }
+}
+
+/// What a server sends.
+#[derive(Debug)]
+pub struct Body {
+    /// None if there is nothing left to send.
+    response: Option<Response>,
+    left: u64,
+}
+
+impl Body {
+    /// Runs `work` on a thread that may block, with a reader of the body. The body is no longer read once `work` ends.
+    ///
+    /// # Errors
+    ///
+    /// Those of `work`, which sees a failing server as [`ProfileError::Read`].
+    pub async fn read_with<T: Send + 'static>(
+        self,
+        work: impl FnOnce(BodyReader) -> Result<T, ProfileError> + Send + 'static,
+    ) -> Result<T, ProfileError> {
+        let (pieces, waiting) = channel(PIECES_WAITING_MAX);
+        let mut outcome = std::pin::pin!(super::blocking(move || work(BodyReader::new(waiting))));
+        tokio::select! {
+            outcome = &mut outcome => outcome,
+            () = self.send_to(pieces) => outcome.await,
+        }
+    }
+
+    /// Passes the pieces on until the body ends, fails, or nobody reads it any more.
+    async fn send_to(self, pieces: Sender<io::Result<Bytes>>) {
+        let (Some(mut response), mut left) = (self.response, self.left) else {
+            return;
+        };
+        loop {
+            let piece = match response.chunk().await {
+                Ok(None) => return,
+                Ok(Some(piece)) => match left.checked_sub(piece.len() as u64) {
+                    Some(rest) => {
+                        left = rest;
+                        Ok(piece)
+                    }
+                    None => Err(io::Error::other(too_large())),
+                },
+                Err(error) => Err(io::Error::other(error)),
+            };
+            let is_last = piece.is_err();
+            if pieces.send(piece).await.is_err() || is_last {
+                return;
+            }
+        }
+    }
+}
+
+/// Reads the pieces of a body on a thread that may block.
+#[derive(Debug)]
+pub struct BodyReader {
+    waiting: Receiver<io::Result<Bytes>>,
+    piece: Bytes,
+}
+
+impl BodyReader {
+    const fn new(waiting: Receiver<io::Result<Bytes>>) -> Self {
+        Self { waiting, piece: Bytes::new() }
+    }
+}
+
+impl Read for BodyReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.piece.is_empty() {
+            match self.waiting.blocking_recv() {
+                None => return Ok(0),
+                Some(piece) => self.piece = piece?,
+            }
+        }
+        let length = buffer.len().min(self.piece.len());
+        if let Some(part) = buffer.get_mut(..length) {
+            self.piece.copy_to_slice(part);
+        }
+        Ok(length)
+    }
+}
