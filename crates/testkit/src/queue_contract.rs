@@ -302,11 +302,11 @@ pub async fn of_many_receivers_at_once_each_message_goes_to_one(harness: &dyn Qu
     assert_eq!(came.into_iter().collect::<BTreeSet<_>>(), messages.iter().map(|message| message.task).collect());
 }
 
-/// Hands the names of all promises to the macro `$then`, after `$argument`.
+/// Hands the names of all promises to the macro `[$then]`, after `$argument`.
 #[macro_export]
 macro_rules! queue_promises {
-    ($then:path, $argument:path) => {
-        $then! {
+    ([$($then:tt)+], $argument:path) => {
+        $($then)+! {
             $argument;
             a_message_arrives_with_its_task_and_trace,
             a_message_is_hidden_while_somebody_works_on_it,
@@ -338,7 +338,7 @@ macro_rules! queue_promises {
 #[macro_export]
 macro_rules! queue_contract {
     ($make:path) => {
-        $crate::queue_promises!($crate::queue_contract_tests, $make);
+        $crate::queue_promises!([$crate::queue_contract_tests], $make);
     };
 }
 

@@ -35,6 +35,7 @@ struct Core {
     is_ready: Vec<bool>,
     current: Actor,
     chances: Vec<Chance>,
+    streams: Vec<u64>,
     order: Chance,
     spawned: Vec<(u64, String, Play)>,
     names: Vec<String>,
@@ -124,6 +125,7 @@ impl Kernel {
                 is_ready: Vec::with_capacity(16),
                 current: 0,
                 chances: Vec::with_capacity(16),
+                streams: Vec::with_capacity(16),
                 order: Chance::stream(seed, 0),
                 spawned: Vec::new(),
                 names: Vec::new(),
@@ -165,18 +167,15 @@ impl Kernel {
         }
         for (stream, name, play) in std::mem::take(&mut core.spawned) {
             let actor = plays.len();
-            let bell = Arc::new(Bell { kernel: Self::clone_arc(self), actor });
+            let bell = Arc::new(Bell { kernel: Arc::clone(self), actor });
             plays.push(Some((Waker::from(bell), play)));
             let seed = core.seed;
             core.chances.push(Chance::stream(seed, stream));
+            core.streams.push(stream);
             core.names.push(name);
             core.is_ready.push(false);
             core.make_ready(actor);
         }
-    }
-
-    fn clone_arc(kernel: &Arc<Self>) -> Arc<Self> {
-        Arc::clone(kernel)
     }
 
     /// Picks who goes on; lets time pass where nobody can.
@@ -225,6 +224,12 @@ impl Kernel {
     /// The actor whose turn it is.
     pub(crate) fn actor(&self) -> Actor {
         self.lock().current
+    }
+
+    /// The stream of chance of the actor whose turn it is.
+    pub(crate) fn stream(&self) -> u64 {
+        let core = self.lock();
+        core.streams[core.current]
     }
 
     /// Draws from the chance of the actor whose turn it is.

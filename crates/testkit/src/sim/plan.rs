@@ -32,6 +32,8 @@ pub struct Plan {
     pub care: Care,
     /// How often a message is handed over before it is a dead letter.
     pub receives_max: u32,
+    /// The longest delay that the queue takes; it shortens longer ones.
+    pub delay_ms_max: u64,
     /// How long the queue hides a message that was handed over.
     pub visibility_ms: u64,
     /// What happens when all has ended.
@@ -199,6 +201,7 @@ impl Plan {
             clients,
             care,
             receives_max: dice.one_of(&[2, 3, 10]),
+            delay_ms_max: dice.one_of(&[u64::MAX / 4, lease_ms / 2, lease_ms * 2]),
             visibility_ms: dice.one_of(&[lease_ms, lease_ms, lease_ms * 6]),
             after: if dice.happens(250) { After::Expiry } else { After::Stop },
             spared: BTreeSet::new(),

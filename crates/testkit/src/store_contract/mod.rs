@@ -35,11 +35,11 @@ impl<S: TaskStore> StoreHarness for Arc<S> {
     }
 }
 
-/// Hands the names of all promises to the macro `$then`, after `$argument`.
+/// Hands the names of all promises to the macro `[$then]`, after `$argument`.
 #[macro_export]
 macro_rules! store_promises {
-    ($then:path, $argument:path) => {
-        $then! {
+    ([$($then:tt)+], $argument:path) => {
+        $($then)+! {
             $argument;
             a_task_created_is_found_immediately,
             every_field_of_a_record_comes_back_as_it_was_written,
@@ -127,7 +127,7 @@ macro_rules! store_promises {
 #[macro_export]
 macro_rules! store_contract {
     ($make:path) => {
-        $crate::store_promises!($crate::store_contract_tests, $make);
+        $crate::store_promises!([$crate::store_contract_tests], $make);
     };
 }
 

@@ -1,0 +1,393 @@
+//! Checkers of what is on record: every change, as it happens.
+
+use std::sync::Arc;
+
+use longhaul_core::ports::{NewTask, Recorded};
+use longhaul_core::{
+    Entry, EntryKind, FailureKind, Payload, State, Suspension, Task, TaskEvent, TaskKey, Timestamp,
+};
+
+use super::super::kernel::Actor;
+use super::super::store::{Change, StoreModel};
+use super::super::tools::call_of;
+use super::{Checks, Leg, Promise, RecordedEntry, Trace, Variable};
+
+const fn ended(task: &Task) -> bool {
+    match &task.record().state {
+        State::Completed { .. } | State::Failed { .. } | State::Cancelled => true,
+        State::Queued | State::Running { .. } | State::Sleeping { .. } | State::InputRequired { .. } => false,
+    }
+}
+
+impl Checks {
+    /// A task was created.
+    pub(crate) fn created(&mut self, store: &StoreModel, task: &Task, new: &NewTask, now: Timestamp, at_ms: u64) {
+        let key = task.key();
+        if self.place(&key).is_some() {
+            return self.fail(Promise::EndsOnce, at_ms, format!("{} was created a second time", self.name(&key)));
+        }
+        let text = text_of(store, &key, &task.request);
+        let open = self.open_tasks(&key, now);
+        if open >= self.open_max {
+            let what = format!("its owner had {open} unfinished tasks already, and {} are allowed", self.open_max);
+            self.fail(Promise::QuotaIsRight, at_ms, what);
+        }
+        let fingerprint = new.idempotency.map(|idempotency| (idempotency.key, idempotency.request));
+        if let Some((idempotency, _)) = fingerprint {
+            let same = |trace: &&Trace| {
+                trace.key.owner == key.owner
+                    && trace.fingerprint.is_some_and(|(held, _)| held == idempotency)
+                    && trace.latest().is_some_and(|task| now < task.expires_at)
+            };
+            if self.traces.iter().any(|trace| same(&trace)) {
+                let what = "a second task was made with an idempotency key that a living task has".to_owned();
+                self.fail(Promise::SameKeySameTask, at_ms, what);
+            }
+        }
+        self.traces.push(Trace {
+            key,
+            call: text.as_deref().and_then(call_of).unwrap_or(usize::MAX),
+            fingerprint,
+            versions: vec![(at_ms, Arc::new(task.clone()))],
+            legs: Vec::new(),
+            entries: Vec::new(),
+            legs_in_a_row: 0,
+            failed_legs: 0,
+            ended: None,
+            variable: Variable::default(),
+            sleeps: Vec::new(),
+            progress: (0, 0.0),
+        });
+        if text.is_none() {
+            let what = format!("{} is on record, and its arguments are not", self.name(&key));
+            self.fail(Promise::NothingIsCut, at_ms, what);
+        }
+    }
+
+    fn open_tasks(&self, key: &TaskKey, now: Timestamp) -> usize {
+        let open = |trace: &&Trace| {
+            trace.key.owner == key.owner && trace.latest().is_some_and(|task| !ended(task) && now < task.expires_at)
+        };
+        self.traces.iter().filter(open).count()
+    }
+
+    /// A record changed.
+    pub(crate) fn changed(
+        &mut self,
+        store: &StoreModel,
+        actor: Actor,
+        change: &Change,
+        event: &TaskEvent,
+        now: Timestamp,
+        at_ms: u64,
+    ) {
+        let (before, after) = (&*change.before, &*change.after);
+        let key = before.key();
+        if let Some((promise, what)) = broken_by(before, after, event, now) {
+            self.fail(promise, at_ms, format!("{}: {what}", self.name(&key)));
+        }
+        self.check_event(actor, before, after, event, at_ms);
+        self.check_parts(store, after, at_ms);
+        self.check_tries(before, after, event, at_ms);
+        let seq = self.seq;
+        let Some(trace) = self.trace(&key) else { return };
+        if let TaskEvent::Claim { .. } = event {
+            trace.legs.push(Leg {
+                attempt: after.attempt,
+                actor,
+                claimed_at_ms: at_ms,
+                claimed_seq: seq,
+                began: None,
+                tool_runs: false,
+                advanced: false,
+                result: None,
+            });
+        }
+        if !ended(before) && ended(after) {
+            trace.ended = Some((at_ms, seq));
+        }
+        trace.versions.push((at_ms, Arc::clone(&change.after)));
+    }
+
+    fn check_event(&mut self, actor: Actor, before: &Task, after: &Task, event: &TaskEvent, at_ms: u64) {
+        let key = before.key();
+        match event {
+            TaskEvent::Claim { .. } => self.check_takeover(before, at_ms),
+            TaskEvent::Heartbeat { attempt, progress, .. } => {
+                self.check_writer(actor, &key, *attempt, at_ms);
+                if let Some(progress) = progress {
+                    self.check_progress(&key, *attempt, progress.done, at_ms);
+                }
+            }
+            TaskEvent::Suspend { attempt, progress, .. } => {
+                self.check_writer(actor, &key, *attempt, at_ms);
+                if let Some(progress) = progress {
+                    self.check_progress(&key, *attempt, progress.done, at_ms);
+                }
+            }
+            TaskEvent::SetVariables { attempt, .. } | TaskEvent::Retry { attempt, .. } => {
+                self.check_writer(actor, &key, *attempt, at_ms);
+            }
+            TaskEvent::Finish { attempt, .. } => {
+                self.check_writer(actor, &key, *attempt, at_ms);
+                self.check_finish(before, after, *attempt, at_ms);
+            }
+            TaskEvent::Nudge { .. } => {
+                // The sending before this one may have been stamped by a clock that is behind.
+                let since_ms = after.sent_at.as_ms().saturating_sub(before.sent_at.as_ms());
+                if since_ms + self.skew_ms < self.resend_ms {
+                    let what = format!("{} was sent again {since_ms} ms after the last sending", self.name(&key));
+                    self.fail(Promise::ResendsAreBounded, at_ms, what);
+                }
+            }
+            TaskEvent::Answer { .. } => self.check_answer(before, after, at_ms),
+            TaskEvent::Cancel | TaskEvent::GiveUp | TaskEvent::TimeOut => {}
+        }
+    }
+
+    fn check_answer(&mut self, before: &Task, after: &Task, at_ms: u64) {
+        let open = |task: &Task| match &task.record().state {
+            State::InputRequired { asks, .. } => asks.iter().map(|ask| ask.key.clone()).collect(),
+            _ => Vec::new(),
+        };
+        let (was, is) = (open(before), open(after));
+        let key = before.key();
+        let Some(trace) = self.trace(&key) else { return };
+        let unanswered = was.iter().filter(|name| !is.contains(name)).find(|name| {
+            !trace.entries.iter().any(|entry| entry.kind == EntryKind::Answer && entry.name == **name)
+        });
+        if let Some(name) = unanswered {
+            let what = format!("{}: `{name}` counts as answered, and no answer is on record", self.name(&key));
+            self.fail(Promise::AnswersAreFinal, at_ms, what);
+        }
+    }
+
+    /// The events of an attempt come from the one worker that claimed it.
+    fn check_writer(&mut self, actor: Actor, key: &TaskKey, attempt: u32, at_ms: u64) {
+        let claimed_by = self.trace(key).and_then(|trace| trace.leg(attempt)).map(|leg| leg.actor);
+        if claimed_by != Some(actor) {
+            let what = format!("{}: attempt {attempt} was written by one that did not claim it", self.name(key));
+            self.fail(Promise::StaleCannotWrite, at_ms, what);
+        }
+    }
+
+    /// A task is taken from a worker only when that one is dead, or had trouble for a while.
+    fn check_takeover(&mut self, before: &Task, at_ms: u64) {
+        let State::Running { .. } = &before.state else { return };
+        let (key, lease_ms) = (before.key(), self.lease_ms);
+        let Some(trace) = self.trace(&key) else { return };
+        let Some(leg) = trace.leg(before.attempt) else { return };
+        let (actor, runs, began) = (leg.actor, leg.tool_runs, leg.began.unwrap_or(0));
+        let quiet_since_ms = self.disturbed_until_ms(actor).max(began);
+        if runs && quiet_since_ms + lease_ms + self.heartbeat_ms < at_ms {
+            let what =
+                format!("{} was taken from attempt {}, whose worker lives and runs the tool", self.name(&key), before.attempt);
+            self.fail(Promise::LivingKeepsLease, at_ms, what);
+        }
+    }
+
+    fn check_progress(&mut self, key: &TaskKey, attempt: u32, done: f64, at_ms: u64) {
+        let Some(trace) = self.trace(key) else { return };
+        let (held, furthest) = trace.progress;
+        trace.progress = (attempt, done);
+        if held == attempt && done < furthest {
+            let what = format!("{}: progress went from {furthest} back to {done}", self.name(key));
+            self.fail(Promise::ProgressOnlyGrows, at_ms, what);
+        }
+    }
+
+    /// A tool's end is on record as the tool gave it.
+    fn check_finish(&mut self, before: &Task, after: &Task, attempt: u32, at_ms: u64) {
+        let key = before.key();
+        let State::Completed { .. } = &after.state else { return };
+        let gave = self.trace(&key).and_then(|trace| trace.leg(attempt)).and_then(|leg| leg.result.clone());
+        if gave.is_none() {
+            let what = format!("{} is completed, and the tool of attempt {attempt} gave no result", self.name(&key));
+            self.fail(Promise::ToldIsOnRecord, at_ms, what);
+        }
+    }
+
+    fn check_parts(&mut self, store: &StoreModel, after: &Task, at_ms: u64) {
+        let key = after.key();
+        let outcome = match &after.state {
+            State::Completed { result, .. } => Some(result),
+            State::Failed { failure } => failure.detail.as_ref(),
+            _ => None,
+        };
+        let missing = [Some(&after.request), after.variables.as_ref(), outcome]
+            .into_iter()
+            .flatten()
+            .any(|payload| matches!(payload, Payload::Parts { .. }) && text_of(store, &key, payload).is_none());
+        if missing {
+            let what = format!("the record of {} names parts that are not there", self.name(&key));
+            self.fail(Promise::NothingIsCut, at_ms, what);
+        }
+        let State::Completed { result, .. } = &after.state else { return };
+        let gave = self.trace(&key).and_then(|trace| trace.leg(after.attempt)).and_then(|leg| leg.result.clone());
+        if gave.is_some_and(|gave| text_of(store, &key, result).as_deref() != Some(gave.as_str())) {
+            let what = format!("the result of {} is not what its tool gave", self.name(&key));
+            self.fail(Promise::NothingIsCut, at_ms, what);
+        }
+    }
+
+    fn check_tries(&mut self, before: &Task, after: &Task, event: &TaskEvent, at_ms: u64) {
+        let key = before.key();
+        let tries_max = before.terms.tries_max;
+        let Some(trace) = self.trace(&key) else { return };
+        let failed = match event {
+            TaskEvent::Claim { .. } => {
+                trace.legs_in_a_row += 1;
+                matches!(before.state, State::Running { .. })
+            }
+            TaskEvent::Retry { .. } => true,
+            TaskEvent::Suspend { .. } => {
+                trace.legs_in_a_row = 0;
+                false
+            }
+            _ => false,
+        };
+        trace.failed_legs += u32::from(failed);
+        let (in_a_row, failed_legs) = (trace.legs_in_a_row, trace.failed_legs);
+        let advanced = trace.leg(before.attempt).is_some_and(|leg| leg.advanced);
+        if in_a_row > tries_max {
+            let what = format!("{} has its leg {in_a_row} in a row without getting further; {tries_max} are allowed", self.name(&key));
+            self.fail(Promise::TriesAreCounted, at_ms, what);
+        }
+        let State::Failed { failure } = &after.state else { return };
+        if failure.kind != FailureKind::TriesUsedUp || ended(before) {
+            return;
+        }
+        if failed_legs + 1 < tries_max {
+            let what = format!("{} was given up after {} failed legs; {tries_max} are allowed", self.name(&key), failed_legs + 1);
+            self.fail(Promise::TriesAreCounted, at_ms, what);
+        }
+        let orderly = matches!(event, TaskEvent::Finish { .. });
+        let actor = self.trace(&key).and_then(|trace| trace.leg(before.attempt)).map_or(0, |leg| leg.actor);
+        if orderly && advanced && tries_max > 1 && self.disturbed_until_ms(actor) + self.lease_ms < at_ms {
+            let what = format!("{} was given up although its last leg got further than the ones before", self.name(&key));
+            self.fail(Promise::TriesAreCounted, at_ms, what);
+        }
+    }
+
+    /// A journal entry was written, or was there before.
+    pub(crate) fn recorded(
+        &mut self,
+        store: &StoreModel,
+        key: &TaskKey,
+        entry: &Entry,
+        recorded: Option<&Recorded>,
+        at_ms: u64,
+    ) {
+        let name = self.name(key);
+        let seq = self.seq;
+        let on_record = store.entry(key, entry.kind, &entry.name).and_then(|held| text_of(store, key, &held.value));
+        let Some(trace) = self.trace(key) else { return };
+        let known = trace.entries.iter().find(|held| held.kind == entry.kind && held.name == entry.name);
+        let problem = match (known, on_record) {
+            (_, None) => Some(format!("{name}: the {} `{}` cannot be read back", entry.kind.as_str(), entry.name)),
+            (Some(held), Some(text)) if held.text != text => {
+                Some(format!("{name}: the recorded {} `{}` was changed", entry.kind.as_str(), entry.name))
+            }
+            (Some(_), Some(_)) if recorded == Some(&Recorded::First) => {
+                Some(format!("{name}: the {} `{}` was recorded a second time", entry.kind.as_str(), entry.name))
+            }
+            (Some(_), Some(_)) => None,
+            (None, Some(text)) => {
+                trace.legs_in_a_row = trace.legs_in_a_row.min(1);
+                if let Some(leg) = trace.legs.last_mut() {
+                    leg.advanced |= entry.kind != EntryKind::Answer;
+                }
+                trace.entries.push(RecordedEntry { kind: entry.kind, name: entry.name.clone(), seq, text });
+                None
+            }
+        };
+        if let Some(what) = problem {
+            let promise = match entry.kind {
+                EntryKind::Answer => Promise::AnswersAreFinal,
+                EntryKind::Step | EntryKind::Timer | EntryKind::Round => Promise::StepsAreRecordedOnce,
+            };
+            self.fail(promise, at_ms, what);
+        }
+    }
+
+    /// A message is being sent.
+    pub(crate) fn sent(&mut self, key: &TaskKey, at_ms: u64) {
+        if self.place(key).is_none() {
+            self.fail(Promise::RecordBeforeMessage, at_ms, "a message names a task that is not on record".to_owned());
+        }
+    }
+}
+
+/// The rules of one change, by the record alone.
+fn broken_by(before: &Task, after: &Task, event: &TaskEvent, now: Timestamp) -> Option<(Promise, String)> {
+    if before.expires_at <= now {
+        return Some((Promise::ExpiredIsNotFound, "was written after it had expired".to_owned()));
+    }
+    if ended(before) {
+        return (before != after).then(|| (Promise::EndsOnce, format!("changed from {:?} after its end", before.state)));
+    }
+    if after.expires_at < before.expires_at {
+        return Some((Promise::ExpiredIsNotFound, "expires earlier than it was said".to_owned()));
+    }
+    let fixed = |task: &Task| (task.key(), task.tool.clone(), task.request.clone(), task.terms, task.created_at);
+    if fixed(before) != fixed(after) {
+        return Some((Promise::NothingIsCut, "what was agreed on changed".to_owned()));
+    }
+    let rise = after.attempt.wrapping_sub(before.attempt);
+    match event {
+        TaskEvent::Claim { .. } if rise != 1 => {
+            Some((Promise::StaleCannotWrite, format!("a claim raised the attempt by {rise}")))
+        }
+        TaskEvent::Claim { .. } => claim_broken_by(before, now),
+        TaskEvent::Heartbeat { attempt, .. }
+        | TaskEvent::SetVariables { attempt, .. }
+        | TaskEvent::Suspend { attempt, .. }
+        | TaskEvent::Retry { attempt, .. }
+        | TaskEvent::Finish { attempt, .. }
+            if *attempt != before.attempt || !matches!(before.state, State::Running { .. }) =>
+        {
+            let what = format!("attempt {attempt} wrote, and attempt {} is the latest", before.attempt);
+            Some((Promise::StaleCannotWrite, what))
+        }
+        TaskEvent::Suspend { suspension: Suspension::Timer(until), .. } if after.state != (State::Sleeping { until: *until }) => {
+            Some((Promise::SleepsAreSlept, "a sleep is not on record".to_owned()))
+        }
+        TaskEvent::TimeOut if now.as_ms() < before.created_at.as_ms() + before.terms.run_ms => {
+            Some((Promise::EndsInTime, "timed out before its deadline".to_owned()))
+        }
+        TaskEvent::GiveUp => match &before.state {
+            State::Running { lease } if lease.until <= now && before.failures + 1 >= before.terms.tries_max => None,
+            _ => Some((Promise::TriesAreCounted, "was given up although it could have gone on".to_owned())),
+        },
+        _ if rise != 0 => Some((Promise::StaleCannotWrite, "the attempt changed without a claim".to_owned())),
+        _ => None,
+    }
+}
+
+fn claim_broken_by(before: &Task, now: Timestamp) -> Option<(Promise, String)> {
+    match &before.state {
+        State::Running { lease } if now < lease.until => {
+            Some((Promise::StaleCannotWrite, "was claimed while another attempt held its lease".to_owned()))
+        }
+        State::Sleeping { until } | State::InputRequired { until: Some(until), .. } if now < *until => {
+            Some((Promise::SleepsAreSlept, "was claimed before its time".to_owned()))
+        }
+        State::InputRequired { until: None, .. } => {
+            Some((Promise::AnswersAreFinal, "was claimed before it was answered".to_owned()))
+        }
+        _ if now.as_ms() >= before.created_at.as_ms() + before.terms.run_ms => {
+            Some((Promise::DeadlineStopsTheTool, "was claimed after its deadline".to_owned()))
+        }
+        _ => None,
+    }
+}
+
+/// The text of a payload, as it can be read back.
+pub(super) fn text_of(store: &StoreModel, key: &TaskKey, payload: &Payload) -> Option<String> {
+    match payload {
+        Payload::Inline(text) => Some(text.clone()),
+        Payload::Parts { name, count, bytes } => {
+            store.parts(key, name, *count).filter(|text| text.len() as u64 == *bytes)
+        }
+    }
+}

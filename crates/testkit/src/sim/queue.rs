@@ -1,0 +1,131 @@
+//! The model of a queue: at least once, in no order, with dead letters, and with defects on demand.
+
+use std::task::Waker;
+
+use longhaul_core::ports::{Delivery, Message};
+
+use super::chance::Chance;
+use super::defect::Defect;
+
+/// Messages.
+pub(crate) struct QueueModel {
+    messages: Vec<Held>,
+    numbers: u64,
+    receives_max: u32,
+    defect: Option<Defect>,
+    /// Raised with every change that receivers wait for.
+    pub(crate) version: u64,
+    /// Receivers that wait.
+    pub(crate) waiters: Vec<Waker>,
+}
+
+struct Held {
+    number: u64,
+    message: Message,
+    visible_at_ms: u64,
+    receives: u32,
+    /// Of the latest handing-over.
+    receipt: u64,
+    dead: bool,
+}
+
+impl QueueModel {
+    pub(crate) const fn new(receives_max: u32, defect: Option<Defect>) -> Self {
+        Self { messages: Vec::new(), numbers: 0, receives_max, defect, version: 0, waiters: Vec::new() }
+    }
+
+    fn has(&self, defect: Defect) -> bool {
+        self.defect == Some(defect)
+    }
+
+    pub(crate) fn send(&mut self, message: &Message, visible_at_ms: u64) {
+        self.numbers += 1;
+        let message = message.clone();
+        self.messages.push(Held { number: self.numbers, message, visible_at_ms, receives: 0, receipt: 0, dead: false });
+    }
+
+    /// One visible message, any of them; `twice` leaves it visible.
+    pub(crate) fn receive(&mut self, now_ms: u64, hidden_ms: u64, twice: bool, dice: &mut Chance) -> Option<Delivery> {
+        self.bury(now_ms);
+        let visible: Vec<usize> =
+            (0..self.messages.len()).filter(|at| self.messages[*at].is_visible(now_ms, Dead::No)).collect();
+        let at = *visible.get(dice.below(visible.len() as u64) as usize)?;
+        self.hand_over(at, if twice { now_ms } else { now_ms + hidden_ms })
+    }
+
+    pub(crate) fn receive_dead(&mut self, now_ms: u64, hidden_ms: u64) -> Option<Delivery> {
+        self.bury(now_ms);
+        let at = self.messages.iter().position(|held| held.is_visible(now_ms, Dead::Yes))?;
+        self.hand_over(at, now_ms + hidden_ms)
+    }
+
+    fn bury(&mut self, now_ms: u64) {
+        let max = self.receives_max;
+        for held in &mut self.messages {
+            held.dead |= held.visible_at_ms <= now_ms && held.receives >= max;
+        }
+        if self.has(Defect::DeadLettersVanish) {
+            self.messages.retain(|held| !held.dead);
+        }
+    }
+
+    fn hand_over(&mut self, at: usize, visible_at_ms: u64) -> Option<Delivery> {
+        self.numbers += 1;
+        let receipt = self.numbers;
+        let held = self.messages.get_mut(at)?;
+        held.receives += 1;
+        held.receipt = receipt;
+        held.visible_at_ms = visible_at_ms;
+        let delivery = Delivery {
+            message: held.message.clone(),
+            receipt: format!("{}.{receipt}", held.number),
+            receives: held.receives,
+        };
+        if self.defect == Some(Defect::ReceiveDeletes) {
+            self.messages.swap_remove(at);
+        }
+        Some(delivery)
+    }
+
+    pub(crate) fn extend(&mut self, receipt: &str, visible_at_ms: u64) {
+        let any = self.has(Defect::StaleReceiptCounts);
+        if let Some(at) = self.find(receipt, any) {
+            self.messages[at].visible_at_ms = visible_at_ms;
+        }
+    }
+
+    pub(crate) fn delete(&mut self, receipt: &str) {
+        let any = self.has(Defect::StaleReceiptCounts);
+        if let Some(at) = self.find(receipt, any) {
+            self.messages.swap_remove(at);
+        }
+    }
+
+    fn find(&self, receipt: &str, any: bool) -> Option<usize> {
+        let (number, latest) = receipt.split_once('.')?;
+        let (number, latest): (u64, u64) = (number.parse().ok()?, latest.parse().ok()?);
+        self.messages.iter().position(|held| held.number == number && (any || held.receipt == latest))
+    }
+
+    /// When the next message can be handed over.
+    pub(crate) fn next_at_ms(&self) -> Option<u64> {
+        self.messages.iter().filter(|held| !held.dead).map(|held| held.visible_at_ms).min()
+    }
+
+    /// The messages that are still there, dead letters included.
+    pub(crate) fn messages(&self) -> impl Iterator<Item = &Message> {
+        self.messages.iter().map(|held| &held.message)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Dead {
+    Yes,
+    No,
+}
+
+impl Held {
+    fn is_visible(&self, now_ms: u64, dead: Dead) -> bool {
+        self.visible_at_ms <= now_ms && self.dead == (dead == Dead::Yes)
+    }
+}

@@ -1,0 +1,235 @@
+//! What all actors of a run share.
+
+use std::future::{Future, poll_fn};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+
+use longhaul_core::ports::{TaskStore, WorkQueue};
+use longhaul_core::{TaskKey, Timestamp};
+
+use super::checks::Checks;
+use super::kernel::{Actor, Kernel};
+use super::plan::{Care, Plan};
+use super::queue::QueueModel;
+use super::store::StoreModel;
+use super::weather::Mishap;
+
+/// The first moment of every world.
+pub(crate) const DAWN_MS: u64 = 2_000_000_000_000;
+
+/// Streams of chance, by role: the hundreds say which, the rest which one of them.
+pub(crate) mod stream {
+    pub(crate) const DIRECTOR: u64 = 2;
+    pub(crate) const CLIENT: u64 = 100;
+    pub(crate) const WORKER: u64 = 200;
+    pub(crate) const DEAD_LETTERS: u64 = 300;
+    pub(crate) const SWEEPER: u64 = 301;
+    pub(crate) const LATE: u64 = 1_000;
+}
+
+/// What all actors of a run share.
+pub(crate) struct World {
+    pub(crate) kernel: Arc<Kernel>,
+    pub(crate) plan: Plan,
+    state: Mutex<State>,
+}
+
+/// What changes.
+pub(crate) struct State {
+    pub(crate) store: StoreModel,
+    pub(crate) queue: QueueModel,
+    pub(crate) checks: Checks,
+    /// Real adapters that do the same as the models, where there are some.
+    pub(crate) real_store: Option<Arc<dyn TaskStore>>,
+    pub(crate) real_queue: Option<Arc<dyn WorkQueue>>,
+    /// From when on nothing goes wrong any more.
+    pub(crate) calm_since_ms: Option<u64>,
+    /// The task of each call, as soon as a client knows it.
+    pub(crate) known: Vec<Option<TaskKey>>,
+    /// How often each call's tool crashed.
+    pub(crate) crashes: Vec<Vec<u32>>,
+    pub(crate) fired: Vec<Fired>,
+    hits: Vec<u64>,
+    late_writes: u64,
+}
+
+/// A mishap that happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fired {
+    /// Its name, for the list of those that are spared.
+    pub id: u64,
+    /// What it was.
+    pub mishap: Mishap,
+}
+
+/// What becomes of a call to a port.
+pub(crate) struct Fate {
+    pub(crate) there_ms: u64,
+    pub(crate) back_ms: Option<u64>,
+    pub(crate) kind: FateKind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FateKind {
+    Well,
+    FailsBefore,
+    FailsAfter,
+    LandsLate(u64),
+}
+
+impl World {
+    pub(crate) fn new(kernel: Arc<Kernel>, plan: Plan, state: State) -> Arc<Self> {
+        Arc::new(Self { kernel, plan, state: Mutex::new(state) })
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The time as a clock shows it that is off by `skew_ms`.
+    pub(crate) fn clock(&self, skew_ms: i64) -> Timestamp {
+        Timestamp::from_ms((DAWN_MS + self.kernel.now_ms()).saturating_add_signed(skew_ms))
+    }
+
+    /// Whether `mishap` happens now to the actor whose turn it is.
+    pub(crate) fn befalls(&self, mishap: Mishap) -> bool {
+        let rate = self.plan.weather.rate(mishap);
+        if rate == 0 || !self.kernel.draw(|dice| dice.happens(rate)) {
+            return false;
+        }
+        let stream = self.kernel.stream();
+        let client = (stream::CLIENT..stream::WORKER).contains(&stream) || stream == stream::DIRECTOR;
+        if self.plan.care == Care::Nobody && client {
+            return false;
+        }
+        let actor = self.kernel.actor();
+        let mut state = self.lock();
+        if state.calm_since_ms.is_some() {
+            return false;
+        }
+        if state.hits.len() <= actor {
+            state.hits.resize(actor + 1, 0);
+        }
+        state.hits[actor] += 1;
+        let id = stream * 1_000_000 + state.hits[actor];
+        if self.plan.spared.contains(&id) {
+            return false;
+        }
+        state.fired.push(Fired { id, mishap });
+        true
+    }
+
+    /// What becomes of a call to the store.
+    pub(crate) fn fate(&self) -> Fate {
+        let latency_ms = self.plan.latency_ms;
+        let (there_ms, back_ms) = self.kernel.draw(|dice| {
+            (dice.below(latency_ms + 1), if dice.happens(500) { Some(dice.below(latency_ms + 1)) } else { None })
+        });
+        let mut fate = Fate { there_ms, back_ms, kind: FateKind::Well };
+        let lease_ms = self.plan.settings.lease_ms;
+        if self.befalls(Mishap::StoreStall) {
+            fate.there_ms += self.kernel.draw(|dice| dice.between(lease_ms / 4, lease_ms * 3 / 2));
+            self.disturb(fate.there_ms);
+            let ms = fate.there_ms;
+            self.kernel.tell(|| format!("waits {ms} ms for the store, which stalls"));
+        }
+        if self.befalls(Mishap::StoreBefore) {
+            fate.kind = FateKind::FailsBefore;
+        } else if self.befalls(Mishap::StoreAfter) {
+            fate.kind = FateKind::FailsAfter;
+        } else if self.befalls(Mishap::StoreLate) {
+            fate.kind = FateKind::LandsLate(self.kernel.draw(|dice| dice.between(1, lease_ms)));
+        }
+        if fate.kind != FateKind::Well {
+            self.disturb(0);
+        }
+        fate
+    }
+
+    /// Takes note that the actor whose turn it is has trouble until `ms` from now.
+    pub(crate) fn disturb(&self, ms: u64) {
+        let (actor, now_ms) = (self.kernel.actor(), self.kernel.now_ms());
+        self.lock().checks.disturb(actor, now_ms + ms);
+    }
+
+    /// Runs `play` as a worker or an API instance runs it: it may be killed at any await, and stand still for a while
+    /// and go on. Nothing where it was killed; `ends_ms` is a moment at which it is killed in any case.
+    pub(crate) async fn mortal<F: Future>(&self, mortal: &Mortal<'_>, play: F) -> Option<F::Output> {
+        let mut play = Box::pin(play);
+        let mut frozen_until_ms: Option<u64> = None;
+        poll_fn(|context| {
+            let now_ms = self.kernel.now_ms();
+            if mortal.ends_ms.is_some_and(|ends_ms| now_ms >= ends_ms) {
+                self.kernel.tell(|| "is killed: its time is over".to_owned());
+                return Poll::Ready(None);
+            }
+            if frozen_until_ms.is_some_and(|until_ms| now_ms < until_ms) {
+                return Poll::Pending;
+            }
+            if frozen_until_ms.take().is_some() {
+                self.kernel.tell(|| "goes on as if nothing had happened".to_owned());
+            }
+            if let Poll::Ready(output) = play.as_mut().poll(context) {
+                return Poll::Ready(Some(output));
+            }
+            if self.befalls(mortal.dies_of) {
+                self.kernel.tell(|| "is killed".to_owned());
+                return Poll::Ready(None);
+            }
+            let Some(stop) = mortal.stop else { return Poll::Pending };
+            if self.befalls(Mishap::Freeze) {
+                let lease_ms = self.plan.settings.lease_ms;
+                let ms = self.kernel.draw(|dice| dice.between(lease_ms / 4, lease_ms * 4));
+                self.kernel.tell(|| format!("stands still for {ms} ms"));
+                self.disturb(ms);
+                frozen_until_ms = Some(now_ms + ms);
+                self.kernel.ring_in(ms, context);
+            } else if !stop.is_cancelled() && self.befalls(Mishap::Stop) {
+                self.kernel.tell(|| "is asked to stop".to_owned());
+                stop.cancel();
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// A stream of chance for a write that lands late.
+    pub(crate) fn late_stream(&self) -> u64 {
+        let mut state = self.lock();
+        state.late_writes += 1;
+        stream::LATE + state.late_writes
+    }
+}
+
+/// Of what, and when, a play dies.
+pub(crate) struct Mortal<'a> {
+    pub(crate) dies_of: Mishap,
+    pub(crate) ends_ms: Option<u64>,
+    /// For workers: they freeze, too, and can be asked to stop.
+    pub(crate) stop: Option<&'a tokio_util::sync::CancellationToken>,
+}
+
+impl State {
+    pub(crate) fn new(plan: &Plan, planted: Option<super::Defect>) -> Self {
+        let calls = plan.calls.len();
+        Self {
+            store: StoreModel::with(planted),
+            queue: QueueModel::new(plan.receives_max, planted),
+            checks: Checks::new(plan),
+            real_store: None,
+            real_queue: None,
+            calm_since_ms: None,
+            known: vec![None; calls],
+            crashes: vec![Vec::new(); calls],
+            fired: Vec::new(),
+            hits: Vec::new(),
+            late_writes: 0,
+        }
+    }
+
+    /// What the story calls the task.
+    pub(crate) fn name(&self, key: &TaskKey) -> String {
+        self.checks.name(key)
+    }
+}
+

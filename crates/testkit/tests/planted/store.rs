@@ -1,0 +1,506 @@
+//! A task store in memory, into which one fault can be planted.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use async_trait::async_trait;
+use longhaul_core::ports::{
+    ApplyError, CreateError, Created, IdempotencyKey, NewTask, Page, Recorded, StoreError, TaskStore,
+};
+use longhaul_core::{
+    Entry, EntryKind, OwnerId, PartsName, Payload, Refusal, State, Status, Task, TaskEvent, TaskId, TaskKey,
+    TaskRecord, Timestamp,
+};
+
+/// A mistake that an adapter may make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    None,
+    FenceOff,
+    FenceOnlyBackwards,
+    LeaseIgnored,
+    LeaseNotRenewed,
+    SleepIgnored,
+    RefusalAsSuccess,
+    RefusalWrites,
+    RefusalCarriesTheFirstRecord,
+    EndOverwritten,
+    ProgressUndoesTheEnd,
+    CancelLosesToResult,
+    EventMakesTask,
+    NudgeAlways,
+    TriesNotKept,
+    ChangesNotKept,
+    GetIgnoresExpiry,
+    ApplyIgnoresExpiry,
+    ListIgnoresExpiry,
+    CreateIgnoresExpiry,
+    KeyIgnoresExpiry,
+    ExpiryInWholeSeconds,
+    LateEndMovesNoExpiry,
+    CreateOverwrites,
+    CreateOverwritesEnded,
+    CreateRefusesRetryAtLimit,
+    KeyForgotten,
+    KeyForgottenAtTheEnd,
+    KeyTakesAnyRequest,
+    KeyOfAllOwners,
+    KeyOfRefusedCreationKept,
+    KeyGivesTheFirstRecord,
+    NoLimit,
+    LimitForAllOwners,
+    PlaceNotGivenBackOn(Status),
+    PlaceNotGivenBackOnExpiry,
+    PlaceGivenBackByRefusals,
+    TaskOfAnyOwner,
+    ListOfAnyOwner,
+    ListOldestFirst,
+    ListWithoutEnded,
+    PageRepeatsItsLast,
+    PageSkipsOne,
+    PagesAreShort,
+    LastPageHasNext,
+    CursorMustBeATask,
+    TextIsCut,
+    NulIsDropped,
+    NumbersAreRounded,
+    TraceIsDropped,
+    RecordOverwrites,
+    RecordSaysFirstAlways,
+    EntriesByNameOnly,
+    EntriesOfAllTasks,
+    EntryNamesInLowerCase,
+    PartsByName,
+    PartsMissingUnnoticed,
+    PartsSortedAsText,
+    PartsKeptFromTheFirstTry,
+    PartsNeedATask,
+    ClaimsRace,
+    EndsRace,
+    RecordsRace,
+    CreationsRace,
+    ProgressRacesTheEnd,
+}
+
+#[derive(Default)]
+struct Tables {
+    tasks: BTreeMap<TaskKey, Task>,
+    first: BTreeMap<TaskKey, Task>,
+    keys: BTreeMap<(OwnerId, [u8; 32]), (IdempotencyKey, TaskKey)>,
+    refunds: u32,
+    journal: BTreeMap<(TaskKey, EntryKind, String), Entry>,
+    parts: BTreeMap<(TaskKey, String), Vec<String>>,
+}
+
+/// The store.
+pub(crate) struct PlantedStore {
+    fault: Fault,
+    tables: Mutex<Tables>,
+}
+
+impl PlantedStore {
+    pub(crate) fn new(fault: Fault) -> Self {
+        Self { fault, tables: Mutex::default() }
+    }
+
+    fn has(&self, fault: Fault) -> bool {
+        self.fault == fault
+    }
+
+    fn tables<T>(&self, work: impl FnOnce(&mut Tables) -> T) -> T {
+        work(&mut self.tables.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What lies between a read and a write where nothing holds the two together.
+    fn gap(&self, planted: bool) {
+        if planted {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+    }
+
+    fn owner(&self, owner: OwnerId, any: Fault) -> OwnerId {
+        if self.has(any) { OwnerId::from_bytes([0; 32]) } else { owner }
+    }
+
+    fn expired(&self, task: &Task, now: Timestamp, ignored: Fault) -> bool {
+        if self.has(Fault::ExpiryInWholeSeconds) {
+            return now.as_ms() / 1_000 >= task.expires_at.as_ms() / 1_000;
+        }
+        !self.has(ignored) && task.has_expired(now)
+    }
+
+    fn kept(&self, task: &Task) -> Task {
+        let mut record = task.record().clone();
+        let text = |text: &mut String| {
+            if self.has(Fault::TextIsCut) {
+                *text = longhaul_core::limits::cut(text, 1_024);
+            }
+            if self.has(Fault::NulIsDropped) {
+                text.retain(|character| character != '\0');
+            }
+        };
+        if let Payload::Inline(request) = &mut record.request {
+            text(request);
+        }
+        if self.has(Fault::TraceIsDropped) {
+            record.trace = None;
+        }
+        if let Some(progress) = record.progress.as_mut().filter(|_| self.has(Fault::NumbersAreRounded)) {
+            progress.done = (progress.done * 1e15).round() / 1e15;
+        }
+        Task::restore(record)
+    }
+
+    fn found(&self, tables: &Tables, key: &TaskKey) -> Option<Task> {
+        if self.has(Fault::TaskOfAnyOwner) {
+            return tables.tasks.values().find(|task| task.id == key.id).cloned();
+        }
+        tables.tasks.get(key).cloned()
+    }
+
+    fn by_key(&self, tables: &Tables, new: &NewTask, now: Timestamp) -> Option<Result<Created, CreateError>> {
+        let idempotency = new.idempotency.filter(|_| !self.has(Fault::KeyForgotten))?;
+        let owner = self.owner(new.task.owner, Fault::KeyOfAllOwners);
+        let (stored, key) = tables.keys.get(&(owner, idempotency.key))?;
+        if stored.request != idempotency.request && !self.has(Fault::KeyTakesAnyRequest) {
+            let living = tables.tasks.get(key).is_none_or(|task| !self.expired(task, now, Fault::KeyIgnoresExpiry));
+            return living.then_some(Err(CreateError::KeyReused));
+        }
+        let task = tables.tasks.get(key)?;
+        if self.expired(task, now, Fault::KeyIgnoresExpiry)
+            || (self.has(Fault::KeyForgottenAtTheEnd) && task.has_ended())
+        {
+            return None;
+        }
+        let first = self.has(Fault::KeyGivesTheFirstRecord);
+        Some(Ok(Created::Existing(if first { tables.first.get(key)?.clone() } else { task.clone() })))
+    }
+
+    fn open(&self, tables: &Tables, owner: OwnerId, now: Timestamp) -> usize {
+        let counts = |task: &&Task| {
+            let mine = task.owner == owner || self.has(Fault::LimitForAllOwners);
+            let open = match self.fault {
+                Fault::PlaceNotGivenBackOn(status) => !task.has_ended() || task.status() == status,
+                _ => !task.has_ended(),
+            };
+            mine && open && (self.has(Fault::PlaceNotGivenBackOnExpiry) || !task.has_expired(now))
+        };
+        tables.tasks.values().filter(counts).count().saturating_sub(tables.refunds as usize)
+    }
+
+    fn put(&self, tables: &mut Tables, new: &NewTask) -> Created {
+        let task = self.kept(&new.task);
+        tables.tasks.insert(task.key(), task.clone());
+        tables.first.insert(task.key(), task);
+        self.put_key(tables, new);
+        Created::New(new.task.clone())
+    }
+
+    fn put_key(&self, tables: &mut Tables, new: &NewTask) {
+        if let Some(idempotency) = new.idempotency {
+            let owner = self.owner(new.task.owner, Fault::KeyOfAllOwners);
+            tables.keys.insert((owner, idempotency.key), (idempotency, new.task.key()));
+        }
+    }
+
+    fn create_in(&self, tables: &mut Tables, new: &NewTask, now: Timestamp) -> Result<Option<Created>, CreateError> {
+        let has_room = self.open(tables, new.task.owner, now) < new.open_max as usize || self.has(Fault::NoLimit);
+        if self.has(Fault::CreateRefusesRetryAtLimit) && !has_room {
+            return Err(CreateError::TooManyOpen { open_max: new.open_max });
+        }
+        if let Some(decided) = self.by_key(tables, new, now) {
+            return decided.map(Some);
+        }
+        if let Some(task) = tables.tasks.get(&new.task.key())
+            && !self.expired(task, now, Fault::CreateIgnoresExpiry)
+            && !self.has(Fault::CreateOverwrites)
+            && !(self.has(Fault::CreateOverwritesEnded) && task.has_ended())
+        {
+            return Ok(Some(Created::Existing(task.clone())));
+        }
+        if !has_room {
+            if self.has(Fault::KeyOfRefusedCreationKept) {
+                self.put_key(tables, new);
+            }
+            return Err(CreateError::TooManyOpen { open_max: new.open_max });
+        }
+        Ok(None)
+    }
+
+    /// The event as a store without this condition would see it.
+    fn bent(&self, task: &Task, event: &TaskEvent) -> TaskEvent {
+        let mut event = event.clone();
+        match &mut event {
+            TaskEvent::Heartbeat { attempt, lease_until, .. } => {
+                self.bend_fence(task, attempt);
+                if let (Fault::LeaseNotRenewed, State::Running { lease }) = (self.fault, &task.state) {
+                    *lease_until = lease.until;
+                }
+            }
+            TaskEvent::SetVariables { attempt, .. }
+            | TaskEvent::Suspend { attempt, .. }
+            | TaskEvent::Retry { attempt, .. }
+            | TaskEvent::Finish { attempt, .. } => self.bend_fence(task, attempt),
+            TaskEvent::Nudge { not_since } if self.has(Fault::NudgeAlways) => *not_since = task.sent_at,
+            TaskEvent::Claim { .. }
+            | TaskEvent::Answer { .. }
+            | TaskEvent::Cancel
+            | TaskEvent::Nudge { .. }
+            | TaskEvent::GiveUp
+            | TaskEvent::TimeOut => {}
+        }
+        event
+    }
+
+    fn bend_fence(&self, task: &Task, attempt: &mut u32) {
+        if self.has(Fault::FenceOff) || (self.has(Fault::FenceOnlyBackwards) && *attempt > task.attempt) {
+            *attempt = task.attempt;
+        }
+    }
+
+    /// The task as a store without this condition would see it.
+    fn bent_task(&self, task: &Task, event: &TaskEvent) -> Task {
+        let mut record: TaskRecord = task.record().clone();
+        let overwritten = match (self.fault, event) {
+            (Fault::EndOverwritten, TaskEvent::Finish { .. } | TaskEvent::Cancel) => task.has_ended(),
+            (Fault::ProgressUndoesTheEnd, TaskEvent::Heartbeat { .. }) => task.has_ended(),
+            (Fault::CancelLosesToResult, TaskEvent::Finish { .. }) => task.status() == Status::Cancelled,
+            _ => false,
+        };
+        let lease = longhaul_core::Lease {
+            until: Timestamp::from_ms(0),
+            token: longhaul_core::LeaseToken::from_random([0; 16]),
+        };
+        if overwritten {
+            record.state = State::Running { lease };
+        }
+        if let (Fault::LeaseIgnored, TaskEvent::Claim { .. }, State::Running { .. }) = (self.fault, event, &task.state)
+        {
+            record.state = State::Running { lease };
+        }
+        if let (Fault::SleepIgnored, State::Sleeping { .. }) = (self.fault, &task.state) {
+            record.state = State::Queued;
+        }
+        if self.has(Fault::ApplyIgnoresExpiry) {
+            record.expires_at = Timestamp::from_ms(u64::MAX);
+        }
+        Task::restore(record)
+    }
+
+    fn races(&self, event: &TaskEvent) -> bool {
+        match event {
+            TaskEvent::Claim { .. } => self.has(Fault::ClaimsRace),
+            TaskEvent::Finish { .. } | TaskEvent::Cancel => self.has(Fault::EndsRace),
+            TaskEvent::Heartbeat { .. } => self.has(Fault::ProgressRacesTheEnd),
+            TaskEvent::SetVariables { .. }
+            | TaskEvent::Suspend { .. }
+            | TaskEvent::Retry { .. }
+            | TaskEvent::Answer { .. }
+            | TaskEvent::Nudge { .. }
+            | TaskEvent::GiveUp
+            | TaskEvent::TimeOut => false,
+        }
+    }
+
+    fn decide(
+        &self,
+        tables: &mut Tables,
+        key: &TaskKey,
+        event: &TaskEvent,
+        now: Timestamp,
+    ) -> Result<Task, ApplyError> {
+        if self.has(Fault::EventMakesTask) && !tables.tasks.contains_key(key) {
+            let other = tables.first.values().next().cloned();
+            let made = longhaul_testkit::given::task(&longhaul_testkit::SeededIds::new(1), key.owner, now);
+            tables.tasks.insert(*key, other.unwrap_or(made));
+        }
+        let task = self.found(tables, key).ok_or(ApplyError::NotFound)?;
+        if self.expired(&task, now, Fault::ApplyIgnoresExpiry) {
+            return Err(ApplyError::NotFound);
+        }
+        match self.bent_task(&task, event).apply(&self.bent(&task, event), now) {
+            Ok(next) => Ok(self.kept_after(&task, next)),
+            Err(why) => self.refuse(tables, task, why),
+        }
+    }
+
+    fn kept_after(&self, before: &Task, next: Task) -> Task {
+        let mut record = next.into_record();
+        if self.has(Fault::LateEndMovesNoExpiry) {
+            record.expires_at = before.expires_at;
+        }
+        if self.has(Fault::TriesNotKept) {
+            record.failures = 0;
+        }
+        Task::restore(record)
+    }
+
+    fn refuse(&self, tables: &mut Tables, task: Task, why: Refusal) -> Result<Task, ApplyError> {
+        if self.has(Fault::RefusalAsSuccess) {
+            return Ok(task);
+        }
+        if self.has(Fault::PlaceGivenBackByRefusals) && why == Refusal::Ended {
+            tables.refunds += 1;
+        }
+        if self.has(Fault::RefusalWrites) {
+            let mut record = task.record().clone();
+            record.updated_at = record.updated_at.plus_ms(1);
+            tables.tasks.insert(task.key(), Task::restore(record));
+        }
+        let first = tables.first.get(&task.key()).filter(|_| self.has(Fault::RefusalCarriesTheFirstRecord)).cloned();
+        Err(ApplyError::Refused { current: Box::new(first.unwrap_or(task)), why })
+    }
+
+    fn entry_key(&self, key: &TaskKey, entry: &Entry) -> (TaskKey, EntryKind, String) {
+        let key = if self.has(Fault::EntriesOfAllTasks) {
+            TaskKey::new(OwnerId::from_bytes([0; 32]), fixed_id())
+        } else {
+            *key
+        };
+        let kind = if self.has(Fault::EntriesByNameOnly) { EntryKind::Step } else { entry.kind };
+        let lower = self.has(Fault::EntryNamesInLowerCase);
+        (key, kind, if lower { entry.name.to_lowercase() } else { entry.name.clone() })
+    }
+}
+
+fn fixed_id() -> TaskId {
+    TaskId::from_bytes([0, 0, 0, 0, 0, 0, 0x70, 0, 0x80, 0, 0, 0, 0, 0, 0, 0]).expect("a UUID of version 7")
+}
+
+#[async_trait]
+impl TaskStore for PlantedStore {
+    async fn create(&self, new: NewTask, now: Timestamp) -> Result<Created, CreateError> {
+        if self.has(Fault::CreationsRace) {
+            if let Some(decided) = self.tables(|tables| self.create_in(tables, &new, now))? {
+                return Ok(decided);
+            }
+            self.gap(true);
+            return Ok(self.tables(|tables| self.put(tables, &new)));
+        }
+        self.tables(|tables| match self.create_in(tables, &new, now)? {
+            Some(decided) => Ok(decided),
+            None => Ok(self.put(tables, &new)),
+        })
+    }
+
+    async fn get(&self, key: &TaskKey, now: Timestamp) -> Result<Option<Task>, StoreError> {
+        let found = self.tables(|tables| self.found(tables, key));
+        Ok(found.filter(|task| !self.expired(task, now, Fault::GetIgnoresExpiry)))
+    }
+
+    async fn apply(&self, key: &TaskKey, event: &TaskEvent, now: Timestamp) -> Result<Task, ApplyError> {
+        let keep = |tables: &mut Tables, next: &Task| {
+            let stored = self.kept(next);
+            if !self.has(Fault::ChangesNotKept) {
+                tables.tasks.insert(stored.key(), stored);
+            }
+        };
+        if self.races(event) {
+            let next = self.tables(|tables| self.decide(tables, key, event, now))?;
+            self.gap(true);
+            self.tables(|tables| keep(tables, &next));
+            return Ok(next);
+        }
+        self.tables(|tables| {
+            let next = self.decide(tables, key, event, now)?;
+            keep(tables, &next);
+            Ok(next)
+        })
+    }
+
+    async fn list(
+        &self,
+        owner: &OwnerId,
+        before: Option<TaskId>,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<Page, StoreError> {
+        let mut all: Vec<Task> = self.tables(|tables| tables.tasks.values().cloned().collect());
+        all.retain(|task| task.owner == *owner || self.has(Fault::ListOfAnyOwner));
+        all.retain(|task| !(self.has(Fault::ListWithoutEnded) && task.has_ended()));
+        all.sort_by_key(|task| std::cmp::Reverse(task.id));
+        if self.has(Fault::CursorMustBeATask) && before.is_some_and(|id| all.iter().all(|task| task.id != id)) {
+            all.clear();
+        }
+        let repeats = self.has(Fault::PageRepeatsItsLast);
+        all.retain(|task| before.is_none_or(|id| task.id < id || (repeats && task.id == id)));
+        if self.has(Fault::PageSkipsOne) && before.is_some() && !all.is_empty() {
+            all.remove(0);
+        }
+        let living = |task: &Task| !self.expired(task, now, Fault::ListIgnoresExpiry);
+        if !self.has(Fault::PagesAreShort) {
+            all.retain(living);
+        }
+        let more = all.len() > limit || (self.has(Fault::LastPageHasNext) && all.len() == limit);
+        all.truncate(limit);
+        let next = all.last().filter(|_| more).map(|task| task.id);
+        all.retain(living);
+        if self.has(Fault::ListOldestFirst) {
+            all.reverse();
+        }
+        Ok(Page { tasks: all, next })
+    }
+
+    async fn record(&self, key: &TaskKey, entry: &Entry) -> Result<Recorded, StoreError> {
+        let name = self.entry_key(key, entry);
+        let earlier = |tables: &Tables| tables.journal.get(&name).cloned();
+        if self.has(Fault::RecordsRace) {
+            let found = self.tables(|tables| earlier(tables));
+            self.gap(true);
+            if let Some(earlier) = found {
+                return Ok(Recorded::Earlier(earlier));
+            }
+        }
+        Ok(self.tables(|tables| match earlier(tables) {
+            Some(earlier) if !self.has(Fault::RecordOverwrites) && !self.has(Fault::RecordsRace) => {
+                if self.has(Fault::RecordSaysFirstAlways) { Recorded::First } else { Recorded::Earlier(earlier) }
+            }
+            Some(_) | None => {
+                tables.journal.insert(name.clone(), entry.clone());
+                Recorded::First
+            }
+        }))
+    }
+
+    async fn journal(&self, key: &TaskKey) -> Result<Vec<Entry>, StoreError> {
+        let all = self.has(Fault::EntriesOfAllTasks);
+        Ok(self.tables(|tables| {
+            tables.journal.iter().filter(|((of, ..), _)| all || of == key).map(|(_, entry)| entry.clone()).collect()
+        }))
+    }
+
+    async fn put_parts(&self, key: &TaskKey, name: &PartsName, parts: &[&str]) -> Result<(), StoreError> {
+        let parts: Vec<String> = parts.iter().map(|part| (*part).to_owned()).collect();
+        let name = self.parts_name(key, name);
+        self.tables(|tables| {
+            if self.has(Fault::PartsNeedATask) && !tables.tasks.contains_key(key) {
+                return;
+            }
+            if self.has(Fault::PartsKeptFromTheFirstTry) {
+                tables.parts.entry(name).or_insert(parts);
+            } else {
+                tables.parts.insert(name, parts);
+            }
+        });
+        Ok(())
+    }
+
+    async fn parts(&self, key: &TaskKey, name: &PartsName, count: u32) -> Result<Option<String>, StoreError> {
+        let name = self.parts_name(key, name);
+        let found = self.tables(|tables| tables.parts.get(&name).cloned()).unwrap_or_default();
+        let mut found: Vec<(usize, String)> = found.into_iter().enumerate().take(count as usize).collect();
+        if self.has(Fault::PartsSortedAsText) {
+            found.sort_by_key(|(number, _)| number.to_string());
+        }
+        let whole = found.len() == count as usize || self.has(Fault::PartsMissingUnnoticed);
+        Ok(whole.then(|| found.into_iter().map(|(_, part)| part).collect()))
+    }
+}
+
+impl PlantedStore {
+    fn parts_name(&self, key: &TaskKey, name: &PartsName) -> (TaskKey, String) {
+        let by_name = self.has(Fault::PartsByName);
+        let key = if by_name { TaskKey::new(OwnerId::from_bytes([0; 32]), fixed_id()) } else { *key };
+        (key, name.to_string())
+    }
+}

@@ -1,0 +1,144 @@
+//! A contract is worth what it finds: each mistake that an adapter may make breaks a promise, and none is broken by a
+//! store without mistakes.
+
+#[path = "planted/store.rs"]
+mod store;
+
+use std::panic::catch_unwind;
+use std::sync::Arc;
+
+use longhaul_core::Status;
+use longhaul_testkit::{block_on, check_store_model, store_promises};
+use store::{Fault, PlantedStore};
+
+/// The names of the promises that a store with this fault breaks.
+macro_rules! broken_promises {
+    ($fault:path; $($promise:ident,)*) => {
+        [$((
+            stringify!($promise),
+            (|fault| block_on(async {
+                longhaul_testkit::store_contract::$promise(&PlantedStore::new(fault)).await;
+            })) as fn(Fault),
+        )),*]
+    };
+}
+
+fn broken_by(fault: Fault) -> Vec<&'static str> {
+    let promises = store_promises!([broken_promises], Fault::None);
+    promises.into_iter().filter(|(_, keep)| catch_unwind(|| keep(fault)).is_err()).map(|(name, _)| name).collect()
+}
+
+#[test]
+fn a_store_without_mistakes_keeps_every_promise() {
+    assert_eq!(broken_by(Fault::None), [""; 0]);
+    check_store_model(64, async || Arc::new(PlantedStore::new(Fault::None)));
+}
+
+#[test]
+fn every_promise_is_in_the_list() {
+    let sources = [
+        include_str!("../src/store_contract/changing.rs"),
+        include_str!("../src/store_contract/creating.rs"),
+        include_str!("../src/store_contract/expiring.rs"),
+        include_str!("../src/store_contract/keeping.rs"),
+        include_str!("../src/store_contract/limiting.rs"),
+        include_str!("../src/store_contract/listing.rs"),
+        include_str!("../src/store_contract/rushing.rs"),
+    ];
+    let written = sources.iter().map(|source| source.matches("\npub async fn ").count()).sum::<usize>();
+    assert_eq!(written, store_promises!([broken_promises], Fault::None).len());
+}
+
+macro_rules! finds {
+    ($($test:ident: $fault:expr;)*) => {
+        $(
+            #[test]
+            fn $test() {
+                let broken = broken_by($fault);
+                assert!(!broken.is_empty(), "no promise finds this");
+                println!("{broken:?}");
+            }
+        )*
+    };
+}
+
+mod the_contract_finds {
+    use super::*;
+
+    finds! {
+        a_fence_that_is_off: Fault::FenceOff;
+        a_fence_that_lets_later_attempts_in: Fault::FenceOnlyBackwards;
+        a_lease_that_is_ignored: Fault::LeaseIgnored;
+        a_lease_that_is_not_renewed: Fault::LeaseNotRenewed;
+        a_sleep_that_is_ignored: Fault::SleepIgnored;
+        a_refusal_that_looks_like_success: Fault::RefusalAsSuccess;
+        a_refusal_that_writes: Fault::RefusalWrites;
+        a_refusal_that_carries_an_old_record: Fault::RefusalCarriesTheFirstRecord;
+        an_end_that_is_overwritten: Fault::EndOverwritten;
+        progress_that_undoes_an_end: Fault::ProgressUndoesTheEnd;
+        a_cancel_that_loses_to_a_late_result: Fault::CancelLosesToResult;
+        an_event_that_makes_a_task: Fault::EventMakesTask;
+        a_nudge_that_always_works: Fault::NudgeAlways;
+        tries_that_are_not_kept: Fault::TriesNotKept;
+        changes_that_are_not_kept: Fault::ChangesNotKept;
+        a_look_up_that_ignores_expiry: Fault::GetIgnoresExpiry;
+        an_event_that_ignores_expiry: Fault::ApplyIgnoresExpiry;
+        a_list_that_ignores_expiry: Fault::ListIgnoresExpiry;
+        a_creation_that_ignores_expiry: Fault::CreateIgnoresExpiry;
+        a_key_that_ignores_expiry: Fault::KeyIgnoresExpiry;
+        an_expiry_in_whole_seconds: Fault::ExpiryInWholeSeconds;
+        a_late_end_that_moves_no_expiry: Fault::LateEndMovesNoExpiry;
+        a_creation_that_overwrites: Fault::CreateOverwrites;
+        a_creation_that_overwrites_an_ended_task: Fault::CreateOverwritesEnded;
+        a_retry_that_is_refused_at_the_limit: Fault::CreateRefusesRetryAtLimit;
+        a_key_that_is_forgotten: Fault::KeyForgotten;
+        a_key_that_is_forgotten_at_the_end: Fault::KeyForgottenAtTheEnd;
+        a_key_that_takes_any_request: Fault::KeyTakesAnyRequest;
+        a_key_that_all_owners_share: Fault::KeyOfAllOwners;
+        a_key_of_a_refused_creation_that_stays: Fault::KeyOfRefusedCreationKept;
+        a_key_that_gives_an_old_record: Fault::KeyGivesTheFirstRecord;
+        a_limit_that_does_not_hold: Fault::NoLimit;
+        a_limit_that_all_owners_share: Fault::LimitForAllOwners;
+        a_place_that_a_result_keeps: Fault::PlaceNotGivenBackOn(Status::Completed);
+        a_place_that_an_error_keeps: Fault::PlaceNotGivenBackOn(Status::Failed);
+        a_place_that_a_cancel_keeps: Fault::PlaceNotGivenBackOn(Status::Cancelled);
+        a_place_that_an_expiry_keeps: Fault::PlaceNotGivenBackOnExpiry;
+        a_place_that_is_given_back_by_refusals: Fault::PlaceGivenBackByRefusals;
+        a_task_that_any_owner_finds: Fault::TaskOfAnyOwner;
+        a_list_of_any_owner: Fault::ListOfAnyOwner;
+        a_list_in_the_wrong_order: Fault::ListOldestFirst;
+        a_list_without_ended_tasks: Fault::ListWithoutEnded;
+        a_page_that_repeats_a_task: Fault::PageRepeatsItsLast;
+        a_page_that_skips_a_task: Fault::PageSkipsOne;
+        a_page_that_is_short: Fault::PagesAreShort;
+        a_last_page_with_a_cursor: Fault::LastPageHasNext;
+        a_cursor_that_has_to_be_a_task: Fault::CursorMustBeATask;
+        text_that_is_cut: Fault::TextIsCut;
+        text_that_loses_characters: Fault::NulIsDropped;
+        numbers_that_are_rounded: Fault::NumbersAreRounded;
+        a_field_that_is_dropped: Fault::TraceIsDropped;
+        a_record_that_overwrites: Fault::RecordOverwrites;
+        a_record_that_claims_to_be_first: Fault::RecordSaysFirstAlways;
+        entries_that_are_kept_by_name_only: Fault::EntriesByNameOnly;
+        entries_that_all_tasks_share: Fault::EntriesOfAllTasks;
+        entries_whose_names_are_folded: Fault::EntryNamesInLowerCase;
+        parts_that_all_tasks_share: Fault::PartsByName;
+        parts_that_are_missing_unnoticed: Fault::PartsMissingUnnoticed;
+        parts_in_the_wrong_order: Fault::PartsSortedAsText;
+        parts_that_are_not_replaced: Fault::PartsKeptFromTheFirstTry;
+        parts_that_need_a_task: Fault::PartsNeedATask;
+        claims_that_race: Fault::ClaimsRace;
+        ends_that_race: Fault::EndsRace;
+        records_that_race: Fault::RecordsRace;
+        creations_that_race: Fault::CreationsRace;
+        progress_that_races_the_end: Fault::ProgressRacesTheEnd;
+    }
+}
+
+#[test]
+fn the_model_finds_a_fault_that_it_was_not_told_of() {
+    for fault in [Fault::FenceOff, Fault::EndOverwritten, Fault::LateEndMovesNoExpiry, Fault::RefusalWrites] {
+        let outcome = catch_unwind(|| check_store_model(256, async move || Arc::new(PlantedStore::new(fault))));
+        assert!(outcome.is_err(), "{fault:?} was not found");
+    }
+}
