@@ -8,6 +8,9 @@ use crate::{
     Advance, Ask, Failure, FailureKind, Lease, Outcome, State, Suspension, Task, TaskEvent, TaskRecord, Timestamp,
 };
 
+/// What is noted of a leg that nobody heard of any more.
+const LEG_DIED: &str = "a worker died or lost its lease";
+
 /// Why an event does not apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
@@ -157,6 +160,12 @@ impl Task {
         }
     }
 
+    /// Whether the leg before the one that just claimed the task died without a word. For those who count.
+    #[must_use]
+    pub fn follows_a_dead_leg(&self) -> bool {
+        self.failures > 0 && self.last_failure.as_deref() == Some(LEG_DIED)
+    }
+
     fn claim(&self, next: &mut TaskRecord, lease: Lease, now: Timestamp) -> Result<(), Refusal> {
         self.could_start(now)?;
         if now >= self.deadline() {
@@ -164,7 +173,7 @@ impl Task {
         }
         match &self.state {
             // The leg before this one died.
-            State::Running { .. } => self.fail_leg(next, "a worker died or lost its lease".to_owned())?,
+            State::Running { .. } => self.fail_leg(next, LEG_DIED.to_owned())?,
             State::Queued
             | State::Sleeping { .. }
             | State::InputRequired { .. }

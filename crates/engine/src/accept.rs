@@ -80,6 +80,8 @@ impl Engine {
 
     /// The call is accepted whether or not the message goes out: the record remembers when it was due.
     async fn queued(&self, task: Task) -> Task {
+        self.note_on_span(&task);
+        self.observer().accepted(&task);
         let _logged = self.send(&task, 0).await;
         task
     }

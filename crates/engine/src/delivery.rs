@@ -3,6 +3,8 @@
 use longhaul_core::ports::{ApplyError, Delivery};
 use longhaul_core::{Refusal, Task, TaskEvent, Timestamp};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+use tracing::field::Empty;
 
 use crate::leg::Start;
 use crate::{Engine, Leg, ToolRunner};
@@ -48,18 +50,41 @@ impl Engine {
         runner: &dyn ToolRunner,
         signals: &WorkerSignals,
     ) -> Disposition {
+        let message = &delivery.message;
+        let span = tracing::info_span!(
+            "delivery", task_id = %message.task.id, owner = %message.task.owner, attempt = Empty,
+            receives = delivery.receives, trace = message.trace
+        );
+        self.run_leg(delivery, runner, signals).instrument(span).await
+    }
+
+    async fn run_leg(&self, delivery: &Delivery, runner: &dyn ToolRunner, signals: &WorkerSignals) -> Disposition {
         let task = match self.claim(delivery, signals).await {
             Claimed::Ours(task) => task,
             Claimed::Not(disposition) => return disposition,
         };
+        let began_at = self.now();
+        tracing::Span::current().record("attempt", task.attempt);
         tracing::info!(task_id = %task.id, attempt = task.attempt, tool = task.tool, "a leg begins");
-        match self.start(*task, signals).await {
+        self.count_claim(&task, began_at);
+        let claimed = task.clone();
+        let disposition = match self.start(*task, signals).await {
             Ok(leg) => {
                 let end = self.watch(&leg, delivery, runner, signals).await;
                 self.conclude(&leg, end).await
             }
             Err(disposition) => disposition,
+        };
+        self.observer().leg_ended(&claimed, self.now().since_ms(began_at));
+        disposition
+    }
+
+    fn count_claim(&self, task: &Task, now: Timestamp) {
+        if task.follows_a_dead_leg() {
+            self.observer().recovered(task);
         }
+        let waited_ms = (task.attempt == 1).then(|| now.since_ms(task.created_at));
+        self.observer().leg_began(task, waited_ms);
     }
 
     async fn claim(&self, delivery: &Delivery, signals: &WorkerSignals) -> Claimed {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use longhaul_core::ports::{TaskStore, WorkQueue};
 use longhaul_core::{Clock, IdSource, Timestamp};
 
-use crate::Settings;
+use crate::observer::Unobserved;
+use crate::{Observer, Settings};
 
 /// What the engine needs of the world.
 #[derive(Clone)]
@@ -25,13 +26,21 @@ pub struct Ports {
 pub struct Engine {
     pub(crate) ports: Ports,
     pub(crate) settings: Settings,
+    observer: Option<Arc<dyn Observer>>,
 }
 
 impl Engine {
     /// An engine over these ports.
     #[must_use]
     pub const fn new(ports: Ports, settings: Settings) -> Self {
-        Self { ports, settings }
+        Self { ports, settings, observer: None }
+    }
+
+    /// The same engine, with somebody who hears what happens.
+    #[must_use]
+    pub fn observed_by(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observer = Some(observer);
+        self
     }
 
     /// What the operator decided.
@@ -44,6 +53,10 @@ impl Engine {
     #[must_use]
     pub const fn ports(&self) -> &Ports {
         &self.ports
+    }
+
+    pub(crate) fn observer(&self) -> &dyn Observer {
+        self.observer.as_deref().unwrap_or(&Unobserved)
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use longhaul_core::ports::Recorded;
 use longhaul_core::{Ask, Entry, EntryKind, FailureKind, PartsName, Payload, Progress, Task, Timestamp, limits};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use crate::suspension::{Driven, Reason, Slot};
 use crate::variables::Variables;
@@ -121,7 +122,8 @@ impl Leg {
         }
         self.yield_near_the_end().await;
         let running = self.0.slot.step_running();
-        let text = run().await?;
+        let span = tracing::info_span!("step", name, task_id = %self.0.task.id, attempt = self.0.task.attempt);
+        let text = run().instrument(span).await?;
         let text = self.record(EntryKind::Step, name, text).await;
         drop(running);
         self.name_once(EntryKind::Step, name).await;

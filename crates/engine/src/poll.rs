@@ -46,7 +46,10 @@ impl Engine {
     /// [`PollError`]
     pub async fn cancel(&self, key: &TaskKey) -> Result<Task, PollError> {
         match self.apply_surely(key, &TaskEvent::Cancel).await {
-            Ok(task) => Ok(task),
+            Ok(task) => {
+                self.note_on_span(&task);
+                Ok(task)
+            }
             Err(ApplyError::Refused { current, .. }) => Ok(*current),
             Err(ApplyError::NotFound) => Err(PollError::NotFound),
             Err(ApplyError::Store(error)) => Err(PollError::Unavailable(error)),
@@ -55,6 +58,7 @@ impl Engine {
 
     /// Mends what a look at the record shows to be broken. Never fails: the record was read, and that is an answer.
     pub(crate) async fn recover(&self, task: Task) -> Task {
+        self.note_on_span(&task);
         let now = self.now();
         let event = match self.remedy(&task, now) {
             Remedy::None => return task,
@@ -65,7 +69,10 @@ impl Engine {
         match self.store().apply(&task.key(), &event, now).await {
             Ok(mended) => {
                 tracing::info!(task_id = %task.id, attempt = task.attempt, ?event, "a poll recovered the task");
-                if !mended.has_ended() {
+                self.observer().recovered(&mended);
+                if mended.has_ended() {
+                    self.observer().ended(&mended);
+                } else {
                     // A failure is logged; the record remembers this try, and the next poll after the bound repeats it.
                     let _logged = self.send(&mended, 0).await;
                 }

@@ -19,6 +19,11 @@ impl Engine {
             .await?;
         match written {
             Err(ApplyError::Refused { current, .. }) if current.shows(event) => Ok(*current),
+            // Nothing applies to a task that has ended, so it was this event that ended it.
+            Ok(task) if task.has_ended() => {
+                self.observer().ended(&task);
+                Ok(task)
+            }
             other => other,
         }
     }
@@ -41,6 +46,15 @@ impl Engine {
             }
         }
         attempt().await
+    }
+
+    /// Tells the log which task the request or the delivery that runs is about, where its span has room for that.
+    pub(crate) fn note_on_span(&self, task: &Task) {
+        let span = tracing::Span::current();
+        span.record("task_id", tracing::field::display(task.id));
+        if let Some(trace) = &task.trace {
+            span.record("trace", trace);
+        }
     }
 
     /// Sends "work on this task". A failure is not fatal: the record is there, and a poll will send again.

@@ -39,19 +39,16 @@ impl Engine {
         runner: &dyn ToolRunner,
         signals: &WorkerSignals,
     ) -> End {
-        let end = {
-            let tool = pin!(runner.run(leg.clone()));
-            let warden = pin!(self.guard(leg, delivery, signals));
-            // The tool comes first: an end that it reached is not thrown away because a moment is over.
-            match select(tool, warden).await {
-                Either::Left((end, _)) => End::Tool(end),
-                Either::Right((end, _)) => {
-                    leg.cancelled().cancel();
-                    end
-                }
+        let tool = pin!(runner.run(leg.clone()));
+        let warden = pin!(self.guard(leg, delivery, signals));
+        // The tool comes first: an end that it reached is not thrown away because a moment is over.
+        match select(tool, warden).await {
+            Either::Left((end, _)) => End::Tool(end),
+            Either::Right((end, _)) => {
+                leg.cancelled().cancel();
+                end
             }
-        };
-        end
+        }
     }
 
     /// Renews the lease until something ends the leg from outside.
