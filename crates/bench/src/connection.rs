@@ -1,0 +1,51 @@
+//! One keep-alive connection to a server.
+
+use std::net::SocketAddr;
+
+use anyhow::ensure;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+use crate::wire::Call;
+
+/// One keep-alive connection to a server; one request at a time.
+pub(crate) struct Connection {
+    sender: SendRequest<Full<Bytes>>,
+}
+
+impl Connection {
+    /// Connects.
+    pub(crate) async fn open(address: SocketAddr) -> anyhow::Result<Self> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        let (sender, connection) = handshake(TokioIo::new(stream)).await?;
+        // Ends with the connection; what breaks it is seen by whoever sends.
+        tokio::spawn(async move { drop(connection.await) });
+        Ok(Self { sender })
+    }
+
+    /// As many connections as asked for.
+    pub(crate) async fn open_many(address: SocketAddr, count: usize) -> anyhow::Result<Vec<Self>> {
+        let mut connections = Vec::with_capacity(count);
+        for _ in 0..count {
+            connections.push(Self::open(address).await?);
+        }
+        Ok(connections)
+    }
+
+    /// Sends `request` and gives the whole body of its answer.
+    ///
+    /// # Errors
+    /// The connection broke, or the answer's status is not 200.
+    pub(crate) async fn send(&mut self, request: Call) -> anyhow::Result<Bytes> {
+        self.sender.ready().await?;
+        let response = self.sender.send_request(request).await?;
+        let status = response.status();
+        let body = response.into_body().collect().await?.to_bytes();
+        ensure!(status.is_success(), "{status}: {}", String::from_utf8_lossy(&body));
+        Ok(body)
+    }
+}

@@ -1,0 +1,170 @@
+//! What was measured, beside what is to be reached.
+
+use serde::Serialize;
+
+/// What is to be reached.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Target {
+    /// This much or more.
+    AtLeast(f64),
+    /// Less than this.
+    Below(f64),
+}
+
+impl Target {
+    fn is_met(self, value: f64) -> bool {
+        match self {
+            Self::AtLeast(least) => value >= least,
+            Self::Below(most) => value < most,
+        }
+    }
+
+    fn text(self) -> String {
+        match self {
+            Self::AtLeast(least) => format!(">= {}", number(least)),
+            Self::Below(most) => format!("< {}", number(most)),
+        }
+    }
+}
+
+/// One figure, measured in several rounds.
+#[derive(Clone, Debug)]
+pub(crate) struct Figure {
+    name: String,
+    unit: &'static str,
+    rounds: Vec<f64>,
+    target: Option<Target>,
+    ratio: Option<Ratio>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Ratio {
+    to: &'static str,
+    is: f64,
+}
+
+impl Figure {
+    /// What was measured in each round.
+    pub(crate) fn new(name: impl Into<String>, unit: &'static str, rounds: Vec<f64>) -> Self {
+        Self { name: name.into(), unit, rounds, target: None, ratio: None }
+    }
+
+    /// What is to be reached.
+    pub(crate) const fn target(mut self, target: Target) -> Self {
+        self.target = Some(target);
+        self
+    }
+
+    /// How this compares with `other`, which is called `to`.
+    pub(crate) fn beside(mut self, to: &'static str, other: &Self) -> Self {
+        let base = other.median();
+        self.ratio = (base > 0.0).then(|| Ratio { to, is: self.median() / base });
+        self
+    }
+
+    /// The middle of all rounds.
+    pub(crate) fn median(&self) -> f64 {
+        let sorted = self.sorted();
+        let middle = sorted.len() / 2;
+        let upper = sorted.get(middle).copied().unwrap_or_default();
+        let lower = sorted.get(middle.wrapping_sub(1)).copied().unwrap_or(upper);
+        if sorted.len() % 2 == 0 { f64::midpoint(lower, upper) } else { upper }
+    }
+
+    fn sorted(&self) -> Vec<f64> {
+        let mut sorted = self.rounds.clone();
+        sorted.sort_by(f64::total_cmp);
+        sorted
+    }
+
+    fn cells(&self) -> [String; 6] {
+        let sorted = self.sorted();
+        let ends = sorted.first().zip(sorted.last()).filter(|_ends| sorted.len() > 1);
+        [
+            self.name.clone(),
+            format!("{} {}", number(self.median()), self.unit),
+            ends.map(|(least, most)| format!("{} to {}", number(*least), number(*most))).unwrap_or_default(),
+            self.target.map(Target::text).unwrap_or_default(),
+            self.target
+                .map(|target| if target.is_met(self.median()) { "yes" } else { "NO" }.to_owned())
+                .unwrap_or_default(),
+            self.ratio.as_ref().map(|ratio| format!("{:.2} x {}", ratio.is, ratio.to)).unwrap_or_default(),
+        ]
+    }
+}
+
+impl Serialize for Figure {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Shown<'a> {
+            name: &'a str,
+            unit: &'a str,
+            median: f64,
+            rounds: &'a [f64],
+            target: Option<Target>,
+            met: Option<bool>,
+            ratio: Option<&'a Ratio>,
+        }
+        let median = self.median();
+        let met = self.target.map(|target| target.is_met(median));
+        let (rounds, target, ratio) = (&self.rounds, self.target, self.ratio.as_ref());
+        Shown { name: &self.name, unit: self.unit, median, rounds, target, met, ratio }.serialize(serializer)
+    }
+}
+
+/// The figures as a table in Markdown.
+pub(crate) fn table(figures: &[Figure]) -> String {
+    let heads = ["figure", "median", "rounds", "target", "met", "ratio"].map(str::to_owned);
+    let rows: Vec<[String; 6]> = std::iter::once(heads).chain(figures.iter().map(Figure::cells)).collect();
+    let mut widths = [0; 6];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = cell.len().max(*width);
+        }
+    }
+    let mut text = String::new();
+    for (number, row) in rows.iter().enumerate() {
+        line(&mut text, row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}")));
+        if number == 0 {
+            line(&mut text, widths.iter().map(|width| "-".repeat(*width)));
+        }
+    }
+    text
+}
+
+fn line(text: &mut String, cells: impl Iterator<Item = String>) {
+    let cells: Vec<String> = cells.collect();
+    text.push_str(&format!("| {} |\n", cells.join(" | ")));
+}
+
+/// Three figures that count, or all of a whole number.
+fn number(value: f64) -> String {
+    match value.abs() {
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_median_is_the_middle_of_its_rounds() {
+        assert!((Figure::new("f", "s", vec![9.0, 1.0, 2.0]).median() - 2.0).abs() < 1e-9);
+        assert!((Figure::new("f", "s", vec![9.0, 1.0, 2.0, 4.0]).median() - 3.0).abs() < 1e-9);
+        assert!(Figure::new("f", "s", vec![]).median().abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_table_says_what_is_met_and_how_it_compares() {
+        let base = Figure::new("base", "/s", vec![50.0]);
+        let good = Figure::new("good", "/s", vec![100.0]).target(Target::AtLeast(100.0)).beside("base", &base);
+        let bad = Figure::new("bad", "ms", vec![1.0]).target(Target::Below(1.0));
+        let table = table(&[base, good, bad]);
+        assert!(table.contains("| >= 100 | yes | 2.00 x base |"), "{table}");
+        assert!(table.contains("| < 1.00 | NO "), "{table}");
+    }
+}

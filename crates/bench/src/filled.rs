@@ -1,0 +1,40 @@
+//! A database with many finished tasks, each as the server itself leaves one.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context;
+use futures::future::try_join_all;
+use longhaul::{OsIds, SystemClock};
+use longhaul_core::ports::{NewTask, TaskStore};
+use longhaul_core::{Clock, IdSource, Identity, OwnerId, Task, TaskRecord};
+use longhaul_sqlite::{Database, Durability, Settings, SqliteStore};
+
+/// Tasks that are written side by side; they share transactions.
+const AT_ONCE: usize = 1_000;
+
+/// Copies the one finished task in the file at `db` until there are `count` more, and gives the names of the copies.
+pub(crate) async fn fill(db: &Path, count: usize) -> anyhow::Result<Vec<String>> {
+    // Nobody waits for these as for a call, so the disk may write them later.
+    let settings = Settings { durability: Durability::ProcessCrash, ..Settings::default() };
+    let database = Database::open(db, Arc::new(SystemClock), settings)?;
+    let store = database.store();
+    let page = store.list(&OwnerId::of(Identity::Anonymous), None, 1, SystemClock.now()).await?;
+    let pattern = page.tasks.into_iter().next().context("there is no task to copy")?;
+    anyhow::ensure!(pattern.has_ended(), "the task to copy has not ended");
+    let mut names = Vec::with_capacity(count);
+    while names.len() < count {
+        let batch = AT_ONCE.min(count - names.len());
+        names.extend(try_join_all((0..batch).map(|_| copy(&store, &pattern))).await?);
+    }
+    database.close().await;
+    Ok(names)
+}
+
+async fn copy(store: &SqliteStore, pattern: &Task) -> anyhow::Result<String> {
+    let now = SystemClock.now();
+    let id = OsIds.task_id(now);
+    let task = Task::restore(TaskRecord { id, ..pattern.record().clone() });
+    store.create(NewTask { task, idempotency: None, open_max: u32::MAX }, now).await?;
+    Ok(id.to_string())
+}

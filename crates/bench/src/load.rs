@@ -1,0 +1,141 @@
+//! Two ways to load a server. A closed loop sends the next request once the last is answered, and shows how many a
+//! server can take. An open loop sends at fixed moments, whatever the answers do, and counts each latency from the
+//! moment when its request was due: so a server that pauses is charged for all requests of its pause.
+
+use std::time::{Duration, Instant};
+
+use futures::future::try_join_all;
+use tokio::sync::mpsc;
+
+use crate::connection::Connection;
+use crate::latency::Latencies;
+use crate::wire;
+
+/// How long a client waits between two polls of a task that it waits for.
+const POLL_PAUSE: Duration = Duration::from_millis(5);
+
+/// Arguments of the tool that does nothing.
+const NOTHING: &str = "{}";
+
+/// How far the tasks of two polls lie apart: neighbours share pages of the file, and would be found in memory. Prime,
+/// so that all are asked for.
+const STRIDE: usize = 7_919;
+
+/// What a connection does, again and again.
+#[derive(Clone, Copy)]
+pub(crate) enum Work<'a> {
+    /// Asks for one of these tasks.
+    Poll(&'a [String]),
+    /// A whole life: calls the tool that does nothing, and polls until the task is completed.
+    Live,
+}
+
+impl Work<'_> {
+    /// Does it once, the `turn`-th time.
+    async fn once(self, connection: &mut Connection, turn: usize) -> anyhow::Result<()> {
+        match self {
+            Self::Poll(tasks) => {
+                let Some(task_id) = tasks.get(turn.wrapping_mul(STRIDE) % tasks.len().max(1)) else { return Ok(()) };
+                let answer = connection.send(wire::poll(task_id)?).await?;
+                wire::seen(&answer)?.is_completed().map(drop)
+            }
+            Self::Live => live(connection, "noop", NOTHING).await.map(drop),
+        }
+    }
+}
+
+/// Calls `tool` and polls its task until it is completed. Gives the task's id.
+pub(crate) async fn live(connection: &mut Connection, tool: &str, arguments: &str) -> anyhow::Result<String> {
+    let answer = connection.send(wire::call(tool, arguments)?).await?;
+    let task_id = wire::seen(&answer)?.task_id.to_owned();
+    loop {
+        let answer = connection.send(wire::poll(&task_id)?).await?;
+        if wire::seen(&answer)?.is_completed()? {
+            return Ok(task_id);
+        }
+        tokio::time::sleep(POLL_PAUSE).await;
+    }
+}
+
+/// Does `work` on all connections for `time`, one after the other on each, and gives how often it was done per second.
+pub(crate) async fn closed(connections: &mut [Connection], work: Work<'_>, time: Duration) -> anyhow::Result<f64> {
+    let begun = Instant::now();
+    let step = connections.len();
+    let loops = connections.iter_mut().enumerate().map(|(number, connection)| async move {
+        // Spread over the tasks, so that each connection asks for others.
+        let mut turn = number;
+        let mut done: u32 = 0;
+        while begun.elapsed() < time {
+            work.once(connection, turn).await?;
+            turn = turn.wrapping_add(step);
+            done += 1;
+        }
+        Ok::<_, anyhow::Error>(done)
+    });
+    let done: u32 = try_join_all(loops).await?.into_iter().sum();
+    Ok(f64::from(done) / begun.elapsed().as_secs_f64())
+}
+
+/// What came of an open loop.
+pub(crate) struct Opened {
+    /// How long each took.
+    pub(crate) latencies: Latencies,
+    /// How often the work was done per second, until the last answer.
+    pub(crate) per_second: f64,
+}
+
+/// Does `work` `per_second` times a second for `time`, at even moments, on the connections in turn.
+pub(crate) async fn open(
+    connections: &mut [Connection],
+    work: Work<'_>,
+    per_second: u32,
+    time: Duration,
+) -> anyhow::Result<Opened> {
+    let begun = Instant::now();
+    let mut turns = Vec::with_capacity(connections.len());
+    let loops: Vec<_> = connections
+        .iter_mut()
+        .map(|connection| {
+            let (turn, due) = mpsc::unbounded_channel();
+            turns.push(turn);
+            keep_up(connection, work, due)
+        })
+        .collect();
+    // The runtime's timer knows milliseconds only; a thread's sleep is finer.
+    let pacer = std::thread::spawn(move || pace(&turns, begun, per_second, time));
+    let mut latencies = Latencies::default();
+    for measured in try_join_all(loops).await? {
+        latencies.merge(measured);
+    }
+    let seconds = begun.elapsed().max(time).as_secs_f64();
+    drop(pacer.join());
+    let count = u32::try_from(latencies.count()).unwrap_or(u32::MAX);
+    Ok(Opened { latencies, per_second: f64::from(count) / seconds })
+}
+
+/// Tells the connections in turn when they are due.
+fn pace(turns: &[mpsc::UnboundedSender<(usize, Instant)>], begun: Instant, per_second: u32, time: Duration) {
+    let gap = Duration::from_secs(1) / per_second;
+    let count = (time.as_nanos() / gap.as_nanos().max(1)).try_into().unwrap_or(usize::MAX);
+    let mut due = begun;
+    for (number, turn) in (0..count).zip(turns.iter().cycle()) {
+        due += gap;
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        if turn.send((number, due)).is_err() {
+            return;
+        }
+    }
+}
+
+async fn keep_up(
+    connection: &mut Connection,
+    work: Work<'_>,
+    mut due: mpsc::UnboundedReceiver<(usize, Instant)>,
+) -> anyhow::Result<Latencies> {
+    let mut latencies = Latencies::default();
+    while let Some((turn, due)) = due.recv().await {
+        work.once(connection, turn).await?;
+        latencies.add(due.elapsed());
+    }
+    Ok(latencies)
+}

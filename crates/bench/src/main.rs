@@ -1,0 +1,97 @@
+//! `bench`: measures what a local server does per second, how long it takes, and how much memory it needs, beside a
+//! server of `rmcp` alone that keeps its tasks in memory. Prints a table, or JSON. Asserts nothing: a machine is
+//! sometimes busy, and a reader knows when.
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a measuring program: it takes the time, runs connections side by side, and prints"
+)]
+
+mod connection;
+mod csv;
+mod figures;
+mod filled;
+mod latency;
+mod load;
+mod measure;
+mod servers;
+mod spawned;
+mod wire;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(about = "Measures a local server, and a server of rmcp alone beside it", version)]
+struct Cli {
+    #[command(flatten)]
+    choice: Choice,
+    #[command(subcommand)]
+    server: Option<ServerOf>,
+}
+
+/// What can be chosen about a run.
+#[derive(Args, Debug)]
+struct Choice {
+    /// Leave out the file of 2 GB, and measure fewer and shorter rounds.
+    #[arg(long)]
+    quick: bool,
+
+    /// Print the figures as JSON instead of a table.
+    #[arg(long)]
+    json: bool,
+
+    /// Measure only these parts.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    only: Vec<measure::Part>,
+
+    /// How many rounds; each figure is the median over them. 5, or 3 with --quick.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: Option<u32>,
+
+    /// How long each measurement of a round takes. 3, or 1 with --quick.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=600))]
+    seconds: Option<u64>,
+
+    /// Where databases and generated files are kept during the run; on a disk, not in memory. Beside this program by
+    /// default.
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+
+    /// The `local` program that is measured. The one beside this program by default.
+    #[arg(long, value_name = "FILE")]
+    local: Option<PathBuf>,
+}
+
+/// The servers that this program measures besides `local`, each in a process of its own.
+#[derive(Subcommand)]
+enum ServerOf {
+    /// A server on the facade with a tool that does nothing.
+    #[command(hide = true)]
+    ServeNoop {
+        /// Where to listen.
+        listen: SocketAddr,
+        /// Where tasks are kept.
+        db: PathBuf,
+    },
+    /// The same tool on rmcp's own task runtime, which keeps its tasks in memory.
+    #[command(hide = true)]
+    ServeRmcp {
+        /// Where to listen.
+        listen: SocketAddr,
+    },
+}
+
+fn main() -> anyhow::Result<()> {
+    let cli = Cli::parse();
+    match cli.server {
+        Some(ServerOf::ServeNoop { listen, db }) => servers::noop::run(listen, db),
+        Some(ServerOf::ServeRmcp { listen }) => servers::rmcp_alone::run(listen),
+        // One thread: the client is to take little of the two cores that it shares with the server.
+        None => tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(measure::run(&cli.choice)),
+    }
+}

@@ -1,0 +1,99 @@
+//! What is measured, part by part.
+
+mod profile;
+mod ready;
+mod tasks;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::ValueEnum;
+
+use crate::Choice;
+use crate::figures::{self, Figure};
+
+/// A part of the measurements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Part {
+    /// Time from a server's start to its first answer.
+    Ready,
+    /// Polls and lives of tasks that do nothing.
+    Tasks,
+    /// `profile_dataset` on large files.
+    Profile,
+}
+
+/// How a run is done.
+pub(crate) struct Plan {
+    /// Rounds of each measurement.
+    pub(crate) rounds: u32,
+    /// Length of one measurement.
+    pub(crate) time: Duration,
+    /// Where files are kept; emptied afterwards.
+    pub(crate) folder: PathBuf,
+    /// The `local` program.
+    pub(crate) local: PathBuf,
+    /// This program, for the servers that it is itself.
+    pub(crate) own: PathBuf,
+    /// Sizes of the files that are profiled, in bytes.
+    pub(crate) profiled_bytes: Vec<u64>,
+}
+
+impl Plan {
+    /// Where a file of this name is kept.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+}
+
+/// Measures what was chosen, and prints the figures.
+pub(crate) async fn run(choice: &Choice) -> anyhow::Result<()> {
+    let own = std::env::current_exe()?;
+    let beside = own.parent().context("this program lies in no directory")?;
+    let folder = tempfile::Builder::new().prefix("bench-").tempdir_in(choice.dir.as_deref().unwrap_or(beside))?;
+    let (rounds, seconds) = if choice.quick { (3, 1) } else { (5, 3) };
+    let plan = Plan {
+        rounds: choice.rounds.unwrap_or(rounds),
+        time: Duration::from_secs(choice.seconds.unwrap_or(seconds)),
+        folder: folder.path().to_owned(),
+        local: choice.local.clone().unwrap_or_else(|| beside.join("local")),
+        own: own.clone(),
+        profiled_bytes: if choice.quick { vec![100_000_000] } else { vec![100_000_000, 2_000_000_000] },
+    };
+    let figures = measure(&plan, choice).await?;
+    folder.close()?;
+    if choice.json {
+        println!("{}", serde_json::to_string_pretty(&figures)?);
+    } else {
+        println!("{}", figures::table(&figures));
+    }
+    Ok(())
+}
+
+async fn measure(plan: &Plan, choice: &Choice) -> anyhow::Result<Vec<Figure>> {
+    let wanted = |part: Part| choice.only.is_empty() || choice.only.contains(&part);
+    if wanted(Part::Ready) || wanted(Part::Profile) {
+        check_local(&plan.local)?;
+    }
+    let mut figures = Vec::new();
+    if wanted(Part::Ready) {
+        figures.extend(ready::measure(plan).await?);
+    }
+    if wanted(Part::Tasks) {
+        figures.extend(tasks::measure(plan).await?);
+    }
+    if wanted(Part::Profile) {
+        figures.extend(profile::measure(plan).await?);
+    }
+    Ok(figures)
+}
+
+fn check_local(local: &Path) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        local.is_file(),
+        "{} is missing; build it with `cargo build --release --bin local`, or name it with --local",
+        local.display()
+    );
+    Ok(())
+}

@@ -1,0 +1,178 @@
+//! Polls and whole lives of tasks that do nothing: on a new file, on one with many finished tasks, and on `rmcp` alone.
+
+use std::path::Path;
+use std::process::Command;
+
+use super::Plan;
+use crate::connection::Connection;
+use crate::figures::{Figure, Target};
+use crate::load::{self, Work};
+use crate::spawned::Spawned;
+use crate::{filled, wire};
+
+/// Finished tasks in the full file.
+const FULL: usize = 100_000;
+
+/// Finished tasks that polls are spread over where the file is new.
+const FEW: usize = 100;
+
+/// Tasks that never end; they hold two of the server's sixteen legs.
+const HELD: usize = 2;
+
+/// Connections of each kind of work.
+const CONNECTIONS: usize = 16;
+
+/// The load to reach: polls and lives per second.
+const POLLS: u32 = 3_000;
+const LIVES: u32 = 300;
+
+/// What one round gives for one server.
+#[derive(Clone, Copy)]
+struct Round {
+    polls: f64,
+    poll_cpu_us: f64,
+    lives: f64,
+    life_cpu_us: f64,
+    quarter_p50_ms: f64,
+    quarter_p99_ms: f64,
+    both_polls: f64,
+    both_lives: f64,
+    both_p99_ms: f64,
+}
+
+/// Measures all three servers, one after the other in each round, so that a slow moment of the machine meets all alike.
+pub(crate) async fn measure(plan: &Plan) -> anyhow::Result<Vec<Figure>> {
+    let full_db = plan.file("full.db");
+    eprintln!("tasks: filling a file with {FULL} finished tasks");
+    let finished = fill(plan, &full_db).await?;
+    let (mut new, mut full, mut alone) = (Vec::new(), Vec::new(), Vec::new());
+    for number in 1..=plan.rounds {
+        eprintln!("tasks: round {number} of {}", plan.rounds);
+        let db = plan.file(&format!("new-{number}.db"));
+        let server = Spawned::start(|address| noop(plan, address, &db)).await?;
+        new.push(round(plan, server, Vec::new()).await?);
+        let server = Spawned::start(|address| noop(plan, address, &full_db)).await?;
+        full.push(round(plan, server, finished.clone()).await?);
+        let server = Spawned::start(|address| serve(plan, &["serve-rmcp", &address.to_string()])).await?;
+        alone.push(round(plan, server, Vec::new()).await?);
+    }
+    Ok(figures(&new, &full, &alone))
+}
+
+/// Lets the server itself make one finished task, and copies it.
+async fn fill(plan: &Plan, db: &Path) -> anyhow::Result<Vec<String>> {
+    let server = Spawned::start(|address| noop(plan, address, db)).await?;
+    let mut connection = Connection::open(server.address()).await?;
+    load::live(&mut connection, "noop", "{}").await?;
+    drop(connection);
+    server.stop()?;
+    filled::fill(db, FULL).await
+}
+
+fn noop(plan: &Plan, address: std::net::SocketAddr, db: &Path) -> Command {
+    let mut command = serve(plan, &["serve-noop", &address.to_string()]);
+    command.arg(db);
+    command
+}
+
+fn serve(plan: &Plan, arguments: &[&str]) -> Command {
+    let mut command = Command::new(&plan.own);
+    command.args(arguments);
+    command
+}
+
+/// One round on one server. `finished` are tasks that it has already.
+async fn round(plan: &Plan, server: Spawned, finished: Vec<String>) -> anyhow::Result<Round> {
+    let mut pollers = Connection::open_many(server.address(), CONNECTIONS).await?;
+    let mut livers = Connection::open_many(server.address(), CONNECTIONS).await?;
+    let polled = polled(&mut livers, finished).await?;
+    let (poll, live) = (Work::Poll(&polled), Work::Live);
+
+    let cpu = server.cpu()?;
+    let polls = load::closed(&mut pollers, poll, plan.time).await?;
+    let poll_cpu = server.cpu()? - cpu;
+    let cpu = server.cpu()?;
+    let lives = load::closed(&mut livers, live, plan.time).await?;
+    let life_cpu = server.cpu()? - cpu;
+
+    let quarter = futures::future::try_join(
+        load::open(&mut pollers, poll, POLLS / 4, plan.time),
+        load::open(&mut livers, live, LIVES / 4, plan.time),
+    );
+    let (mut quarter, _lives) = quarter.await?;
+    let both = futures::future::try_join(
+        load::open(&mut pollers, poll, POLLS, plan.time),
+        load::open(&mut livers, live, LIVES, plan.time),
+    );
+    let (mut both_polls, both_lives) = both.await?;
+    drop((pollers, livers));
+    server.stop()?;
+    let seconds = plan.time.as_secs_f64();
+    Ok(Round {
+        polls,
+        poll_cpu_us: poll_cpu.as_secs_f64() * 1e6 / (polls * seconds),
+        lives,
+        life_cpu_us: life_cpu.as_secs_f64() * 1e6 / (lives * seconds),
+        quarter_p50_ms: quarter.latencies.percentile_ms(50),
+        quarter_p99_ms: quarter.latencies.percentile_ms(99),
+        both_polls: both_polls.per_second,
+        both_lives: both_lives.per_second,
+        both_p99_ms: both_polls.latencies.percentile_ms(99),
+    })
+}
+
+/// The tasks that are polled: finished ones and working ones in turn.
+async fn polled(connections: &mut [Connection], mut finished: Vec<String>) -> anyhow::Result<Vec<String>> {
+    let Some(connection) = connections.first_mut() else { return Ok(finished) };
+    if finished.is_empty() {
+        for _ in 0..FEW {
+            finished.push(load::live(connection, "noop", r#"{"keep":true}"#).await?);
+        }
+    }
+    let mut held = Vec::new();
+    for _ in 0..HELD {
+        let answer = connection.send(wire::call("hold", r#"{"keep":true}"#)?).await?;
+        held.push(wire::seen(&answer)?.task_id.to_owned());
+    }
+    Ok(finished.into_iter().zip(held.into_iter().cycle()).flat_map(|(ended, working)| [ended, working]).collect())
+}
+
+fn figures(new: &[Round], full: &[Round], alone: &[Round]) -> Vec<Figure> {
+    type Take = fn(&Round) -> f64;
+    let rows: [(&str, &'static str, Take, Option<Target>); 9] = [
+        ("polls", "/s", |round| round.polls, Some(Target::AtLeast(f64::from(POLLS)))),
+        ("lives", "/s", |round| round.lives, Some(Target::AtLeast(f64::from(LIVES)))),
+        (
+            "poll p50 at a quarter of 3000 polls and 300 lives/s",
+            "ms",
+            |round| round.quarter_p50_ms,
+            Some(Target::Below(1.0)),
+        ),
+        (
+            "poll p99 at a quarter of 3000 polls and 300 lives/s",
+            "ms",
+            |round| round.quarter_p99_ms,
+            Some(Target::Below(10.0)),
+        ),
+        ("3000 polls and 300 lives/s at once: polls", "/s", |round| round.both_polls, None),
+        ("3000 polls and 300 lives/s at once: lives", "/s", |round| round.both_lives, None),
+        ("3000 polls and 300 lives/s at once: poll p99", "ms", |round| round.both_p99_ms, None),
+        ("server's processor time per poll", "us", |round| round.poll_cpu_us, None),
+        ("server's processor time per life", "us", |round| round.life_cpu_us, None),
+    ];
+    let mut figures = Vec::new();
+    for (name, unit, take, target) in rows {
+        let of = |what: &str, rounds: &[Round]| {
+            Figure::new(format!("{name} ({what})"), unit, rounds.iter().map(take).collect())
+        };
+        let aim = |figure: Figure| match target {
+            Some(target) => figure.target(target),
+            None => figure,
+        };
+        let alone = of("rmcp alone", alone);
+        let new = aim(of("new file", new)).beside("rmcp alone", &alone);
+        let full = aim(of("100,000 finished tasks", full)).beside("new file", &new);
+        figures.extend([new, full, alone]);
+    }
+    figures
+}

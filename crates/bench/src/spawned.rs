@@ -1,0 +1,118 @@
+//! A server in a process of its own.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+
+use crate::connection::Connection;
+use crate::wire;
+
+/// How long a server may take until it answers.
+const READY_WAIT: Duration = Duration::from_secs(60);
+
+/// How long to wait between two tries to reach a server that starts.
+const READY_PAUSE: Duration = Duration::from_micros(500);
+
+/// How long a server may take until it has stopped.
+const STOP_WAIT: Duration = Duration::from_secs(20);
+
+/// A running server. Killed when dropped.
+pub(crate) struct Spawned {
+    child: Child,
+    address: SocketAddr,
+    ready: Duration,
+}
+
+impl Spawned {
+    /// Starts the command that `command` makes for an address, and returns once it answers `GET /healthz`.
+    pub(crate) async fn start(command: impl FnOnce(SocketAddr) -> Command) -> anyhow::Result<Self> {
+        let address = free_address()?;
+        let mut command = command(address);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let begun = Instant::now();
+        let child = command.spawn().with_context(|| format!("{command:?} does not start"))?;
+        let mut spawned = Self { child, address, ready: Duration::ZERO };
+        while !is_ready(address).await {
+            if let Some(status) = spawned.child.try_wait()? {
+                bail!("{command:?} ended with {status}");
+            }
+            if begun.elapsed() > READY_WAIT {
+                bail!("{command:?} does not answer");
+            }
+            std::thread::sleep(READY_PAUSE);
+        }
+        spawned.ready = begun.elapsed();
+        Ok(spawned)
+    }
+
+    /// Where it listens.
+    pub(crate) const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// From its start to its first answer.
+    pub(crate) const fn ready(&self) -> Duration {
+        self.ready
+    }
+
+    /// The most memory that it had at any time, in MiB.
+    pub(crate) fn memory_peak_mib(&self) -> anyhow::Result<f64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("no VmHWM")?;
+        let kib: u32 = line.trim().trim_end_matches(" kB").parse()?;
+        Ok(f64::from(kib) / 1024.0)
+    }
+
+    /// The processor time that it took so far.
+    pub(crate) fn cpu(&self) -> anyhow::Result<Duration> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        // The name in parentheses may hold spaces; user and system time are the 12th and 13th field after it.
+        let (_, fields) = stat.rsplit_once(") ").context("no fields")?;
+        let ticks: Result<Vec<u64>, _> = fields.split(' ').skip(11).take(2).map(str::parse).collect();
+        // The kernel counts in hundredths of a second.
+        Ok(Duration::from_millis(10 * ticks?.iter().sum::<u64>()))
+    }
+
+    /// Asks it to stop, and returns once it has.
+    pub(crate) fn stop(mut self) -> anyhow::Result<()> {
+        let status = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status()?;
+        anyhow::ensure!(status.success(), "the server could not be asked to stop");
+        let begun = Instant::now();
+        while self.child.try_wait()?.is_none() {
+            if begun.elapsed() > STOP_WAIT {
+                bail!("the server does not stop");
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Spawned {
+    fn drop(&mut self) {
+        // It may have ended before.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// The command that runs `program` on `address` with the database `db`.
+pub(crate) fn local(program: &Path, address: SocketAddr, db: &Path, data_dir: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.arg("--listen").arg(address.to_string()).arg("--db").arg(db).arg("--data-dir").arg(data_dir);
+    command
+}
+
+async fn is_ready(address: SocketAddr) -> bool {
+    let answered = async { Connection::open(address).await?.send(wire::health()?).await };
+    answered.await.is_ok()
+}
+
+/// An address that nobody listens on now.
+fn free_address() -> anyhow::Result<SocketAddr> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
+}

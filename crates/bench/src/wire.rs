@@ -1,0 +1,84 @@
+//! Requests and answers of revision `2026-07-28` with the Tasks extension, as a client sends and reads them.
+
+use anyhow::{Context, bail};
+use bytes::Bytes;
+use http::Request;
+use http::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderValue};
+use http_body_util::Full;
+use serde::Deserialize;
+
+/// A request that can be sent.
+pub(crate) type Call = Request<Full<Bytes>>;
+
+/// What every request says of the client.
+const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}"#;
+
+/// A task as an answer shows it.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Seen<'a> {
+    /// Its name.
+    pub(crate) task_id: &'a str,
+    /// Its status.
+    pub(crate) status: &'a str,
+}
+
+impl Seen<'_> {
+    /// Whether the task ended as it should.
+    ///
+    /// # Errors
+    /// It ended otherwise.
+    pub(crate) fn is_completed(&self) -> anyhow::Result<bool> {
+        match self.status {
+            "completed" => Ok(true),
+            "working" => Ok(false),
+            other => bail!("task {} is {other}", self.task_id),
+        }
+    }
+}
+
+/// `tools/call` of a tool that becomes a task; `arguments` is JSON text.
+pub(crate) fn call(tool: &str, arguments: &str) -> anyhow::Result<Call> {
+    let body = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"{tool}","arguments":{arguments},{META}}}}}"#
+    );
+    request("tools/call", tool, body)
+}
+
+/// `tasks/get`.
+pub(crate) fn poll(task_id: &str) -> anyhow::Result<Call> {
+    let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{{"taskId":"{task_id}",{META}}}}}"#);
+    request("tasks/get", task_id, body)
+}
+
+/// `GET /healthz`.
+pub(crate) fn health() -> anyhow::Result<Call> {
+    Ok(Request::get("/healthz").header(HOST, "localhost").body(Full::default())?)
+}
+
+/// The task in an answer.
+///
+/// # Errors
+/// The answer is an error, or no task.
+pub(crate) fn seen(answer: &[u8]) -> anyhow::Result<Seen<'_>> {
+    #[derive(Deserialize)]
+    struct Envelope<'a> {
+        #[serde(borrow)]
+        result: Option<Seen<'a>>,
+    }
+    let shown = || String::from_utf8_lossy(answer.get(..answer.len().min(500)).unwrap_or(answer)).into_owned();
+    let envelope: Envelope<'_> =
+        serde_json::from_slice(answer).with_context(|| format!("the answer is no task: {}", shown()))?;
+    envelope.result.with_context(|| format!("the answer is an error: {}", shown()))
+}
+
+fn request(method: &str, name: &str, body: String) -> anyhow::Result<Call> {
+    Ok(Request::post("/mcp")
+        .header(HOST, HeaderValue::from_static("localhost"))
+        .header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
+        .header(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"))
+        .header("mcp-protocol-version", HeaderValue::from_static("2026-07-28"))
+        .header("mcp-method", method)
+        .header("mcp-name", name)
+        .body(Full::from(body))?)
+}
