@@ -4,33 +4,41 @@ use serde::{Deserialize, Serialize};
 
 /// Both ends, cut to the kept length. A text that differs from a cut one only beyond the cut does not replace it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct TextBounds(Option<(Box<[u8]>, Box<[u8]>)>);
+pub struct TextBounds(Option<Ends>);
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Ends {
+    smallest: Box<[u8]>,
+    largest: Box<[u8]>,
+}
 
 impl TextBounds {
     /// Takes in one text, keeping at most `bytes_max` bytes of it.
     pub fn absorb(&mut self, text: &[u8], bytes_max: usize) {
         let cut = || Box::from(text.get(..bytes_max).unwrap_or(text));
         match &mut self.0 {
-            None => self.0 = Some((cut(), cut())),
-            Some((smallest, _)) if text < smallest.as_ref() => *smallest = cut(),
+            None => self.0 = Some(Ends { smallest: cut(), largest: cut() }),
+            Some(ends) if text < ends.smallest.as_ref() => ends.smallest = cut(),
             // A text that begins with a cut maximum is taken for equal to it.
-            Some((_, largest)) if text > largest.as_ref() && !continues(text, largest, bytes_max) => *largest = cut(),
+            Some(ends) if text > ends.largest.as_ref() && !continues(text, &ends.largest, bytes_max) => {
+                ends.largest = cut();
+            }
             Some(_) => {}
         }
     }
 
     /// Takes in what another has seen.
     pub fn merge(&mut self, other: &Self, bytes_max: usize) {
-        if let Some((smallest, largest)) = &other.0 {
-            self.absorb(smallest, bytes_max);
-            self.absorb(largest, bytes_max);
+        if let Some(ends) = &other.0 {
+            self.absorb(&ends.smallest, bytes_max);
+            self.absorb(&ends.largest, bytes_max);
         }
     }
 
     /// The smallest and the largest text.
     #[must_use]
     pub fn get(&self) -> Option<(&[u8], &[u8])> {
-        self.0.as_ref().map(|(smallest, largest)| (smallest.as_ref(), largest.as_ref()))
+        self.0.as_ref().map(|ends| (ends.smallest.as_ref(), ends.largest.as_ref()))
     }
 }
 

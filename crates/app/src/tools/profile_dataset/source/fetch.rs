@@ -232,3 +232,147 @@ impl Read for BodyReader {
         Ok(length)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::super::super::arguments::{Plan, ProfileArgs};
+    use super::super::super::chunk::{Pace, Progress};
+    use super::super::super::report::DatasetProfile;
+    use super::super::Sources;
+    use super::*;
+
+    /// How a server behaves.
+    #[derive(Clone, Copy, PartialEq)]
+    enum Manner {
+        Ranged,
+        WholeOnly,
+        ChangesAfterTwoAnswers,
+        Endless,
+        Compressed,
+    }
+
+    struct Server {
+        url: String,
+        bytes_sent: Arc<AtomicUsize>,
+    }
+
+    async fn serve(content: String, manner: Manner) -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/data.csv", listener.local_addr().unwrap());
+        let bytes_sent = Arc::new(AtomicUsize::new(0));
+        let (sent, content) = (Arc::clone(&bytes_sent), Arc::new(content));
+        #[expect(clippy::disallowed_methods, reason = "a test server")]
+        tokio::spawn(async move {
+            let mut answers = 0;
+            while let Ok((stream, _)) = listener.accept().await {
+                answers += 1;
+                answer(stream, &content, manner, answers, &sent).await;
+            }
+        });
+        Server { url, bytes_sent }
+    }
+
+    async fn answer(stream: TcpStream, content: &str, manner: Manner, number: usize, sent: &AtomicUsize) {
+        let mut stream = BufReader::new(stream);
+        let (mut line, mut range) = (String::new(), None);
+        while stream.read_line(&mut line).await.unwrap() > 2 {
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("range: bytes=") {
+                let (from, to) = value.trim().split_once('-').unwrap();
+                let to = to.parse().map_or(content.len(), |to: usize| to + 1);
+                range = Some((from.parse::<usize>().unwrap(), to));
+            }
+            line.clear();
+        }
+        let version = if manner == Manner::ChangesAfterTwoAnswers && number > 2 { 2 } else { 1 };
+        let head = match (manner, range) {
+            (Manner::Endless, _) => format!("302 Found\r\nLocation: /again{number}"),
+            (Manner::Compressed, _) => "200 OK\r\nContent-Encoding: gzip".to_owned(),
+            (Manner::WholeOnly, _) | (_, None) => "200 OK".to_owned(),
+            (_, Some((from, to))) => {
+                format!("206 Partial Content\r\nContent-Range: bytes {from}-{}/{}", to - 1, content.len())
+            }
+        };
+        let (from, to) = if head.starts_with("206") { range.unwrap() } else { (0, content.len()) };
+        let body = &content[from..to];
+        let head = format!(
+            "HTTP/1.1 {head}\r\nETag: \"v{version}\"\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+            body.len()
+        );
+        let mut stream = stream.into_inner();
+        stream.write_all(head.as_bytes()).await.ok();
+        for piece in body.as_bytes().chunks(4096) {
+            if stream.write_all(piece).await.is_err() {
+                return;
+            }
+            sent.fetch_add(piece.len(), Ordering::Relaxed);
+        }
+    }
+
+    fn content() -> String {
+        "id,text\n".to_owned() + &(0..40_000).map(|i| format!("{i},\"line\n{i}\"\n")).collect::<String>()
+    }
+
+    async fn profile(url: &str) -> Result<(DatasetProfile, usize), ProfileError> {
+        let pace = Pace { chunk_bytes: 200_000, block_bytes: 10_000 };
+        let plan: Plan =
+            ProfileArgs { url: Some(url.to_owned()), ..Default::default() }.plan(pace, UrlPolicy::AnyForTests)?;
+        let sources = Sources::new(None, Fetcher::new(UrlPolicy::AnyForTests)?);
+        let identity = sources.identify(&plan).await?;
+        let (mut before, mut chunks) = (None, 0);
+        loop {
+            chunks += 1;
+            match sources.chunk(&plan, &identity, before).await? {
+                Progress::Done(profile) => return Ok((*profile, chunks)),
+                Progress::More(checkpoint) => before = Some(checkpoint),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_that_sends_parts_is_read_in_chunks() {
+        let server = serve(content(), Manner::Ranged).await;
+        let (profile, chunks) = profile(&server.url).await.unwrap();
+        assert_eq!((profile.rows, profile.bytes), (40_000, content().len() as u64));
+        assert!(chunks > 2, "{chunks}");
+    }
+
+    #[tokio::test]
+    async fn a_server_that_sends_only_all_is_read_in_one_step() {
+        let server = serve(content(), Manner::WholeOnly).await;
+        let (profile, chunks) = profile(&server.url).await.unwrap();
+        assert_eq!((profile.rows, chunks), (40_000, 1));
+        // Once for looking at it (as far as the connection took it), once for reading.
+        assert!(server.bytes_sent.load(Ordering::Relaxed) <= 2 * content().len());
+    }
+
+    #[tokio::test]
+    async fn a_resource_that_changes_between_two_chunks_is_noticed() {
+        let server = serve(content(), Manner::ChangesAfterTwoAnswers).await;
+        let outcome = profile(&server.url).await;
+        assert!(matches!(outcome, Err(ProfileError::Changed)), "{outcome:?}");
+    }
+
+    #[tokio::test]
+    async fn endless_redirects_compressed_bodies_and_silent_hosts_are_refused() {
+        for manner in [Manner::Endless, Manner::Compressed] {
+            let server = serve(content(), manner).await;
+            let outcome = profile(&server.url).await;
+            assert!(matches!(outcome, Err(ProfileError::Remote(_))), "{outcome:?}");
+        }
+        let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        let outcome = profile(&format!("http://{closed}/")).await;
+        assert!(matches!(outcome, Err(ProfileError::Remote(_))), "{outcome:?}");
+    }
+
+    #[tokio::test]
+    async fn a_name_that_resolves_to_this_machine_is_refused_before_any_connection() {
+        let url = PublicUrl::new("https://localhost/data.csv", UrlPolicy::PublicHttps).unwrap();
+        let outcome = Fetcher::new(UrlPolicy::PublicHttps).unwrap().identify(&url).await;
+        assert!(matches!(&outcome, Err(ProfileError::Refused(why)) if why.contains("not public")), "{outcome:?}");
+    }
+}

@@ -10,6 +10,7 @@ pub mod file;
 pub mod remote;
 
 use std::io::{Cursor, Read};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -96,7 +97,7 @@ impl Sources {
         let offset = work.before.as_ref().map_or(0, |before| before.offset);
         match (&plan.source, identity) {
             (SourceRequest::Text(text), SourceIdentity::Text { .. }) => {
-                let text = text.clone();
+                let text = Arc::clone(text);
                 blocking(move || {
                     let rest = usize::try_from(offset).ok().and_then(|offset| text.as_bytes().get(offset..));
                     work.run(Cursor::new(rest.unwrap_or_default()))
