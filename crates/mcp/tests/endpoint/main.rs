@@ -1,0 +1,7 @@
+//! The MCP endpoint as its clients see it, and the workers behind it, over a real store in memory.
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test panics")]
+
+mod schema;
+mod task_life;
+mod tools;
+mod world;

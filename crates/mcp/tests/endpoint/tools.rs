@@ -1,0 +1,367 @@
+//! A handler with one tool for each thing that a tool can do.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use longhaul_mcp::{Answer, TaskContext, TaskPolicy};
+use rmcp::handler::server::router::tool::ToolRouter;
+use rmcp::handler::server::tool::{InputResponses as Answers, RequestState};
+use rmcp::handler::server::wrapper::Parameters;
+use rmcp::model::{
+    CallToolResponse, CallToolResult, CompleteRequestParams, CompleteResult, CompletionInfo, ContentBlock,
+    ElicitRequest, ElicitRequestParams, ElicitationSchema, GetPromptRequestParams, GetPromptResponse, GetPromptResult,
+    InputRequest, InputRequiredResult, PromptMessage, ReadResourceRequestParams, ReadResourceResponse,
+    ReadResourceResult, ResourceContents, Role, ServerCapabilities, ServerConfig, ServerRequest,
+};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer, ServerHandler, schemars, tool, tool_handler, tool_router};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+static TOOLS: LazyLock<ToolRouter<Tools>> = LazyLock::new(Tools::tool_router);
+
+/// What tools did, seen from outside.
+#[derive(Default)]
+pub(crate) struct Observed {
+    pub(crate) steps_run: AtomicU32,
+    pub(crate) calls_begun: AtomicU32,
+    pub(crate) calls_dropped: AtomicU32,
+}
+
+#[derive(Clone)]
+pub(crate) struct Tools {
+    observed: Arc<Observed>,
+}
+
+pub(crate) fn policies() -> BTreeMap<String, TaskPolicy> {
+    let names = [
+        "add",
+        "asks_side_by_side",
+        "asks_url",
+        "asks_in_rounds",
+        "carries_state",
+        "fails",
+        "hangs",
+        "large",
+        "meters",
+        "misnames",
+        "misreads",
+        "old_style",
+        "panics_once",
+        "panics_always",
+        "remembers",
+        "reports",
+        "sleeps",
+        "steps",
+        "tool_error",
+        "typed",
+        "who",
+    ];
+    let mut policies: BTreeMap<_, _> = names.map(|name| (name.to_owned(), TaskPolicy::optional())).into();
+    policies.insert("only_task".to_owned(), TaskPolicy::required());
+    policies.insert("after_input".to_owned(), TaskPolicy::optional().after_input());
+    policies.insert("after_rounds".to_owned(), TaskPolicy::optional().after_input());
+    policies.insert("gone".to_owned(), TaskPolicy::optional());
+    let short = TaskPolicy::optional().run_at_most(Duration::from_secs(60)).poll_every(Duration::from_millis(700));
+    policies.insert("hangs".to_owned(), short);
+    policies
+}
+
+#[derive(Deserialize, schemars::JsonSchema)]
+pub(crate) struct Add {
+    a: i64,
+    b: i64,
+}
+
+#[derive(Deserialize, schemars::JsonSchema)]
+pub(crate) struct Large {
+    bytes: usize,
+}
+
+#[derive(Deserialize, schemars::JsonSchema)]
+pub(crate) struct Sleep {
+    ms: u64,
+}
+
+#[derive(Debug, Deserialize, schemars::JsonSchema)]
+pub(crate) struct Person {
+    name: String,
+    age: u32,
+}
+
+pub(crate) fn text(text: impl Into<String>) -> CallToolResult {
+    CallToolResult::success(vec![ContentBlock::text(text)])
+}
+
+/// A form that asks for one text named `value`.
+pub(crate) fn form(message: &str) -> InputRequest {
+    let schema: ElicitationSchema = serde_json::from_value(
+        json!({"type": "object", "properties": {"value": {"type": "string"}}, "required": ["value"]}),
+    )
+    .unwrap();
+    InputRequest::Elicitation(ElicitRequest::new(ElicitRequestParams::FormElicitationParams {
+        meta: None,
+        message: message.to_owned(),
+        requested_schema: schema,
+    }))
+}
+
+fn value(answer: &Value) -> String {
+    answer["content"]["value"].as_str().unwrap_or("nothing").to_owned()
+}
+
+#[tool_router]
+impl Tools {
+    pub(crate) fn new(observed: Arc<Observed>) -> Self {
+        Self { observed }
+    }
+
+    #[tool]
+    async fn add(&self, Parameters(Add { a, b }): Parameters<Add>) -> CallToolResult {
+        text((a + b).to_string())
+    }
+
+    #[tool]
+    async fn only_task(&self) -> CallToolResult {
+        text("done")
+    }
+
+    #[tool]
+    async fn fails(&self) -> Result<CallToolResult, ErrorData> {
+        Err(ErrorData::invalid_params("no such city", Some(json!({"city": "Atlantis"}))))
+    }
+
+    #[tool]
+    async fn tool_error(&self) -> CallToolResult {
+        CallToolResult::error(vec![ContentBlock::text("it did not work")])
+    }
+
+    #[tool]
+    async fn panics_once(&self, task: TaskContext) -> CallToolResult {
+        assert!(task.attempt() > 1, "the first try");
+        text(format!("attempt {}", task.attempt()))
+    }
+
+    #[tool]
+    async fn panics_always(&self) -> CallToolResult {
+        panic!("as ever")
+    }
+
+    #[tool]
+    async fn hangs(&self) -> CallToolResult {
+        struct Dropped(Arc<Observed>);
+        impl Drop for Dropped {
+            fn drop(&mut self) {
+                self.0.calls_dropped.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+        let _dropped = Dropped(Arc::clone(&self.observed));
+        self.observed.calls_begun.fetch_add(1, Ordering::SeqCst);
+        std::future::pending().await
+    }
+
+    #[tool]
+    async fn large(&self, Parameters(Large { bytes }): Parameters<Large>) -> CallToolResult {
+        text("x".repeat(bytes))
+    }
+
+    /// Reports, then asks, so that the report can be seen.
+    #[tool]
+    async fn reports(&self, task: TaskContext) -> Result<CallToolResult, ErrorData> {
+        task.progress(3.0, Some(10.0), "adding up").await;
+        task.request_input("go_on", form("Go on?")).await?;
+        task.progress(10.0, Some(10.0), "added up").await;
+        Ok(text("reported"))
+    }
+
+    /// Reports as any `rmcp` tool does.
+    #[tool]
+    async fn meters(
+        &self,
+        context: RequestContext<RoleServer>,
+        task: TaskContext,
+    ) -> Result<CallToolResult, ErrorData> {
+        if let Some(token) = context.meta.get_progress_token() {
+            let progress = rmcp::model::ProgressNotificationParam::new(token, 2.0).with_total(5.0);
+            context.peer.notify_progress(progress).await.unwrap();
+        }
+        task.request_input("go_on", form("Go on?")).await?;
+        Ok(text("metered"))
+    }
+
+    #[tool]
+    async fn asks_side_by_side(&self, task: TaskContext) -> Result<CallToolResult, ErrorData> {
+        let (name, color) = (task.request_input("name", form("Name?")), task.request_input("color", form("Color?")));
+        let (name, color) = tokio::join!(name, color);
+        Ok(text(format!("{} likes {}", value(&name?), value(&color?))))
+    }
+
+    #[tool]
+    async fn asks_url(&self, task: TaskContext) -> Result<CallToolResult, ErrorData> {
+        let request = ElicitRequest::new(ElicitRequestParams::UrlElicitationParams {
+            meta: None,
+            message: "Sign in".to_owned(),
+            url: "https://example.com".to_owned(),
+            elicitation_id: String::new(),
+        });
+        task.request_input("sign_in", InputRequest::Elicitation(request)).await?;
+        Ok(text("signed in"))
+    }
+
+    #[tool]
+    async fn typed(&self, task: TaskContext) -> Result<CallToolResult, ErrorData> {
+        let answer = task.ask::<Person>("person", "Who are you?").await?;
+        Ok(text(match answer {
+            Answer::Accepted(Person { name, age }) => format!("{name} is {age}"),
+            Answer::Declined => "declined".to_owned(),
+            Answer::Cancelled => "cancelled".to_owned(),
+        }))
+    }
+
+    #[tool]
+    async fn steps(&self, task: TaskContext) -> Result<CallToolResult, ErrorData> {
+        let count = async || Ok::<_, ErrorData>(self.observed.steps_run.fetch_add(1, Ordering::SeqCst) + 1);
+        let first = task.step("first", count).await?;
+        let name = task.request_input("name", form("Name?")).await?;
+        let second = task.step("second", count).await?;
+        Ok(text(format!("{} {first} {second}", value(&name))))
+    }
+
+    /// Records one type and reads another.
+    #[tool]
+    async fn misreads(&self, task: TaskContext) -> Result<CallToolResult, ErrorData> {
+        if task.attempt() == 1 {
+            task.step("number", async || Ok::<_, ErrorData>("text".to_owned())).await?;
+        } else {
+            task.step("number", async || Ok::<_, ErrorData>(1_u32)).await?;
+        }
+        task.request_input("go_on", form("Go on?")).await?;
+        Ok(text("never"))
+    }
+
+    #[tool]
+    async fn misnames(&self, task: TaskContext) -> Result<CallToolResult, ErrorData> {
+        task.step("same", async || Ok::<_, ErrorData>(1)).await?;
+        task.step("same", async || Ok::<_, ErrorData>(2)).await?;
+        Ok(text("never"))
+    }
+
+    #[tool]
+    async fn remembers(&self, task: TaskContext) -> Result<CallToolResult, ErrorData> {
+        let seen = task.variable("seen").await.and_then(|seen| seen.as_u64()).unwrap_or_default();
+        task.set_variable("seen", json!(seen + 1)).await.unwrap();
+        let too_deep = (0..11).fold(json!(1), |inner, _| json!([inner]));
+        assert!(task.set_variable("deep", too_deep).await.is_err());
+        task.request_input("go_on", form("Go on?")).await?;
+        Ok(text(format!("seen {}", task.variable("seen").await.unwrap())))
+    }
+
+    #[tool]
+    async fn sleeps(&self, Parameters(Sleep { ms }): Parameters<Sleep>, task: TaskContext) -> CallToolResult {
+        task.sleep(Duration::from_millis(ms)).await;
+        text(format!("attempt {}", task.attempt()))
+    }
+
+    #[tool]
+    async fn who(&self, task: TaskContext) -> CallToolResult {
+        text(format!("{} {}", task.idempotency_key(), task.deadline().is_some()))
+    }
+
+    /// Asks by returning questions, one round after the other.
+    #[tool]
+    async fn asks_in_rounds(&self, answers: Answers, state: RequestState) -> CallToolResponse {
+        let answers = answers.0.unwrap_or_default();
+        let ask = |key: &str, state: Option<String>| {
+            InputRequiredResult::new(Some(BTreeMap::from([(key.to_owned(), form(key))])), state)
+        };
+        match (state.0, answers.get("value")) {
+            (None, None) => ask("value", None).into(),
+            // The same key again: a task may not use it twice.
+            (None, Some(first)) => ask("value", Some(value(first))).into(),
+            (Some(first), Some(second)) => text(format!("{first} and {}", value(second))).into(),
+            (Some(first), None) => ask("value", Some(first)).into(),
+        }
+    }
+
+    /// Wants to be called again with its state, and asks nothing.
+    #[tool]
+    async fn carries_state(&self, state: RequestState) -> CallToolResponse {
+        match state.0 {
+            None => InputRequiredResult::from_request_state("carried").into(),
+            Some(state) => text(state).into(),
+        }
+    }
+
+    /// Sends a request to its client while it runs, as revisions before `2026-07-28` allow.
+    #[tool]
+    async fn old_style(&self, context: RequestContext<RoleServer>) -> Result<CallToolResult, ErrorData> {
+        let mut said = Vec::new();
+        for question in ["First?", "Second?"] {
+            let InputRequest::Elicitation(request) = form(question) else { unreachable!() };
+            let answer = context.peer.send_request(ServerRequest::ElicitRequest(request)).await;
+            let answer = answer.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
+            said.push(value(&serde_json::to_value(answer).unwrap()));
+        }
+        Ok(text(said.join(" and ")))
+    }
+
+    /// Asks for a name before it becomes a task, and for a color after.
+    #[tool]
+    async fn after_input(&self, task: TaskContext) -> Result<CallToolResult, ErrorData> {
+        let name = task.request_input("name", form("Name?")).await?;
+        let color = task.request_input("color", form("Color?")).await?;
+        Ok(text(format!("{} likes {}", value(&name), value(&color))))
+    }
+
+    /// Asks for a name by returning the question, before it becomes a task.
+    #[tool]
+    async fn after_rounds(&self, answers: Answers) -> CallToolResponse {
+        match answers.0.as_ref().and_then(|answers| answers.get("name")) {
+            Some(name) => text(format!("Hello, {}!", value(name))).into(),
+            None => {
+                InputRequiredResult::from_input_requests(BTreeMap::from([("name".to_owned(), form("Name?"))])).into()
+            }
+        }
+    }
+}
+
+#[tool_handler(router = TOOLS)]
+impl ServerHandler for Tools {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_prompts()
+            .enable_resources()
+            .enable_completions()
+            .build();
+        ServerConfig::new(capabilities)
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        assert_ne!(request.name, "panics", "as it was asked to");
+        Ok(GetPromptResult::new(vec![PromptMessage::new_text(Role::User, format!("prompt {}", request.name))]).into())
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        Ok(ReadResourceResult::new(vec![ResourceContents::text("contents", request.uri)]).into())
+    }
+
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        let values = vec![format!("{}is", request.argument.value)];
+        Ok(CompleteResult::new(CompletionInfo::with_all_values(values).unwrap()))
+    }
+}

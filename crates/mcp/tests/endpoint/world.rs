@@ -1,0 +1,282 @@
+//! A server, a store in memory, a clock that is set by hand, and a worker that works when it is told to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
+use http_body_util::BodyExt;
+use longhaul_core::ports::WorkQueue;
+use longhaul_core::{Clock, Identity, OwnerId};
+use longhaul_engine::{Disposition, Engine, Ports, Settings, WorkerSignals};
+use longhaul_mcp::{Body, McpServer, McpSettings};
+use longhaul_sqlite::Database;
+use longhaul_testkit::{ManualClock, SeededIds};
+use serde_json::{Value, json};
+
+use crate::schema;
+use crate::tools::{Observed, Tools, policies};
+
+pub(crate) const VERSION: &str = "2026-07-28";
+
+/// Real time, and generous: nothing is measured here.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A worker that finds nothing to end within this many deliveries is in a loop.
+const DELIVERIES_MAX: usize = 200;
+
+pub(crate) struct World {
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) mcp: McpServer,
+    pub(crate) engine: Engine,
+    pub(crate) observed: Arc<Observed>,
+    queue: Arc<dyn WorkQueue>,
+}
+
+/// An answer that was read to its end.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) text: String,
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {:?} {}", self.status, self.text))
+    }
+
+    pub(crate) fn result(&self) -> Value {
+        let json = self.json();
+        assert!(json.get("error").is_none(), "{json}");
+        json["result"].clone()
+    }
+
+    /// Status, code, message.
+    pub(crate) fn error(&self) -> (u16, i64, String) {
+        let json = self.json();
+        schema::is("2026-07-28", "JSONRPCErrorResponse", &json);
+        let error = &json["error"];
+        (self.status.as_u16(), error["code"].as_i64().unwrap(), error["message"].as_str().unwrap().to_owned())
+    }
+
+    /// The messages of a stream, in their order.
+    pub(crate) fn events(&self) -> Vec<Value> {
+        let lines = self.text.lines().filter_map(|line| line.strip_prefix("data:"));
+        lines.filter(|data| !data.trim().is_empty()).map(|data| serde_json::from_str(data).unwrap()).collect()
+    }
+}
+
+/// What a client says that it can do.
+pub(crate) fn everything() -> Value {
+    json!({
+        "extensions": {"io.modelcontextprotocol/tasks": {}},
+        "elicitation": {"form": {}}, "sampling": {}, "roots": {},
+    })
+}
+
+/// The same without tasks.
+pub(crate) fn no_tasks() -> Value {
+    json!({"elicitation": {}, "sampling": {}, "roots": {}})
+}
+
+pub(crate) fn alice() -> OwnerId {
+    OwnerId::of(Identity::Verified { issuer: "tests", subject: "alice", tenant: "" })
+}
+
+pub(crate) fn bob() -> OwnerId {
+    OwnerId::of(Identity::Verified { issuer: "tests", subject: "bob", tenant: "" })
+}
+
+/// A request as a client of `2026-07-28` sends it; change what should be wrong with it.
+#[derive(Clone)]
+pub(crate) struct Sent {
+    pub(crate) owner: OwnerId,
+    pub(crate) headers: Vec<(&'static str, String)>,
+    pub(crate) body: Value,
+}
+
+impl Sent {
+    pub(crate) fn new(method: &str, mut params: Value) -> Self {
+        let mut headers = vec![
+            ("host", "localhost".to_owned()),
+            ("content-type", "application/json".to_owned()),
+            ("accept", "application/json, text/event-stream".to_owned()),
+            ("mcp-protocol-version", VERSION.to_owned()),
+            ("mcp-method", method.to_owned()),
+        ];
+        let name = ["name", "uri", "taskId"].iter().find_map(|key| params.get(key)?.as_str());
+        if let Some(name) = name {
+            headers.push(("mcp-name", name.to_owned()));
+        }
+        let fields = params.as_object_mut().unwrap();
+        let meta = fields.entry("_meta").or_insert_with(|| json!({}));
+        meta["io.modelcontextprotocol/protocolVersion"] = VERSION.into();
+        meta["io.modelcontextprotocol/clientInfo"] = json!({"name": "tests", "version": "1"});
+        meta["io.modelcontextprotocol/clientCapabilities"] = everything();
+        Self { owner: alice(), headers, body: json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params}) }
+    }
+
+    pub(crate) fn call(tool: &str, arguments: Value) -> Self {
+        Self::new("tools/call", json!({"name": tool, "arguments": arguments}))
+    }
+
+    pub(crate) fn of(mut self, owner: OwnerId) -> Self {
+        self.owner = owner;
+        self
+    }
+
+    pub(crate) fn with_header(mut self, name: &'static str, value: &str) -> Self {
+        self = self.without_header(name);
+        self.headers.push((name, value.to_owned()));
+        self
+    }
+
+    pub(crate) fn without_header(mut self, name: &str) -> Self {
+        self.headers.retain(|(other, _)| *other != name);
+        self
+    }
+
+    pub(crate) fn declaring(mut self, capabilities: Value) -> Self {
+        self.body["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities;
+        self
+    }
+
+    pub(crate) fn with_param(mut self, name: &str, value: Value) -> Self {
+        self.body["params"][name] = value;
+        self
+    }
+
+    pub(crate) fn with_meta(mut self, name: &str, value: Value) -> Self {
+        self.body["params"]["_meta"][name] = value;
+        self
+    }
+
+    /// The same in the words of an older revision.
+    pub(crate) fn legacy(mut self, version: &str) -> Self {
+        self =
+            self.with_header("mcp-protocol-version", version).without_header("mcp-method").without_header("mcp-name");
+        self.body["params"].as_object_mut().unwrap().remove("_meta");
+        self
+    }
+
+    pub(crate) fn request(&self) -> Request<Bytes> {
+        let mut request = Request::post("/mcp").body(Bytes::from(self.body.to_string())).unwrap();
+        for (name, value) in &self.headers {
+            request.headers_mut().append(HeaderName::from_static(name), HeaderValue::from_str(value).unwrap());
+        }
+        request
+    }
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self::with(Settings { inline_sleep_ms_max: 0, ..Settings::default() })
+    }
+
+    pub(crate) fn with(settings: Settings) -> Self {
+        let clock = Arc::new(ManualClock::default());
+        let database = Database::in_memory(clock.clone(), longhaul_sqlite::Settings::default()).unwrap();
+        let queue: Arc<dyn WorkQueue> = Arc::new(database.queue());
+        let ports = Ports {
+            store: Arc::new(database.store()),
+            queue: Arc::clone(&queue),
+            clock: clock.clone(),
+            ids: Arc::new(SeededIds::new(1)),
+        };
+        let engine = Engine::new(ports, settings);
+        let observed = Arc::new(Observed::default());
+        let handler = Tools::new(Arc::clone(&observed));
+        let make = move || handler.clone();
+        let mcp = McpServer::new(make, policies(), engine.clone(), McpSettings::new([7; 32]));
+        Self { clock, mcp, engine, observed, queue }
+    }
+
+    pub(crate) async fn send(&self, sent: &Sent) -> Answer {
+        read(self.mcp.respond(sent.request(), sent.owner).await).await
+    }
+
+    pub(crate) async fn result(&self, sent: &Sent) -> Value {
+        self.send(sent).await.result()
+    }
+
+    /// Calls a tool that becomes a task, and gives the task's id.
+    pub(crate) async fn start(&self, tool: &str, arguments: Value) -> String {
+        let created = self.result(&Sent::call(tool, arguments)).await;
+        schema::is("tasks-extension", "CreateTaskResult", &created);
+        assert_eq!(created["resultType"], "task", "{created}");
+        created["taskId"].as_str().unwrap().to_owned()
+    }
+
+    pub(crate) async fn get(&self, id: &str) -> Value {
+        let task = self.result(&Sent::new("tasks/get", json!({"taskId": id}))).await;
+        schema::is("tasks-extension", "GetTaskResult", &task);
+        assert_eq!(task["resultType"], "complete");
+        task
+    }
+
+    pub(crate) async fn update(&self, id: &str, answers: Value) {
+        let ack = self.result(&Sent::new("tasks/update", json!({"taskId": id, "inputResponses": answers}))).await;
+        assert_eq!(ack, json!({"resultType": "complete"}));
+    }
+
+    pub(crate) async fn cancel(&self, id: &str) {
+        let ack = self.result(&Sent::new("tasks/cancel", json!({"taskId": id}))).await;
+        assert_eq!(ack, json!({"resultType": "complete"}));
+    }
+
+    /// Works on everything that the queue has now.
+    pub(crate) async fn work(&self) {
+        for _ in 0..DELIVERIES_MAX {
+            let Some(delivery) = self.queue.receive(1, 30_000, 0).await.unwrap().pop() else { return };
+            let leg = async {
+                let (runner, signals) = (self.mcp.runner(), WorkerSignals::default());
+                self.engine.run_delivery(&delivery, &*runner, &signals).await
+            };
+            match tokio::time::timeout(PATIENCE, leg).await.expect("the leg ends") {
+                Disposition::Done => self.queue.delete(&delivery.receipt).await.unwrap(),
+                Disposition::Later { after_ms } => self.queue.extend(&delivery.receipt, after_ms).await.unwrap(),
+            }
+        }
+        panic!("there is no end of deliveries");
+    }
+
+    /// Works, letting time pass between deliveries, until the task looks like this.
+    pub(crate) async fn work_until(&self, id: &str, status: &str) -> Value {
+        for _ in 0..DELIVERIES_MAX {
+            self.work().await;
+            let task = self.get(id).await;
+            if task["status"] == status {
+                return task;
+            }
+            self.clock.advance_ms(500);
+        }
+        panic!("the task never became {status}: {}", self.get(id).await);
+    }
+
+    /// Lets time fly while `work` goes on: whoever sleeps is woken at once, in the right order.
+    pub(crate) async fn while_time_flies<T>(&self, work: impl Future<Output = T>) -> T {
+        let fly = async {
+            loop {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                if let Some(moment) = self.clock.next_wake() {
+                    self.clock.advance_to(moment);
+                }
+            }
+        };
+        tokio::select! {
+            done = work => done,
+            never = fly => never,
+        }
+    }
+
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.clock.now().as_ms()
+    }
+}
+
+pub(crate) async fn read(response: Response<Body>) -> Answer {
+    let (parts, body) = response.into_parts();
+    let text = tokio::time::timeout(PATIENCE, body.collect()).await.expect("the answer ends").unwrap().to_bytes();
+    Answer { status: parts.status, headers: parts.headers, text: String::from_utf8(text.to_vec()).unwrap() }
+}
