@@ -1,35 +1,48 @@
 //! The front door: every request passes here before MCP sees it.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName};
+use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use longhaul_core::{Identity, OwnerId};
+use longhaul_core::OwnerId;
 
 use crate::rejection::full;
-use crate::{BODY_BYTES_MAX, Gate, HEALTH_PATH, MCP_PATH, Rejection};
+use crate::{Anyone, BODY_BYTES_MAX, Gate, HEALTH_PATH, Identify, MCP_PATH, Rejection};
 
 /// The body of an answer: bytes at once, or a stream of events.
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
 
+/// Headers that prove who calls. Whoever stands behind the door knows the owner and needs no proof; a tool, which can
+/// read all headers, must not get to use the caller's credentials.
+const CREDENTIALS: [HeaderName; 2] = [AUTHORIZATION, HeaderName::from_static("x-amz-security-token")];
+
 /// The front door.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Door {
     gate: Gate,
+    identify: Arc<dyn Identify>,
 }
 
 impl Door {
-    /// A door with this gate.
+    /// A door with this gate, which lets everyone in as the anonymous owner.
     #[must_use]
-    pub const fn new(gate: Gate) -> Self {
-        Self { gate }
+    pub fn new(gate: Gate) -> Self {
+        Self { gate, identify: Arc::new(Anyone) }
     }
 
-    /// Answers `request`: by itself, or by `mcp` once the request is checked, read whole, and its owner is known.
-    /// Everyone is let in as the anonymous owner.
+    /// The same door, with another way to find out who calls.
+    #[must_use]
+    pub fn identified_by(mut self, identify: Arc<dyn Identify>) -> Self {
+        self.identify = identify;
+        self
+    }
+
+    /// Answers `request`: by itself, or by `mcp` once the request is checked, its owner is known, and it is read whole.
     pub async fn answer<B, F, Fut>(&self, request: Request<B>, mcp: F) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes> + Send,
@@ -38,7 +51,7 @@ impl Door {
         Fut: Future<Output = Response<Body>> + Send,
     {
         match self.admit(request).await {
-            Ok(Admitted::Mcp(request)) => mcp(*request, OwnerId::of(Identity::Anonymous)).await,
+            Ok(Admitted::Mcp(request, owner)) => mcp(*request, owner).await,
             Ok(Admitted::Health) => healthy(),
             Err(rejection) => {
                 tracing::info!(%rejection, "a request was turned away");
@@ -57,15 +70,32 @@ impl Door {
         match parts.uri.path() {
             HEALTH_PATH if matches!(parts.method, Method::GET | Method::HEAD) => Ok(Admitted::Health),
             HEALTH_PATH => Err(Rejection::Method),
-            MCP_PATH => Ok(Admitted::Mcp(Box::new(Request::from_parts(parts, read(body).await?)))),
+            MCP_PATH => {
+                let owner = self.identify.identify(&parts).await?;
+                let request = Request::from_parts(without_credentials(parts), read(body).await?);
+                Ok(Admitted::Mcp(Box::new(request), owner))
+            }
             _ => Err(Rejection::NoSuchPath),
         }
     }
 }
 
+impl std::fmt::Debug for Door {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Door").field("gate", &self.gate).finish_non_exhaustive()
+    }
+}
+
 enum Admitted {
-    Mcp(Box<Request<Bytes>>),
+    Mcp(Box<Request<Bytes>>, OwnerId),
     Health,
+}
+
+fn without_credentials(mut parts: Parts) -> Parts {
+    for name in &CREDENTIALS {
+        parts.headers.remove(name);
+    }
+    parts
 }
 
 async fn read<B>(body: B) -> Result<Bytes, Rejection>
@@ -116,5 +146,41 @@ mod tests {
         assert_eq!(status(Method::POST, "/mcp", vec![b' '; BODY_BYTES_MAX].into()).await, StatusCode::OK);
         let over = vec![b' '; BODY_BYTES_MAX + 1].into();
         assert_eq!(status(Method::POST, "/mcp", over).await, StatusCode::PAYLOAD_TOO_LARGE);
+    }
+
+    struct Nobody;
+
+    #[async_trait::async_trait]
+    impl Identify for Nobody {
+        async fn identify(&self, _request: &Parts) -> Result<OwnerId, Rejection> {
+            Err(Rejection::NotSignedIn)
+        }
+    }
+
+    #[tokio::test]
+    async fn a_caller_that_nobody_knows_does_not_get_past_the_door() {
+        let door = Door::new(Gate::default()).identified_by(Arc::new(Nobody));
+        let request =
+            |path| Request::builder().uri(path).header("host", "localhost").body(Full::new(Bytes::new())).unwrap();
+        let answer = door.answer(request("/mcp"), async |_, _| panic!("behind the door")).await;
+        assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
+        assert_eq!(answer.headers()[http::header::WWW_AUTHENTICATE], "Bearer");
+        let health = door.answer(request("/healthz"), async |_, _| panic!("behind the door")).await;
+        assert_eq!(health.status(), StatusCode::OK);
+    }
+
+    #[tokio::test]
+    async fn credentials_stay_at_the_door() {
+        let request = Request::builder()
+            .uri("/mcp")
+            .header("host", "localhost")
+            .header("authorization", "Bearer secret")
+            .header("x-amz-security-token", "secret")
+            .body(Full::new(Bytes::new()));
+        let mcp = async |request: Request<Bytes>, _| {
+            assert!(request.headers().values().all(|value| !value.to_str().unwrap().contains("secret")));
+            Response::new(full(Bytes::new()))
+        };
+        assert_eq!(Door::new(Gate::default()).answer(request.unwrap(), mcp).await.status(), StatusCode::OK);
     }
 }

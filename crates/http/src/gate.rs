@@ -27,20 +27,50 @@ impl Host {
     }
 }
 
-/// Which hosts and origins are let in. Loopback always is, so that a local server works out of the box and a page
-/// from elsewhere does not reach it.
-#[derive(Clone, Debug, Default)]
+/// Which hosts and origins are let in.
+#[derive(Clone, Debug)]
 pub struct Gate {
-    hosts: Vec<Host>,
+    hosts: Hosts,
     origins: Vec<String>,
+    loopback_pages: LoopbackPages,
+}
+
+/// Which hosts are let in.
+#[derive(Clone, Debug)]
+enum Hosts {
+    /// Loopback and these.
+    Named(Vec<Host>),
+    /// Whatever the platform in front sends here: it routes by the host itself.
+    Routed,
+}
+
+/// Whether pages on loopback are let in without being named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LoopbackPages {
+    LetIn,
+    LikeOthers,
+}
+
+impl Default for Gate {
+    /// Loopback only.
+    fn default() -> Self {
+        Self::new(Vec::new(), Vec::new())
+    }
 }
 
 impl Gate {
-    /// A gate that lets in loopback, `hosts`, and pages from `origins` (such as `https://app.example.com`).
+    /// A gate that lets in loopback, `hosts`, and pages from `origins` (such as `https://app.example.com`). Loopback
+    /// always is let in, so that a local server works out of the box and a page from elsewhere does not reach it.
     #[must_use]
     pub fn new(hosts: Vec<Host>, origins: Vec<String>) -> Self {
-        let origins = origins.into_iter().map(|origin| origin.trim_end_matches('/').to_ascii_lowercase()).collect();
-        Self { hosts, origins }
+        Self { hosts: Hosts::Named(hosts), origins: written_alike(origins), loopback_pages: LoopbackPages::LetIn }
+    }
+
+    /// A gate behind a platform that routes requests by their host, so that no other host can arrive. Pages are let in
+    /// from `origins` only.
+    #[must_use]
+    pub fn behind_router(origins: Vec<String>) -> Self {
+        Self { hosts: Hosts::Routed, origins: written_alike(origins), loopback_pages: LoopbackPages::LikeOthers }
     }
 
     /// Checks the `Host` and, where there is one, the `Origin` of a request.
@@ -48,12 +78,7 @@ impl Gate {
     /// # Errors
     /// [`Rejection::Host`] or [`Rejection::Origin`]
     pub fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Rejection> {
-        // HTTP/2 carries the host in the URI.
-        let host = match headers.get(HOST) {
-            Some(value) => value.to_str().ok().and_then(Host::of_authority),
-            None => uri.host().map(Host::new),
-        };
-        if !host.is_some_and(|host| host.is_loopback() || self.hosts.contains(&host)) {
+        if !self.hosts.let_in(uri, headers) {
             return Err(Rejection::Host);
         }
         match headers.get(ORIGIN) {
@@ -68,9 +93,31 @@ impl Gate {
         if self.origins.contains(&origin) {
             return true;
         }
+        if self.loopback_pages == LoopbackPages::LikeOthers {
+            return false;
+        }
         let host = origin.split_once("://").and_then(|(_, authority)| Host::of_authority(authority));
         host.is_some_and(|host| host.is_loopback())
     }
+}
+
+impl Hosts {
+    fn let_in(&self, uri: &Uri, headers: &HeaderMap) -> bool {
+        let named = match self {
+            Self::Routed => return true,
+            Self::Named(named) => named,
+        };
+        // HTTP/2 carries the host in the URI.
+        let host = match headers.get(HOST) {
+            Some(value) => value.to_str().ok().and_then(Host::of_authority),
+            None => uri.host().map(Host::new),
+        };
+        host.is_some_and(|host| host.is_loopback() || named.contains(&host))
+    }
+}
+
+fn written_alike(origins: Vec<String>) -> Vec<String> {
+    origins.into_iter().map(|origin| origin.trim_end_matches('/').to_ascii_lowercase()).collect()
 }
 
 #[cfg(test)]
@@ -112,6 +159,22 @@ mod tests {
         }
         for origin in ["http://localhost:3000", "http://127.0.0.1", "https://app.example.com", "http://[::1]:6274"] {
             assert!(check("localhost", Some(origin)).is_ok(), "{origin}");
+        }
+    }
+
+    #[test]
+    fn behind_a_router_every_host_is_right_and_only_named_pages_are() {
+        let gate = Gate::behind_router(vec!["https://app.example.com/".to_owned()]);
+        let check = |origin: Option<&'static str>| {
+            let mut headers = HeaderMap::new();
+            headers.insert(HOST, "abc.lambda-url.us-east-1.on.aws".parse().unwrap());
+            headers.extend(origin.map(|origin| (ORIGIN, origin.parse().unwrap())));
+            gate.check(&Uri::from_static("/mcp"), &headers)
+        };
+        assert!(check(None).is_ok());
+        assert!(check(Some("https://app.example.com")).is_ok());
+        for origin in ["http://localhost:3000", "https://abc.lambda-url.us-east-1.on.aws", "null"] {
+            assert!(matches!(check(Some(origin)), Err(Rejection::Origin)), "{origin}");
         }
     }
 }

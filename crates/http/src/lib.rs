@@ -1,12 +1,14 @@
-//! What stands in front of MCP over HTTP, on a laptop and in a Lambda function: which path is what, who may call from
-//! where, how large a request may be.
+//! What stands in front of MCP over HTTP, on a laptop and in a Lambda function: which path is what, who calls,
+//! from where, and how large a request may be.
 
 mod door;
 mod gate;
+mod identify;
 mod rejection;
 
 pub use door::{Body, Door};
 pub use gate::{Gate, Host};
+pub use identify::{Anyone, Identify};
 pub use rejection::Rejection;
 
 /// The path of the MCP endpoint.

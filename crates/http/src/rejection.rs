@@ -1,7 +1,7 @@
 //! Requests that never reach MCP, and what their senders are told.
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use http::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use http::{Response, StatusCode};
 use http_body_util::BodyExt;
 use http_body_util::Full;
@@ -13,11 +13,17 @@ use crate::Body;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
     /// The `Host` is none of ours.
-    #[error("this server does not answer to that Host; add it with --allow-host if it should")]
+    #[error("this server does not answer to that Host; add it to LONGHAUL_ALLOW_HOST if it should")]
     Host,
     /// The page that sent the request is not let in.
-    #[error("requests from this Origin are not allowed; add it with --allow-origin if they should be")]
+    #[error("requests from this Origin are not allowed; add it to LONGHAUL_ALLOW_ORIGIN if they should be")]
     Origin,
+    /// The request brings no token that somebody verified.
+    #[error("who calls is not known: send a token that this server accepts")]
+    NotSignedIn,
+    /// The request was not signed by anybody that the platform knows.
+    #[error("who calls is not known: sign the request with credentials that may call this server")]
+    NotSigned,
     /// The body is too large.
     #[error("the request's body has more than {bytes_max} bytes")]
     TooLarge {
@@ -38,11 +44,26 @@ pub enum Rejection {
 impl Rejection {
     const fn status(self) -> StatusCode {
         match self {
-            Self::Host | Self::Origin => StatusCode::FORBIDDEN,
+            Self::Host | Self::Origin | Self::NotSigned => StatusCode::FORBIDDEN,
+            Self::NotSignedIn => StatusCode::UNAUTHORIZED,
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Unreadable => StatusCode::BAD_REQUEST,
             Self::NoSuchPath => StatusCode::NOT_FOUND,
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
+        }
+    }
+
+    /// What the status asks for besides.
+    const fn header(self) -> Option<(HeaderName, HeaderValue)> {
+        match self {
+            Self::Method => Some((ALLOW, HeaderValue::from_static("GET, HEAD"))),
+            Self::NotSignedIn => Some((WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))),
+            Self::Host
+            | Self::Origin
+            | Self::NotSigned
+            | Self::TooLarge { .. }
+            | Self::Unreadable
+            | Self::NoSuchPath => None,
         }
     }
 
@@ -53,8 +74,8 @@ impl Rejection {
         let mut response = Response::new(full(Bytes::from(error.to_string())));
         *response.status_mut() = self.status();
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        if self == Self::Method {
-            response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        if let Some((name, value)) = self.header() {
+            response.headers_mut().insert(name, value);
         }
         response
     }
