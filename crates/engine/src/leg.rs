@@ -36,7 +36,7 @@ pub(crate) struct Shared {
     ends_at: Option<Timestamp>,
     journal: Mutex<HashMap<(EntryKind, String), Payload>>,
     named: Mutex<BTreeSet<(EntryKind, String)>>,
-    slot: Slot,
+    pub(crate) slot: Slot,
     timers: AtomicU32,
     stopping: CancellationToken,
     cancelled: CancellationToken,
@@ -100,7 +100,12 @@ impl Leg {
     }
 
     /// Notes how far the work is. The next heartbeat writes it down.
+    /// Numbers that are none, such as a division by zero, are left out.
     pub fn progress(&self, mut progress: Progress) {
+        if !progress.done.is_finite() {
+            return;
+        }
+        progress.total = progress.total.filter(|total| total.is_finite());
         progress.message = progress.message.map(|message| limits::cut(&message, limits::MESSAGE_BYTES_MAX));
         self.0.news.note(progress);
     }

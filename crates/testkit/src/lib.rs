@@ -15,6 +15,7 @@ pub mod given;
 mod model;
 pub mod queue_contract;
 mod run;
+pub mod sim;
 pub mod store_contract;
 
 pub use chance::SeededIds;

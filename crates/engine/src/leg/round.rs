@@ -12,23 +12,37 @@ use crate::{Leg, LoadError};
 /// A round as the journal keeps it.
 #[derive(Serialize, Deserialize)]
 struct Kept {
-    /// The key that the client saw, and the one that the tool gave.
-    keys: Vec<(String, String)>,
+    asks: Vec<KeptAsk>,
     carry: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct KeptAsk {
+    /// The key that the client sees.
+    seen: String,
+    /// The key that the tool gave.
+    own: String,
+    request: String,
 }
 
 impl Leg {
     /// What the tool wanted back in its last round, and the client's answers by the tool's own keys; nothing in the
-    /// first leg.
+    /// first leg. A round that was recorded by a leg that died before it could ask is asked now.
     pub async fn last_round(&self) -> Option<(String, BTreeMap<String, String>)> {
         let kept = self.round(self.rounds().checked_sub(1)?).await?;
         let mut answers = BTreeMap::new();
-        for (seen, own) in kept.keys {
-            if let Some(answer) = self.recorded(EntryKind::Answer, &seen).await {
-                answers.insert(own, answer);
+        let mut unasked = Vec::new();
+        for KeptAsk { seen, own, request } in kept.asks {
+            match self.recorded(EntryKind::Answer, &seen).await {
+                Some(answer) => drop(answers.insert(own, answer)),
+                None => unasked.push(Ask { key: seen, request }),
             }
         }
-        Some((kept.carry, answers))
+        if unasked.is_empty() {
+            return Some((kept.carry, answers));
+        }
+        unasked.into_iter().for_each(|ask| self.shared().slot.ask(ask));
+        std::future::pending().await
     }
 
     /// Ends the leg because the tool returned questions. A round without questions is called again after a moment.
@@ -46,21 +60,23 @@ impl Leg {
         let number = self.rounds();
         let mut used = Vec::new();
         for earlier in 0..number {
-            used.extend(self.round(earlier).await.into_iter().flat_map(|kept| kept.keys).map(|(seen, _)| seen));
+            used.extend(self.round(earlier).await.into_iter().flat_map(|kept| kept.asks).map(|ask| ask.seen));
         }
         let mut asks = Vec::with_capacity(round.asks.len());
-        let mut keys = Vec::with_capacity(round.asks.len());
-        for Ask { key, request } in round.asks {
-            self.check_name(EntryKind::Answer, &key).await;
-            let seen = if used.contains(&key) { format!("{key}~{}", number + 1) } else { key.clone() };
-            asks.push(Ask { key: seen.clone(), request });
-            keys.push((seen, key));
+        for Ask { key: own, request } in round.asks {
+            self.check_name(EntryKind::Answer, &own).await;
+            let seen = if used.contains(&own) { format!("{own}~{}", number + 1) } else { own.clone() };
+            asks.push(KeptAsk { seen, own, request });
         }
-        let kept = serde_json::to_string(&Kept { keys, carry: round.carry });
-        let Ok(kept) = kept else {
+        let Ok(kept) = serde_json::to_string(&Kept { asks, carry: round.carry }) else {
             return self.break_off(Reason::corrupt("a round cannot be written".to_owned())).await;
         };
-        self.record(EntryKind::Round, &number.to_string(), kept).await;
+        // Another leg may have recorded its round first: then that one is asked.
+        let kept = self.record(EntryKind::Round, &number.to_string(), kept).await;
+        let Ok(Kept { asks, .. }) = serde_json::from_str(&kept) else {
+            return self.break_off(Reason::corrupt(format!("round {number} cannot be read"))).await;
+        };
+        let asks: Vec<Ask> = asks.into_iter().map(|ask| Ask { key: ask.seen, request: ask.request }).collect();
         let suspension = if asks.is_empty() {
             let (now, settings) = (self.shared().engine.now(), self.shared().engine.settings());
             Suspension::Timer(now.plus_ms(settings.retry_ms))

@@ -1,6 +1,7 @@
 //! What a seed stands for: the settings, the actors, what the tools do, what the clients do, how bad the weather is.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use longhaul_engine::Settings;
 
@@ -84,10 +85,21 @@ pub struct CallPlan {
     pub ending: Ending,
     /// The longest run.
     pub run_ms: u64,
+    /// Whether that is plenty.
+    pub slack: Slack,
     /// How long the result is kept.
     pub keep_ms: u64,
     /// How many legs may die in a row.
     pub tries_max: u32,
+}
+
+/// Whether a tool has more time than it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slack {
+    /// It may well time out.
+    Little,
+    /// It never does, unless something is wrong.
+    Plenty,
 }
 
 /// A tool.
@@ -219,11 +231,47 @@ impl Plan {
         }
     }
 
+    /// What the world is like, in a few lines.
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let settings = &self.settings;
+        writeln!(
+            f,
+            "lease {} ms, heartbeat {} ms, resend {} ms, legs of at most {:?} ms, {} open tasks, {:?} in the end",
+            settings.lease_ms, settings.heartbeat_ms, settings.resend_ms, settings.leg_ms_max, settings.open_tasks_max,
+            self.care
+        )?;
+        writeln!(
+            f,
+            "  {} API instance(s), {} worker(s), clocks within {} ms, visibility {} ms, dead after {} receives",
+            self.apis.len(), self.workers.len(), self.skew_ms_max(), self.visibility_ms, self.receives_max
+        )?;
+        for (number, call) in self.calls.iter().enumerate() {
+            let made = |client: &ClientPlan| client.acts.contains(&Act::Call(number));
+            if self.clients.iter().any(made) {
+                writeln!(
+                    f,
+                    "  call {number}: {:?}, then {:?}; may run {} ms, {} tries, key {:?}",
+                    call.tool, call.ending, call.run_ms, call.tries_max, call.key
+                )?;
+            }
+        }
+        for (number, client) in self.clients.iter().enumerate().filter(|(_, client)| !client.acts.is_empty()) {
+            writeln!(f, "  client {}: {:?}", number + 1, client.acts)?;
+        }
+        Ok(())
+    }
+
     /// The most that two clocks of this world differ, in milliseconds.
     #[must_use]
     pub fn skew_ms_max(&self) -> u64 {
         let clocks = self.apis.iter().copied().chain(self.workers.iter().map(|worker| worker.skew_ms));
         2 * clocks.map(i64::unsigned_abs).max().unwrap_or(0)
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.describe(f)
     }
 }
 
@@ -236,6 +284,12 @@ impl CallPlan {
             Tool::Plain(ms) => *ms,
             Tool::Rounds(_) => 0,
         }
+    }
+
+    /// Whether the longest run is far longer than the tool ever takes.
+    #[must_use]
+    pub const fn has_time(&self) -> bool {
+        matches!(self.slack, Slack::Plenty)
     }
 
     /// Whether the tool ends by itself, sooner or later.
@@ -293,10 +347,10 @@ fn call(dice: &mut Chance, settings: &Settings, owners: usize, chaos_ms: u64) ->
         _ => Tool::Script((0..dice.between(1, 6)).map(|_| op(dice, lease_ms)).collect()),
     };
     let hangs = matches!(&tool, Tool::Script(ops) if ops.contains(&Op::Hang));
-    let run_ms = if hangs || dice.happens(150) {
-        lease_ms * dice.between(1, 6) + dice.below(lease_ms)
+    let (run_ms, slack) = if hangs || dice.happens(150) {
+        (lease_ms * dice.between(1, 6) + dice.below(lease_ms), Slack::Little)
     } else {
-        chaos_ms * 4 + lease_ms * 400
+        (chaos_ms * 4 + lease_ms * 1_000, Slack::Plenty)
     };
     let ending = match dice.below(10) {
         0 => Ending::ToolError,
@@ -311,6 +365,7 @@ fn call(dice: &mut Chance, settings: &Settings, owners: usize, chaos_ms: u64) ->
         tool,
         ending,
         run_ms,
+        slack,
         keep_ms: lease_ms * dice.between(1, 20),
         tries_max: dice.between(1, 4) as u32,
     }

@@ -33,6 +33,11 @@ pub(crate) fn engine(world: &Arc<World>, skew_ms: i64) -> Engine {
     Engine::new(ports, world.plan.settings)
 }
 
+/// The clock that is right.
+pub(crate) fn true_clock(world: &Arc<World>) -> Arc<dyn Clock> {
+    Arc::new(SimClock { world: Arc::clone(world), skew_ms: 0 })
+}
+
 #[derive(Debug, thiserror::Error)]
 #[error("the simulation lets this call fail")]
 struct Staged;

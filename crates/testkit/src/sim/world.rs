@@ -8,7 +8,7 @@ use longhaul_core::ports::{TaskStore, WorkQueue};
 use longhaul_core::{TaskKey, Timestamp};
 
 use super::checks::Checks;
-use super::kernel::{Actor, Kernel};
+use super::kernel::Kernel;
 use super::plan::{Care, Plan};
 use super::queue::QueueModel;
 use super::store::StoreModel;
@@ -49,6 +49,8 @@ pub(crate) struct State {
     /// How often each call's tool crashed.
     pub(crate) crashes: Vec<Vec<u32>>,
     pub(crate) fired: Vec<Fired>,
+    /// Clients that have not done all that they plan to do.
+    pub(crate) clients_busy: usize,
     hits: Vec<u64>,
     late_writes: u64,
 }
@@ -153,16 +155,12 @@ impl World {
     }
 
     /// Runs `play` as a worker or an API instance runs it: it may be killed at any await, and stand still for a while
-    /// and go on. Nothing where it was killed; `ends_ms` is a moment at which it is killed in any case.
+    /// and go on. Nothing where it was killed.
     pub(crate) async fn mortal<F: Future>(&self, mortal: &Mortal<'_>, play: F) -> Option<F::Output> {
         let mut play = Box::pin(play);
         let mut frozen_until_ms: Option<u64> = None;
         poll_fn(|context| {
             let now_ms = self.kernel.now_ms();
-            if mortal.ends_ms.is_some_and(|ends_ms| now_ms >= ends_ms) {
-                self.kernel.tell(|| "is killed: its time is over".to_owned());
-                return Poll::Ready(None);
-            }
             if frozen_until_ms.is_some_and(|until_ms| now_ms < until_ms) {
                 return Poll::Pending;
             }
@@ -193,6 +191,19 @@ impl World {
         .await
     }
 
+    /// Runs `play`, and kills it at `ends_ms`.
+    pub(crate) async fn mortal_until<F: Future>(&self, ends_ms: Option<u64>, play: F) -> Option<F::Output> {
+        let Some(ends_ms) = ends_ms else { return Some(play.await) };
+        let sleep = std::pin::pin!(self.kernel.sleep(ends_ms.saturating_sub(self.kernel.now_ms())));
+        match futures::future::select(std::pin::pin!(play), sleep).await {
+            futures::future::Either::Left((output, _)) => Some(output),
+            futures::future::Either::Right(_) => {
+                self.kernel.tell(|| "is killed: its time is over".to_owned());
+                None
+            }
+        }
+    }
+
     /// A stream of chance for a write that lands late.
     pub(crate) fn late_stream(&self) -> u64 {
         let mut state = self.lock();
@@ -201,10 +212,9 @@ impl World {
     }
 }
 
-/// Of what, and when, a play dies.
+/// Of what a play dies.
 pub(crate) struct Mortal<'a> {
     pub(crate) dies_of: Mishap,
-    pub(crate) ends_ms: Option<u64>,
     /// For workers: they freeze, too, and can be asked to stop.
     pub(crate) stop: Option<&'a tokio_util::sync::CancellationToken>,
 }
@@ -222,6 +232,7 @@ impl State {
             known: vec![None; calls],
             crashes: vec![Vec::new(); calls],
             fired: Vec::new(),
+            clients_busy: plan.clients.len(),
             hits: Vec::new(),
             late_writes: 0,
         }

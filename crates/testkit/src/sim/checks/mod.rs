@@ -124,7 +124,6 @@ struct Trace {
 struct Leg {
     attempt: u32,
     actor: Actor,
-    claimed_at_ms: u64,
     claimed_seq: u64,
     began: Option<u64>,
     tool_runs: bool,

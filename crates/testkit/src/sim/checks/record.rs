@@ -95,7 +95,6 @@ impl Checks {
             trace.legs.push(Leg {
                 attempt: after.attempt,
                 actor,
-                claimed_at_ms: at_ms,
                 claimed_seq: seq,
                 began: None,
                 tool_runs: false,
@@ -293,9 +292,8 @@ impl Checks {
             }
             (Some(_), Some(_)) => None,
             (None, Some(text)) => {
-                trace.legs_in_a_row = trace.legs_in_a_row.min(1);
-                if let Some(leg) = trace.legs.last_mut() {
-                    leg.advanced |= entry.kind != EntryKind::Answer;
+                if entry.kind != EntryKind::Answer {
+                    trace.legs_in_a_row = trace.legs_in_a_row.min(1);
                 }
                 trace.entries.push(RecordedEntry { kind: entry.kind, name: entry.name.clone(), seq, text });
                 None

@@ -1,0 +1,69 @@
+//! The simulation: many seeds, the seeds that once failed, and the proof that a seed is a run.
+//!
+//! `LONGHAUL_SIM_SEEDS` says how many seeds are run, `LONGHAUL_SIM_SEED` replays one and tells its story.
+
+use longhaul_testkit::sim::{Plan, Telling, hunt, run, shrink};
+
+/// Seeds of a run that nobody asked anything special of: some seconds without optimization.
+const SEEDS_DEFAULT: u64 = 1_500;
+
+fn number(name: &str) -> Option<u64> {
+    #[expect(clippy::disallowed_methods, reason = "a test harness is an outermost crate, and a seed its argument")]
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} is not a number: {text}")))
+}
+
+/// The story of a failing seed, as short as the shrinker could make it.
+fn story(seed: u64) -> String {
+    let shrunk = shrink(&Plan::of(seed), None);
+    let violation = shrunk.report.violation.expect("a shrunk world still fails");
+    let mut text = format!("seed {seed} breaks a promise. The shortest story of {} that were tried:\n\n", shrunk.tried);
+    for line in &shrunk.report.story {
+        text.push_str(&format!("{line}\n"));
+    }
+    text.push_str(&format!("\n{:?} was not kept: {}\n\n", violation.promise, violation.what));
+    text.push_str(&format!("The world: {}\n\nReplay it: make simulate SEED={seed}\n", shrunk.plan));
+    text
+}
+
+#[test]
+fn no_seed_breaks_a_promise() {
+    if let Some(seed) = number("LONGHAUL_SIM_SEED") {
+        let report = run(&Plan::of(seed), None, Telling::Story);
+        if report.violation.is_some() {
+            panic!("{}", story(seed));
+        }
+        for line in &report.story {
+            println!("{line}");
+        }
+        println!("seed {seed} keeps every promise ({} events)", report.events);
+        return;
+    }
+    let seeds = number("LONGHAUL_SIM_SEEDS").unwrap_or(SEEDS_DEFAULT);
+    let hunt = hunt(0..seeds, |plan| run(plan, None, Telling::Nothing));
+    if let Some((seed, _)) = hunt.found {
+        panic!("{}", story(seed));
+    }
+    println!("{} seeds keep every promise ({} events)", hunt.seeds, hunt.events);
+}
+
+#[test]
+fn seeds_that_once_failed_stay_mended() {
+    for line in include_str!("../corpus.txt").lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
+        let seed = line.split_whitespace().next().and_then(|seed| seed.parse().ok()).expect("a line begins with a seed");
+        if run(&Plan::of(seed), None, Telling::Nothing).violation.is_some() {
+            panic!("{}", story(seed));
+        }
+    }
+}
+
+#[test]
+fn the_same_seed_is_the_same_run_event_for_event() {
+    for seed in 0..200 {
+        let silent = run(&Plan::of(seed), None, Telling::Nothing);
+        let told = run(&Plan::of(seed), None, Telling::Story);
+        let again = run(&Plan::of(seed), None, Telling::Story);
+        assert_eq!((silent.hash, silent.events), (told.hash, told.events), "seed {seed}");
+        assert_eq!(told.story, again.story, "seed {seed}");
+    }
+}

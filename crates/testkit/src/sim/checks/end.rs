@@ -1,0 +1,82 @@
+//! Checkers of what holds in the end, when all is quiet.
+
+use longhaul_core::{FailureKind, State, TaskKey, Timestamp};
+
+use super::super::plan::{CallPlan, Care, Ending, Tool};
+use super::super::store::StoreModel;
+use super::{Checks, Promise};
+
+impl Checks {
+    /// The time is up: whatever somebody asked for has ended.
+    pub(crate) fn must_have_ended(&mut self, store: &StoreModel, keys: &[TaskKey], care: Care, now: Timestamp, at_ms: u64) {
+        for key in keys {
+            let Some(task) = store.peek(key).filter(|task| !task.has_expired(now)) else { continue };
+            if task.has_ended() {
+                continue;
+            }
+            let promise = match care {
+                Care::Polls => Promise::EndsInTime,
+                Care::Nobody => Promise::GoesOnWithoutPolls,
+            };
+            let what = format!("{} has not ended, although nothing goes wrong any more: {:?}", self.name(key), task.state);
+            self.fail(promise, at_ms, what);
+        }
+    }
+
+    /// Every end has its reason.
+    pub(crate) fn ends_have_reasons(&mut self, at_ms: u64) {
+        let wrong: Vec<(TaskKey, String)> = self.traces.iter().filter_map(|trace| {
+            let task = trace.latest()?;
+            let call = self.calls.get(trace.call)?;
+            let what = unexpected(call, &task.state, task.failures)?;
+            Some((trace.key, what))
+        }).collect();
+        for (key, what) in wrong {
+            let what = format!("{} {what}", self.name(&key));
+            self.fail(Promise::EndsInTime, at_ms, what);
+        }
+    }
+
+    /// No message is left, and no tool runs.
+    pub(crate) fn must_rest(&mut self, store: &StoreModel, messages: &[TaskKey], at_ms: u64) {
+        let left = messages.iter().find(|key| store.peek(key).is_none_or(|task| task.has_ended())).copied();
+        if let Some(key) = left {
+            let what = format!("a message for {} is still there, long after its end", self.name(&key));
+            self.fail(Promise::ComesToRest, at_ms, what);
+        }
+        let runs = self.traces.iter().find(|trace| {
+            trace.ended.is_some() && trace.legs.iter().any(|leg| leg.tool_runs)
+        });
+        if let Some(key) = runs.map(|trace| trace.key) {
+            let what = format!("a tool of {} still runs, long after the task's end", self.name(&key));
+            self.fail(Promise::CancelStopsTheTool, at_ms, what);
+        }
+    }
+}
+
+/// What is odd about this end, given what the tool does.
+fn unexpected(call: &CallPlan, state: &State, _failures: u32) -> Option<String> {
+    let script = match &call.tool {
+        Tool::Script(ops) => ops.as_slice(),
+        Tool::Plain(_) | Tool::Rounds(_) => &[],
+    };
+    let _ops = script;
+    match state {
+        State::Completed { .. } => {
+            matches!(call.ending, Ending::Error(_)).then(|| "is completed, and its tool only gives errors".to_owned())
+        }
+        State::Failed { failure } => match failure.kind {
+            FailureKind::Tool => {
+                (!matches!(call.ending, Ending::Error(_))).then(|| "failed with an error that its tool never gives".to_owned())
+            }
+            FailureKind::TimedOut if call.ends_by_itself() && call.has_time() => {
+                Some("timed out, and its tool had plenty of time".to_owned())
+            }
+            FailureKind::TriesUsedUp | FailureKind::TimedOut => None,
+            FailureKind::TooLarge | FailureKind::Corrupt | FailureKind::Misuse => {
+                Some(format!("failed for a reason that its tool does not give: {}", failure.message))
+            }
+        },
+        State::Queued | State::Running { .. } | State::Sleeping { .. } | State::InputRequired { .. } | State::Cancelled => None,
+    }
+}

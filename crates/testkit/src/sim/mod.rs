@@ -1,0 +1,33 @@
+//! The simulation: the engine on a simulated store, queue, clock and workers; one seed is one run.
+//!
+//! [`Plan::of`] makes a world from a seed, [`run`] runs it, and [`shrink`] makes the world of a failing seed smaller
+//! while it still fails. `docs/testing.md` says how to read a failure, and how to add a mishap, a checker or an actor.
+
+mod chance;
+mod checks;
+mod clients;
+mod defect;
+mod hunt;
+mod kernel;
+mod plan;
+mod ports;
+mod queue;
+mod run;
+mod shrink;
+mod store;
+mod story;
+mod tools;
+mod weather;
+mod words;
+mod workers;
+mod world;
+
+pub use checks::{Promise, Violation};
+pub use defect::Defect;
+pub use hunt::{Hunt, hunt};
+pub use plan::{Act, After, CallPlan, Care, ClientPlan, Ending, Op, Plan, Slack, Tool, WorkerPlan};
+pub use run::{Real, Report, Telling, run, run_with};
+pub use shrink::{Shrunk, shrink};
+pub use story::Line;
+pub use weather::{Mishap, Weather};
+pub use world::Fired;

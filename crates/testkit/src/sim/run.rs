@@ -1,0 +1,196 @@
+//! One run of one world.
+
+use std::sync::Arc;
+
+use longhaul_core::ports::{TaskStore, WorkQueue};
+use longhaul_core::{Clock, TaskKey};
+
+use super::checks::{Promise, Violation};
+use super::clients::{Client, care, cared_for, owner, stream_of};
+use super::defect::Defect;
+use super::kernel::{Kernel, Rest};
+use super::plan::{After, Plan};
+use super::story::Line;
+use super::world::{Fired, State, World, stream};
+use super::{ports, workers};
+
+/// More events than any world needs.
+const EVENTS_MAX: u64 = 60_000;
+
+/// Whether a run keeps its story.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Telling {
+    /// Every sentence.
+    Story,
+    /// Nothing: that is quicker.
+    Nothing,
+}
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Stands for the whole order of events: the same plan gives the same hash.
+    pub hash: u64,
+    /// How many events there were.
+    pub events: u64,
+    /// The first promise that was broken.
+    pub violation: Option<Violation>,
+    /// What went wrong on purpose.
+    pub fired: Vec<Fired>,
+    /// What happened, where it was to be told.
+    pub story: Vec<Line>,
+}
+
+/// Real adapters, which do what the models do and are compared with them.
+#[derive(Clone)]
+pub struct Real {
+    /// The store.
+    pub store: Arc<dyn TaskStore>,
+    /// The queue; it tells the time by the clock that it was opened with.
+    pub queue: Arc<dyn WorkQueue>,
+}
+
+/// Runs the world of `plan`, with `planted` in the models of store and queue.
+#[must_use]
+pub fn run(plan: &Plan, planted: Option<Defect>, telling: Telling) -> Report {
+    run_with(plan, planted, telling, |_clock| None)
+}
+
+/// Runs the world of `plan` also on the adapters that `open` gives; they get the world's clock.
+#[must_use]
+pub fn run_with(
+    plan: &Plan,
+    planted: Option<Defect>,
+    telling: Telling,
+    open: impl FnOnce(Arc<dyn Clock>) -> Option<Real>,
+) -> Report {
+    let kernel = Kernel::new(plan.seed, telling);
+    let world = World::new(Arc::clone(&kernel), plan.clone(), State::new(plan, planted));
+    if let Some(real) = open(ports::true_clock(&world)) {
+        let mut state = world.lock();
+        state.real_store = Some(real.store);
+        state.real_queue = Some(real.queue);
+    }
+    people(&world);
+    let rest = kernel.run(EVENTS_MAX);
+    let mut state = world.lock();
+    let at_ms = kernel.now_ms();
+    match rest {
+        Rest::Over => {}
+        Rest::Stuck => state.checks.fail(Promise::ComesToRest, at_ms, "nobody can go on".to_owned()),
+        Rest::Restless => {
+            let what = format!("more than {EVENTS_MAX} events, and no end");
+            state.checks.fail(Promise::ComesToRest, at_ms, what);
+        }
+    }
+    let violation = state.checks.violation().cloned();
+    let fired = std::mem::take(&mut state.fired);
+    state.checks.take_down();
+    let waiters = std::mem::take(&mut state.queue.waiters);
+    drop(state);
+    drop(waiters);
+    let report = Report { hash: kernel.hash(), events: kernel.events(), violation, fired, story: kernel.take_story() };
+    kernel.dissolve();
+    report
+}
+
+fn people(world: &Arc<World>) {
+    let plan = &world.plan;
+    let kernel = &world.kernel;
+    kernel.spawn(stream::DIRECTOR, "the caretaker".to_owned(), direct(Arc::clone(world)));
+    for (number, client) in plan.clients.iter().enumerate() {
+        let actor = Client::new(world, number, owner(client.owner));
+        let name = format!("client {} ({})", number + 1, if client.owner == 0 { "Ann" } else { "Bob" });
+        kernel.spawn(stream_of(number), name, actor.play(client.clone()));
+    }
+    for (number, worker) in plan.workers.iter().enumerate() {
+        let play = workers::work(Arc::clone(world), worker.clone());
+        kernel.spawn(stream::WORKER + number as u64, format!("worker {}", number + 1), play);
+    }
+    let dead_letters = workers::look_after_dead_letters(Arc::clone(world));
+    kernel.spawn(stream::DEAD_LETTERS, "the dead-letter consumer".to_owned(), dead_letters);
+    kernel.spawn(stream::SWEEPER, "the sweeper".to_owned(), workers::sweep(Arc::clone(world)));
+}
+
+/// Lets things go wrong for a while, then makes them stop, and looks whether all comes to its end.
+async fn direct(world: Arc<World>) {
+    let plan = &world.plan;
+    let lease_ms = plan.settings.lease_ms;
+    world.kernel.sleep(plan.chaos_ms).await;
+    world.lock().calm_since_ms = Some(world.kernel.now_ms());
+    world.kernel.tell(|| "sees to it that nothing goes wrong from now on".to_owned());
+    let carers = [Client::new(&world, 1_000, owner(0)), Client::new(&world, 1_001, owner(1))];
+    let mut ends_ms = u64::MAX;
+    while world.kernel.now_ms() < ends_ms {
+        care(&world, &carers).await;
+        let quiet = world.lock().clients_busy == 0;
+        if quiet && all_ended(&world) {
+            break;
+        }
+        if quiet {
+            ends_ms = ends_ms.min(world.kernel.now_ms() + patience_ms(plan));
+        }
+        world.kernel.sleep(lease_ms / 2).await;
+    }
+    let at_ms = world.kernel.now_ms();
+    let now = world.clock(0);
+    let keys = cared_for(&world);
+    {
+        let mut state = world.lock();
+        let State { checks, store, .. } = &mut *state;
+        checks.must_have_ended(store, &keys, plan.care, now, at_ms);
+        checks.ends_have_reasons(at_ms);
+    }
+    if plan.after == After::Expiry {
+        look_after_expiry(&world, &carers, &keys).await;
+    }
+    rest(&world).await;
+    world.kernel.end();
+}
+
+/// What was ended leaves nothing behind.
+async fn rest(world: &Arc<World>) {
+    let lease_ms = world.plan.settings.lease_ms;
+    let longest_ms = world.plan.visibility_ms.max(lease_ms) * (u64::from(world.plan.receives_max) + 3);
+    world.kernel.sleep(longest_ms + 8 * lease_ms).await;
+    let at_ms = world.kernel.now_ms();
+    let mut state = world.lock();
+    let messages: Vec<TaskKey> = state.queue.messages().map(|message| message.task).collect();
+    let State { checks, store, .. } = &mut *state;
+    checks.must_rest(store, &messages, at_ms);
+}
+
+/// How long a calm world may take to end everything, in milliseconds.
+fn patience_ms(plan: &Plan) -> u64 {
+    let settings = &plan.settings;
+    let work_ms: u64 = plan.calls.iter().map(super::CallPlan::work_ms).sum();
+    // A tool that hangs, or whose tries are used up by hanging, ends at its deadline at the latest.
+    let hang_ms = plan.calls.iter().filter(|call| !call.ends_by_itself()).map(|call| call.run_ms).max().unwrap_or(0);
+    // Each task may lose some legs to the end of the chaos, and each lost leg costs a lease, a visibility, a retry.
+    let tries = plan.calls.iter().map(|call| u64::from(call.tries_max) + 4).sum::<u64>();
+    let lost_ms = settings.lease_ms * 2 + plan.visibility_ms.min(settings.lease_ms * 6) + settings.resend_ms + settings.retry_ms_max;
+    4 * work_ms + hang_ms + tries * lost_ms + 20 * plan.latency_ms + plan.skew_ms_max()
+}
+
+fn all_ended(world: &World) -> bool {
+    let now = world.clock(0);
+    let keys = cared_for(world);
+    let state = world.lock();
+    let done = |key: &TaskKey| state.store.peek(key).is_none_or(|task| task.has_ended() || task.has_expired(now));
+    keys.iter().all(done)
+}
+
+async fn look_after_expiry(world: &Arc<World>, carers: &[Client], keys: &[TaskKey]) {
+    let expires_at = {
+        let state = world.lock();
+        keys.iter().filter_map(|key| state.store.peek(key).map(|task| task.expires_at)).max()
+    };
+    let Some(expires_at) = expires_at else { return };
+    let now = world.clock(0);
+    world.kernel.sleep(expires_at.since_ms(now) + world.plan.skew_ms_max() + 1).await;
+    for (number, carer) in carers.iter().enumerate() {
+        for key in keys.iter().filter(|key| key.owner == owner(number)) {
+            carer.poll(*key).await;
+        }
+    }
+}

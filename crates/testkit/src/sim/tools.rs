@@ -1,0 +1,238 @@
+//! The tools of the simulation: they play their script, and tell the checkers what they see.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::future::{Either, join, select};
+use longhaul_core::{Ask, EntryKind, Progress, ResultKind, TaskKey};
+use longhaul_engine::{Driven, Leg, LegEnd, Round, ToolRunner};
+use serde_json::Value;
+
+use super::plan::{CallPlan, Ending, Op, Tool};
+use super::world::World;
+
+/// The request of call `number`: its number, and as many bytes as the plan says.
+pub(crate) fn request_of(number: usize, bytes: usize) -> String {
+    let mut text = format!("{number}|");
+    text.extend(std::iter::repeat_n('x', bytes.saturating_sub(text.len())));
+    text
+}
+
+/// Which call a request is of.
+pub(crate) fn call_of(request: &str) -> Option<usize> {
+    request.split_once('|')?.0.parse().ok()
+}
+
+/// Runs all tools.
+pub(crate) struct SimTools {
+    pub(crate) world: Arc<World>,
+}
+
+/// One tool, running.
+struct Running<'a> {
+    world: &'a World,
+    leg: &'a Leg,
+    key: TaskKey,
+    attempt: u32,
+    call: usize,
+    plan: &'a CallPlan,
+    heard: std::sync::Mutex<Vec<(String, String)>>,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let at_ms = self.world.kernel.now_ms();
+        self.world.lock().checks.tool_stops(&self.key, self.attempt, at_ms);
+    }
+}
+
+#[async_trait]
+impl ToolRunner for SimTools {
+    async fn run(&self, leg: Leg) -> LegEnd {
+        let world = &*self.world;
+        let at_ms = world.kernel.now_ms();
+        let call = call_of(leg.request());
+        world.lock().checks.tool_begins(leg.task(), call, leg.request(), at_ms);
+        let Some((call, plan)) = call.and_then(|call| Some((call, world.plan.calls.get(call)?))) else {
+            return LegEnd::Crashed { reason: "there is no such call".to_owned() };
+        };
+        let (key, attempt) = (leg.task().key(), leg.task().attempt);
+        let name = world.lock().name(&key);
+        world.kernel.tell(|| format!("runs the tool of {name} as attempt {attempt}"));
+        let running = Running { world, leg: &leg, key, attempt, call, plan, heard: std::sync::Mutex::default() };
+        match &plan.tool {
+            Tool::Rounds(rounds) => running.rounds(*rounds).await,
+            Tool::Script(ops) => match leg.drive(running.script(ops)).await {
+                Driven::Ended(end) => end,
+                Driven::Suspended(suspended) => LegEnd::Suspended(suspended),
+            },
+            Tool::Plain(ms) => {
+                world.kernel.sleep(*ms).await;
+                running.end()
+            }
+        }
+    }
+}
+
+impl Running<'_> {
+    fn now_ms(&self) -> u64 {
+        self.world.kernel.now_ms()
+    }
+
+    async fn script(&self, ops: &[Op]) -> LegEnd {
+        if ops.iter().any(|op| matches!(op, Op::Variable(_))) {
+            let value = self.leg.variable("v").await.as_ref().and_then(number);
+            let at_ms = self.now_ms();
+            self.world.lock().checks.variable_is(&self.key, self.attempt, value, at_ms);
+        }
+        for (place, op) in ops.iter().enumerate() {
+            if let Some(end) = self.play(place, *op).await {
+                return end;
+            }
+        }
+        self.end()
+    }
+
+    async fn play(&self, place: usize, op: Op) -> Option<LegEnd> {
+        match op {
+            Op::Work(ms) => self.world.kernel.sleep(ms).await,
+            Op::Step(ms, bytes) => self.step(format!("s{place}"), ms, bytes).await,
+            Op::TwoSteps(one_ms, other_ms) => {
+                let one = self.step(format!("s{place}a"), one_ms, 5);
+                join(one, self.step(format!("s{place}b"), other_ms, 5)).await;
+            }
+            Op::Sleep(ms) => self.sleep(place, ms).await,
+            Op::Ask => drop(self.ask(format!("q{place}")).await),
+            Op::TwoAsks => {
+                let one = self.ask(format!("q{place}a"));
+                join(one, self.ask(format!("q{place}b"))).await;
+            }
+            Op::AskOrSleep(ms) => self.ask_or_sleep(place, ms).await,
+            Op::Progress => self.leg.progress(Progress { done: place as f64, total: None, message: None }),
+            Op::Variable(bytes) => return self.variable(place, bytes).await,
+            Op::Crash(times) => return self.crash(place, times),
+            Op::Hang => std::future::pending().await,
+        }
+        None
+    }
+
+    async fn step(&self, name: String, ms: u64, bytes: usize) {
+        let body = || async {
+            let at_ms = self.now_ms();
+            self.world.lock().checks.step_runs(&self.key, self.attempt, &name, at_ms);
+            self.world.kernel.tell(|| format!("runs step `{name}`, which takes {ms} ms"));
+            self.world.kernel.sleep(ms).await;
+            // Every run gives something else, so that a replay is told from a second run.
+            let mut text = format!("{}.{}", self.attempt, self.world.kernel.events());
+            text.extend(std::iter::repeat_n('y', bytes.saturating_sub(text.len())));
+            Ok::<_, Infallible>(text)
+        };
+        let Ok(text) = self.leg.step(&name, body).await;
+        self.got(EntryKind::Step, &name, &text);
+    }
+
+    async fn ask(&self, name: String) -> String {
+        let answer = self.leg.ask(&name, "{}".to_owned()).await;
+        self.got(EntryKind::Answer, &name, &answer);
+        answer
+    }
+
+    fn got(&self, kind: EntryKind, name: &str, text: &str) {
+        let at_ms = self.now_ms();
+        self.world.lock().checks.tool_got(&self.key, self.attempt, kind, name, text, at_ms);
+        let mut heard = self.heard.lock().unwrap();
+        heard.push((name.to_owned(), text.chars().take(20).collect()));
+    }
+
+    async fn sleep(&self, place: usize, ms: u64) {
+        let at_ms = self.now_ms();
+        self.world.lock().checks.sleep_begins(&self.key, place, at_ms);
+        self.leg.sleep_ms(ms).await;
+        let at_ms = self.now_ms();
+        self.world.lock().checks.sleep_ends(&self.key, place, ms, at_ms);
+    }
+
+    /// Which came first is a step of its own: the next leg may find both.
+    async fn ask_or_sleep(&self, place: usize, ms: u64) {
+        let name = format!("q{place}");
+        let ask = std::pin::pin!(self.leg.ask(&name, "{}".to_owned()));
+        let sleep = std::pin::pin!(self.leg.sleep_ms(ms));
+        let first = match select(ask, sleep).await {
+            Either::Left(_) => "answer",
+            Either::Right(_) => "moment",
+        };
+        let Ok(first) = self.leg.step(&format!("w{place}"), || async { Ok::<_, Infallible>(first.to_owned()) }).await;
+        self.got(EntryKind::Step, &format!("w{place}"), &first);
+    }
+
+    async fn variable(&self, place: usize, bytes: usize) -> Option<LegEnd> {
+        let value = place as u64 + 1;
+        let text = format!("{value}|{}", "z".repeat(bytes));
+        self.world.lock().checks.variable_sets(&self.key, value);
+        if let Err(error) = self.leg.set_variable("v", Value::String(text)).await {
+            return Some(LegEnd::Failed { message: error.to_string(), detail: "{}".to_owned() });
+        }
+        self.world.lock().checks.variable_is_set(&self.key, self.attempt, value);
+        None
+    }
+
+    fn crash(&self, place: usize, times: u32) -> Option<LegEnd> {
+        let mut state = self.world.lock();
+        let crashes = &mut state.crashes[self.call];
+        crashes.resize(crashes.len().max(place + 1), 0);
+        if crashes[place] >= times {
+            return None;
+        }
+        crashes[place] += 1;
+        drop(state);
+        self.world.kernel.tell(|| "panics in the tool".to_owned());
+        Some(LegEnd::Crashed { reason: "the tool panicked".to_owned() })
+    }
+
+    async fn rounds(&self, rounds: u32) -> LegEnd {
+        let before = self.leg.drive(self.leg.last_round()).await;
+        let done = match before {
+            Driven::Suspended(suspended) => return LegEnd::Suspended(suspended),
+            Driven::Ended(None) => 0,
+            Driven::Ended(Some((carry, answers))) => {
+                let done: u32 = carry.parse().unwrap_or(0);
+                if answers.len() != 1 {
+                    let at_ms = self.now_ms();
+                    let what = format!("a tool asked one question, and {} answers came back", answers.len());
+                    self.world.lock().checks.fail(super::Promise::AnswersAreFinal, at_ms, what);
+                }
+                done
+            }
+        };
+        if done >= rounds {
+            return self.end();
+        }
+        let asks = vec![Ask { key: "round".to_owned(), request: "{}".to_owned() }];
+        self.leg.ask_round(Round { asks, carry: (done + 1).to_string() }).await
+    }
+
+    fn end(&self) -> LegEnd {
+        let heard = self.heard.lock().unwrap().clone();
+        match self.plan.ending {
+            Ending::Result(bytes) => {
+                let mut result = format!("{heard:?}");
+                result.extend(std::iter::repeat_n('r', bytes.saturating_sub(result.len())));
+                self.completed(result, ResultKind::Success)
+            }
+            Ending::ToolError => self.completed("no".to_owned(), ResultKind::ToolError),
+            Ending::Error(bytes) => LegEnd::Failed { message: "no".to_owned(), detail: "e".repeat(bytes) },
+        }
+    }
+
+    fn completed(&self, result: String, kind: ResultKind) -> LegEnd {
+        self.world.lock().checks.tool_gave(&self.key, self.attempt, &result);
+        self.world.kernel.tell(|| "comes to the end of the tool".to_owned());
+        LegEnd::Completed { result, kind }
+    }
+}
+
+fn number(value: &Value) -> Option<u64> {
+    value.as_str()?.split_once('|')?.0.parse().ok()
+}
+
