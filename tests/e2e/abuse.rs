@@ -11,7 +11,17 @@ async fn garbage_is_answered_with_json_rpc_errors() {
     let server = setup.start();
     let caller = server.caller();
     let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
-    let bodies = ["", "{", "null", "[]", "[1]", "\u{0}", "{\"jsonrpc\":\"2.0\"}", "{\"jsonrpc\":\"1.0\",\"id\":1,\"method\":\"x\"}", &deep];
+    let bodies = [
+        "",
+        "{",
+        "null",
+        "[]",
+        "[1]",
+        "\u{0}",
+        "{\"jsonrpc\":\"2.0\"}",
+        "{\"jsonrpc\":\"1.0\",\"id\":1,\"method\":\"x\"}",
+        &deep,
+    ];
     for body in bodies {
         let request = caller.request("ping", json!({})).body(body.to_owned());
         let answer = request.send().await.unwrap();
@@ -76,18 +86,25 @@ async fn wrong_arguments_are_told_and_nothing_hangs() {
         ("countdown", json!({"seconds": -1})),
         ("countdown", json!({"seconds": "soon"})),
         ("fail", json!({"how": "otherwise"})),
-        ("profile_dataset", json!({"source": {"file": "../../etc/passwd"}})),
-        ("profile_dataset", json!({"source": {"url": "http://127.0.0.1/x"}})),
-        ("profile_dataset", json!({"source": {"url": "https://localhost/x"}})),
+        ("profile_dataset", json!({"path": "../../etc/passwd"})),
+        ("profile_dataset", json!({"url": "http://127.0.0.1/x"})),
+        ("profile_dataset", json!({"url": "https://localhost/x"})),
         ("bulk_generate_access_codes", json!({"count": 0})),
     ] {
         let params = json!({"name": tool, "arguments": arguments});
         let answer = json_of(&caller.request("tools/call", params).send().await.unwrap().text().await.unwrap());
         if let Some(id) = answer["result"]["taskId"].as_str() {
-            let ended = caller.until_it(id, "an end", |task| task["status"] == "completed" || task["status"] == "failed").await;
-            assert!(ended["result"]["isError"] == true || ended["error"]["code"].is_i64(), "{tool} {arguments}: {ended}");
+            let ended =
+                caller.until_it(id, "an end", |task| task["status"] == "completed" || task["status"] == "failed").await;
+            assert!(
+                ended["result"]["isError"] == true || ended["error"]["code"].is_i64(),
+                "{tool} {arguments}: {ended}"
+            );
         } else {
-            assert!(answer["error"]["code"].is_i64() || answer["result"]["isError"] == true, "{tool} {arguments}: {answer}");
+            assert!(
+                answer["error"]["code"].is_i64() || answer["result"]["isError"] == true,
+                "{tool} {arguments}: {answer}"
+            );
         }
     }
 }

@@ -107,7 +107,9 @@ async fn a_retry_of_the_same_call_is_the_same_task() {
     let call = |steps: u32, key: &str| {
         let params = json!({"name": "countdown", "arguments": {"seconds": 0, "steps": steps}});
         let request = caller.request("tools/call", params).header("idempotency-key", key.to_owned());
-        async move { serde_json::from_str::<serde_json::Value>(&request.send().await.unwrap().text().await.unwrap()).unwrap() }
+        async move {
+            serde_json::from_str::<serde_json::Value>(&request.send().await.unwrap().text().await.unwrap()).unwrap()
+        }
     };
     let first = call(3, "k1").await;
     let id = &first["result"]["taskId"];
@@ -155,7 +157,9 @@ async fn a_stream_tells_every_change_and_ends_gracefully() {
     let (last, changes) = frames[1..].split_last().unwrap();
     assert_eq!(last["id"], 1);
     assert_eq!(last["result"]["_meta"][subscription], 1);
-    assert!(changes.iter().all(|frame| frame["method"] == "notifications/tasks" && frame["params"]["taskId"] == json!(id)));
+    assert!(
+        changes.iter().all(|frame| frame["method"] == "notifications/tasks" && frame["params"]["taskId"] == json!(id))
+    );
     assert!(frames[..frames.len() - 1].iter().all(|frame| frame["params"]["_meta"][subscription] == 1), "{frames:?}");
     let told = &changes.last().unwrap()["params"];
     assert_eq!(told["status"], "completed");

@@ -81,7 +81,14 @@ fn write_csv(path: &std::path::Path, bytes_min: u64) -> u64 {
     file.write_all(HEADER.as_bytes()).unwrap();
     let (mut written, mut rows) = (HEADER.len() as u64, 0_u64);
     while written < bytes_min {
-        let row = format!("{rows},name-{},{}.{:02},2026-01-{:02},{}\n", rows % 977, rows * 31 % 100_003, rows % 100, rows % 28 + 1, rows % 2 == 0);
+        let row = format!(
+            "{rows},name-{},{}.{:02},2026-01-{:02},{}\n",
+            rows % 977,
+            rows * 31 % 100_003,
+            rows % 100,
+            rows % 28 + 1,
+            rows % 2 == 0
+        );
         file.write_all(row.as_bytes()).unwrap();
         written += row.len() as u64;
         rows += 1;
@@ -94,7 +101,7 @@ async fn a_killed_profile_of_a_large_file_goes_on_where_it_was() {
     let setup = Setup::new();
     let rows = write_csv(&setup.folder().join("big.csv"), 300_000_000);
     let server = setup.start();
-    let arguments = json!({"source": {"file": "big.csv"}});
+    let arguments = json!({"path": "big.csv"});
     let id = server.caller().call_task("profile_dataset", arguments.clone()).await;
     let mid = server.caller().until_it(&id, "some progress", |task| done_of(task) > 0.0).await;
     server.kill();

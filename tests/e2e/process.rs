@@ -57,14 +57,18 @@ impl Setup {
         let mut stdout = BufReader::new(child.stdout.take().expect("stdout is piped"));
         let stderr = child.stderr.take().expect("stderr is piped");
         // Whatever it logs is shown when the test fails; a pipe that nobody reads would block it.
-        std::thread::spawn(move || BufReader::new(stderr).lines().map_while(Result::ok).for_each(|line| eprintln!("{line}")));
+        std::thread::spawn(move || {
+            BufReader::new(stderr).lines().map_while(Result::ok).for_each(|line| eprintln!("{line}"))
+        });
         let banner = Arc::new(Mutex::new(String::new()));
         let url = loop {
             let mut line = String::new();
             let read = stdout.read_line(&mut line).expect("stdout can be read");
             assert!(read > 0, "the server ended before it printed its URL");
             banner.lock().unwrap().push_str(&line);
-            if let Some(url) = line.split_whitespace().find(|word| word.starts_with("http://") && word.ends_with("/mcp")) {
+            if let Some(url) =
+                line.split_whitespace().find(|word| word.starts_with("http://") && word.ends_with("/mcp"))
+            {
                 break url.to_owned();
             }
         };

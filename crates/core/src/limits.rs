@@ -67,6 +67,10 @@ pub const RUN_MS_DEFAULT: u64 = 1_800_000;
 /// How long a result is kept after the end, where nothing else is said: half an hour.
 pub const KEEP_MS_DEFAULT: u64 = 1_800_000;
 
+/// How long a result is kept after the end, at the least: a minute, in which somebody can find that a task missed its
+/// deadline, and the client can read so.
+pub const KEEP_MS_MIN: u64 = 60_000;
+
 /// Legs that may die or fail in a row without recording a step.
 pub const TRIES_MAX_DEFAULT: u32 = 3;
 

@@ -64,8 +64,8 @@ impl Terms {
     #[must_use]
     pub fn grant(policy: &Policy, wish: Wish) -> Self {
         let run_ms = policy.run_ms_max.clamp(1, limits::TTL_MS_CEILING);
-        let keep_ms =
-            wish.keep_ms.unwrap_or(policy.keep_ms).max(policy.keep_ms).min(policy.ttl_ms_max.max(policy.keep_ms));
+        let keep_ms_min = policy.keep_ms.clamp(limits::KEEP_MS_MIN, limits::TTL_MS_CEILING);
+        let keep_ms = wish.keep_ms.unwrap_or(keep_ms_min).min(policy.ttl_ms_max).max(keep_ms_min);
         let least = run_ms.saturating_add(keep_ms);
         let ttl_ms = wish.ttl_ms.unwrap_or(policy.ttl_ms).min(policy.ttl_ms_max).max(least);
         Self { ttl_ms, keep_ms, run_ms, poll_ms: policy.poll_ms, tries_max: policy.tries_max.max(1) }
@@ -108,7 +108,8 @@ mod tests {
             let policy = Policy { run_ms_max: run, keep_ms: keep, ..Policy::default() };
             let terms = Terms::grant(&policy, Wish { ttl_ms: ttl, keep_ms: wish_keep });
             prop_assert!(terms.ttl_ms >= terms.run_ms.saturating_add(terms.keep_ms));
-            prop_assert!(terms.keep_ms >= keep);
+            prop_assert!(terms.keep_ms >= keep.min(limits::TTL_MS_CEILING));
+            prop_assert!(terms.ttl_ms > terms.run_ms, "a task expires after its deadline");
         }
 
         #[test]

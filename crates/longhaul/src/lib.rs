@@ -43,7 +43,7 @@ pub mod local;
 mod server;
 mod system;
 
-pub use longhaul_mcp::{TaskContext, TaskPolicy};
+pub use longhaul_mcp::{Answer, InputResponse, TaskContext, TaskPolicy, VariableError};
 pub use rmcp;
 pub use server::Server;
 pub use system::{OsIds, SystemClock};

@@ -7,3 +7,86 @@ pub mod alphabet;
 pub mod batch;
 pub mod order;
 pub mod price;
+
+use longhaul::rmcp::handler::server::wrapper::{Json, Parameters};
+use longhaul::rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
+use longhaul::rmcp::{self, ErrorData, tool, tool_router};
+use longhaul::{Answer, TaskContext};
+use serde::{Deserialize, Serialize};
+
+use crate::App;
+use crate::tools::refused;
+use batch::{BatchAnswer, BatchSeed, CSV_MEDIA_TYPE};
+use order::BatchOrder;
+use price::{Confirmation, CostPreview, Tariff};
+
+/// What a batch is made from, as the task records it before the first code is made.
+#[derive(Serialize, Deserialize)]
+struct Batch {
+    batch_id: String,
+    seed: BatchSeed,
+}
+
+#[tool_router(router = access_code_tools, vis = "pub(crate)")]
+impl App {
+    /// What a batch would cost.
+    #[tool(
+        name = "preview_access_code_cost",
+        description = "Says what a batch of access codes would cost, and whether making it needs a confirmation. Makes nothing.",
+        annotations(read_only_hint = true)
+    )]
+    async fn preview_access_code_cost(
+        &self,
+        Parameters(order): Parameters<BatchOrder>,
+    ) -> Result<Json<CostPreview>, ErrorData> {
+        order.check().map_err(refused)?;
+        Ok(Json(CostPreview::of(&order, Tariff::default())))
+    }
+
+    /// Makes a batch of access codes.
+    #[tool(
+        name = "bulk_generate_access_codes",
+        description = "Makes a batch of up to 100,000 unpredictable access codes, each unique and with a check character. Answers with the batch's id and the codes as a CSV resource. Asks for confirmation first where the batch goes over the allowance.",
+        output_schema = rmcp::handler::server::tool::schema_for_output::<BatchAnswer>()
+    )]
+    async fn bulk_generate_access_codes(
+        &self,
+        Parameters(order): Parameters<BatchOrder>,
+        task: TaskContext,
+    ) -> Result<CallToolResult, ErrorData> {
+        order.check().map_err(refused)?;
+        let cost = CostPreview::of(&order, Tariff::default());
+        if cost.needs_confirmation {
+            match task.ask::<Confirmation>("confirm", cost.question()).await? {
+                Answer::Accepted(Confirmation { confirm: true }) => {}
+                Answer::Accepted(Confirmation { confirm: false }) | Answer::Declined | Answer::Cancelled => {
+                    return Ok(CallToolResult::error(vec![ContentBlock::text("not confirmed: no codes were made")]));
+                }
+            }
+        }
+        let batch = task.step("seed", async || new_batch()).await?;
+        let codes = batch::codes(&order, &batch.seed).map_err(refused)?;
+        task.progress(f64::from(order.count), Some(f64::from(order.count)), "codes made").await;
+        Ok(answer(&order, batch.batch_id, &codes))
+    }
+}
+
+/// A random seed and a name that says nothing about it.
+fn new_batch() -> Result<Batch, ErrorData> {
+    let (mut seed, mut name) = ([0; 32], [0; 10]);
+    for bytes in [&mut seed[..], &mut name[..]] {
+        getrandom::fill(bytes)
+            .map_err(|error| ErrorData::internal_error(format!("there is no randomness: {error}"), None))?;
+    }
+    let batch_id = name.iter().fold("btc_".to_owned(), |id, byte| format!("{id}{byte:02x}"));
+    Ok(Batch { batch_id, seed: BatchSeed::new(seed) })
+}
+
+fn answer(order: &BatchOrder, batch_id: String, codes: &[String]) -> CallToolResult {
+    let uri = format!("longhaul://access-codes/{batch_id}.csv");
+    let csv = ResourceContents::text(batch::csv(codes), uri).with_mime_type(CSV_MEDIA_TYPE);
+    let answer = serde_json::json!(BatchAnswer { count: order.count, batch_id });
+    let mut result = CallToolResult::structured(answer);
+    result.content.push(ContentBlock::resource(csv));
+    result
+}

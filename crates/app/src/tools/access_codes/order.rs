@@ -26,9 +26,9 @@ pub struct BatchOrder {
     /// How many codes, 1 to 100,000.
     #[schemars(range(min = 1, max = 100_000))]
     pub count: u32,
-    /// What every code begins with: up to 16 capital letters, digits, `-` and `_`.
+    /// What every code begins with: up to 16 letters, digits, `-` and `_`.
     #[serde(default)]
-    #[schemars(length(max = 16), regex(pattern = "^[A-Z0-9_-]*$"))]
+    #[schemars(length(max = 16), regex(pattern = "^[A-Za-z0-9_-]*$"))]
     pub prefix: String,
     /// Random characters in each code, 4 to 28, not counting the prefix and the check character.
     #[serde(default = "default_length")]
@@ -53,7 +53,7 @@ pub enum OrderError {
     #[error("`prefix` has {0} characters: it may have at most {PREFIX_LENGTH_MAX}")]
     PrefixLength(usize),
     /// The prefix has other characters.
-    #[error("`prefix` may hold only capital letters A-Z, digits, `-` and `_`")]
+    #[error("`prefix` may hold only letters A-Z and a-z, digits, `-` and `_`")]
     PrefixCharacters,
     /// Codes of this length could be guessed.
     #[error(
@@ -88,7 +88,7 @@ impl BatchOrder {
         if characters > PREFIX_LENGTH_MAX {
             return Err(OrderError::PrefixLength(characters));
         }
-        let allowed = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || matches!(c, '-' | '_');
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
         if !self.prefix.chars().all(allowed) {
             return Err(OrderError::PrefixCharacters);
         }

@@ -1,8 +1,14 @@
 //! `ask`: puts questions to the caller, one after the other, and answers with all answers.
 
+use longhaul::rmcp::handler::server::wrapper::{Json, Parameters};
+use longhaul::rmcp::{self, ErrorData, tool, tool_router};
+use longhaul::{Answer as Given, TaskContext};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+
+use crate::App;
+use crate::tools::refused;
 
 /// The most questions of one call.
 pub const QUESTIONS_MAX: usize = 20;
@@ -96,6 +102,32 @@ impl AskArgs {
 #[must_use]
 pub fn question_key(number: usize) -> String {
     format!("question-{number}")
+}
+
+#[tool_router(router = ask_tool, vis = "pub(crate)")]
+impl App {
+    /// Asks the questions one after the other.
+    #[tool(
+        name = "ask",
+        description = "Puts the given questions to the user, one after the other, and answers with all answers. For checking a deployment."
+    )]
+    async fn ask(
+        &self,
+        Parameters(args): Parameters<AskArgs>,
+        task: TaskContext,
+    ) -> Result<Json<AskAnswer>, ErrorData> {
+        args.check().map_err(refused)?;
+        let mut answers = Vec::with_capacity(args.questions.len());
+        for (number, question) in (1..).zip(args.questions) {
+            let (action, answer) = match task.ask::<Answer>(&question_key(number), question.as_str()).await? {
+                Given::Accepted(Answer { answer }) => (AnswerAction::Accept, Some(answer)),
+                Given::Declined => (AnswerAction::Decline, None),
+                Given::Cancelled => (AnswerAction::Cancel, None),
+            };
+            answers.push(AnsweredQuestion { question, action, answer });
+        }
+        Ok(Json(AskAnswer { answers }))
+    }
 }
 
 #[cfg(test)]

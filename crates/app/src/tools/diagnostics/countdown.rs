@@ -2,15 +2,21 @@
 
 use std::time::Duration;
 
+use longhaul::TaskContext;
+use longhaul::rmcp::handler::server::wrapper::{Json, Parameters};
+use longhaul::rmcp::{self, ErrorData, tool, tool_router};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::App;
+use crate::tools::refused;
+
 /// The longest countdown in seconds: a day.
 pub const SECONDS_MAX: f64 = 86_400.0;
 
-/// The most steps: each is an entry in the task's journal.
-pub const STEPS_MAX: u32 = 10_000;
+/// The most steps: each is an entry in the task's journal, which takes 4,096.
+pub const STEPS_MAX: u32 = 4_000;
 
 /// The arguments of `countdown`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -18,9 +24,9 @@ pub struct CountdownArgs {
     /// How long to run, in seconds: 0 to 86,400, also a fraction.
     #[schemars(range(min = 0, max = 86_400))]
     pub seconds: f64,
-    /// Into how many steps the time is divided, 1 to 10,000; each reports progress.
+    /// Into how many steps the time is divided, 1 to 4,000; each reports progress.
     #[serde(default = "default_steps")]
-    #[schemars(range(min = 1, max = 10_000))]
+    #[schemars(range(min = 1, max = 4_000))]
     pub steps: u32,
 }
 
@@ -65,6 +71,33 @@ impl CountdownArgs {
         }
         Ok(Duration::from_secs_f64(self.seconds / f64::from(self.steps)))
     }
+}
+
+#[tool_router(router = countdown_tool, vis = "pub(crate)")]
+impl App {
+    /// Runs for the given time, in equal steps.
+    #[tool(
+        name = "countdown",
+        description = "Runs for the given number of seconds, in equal steps with a progress report each. For checking a deployment."
+    )]
+    async fn countdown(
+        &self,
+        Parameters(args): Parameters<CountdownArgs>,
+        task: TaskContext,
+    ) -> Result<Json<CountdownAnswer>, ErrorData> {
+        let step_time = args.step_time().map_err(refused)?;
+        for step in 1..=args.steps {
+            task.step(&format!("step {step}"), || tick(step_time)).await?;
+            task.progress(f64::from(step), Some(f64::from(args.steps)), "").await;
+        }
+        Ok(Json(CountdownAnswer { seconds: args.seconds, steps: args.steps, attempts: task.attempt() }))
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "work that takes time is what this tool stands for")]
+async fn tick(time: Duration) -> Result<(), ErrorData> {
+    tokio::time::sleep(time).await;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -2,12 +2,28 @@
 
 use std::time::Duration;
 
+use longhaul::TaskContext;
+use longhaul::rmcp::handler::server::wrapper::Parameters;
+use longhaul::rmcp::model::{CallToolResult, ContentBlock};
+use longhaul::rmcp::{self, ErrorData, tool, tool_router};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::App;
+use crate::tools::refused;
+
 /// The longest wait before failing, in seconds.
-pub const AFTER_S_MAX: f64 = 3_600.0;
+pub const AFTER_S_MAX: f64 = 30.0;
+
+/// The longest run of this tool, in seconds: a call that hangs fails after it.
+pub const RUN_S_MAX: u64 = 45;
+
+/// What the process ends with.
+const EXIT_CODE: i32 = 70;
+
+/// More than a result may have.
+const TOO_MANY_BYTES: usize = 5 * 1024 * 1024;
 
 /// A way to go wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -32,9 +48,9 @@ pub enum FailureKind {
 pub struct FailArgs {
     /// The way to go wrong.
     pub how: FailureKind,
-    /// How many seconds to run before that: 0 to 3,600, also a fraction.
+    /// How many seconds to run before that: 0 to 30, also a fraction.
     #[serde(default)]
-    #[schemars(range(min = 0, max = 3_600))]
+    #[schemars(range(min = 0, max = 30))]
     pub after_s: f64,
 }
 
@@ -57,6 +73,42 @@ impl FailArgs {
     }
 }
 
+#[tool_router(router = fail_tool, vis = "pub(crate)")]
+impl App {
+    /// Goes wrong in the given way.
+    #[tool(
+        name = "fail",
+        description = "Goes wrong in the given way, after the given number of seconds; `hang` ends when the tool's longest run of 45 seconds is over, `exit` ends the server's process. For checking a deployment."
+    )]
+    async fn fail(
+        &self,
+        Parameters(args): Parameters<FailArgs>,
+        task: TaskContext,
+    ) -> Result<CallToolResult, ErrorData> {
+        let after = args.after().map_err(refused)?;
+        task.step("wait", || wait(after)).await?;
+        go_wrong(args.how).await
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "work that takes time is what this tool stands for")]
+async fn wait(time: Duration) -> Result<(), ErrorData> {
+    tokio::time::sleep(time).await;
+    Ok(())
+}
+
+#[expect(clippy::panic, reason = "it was asked for")]
+async fn go_wrong(how: FailureKind) -> Result<CallToolResult, ErrorData> {
+    match how {
+        FailureKind::ToolError => Ok(CallToolResult::error(vec![ContentBlock::text("failed, as asked")])),
+        FailureKind::ProtocolError => Err(ErrorData::internal_error("failed, as asked", None)),
+        FailureKind::Panic => panic!("failed, as asked"),
+        FailureKind::Exit => std::process::exit(EXIT_CODE),
+        FailureKind::Hang => std::future::pending().await,
+        FailureKind::TooLarge => Ok(CallToolResult::success(vec![ContentBlock::text("x".repeat(TOO_MANY_BYTES))])),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,7 +117,7 @@ mod tests {
     fn the_wait_is_optional_and_limited() {
         let args: FailArgs = serde_json::from_str("{\"how\": \"too_large\"}").unwrap();
         assert_eq!((args.how, args.after()), (FailureKind::TooLarge, Ok(Duration::ZERO)));
-        for after_s in [-1.0, 3_601.0] {
+        for after_s in [-1.0, 30.5] {
             assert_eq!(FailArgs { after_s, ..args.clone() }.after(), Err(FailError(after_s)));
         }
     }

@@ -1,8 +1,13 @@
 //! `large_result`: answers with a text of the length that it is told.
 
+use longhaul::rmcp::handler::server::wrapper::Parameters;
+use longhaul::rmcp::{self, ErrorData, tool, tool_router};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+
+use crate::App;
+use crate::tools::refused;
 
 /// The longest text in bytes. It is far above what a result may hold, so that the limit itself can be tried.
 pub const BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -40,6 +45,18 @@ impl LargeResultArgs {
         let mut text = PIECE.repeat(bytes.div_ceil(PIECE.len()));
         text.truncate(bytes);
         Ok(text)
+    }
+}
+
+#[tool_router(router = large_result_tool, vis = "pub(crate)")]
+impl App {
+    /// Answers with a text of the given length.
+    #[tool(
+        name = "large_result",
+        description = "Answers with a text of the given number of bytes. For checking a deployment and its limits."
+    )]
+    async fn large_result(&self, Parameters(args): Parameters<LargeResultArgs>) -> Result<String, ErrorData> {
+        args.text().map_err(refused)
     }
 }
 

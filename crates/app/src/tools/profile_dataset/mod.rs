@@ -25,4 +25,5 @@ pub mod report;
 pub mod sniff;
 pub mod source;
 pub mod text_bounds;
+mod tool;
 pub mod value;

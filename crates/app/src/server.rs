@@ -1,0 +1,120 @@
+//! The server: which tools there are, and which of them may become tasks.
+
+use std::path::PathBuf;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use longhaul::rmcp::handler::server::router::tool::ToolRouter;
+use longhaul::rmcp::model::{Implementation, ServerCapabilities, ServerConfig};
+use longhaul::rmcp::{self, ServerHandler, tool_handler};
+use longhaul::{Server, TaskPolicy};
+
+use crate::tools::diagnostics;
+use crate::tools::profile_dataset::error::ProfileError;
+use crate::tools::profile_dataset::source::Sources;
+use crate::tools::profile_dataset::source::address::UrlPolicy;
+use crate::tools::profile_dataset::source::fetch::Fetcher;
+use crate::tools::profile_dataset::source::file::DataDir;
+
+/// What the operator decides about the tools.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// The folder below which `profile_dataset` may read files; without one it reads none.
+    pub data_dir: Option<PathBuf>,
+    /// Which tools are served.
+    pub tools: ToolSet,
+}
+
+/// Which tools are served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ToolSet {
+    /// Those that do something for people.
+    #[default]
+    Product,
+    /// Those, and the ones with which people check a deployment.
+    WithDiagnostics,
+}
+
+/// Why the server cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// The data directory.
+    #[error("cannot read the data directory {path}")]
+    DataDir {
+        /// Which one.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        cause: std::io::Error,
+    },
+    /// The HTTP client of `profile_dataset`.
+    #[error("cannot set up an HTTP client")]
+    Fetcher(#[source] ProfileError),
+}
+
+/// The handler of all tools.
+#[derive(Clone)]
+pub struct App {
+    sources: Arc<Sources>,
+    tools: ToolSet,
+}
+
+static PRODUCT: LazyLock<ToolRouter<App>> = LazyLock::new(|| App::profile_tool() + App::access_code_tools());
+
+static WITH_DIAGNOSTICS: LazyLock<ToolRouter<App>> = LazyLock::new(|| {
+    App::profile_tool()
+        + App::access_code_tools()
+        + App::echo_tool()
+        + App::countdown_tool()
+        + App::fail_tool()
+        + App::ask_tool()
+        + App::large_result_tool()
+});
+
+impl App {
+    fn new(settings: Settings) -> Result<Self, ServerError> {
+        let data_dir = settings
+            .data_dir
+            .map(|path| DataDir::open_dir(&path).map_err(|cause| ServerError::DataDir { path, cause }));
+        let fetcher = Fetcher::new(UrlPolicy::PublicHttps).map_err(ServerError::Fetcher)?;
+        Ok(Self { sources: Arc::new(Sources::new(data_dir.transpose()?, fetcher)), tools: settings.tools })
+    }
+
+    pub(crate) fn sources(&self) -> &Sources {
+        &self.sources
+    }
+
+    fn router(&self) -> &'static ToolRouter<Self> {
+        match self.tools {
+            ToolSet::Product => &PRODUCT,
+            ToolSet::WithDiagnostics => &WITH_DIAGNOSTICS,
+        }
+    }
+}
+
+#[tool_handler(router = self.router())]
+impl ServerHandler for App {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+            .with_server_info(Implementation::new("longhaul", env!("CARGO_PKG_VERSION")))
+            .with_instructions("Tools that run for long. A call may become a task: poll it, go away, come back.")
+    }
+}
+
+/// The server with all tools that `settings` ask for.
+///
+/// # Errors
+/// [`ServerError`], where the data directory cannot be read.
+pub fn server(settings: Settings) -> Result<Server, ServerError> {
+    let app = App::new(settings)?;
+    // A day for a person to answer, and an hour for the work.
+    let with_questions = TaskPolicy::optional().run_at_most(Duration::from_secs(25 * 3_600));
+    let server = Server::new(move || app.clone())
+        .task("profile_dataset", TaskPolicy::optional().run_at_most(Duration::from_secs(2 * 3_600)))
+        .task("bulk_generate_access_codes", with_questions)
+        .task("countdown", TaskPolicy::optional().run_at_most(Duration::from_secs(25 * 3_600)))
+        .task("fail", TaskPolicy::optional().run_at_most(Duration::from_secs(diagnostics::fail::RUN_S_MAX)))
+        .task("ask", with_questions)
+        .task("large_result", TaskPolicy::optional());
+    Ok(server)
+}
