@@ -1,5 +1,7 @@
 //! A task's variables: a small JSON object that outlives legs.
 
+use std::sync::atomic::AtomicU32;
+
 use longhaul_core::{PartsName, TaskEvent, limits};
 use serde_json::{Map, Value};
 
@@ -42,6 +44,8 @@ pub enum VariableError {
 pub(crate) struct Variables {
     values: Option<Map<String, Value>>,
     version: u32,
+    /// A write whose answer was lost may still land, and would take back a later one of the same attempt.
+    may_land_late: bool,
 }
 
 impl Leg {
@@ -68,24 +72,37 @@ impl Leg {
             return Ok(());
         }
         let text = write_variables(&values)?;
+        if variables.may_land_late {
+            // The next attempt's claim fences the late write off.
+            self.shared().slot.yield_leg();
+            return std::future::pending().await;
+        }
         variables.version += 1;
-        self.write(text, variables.version).await;
+        // Until the write is answered, also where the tool drops this future.
+        variables.may_land_late = true;
+        let tries = self.write(text, variables.version).await;
+        variables.may_land_late = tries > 1;
         variables.values = Some(values);
         Ok(())
     }
 
-    async fn write(&self, text: String, version: u32) {
+    /// Writes the variables and says how many tries that took.
+    async fn write(&self, text: String, version: u32) -> u32 {
         let (engine, task) = (&self.shared().engine, &self.shared().task);
         let name = PartsName::Variables { attempt: task.attempt, version };
+        let tries = AtomicU32::new(0);
         let written = match engine.keep(&task.key(), name, text, limits::INLINE_BYTES_MAX).await {
             Ok(variables) => {
                 let event = TaskEvent::SetVariables { attempt: task.attempt, variables };
-                engine.apply_surely(&task.key(), &event).await.map(drop)
+                engine.apply_counting(&task.key(), &event, &tries).await.map(drop)
             }
             Err(error) => Err(error.into()),
         };
-        if let Err(error) = written {
-            self.break_off::<()>(Reason::Retry(format!("the variables could not be written: {error}"))).await;
+        match written {
+            Ok(()) => tries.into_inner(),
+            Err(error) => {
+                self.break_off(Reason::Retry(format!("the variables could not be written: {error}"))).await
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! Writes that are tried again when a store does not answer, and that recognise their own work.
 
 use std::future::Future;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use longhaul_core::ports::{ApplyError, CreateError, Message, QueueError, StoreError};
 use longhaul_core::{Task, TaskEvent, TaskKey};
@@ -11,10 +12,23 @@ impl Engine {
     /// Applies `event`, again if the store does not answer. A refusal by a record that shows the event's own work is
     /// a success whose answer was lost.
     pub(crate) async fn apply_surely(&self, key: &TaskKey, event: &TaskEvent) -> Result<Task, ApplyError> {
+        self.apply_counting(key, event, &AtomicU32::new(0)).await
+    }
+
+    /// Does what [`Engine::apply_surely`] does, and counts the tries: all but the last may still land.
+    pub(crate) async fn apply_counting(
+        &self,
+        key: &TaskKey,
+        event: &TaskEvent,
+        tries: &AtomicU32,
+    ) -> Result<Task, ApplyError> {
         let written = self
-            .surely(async || match self.store().apply(key, event, self.now()).await {
-                Err(ApplyError::Store(StoreError::Unavailable(cause))) => Err(StoreError::Unavailable(cause)),
-                other => Ok(other),
+            .surely(async || {
+                tries.fetch_add(1, Ordering::Relaxed);
+                match self.store().apply(key, event, self.now()).await {
+                    Err(ApplyError::Store(StoreError::Unavailable(cause))) => Err(StoreError::Unavailable(cause)),
+                    other => Ok(other),
+                }
             })
             .await?;
         match written {

@@ -106,17 +106,17 @@ impl Engine {
     /// is still wanted. A store that does not answer is asked again next time.
     pub(crate) async fn beat(&self, leg: &Leg, delivery: &Delivery, signals: &WorkerSignals) -> Result<(), Refusal> {
         let task = leg.task();
-        let (progress, advance) = leg.shared().news.take();
-        let told_progress = progress.is_some();
+        // A tool that ends while this is on its way drops it: then whoever writes the end tells the news.
+        let news = leg.shared().news.telling();
         let lease_until = self.lease_until(signals);
+        let (progress, advance) = (news.progress.clone(), news.advance);
         let beat = TaskEvent::Heartbeat { attempt: task.attempt, lease_until, progress, advance };
         match self.store().apply(&task.key(), &beat, self.now()).await {
-            Ok(_) => {}
+            Ok(_) => news.are_told(),
             Err(ApplyError::Refused { why, .. }) => return Err(why),
             Err(ApplyError::NotFound) => return Err(Refusal::Expired),
             Err(ApplyError::Store(error)) => {
                 tracing::warn!(task_id = %task.id, error = &error as &dyn std::error::Error, "a heartbeat was not written");
-                leg.shared().news.untold(told_progress, advance);
             }
         }
         if let Err(error) = self.queue().extend(&delivery.receipt, self.settings.lease_ms).await {

@@ -10,6 +10,31 @@ use longhaul_core::{Advance, Progress};
 #[derive(Default)]
 pub(crate) struct News(Mutex<Told>);
 
+/// News on their way to the record.
+pub(crate) struct Telling<'a> {
+    news: &'a News,
+    pub(crate) progress: Option<Progress>,
+    pub(crate) advance: Advance,
+    told: bool,
+}
+
+impl Telling<'_> {
+    /// They are on record.
+    pub(crate) fn are_told(mut self) {
+        self.told = true;
+    }
+}
+
+impl Drop for Telling<'_> {
+    fn drop(&mut self) {
+        if !self.told {
+            let mut told = self.news.lock();
+            told.progress_is_new |= self.progress.is_some();
+            told.advance_is_new |= self.advance == Advance::Recorded;
+        }
+    }
+}
+
 #[derive(Default)]
 struct Told {
     progress: Option<Progress>,
@@ -54,11 +79,10 @@ impl News {
         (progress, advance)
     }
 
-    /// Gives back what [`News::take`] gave, because the write failed.
-    pub(crate) fn untold(&self, progress: bool, advance: Advance) {
-        let mut told = self.lock();
-        told.progress_is_new |= progress;
-        told.advance_is_new |= advance == Advance::Recorded;
+    /// What is new, for a write that may fail, or be dropped on its way: it stays new until it was told.
+    pub(crate) fn telling(&self) -> Telling<'_> {
+        let (progress, advance) = self.take();
+        Telling { news: self, progress, advance, told: false }
     }
 
     /// Returns when a heartbeat should not wait for its time.

@@ -97,6 +97,8 @@ pub(crate) struct Checks {
     skew_ms: u64,
     open_max: usize,
     calls: Vec<super::plan::CallPlan>,
+    /// How long each actor may run one delivery, where there is an end to that.
+    timeouts_ms: Vec<Option<u64>>,
     /// No tool is watched any more: the world is being taken down.
     over: bool,
 }
@@ -160,6 +162,9 @@ impl Checks {
             skew_ms: plan.skew_ms_max(),
             open_max: settings.open_tasks_max as usize,
             calls: plan.calls.clone(),
+            timeouts_ms: std::iter::repeat_n(None, 1 + plan.clients.len())
+                .chain(plan.workers.iter().map(|worker| worker.timeout_ms))
+                .collect(),
             over: false,
         }
     }
