@@ -1,6 +1,13 @@
 //! The MCP endpoint as its clients see it, and the workers behind it, over a real store in memory.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test panics")]
 
+mod garbage;
+mod listening;
+mod passing_on;
+mod plain_calls;
+mod questions;
+mod retries;
+mod rules;
 mod schema;
 mod task_life;
 mod tools;

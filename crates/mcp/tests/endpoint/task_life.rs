@@ -1,5 +1,8 @@
 //! A task from its call to its end.
 
+use std::sync::atomic::Ordering;
+
+use longhaul_engine::Settings;
 use serde_json::json;
 
 use crate::schema;
@@ -20,4 +23,232 @@ async fn a_call_becomes_a_task_that_completes_with_the_result_of_the_tool() {
     assert_eq!(task["status"], "completed");
     schema::is("2026-07-28", "CallToolResult", &task["result"]);
     assert_eq!(task["result"]["content"][0]["text"], "5");
+}
+
+/// The whole of what goes out, word for word.
+#[tokio::test]
+async fn messages_look_like_this() {
+    let world = World::new();
+    let created = world.send(&Sent::call("add", json!({"a": 2, "b": 3}))).await;
+    assert_eq!(created.headers["content-type"], "application/json");
+    let id = created.result()["taskId"].as_str().unwrap().to_owned();
+    let at = created.result()["createdAt"].as_str().unwrap().to_owned();
+    let task = json!({
+        "resultType": "task", "taskId": id, "status": "working", "createdAt": at, "lastUpdatedAt": at,
+        "ttlMs": 3_600_000, "pollIntervalMs": 1000,
+    });
+    assert_eq!(created.json(), json!({"jsonrpc": "2.0", "id": 7, "result": task}));
+
+    world.clock.advance_ms(1_500);
+    world.work().await;
+    let got = world.send(&Sent::new("tasks/get", json!({"taskId": id}))).await;
+    assert_eq!(got.headers["content-type"], "application/json");
+    let later = got.result()["lastUpdatedAt"].as_str().unwrap().to_owned();
+    assert_ne!(later, at);
+    let task = json!({
+        "resultType": "complete", "taskId": id, "status": "completed", "createdAt": at, "lastUpdatedAt": later,
+        "ttlMs": 3_600_000, "pollIntervalMs": 1000,
+        "result": {"resultType": "complete", "content": [{"type": "text", "text": "5"}], "isError": false},
+    });
+    assert_eq!(got.json(), json!({"jsonrpc": "2.0", "id": 7, "result": task}));
+}
+
+#[tokio::test]
+async fn the_poll_interval_follows_the_tools_hint() {
+    let world = World::new();
+    let id = world.start("hangs", json!({})).await;
+    assert_eq!(world.get(&id).await["pollIntervalMs"], 700);
+    world.clock.advance_ms(11_000);
+    assert_eq!(world.get(&id).await["pollIntervalMs"], 3_000);
+}
+
+#[tokio::test]
+async fn a_result_that_says_is_error_completes_the_task() {
+    let world = World::new();
+    let id = world.start("tool_error", json!({})).await;
+    world.work().await;
+    let task = world.get(&id).await;
+    assert_eq!(task["status"], "completed");
+    assert_eq!(task["result"]["isError"], true);
+}
+
+#[tokio::test]
+async fn a_protocol_error_fails_the_task_with_that_error() {
+    let world = World::new();
+    let id = world.start("fails", json!({})).await;
+    world.work().await;
+    let task = world.get(&id).await;
+    assert_eq!(task["status"], "failed");
+    assert_eq!(task["statusMessage"], "no such city");
+    assert_eq!(task["error"], json!({"code": -32602, "message": "no such city", "data": {"city": "Atlantis"}}));
+}
+
+#[tokio::test]
+async fn arguments_that_do_not_fit_are_told_as_the_tools_result() {
+    let world = World::new();
+    let id = world.start("add", json!({"a": "two"})).await;
+    world.work().await;
+    let task = world.get(&id).await;
+    assert_eq!((&task["status"], &task["result"]["isError"]), (&json!("completed"), &json!(true)));
+}
+
+#[tokio::test]
+async fn a_panic_is_tried_again() {
+    let world = World::new();
+    let id = world.start("panics_once", json!({})).await;
+    let task = world.work_until(&id, "completed").await;
+    assert_eq!(task["result"]["content"][0]["text"], "attempt 2");
+}
+
+#[tokio::test]
+async fn a_tool_that_panics_every_time_fails_after_its_last_try() {
+    let world = World::new();
+    let id = world.start("panics_always", json!({})).await;
+    let task = world.work_until(&id, "failed").await;
+    assert_eq!(task["error"]["code"], -32603);
+    assert_eq!(task["error"]["data"]["reason"], "tries_used_up");
+    let message = task["error"]["message"].as_str().unwrap();
+    assert!(message.contains("3 tries") && message.contains("as ever"), "{message}");
+}
+
+#[tokio::test]
+async fn a_tool_that_hangs_past_its_longest_run_fails() {
+    let world = World::new();
+    let id = world.start("hangs", json!({})).await;
+    world.while_time_flies(world.work()).await;
+    let task = world.get(&id).await;
+    assert_eq!((&task["status"], &task["error"]["data"]["reason"]), (&json!("failed"), &json!("timed_out")));
+    wait_for_drop(&world).await;
+}
+
+#[tokio::test]
+async fn cancel_ends_the_task_at_once_and_reaches_its_running_tool() {
+    let world = World::new();
+    let id = world.start("hangs", json!({})).await;
+    let cancel = async {
+        while world.observed.calls_begun.load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+        world.cancel(&id).await;
+        assert_eq!(world.get(&id).await["status"], "cancelled");
+    };
+    world.while_time_flies(async { tokio::join!(world.work(), cancel) }).await;
+    assert_eq!(world.get(&id).await["status"], "cancelled");
+    wait_for_drop(&world).await;
+    // Once more, on a task that has ended.
+    world.cancel(&id).await;
+    assert_eq!(world.get(&id).await["status"], "cancelled");
+}
+
+/// The tool runs on a task of its own, which is told to end and ends at its next await point.
+async fn wait_for_drop(world: &World) {
+    while world.observed.calls_dropped.load(Ordering::SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_large_result_comes_back_whole() {
+    let world = World::new();
+    let bytes = 3_000_000;
+    let id = world.start("large", json!({"bytes": bytes})).await;
+    world.work().await;
+    let task = world.get(&id).await;
+    assert_eq!(task["result"]["content"][0]["text"].as_str().unwrap().len(), bytes);
+}
+
+#[tokio::test]
+async fn a_result_that_is_too_large_fails_the_task_with_a_small_error() {
+    let world = World::new();
+    let id = world.start("large", json!({"bytes": 5_000_000})).await;
+    world.work().await;
+    let answer = world.send(&Sent::new("tasks/get", json!({"taskId": id}))).await;
+    assert_eq!(answer.result()["error"]["data"]["reason"], "too_large");
+    assert!(answer.text.len() < 1_000, "{} bytes", answer.text.len());
+}
+
+#[tokio::test]
+async fn progress_shows_as_the_status_message() {
+    let world = World::new();
+    let id = world.start("reports", json!({})).await;
+    let task = world.work_until(&id, "input_required").await;
+    assert_eq!(task["statusMessage"], "3/10 adding up");
+    world.update(&id, json!({"go_on": {"action": "accept", "content": {"value": "yes"}}})).await;
+    let task = world.work_until(&id, "completed").await;
+    assert_eq!(task.get("statusMessage"), None);
+}
+
+#[tokio::test]
+async fn progress_of_an_ordinary_tool_shows_too() {
+    let world = World::new();
+    let id = world.start("meters", json!({})).await;
+    assert_eq!(world.work_until(&id, "input_required").await["statusMessage"], "2/5");
+}
+
+#[tokio::test]
+async fn a_long_sleep_is_another_leg() {
+    let world = World::new();
+    let id = world.start("sleeps", json!({"ms": 10_000})).await;
+    world.work().await;
+    assert_eq!(world.get(&id).await["status"], "working");
+    let task = world.work_until(&id, "completed").await;
+    assert_eq!(task["result"]["content"][0]["text"], "attempt 2");
+}
+
+#[tokio::test]
+async fn steps_are_not_run_again_in_a_later_leg() {
+    let world = World::new();
+    let id = world.start("steps", json!({})).await;
+    world.work_until(&id, "input_required").await;
+    world.update(&id, json!({"name": {"action": "accept", "content": {"value": "Ann"}}})).await;
+    let task = world.work_until(&id, "completed").await;
+    assert_eq!(task["result"]["content"][0]["text"], "Ann 1 2");
+    assert_eq!(world.observed.steps_run.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn a_recorded_step_that_cannot_be_read_any_more_fails_the_task() {
+    let world = World::new();
+    let id = world.start("misreads", json!({})).await;
+    world.work_until(&id, "input_required").await;
+    world.update(&id, json!({"go_on": {"action": "accept"}})).await;
+    let task = world.work_until(&id, "failed").await;
+    assert_eq!(task["error"]["data"]["reason"], "corrupt");
+    assert!(task["error"]["message"].as_str().unwrap().contains("`number`"), "{task}");
+}
+
+#[tokio::test]
+async fn one_name_for_two_steps_fails_the_task() {
+    let world = World::new();
+    let id = world.start("misnames", json!({})).await;
+    let task = world.work_until(&id, "failed").await;
+    assert_eq!(task["error"]["data"]["reason"], "misuse");
+}
+
+#[tokio::test]
+async fn variables_outlive_a_leg() {
+    let world = World::new();
+    let id = world.start("remembers", json!({})).await;
+    world.work_until(&id, "input_required").await;
+    world.update(&id, json!({"go_on": {"action": "accept"}})).await;
+    let task = world.work_until(&id, "completed").await;
+    assert_eq!(task["result"]["content"][0]["text"], "seen 2");
+}
+
+#[tokio::test]
+async fn the_idempotency_key_of_a_task_is_its_id() {
+    let world = World::new();
+    let id = world.start("who", json!({})).await;
+    let task = world.work_until(&id, "completed").await;
+    assert_eq!(task["result"]["content"][0]["text"], format!("{id} true"));
+}
+
+#[tokio::test]
+async fn a_leg_that_dies_with_its_worker_is_run_again_without_its_steps() {
+    let world = World::with(Settings { inline_sleep_ms_max: 0, lease_ms: 1_000, ..Settings::default() });
+    let id = world.start("stalls_once", json!({})).await;
+    world.kill_a_worker_in_the_middle().await;
+    let task = world.work_until(&id, "completed").await;
+    assert_eq!(task["result"]["content"][0]["text"], "attempt 2");
+    assert_eq!(world.observed.steps_run.load(Ordering::SeqCst), 1);
 }

@@ -54,6 +54,7 @@ pub(crate) fn policies() -> BTreeMap<String, TaskPolicy> {
         "remembers",
         "reports",
         "sleeps",
+        "stalls_once",
         "steps",
         "tool_error",
         "typed",
@@ -227,6 +228,18 @@ impl Tools {
         let name = task.request_input("name", form("Name?")).await?;
         let second = task.step("second", count).await?;
         Ok(text(format!("{} {first} {second}", value(&name))))
+    }
+
+    /// Does a step and gets stuck, unless another attempt did so before.
+    #[tool]
+    async fn stalls_once(&self, task: TaskContext) -> Result<CallToolResult, ErrorData> {
+        let count = async || Ok::<_, ErrorData>(self.observed.steps_run.fetch_add(1, Ordering::SeqCst));
+        task.step("first", count).await?;
+        if task.attempt() == 1 {
+            self.observed.calls_begun.fetch_add(1, Ordering::SeqCst);
+            std::future::pending::<()>().await;
+        }
+        Ok(text(format!("attempt {}", task.attempt())))
     }
 
     /// Records one type and reads another.

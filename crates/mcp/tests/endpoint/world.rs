@@ -1,9 +1,11 @@
 //! A server, a store in memory, a clock that is set by hand, and a worker that works when it is told to.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::FutureExt;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use longhaul_core::ports::WorkQueue;
@@ -239,6 +241,17 @@ impl World {
             }
         }
         panic!("there is no end of deliveries");
+    }
+
+    /// Takes a delivery, begins its leg, and is never heard of again.
+    pub(crate) async fn kill_a_worker_in_the_middle(&self) {
+        let delivery = self.queue.receive(1, 1_000, 0).await.unwrap().pop().expect("a delivery");
+        let (runner, signals) = (self.mcp.runner(), WorkerSignals::default());
+        let mut leg = Box::pin(self.engine.run_delivery(&delivery, &*runner, &signals));
+        while self.observed.calls_begun.load(Ordering::SeqCst) == 0 {
+            assert!((&mut leg).now_or_never().is_none(), "the tool never ends");
+            tokio::task::yield_now().await;
+        }
     }
 
     /// Works, letting time pass between deliveries, until the task looks like this.

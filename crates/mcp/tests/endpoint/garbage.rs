@@ -1,0 +1,172 @@
+//! Requests that are none.
+
+use bytes::Bytes;
+use http::{Method, Request};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::world::{Answer, Sent, World, alice, read};
+
+async fn post(world: &World, headers: &[(&str, &str)], body: Bytes) -> Answer {
+    let mut request = Request::post("/mcp").header("host", "localhost");
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    read(world.mcp.respond(request.body(body).unwrap(), alice()).await).await
+}
+
+#[tokio::test]
+async fn other_http_methods_are_not_allowed() {
+    let world = World::new();
+    for method in [Method::GET, Method::DELETE, Method::PUT, Method::OPTIONS, Method::HEAD, Method::PATCH] {
+        let request = Request::builder().method(method).uri("/mcp").body(Bytes::new()).unwrap();
+        let answer = read(world.mcp.respond(request, alice()).await).await;
+        assert_eq!(answer.error().0, 405);
+        assert_eq!(answer.headers["allow"], "POST");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_message_is_refused_in_json_rpc() {
+    let world = World::new();
+    let json = [("content-type", "application/json")];
+    for (body, code) in [("", -32700), ("{", -32700), ("[]", -32600), ("{}", -32600), ("7", -32600)] {
+        let answer = post(&world, &json, Bytes::from(body)).await;
+        assert_eq!((answer.error().0, answer.error().1), (400, code), "{body}");
+        assert_eq!(answer.json().get("id"), None, "{body}");
+    }
+}
+
+#[tokio::test]
+async fn any_accept_header_is_taken_to_mean_both_kinds() {
+    let world = World::new();
+    let sent = Sent::new("tools/list", json!({}));
+    for accept in ["*/*", "application/json", "text/event-stream", "text/html"] {
+        world.send(&sent.clone().with_header("accept", accept)).await.result();
+    }
+    world.send(&sent.without_header("accept")).await.result();
+}
+
+#[tokio::test]
+async fn a_refusal_of_rmcp_in_plain_text_becomes_json_rpc() {
+    let world = World::new();
+    let text = Sent::new("tools/list", json!({})).with_header("content-type", "text/plain");
+    assert_eq!(world.send(&text).await.error().0, 415);
+    let unknown = Sent::new("tools/list", json!({})).legacy("1999-01-01");
+    let answer = world.send(&unknown).await;
+    assert_eq!(answer.error().0, 400);
+    assert_eq!(answer.json()["id"], 7);
+}
+
+#[tokio::test]
+async fn ids_come_back_as_they_were_sent() {
+    let world = World::new();
+    let id = world.start("add", json!({"a": 1, "b": 1})).await;
+    for request_id in [json!("a \" b"), json!(0), json!(-1), json!(""), json!(9_007_199_254_740_991_i64)] {
+        let mut sent = Sent::new("tasks/get", json!({"taskId": id}));
+        sent.body["id"] = request_id.clone();
+        assert_eq!(world.send(&sent).await.json()["id"], request_id);
+    }
+}
+
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        ".{0,12}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 24, 4, |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            proptest::collection::hash_map(".{0,8}", inner, 0..4)
+                .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+        ]
+    })
+}
+
+fn methods() -> impl Strategy<Value = String> {
+    let known = [
+        "tools/call",
+        "tools/list",
+        "tasks/get",
+        "tasks/update",
+        "tasks/cancel",
+        "subscriptions/listen",
+        "initialize",
+        "server/discover",
+        "prompts/get",
+        "resources/read",
+        "completion/complete",
+        "ping",
+    ];
+    prop_oneof![4 => proptest::sample::select(known.to_vec()).prop_map(str::to_owned), 1 => ".{0,10}"]
+}
+
+/// A message of the right form with anything in it.
+fn nearly_right() -> impl Strategy<Value = Value> {
+    let id = prop_oneof![Just(json!(1)), Just(json!("a")), any_json()];
+    let name = prop_oneof![Just(json!("add")), Just(json!("hangs")), any_json()];
+    (methods(), id, name, any_json(), any_json(), any_json()).prop_map(|(method, id, name, a, b, c)| {
+        json!({
+            "jsonrpc": "2.0", "id": id, "method": method,
+            "params": {
+                "name": name, "arguments": a, "taskId": b, "inputResponses": c, "requestState": "longhaul.x",
+                "notifications": {"taskIds": a}, "uri": b,
+                "_meta": {
+                    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                    "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
+                },
+            },
+        })
+    })
+}
+
+fn check(headers: Vec<(&'static str, String)>, body: Bytes) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let world = World::new();
+        let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let answer = world.while_time_flies(post(&world, &headers, body)).await;
+        if answer.status.as_u16() == 202 {
+            return;
+        }
+        let messages = match answer.headers["content-type"].to_str().unwrap() {
+            "text/event-stream" => answer.events(),
+            _ => vec![answer.json()],
+        };
+        assert!(!messages.is_empty());
+        for message in messages {
+            assert_eq!(message["jsonrpc"], "2.0");
+            let refused = answer.status.is_client_error() || answer.status.is_server_error();
+            assert!(!refused || message["error"]["code"].is_i64(), "{message}");
+            assert_ne!(message["error"]["message"], "the server could not answer", "{message}");
+        }
+    });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn any_bytes_are_answered_in_json_rpc(body in proptest::collection::vec(any::<u8>(), 0..64)) {
+        check(vec![("content-type", "application/json".to_owned())], body.into());
+    }
+
+    #[test]
+    fn any_json_is_answered_in_json_rpc(body in any_json()) {
+        check(vec![("content-type", "application/json".to_owned())], body.to_string().into());
+    }
+
+    #[test]
+    fn any_message_is_answered_in_json_rpc(body in nearly_right(), version in "2025-11-25|2026-07-28|next|.{0,5}") {
+        let method = body["method"].as_str().unwrap().to_owned();
+        let mut headers = vec![("content-type", "application/json".to_owned())];
+        for (name, value) in [("mcp-protocol-version", version), ("mcp-method", method)] {
+            if http::HeaderValue::from_str(&value).is_ok() {
+                headers.push((name, value));
+            }
+        }
+        check(headers, body.to_string().into());
+    }
+}
