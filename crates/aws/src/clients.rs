@@ -1,0 +1,85 @@
+//! The SDK's clients: one shared HTTPS client, bounded retries, bounded waits.
+
+use std::time::Duration;
+
+use aws_config::SdkConfig;
+use aws_config::retry::RetryConfig;
+use aws_config::timeout::TimeoutConfig;
+use aws_sdk_dynamodb::config::SharedHttpClient;
+use aws_smithy_http_client::Builder;
+use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
+
+/// Tries of one call, the first included. The SDK waits between them, with jitter, and longer each time; whoever
+/// called tries again on top of that, where that makes sense.
+const TRIES_MAX: u32 = 4;
+
+/// The first wait before another try; the real ones are a random share of it.
+const BACKOFF_FIRST: Duration = Duration::from_millis(50);
+
+/// The longest wait before another try.
+const BACKOFF_MAX: Duration = Duration::from_secs(2);
+
+/// How long a connection may take to come about.
+const CONNECT: Duration = Duration::from_secs(2);
+
+/// How long one try may take. Calls take milliseconds; the largest carries 6 MB.
+const ATTEMPT: Duration = Duration::from_secs(6);
+
+/// How long a call may take with all its tries: less than the requests that wait for it.
+const OPERATION: Duration = Duration::from_secs(15);
+
+/// The clients that the adapters take.
+#[derive(Clone, Debug)]
+pub struct Clients {
+    /// For [`DynamoStore`](crate::DynamoStore).
+    pub dynamo: aws_sdk_dynamodb::Client,
+    /// For [`SqsQueue`](crate::SqsQueue).
+    pub sqs: aws_sdk_sqs::Client,
+}
+
+impl Clients {
+    /// Both clients for the account, region and endpoints that `config` names, over its HTTP client or else one of
+    /// their own. Makes no connection.
+    #[must_use]
+    pub fn new(config: &SdkConfig) -> Self {
+        let http = config.http_client().unwrap_or_else(https);
+        let dynamo = aws_sdk_dynamodb::config::Builder::from(config)
+            .retry_config(retries())
+            .timeout_config(timeouts())
+            .http_client(http.clone());
+        let sqs = aws_sdk_sqs::config::Builder::from(config)
+            .retry_config(retries())
+            .timeout_config(timeouts())
+            .http_client(http);
+        Self {
+            dynamo: aws_sdk_dynamodb::Client::from_conf(dynamo.build()),
+            sqs: aws_sdk_sqs::Client::from_conf(sqs.build()),
+        }
+    }
+}
+
+/// An HTTPS client with a pool of connections, to be shared by everything that talks to AWS: also to be given to
+/// `aws_config`'s loader, which has none of its own here.
+#[must_use]
+pub fn https() -> SharedHttpClient {
+    Builder::new().tls_provider(Provider::Rustls(CryptoMode::AwsLc)).build_https()
+}
+
+/// How often a call is tried: what throttling, a fault of the service or a lost connection ended is tried again.
+#[must_use]
+pub fn retries() -> RetryConfig {
+    RetryConfig::standard()
+        .with_max_attempts(TRIES_MAX)
+        .with_initial_backoff(BACKOFF_FIRST)
+        .with_max_backoff(BACKOFF_MAX)
+}
+
+/// How long a call may take.
+#[must_use]
+pub fn timeouts() -> TimeoutConfig {
+    TimeoutConfig::builder()
+        .connect_timeout(CONNECT)
+        .operation_attempt_timeout(ATTEMPT)
+        .operation_timeout(OPERATION)
+        .build()
+}

@@ -1,0 +1,199 @@
+//! Creations: one conditional put, or one transaction where an idempotency key or a counted place goes with the task.
+
+use longhaul_core::ports::{CreateError, Created, NewTask, StoreError};
+use longhaul_core::{OwnerId, Payload, TaskId, TaskKey, Timestamp};
+
+use crate::attributes::{COUNTED, REQUEST, REVISION, TASK, TTL};
+use crate::change::{Change, Condition};
+use crate::error::{Unexpected, Written};
+use crate::item::{Fields, Item, number, seconds, text};
+use crate::keys::ItemKey;
+use crate::quota::Room;
+use crate::record::Stored;
+use crate::store::{DynamoStore, QuotaMode};
+use crate::{expressions, keys, lifetimes, record};
+
+/// How often a creation is written anew after something stood in its way that may be replaced.
+const TRIES_MAX: usize = 8;
+
+/// What a creation writes.
+struct Plan {
+    task: Condition,
+    /// With the idempotency key, where there is one.
+    key: Option<Condition>,
+    /// With one of the owner's places, where they are counted.
+    place: Option<Change>,
+}
+
+/// What stood in the way.
+enum Obstacle {
+    Key(Option<Item>),
+    Task(Option<Item>),
+    Place(Option<Item>),
+}
+
+/// What is to be done about it.
+enum Next {
+    Answer(Created),
+    TryAgain,
+}
+
+impl DynamoStore {
+    /// Writes a new task.
+    pub(crate) async fn create_task(&self, new: &NewTask, now: Timestamp) -> Result<Created, CreateError> {
+        self.prolong_request(new).await?;
+        let is_counted = self.quota == QuotaMode::Counted && !new.task.has_ended();
+        let mut plan = Plan {
+            task: expressions::new_item(),
+            key: new.idempotency.map(|_key| expressions::new_item()),
+            place: is_counted.then(|| expressions::take_place(new.open_max, new.task.expires_at)),
+        };
+        for _ in 0..TRIES_MAX {
+            let Some(obstacle) = self.write_new(new, &plan).await? else {
+                return Ok(Created::New(new.task.clone()));
+            };
+            let next = match obstacle {
+                Obstacle::Key(item) => self.key_is_taken(new, &mut plan, item, now).await?,
+                Obstacle::Task(item) => self.id_is_taken(&mut plan, item, now).await?,
+                Obstacle::Place(item) => self.no_place_is_free(new, &mut plan, item, now).await?,
+            };
+            match next {
+                Next::Answer(created) => return Ok(created),
+                Next::TryAgain => {}
+            }
+        }
+        Err(StoreError::from(Unexpected::Contended).into())
+    }
+
+    /// Writes everything that the plan has, or nothing.
+    async fn write_new(&self, new: &NewTask, plan: &Plan) -> Result<Option<Obstacle>, StoreError> {
+        let owner = &new.task.owner;
+        let task = keys::task(&new.task.key()).with(task_item(new, plan.place.is_some()));
+        if plan.key.is_none() && plan.place.is_none() {
+            return Ok(match self.table.put(task, plan.task.clone()).await? {
+                Written::Done(()) => None,
+                Written::Refused(item) => Some(Obstacle::Task(item)),
+            });
+        }
+        // In the order in which they answer: a retry is a retry, also where no place is free.
+        let mut members = Vec::new();
+        let mut obstacles: Vec<fn(Option<Item>) -> Obstacle> = Vec::new();
+        if let (Some(condition), Some((key, item))) = (&plan.key, key_item(new)) {
+            members.push(self.table.put_member(key.with(item), condition.clone())?);
+            obstacles.push(Obstacle::Key);
+        }
+        members.push(self.table.put_member(task, plan.task.clone())?);
+        obstacles.push(Obstacle::Task);
+        if let Some(place) = &plan.place {
+            members.push(self.table.update_member(&keys::quota(owner), place.clone())?);
+            obstacles.push(Obstacle::Place);
+        }
+        match self.table.transact(members).await? {
+            Ok(()) => Ok(None),
+            Err((number, item)) => {
+                let obstacle = obstacles.get(number).ok_or(Unexpected::Incomplete("TransactWriteItems"))?;
+                Ok(Some(obstacle(item)))
+            }
+        }
+    }
+
+    /// The key stands for a task: for the same call if that lives, otherwise for nothing any more.
+    async fn key_is_taken(
+        &self,
+        new: &NewTask,
+        plan: &mut Plan,
+        item: Option<Item>,
+        now: Timestamp,
+    ) -> Result<Next, CreateError> {
+        // Deleted between the refusal and its answer.
+        let Some(item) = item else { return Ok(Next::TryAgain) };
+        let fields = Fields(&item);
+        let id = fields.text(TASK).map_err(StoreError::from)?;
+        let request = fields.text(REQUEST).map_err(StoreError::from)?;
+        let living = self.living(&new.task.owner, id, now).await?;
+        match living {
+            Some(stored) if new.idempotency.is_some_and(|key| request == hex(&key.request)) => {
+                Ok(Next::Answer(Created::Existing(stored.task)))
+            }
+            Some(_of_another_call) => Err(CreateError::KeyReused),
+            None => {
+                plan.key = Some(expressions::key_in_place_of(id));
+                Ok(Next::TryAgain)
+            }
+        }
+    }
+
+    /// The id is taken: by a living task, of which this is a second creation, or by one that has expired.
+    async fn id_is_taken(&self, plan: &mut Plan, item: Option<Item>, now: Timestamp) -> Result<Next, CreateError> {
+        let Some(item) = item else { return Ok(Next::TryAgain) };
+        let stored = record::read(&item)?;
+        if !stored.task.has_expired(now) {
+            return Ok(Next::Answer(Created::Existing(stored.task)));
+        }
+        // What the expired task left must not be taken for work of the new one.
+        self.forget_entries(&stored.task.key()).await?;
+        plan.task = expressions::task_in_place_of(&stored);
+        Ok(Next::TryAgain)
+    }
+
+    async fn no_place_is_free(
+        &self,
+        new: &NewTask,
+        plan: &mut Plan,
+        item: Option<Item>,
+        now: Timestamp,
+    ) -> Result<Next, CreateError> {
+        let Some(item) = item else { return Ok(Next::TryAgain) };
+        match self.look_for_room(&new.task.owner, &item, new.open_max, now).await? {
+            Room::None => return Err(CreateError::TooManyOpen { open_max: new.open_max }),
+            Room::AfterCounting => {}
+            Room::UntilSooner => {
+                plan.place = Some(expressions::take_place_until_sooner(new.open_max, new.task.expires_at));
+            }
+        }
+        Ok(Next::TryAgain)
+    }
+
+    async fn living(&self, owner: &OwnerId, id: &str, now: Timestamp) -> Result<Option<Stored>, StoreError> {
+        // An id that is none names no task.
+        let Ok(id) = id.parse::<TaskId>() else { return Ok(None) };
+        Ok(self.stored(&TaskKey::new(*owner, id)).await?.filter(|stored| !stored.task.has_expired(now)))
+    }
+
+    /// Sees to it that the parts of the request, which were written before anybody knew how long the task would live,
+    /// do not go before it.
+    async fn prolong_request(&self, new: &NewTask) -> Result<(), StoreError> {
+        match &new.task.request {
+            Payload::Parts { name, count, .. }
+                if lifetimes::of(&new.task) > lifetimes::before_the_task(&new.task.id) =>
+            {
+                self.prolong_parts(&new.task.key(), name, *count, lifetimes::of(&new.task)).await
+            }
+            Payload::Parts { .. } | Payload::Inline(_) => Ok(()),
+        }
+    }
+}
+
+fn task_item(new: &NewTask, is_counted: bool) -> Item {
+    let mut item = record::attributes(&new.task);
+    item.insert(REVISION.to_owned(), number(0));
+    if is_counted {
+        item.insert(COUNTED.to_owned(), number(1));
+    }
+    item
+}
+
+/// The key lives as long as its task may: a look at the task says whether it still does.
+fn key_item(new: &NewTask) -> Option<(ItemKey, Item)> {
+    let idempotency = new.idempotency?;
+    let attributes = Item::from([
+        (TASK.to_owned(), text(new.task.id.to_string())),
+        (REQUEST.to_owned(), text(hex(&idempotency.request))),
+        (TTL.to_owned(), seconds(lifetimes::of(&new.task))),
+    ]);
+    Some((keys::idempotency(&new.task.owner, &idempotency.key), attributes))
+}
+
+fn hex(hash: &[u8; 32]) -> String {
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,129 @@
+//! Why AWS gave no answer, and what that means at the ports. The only place that knows the SDK's errors.
+
+use std::error::Error;
+
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::types::CancellationReason;
+use aws_sdk_sqs::operation::change_message_visibility::ChangeMessageVisibilityError;
+use aws_sdk_sqs::operation::delete_message::DeleteMessageError;
+use longhaul_core::ports::{QueueError, StoreError};
+
+use crate::item::Item;
+
+/// A call that failed, after the tries that the client allows.
+#[derive(Debug, thiserror::Error)]
+#[error("{call} failed")]
+pub(crate) struct CallFailed {
+    call: &'static str,
+    #[source]
+    source: Box<dyn Error + Send + Sync>,
+}
+
+/// A call that was answered, but not with what it always should be answered with.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unexpected {
+    /// The SDK's type allows for an answer that the service never gives.
+    #[error("{0} was answered without what it was asked for")]
+    Incomplete(&'static str),
+    /// Others changed the item each time between the look and the write.
+    #[error("others keep changing the same item")]
+    Contended,
+    /// More answers than there can be.
+    #[error("{0} did not come to an end")]
+    Endless(&'static str),
+}
+
+impl From<Unexpected> for StoreError {
+    fn from(error: Unexpected) -> Self {
+        Self::Unavailable(Box::new(error))
+    }
+}
+
+/// What a conditional write came to.
+#[derive(Debug)]
+pub(crate) enum Written<T> {
+    /// It is on record.
+    Done(T),
+    /// The condition did not hold; this is the item as it was then, if there was one.
+    Refused(Option<Item>),
+}
+
+/// Nothing was heard of the outcome: throttling, a fault of the service, a lost answer, or a call that it does not take.
+pub(crate) fn unavailable<E, R>(call: &'static str, error: SdkError<E, R>) -> StoreError
+where
+    E: Error + Send + Sync + 'static,
+    R: std::fmt::Debug + Send + Sync + 'static,
+{
+    StoreError::Unavailable(Box::new(CallFailed { call, source: Box::new(error) }))
+}
+
+/// The same for the queue.
+pub(crate) fn queue_unavailable<E, R>(call: &'static str, error: SdkError<E, R>) -> QueueError
+where
+    E: Error + Send + Sync + 'static,
+    R: std::fmt::Debug + Send + Sync + 'static,
+{
+    QueueError(Box::new(CallFailed { call, source: Box::new(error) }))
+}
+
+/// A refusal is an answer; everything else is a failure.
+pub(crate) fn refused_put<T, R>(error: SdkError<PutItemError, R>) -> Result<Written<T>, StoreError>
+where
+    R: std::fmt::Debug + Send + Sync + 'static,
+{
+    match error.as_service_error() {
+        Some(PutItemError::ConditionalCheckFailedException(refused)) => Ok(Written::Refused(refused.item.clone())),
+        _another => Err(unavailable("PutItem", error)),
+    }
+}
+
+/// The same for an update.
+pub(crate) fn refused_update<T, R>(error: SdkError<UpdateItemError, R>) -> Result<Written<T>, StoreError>
+where
+    R: std::fmt::Debug + Send + Sync + 'static,
+{
+    match error.as_service_error() {
+        Some(UpdateItemError::ConditionalCheckFailedException(refused)) => Ok(Written::Refused(refused.item.clone())),
+        _another => Err(unavailable("UpdateItem", error)),
+    }
+}
+
+/// The first member of a transaction whose condition did not hold, with its item; a failure where the transaction was
+/// cancelled for another reason, such as a conflict with another one.
+pub(crate) fn refused_transaction<R>(
+    error: SdkError<TransactWriteItemsError, R>,
+) -> Result<(usize, Option<Item>), StoreError>
+where
+    R: std::fmt::Debug + Send + Sync + 'static,
+{
+    let reasons = match error.as_service_error() {
+        Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) => cancelled.cancellation_reasons(),
+        _another => &[],
+    };
+    let is_refused = |reason: &CancellationReason| reason.code() == Some("ConditionalCheckFailed");
+    match reasons.iter().enumerate().find(|(_, reason)| is_refused(reason)) {
+        Some((number, reason)) => Ok((number, reason.item.clone())),
+        None => Err(unavailable("TransactWriteItems", error)),
+    }
+}
+
+/// Whether an extension failed only because the receipt no longer stands for a message in flight.
+pub(crate) fn is_extension_of_nothing<R>(error: &SdkError<ChangeMessageVisibilityError, R>) -> bool {
+    error.as_service_error().is_some_and(|error| {
+        error.is_message_not_inflight() || error.is_receipt_handle_is_invalid() || is_about_parameter(error)
+    })
+}
+
+/// Whether a delete failed only because the receipt no longer stands for a message.
+pub(crate) fn is_delete_of_nothing<R>(error: &SdkError<DeleteMessageError, R>) -> bool {
+    error.as_service_error().is_some_and(|error| error.is_receipt_handle_is_invalid() || is_about_parameter(error))
+}
+
+/// A receipt that has expired is reported by a code that the SDK has no type for. All other parameters are within
+/// their bounds, so that it can be about nothing but the receipt.
+fn is_about_parameter(error: &impl ProvideErrorMetadata) -> bool {
+    error.code() == Some("InvalidParameterValue")
+}

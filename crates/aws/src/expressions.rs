@@ -1,0 +1,297 @@
+//! Every question that a write asks the table, and every change that it makes if the answer is yes.
+//!
+//! | access | call | key | condition |
+//! | --- | --- | --- | --- |
+//! | create | `PutItem`; `TransactWriteItems` with an idempotency key or a counted place | task, key, quota | [`NOT_THERE`] or one of the `REPLACEABLE`s; [`PLACE_IS_FREE`] |
+//! | poll | `GetItem`, consistent | task | |
+//! | most events | `UpdateItem` that answers with the whole item | task | [`LIVES`] and the event's own, see [`at_once`] |
+//! | events that depend on more than a condition can say | the same, after the item was seen | task | [`UNCHANGED`], see [`after_seeing`] |
+//! | an end that gives a place back | `TransactWriteItems`, then `GetItem` | task, quota | the event's own, [`IS_COUNTED`]; [`PLACE_IS_TAKEN`] |
+//! | list | one `Query` per shard at the same time, consistent | shard, before an id | [`STILL_LIVES`] |
+//! | share a secret | `GetItem`, `PutItem` | secret | [`NOT_THERE`] |
+//! | record a step | `PutItem` | entry | [`NOT_THERE`] |
+//! | read the journal | `Query`, consistent | beside a task, [`keys::JOURNAL`](crate::keys::JOURNAL) | |
+//! | write parts, read parts | `BatchWriteItem`, `BatchGetItem`, consistent | parts | |
+//!
+//! A condition on an absent attribute does not hold, so that no brackets ask for its presence first.
+
+use longhaul_core::{Advance, Lease, LeaseToken, Outcome, Progress, State, Suspension, Task, TaskEvent, Timestamp};
+
+use crate::attributes::{
+    ATTEMPT, COUNTED, ENDED_AT, EXPIRES_AT, FAILURES, LAST_FAILURE, LATE_AFTER, LEASE_UNTIL, OF_STATES, OPEN, PROGRESS,
+    RECOUNT_AFTER, SENT_AT, STARTED_AT, TTL, UPDATED_AT, VARIABLES,
+};
+use crate::change::{Change, Condition};
+use crate::item::{json, moment, number, seconds, text};
+use crate::record::{self, Stored};
+
+/// Is there nothing under this key?
+const NOT_THERE: &str = "attribute_not_exists(#pk)";
+
+/// Is there something under this key?
+const THERE: &str = "attribute_exists(#pk)";
+
+/// Is there such a task, and is it not past its time to live?
+const LIVES: &str = "attribute_exists(#pk) AND #expires_at > :now";
+
+/// Is the task that a query found not past its time to live?
+pub(crate) const STILL_LIVES: &str = "#expires_at > :now";
+
+/// Does this attempt hold the task? A later claim has raised the attempt, and a suspended task is not running.
+const HELD: &str = "#state = :running AND #attempt = :attempt";
+
+/// May another leg fail after this one?
+const NOT_ON_LAST_TRY: &str = "#failures < #failures_max";
+
+/// Is there still time to work?
+const BEFORE_DEADLINE: &str = "#deadline_at > :now";
+
+/// Could a worker start, with no leg that died before?
+const WAITS_FOR_WORKER: &str = "#state = :queued OR (#state IN (:sleeping, :input_required) AND #until <= :now)";
+
+/// Could a worker start, also in place of one that died?
+const COULD_START: &str = "#state = :queued OR (#state IN (:sleeping, :input_required) AND #until <= :now) \
+     OR (#state = :running AND #lease_until <= :now)";
+
+/// Has the task not ended?
+const UNFINISHED: &str = "#state IN (:queued, :running, :sleeping, :input_required)";
+
+/// Is the last message old enough?
+const SENT_LONG_AGO: &str = "#sent_at <= :not_since";
+
+/// Is the expiry already as late as an end now wants it?
+const ENDS_IN_TIME: &str = "#late_after >= :now";
+
+/// Is the item the very one that was seen?
+const UNCHANGED: &str = "attribute_exists(#pk) AND #revision = :revision";
+
+/// Does the task take one of its owner's places?
+const IS_COUNTED: &str = "attribute_exists(#counted)";
+
+/// Does the task that a query found take one of its owner's places?
+pub(crate) const COUNTS: &str = "attribute_exists(#counted) AND #expires_at > :now";
+
+/// May the owner have one more task, and is the next count due before this one expires?
+const PLACE_IS_FREE: &str = "(attribute_not_exists(#open) OR #open < :open_max) \
+     AND (attribute_not_exists(#recount_after) OR #recount_after <= :expires_at)";
+
+/// The same, where this task expires before all others.
+const PLACE_IS_FREE_UNTIL_SOONER: &str = "attribute_not_exists(#open) OR #open < :open_max";
+
+/// Is there a place to give back?
+const PLACE_IS_TAKEN: &str = "#open >= :one";
+
+/// Is the id free, or taken by just that expired task?
+const REPLACEABLE_TASK: &str = "attribute_not_exists(#pk) OR (#revision = :revision AND #expires_at = :expires_at)";
+
+/// Is the idempotency key free, or does it stand for just that expired task?
+const REPLACEABLE_KEY: &str = "attribute_not_exists(#pk) OR #task = :task";
+
+/// The change of an event that one condition can decide; nothing for an event whose outcome depends on more of the
+/// task than a condition can say.
+pub(crate) fn at_once(event: &TaskEvent, now: Timestamp) -> Option<Change> {
+    match event {
+        TaskEvent::Claim { token, lease_until } => Some(claim(*token, *lease_until, now)),
+        TaskEvent::Heartbeat { attempt, lease_until, progress, advance } => {
+            let change = held(*attempt, now).set(LEASE_UNTIL, moment(*lease_until));
+            let change = note_progress(change, progress.as_ref(), now);
+            Some(match advance {
+                Advance::Recorded => forgive(change),
+                Advance::NotYet => change,
+            })
+        }
+        TaskEvent::SetVariables { attempt, variables } => {
+            let change = held(*attempt, now).set(VARIABLES, record::payload(variables));
+            Some(change.set(UPDATED_AT, moment(now)))
+        }
+        TaskEvent::Suspend { attempt, suspension, progress } => {
+            let change = become_state(held(*attempt, now), &suspended(suspension)?).set(SENT_AT, moment(now));
+            let change = match progress {
+                Some(progress) => change.set(PROGRESS, json(progress)),
+                None => change,
+            };
+            Some(forgive(change).set(UPDATED_AT, moment(now)))
+        }
+        TaskEvent::Retry { attempt, not_before, reason } => {
+            let change = held(*attempt, now).and(NOT_ON_LAST_TRY).raise(FAILURES).set(LAST_FAILURE, text(reason));
+            let change = become_state(change, &State::Sleeping { until: *not_before });
+            Some(change.set(SENT_AT, moment(now)).set(UPDATED_AT, moment(now)))
+        }
+        TaskEvent::Finish { attempt, outcome } => {
+            Some(end(held(*attempt, now), &ended(outcome), now).and(ENDS_IN_TIME))
+        }
+        TaskEvent::Cancel => Some(cancel(now).and(ENDS_IN_TIME)),
+        TaskEvent::Nudge { not_since } => {
+            let condition = Condition::all(&[LIVES, COULD_START, SENT_LONG_AGO]).with(":not_since", moment(*not_since));
+            Some(Change::when(condition).with(":now", moment(now)).set(SENT_AT, moment(now)))
+        }
+        // What is left to ask, and what the failure says, depends on the task.
+        TaskEvent::Answer { .. } | TaskEvent::GiveUp | TaskEvent::TimeOut => None,
+    }
+}
+
+/// The change of an event that was found to lead from `seen` to `next`.
+///
+/// An end stays conditioned on nothing but the attempt and the state, so that no heartbeat in between can make it
+/// lose: here it only brings the expiry that it has to move. All others hold for exactly the item that was seen.
+pub(crate) fn after_seeing(seen: &Stored, event: &TaskEvent, next: &Task, now: Timestamp) -> Change {
+    let moved = |change: Change| {
+        change
+            .set(EXPIRES_AT, moment(next.expires_at))
+            .set(TTL, seconds(next.expires_at))
+            .set(LATE_AFTER, number(i128::from(next.expires_at.as_ms()) - i128::from(next.terms.keep_ms)))
+    };
+    match event {
+        TaskEvent::Finish { attempt, outcome } => moved(end(held(*attempt, now), &ended(outcome), now)),
+        TaskEvent::Cancel => moved(cancel(now)),
+        TaskEvent::Claim { .. }
+        | TaskEvent::Heartbeat { .. }
+        | TaskEvent::SetVariables { .. }
+        | TaskEvent::Suspend { .. }
+        | TaskEvent::Retry { .. }
+        | TaskEvent::Answer { .. }
+        | TaskEvent::Nudge { .. }
+        | TaskEvent::GiveUp
+        | TaskEvent::TimeOut => difference(seen, next),
+    }
+}
+
+/// Whether the event, if it applies, ends the task.
+pub(crate) const fn is_end(event: &TaskEvent) -> bool {
+    match event {
+        TaskEvent::Finish { .. } | TaskEvent::Cancel | TaskEvent::GiveUp | TaskEvent::TimeOut => true,
+        TaskEvent::Claim { .. }
+        | TaskEvent::Heartbeat { .. }
+        | TaskEvent::SetVariables { .. }
+        | TaskEvent::Suspend { .. }
+        | TaskEvent::Retry { .. }
+        | TaskEvent::Answer { .. }
+        | TaskEvent::Nudge { .. } => false,
+    }
+}
+
+/// A claim where no leg died before: otherwise it is a failure more, and perhaps one too many.
+fn claim(token: LeaseToken, lease_until: Timestamp, now: Timestamp) -> Change {
+    let condition = Condition::all(&[LIVES, BEFORE_DEADLINE, WAITS_FOR_WORKER]).with(":now", moment(now));
+    let lease = Lease { until: lease_until, token };
+    become_state(Change::when(condition), &State::Running { lease })
+        .raise(ATTEMPT)
+        .set_first(STARTED_AT, moment(now))
+        .set(UPDATED_AT, moment(now))
+}
+
+fn held(attempt: u32, now: Timestamp) -> Change {
+    let condition = Condition::all(&[LIVES, HELD]).with(":now", moment(now)).with(":attempt", number(attempt));
+    Change::when(condition)
+}
+
+fn cancel(now: Timestamp) -> Change {
+    let condition = Condition::all(&[LIVES, UNFINISHED]).with(":now", moment(now));
+    end(Change::when(condition), &State::Cancelled, now)
+}
+
+fn end(change: Change, state: &State, now: Timestamp) -> Change {
+    become_state(change, state).set(ENDED_AT, moment(now)).set(UPDATED_AT, moment(now))
+}
+
+/// Sets what the state has, and removes what it does not have.
+fn become_state(change: Change, state: &State) -> Change {
+    let attributes = record::state(state);
+    let gone = OF_STATES.into_iter().filter(|name| attributes.iter().all(|(kept, _)| kept != name));
+    let change = gone.fold(change, Change::remove);
+    attributes.into_iter().fold(change, |change, (name, value)| change.set(name, value))
+}
+
+fn note_progress(change: Change, progress: Option<&Progress>, now: Timestamp) -> Change {
+    match progress {
+        Some(progress) => change.set(PROGRESS, json(progress)).set(UPDATED_AT, moment(now)),
+        None => change,
+    }
+}
+
+fn forgive(change: Change) -> Change {
+    change.set(FAILURES, number(0)).remove(LAST_FAILURE)
+}
+
+/// The state that a suspension leads to; nothing for one that asks nothing, which no task accepts.
+fn suspended(suspension: &Suspension) -> Option<State> {
+    match suspension {
+        Suspension::Input { asks, .. } if asks.is_empty() => None,
+        Suspension::Input { asks, until } => Some(State::InputRequired { asks: asks.clone(), until: *until }),
+        Suspension::Timer(until) => Some(State::Sleeping { until: *until }),
+        Suspension::Yield => Some(State::Queued),
+    }
+}
+
+fn ended(outcome: &Outcome) -> State {
+    match outcome {
+        Outcome::Completed { result, kind } => State::Completed { result: result.clone(), kind: *kind },
+        Outcome::Failed(failure) => State::Failed { failure: failure.clone() },
+    }
+}
+
+/// Sets and removes what differs.
+fn difference(seen: &Stored, next: &Task) -> Change {
+    let (before, after) = (record::attributes(&seen.task), record::attributes(next));
+    let gone: Vec<String> = before.keys().filter(|name| !after.contains_key(*name)).cloned().collect();
+    let change = Change::when(Condition::all(&[UNCHANGED])).with(":revision", number(seen.revision));
+    let change = gone.into_iter().fold(change, Change::remove);
+    let fresh = after.into_iter().filter(|(name, value)| before.get(name) != Some(value));
+    fresh.fold(change, |change, (name, value)| change.set(&name, value))
+}
+
+/// The same end, which also gives the task's place back.
+pub(crate) fn uncounted(end: Change) -> Change {
+    end.and(IS_COUNTED).remove(COUNTED)
+}
+
+/// A new item where there is none.
+pub(crate) fn new_item() -> Condition {
+    Condition::all(&[NOT_THERE])
+}
+
+/// A new task in the place of `expired`.
+pub(crate) fn task_in_place_of(expired: &Stored) -> Condition {
+    Condition::all(&[REPLACEABLE_TASK])
+        .with(":revision", number(expired.revision))
+        .with(":expires_at", moment(expired.task.expires_at))
+}
+
+/// An idempotency key that was never used, or stands for the expired task `id`.
+pub(crate) fn key_in_place_of(id: &str) -> Condition {
+    Condition::all(&[REPLACEABLE_KEY]).with(":task", text(id))
+}
+
+/// One task more that expires at `expires_at`, later than the next count is due.
+pub(crate) fn take_place(open_max: u32, expires_at: Timestamp) -> Change {
+    one_place_more(Condition::all(&[PLACE_IS_FREE]).with(":expires_at", moment(expires_at)), open_max)
+        .set_first(RECOUNT_AFTER, moment(expires_at))
+}
+
+/// One task more, which expires at `expires_at`, before all others.
+pub(crate) fn take_place_until_sooner(open_max: u32, expires_at: Timestamp) -> Change {
+    one_place_more(Condition::all(&[PLACE_IS_FREE_UNTIL_SOONER]), open_max).set(RECOUNT_AFTER, moment(expires_at))
+}
+
+fn one_place_more(condition: Condition, open_max: u32) -> Change {
+    Change::of_perhaps_nothing(condition.with(":open_max", number(open_max))).raise_from_nothing(OPEN)
+}
+
+/// One task less.
+pub(crate) fn give_place_back() -> Change {
+    Change::when(Condition::all(&[PLACE_IS_TAKEN])).lower(OPEN)
+}
+
+/// What a count of the tasks themselves found, if nothing has changed meanwhile.
+pub(crate) fn counted(revision: u64, open: u32, next_expiry: Option<Timestamp>) -> Change {
+    let change = Change::when(Condition::all(&[UNCHANGED])).with(":revision", number(revision)).set(OPEN, number(open));
+    match next_expiry {
+        Some(at) => change.set(RECOUNT_AFTER, moment(at)),
+        None => change.remove(RECOUNT_AFTER),
+    }
+}
+
+/// A part that has to stay until then.
+pub(crate) fn prolong(until: Timestamp) -> Change {
+    Change::set_only(Condition::all(&[THERE]), TTL, seconds(until))
+}

@@ -1,0 +1,28 @@
+//! Longhaul on AWS: the task store in one DynamoDB table, the work queue in SQS.
+//!
+//! [`DynamoStore`] turns every event into one conditional write; which one, and on which condition, stands in one file
+//! (`expressions`). [`SqsQueue`] sends keys, never payloads. Both take ready clients, which [`clients`] makes.
+
+mod applying;
+mod attributes;
+mod change;
+pub mod clients;
+mod creating;
+mod error;
+mod expressions;
+mod item;
+mod keys;
+mod lifetimes;
+mod listing;
+mod message;
+mod queue;
+mod quota;
+mod record;
+mod secret;
+mod side;
+mod store;
+mod table;
+
+pub use message::{TRACE_ATTRIBUTE, UnreadableMessage, body_of, read_message};
+pub use queue::SqsQueue;
+pub use store::{DynamoStore, QuotaMode};

@@ -1,0 +1,86 @@
+//! Messages on the wire: which task, as a small JSON text, and the trace beside it.
+
+use longhaul_core::ports::Message;
+use longhaul_core::{OwnerId, TaskId, TaskKey};
+use serde::{Deserialize, Serialize};
+
+/// The name of the message attribute that carries the trace, in the form of a W3C `traceparent`.
+pub const TRACE_ATTRIBUTE: &str = "traceparent";
+
+/// The form that this version writes and reads.
+const VERSION: u32 = 1;
+
+/// A message that says nothing about a task: no such JSON, or a form that this version does not know.
+#[derive(Debug, thiserror::Error)]
+pub enum UnreadableMessage {
+    /// It is not what this queue carries.
+    #[error("the message is not about a task")]
+    Malformed(#[source] serde_json::Error),
+    /// A newer version wrote it.
+    #[error("the message has the form {0}, which is not known here")]
+    UnknownVersion(u32),
+}
+
+#[derive(Serialize, Deserialize)]
+struct Body {
+    v: u32,
+    owner: OwnerId,
+    id: TaskId,
+}
+
+/// The body that says "work on this task".
+#[must_use]
+pub fn body_of(task: &TaskKey) -> String {
+    // Two texts and a number always have a JSON form.
+    serde_json::to_string(&Body { v: VERSION, owner: task.owner, id: task.id }).unwrap_or_default()
+}
+
+/// The message with this body and trace. For whoever gets messages from Lambda instead of
+/// [`SqsQueue`](crate::SqsQueue): one that cannot be read is to be reported as failed, so that the queue puts it aside
+/// in the end, and must not stop the others.
+///
+/// # Errors
+/// [`UnreadableMessage`]
+pub fn read_message(body: &str, trace: Option<&str>) -> Result<Message, UnreadableMessage> {
+    #[derive(Deserialize)]
+    struct Version {
+        v: u32,
+    }
+    let version: Version = serde_json::from_str(body).map_err(UnreadableMessage::Malformed)?;
+    if version.v != VERSION {
+        return Err(UnreadableMessage::UnknownVersion(version.v));
+    }
+    let body: Body = serde_json::from_str(body).map_err(UnreadableMessage::Malformed)?;
+    Ok(Message { task: TaskKey::new(body.owner, body.id), trace: trace.map(str::to_owned) })
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_testkit::{SeededIds, given};
+
+    use super::*;
+
+    #[test]
+    fn a_message_is_read_as_it_was_written() {
+        let task = given::task(&SeededIds::new(1), given::owner("alice"), given::NOW).key();
+        let read = read_message(&body_of(&task), Some("00-a-b-01")).unwrap();
+        assert_eq!(read, Message { task, trace: Some("00-a-b-01".to_owned()) });
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused_by_name() {
+        let task = given::task(&SeededIds::new(1), given::owner("alice"), given::NOW).key();
+        for body in ["", "hello", "{}", "[]", r#"{"v":1}"#, r#"{"v":1,"owner":"x","id":"y"}"#] {
+            assert!(matches!(read_message(body, None), Err(UnreadableMessage::Malformed(_))), "{body}");
+        }
+        let newer = body_of(&task).replace(r#""v":1"#, r#""v":2,"more":[]"#);
+        assert!(matches!(read_message(&newer, None), Err(UnreadableMessage::UnknownVersion(2))));
+    }
+
+    #[test]
+    fn fields_of_a_later_version_of_the_same_form_are_ignored() {
+        let task = given::task(&SeededIds::new(1), given::owner("alice"), given::NOW).key();
+        let more = body_of(&task).replace('}', r#","hint":"x"}"#);
+        assert_eq!(read_message(&more, None).unwrap().task, task);
+    }
+}

@@ -1,0 +1,183 @@
+//! The work queue on SQS, and its dead-letter queue.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::config::timeout::TimeoutConfig;
+use aws_sdk_sqs::types::{MessageAttributeValue, MessageSystemAttributeName};
+use longhaul_core::ports::{Delivery, Message, QueueError, WorkQueue};
+
+use crate::error::{Unexpected, is_delete_of_nothing, is_extension_of_nothing, queue_unavailable};
+use crate::message::{TRACE_ATTRIBUTE, body_of, read_message};
+
+/// The longest delay of a message that SQS takes: 15 minutes.
+const DELAY_S_MAX: i32 = 900;
+
+/// The longest time that SQS hides a message: 12 hours.
+const VISIBILITY_S_MAX: i32 = 43_200;
+
+/// The longest time that SQS waits for a message.
+const WAIT_S_MAX: i32 = 20;
+
+/// Messages that SQS hands over in one call.
+const MESSAGES_MAX: i32 = 10;
+
+/// How much longer than its wait a receive may take.
+const ANSWER_S: u64 = 5;
+
+/// What the receipts of dead letters begin with, because a delete has to name the queue. SQS's own have no colon.
+const DEAD: &str = "dead:";
+
+/// The messages in an SQS queue and its dead-letter queue, to which SQS moves what was handed over too often.
+///
+/// SQS counts in whole seconds: delays and visibilities are rounded up. A receipt that is no longer the latest of its
+/// message is ignored by SQS as far as it can tell; after a redelivery, a late delete may still hit (standard queues
+/// promise no more), which costs nothing: the task's own record says what is left to do.
+#[derive(Clone, Debug)]
+pub struct SqsQueue {
+    client: Client,
+    queue_url: String,
+    dead_letter_url: String,
+}
+
+impl SqsQueue {
+    /// The queue at `queue_url`, whose dead letters go to `dead_letter_url`.
+    #[must_use]
+    pub fn new(client: Client, queue_url: impl Into<String>, dead_letter_url: impl Into<String>) -> Self {
+        Self { client, queue_url: queue_url.into(), dead_letter_url: dead_letter_url.into() }
+    }
+
+    async fn receive_from(
+        &self,
+        url: &str,
+        max: usize,
+        visibility_ms: u64,
+        wait_ms: u64,
+    ) -> Result<Vec<Delivery>, QueueError> {
+        if max == 0 {
+            return Ok(Vec::new());
+        }
+        let wait_s = seconds(wait_ms, WAIT_S_MAX);
+        // The client's own bound on a try is made for calls that answer at once.
+        let patience = Duration::from_secs(u64::from(wait_s.unsigned_abs()).saturating_add(ANSWER_S));
+        let timeouts = TimeoutConfig::builder().operation_attempt_timeout(patience).operation_timeout(patience).build();
+        let received = self
+            .client
+            .receive_message()
+            .queue_url(url)
+            .max_number_of_messages(i32::try_from(max).unwrap_or(MESSAGES_MAX).min(MESSAGES_MAX))
+            .visibility_timeout(seconds(visibility_ms, VISIBILITY_S_MAX))
+            .wait_time_seconds(wait_s)
+            .message_system_attribute_names(MessageSystemAttributeName::ApproximateReceiveCount)
+            .message_attribute_names(TRACE_ATTRIBUTE)
+            .customize()
+            .config_override(aws_sdk_sqs::Config::builder().timeout_config(timeouts))
+            .send()
+            .await
+            .map_err(|error| queue_unavailable("ReceiveMessage", error))?;
+        // What cannot be read stays hidden for its time, and is a dead letter in the end.
+        Ok(received.messages.unwrap_or_default().iter().filter_map(delivery).collect())
+    }
+
+    /// The queue that the receipt is of, and what it is called there.
+    fn queue_of<'a>(&'a self, receipt: &'a str) -> (&'a str, &'a str) {
+        match receipt.strip_prefix(DEAD) {
+            Some(receipt) => (&self.dead_letter_url, receipt),
+            None => (&self.queue_url, receipt),
+        }
+    }
+}
+
+#[async_trait]
+impl WorkQueue for SqsQueue {
+    async fn send(&self, message: &Message, delay_ms: u64) -> Result<(), QueueError> {
+        let mut request = self
+            .client
+            .send_message()
+            .queue_url(&self.queue_url)
+            .message_body(body_of(&message.task))
+            .delay_seconds(seconds(delay_ms, DELAY_S_MAX));
+        if let Some(trace) = message.trace.as_deref().filter(|trace| !trace.is_empty()) {
+            let value = MessageAttributeValue::builder().data_type("String").string_value(trace).build();
+            let value = value.map_err(|_incomplete| QueueError(Unexpected::Incomplete("MessageAttribute").into()))?;
+            request = request.message_attributes(TRACE_ATTRIBUTE, value);
+        }
+        let _sent = request.send().await.map_err(|error| queue_unavailable("SendMessage", error))?;
+        Ok(())
+    }
+
+    async fn receive(&self, max: usize, visibility_ms: u64, wait_ms: u64) -> Result<Vec<Delivery>, QueueError> {
+        self.receive_from(&self.queue_url, max, visibility_ms, wait_ms).await
+    }
+
+    async fn extend(&self, receipt: &str, visibility_ms: u64) -> Result<(), QueueError> {
+        let (url, receipt) = self.queue_of(receipt);
+        let request = self
+            .client
+            .change_message_visibility()
+            .queue_url(url)
+            .receipt_handle(receipt)
+            .visibility_timeout(seconds(visibility_ms, VISIBILITY_S_MAX));
+        match request.send().await {
+            Ok(_changed) => Ok(()),
+            Err(error) if is_extension_of_nothing(&error) => Ok(()),
+            Err(error) => Err(queue_unavailable("ChangeMessageVisibility", error)),
+        }
+    }
+
+    async fn delete(&self, receipt: &str) -> Result<(), QueueError> {
+        let (url, receipt) = self.queue_of(receipt);
+        match self.client.delete_message().queue_url(url).receipt_handle(receipt).send().await {
+            Ok(_deleted) => Ok(()),
+            Err(error) if is_delete_of_nothing(&error) => Ok(()),
+            Err(error) => Err(queue_unavailable("DeleteMessage", error)),
+        }
+    }
+
+    async fn receive_dead(&self, max: usize, visibility_ms: u64) -> Result<Vec<Delivery>, QueueError> {
+        let mut letters = self.receive_from(&self.dead_letter_url, max, visibility_ms, 0).await?;
+        for letter in &mut letters {
+            letter.receipt.insert_str(0, DEAD);
+        }
+        Ok(letters)
+    }
+}
+
+/// Whole seconds, rounded up, at most `max`.
+fn seconds(ms: u64, max: i32) -> i32 {
+    i32::try_from(ms.div_ceil(1_000)).unwrap_or(max).min(max)
+}
+
+fn delivery(message: &aws_sdk_sqs::types::Message) -> Option<Delivery> {
+    let trace = message.message_attributes().and_then(|attributes| attributes.get(TRACE_ATTRIBUTE));
+    let trace = trace.and_then(MessageAttributeValue::string_value);
+    let message_id = message.message_id().unwrap_or_default();
+    let read = match read_message(message.body().unwrap_or_default(), trace) {
+        Ok(read) => read,
+        Err(error) => {
+            let error: &dyn std::error::Error = &error;
+            tracing::error!(message_id, error, "a message cannot be read; it is left for the dead-letter queue");
+            return None;
+        }
+    };
+    let receives = message.attributes().and_then(|all| all.get(&MessageSystemAttributeName::ApproximateReceiveCount));
+    Some(Delivery {
+        message: read,
+        receipt: message.receipt_handle()?.to_owned(),
+        // Asked for, and so there; a message that is here was handed over at least once.
+        receives: receives.and_then(|count| count.parse().ok()).unwrap_or(1),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_rounded_up_to_seconds_and_bounded() {
+        assert_eq!([0, 1, 1_000, 1_001].map(|ms| seconds(ms, DELAY_S_MAX)), [0, 1, 1, 2]);
+        assert_eq!(seconds(16 * 60_000, DELAY_S_MAX), 900);
+        assert_eq!(seconds(u64::MAX, VISIBILITY_S_MAX), 43_200);
+    }
+}

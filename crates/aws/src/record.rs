@@ -1,0 +1,193 @@
+//! Tasks as items, and back. Every field of a record is an attribute of its own, so that an event can set one without
+//! touching the others.
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use longhaul_core::ports::StoreError;
+use longhaul_core::{Failure, Lease, Payload, State, Task, TaskRecord, Terms};
+
+use crate::attributes::{
+    ASKS, ATTEMPT, BYTES, COUNT, COUNTED, CREATED_AT, DEADLINE_AT, DETAIL, ENDED_AT, EXPIRES_AT, FAILURE, FAILURES,
+    FAILURES_MAX, KEEP_MS, KIND, LAST_FAILURE, LATE_AFTER, LEASE_TOKEN, LEASE_UNTIL, MESSAGE, PARTS, PK, POLL_MS,
+    PROGRESS, REQUEST, RESULT, RESULT_KIND, REVISION, RUN_MS, SENT_AT, STARTED_AT, STATE, TOOL, TRACE, TRIES_MAX, TTL,
+    TTL_MS, UNTIL, UPDATED_AT, VARIABLES,
+};
+use crate::item::{Fields, Item, Unreadable, json, moment, number, seconds, text, word};
+use crate::keys;
+
+/// A task, and what the adapter keeps beside it in the same item.
+#[derive(Clone, Debug)]
+pub(crate) struct Stored {
+    pub(crate) task: Task,
+    /// Which write this is: raised by each.
+    pub(crate) revision: u64,
+    /// Whether the task takes one of its owner's places.
+    pub(crate) is_counted: bool,
+}
+
+/// The attributes of a task, without its key and without what only the adapter knows.
+pub(crate) fn attributes(task: &Task) -> Item {
+    let terms = &task.terms;
+    let mut item = Item::from_iter(
+        [
+            (TOOL, text(&task.tool)),
+            (ATTEMPT, number(task.attempt)),
+            (FAILURES, number(task.failures)),
+            (TTL_MS, number(terms.ttl_ms)),
+            (KEEP_MS, number(terms.keep_ms)),
+            (RUN_MS, number(terms.run_ms)),
+            (TRIES_MAX, number(terms.tries_max)),
+            (CREATED_AT, moment(task.created_at)),
+            (UPDATED_AT, moment(task.updated_at)),
+            (SENT_AT, moment(task.sent_at)),
+            (EXPIRES_AT, moment(task.expires_at)),
+            (REQUEST, payload(&task.request)),
+            (DEADLINE_AT, moment(task.deadline())),
+            (LATE_AFTER, number(i128::from(task.expires_at.as_ms()) - i128::from(terms.keep_ms))),
+            (FAILURES_MAX, number(terms.tries_max.saturating_sub(1))),
+            (TTL, seconds(task.expires_at)),
+        ]
+        .map(|(name, value)| (name.to_owned(), value)),
+    );
+    let optional = [
+        (LAST_FAILURE, task.last_failure.as_ref().map(text)),
+        (POLL_MS, terms.poll_ms.map(number)),
+        (STARTED_AT, task.started_at.map(moment)),
+        (ENDED_AT, task.ended_at.map(moment)),
+        (PROGRESS, task.progress.as_ref().map(json)),
+        (TRACE, task.trace.as_ref().map(text)),
+        (VARIABLES, task.variables.as_ref().map(payload)),
+    ];
+    item.extend(optional.into_iter().filter_map(|(name, value)| value.map(|value| (name.to_owned(), value))));
+    item.extend(state(&task.state).into_iter().map(|(name, value)| (name.to_owned(), value)));
+    item
+}
+
+/// The attributes of a state.
+pub(crate) fn state(state: &State) -> Vec<(&'static str, AttributeValue)> {
+    let mut attributes = vec![(STATE, text(state_name(state)))];
+    match state {
+        State::Queued | State::Cancelled => {}
+        State::Running { lease } => {
+            attributes.extend([(LEASE_UNTIL, moment(lease.until)), (LEASE_TOKEN, word(&lease.token))]);
+        }
+        State::Sleeping { until } => attributes.push((UNTIL, moment(*until))),
+        State::InputRequired { asks, until } => {
+            attributes.push((ASKS, json(asks)));
+            attributes.extend(until.map(|until| (UNTIL, moment(until))));
+        }
+        State::Completed { result, kind } => {
+            attributes.extend([(RESULT, payload(result)), (RESULT_KIND, word(kind))]);
+        }
+        State::Failed { failure: reason } => attributes.push((FAILURE, failure(reason))),
+    }
+    attributes
+}
+
+pub(crate) const QUEUED: &str = "queued";
+pub(crate) const RUNNING: &str = "running";
+pub(crate) const SLEEPING: &str = "sleeping";
+pub(crate) const INPUT_REQUIRED: &str = "input_required";
+const COMPLETED: &str = "completed";
+const FAILED: &str = "failed";
+const CANCELLED: &str = "cancelled";
+
+const fn state_name(state: &State) -> &'static str {
+    match state {
+        State::Queued => QUEUED,
+        State::Running { .. } => RUNNING,
+        State::Sleeping { .. } => SLEEPING,
+        State::InputRequired { .. } => INPUT_REQUIRED,
+        State::Completed { .. } => COMPLETED,
+        State::Failed { .. } => FAILED,
+        State::Cancelled => CANCELLED,
+    }
+}
+
+/// Text as it is, or the name of its parts.
+pub(crate) fn payload(payload: &Payload) -> AttributeValue {
+    match payload {
+        Payload::Inline(inline) => text(inline),
+        Payload::Parts { name, count, bytes } => AttributeValue::M(Item::from_iter(
+            [(PARTS, json(name)), (COUNT, number(*count)), (BYTES, number(*bytes))]
+                .map(|(name, value)| (name.to_owned(), value)),
+        )),
+    }
+}
+
+fn failure(failure: &Failure) -> AttributeValue {
+    let mut map = Item::from([(KIND.to_owned(), word(&failure.kind)), (MESSAGE.to_owned(), text(&failure.message))]);
+    map.extend(failure.detail.as_ref().map(|detail| (DETAIL.to_owned(), payload(detail))));
+    AttributeValue::M(map)
+}
+
+/// The task of an item.
+pub(crate) fn read(item: &Item) -> Result<Stored, StoreError> {
+    Ok(parse(item)?)
+}
+
+fn parse(item: &Item) -> Result<Stored, Unreadable> {
+    let fields = Fields(item);
+    let key = keys::task_key(item).ok_or(Unreadable { attribute: PK })?;
+    let terms = Terms {
+        ttl_ms: fields.number(TTL_MS)?,
+        keep_ms: fields.number(KEEP_MS)?,
+        run_ms: fields.number(RUN_MS)?,
+        poll_ms: fields.optional(POLL_MS, Fields::number)?,
+        tries_max: fields.number(TRIES_MAX)?,
+    };
+    let task = Task::restore(TaskRecord {
+        owner: key.owner,
+        id: key.id,
+        tool: fields.text(TOOL)?.to_owned(),
+        state: read_state(fields)?,
+        attempt: fields.number(ATTEMPT)?,
+        failures: fields.number(FAILURES)?,
+        last_failure: fields.optional(LAST_FAILURE, Fields::text)?.map(str::to_owned),
+        terms,
+        created_at: fields.moment(CREATED_AT)?,
+        updated_at: fields.moment(UPDATED_AT)?,
+        sent_at: fields.moment(SENT_AT)?,
+        started_at: fields.optional(STARTED_AT, Fields::moment)?,
+        ended_at: fields.optional(ENDED_AT, Fields::moment)?,
+        expires_at: fields.moment(EXPIRES_AT)?,
+        progress: fields.optional(PROGRESS, Fields::json)?,
+        request: read_payload(fields, REQUEST)?,
+        trace: fields.optional(TRACE, Fields::text)?.map(str::to_owned),
+        variables: fields.optional(VARIABLES, read_payload)?,
+    });
+    Ok(Stored { task, revision: fields.number(REVISION)?, is_counted: fields.has(COUNTED) })
+}
+
+fn read_state(fields: Fields<'_>) -> Result<State, Unreadable> {
+    Ok(match fields.text(STATE)? {
+        QUEUED => State::Queued,
+        RUNNING => {
+            State::Running { lease: Lease { until: fields.moment(LEASE_UNTIL)?, token: fields.word(LEASE_TOKEN)? } }
+        }
+        SLEEPING => State::Sleeping { until: fields.moment(UNTIL)? },
+        INPUT_REQUIRED => {
+            State::InputRequired { asks: fields.json(ASKS)?, until: fields.optional(UNTIL, Fields::moment)? }
+        }
+        COMPLETED => State::Completed { result: read_payload(fields, RESULT)?, kind: fields.word(RESULT_KIND)? },
+        FAILED => State::Failed { failure: read_failure(fields.map(FAILURE)?)? },
+        CANCELLED => State::Cancelled,
+        _unknown => return Err(Unreadable { attribute: STATE }),
+    })
+}
+
+/// The payload in an attribute.
+pub(crate) fn read_payload(fields: Fields<'_>, attribute: &'static str) -> Result<Payload, Unreadable> {
+    if let Ok(inline) = fields.text(attribute) {
+        return Ok(Payload::Inline(inline.to_owned()));
+    }
+    let parts = fields.map(attribute)?;
+    Ok(Payload::Parts { name: parts.json(PARTS)?, count: parts.number(COUNT)?, bytes: parts.number(BYTES)? })
+}
+
+fn read_failure(fields: Fields<'_>) -> Result<Failure, Unreadable> {
+    Ok(Failure {
+        kind: fields.word(KIND)?,
+        message: fields.text(MESSAGE)?.to_owned(),
+        detail: fields.optional(DETAIL, read_payload)?,
+    })
+}

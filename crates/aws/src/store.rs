@@ -1,0 +1,95 @@
+//! The task store on one DynamoDB table.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use aws_sdk_dynamodb::Client;
+use longhaul_core::ports::{ApplyError, CreateError, Created, NewTask, Page, Recorded, StoreError, TaskStore};
+use longhaul_core::{Entry, OwnerId, PartsName, Task, TaskEvent, TaskId, TaskKey, Timestamp};
+
+use crate::lifetimes::Lifetimes;
+use crate::table::Table;
+
+/// Whether the limit of unfinished tasks per owner is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QuotaMode {
+    /// It is not: a creation without idempotency key is one `PutItem`, an end one `UpdateItem`.
+    Off,
+    /// It is: creation and end are transactions over the task and the owner's count, at twice the write units for both
+    /// items, and an end needs one read more.
+    Counted,
+}
+
+/// The tasks in one DynamoDB table with the keys `pk` and `sk` and the TTL attribute `ttl`.
+#[derive(Clone, Debug)]
+pub struct DynamoStore {
+    pub(crate) table: Table,
+    pub(crate) quota: QuotaMode,
+    pub(crate) lifetimes: Arc<Lifetimes>,
+}
+
+impl DynamoStore {
+    /// The store over `table`, which `client` reaches. No limit of unfinished tasks is kept.
+    #[must_use]
+    pub fn new(client: Client, table: impl Into<String>) -> Self {
+        Self { table: Table::new(client, table.into()), quota: QuotaMode::Off, lifetimes: Arc::default() }
+    }
+
+    /// The same store, which keeps the limit of unfinished tasks or does not. All instances over a table should agree:
+    /// a task is counted by the instance that creates it.
+    #[must_use]
+    pub fn with_quota(self, quota: QuotaMode) -> Self {
+        Self { quota, ..self }
+    }
+
+    fn noted(&self, task: Task) -> Task {
+        self.lifetimes.note(&task);
+        task
+    }
+}
+
+#[async_trait]
+impl TaskStore for DynamoStore {
+    async fn create(&self, new: NewTask, now: Timestamp) -> Result<Created, CreateError> {
+        let created = self.create_task(&new, now).await?;
+        Ok(match created {
+            Created::New(task) => Created::New(self.noted(task)),
+            Created::Existing(task) => Created::Existing(self.noted(task)),
+        })
+    }
+
+    async fn get(&self, key: &TaskKey, now: Timestamp) -> Result<Option<Task>, StoreError> {
+        let stored = self.stored(key).await?.filter(|stored| !stored.task.has_expired(now));
+        Ok(stored.map(|stored| self.noted(stored.task)))
+    }
+
+    async fn apply(&self, key: &TaskKey, event: &TaskEvent, now: Timestamp) -> Result<Task, ApplyError> {
+        Ok(self.noted(self.apply_event(key, event, now).await?))
+    }
+
+    async fn list(
+        &self,
+        owner: &OwnerId,
+        before: Option<TaskId>,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<Page, StoreError> {
+        self.page_of(owner, before, limit, now).await
+    }
+
+    async fn record(&self, key: &TaskKey, entry: &Entry) -> Result<Recorded, StoreError> {
+        self.record_entry(key, entry).await
+    }
+
+    async fn journal(&self, key: &TaskKey) -> Result<Vec<Entry>, StoreError> {
+        self.entries(key).await
+    }
+
+    async fn put_parts(&self, key: &TaskKey, name: &PartsName, parts: &[&str]) -> Result<(), StoreError> {
+        self.write_parts(key, name, parts).await
+    }
+
+    async fn parts(&self, key: &TaskKey, name: &PartsName, count: u32) -> Result<Option<String>, StoreError> {
+        self.read_parts(key, name, count).await
+    }
+}

@@ -1,0 +1,137 @@
+//! The calls to DynamoDB, each once: consistent reads, conditional writes that bring the item back.
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
+use aws_sdk_dynamodb::types::{Put, ReturnValue, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update};
+use longhaul_core::ports::StoreError;
+
+use crate::change::{Change, Condition};
+use crate::error::{Unexpected, Written, refused_put, refused_transaction, refused_update, unavailable};
+use crate::item::Item;
+use crate::keys::ItemKey;
+
+/// The table, and the client to reach it with.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    client: Client,
+    name: String,
+}
+
+/// One page of a query.
+pub(crate) struct Items {
+    pub(crate) items: Vec<Item>,
+    /// Where the next page begins; nothing where this is the last.
+    pub(crate) rest: Option<Item>,
+}
+
+impl Table {
+    pub(crate) const fn new(client: Client, name: String) -> Self {
+        Self { client, name }
+    }
+
+    pub(crate) const fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The item, as the latest finished write left it.
+    pub(crate) async fn get(&self, key: &ItemKey) -> Result<Option<Item>, StoreError> {
+        let request = self.client.get_item().table_name(&self.name).set_key(Some(key.to_item())).consistent_read(true);
+        Ok(request.send().await.map_err(|error| unavailable("GetItem", error))?.item)
+    }
+
+    /// Writes the item as a whole.
+    pub(crate) async fn put(&self, item: Item, condition: Condition) -> Result<Written<()>, StoreError> {
+        let expression = condition.into_expression();
+        let request = self
+            .client
+            .put_item()
+            .table_name(&self.name)
+            .set_item(Some(item))
+            .set_expression_attribute_values(expression.values())
+            .set_expression_attribute_names(Some(expression.names))
+            .condition_expression(expression.condition)
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+        match request.send().await {
+            Ok(_written) => Ok(Written::Done(())),
+            Err(error) => refused_put(error),
+        }
+    }
+
+    /// Changes the item, and answers with the whole of it.
+    pub(crate) async fn update(&self, key: &ItemKey, change: Change) -> Result<Written<Item>, StoreError> {
+        let expression = change.into_expression();
+        let request = self
+            .client
+            .update_item()
+            .table_name(&self.name)
+            .set_key(Some(key.to_item()))
+            .set_expression_attribute_values(expression.values())
+            .set_expression_attribute_names(Some(expression.names))
+            .set_update_expression(expression.update)
+            .condition_expression(expression.condition)
+            .return_values(ReturnValue::AllNew)
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+        match request.send().await {
+            Ok(updated) => Ok(Written::Done(updated.attributes.ok_or(Unexpected::Incomplete("UpdateItem"))?)),
+            Err(error) => refused_update(error),
+        }
+    }
+
+    /// Writes all or nothing. A refusal says which member was refused, the first if several were, and its item. The
+    /// SDK gives every call a token of its own, so that a try whose answer was lost is not applied twice.
+    pub(crate) async fn transact(
+        &self,
+        members: Vec<TransactWriteItem>,
+    ) -> Result<Result<(), (usize, Option<Item>)>, StoreError> {
+        match self.client.transact_write_items().set_transact_items(Some(members)).send().await {
+            Ok(_written) => Ok(Ok(())),
+            Err(error) => refused_transaction(error).map(Err),
+        }
+    }
+
+    /// A [`put`](Self::put) as member of a transaction.
+    pub(crate) fn put_member(&self, item: Item, condition: Condition) -> Result<TransactWriteItem, StoreError> {
+        let expression = condition.into_expression();
+        let put = Put::builder()
+            .table_name(&self.name)
+            .set_item(Some(item))
+            .set_expression_attribute_values(expression.values())
+            .set_expression_attribute_names(Some(expression.names))
+            .condition_expression(expression.condition)
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+            .build()
+            .map_err(|_incomplete| Unexpected::Incomplete("Put"))?;
+        Ok(TransactWriteItem::builder().put(put).build())
+    }
+
+    /// An [`update`](Self::update) as member of a transaction.
+    pub(crate) fn update_member(&self, key: &ItemKey, change: Change) -> Result<TransactWriteItem, StoreError> {
+        let expression = change.into_expression();
+        let update = Update::builder()
+            .table_name(&self.name)
+            .set_key(Some(key.to_item()))
+            .set_expression_attribute_values(expression.values())
+            .set_expression_attribute_names(Some(expression.names))
+            .set_update_expression(expression.update)
+            .condition_expression(expression.condition)
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+            .build()
+            .map_err(|_incomplete| Unexpected::Incomplete("Update"))?;
+        Ok(TransactWriteItem::builder().update(update).build())
+    }
+
+    /// A consistent query of this table, yet without its condition.
+    pub(crate) fn query(&self) -> QueryFluentBuilder {
+        self.client.query().table_name(&self.name).consistent_read(true)
+    }
+
+    /// One page of `query`.
+    pub(crate) async fn page(&self, query: QueryFluentBuilder) -> Result<Items, StoreError> {
+        let page = query.send().await.map_err(|error| unavailable("Query", error))?;
+        Ok(Items { items: page.items.unwrap_or_default(), rest: page.last_evaluated_key })
+    }
+}
