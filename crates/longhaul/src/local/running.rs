@@ -67,10 +67,6 @@ impl Running {
         self.database.close().await;
     }
 
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the parts of a local server run side by side, in a process that stays"
-    )]
     fn spawn(&self, engine: Engine, listener: TcpListener, options: &Options) {
         let workers = Workers {
             engine,

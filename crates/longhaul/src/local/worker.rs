@@ -69,7 +69,6 @@ impl Workers {
         }
     }
 
-    #[expect(clippy::disallowed_methods, reason = "a local worker runs its legs side by side, in a process that stays")]
     fn begin(&self, legs: &TaskTracker, free: &Arc<Semaphore>, first: OwnedSemaphorePermit, received: Vec<Delivery>) {
         let mut permits = Some(first).into_iter();
         for delivery in received {
