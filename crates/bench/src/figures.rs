@@ -69,7 +69,7 @@ impl Figure {
         let middle = sorted.len() / 2;
         let upper = sorted.get(middle).copied().unwrap_or_default();
         let lower = sorted.get(middle.wrapping_sub(1)).copied().unwrap_or(upper);
-        if sorted.len() % 2 == 0 { f64::midpoint(lower, upper) } else { upper }
+        if sorted.len().is_multiple_of(2) { f64::midpoint(lower, upper) } else { upper }
     }
 
     fn sorted(&self) -> Vec<f64> {

@@ -92,7 +92,7 @@ async fn measure(plan: &Plan, choice: &Choice) -> anyhow::Result<Vec<Figure>> {
 fn check_local(local: &Path) -> anyhow::Result<()> {
     anyhow::ensure!(
         local.is_file(),
-        "{} is missing; build it with `cargo build --release --bin local`, or name it with --local",
+        "{} is missing; build it with `cargo build --release -p longhaul-app --bin local`, or name it with --local",
         local.display()
     );
     Ok(())

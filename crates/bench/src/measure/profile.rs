@@ -40,7 +40,7 @@ async fn profile(plan: &Plan) -> anyhow::Result<(f64, f64)> {
     let server = Spawned::start(|address| local(&plan.local, address, &db, &plan.folder)).await?;
     let mut connection = Connection::open(server.address()).await?;
     let begun = Instant::now();
-    load::live(&mut connection, "profile_dataset", r#"{"source":{"file":"profiled.csv"}}"#).await?;
+    load::live(&mut connection, "profile_dataset", r#"{"path":"profiled.csv"}"#).await?;
     let seconds = begun.elapsed().as_secs_f64();
     let peak_mib = server.memory_peak_mib()?;
     server.stop()?;
