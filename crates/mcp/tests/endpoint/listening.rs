@@ -136,8 +136,14 @@ async fn a_subscription_names_a_limited_number_of_tasks() {
 }
 
 #[tokio::test]
-async fn a_subscription_that_is_not_about_tasks_is_the_handlers() {
+async fn a_subscription_that_is_not_about_tasks_is_the_handlers_and_bounded_all_the_same() {
     let world = World::new();
-    let sent = Sent::new("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
-    assert_eq!(world.send(&sent).await.error().1, -32601, "this handler has none");
+    let sent = |filter| Sent::new("subscriptions/listen", json!({ "notifications": filter }));
+    let unknown = world.send(&sent(json!({"toolsListChanged": true}))).await;
+    assert_eq!((unknown.error().0, unknown.error().1), (404, -32601), "this handler has none");
+    let answer = world.while_time_flies(world.send(&sent(json!({"promptsListChanged": true})))).await;
+    let events = answer.events();
+    assert_eq!(events[0]["params"]["notifications"], json!({"promptsListChanged": true}));
+    assert_eq!(events.last().unwrap()["result"]["resultType"], "complete");
+    assert_eq!(events.len(), 2);
 }

@@ -13,7 +13,7 @@ use rmcp::model::{
     CallToolResponse, CallToolResult, CompleteRequestParams, CompleteResult, CompletionInfo, ContentBlock,
     ElicitRequest, ElicitRequestParams, ElicitationSchema, GetPromptRequestParams, GetPromptResponse, GetPromptResult,
     InputRequest, InputRequiredResult, PromptMessage, ReadResourceRequestParams, ReadResourceResponse,
-    ReadResourceResult, ResourceContents, Role, ServerCapabilities, ServerConfig, ServerRequest,
+    ReadResourceResult, ResourceContents, Role, ServerCapabilities, ServerConfig, ServerRequest, SubscriptionFilter,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler, schemars, tool, tool_handler, tool_router};
@@ -346,6 +346,7 @@ impl ServerHandler for Tools {
         let capabilities = ServerCapabilities::builder()
             .enable_tools()
             .enable_prompts()
+            .enable_prompts_list_changed()
             .enable_resources()
             .enable_completions()
             .build();
@@ -367,6 +368,10 @@ impl ServerHandler for Tools {
         _context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         Ok(ReadResourceResult::new(vec![ResourceContents::text("contents", request.uri)]).into())
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        requested.prompts_list_changed.map(|_| requested.clone())
     }
 
     async fn complete(

@@ -178,12 +178,13 @@ impl World {
 
     pub(crate) fn with(settings: Settings) -> Self {
         let clock = Arc::new(ManualClock::default());
-        let database = Database::in_memory(clock.clone(), longhaul_sqlite::Settings::default()).unwrap();
+        let database =
+            Database::in_memory(Arc::<ManualClock>::clone(&clock), longhaul_sqlite::Settings::default()).unwrap();
         let queue: Arc<dyn WorkQueue> = Arc::new(database.queue());
         let ports = Ports {
             store: Arc::new(database.store()),
             queue: Arc::clone(&queue),
-            clock: clock.clone(),
+            clock: Arc::<ManualClock>::clone(&clock),
             ids: Arc::new(SeededIds::new(1)),
         };
         let engine = Engine::new(ports, settings);
@@ -271,6 +272,8 @@ impl World {
     pub(crate) async fn while_time_flies<T>(&self, work: impl Future<Output = T>) -> T {
         let fly = async {
             loop {
+                // Whoever is not asleep gets on meanwhile; how far makes no difference.
+                #[expect(clippy::disallowed_methods, reason = "lets threads of the store get on; measures nothing")]
                 tokio::time::sleep(Duration::from_millis(1)).await;
                 if let Some(moment) = self.clock.next_wake() {
                     self.clock.advance_to(moment);
