@@ -10,6 +10,7 @@ mod journal;
 pub mod limits;
 mod owner;
 mod payload;
+pub mod planted;
 pub mod ports;
 mod table;
 mod task;

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::planted::{Fault, planted};
 use crate::{LeaseToken, OwnerId, Payload, TaskId, TaskKey, Terms, Timestamp};
 
 /// One durable tool call, as it is on record. Read as you like; only [`Task::apply`] makes the next one.
@@ -218,7 +219,7 @@ impl Task {
     /// Whether the task is "not found" at `now`.
     #[must_use]
     pub fn has_expired(&self, now: Timestamp) -> bool {
-        now >= self.0.expires_at
+        now >= self.0.expires_at && !planted(Fault::ExpiryIgnored)
     }
 
     /// Time from creation to expiry: what was agreed on, or more where the task ended late.

@@ -4,8 +4,9 @@
 //! decided. Clocks may differ between callers: nothing here relies on `now` only growing, and what must not happen
 //! twice is fenced by the attempt.
 
+use crate::planted::{Fault, planted};
 use crate::{
-    Advance, Ask, Failure, FailureKind, Lease, Outcome, State, Suspension, Task, TaskEvent, TaskRecord, Timestamp,
+    Advance, Ask, Failure, FailureKind, Lease, LeaseToken, Outcome, State, Suspension, Task, TaskEvent, TaskRecord, Timestamp,
 };
 
 /// What is noted of a leg that nobody heard of any more.
@@ -83,7 +84,12 @@ impl Task {
                 self.claim(&mut next, Lease { until: *lease_until, token: *token }, now)?;
             }
             TaskEvent::Heartbeat { attempt, lease_until, progress, advance } => {
-                let lease = self.held_by(*attempt)?;
+                let lease = match self.held_by(*attempt) {
+                    Err(Refusal::Ended) if planted(Fault::ProgressOverwritesTheEnd) => {
+                        Lease { until: *lease_until, token: LeaseToken::from_random([0; 16]) }
+                    }
+                    held => held?,
+                };
                 next.state = State::Running { lease: Lease { until: *lease_until, ..lease } };
                 note_progress(&mut next, progress.as_ref(), now);
                 if *advance == Advance::Recorded {
@@ -182,7 +188,7 @@ impl Task {
             | State::Cancelled => {}
         }
         next.state = State::Running { lease };
-        next.attempt = self.attempt.saturating_add(1);
+        next.attempt = self.attempt.saturating_add(u32::from(!planted(Fault::AttemptNotRaised)));
         next.started_at = self.started_at.or(Some(now));
         next.updated_at = now;
         Ok(())
@@ -192,7 +198,7 @@ impl Task {
     fn could_start(&self, now: Timestamp) -> Result<(), Refusal> {
         match &self.state {
             State::Queued => Ok(()),
-            State::Running { lease } if now >= lease.until => Ok(()),
+            State::Running { lease } if now >= lease.until || planted(Fault::LeaseNeverChecked) => Ok(()),
             State::Running { lease } => Err(Refusal::Leased { until: lease.until }),
             State::Sleeping { until } if now >= *until => Ok(()),
             State::Sleeping { until } => Err(Refusal::NotDue { until: *until }),
@@ -205,7 +211,7 @@ impl Task {
     /// The lease of `attempt`, which stays good until somebody else claims the task, also past its time.
     fn held_by(&self, attempt: u32) -> Result<Lease, Refusal> {
         match &self.state {
-            State::Running { lease } if self.attempt == attempt => Ok(*lease),
+            State::Running { lease } if self.attempt == attempt || planted(Fault::FenceOff) => Ok(*lease),
             State::Running { .. } | State::Queued | State::Sleeping { .. } | State::InputRequired { .. } => {
                 Err(Refusal::Stale { current: self.attempt })
             }
@@ -214,7 +220,7 @@ impl Task {
     }
 
     fn must_not_have_ended(&self) -> Result<(), Refusal> {
-        if self.has_ended() { Err(Refusal::Ended) } else { Ok(()) }
+        if self.has_ended() && !planted(Fault::TerminalNotTerminal) { Err(Refusal::Ended) } else { Ok(()) }
     }
 
     fn answered(&self, keys: &[String]) -> Result<State, Refusal> {
@@ -233,7 +239,7 @@ impl Task {
     }
 
     fn fail_leg(&self, next: &mut TaskRecord, reason: String) -> Result<(), Refusal> {
-        if self.is_on_last_try() {
+        if self.is_on_last_try() && !planted(Fault::TriesNotCounted) {
             return Err(Refusal::TriesUsedUp);
         }
         next.failures = self.failures.saturating_add(1);
@@ -287,7 +293,9 @@ fn end(next: &mut TaskRecord, state: State, now: Timestamp) {
     next.state = state;
     next.ended_at = Some(now);
     next.updated_at = now;
-    next.expires_at = next.expires_at.max(now.plus_ms(next.terms.keep_ms));
+    if !planted(Fault::EndDoesNotExtendTheLife) {
+        next.expires_at = next.expires_at.max(now.plus_ms(next.terms.keep_ms));
+    }
 }
 
 fn note_progress(next: &mut TaskRecord, progress: Option<&crate::Progress>, now: Timestamp) {

@@ -1,5 +1,6 @@
 //! Accepting a call: the record first, then the message, then the answer.
 
+use longhaul_core::planted::{Fault, planted};
 use longhaul_core::ports::{CreateError, Created, IdempotencyKey, NewTask};
 use longhaul_core::{OwnerId, PartsName, State, Task, TaskId, TaskKey, TaskRecord, Terms, Timestamp, limits};
 use sha2::{Digest, Sha256};
@@ -65,6 +66,10 @@ impl Engine {
         }
         let now = self.now();
         let id = self.ports.ids.task_id(now);
+        if planted(Fault::MessageBeforeRecord) {
+            let _logged = self.send(&self.new_task(call.clone(), id, now).await?, 0).await;
+        }
+        let idempotency = idempotency.filter(|_| !planted(Fault::KeyForgotten));
         let new =
             NewTask { task: self.new_task(call, id, now).await?, idempotency, open_max: self.settings.open_tasks_max };
         match self.surely(async || retriable_create(self.store().create(new.clone(), now).await)).await {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use longhaul_core::planted::{Fault, planted};
 use longhaul_core::ports::ApplyError;
 use longhaul_core::{Entry, EntryKind, PartsName, State, Task, TaskEvent, TaskKey, limits};
 
@@ -27,7 +28,9 @@ impl Engine {
             return Ok(());
         }
         for (name, answer) in &open {
-            self.record_answer(key, name, answer).await?;
+            if !planted(Fault::AnswerWithoutRecord) {
+                self.record_answer(key, name, answer).await?;
+            }
         }
         let event = TaskEvent::Answer { keys: open.into_keys().cloned().collect() };
         match self.apply_surely(key, &event).await {
@@ -56,7 +59,7 @@ impl Engine {
 
     /// The answer is on record whether or not the message goes out: a poll sends a lost one again.
     async fn resume(&self, task: &Task) {
-        if task.state == State::Queued {
+        if task.state == State::Queued && !planted(Fault::AnswerWithoutMessage) {
             let _logged = self.send(task, 0).await;
         }
     }

@@ -1,7 +1,8 @@
 //! Running one delivery: claim, run a leg, write down how it ended.
 
+use longhaul_core::planted::{Fault, planted};
 use longhaul_core::ports::{ApplyError, Delivery};
-use longhaul_core::{Refusal, Task, TaskEvent, Timestamp};
+use longhaul_core::{Refusal, State, Task, TaskEvent, Timestamp};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 use tracing::field::Empty;
@@ -101,7 +102,20 @@ impl Engine {
 
     async fn refused_claim(&self, current: &Task, why: Refusal) -> Disposition {
         let now = self.now();
+        let why = match current.state {
+            // The message of the moment beside a question: the answer may never come, so this one has to last.
+            State::InputRequired { until: Some(until), .. } if why == Refusal::WaitsForInput => Refusal::NotDue { until },
+            State::Queued
+            | State::Running { .. }
+            | State::Sleeping { .. }
+            | State::InputRequired { .. }
+            | State::Completed { .. }
+            | State::Failed { .. }
+            | State::Cancelled => why,
+        };
         match why {
+            Refusal::Leased { .. } if planted(Fault::LeasedMessageDropped) => Disposition::Done,
+            Refusal::NotDue { .. } if planted(Fault::EarlyMessageDropped) => Disposition::Done,
             // Another worker lives. The message stays, in case that one dies.
             Refusal::Leased { until } => Disposition::Later { after_ms: until.since_ms(now).max(1) },
             // The message came early, as long timers do that take several hops: send it on.
@@ -142,6 +156,8 @@ impl Engine {
             Ok(request) => request,
             Err(error) => return Err(self.cannot_start(&task, error).await),
         };
+        let lost = task.attempt > 1 && planted(Fault::ArgumentsLost);
+        let request = if lost { "{}".to_owned() } else { request };
         let journal = if task.attempt > 1 {
             match self.surely(|| self.store().journal(&key)).await {
                 Ok(journal) => journal,

@@ -8,12 +8,13 @@ use std::future::Future;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use longhaul_core::planted::{Fault, planted};
 use longhaul_core::ports::Recorded;
 use longhaul_core::{Ask, Entry, EntryKind, FailureKind, PartsName, Payload, Progress, Task, Timestamp, limits};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use crate::suspension::{Driven, Reason, Slot};
+use crate::suspension::{Driven, Reason, Slot, Wait};
 use crate::variables::Variables;
 use crate::{Engine, LoadError};
 
@@ -121,7 +122,7 @@ impl Leg {
         Fut: Future<Output = Result<String, E>>,
     {
         self.check_name(EntryKind::Step, name).await;
-        if let Some(text) = self.recorded(EntryKind::Step, name).await {
+        if let Some(text) = self.recorded(EntryKind::Step, name).await.filter(|_| !planted(Fault::StepRunAgain)) {
             self.name_once(EntryKind::Step, name).await;
             return Ok(text);
         }
@@ -139,22 +140,32 @@ impl Leg {
     pub async fn ask(&self, key: &str, request: String) -> String {
         self.check_name(EntryKind::Answer, key).await;
         self.name_once(EntryKind::Answer, key).await;
-        if let Some(answer) = self.recorded(EntryKind::Answer, key).await {
+        if let Some(answer) = self.recorded(EntryKind::Answer, key).await.filter(|_| !planted(Fault::AnswerAskedAgain)) {
             return answer;
         }
-        self.0.slot.ask(Ask { key: key.to_owned(), request });
+        let _asking = self.0.slot.wait(Wait::Ask(Ask { key: key.to_owned(), request }));
         std::future::pending().await
     }
 
     /// Sleeps until `ms` milliseconds after this was first called, in whichever leg that was.
-    pub async fn sleep_ms(&self, ms: u64) {
-        self.sleep_until(self.0.engine.now().plus_ms(ms)).await;
+    pub fn sleep_ms(&self, ms: u64) -> impl Future<Output = ()> + Send + '_ {
+        self.sleep_until(self.0.engine.now().plus_ms(ms))
     }
 
     /// Sleeps until the moment that was given when this was first called. A long sleep ends the leg.
-    pub async fn sleep_until(&self, until: Timestamp) {
-        let name = self.0.timers.fetch_add(1, Ordering::Relaxed).to_string();
+    ///
+    /// A sleep has its number from the order of the calls, not of the first polls: in a race that an answer from the
+    /// journal wins at once, the sleep beside it is never polled, and the sleeps after it must not take its number.
+    pub fn sleep_until(&self, until: Timestamp) -> impl Future<Output = ()> + Send + '_ {
+        self.sleep_numbered(self.0.timers.fetch_add(1, Ordering::Relaxed), until)
+    }
+
+    async fn sleep_numbered(&self, number: u32, until: Timestamp) {
+        let name = number.to_string();
+        // A question that is asked beside this sleep must not end the leg before the sleep is known.
+        let recording = self.0.slot.step_running();
         let text = match self.recorded(EntryKind::Timer, &name).await {
+            Some(_) if planted(Fault::SleepCutShort) => return,
             Some(text) => text,
             None => self.record(EntryKind::Timer, &name, until.as_ms().to_string()).await,
         };
@@ -164,10 +175,15 @@ impl Leg {
         let left_ms = until.since_ms(self.0.engine.now());
         let fits = self.0.ends_at.is_none_or(|ends_at| until.plus_ms(self.margin_ms()) < ends_at);
         if left_ms > 0 && (left_ms > self.0.engine.settings.inline_sleep_ms_max || !fits) {
-            self.0.slot.sleep_until(until);
+            let _sleeping = self.0.slot.wait(Wait::Sleep(until));
+            drop(recording);
             return std::future::pending().await;
         }
-        self.0.engine.ports.clock.sleep_ms(left_ms).await;
+        if left_ms > 0 {
+            let _napping = self.0.slot.wait(Wait::Nap(until));
+            drop(recording);
+            self.0.engine.ports.clock.sleep_ms(left_ms).await;
+        }
     }
 
     /// Ends the task as failed, from inside its tool: for what another try would not mend, such as a recorded step that
@@ -230,6 +246,7 @@ impl Leg {
                 self.remember(kind, name, value);
                 text
             }
+            Ok((Recorded::Earlier(_), _)) if planted(Fault::StepGivesItsOwnValue) => text,
             Ok((Recorded::Earlier(entry), _)) => {
                 let earlier = self.load_or_break_off(&entry.value).await;
                 self.remember(kind, name, entry.value);

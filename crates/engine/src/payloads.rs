@@ -1,5 +1,6 @@
 //! Texts of any size up to their limit: inline in the record, or in parts beside it.
 
+use longhaul_core::planted::{Fault, planted};
 use longhaul_core::ports::StoreError;
 use longhaul_core::{PartsName, Payload, TaskKey, limits};
 
@@ -19,7 +20,10 @@ impl Engine {
             return Ok(Payload::Inline(text));
         }
         let parts = split(&text, limits::PART_BYTES);
-        self.surely(|| self.store().put_parts(key, &name, &parts)).await?;
+        // The fault: the record first, and the writer dies before the parts.
+        if !(planted(Fault::PartsAfterRecord) && matches!(name, PartsName::Outcome { .. })) {
+            self.surely(|| self.store().put_parts(key, &name, &parts)).await?;
+        }
         let count = u32::try_from(parts.len()).unwrap_or(u32::MAX);
         Ok(Payload::Parts { name, count, bytes: text.len() as u64 })
     }

@@ -1,5 +1,6 @@
 //! Polls, and what they mend on the way: a lost message, a dead worker, a missed deadline.
 
+use longhaul_core::planted::{Fault, planted};
 use longhaul_core::ports::{ApplyError, Page};
 use longhaul_core::{OwnerId, State, Task, TaskEvent, TaskId, TaskKey, Timestamp, limits};
 
@@ -45,6 +46,10 @@ impl Engine {
     /// # Errors
     /// [`PollError`]
     pub async fn cancel(&self, key: &TaskKey) -> Result<Task, PollError> {
+        if planted(Fault::CancelOnlyTold) {
+            let task = self.poll(key).await?;
+            return Ok(task.apply(&TaskEvent::Cancel, self.now()).unwrap_or(task));
+        }
         match self.apply_surely(key, &TaskEvent::Cancel).await {
             Ok(task) => {
                 self.note_on_span(&task);
@@ -64,6 +69,7 @@ impl Engine {
             Remedy::None => return task,
             Remedy::TimeOut => TaskEvent::TimeOut,
             Remedy::GiveUp => TaskEvent::GiveUp,
+            Remedy::Nudge if planted(Fault::RecoveryWithoutBound) => TaskEvent::Nudge { not_since: now.plus_ms(1) },
             Remedy::Nudge => TaskEvent::Nudge { not_since: now.minus_ms(self.settings.resend_ms) },
         };
         match self.store().apply(&task.key(), &event, now).await {
@@ -84,7 +90,7 @@ impl Engine {
     }
 
     fn remedy(&self, task: &Task, now: Timestamp) -> Remedy {
-        if task.has_ended() {
+        if task.has_ended() || planted(Fault::RecoveryNever) {
             return Remedy::None;
         }
         if now >= task.deadline() {
@@ -98,6 +104,6 @@ impl Engine {
             State::InputRequired { until: None, .. } => return Remedy::None,
             State::Completed { .. } | State::Failed { .. } | State::Cancelled => return Remedy::None,
         };
-        if now >= due.plus_ms(self.settings.resend_ms) { Remedy::Nudge } else { Remedy::None }
+        if now >= due.plus_ms(self.settings.resend_ms) || planted(Fault::RecoveryWithoutBound) { Remedy::Nudge } else { Remedy::None }
     }
 }

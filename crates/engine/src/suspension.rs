@@ -35,21 +35,36 @@ pub(crate) struct Slot(Mutex<Waits>);
 
 #[derive(Default)]
 struct Waits {
-    asks: Vec<Ask>,
-    until: Option<Timestamp>,
+    /// What branches of the tool wait for now, each by the number of its guard.
+    held: Vec<(u64, Wait)>,
+    numbers: u64,
     yields: bool,
     broken: Option<Reason>,
     steps_running: u32,
     driver: Option<Waker>,
 }
 
-impl Slot {
-    pub(crate) fn ask(&self, ask: Ask) {
-        self.change(|waits| waits.asks.push(ask));
-    }
+/// What a branch of the tool waits for.
+pub(crate) enum Wait {
+    /// An answer: ends the leg.
+    Ask(Ask),
+    /// A moment far away: ends the leg.
+    Sleep(Timestamp),
+    /// A moment that the leg waits for itself. It ends no leg, but one that ends for another reason keeps it.
+    Nap(Timestamp),
+}
 
-    pub(crate) fn sleep_until(&self, until: Timestamp) {
-        self.change(|waits| waits.until = Some(waits.until.map_or(until, |earlier| earlier.min(until))));
+impl Slot {
+    /// Takes note of what a branch waits for, until the guard is dropped: a branch that lost a race and was dropped
+    /// asks nothing any more.
+    pub(crate) fn wait(&self, wait: Wait) -> Waiting<'_> {
+        let mut number = 0;
+        self.change(|waits| {
+            waits.numbers += 1;
+            number = waits.numbers;
+            waits.held.push((number, wait));
+        });
+        Waiting { slot: self, number }
     }
 
     pub(crate) fn yield_leg(&self) {
@@ -113,11 +128,33 @@ impl Waits {
         if self.yields {
             return Some(Reason::Suspend(Suspension::Yield));
         }
-        if !self.asks.is_empty() {
-            let asks = std::mem::take(&mut self.asks);
-            return Some(Reason::Suspend(Suspension::Input { asks, until: self.until }));
+        let (mut asks, mut sleeps, mut first) = (Vec::new(), false, None::<Timestamp>);
+        for (_, wait) in &self.held {
+            match wait {
+                Wait::Ask(ask) => asks.push(ask.clone()),
+                Wait::Sleep(until) | Wait::Nap(until) => {
+                    sleeps |= matches!(wait, Wait::Sleep(_));
+                    first = Some(first.map_or(*until, |earlier| earlier.min(*until)));
+                }
+            }
         }
-        self.until.map(|until| Reason::Suspend(Suspension::Timer(until)))
+        match first {
+            until if !asks.is_empty() => Some(Reason::Suspend(Suspension::Input { asks, until })),
+            Some(until) if sleeps => Some(Reason::Suspend(Suspension::Timer(until))),
+            Some(_) | None => None,
+        }
+    }
+}
+
+/// A branch waits.
+pub(crate) struct Waiting<'a> {
+    slot: &'a Slot,
+    number: u64,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.slot.change(|waits| waits.held.retain(|(number, _)| *number != self.number));
     }
 }
 

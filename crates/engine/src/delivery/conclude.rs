@@ -1,5 +1,6 @@
 //! Writing down how a leg ended.
 
+use longhaul_core::planted::{Fault, planted};
 use longhaul_core::ports::{ApplyError, StoreError};
 use longhaul_core::{
     Advance, Failure, FailureKind, Outcome, PartsName, Payload, Refusal, ResultKind, Suspension, Task, TaskEvent,
@@ -17,6 +18,9 @@ impl Engine {
         match end {
             End::Tool(LegEnd::Completed { result, kind }) => self.complete(leg, result, kind).await,
             End::Tool(LegEnd::Failed { message, detail }) => self.fail(leg, message, detail).await,
+            End::Tool(LegEnd::Crashed { reason }) if planted(Fault::CrashIsTheEnd) => {
+                self.finish(leg.task(), failed(FailureKind::TriesUsedUp, &reason, None)).await
+            }
             End::Tool(LegEnd::Crashed { reason }) => self.retry(leg, reason).await,
             End::Tool(LegEnd::Suspended(Suspended(Reason::Suspend(suspension)))) => self.suspend(leg, suspension).await,
             End::Tool(LegEnd::Suspended(Suspended(Reason::Retry(reason)))) => self.retry(leg, reason).await,
@@ -95,6 +99,7 @@ impl Engine {
         }
         let resume_in_ms = match &suspension {
             Suspension::Input { until: None, .. } => None,
+            Suspension::Timer(_) if planted(Fault::SleepForgotten) => None,
             Suspension::Input { until: Some(until), .. } | Suspension::Timer(until) => Some(until.since_ms(self.now())),
             Suspension::Yield => Some(0),
         };
@@ -129,6 +134,7 @@ impl Engine {
         let not_before = self.now().plus_ms(delay_ms);
         let retry = TaskEvent::Retry { attempt: task.attempt, not_before, reason: reason.clone() };
         match self.apply_surely(&task.key(), &retry).await {
+            Ok(_) if planted(Fault::RetryNotSent) => Disposition::Done,
             Ok(task) => self.send_or_keep(&task, delay_ms).await,
             Err(ApplyError::Refused { current, why: Refusal::TriesUsedUp }) => {
                 let message = format!("gave up after {} tries: {reason}", current.failures.saturating_add(1));

@@ -3,6 +3,7 @@
 use std::pin::pin;
 
 use futures::future::{Either, select};
+use longhaul_core::planted::{Fault, planted};
 use longhaul_core::ports::{ApplyError, Delivery};
 use longhaul_core::{Refusal, TaskEvent, Timestamp};
 
@@ -58,10 +59,10 @@ impl Engine {
         loop {
             let now = self.now();
             let grace_ends = stopped_at.map(|at| at.plus_ms(self.settings.stop_grace_ms));
-            if now >= leg.task().deadline() {
+            if now >= leg.task().deadline() && !planted(Fault::DeadlineIgnored) {
                 return End::PastDeadline;
             }
-            if now >= leg.ends_at() {
+            if now >= leg.ends_at() && !planted(Fault::DeadlineIgnored) {
                 return End::Overran;
             }
             if grace_ends.is_some_and(|ends| now >= ends) {
@@ -106,6 +107,9 @@ impl Engine {
     /// is still wanted. A store that does not answer is asked again next time.
     pub(crate) async fn beat(&self, leg: &Leg, delivery: &Delivery, signals: &WorkerSignals) -> Result<(), Refusal> {
         let task = leg.task();
+        if planted(Fault::LeaseNotRenewed) {
+            return Ok(());
+        }
         // A tool that ends while this is on its way drops it: then whoever writes the end tells the news.
         let news = leg.shared().news.telling();
         let lease_until = self.lease_until(signals);
@@ -113,6 +117,7 @@ impl Engine {
         let beat = TaskEvent::Heartbeat { attempt: task.attempt, lease_until, progress, advance };
         match self.store().apply(&task.key(), &beat, self.now()).await {
             Ok(_) => news.are_told(),
+            Err(ApplyError::Refused { why: Refusal::Ended, .. }) if planted(Fault::CancelIgnored) => {}
             Err(ApplyError::Refused { why, .. }) => return Err(why),
             Err(ApplyError::NotFound) => return Err(Refusal::Expired),
             Err(ApplyError::Store(error)) => {

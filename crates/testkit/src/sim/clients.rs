@@ -268,7 +268,8 @@ impl Client {
     /// Answers what the record asks, without a poll, until the answers are taken.
     async fn answer_all(&self, key: TaskKey) {
         let asks = match self.world.lock().store.peek(&key).map(|task| task.state.clone()) {
-            Some(State::InputRequired { asks, .. }) => asks,
+            // A question with a timer beside it goes on by itself, and has to.
+            Some(State::InputRequired { asks, until }) if until.is_none() || self.world.plan.care == Care::Polls => asks,
             _ => return,
         };
         let answers = asks.into_iter().map(|ask| (ask.key.clone(), format!("\"{}:all\"", ask.key))).collect();

@@ -156,11 +156,13 @@ impl Running<'_> {
     /// Which came first is a step of its own: the next leg may find both.
     async fn ask_or_sleep(&self, place: usize, ms: u64) {
         let name = format!("q{place}");
-        let ask = std::pin::pin!(self.leg.ask(&name, "{}".to_owned()));
-        let sleep = std::pin::pin!(self.leg.sleep_ms(ms));
-        let first = match select(ask, sleep).await {
-            Either::Left(_) => "answer",
-            Either::Right(_) => "moment",
+        let first = {
+            let ask = std::pin::pin!(self.leg.ask(&name, "{}".to_owned()));
+            let sleep = std::pin::pin!(self.leg.sleep_ms(ms));
+            match select(ask, sleep).await {
+                Either::Left(_) => "answer",
+                Either::Right(_) => "moment",
+            }
         };
         let Ok(first) = self.leg.step(&format!("w{place}"), || async { Ok::<_, Infallible>(first.to_owned()) }).await;
         self.got(EntryKind::Step, &format!("w{place}"), &first);

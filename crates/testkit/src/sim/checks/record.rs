@@ -8,6 +8,7 @@ use longhaul_core::{
 };
 
 use super::super::kernel::Actor;
+use super::super::plan::{Op, Tool};
 use super::super::store::{Change, StoreModel};
 use super::super::tools::call_of;
 use super::{Checks, Leg, Promise, RecordedEntry, Trace, Variable};
@@ -118,8 +119,9 @@ impl Checks {
                     self.check_progress(&key, *attempt, progress.done, at_ms);
                 }
             }
-            TaskEvent::Suspend { attempt, progress, .. } => {
+            TaskEvent::Suspend { attempt, progress, suspension } => {
                 self.check_writer(actor, &key, *attempt, at_ms);
+                self.check_timer_beside(&key, suspension, at_ms);
                 if let Some(progress) = progress {
                     self.check_progress(&key, *attempt, progress.done, at_ms);
                 }
@@ -141,6 +143,20 @@ impl Checks {
             }
             TaskEvent::Answer { .. } => self.check_answer(before, after, at_ms),
             TaskEvent::Cancel | TaskEvent::GiveUp | TaskEvent::TimeOut => {}
+        }
+    }
+
+    /// A question with a moment beside it does not wait for the answer alone.
+    fn check_timer_beside(&mut self, key: &TaskKey, suspension: &Suspension, at_ms: u64) {
+        let Suspension::Input { asks, until: None } = suspension else { return };
+        let call = self.trace(key).map(|trace| trace.call).and_then(|call| self.calls.get(call));
+        let Some(Tool::Script(ops)) = call.map(|call| &call.tool) else { return };
+        let forgotten = ops.iter().enumerate().any(|(place, op)| {
+            matches!(op, Op::AskOrSleep(_)) && asks.iter().any(|ask| ask.key == format!("q{place}"))
+        });
+        if forgotten {
+            let what = format!("{} asks, and forgets the sleep beside its question", self.name(key));
+            self.fail(Promise::SleepsAreSlept, at_ms, what);
         }
     }
 
@@ -327,6 +343,11 @@ fn broken_by(before: &Task, after: &Task, event: &TaskEvent, now: Timestamp) -> 
     }
     if ended(before) {
         return (before != after).then(|| (Promise::EndsOnce, format!("changed from {:?} after its end", before.state)));
+    }
+    let kept_until_ms = now.as_ms() + after.terms.keep_ms;
+    if ended(after) && after.expires_at.as_ms() < kept_until_ms {
+        let what = "ended late, and its result is not kept as long as it was said".to_owned();
+        return Some((Promise::ExpiredIsNotFound, what));
     }
     if after.expires_at < before.expires_at {
         return Some((Promise::ExpiredIsNotFound, "expires earlier than it was said".to_owned()));
