@@ -3,12 +3,12 @@
 #![expect(deprecated, reason = "the suite also tests what newer revisions have deprecated")]
 
 mod fixtures;
-mod serve;
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use clap::Parser;
-use tracing_subscriber::EnvFilter;
+use longhaul::{Server, TaskPolicy, local};
 
 use fixtures::Fixtures;
 
@@ -20,9 +20,24 @@ struct Settings {
     listen: SocketAddr,
 }
 
-#[tokio::main]
-async fn main() -> anyhow::Result<()> {
+fn main() -> Result<(), local::ServeError> {
     let settings = Settings::parse();
-    tracing_subscriber::fmt().with_env_filter(EnvFilter::new("info,rmcp=warn")).with_writer(std::io::stderr).init();
-    serve::serve(settings.listen, Fixtures::new()).await
+    let options = local::Options { listen: settings.listen, db: ":memory:".into(), ..local::Options::default() };
+    local::run(server(), options)
+}
+
+/// The fixtures, and which of their tools may or must become tasks.
+fn server() -> Server {
+    // Clones share their subscriptions.
+    let fixtures = Fixtures::new();
+    // The suite waits ten seconds for a task.
+    let optional = TaskPolicy::optional().poll_every(Duration::from_millis(200));
+    let required = TaskPolicy::required().poll_every(Duration::from_millis(200));
+    Server::new(move || fixtures.clone())
+        .task("slow_compute", optional)
+        .task("failing_job", required)
+        .task("protocol_error_job", optional)
+        .task("confirm_delete", optional)
+        .task("multi_input", optional)
+        .task("test_tool_with_task", required.after_input())
 }

@@ -6,10 +6,12 @@ use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use longhaul_core::OwnerId;
 use rmcp::ErrorData;
-use rmcp::model::RequestId;
+use rmcp::model::{ErrorCode, RequestId};
+use serde_json::value::RawValue;
 
 use crate::Body;
 use crate::body::json;
+use crate::dialects::Dialect;
 use crate::durable::{RawResult, Shared};
 use crate::guard::{Panicked, catch};
 use crate::server::Inner;
@@ -58,16 +60,29 @@ impl Front {
         let Message::Request { id, method, params } = message else {
             return self.pass_on(request, None).await;
         };
-        match &*method {
-            gone if REMOVED.contains(&gone) && envelope::is_per_request(request.headers(), params) => {
-                refusal::answer(StatusCode::NOT_FOUND, Some(&id), &refusal::no_such_method(gone))
+        match Dialect::of(request.headers()) {
+            Dialect::TasksExtension => self.answer_modern(request, owner, id, &method, params).await,
+            // The handshake belongs to older revisions, whatever its headers leave out.
+            Dialect::Plain if method == "initialize" && envelope::claims_metadata(params) => {
+                no_such_method(&id, &method)
             }
+            Dialect::Plain => self.pass_on(request, Some(id)).await,
+        }
+    }
+
+    async fn answer_modern(
+        &self,
+        mut request: Request<Bytes>,
+        owner: OwnerId,
+        id: RequestId,
+        method: &str,
+        params: Option<&RawValue>,
+    ) -> Response<Body> {
+        match method {
+            removed if REMOVED.contains(&removed) => no_such_method(&id, removed),
             "subscriptions/listen" => match listen::task_ids(params) {
-                None => self.pass_on(request, Some(id)).await,
-                Some(_) if !envelope::is_per_request(request.headers(), params) => {
-                    refusal::answer(StatusCode::OK, Some(&id), &refusal::no_such_method(&method))
-                }
                 Some(ids) => listen::open(&self.shared, request.headers(), owner, id, params, ids).await,
+                None => self.pass_on(request, Some(id)).await,
             },
             "tasks/get" => {
                 headers::insert_name(request.headers_mut(), TaskParams::read(params));
@@ -99,4 +114,9 @@ impl Front {
         let answer = self.inner.answer(request).await;
         if refusal::speaks_json_rpc(&answer) { answer } else { refusal::reworded(answer, id.as_ref()).await }
     }
+}
+
+fn no_such_method(id: &RequestId, method: &str) -> Response<Body> {
+    let error = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method.to_owned(), None);
+    refusal::answer(StatusCode::NOT_FOUND, Some(id), &error)
 }
