@@ -7,6 +7,7 @@ use rmcp::model::{CallToolRequestParams, ClientCapabilities, ProtocolVersion};
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 
+use crate::dialects::Dialect;
 use crate::digest;
 
 /// The header that makes a retry of a call recognisable.
@@ -21,31 +22,22 @@ pub(crate) struct Caller {
     pub(crate) owner: OwnerId,
     /// What it can be asked.
     pub(crate) capabilities: ClientCapabilities,
-    /// Which generation of the protocol it speaks.
-    pub(crate) wire: Wire,
-}
-
-/// The two generations of the protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wire {
-    /// Every request says what its client can do: `2026-07-28` and later.
-    PerRequest,
-    /// A handshake said it, and is forgotten.
-    Handshake,
+    /// How it speaks about tasks.
+    pub(crate) dialect: Dialect,
 }
 
 impl Caller {
     pub(crate) fn of(context: &RequestContext<RoleServer>) -> Result<Self, ErrorData> {
-        let modern = context.meta.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
-        let wire = if modern { Wire::PerRequest } else { Wire::Handshake };
+        let version = context.meta.protocol_version();
+        let dialect = Dialect::of_version(version.as_ref().map(ProtocolVersion::as_str));
         let capabilities = context.client_capabilities().unwrap_or_default();
-        Ok(Self { owner: owner(context)?, capabilities, wire })
+        Ok(Self { owner: owner(context)?, capabilities, dialect })
     }
 
     /// Whether task handles may be sent to it. A handshake may declare the extension too, on a wire that has no task
     /// handles: that does not count.
     pub(crate) fn knows_tasks(&self) -> bool {
-        self.wire == Wire::PerRequest && self.capabilities.supports_tasks()
+        self.dialect == Dialect::TasksExtension && self.capabilities.supports_tasks()
     }
 }
 

@@ -8,8 +8,8 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 
 use super::Durable;
 use super::plain::Opened;
-use crate::caller::{self, Caller, Wire};
-use crate::dialects::tasks_extension;
+use crate::caller::{self, Caller};
+use crate::dialects::{Dialect, tasks_extension};
 use crate::errors;
 use crate::policy::{Need, Start, TaskPolicy};
 use crate::record::StoredCall;
@@ -47,9 +47,9 @@ impl<H: ServerHandler> Durable<H> {
                 Start::AtOnce | Start::AfterInput => Ok(Plan::Task(policy)),
             };
         }
-        match (policy.need(), caller.wire) {
-            (Need::Optional, _) | (Need::Required, Wire::Handshake) => Ok(Plan::Plain),
-            (Need::Required, Wire::PerRequest) => Err(errors::tasks_not_declared()),
+        match (policy.need(), caller.dialect) {
+            (Need::Optional, _) | (Need::Required, Dialect::Plain) => Ok(Plan::Plain),
+            (Need::Required, Dialect::TasksExtension) => Err(errors::tasks_not_declared()),
         }
     }
 

@@ -10,8 +10,9 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::Durable;
-use crate::caller::{self, Caller, Wire};
+use crate::caller::{self, Caller};
 use crate::context::{PlainCall, PlainEnd, PlainStart, Rounds as CanAsk};
+use crate::dialects::Dialect;
 use crate::guard::guard;
 use crate::sealed::{Binding, Rounds};
 use crate::{TaskContext, capabilities, digest};
@@ -88,9 +89,9 @@ impl<H: ServerHandler> Durable<H> {
             key,
             peer: context.peer.clone(),
             progress_token: context.meta.get_progress_token(),
-            rounds: match caller.wire {
-                Wire::PerRequest => CanAsk::Known,
-                Wire::Handshake => CanAsk::Unknown,
+            rounds: match caller.dialect {
+                Dialect::TasksExtension => CanAsk::Known,
+                Dialect::Plain => CanAsk::Unknown,
             },
         })
     }

@@ -6,9 +6,9 @@ use rmcp::model::{ProtocolVersion, RequestMetaObject};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::dialects::{Dialect, VERSION_HEADER};
 use crate::errors;
 
-const VERSION: &str = "mcp-protocol-version";
 const METHOD: &str = "mcp-method";
 
 #[derive(Default, Deserialize)]
@@ -21,11 +21,10 @@ fn meta(params: Option<&RawValue>) -> RequestMetaObject {
     params.and_then(|params| serde_json::from_str::<Params>(params.get()).ok()).unwrap_or_default().meta
 }
 
-/// Whether the request says of itself, in header or body, that it is of `2026-07-28` or later.
-pub(super) fn is_per_request(headers: &HeaderMap, params: Option<&RawValue>) -> bool {
-    let modern = |version: &str| version >= ProtocolVersion::V_2026_07_28.as_str();
-    let header = headers.get(VERSION).and_then(|value| value.to_str().ok()).is_some_and(modern);
-    header || meta(params).protocol_version().is_some_and(|version| modern(version.as_str()))
+/// Whether the body says that it is of `2026-07-28` or later.
+pub(super) fn claims_metadata(params: Option<&RawValue>) -> bool {
+    let version = meta(params).protocol_version();
+    Dialect::of_version(version.as_ref().map(ProtocolVersion::as_str)) == Dialect::TasksExtension
 }
 
 /// The checks that `rmcp` makes for the methods that it knows, in its order.
@@ -54,7 +53,7 @@ pub(super) fn check(headers: &HeaderMap, method: &str, params: Option<&RawValue>
         return Err(ErrorData::invalid_params(message, None));
     }
     let version = meta.protocol_version().unwrap_or_default();
-    if only(VERSION) != Some(version.as_str()) {
+    if only(VERSION_HEADER) != Some(version.as_str()) {
         return mismatch(format!(
             "MCP-Protocol-Version header does not match request _meta protocolVersion ({version})"
         ));

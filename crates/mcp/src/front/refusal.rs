@@ -4,7 +4,7 @@ use http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
 use http_body_util::BodyExt;
 use rmcp::ErrorData;
-use rmcp::model::{ErrorCode, RequestId};
+use rmcp::model::RequestId;
 use serde::Serialize;
 
 use crate::Body;
@@ -33,10 +33,6 @@ pub(super) fn method_not_allowed() -> Response<Body> {
     let mut response = answer(StatusCode::METHOD_NOT_ALLOWED, None, &error);
     response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
     response
-}
-
-pub(super) fn no_such_method(method: &str) -> ErrorData {
-    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method.to_owned(), None)
 }
 
 /// Whether an answer of `rmcp` is one that a JSON-RPC client can read.

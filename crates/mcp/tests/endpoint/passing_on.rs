@@ -31,3 +31,12 @@ async fn a_panic_anywhere_in_the_handler_is_an_error() {
     let (_, code, _) = world.send(&Sent::new("prompts/get", json!({"name": "panics"}))).await.error();
     assert_eq!(code, -32603);
 }
+
+#[tokio::test]
+async fn methods_of_older_revisions_are_passed_on_there() {
+    let world = World::new();
+    for method in ["ping", "logging/setLevel"] {
+        let sent = Sent::new(method, json!({"level": "info"})).legacy("2025-11-25");
+        assert_eq!(world.result(&sent).await, json!({}), "{method}");
+    }
+}

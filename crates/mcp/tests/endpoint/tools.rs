@@ -370,6 +370,14 @@ impl ServerHandler for Tools {
         Ok(ReadResourceResult::new(vec![ResourceContents::text("contents", request.uri)]).into())
     }
 
+    async fn set_level(
+        &self,
+        _request: rmcp::model::SetLevelRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        Ok(())
+    }
+
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
         requested.prompts_list_changed.map(|_| requested.clone())
     }
