@@ -34,7 +34,7 @@ enum Obstacle {
 
 /// What is to be done about it.
 enum Next {
-    Answer(Created),
+    Answer(Box<Created>),
     TryAgain,
 }
 
@@ -58,7 +58,7 @@ impl DynamoStore {
                 Obstacle::Place(item) => self.no_place_is_free(new, &mut plan, item, now).await?,
             };
             match next {
-                Next::Answer(created) => return Ok(created),
+                Next::Answer(created) => return Ok(*created),
                 Next::TryAgain => {}
             }
         }
@@ -113,7 +113,7 @@ impl DynamoStore {
         let living = self.living(&new.task.owner, id, now).await?;
         match living {
             Some(stored) if new.idempotency.is_some_and(|key| request == hex(&key.request)) => {
-                Ok(Next::Answer(Created::Existing(stored.task)))
+                Ok(Next::Answer(Box::new(Created::Existing(stored.task))))
             }
             Some(_of_another_call) => Err(CreateError::KeyReused),
             None => {
@@ -128,7 +128,7 @@ impl DynamoStore {
         let Some(item) = item else { return Ok(Next::TryAgain) };
         let stored = record::read(&item)?;
         if !stored.task.has_expired(now) {
-            return Ok(Next::Answer(Created::Existing(stored.task)));
+            return Ok(Next::Answer(Box::new(Created::Existing(stored.task))));
         }
         // What the expired task left must not be taken for work of the new one.
         self.forget_entries(&stored.task.key()).await?;

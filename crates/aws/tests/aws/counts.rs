@@ -1,0 +1,256 @@
+//! What verbs cost: the calls that leave the SDK, and the read units of a small task.
+
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnConsumedCapacity};
+use longhaul_aws::clients::Clients;
+use longhaul_aws::{DynamoStore, QuotaMode};
+use longhaul_core::ports::{ApplyError, Created, TaskStore};
+use longhaul_core::{Entry, EntryKind, PartsName, Payload, State, TaskEvent, limits};
+use longhaul_testkit::given::{self, LEASE_MS, NOW, owner};
+use longhaul_testkit::{SeededIds, at_once, block_on};
+
+use crate::emulator;
+use crate::meter::Meter;
+
+/// A store whose calls are counted.
+struct Counted {
+    store: DynamoStore,
+    meter: Meter,
+    table: String,
+    ids: SeededIds,
+}
+
+impl Counted {
+    async fn new(quota: QuotaMode) -> Self {
+        let clients = Clients::new(&emulator::config());
+        let table = emulator::table(&clients).await;
+        let meter = Meter::default();
+        let config = clients.dynamo.config().to_builder().interceptor(meter.clone()).build();
+        let store = DynamoStore::new(aws_sdk_dynamodb::Client::from_conf(config), &table).with_quota(quota);
+        Self { store, meter, table, ids: SeededIds::new(1) }
+    }
+
+    /// Expects these calls since the last time, and says what they weighed.
+    #[track_caller]
+    fn expect(&self, what: &str, calls: &[&str]) {
+        let (names, sent, received) = self.meter.cost();
+        println!("{what}: {names:?}, {sent} bytes sent, {received} received");
+        assert_eq!(names, calls, "{what}");
+    }
+}
+
+/// Leads one task through its life and notes what each verb costs.
+fn life_costs(quota: QuotaMode, create: &[&str], end: &[&str]) {
+    block_on(async {
+        let counted = Counted::new(quota).await;
+        let store = &counted.store;
+        let key = given::queued(store, &counted.ids, owner("alice")).await.key();
+        counted.expect("create", create);
+        store.get(&key, NOW).await.unwrap().unwrap();
+        counted.expect("poll", &["GetItem"]);
+        store.apply(&key, &given::claim(1, NOW), NOW).await.unwrap();
+        counted.expect("claim", &["UpdateItem"]);
+        store.apply(&key, &given::heartbeat(1, NOW), NOW).await.unwrap();
+        counted.expect("heartbeat", &["UpdateItem"]);
+        store.apply(&key, &given::progress(1, NOW, 0.5), NOW).await.unwrap();
+        counted.expect("progress", &["UpdateItem"]);
+        let entry = Entry { kind: EntryKind::Step, name: "a".to_owned(), value: given::inline("1") };
+        store.record(&key, &entry).await.unwrap();
+        counted.expect("step", &["PutItem"]);
+        store.journal(&key).await.unwrap();
+        counted.expect("journal", &["Query"]);
+        store.apply(&key, &given::finish(1, r#"{"answer":42}"#), NOW).await.unwrap();
+        counted.expect("finish", end);
+
+        let key = given::running(store, &counted.ids, owner("alice")).await.key();
+        counted.meter.calls();
+        store.apply(&key, &TaskEvent::Cancel, NOW).await.unwrap();
+        counted.expect("cancel", end);
+    });
+}
+
+#[test]
+fn a_task_costs_three_writes_and_each_poll_one_read() {
+    life_costs(QuotaMode::Off, &["PutItem"], &["UpdateItem"]);
+}
+
+#[test]
+fn a_counted_place_costs_transactions_and_one_read_at_the_end() {
+    life_costs(QuotaMode::Counted, &["TransactWriteItems"], &["TransactWriteItems", "GetItem"]);
+}
+
+#[test]
+fn a_refused_event_costs_one_call_also() {
+    block_on(async {
+        let counted = Counted::new(QuotaMode::Off).await;
+        let key = given::running(&counted.store, &counted.ids, owner("alice")).await.key();
+        counted.meter.calls();
+        for event in [given::claim(2, NOW), given::finish(7, "{}"), given::heartbeat(0, NOW), given::retry(9, NOW)] {
+            let refused = counted.store.apply(&key, &event, NOW).await;
+            assert!(matches!(refused, Err(ApplyError::Refused { .. })), "{refused:?}");
+            counted.expect("refusal", &["UpdateItem"]);
+        }
+    });
+}
+
+#[test]
+fn an_idempotency_key_costs_one_call_and_its_retry_one_read_more() {
+    block_on(async {
+        let counted = Counted::new(QuotaMode::Off).await;
+        let task = || given::task(&counted.ids, owner("alice"), NOW);
+        counted.store.create(given::new_with_key(task(), 1, 1), NOW).await.unwrap();
+        counted.expect("create with key", &["TransactWriteItems"]);
+        let retried = counted.store.create(given::new_with_key(task(), 1, 1), NOW).await.unwrap();
+        assert!(matches!(retried, Created::Existing(_)));
+        counted.expect("retry", &["TransactWriteItems", "GetItem"]);
+    });
+}
+
+#[test]
+fn what_depends_on_the_record_costs_one_call_more() {
+    block_on(async {
+        let counted = Counted::new(QuotaMode::Off).await;
+        let store = &counted.store;
+        let key = given::running(store, &counted.ids, owner("alice")).await.key();
+        let later = NOW.plus_ms(LEASE_MS);
+        counted.meter.calls();
+        store.apply(&key, &given::claim(2, later), later).await.unwrap();
+        counted.expect("claim from a dead worker", &["UpdateItem", "UpdateItem"]);
+        store.apply(&key, &given::asks(2, &["a"], None), later).await.unwrap();
+        counted.expect("ask", &["UpdateItem"]);
+        store.apply(&key, &given::answer(&["a"]), later).await.unwrap();
+        counted.expect("answer", &["GetItem", "UpdateItem"]);
+        let deadline = store.get(&key, later).await.unwrap().unwrap().deadline();
+        counted.meter.calls();
+        store.apply(&key, &TaskEvent::TimeOut, deadline).await.unwrap();
+        counted.expect("time-out", &["GetItem", "UpdateItem"]);
+    });
+}
+
+#[test]
+fn an_end_that_moves_the_expiry_costs_one_call_more() {
+    block_on(async {
+        let counted = Counted::new(QuotaMode::Off).await;
+        let task = given::task_with(&counted.ids, owner("alice"), NOW, |record| {
+            record.expires_at = NOW.plus_ms(record.terms.keep_ms + 1_000);
+        });
+        counted.store.create(given::new(task.clone()), NOW).await.unwrap();
+        counted.store.apply(&task.key(), &given::claim(1, NOW), NOW).await.unwrap();
+        counted.meter.calls();
+        let late = NOW.plus_ms(1_001);
+        let ended = counted.store.apply(&task.key(), &given::finish(1, "{}"), late).await.unwrap();
+        assert_eq!(ended.expires_at, task.expires_at.plus_ms(1));
+        counted.expect("late finish", &["UpdateItem", "UpdateItem"]);
+    });
+}
+
+#[test]
+fn a_page_of_twenty_costs_at_most_one_query_per_shard() {
+    block_on(async {
+        let counted = Counted::new(QuotaMode::Off).await;
+        for number in 0..200 {
+            let task = given::task(&counted.ids, owner("alice"), NOW.plus_ms(number));
+            counted.store.create(given::new(task), NOW).await.unwrap();
+        }
+        counted.meter.calls();
+        let mut before = None;
+        for _ in 0..5 {
+            let page = counted.store.list(&owner("alice"), before, 20, NOW).await.unwrap();
+            assert_eq!(page.tasks.len(), 20);
+            before = page.next;
+            let (names, sent, received) = counted.meter.cost();
+            println!("page of 20: {} queries, {sent} bytes sent, {received} received", names.len());
+            assert!(names.len() <= 16 && names.iter().all(|name| name == "Query"), "{names:?}");
+        }
+    });
+}
+
+#[test]
+fn twenty_workers_that_finish_one_task_make_twenty_calls_and_have_one_winner() {
+    block_on(async {
+        let counted = Counted::new(QuotaMode::Off).await;
+        let store = &counted.store;
+        let key = given::running(store, &counted.ids, owner("alice")).await.key();
+        counted.meter.calls();
+        let ends =
+            at_once(
+                20,
+                |worker| async move { store.apply(&key, &given::finish(1, &worker.to_string()), NOW).await.ok() },
+            );
+        assert_eq!(ends.into_iter().flatten().count(), 1);
+        let calls = counted.meter.names();
+        println!("twenty workers: {} calls", calls.len());
+        assert!(calls.len() <= 20, "{calls:?}");
+    });
+}
+
+#[test]
+fn a_large_result_costs_one_write_and_one_read_more() {
+    block_on(async {
+        let counted = Counted::new(QuotaMode::Off).await;
+        let store = &counted.store;
+        let key = given::running(store, &counted.ids, owner("alice")).await.key();
+        counted.meter.calls();
+        let text = "x".repeat(3 * 1024 * 1024);
+        let parts: Vec<&str> = (0..text.len())
+            .step_by(limits::PART_BYTES)
+            .map(|at| &text[at..text.len().min(at + limits::PART_BYTES)])
+            .collect();
+        let name = PartsName::Outcome { attempt: 1 };
+        store.put_parts(&key, &name, &parts).await.unwrap();
+        counted.expect("write 3 MiB", &["BatchWriteItem"]);
+        let count = u32::try_from(parts.len()).unwrap();
+        assert!(store.parts(&key, &name, count).await.unwrap() == Some(text), "the parts differ");
+        counted.expect("read 3 MiB", &["BatchGetItem"]);
+    });
+}
+
+/// A finished call with arguments as large as they may be inside the record, read as a poll reads it.
+#[test]
+fn a_poll_of_a_small_task_costs_one_read_unit() {
+    block_on(async {
+        let counted = Counted::new(QuotaMode::Off).await;
+        let store = &counted.store;
+        let task = given::task_with(&counted.ids, owner("alice"), NOW, |record| {
+            record.request = Payload::Inline("x".repeat(limits::INLINE_BYTES_MAX));
+            record.trace = Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned());
+        });
+        store.create(given::new(task.clone()), NOW).await.unwrap();
+        for event in [given::claim(1, NOW), given::progress(1, NOW, 0.1 + 0.2), given::finish(1, r#"{"answer":42}"#)] {
+            store.apply(&task.key(), &event, NOW).await.unwrap();
+            let (size, units) = stored_size(&counted, &task.id.to_string()).await;
+            println!("after {event:?}: {size} bytes, {units} read units");
+            assert!(size < 4_096 && units <= 1.0, "{size} bytes, {units} read units");
+        }
+        let ended = store.get(&task.key(), NOW).await.unwrap().unwrap();
+        assert!(matches!(ended.state, State::Completed { .. }));
+    });
+}
+
+/// The size of the task's item as DynamoDB counts it, and the read units that a consistent read of it costs.
+async fn stored_size(counted: &Counted, id: &str) -> (usize, f64) {
+    let client = Clients::new(&emulator::config()).dynamo;
+    let scanned = client.scan().table_name(&counted.table).send().await.unwrap();
+    let item = scanned.items().iter().find(|item| item["sk"].as_s().unwrap() == id).unwrap();
+    let size = item.iter().map(|(name, value)| name.len() + value_size(value)).sum();
+    let read = client
+        .get_item()
+        .table_name(&counted.table)
+        .key("pk", item["pk"].clone())
+        .key("sk", item["sk"].clone())
+        .consistent_read(true)
+        .return_consumed_capacity(ReturnConsumedCapacity::Total)
+        .send()
+        .await
+        .unwrap();
+    (size, read.consumed_capacity.unwrap().capacity_units.unwrap())
+}
+
+fn value_size(value: &AttributeValue) -> usize {
+    match value {
+        AttributeValue::S(text) => text.len(),
+        // Two digits a byte, and one byte more: rather too much than too little.
+        AttributeValue::N(digits) => digits.len().div_ceil(2) + 2,
+        AttributeValue::M(map) => 3 + map.iter().map(|(name, value)| name.len() + value_size(value) + 1).sum::<usize>(),
+        other => panic!("the store writes no {other:?}"),
+    }
+}

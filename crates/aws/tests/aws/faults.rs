@@ -1,0 +1,216 @@
+//! Throttling, faults of the service and lost answers, between the SDK and the emulator.
+
+use std::sync::{Arc, Mutex};
+
+use aws_sdk_dynamodb::config::{HttpClient as _, SharedHttpClient};
+use aws_smithy_runtime_api::client::http::{HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn};
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use aws_smithy_runtime_api::client::result::ConnectorError;
+use aws_smithy_types::body::SdkBody;
+use longhaul_aws::clients::{Clients, https};
+use longhaul_aws::{DynamoStore, QuotaMode};
+use longhaul_core::ports::{ApplyError, Created, Recorded, StoreError, TaskStore};
+use longhaul_core::{Entry, EntryKind, PartsName, TaskEvent};
+use longhaul_testkit::given::{self, NOW, owner};
+use longhaul_testkit::{SeededIds, block_on};
+
+use crate::emulator;
+
+/// What happens to a try.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    /// The answer does not arrive; the call was carried out.
+    AnswerLost,
+    /// The call does not arrive.
+    CallLost,
+    /// DynamoDB says that it was asked too much.
+    Throttled,
+    /// DynamoDB says that it has a fault.
+    Internal,
+}
+
+/// Faults for the next tries, and the number of tries so far.
+#[derive(Clone, Debug, Default)]
+struct Weather(Arc<Mutex<(Vec<Fault>, usize)>>);
+
+impl Weather {
+    fn next(&self, faults: &[Fault]) {
+        *self.0.lock().unwrap() = (faults.iter().rev().copied().collect(), 0);
+    }
+
+    fn tries(&self) -> usize {
+        self.0.lock().unwrap().1
+    }
+
+    fn fault(&self) -> Option<Fault> {
+        let mut weather = self.0.lock().unwrap();
+        weather.1 += 1;
+        weather.0.pop()
+    }
+
+    fn client(&self) -> SharedHttpClient {
+        let (weather, inner) = (self.clone(), https());
+        http_client_fn(move |settings, components| {
+            let inner = inner.http_connector(settings, components);
+            SharedHttpConnector::new(Stormy { weather: weather.clone(), inner })
+        })
+    }
+}
+
+#[derive(Debug)]
+struct Stormy {
+    weather: Weather,
+    inner: SharedHttpConnector,
+}
+
+impl HttpConnector for Stormy {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let lost = || ConnectorError::io("the connection was cut".into());
+        let refusal = |status: u16, kind: &str| {
+            let body = format!(r#"{{"__type":"com.amazonaws.dynamodb.v20120810#{kind}","message":"no"}}"#);
+            HttpResponse::new(status.try_into().unwrap(), SdkBody::from(body))
+        };
+        match self.weather.fault() {
+            None => self.inner.call(request),
+            Some(Fault::AnswerLost) => {
+                let answer = self.inner.call(request);
+                HttpConnectorFuture::new(async move {
+                    answer.await?;
+                    Err(lost())
+                })
+            }
+            Some(Fault::CallLost) => HttpConnectorFuture::ready(Err(lost())),
+            Some(Fault::Throttled) => {
+                HttpConnectorFuture::ready(Ok(refusal(400, "ProvisionedThroughputExceededException")))
+            }
+            Some(Fault::Internal) => HttpConnectorFuture::ready(Ok(refusal(500, "InternalServerError"))),
+        }
+    }
+}
+
+async fn stormy(quota: QuotaMode) -> (DynamoStore, Weather) {
+    let weather = Weather::default();
+    let config = emulator::config().into_builder().http_client(weather.client()).build();
+    let clients = Clients::new(&config);
+    let table = emulator::table(&clients).await;
+    weather.next(&[]);
+    (DynamoStore::new(clients.dynamo, table).with_quota(quota), weather)
+}
+
+#[test]
+fn faults_that_pass_are_retried_by_the_client() {
+    block_on(async {
+        let (store, weather) = stormy(QuotaMode::Off).await;
+        let key = given::queued(&store, &SeededIds::new(1), owner("alice")).await.key();
+        for fault in [Fault::CallLost, Fault::Throttled, Fault::Internal] {
+            weather.next(&[fault]);
+            assert!(store.get(&key, NOW).await.unwrap().is_some(), "{fault:?}");
+            assert_eq!(weather.tries(), 2, "{fault:?}");
+        }
+        weather.next(&[Fault::Throttled, Fault::Internal]);
+        store.apply(&key, &given::claim(1, NOW), NOW).await.unwrap();
+        assert_eq!(weather.tries(), 3);
+    });
+}
+
+#[test]
+fn faults_that_stay_are_unavailable_after_a_few_tries() {
+    block_on(async {
+        let (store, weather) = stormy(QuotaMode::Off).await;
+        let task = given::queued(&store, &SeededIds::new(1), owner("alice")).await;
+        for fault in [Fault::CallLost, Fault::Throttled, Fault::Internal] {
+            weather.next(&[fault; 20]);
+            let got = store.get(&task.key(), NOW).await;
+            assert!(matches!(got, Err(StoreError::Unavailable(_))), "{fault:?}: {got:?}");
+            assert!((2..=4).contains(&weather.tries()), "{fault:?}: {} tries", weather.tries());
+            weather.next(&[fault; 20]);
+            let applied = store.apply(&task.key(), &TaskEvent::Cancel, NOW).await;
+            assert!(matches!(applied, Err(ApplyError::Store(StoreError::Unavailable(_)))), "{fault:?}: {applied:?}");
+            weather.next(&[]);
+        }
+        assert_eq!(store.get(&task.key(), NOW).await.unwrap(), Some(task));
+    });
+}
+
+#[test]
+fn a_creation_whose_answer_was_lost_finds_its_own_task() {
+    block_on(async {
+        let (store, weather) = stormy(QuotaMode::Off).await;
+        let task = given::task(&SeededIds::new(1), owner("alice"), NOW);
+        weather.next(&[Fault::AnswerLost]);
+        let created = store.create(given::new(task.clone()), NOW).await.unwrap();
+        // The same id: the caller knows it as its own.
+        assert_eq!(created, Created::Existing(task));
+    });
+}
+
+#[test]
+fn a_transaction_whose_answer_was_lost_counts_once() {
+    block_on(async {
+        let (store, weather) = stormy(QuotaMode::Counted).await;
+        let ids = SeededIds::new(1);
+        let task = given::task(&ids, owner("alice"), NOW);
+        let mut new = given::new_with_key(task.clone(), 1, 1);
+        new.open_max = 2;
+        weather.next(&[Fault::AnswerLost]);
+        assert_eq!(store.create(new.clone(), NOW).await.unwrap(), Created::New(task.clone()));
+        weather.next(&[]);
+        let second =
+            longhaul_core::ports::NewTask { open_max: 2, ..given::new(given::task(&ids, owner("alice"), NOW)) };
+        assert!(matches!(store.create(second, NOW).await, Ok(Created::New(_))), "one creation took two places");
+        weather.next(&[Fault::AnswerLost]);
+        let cancelled = store.apply(&task.key(), &TaskEvent::Cancel, NOW).await.unwrap();
+        assert!(cancelled.has_ended());
+        weather.next(&[]);
+        let place = |ids: &SeededIds| longhaul_core::ports::NewTask {
+            open_max: 2,
+            ..given::new(given::task(ids, owner("alice"), NOW))
+        };
+        assert!(matches!(store.create(place(&ids), NOW).await, Ok(Created::New(_))));
+        assert!(store.create(place(&ids), NOW).await.is_err(), "one end gave two places back");
+    });
+}
+
+#[test]
+fn a_write_whose_answer_was_lost_is_refused_by_a_record_that_shows_it() {
+    block_on(async {
+        let (store, weather) = stormy(QuotaMode::Off).await;
+        let key = given::queued(&store, &SeededIds::new(1), owner("alice")).await.key();
+        for event in [given::claim(1, NOW), given::finish(1, "{}")] {
+            weather.next(&[Fault::AnswerLost]);
+            match store.apply(&key, &event, NOW).await {
+                Err(ApplyError::Refused { current, .. }) => assert!(current.shows(&event), "{event:?}: {current:?}"),
+                other => panic!("{event:?}: {other:?}"),
+            }
+        }
+        weather.next(&[]);
+        assert_eq!(store.get(&key, NOW).await.unwrap().unwrap().attempt, 1);
+    });
+}
+
+#[test]
+fn a_heartbeat_whose_answer_was_lost_is_written_again() {
+    block_on(async {
+        let (store, weather) = stormy(QuotaMode::Off).await;
+        let task = given::running(&store, &SeededIds::new(1), owner("alice")).await;
+        weather.next(&[Fault::AnswerLost]);
+        let event = given::progress(1, NOW.plus_ms(5), 0.5);
+        let expected = task.apply(&event, NOW.plus_ms(5)).unwrap();
+        assert_eq!(store.apply(&task.key(), &event, NOW.plus_ms(5)).await.unwrap(), expected);
+    });
+}
+
+#[test]
+fn a_step_whose_answer_was_lost_is_on_record_with_its_own_value() {
+    block_on(async {
+        let (store, weather) = stormy(QuotaMode::Off).await;
+        let key = given::running(&store, &SeededIds::new(1), owner("alice")).await.key();
+        let entry = Entry { kind: EntryKind::Step, name: "a".to_owned(), value: given::inline("1") };
+        weather.next(&[Fault::AnswerLost]);
+        assert_eq!(store.record(&key, &entry).await.unwrap(), Recorded::Earlier(entry.clone()));
+        weather.next(&[Fault::AnswerLost]);
+        store.put_parts(&key, &PartsName::Outcome { attempt: 1 }, &["a", "b"]).await.unwrap();
+        let joined = store.parts(&key, &PartsName::Outcome { attempt: 1 }, 2).await.unwrap();
+        assert_eq!(joined.as_deref(), Some("ab"));
+    });
+}

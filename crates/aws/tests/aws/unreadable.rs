@@ -1,0 +1,34 @@
+//! Messages that say nothing about a task: they stop nobody, and end among the dead letters.
+
+use longhaul_aws::SqsQueue;
+use longhaul_aws::clients::Clients;
+use longhaul_core::ports::{Message, WorkQueue};
+use longhaul_testkit::given::{self, NOW, owner};
+use longhaul_testkit::{SeededIds, block_on};
+
+use crate::emulator;
+
+#[test]
+fn a_message_that_cannot_be_read_stops_no_other_and_becomes_a_dead_letter() {
+    block_on(async {
+        let clients = Clients::new(&emulator::config());
+        let (url, dead) = emulator::queues(&clients).await;
+        let queue = SqsQueue::new(clients.sqs.clone(), &url, &dead);
+        for body in ["hello", "{}", r#"{"v":99}"#] {
+            clients.sqs.send_message().queue_url(&url).message_body(body).send().await.unwrap();
+        }
+        let message = Message { task: given::task(&SeededIds::new(1), owner("alice"), NOW).key(), trace: None };
+        queue.send(&message, 0).await.unwrap();
+        let mut came = Vec::new();
+        for _ in 0..=emulator::RECEIVES_MAX {
+            for delivery in queue.receive(10, 0, 0).await.unwrap() {
+                queue.delete(&delivery.receipt).await.unwrap();
+                came.push(delivery.message);
+            }
+        }
+        assert_eq!(came, [message]);
+        assert_eq!(queue.receive_dead(10, 0).await.unwrap(), []);
+        let letters = clients.sqs.receive_message().queue_url(&dead).max_number_of_messages(10).send().await.unwrap();
+        assert_eq!(letters.messages().len(), 3);
+    });
+}
