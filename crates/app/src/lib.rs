@@ -1,6 +1,10 @@
 //! The shipped application: tools that run for long, as an ordinary `rmcp` server would write them.
 
+#[cfg(feature = "lambda")]
+mod function;
 mod server;
 pub mod tools;
 
+#[cfg(feature = "lambda")]
+pub use function::InvalidDiagnostics;
 pub use server::{App, ServerError, Settings, ToolSet, server};

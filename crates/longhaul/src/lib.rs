@@ -38,6 +38,8 @@
 //! # }
 //! ```
 
+#[cfg(feature = "lambda")]
+pub mod lambda;
 #[cfg(feature = "local")]
 pub mod local;
 mod server;

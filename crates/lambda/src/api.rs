@@ -1,0 +1,84 @@
+//! The API function: an event in, an MCP answer out. Nothing is left to do once the answer is out.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use lambda_http::RequestExt;
+use longhaul_http::{Door, Gate};
+use longhaul_mcp::{Body, McpServer};
+use tracing::Instrument;
+use tracing::field::Empty;
+
+use crate::caller::AwsCaller;
+use crate::nodelay::Nodelay;
+use crate::{ApiConfig, Auth, Responses};
+
+/// The API function of one sandbox. Clones are the same function.
+#[derive(Clone)]
+pub struct Api {
+    door: Door,
+    mcp: McpServer,
+}
+
+impl Api {
+    /// A function that answers with `mcp`, behind a door for callers that are identified by `auth`, and for web pages
+    /// from `allow_origins`.
+    #[must_use]
+    pub fn new(mcp: McpServer, auth: Auth, allow_origins: Vec<String>) -> Self {
+        let door = Door::new(Gate::behind_router(allow_origins)).identified_by(Arc::new(AwsCaller(auth)));
+        Self { door, mcp }
+    }
+
+    /// Answers one request.
+    pub async fn answer(&self, request: lambda_http::Request) -> Response<Body> {
+        let span = tracing::info_span!(
+            "request",
+            request_id = request.lambda_context_ref().map(|context| context.request_id.as_str()),
+            owner = Empty,
+            task_id = Empty,
+            trace = Empty
+        );
+        let span_of_owner = span.clone();
+        let mcp = async |request: Request<Bytes>, owner| {
+            span_of_owner.record("owner", tracing::field::display(owner));
+            self.mcp.respond(request, owner).await
+        };
+        self.door.answer(request.map(whole), mcp).instrument(span).await
+    }
+
+    /// Answers requests until the sandbox ends.
+    ///
+    /// # Errors
+    /// Where the Runtime API does not answer.
+    #[expect(clippy::future_not_send, reason = "a sandbox has one thread for requests; bodies of answers need no more")]
+    pub async fn run(self, config: &ApiConfig) -> Result<(), lambda_runtime::Error> {
+        let api = &self;
+        match config.responses {
+            Responses::Buffered => {
+                let answer = |request| async move { Ok::<_, Infallible>(api.answer(request).await) };
+                lambda_http::run(lambda_http::service_fn(answer)).await
+            }
+            Responses::Streamed => {
+                let nodelay = &Nodelay::default();
+                let answer = |request| async move {
+                    let answer = api.answer(request).await;
+                    nodelay.set();
+                    Ok::<_, Infallible>(answer)
+                };
+                lambda_http::run_with_streaming_response(lambda_http::service_fn(answer)).await
+            }
+        }
+    }
+}
+
+/// The body of an event, without copying it.
+fn whole(body: lambda_http::Body) -> Full<Bytes> {
+    match body {
+        lambda_http::Body::Text(text) => Full::new(text.into()),
+        lambda_http::Body::Binary(bytes) => Full::new(bytes.into()),
+        _ => Full::default(),
+    }
+}

@@ -1,0 +1,24 @@
+//! Longhaul as Lambda functions: one that answers requests, one that works.
+//!
+//! Events come in and answers go out; what happens in between is the engine's and the MCP server's, which know nothing
+//! of Lambda. [`ApiConfig`] and [`WorkerConfig`] are read once, [`start_api`] and [`start_worker`] make the clients and
+//! the first connections before the first event, [`Api::run`] and [`Worker::run`] serve until the sandbox ends.
+
+mod api;
+mod caller;
+mod config;
+mod logs;
+pub mod metrics;
+mod nodelay;
+mod record;
+mod sandbox;
+mod worker;
+
+pub use api::Api;
+pub use caller::AwsCaller;
+pub use config::{
+    ApiConfig, Auth, Common, ConfigError, EnvSource, Fault, IamOwner, OpenTasks, Responses, WorkerConfig, names,
+};
+pub use logs::init_logs;
+pub use sandbox::{StartError, World, start_api, start_worker};
+pub use worker::{DeadLetters, Worker};

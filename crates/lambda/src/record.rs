@@ -1,0 +1,70 @@
+//! One record of an SQS event: which queue it comes from, and what it says.
+
+use aws_lambda_events::sqs::SqsMessage;
+use longhaul_aws::{TRACE_ATTRIBUTE, UnreadableMessage, read_message};
+use longhaul_core::ports::Delivery;
+
+/// How often a message was handed over, in the record's attributes.
+const RECEIVES: &str = "ApproximateReceiveCount";
+
+/// Which queue a record comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// The work queue.
+    Work,
+    /// The queue that messages go to which were handed over too often.
+    DeadLetters,
+}
+
+/// A record that cannot be worked with.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unreadable {
+    /// Its body says nothing about a task.
+    #[error("the body cannot be read")]
+    Body(#[source] UnreadableMessage),
+    /// It has no receipt, without which nothing can be done about its message.
+    #[error("there is no receipt handle")]
+    NoReceipt,
+}
+
+/// Where `record` comes from: a dead letter is recognised by its queue, so that one binary serves both, in two functions
+/// or in one.
+pub(crate) fn source(record: &SqsMessage, dead_letter_queue: &str) -> Source {
+    let queue = record.event_source_arn.as_deref().and_then(|arn| arn.rsplit(':').next());
+    if queue == Some(dead_letter_queue) { Source::DeadLetters } else { Source::Work }
+}
+
+/// The name at the end of a queue's URL.
+pub(crate) fn queue_name(url: &str) -> &str {
+    url.trim_end_matches('/').rsplit('/').next().unwrap_or_default()
+}
+
+/// What `record` hands over.
+///
+/// # Errors
+/// [`Unreadable`]
+pub(crate) fn delivery(record: &SqsMessage) -> Result<Delivery, Unreadable> {
+    let trace = record.message_attributes.get(TRACE_ATTRIBUTE).and_then(|attribute| attribute.string_value.as_deref());
+    let message = read_message(record.body.as_deref().unwrap_or_default(), trace).map_err(Unreadable::Body)?;
+    let receipt = record.receipt_handle.clone().filter(|receipt| !receipt.is_empty()).ok_or(Unreadable::NoReceipt)?;
+    let receives = record.attributes.get(RECEIVES).and_then(|count| count.parse().ok()).unwrap_or(1);
+    Ok(Delivery { message, receipt, receives })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dead_letters_are_known_by_their_queue() {
+        let dead = queue_name("http://127.0.0.1:4566/000000000000/tasks-dead");
+        let record = |queue: &str| {
+            let mut record = SqsMessage::default();
+            record.event_source_arn = Some(format!("arn:aws:sqs:eu-west-1:111122223333:{queue}"));
+            record
+        };
+        assert_eq!(source(&record("tasks-dead"), dead), Source::DeadLetters);
+        assert_eq!(source(&record("tasks"), dead), Source::Work);
+        assert_eq!(source(&SqsMessage::default(), dead), Source::Work);
+    }
+}

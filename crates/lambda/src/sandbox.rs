@@ -1,0 +1,104 @@
+//! What a sandbox makes once, before its first event: clients, the first connections, the engine.
+
+use std::sync::Arc;
+
+use longhaul_aws::clients::{self, Clients};
+use longhaul_aws::{DynamoStore, QuotaMode, SqsQueue};
+use longhaul_core::ports::StoreError;
+use longhaul_core::{Clock, IdSource};
+use longhaul_engine::{Engine, Ports};
+use longhaul_mcp::{McpServer, McpSettings};
+
+use crate::api::Api;
+use crate::metrics::EmbeddedMetrics;
+use crate::worker::{DeadLetters, Worker};
+use crate::{ApiConfig, Common, OpenTasks, WorkerConfig};
+
+/// The name under which the key that seals the state of plain calls is kept in the table.
+const STATE_KEY: &str = "request-state";
+
+/// What a sandbox cannot make itself.
+#[derive(Clone)]
+pub struct World {
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+    /// Where chance comes from.
+    pub ids: Arc<dyn IdSource>,
+}
+
+/// A sandbox that cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The table does not answer, or answers that this function may not read it.
+    #[error("the table `{table}` cannot be used: is LONGHAUL_TABLE right, and may this function read and write it?")]
+    Table {
+        /// Which one.
+        table: String,
+        /// Why.
+        #[source]
+        cause: StoreError,
+    },
+}
+
+/// Makes the API function. Reading the key that all instances share is the first call to the table: connection and
+/// handshake are over before the first event.
+///
+/// # Errors
+/// [`StartError`]
+pub async fn start_api(
+    config: &ApiConfig,
+    world: World,
+    build: impl FnOnce(Engine, McpSettings) -> McpServer,
+) -> Result<Api, StartError> {
+    let clients = connect().await;
+    let store = store(&clients, &config.common);
+    let state_key = store.secret(STATE_KEY, &*world.ids).await;
+    let state_key = state_key.map_err(|cause| StartError::Table { table: config.common.table.clone(), cause })?;
+    // The API function sends only: it knows of no dead letters.
+    let queue = SqsQueue::new(clients.sqs, &config.common.queue_url, "");
+    let engine = engine(&config.common, store, queue, world);
+    let settings = McpSettings { listen_ms_max: config.listen_ms_max, ..McpSettings::new(state_key) };
+    Ok(Api::new(build(engine, settings), config.auth, config.allow_origins.clone()))
+}
+
+/// Makes the worker function.
+///
+/// # Errors
+/// [`StartError`]
+pub async fn start_worker(
+    config: &WorkerConfig,
+    world: World,
+    build: impl FnOnce(Engine, McpSettings) -> McpServer,
+) -> Result<Worker, StartError> {
+    let clients = connect().await;
+    let store = store(&clients, &config.common);
+    store.connect().await.map_err(|cause| StartError::Table { table: config.common.table.clone(), cause })?;
+    let queue = |url: &str| SqsQueue::new(clients.sqs.clone(), url, &config.dead_letter_queue_url);
+    let dead_letters = DeadLetters::new(Arc::new(queue(&config.dead_letter_queue_url)), &config.dead_letter_queue_url);
+    // A worker answers no requests, so that it seals nothing: its key is nobody else's.
+    let mut state_key = [0; 32];
+    world.ids.fill(&mut state_key);
+    let engine = engine(&config.common, store, queue(&config.common.queue_url), world);
+    let runner = build(engine.clone(), McpSettings::new(state_key)).runner();
+    Ok(Worker::new(engine, runner, dead_letters, config.concurrency))
+}
+
+async fn connect() -> Clients {
+    let config = aws_config::defaults(aws_config::BehaviorVersion::latest()).http_client(clients::https()).load().await;
+    Clients::new(&config)
+}
+
+fn store(clients: &Clients, config: &Common) -> DynamoStore {
+    let quota = match config.open_tasks {
+        OpenTasks::Unlimited => QuotaMode::Off,
+        OpenTasks::Limited => QuotaMode::Counted,
+    };
+    DynamoStore::new(clients.dynamo.clone(), &config.table).with_quota(quota)
+}
+
+fn engine(config: &Common, store: DynamoStore, queue: SqsQueue, world: World) -> Engine {
+    let metrics =
+        EmbeddedMetrics::new(config.metrics_namespace.clone(), Arc::clone(&world.clock), Box::new(std::io::stdout()));
+    let ports = Ports { store: Arc::new(store), queue: Arc::new(queue), clock: world.clock, ids: world.ids };
+    Engine::new(ports, config.engine).observed_by(Arc::new(metrics))
+}
