@@ -7,8 +7,9 @@ pub const INLINE_BYTES_MAX: usize = 3 * 1024;
 /// Bytes of one part. A DynamoDB item has at most 400 KB, keys and attribute names included.
 pub const PART_BYTES: usize = 350 * 1024;
 
-/// Bytes of a request with its arguments. Lambda takes requests of 6 MB at most, envelope and base64 included.
-pub const REQUEST_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Bytes of a request as it is kept: 4 MiB of arguments, and what the client says of itself. Lambda takes requests of
+/// 6 MB at most, envelope and base64 included.
+pub const REQUEST_BYTES_MAX: usize = 4 * 1024 * 1024 + 64 * 1024;
 
 /// Bytes of a result or an error. Lambda's buffered answers have at most 6 MB; a result is sent with the task around it.
 pub const RESULT_BYTES_MAX: usize = 4 * 1024 * 1024 + 512 * 1024;

@@ -67,9 +67,13 @@ async fn a_key_that_is_empty_or_too_long_is_refused() {
 }
 
 #[tokio::test]
-async fn a_request_over_the_limit_is_refused() {
+async fn arguments_of_4_mib_are_taken_and_a_request_over_the_limit_is_refused() {
     let world = World::new();
-    let call = Sent::call("add", json!({"a": 1, "b": 2, "rest": "x".repeat(4 * 1024 * 1024)}));
+    let call = |bytes| Sent::call("add", json!({"a": 1, "b": 2, "rest": "x".repeat(bytes)}));
+    let id = id(&world, &call(4 * 1024 * 1024)).await;
+    world.work().await;
+    assert_eq!(world.get(id.as_str().unwrap()).await["result"]["content"][0]["text"], "3");
+    let call = call(4 * 1024 * 1024 + 64 * 1024);
     let (_, code, message) = world.send(&call).await.error();
     assert_eq!(code, -32602);
     assert!(message.contains("at most"), "{message}");
