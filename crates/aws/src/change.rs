@@ -16,7 +16,13 @@ pub(crate) struct Condition {
 }
 
 impl Condition {
-    /// All of these have to hold. Each stands in brackets, so that an `OR` inside one stays inside.
+    /// This has to hold.
+    pub(crate) fn that(condition: &str) -> Self {
+        Self { text: condition.to_owned(), values: Item::new() }
+    }
+
+    /// All of these have to hold. Each stands in brackets, so that an `OR` inside one stays inside; a single one has
+    /// none, because DynamoDB refuses brackets that it finds redundant.
     pub(crate) fn all(conditions: &[&str]) -> Self {
         let text = conditions.iter().map(|condition| format!("({condition})")).collect::<Vec<_>>().join(" AND ");
         Self { text, values: Item::new() }

@@ -234,7 +234,7 @@ fn ended(outcome: &Outcome) -> State {
 fn difference(seen: &Stored, next: &Task) -> Change {
     let (before, after) = (record::attributes(&seen.task), record::attributes(next));
     let gone: Vec<String> = before.keys().filter(|name| !after.contains_key(*name)).cloned().collect();
-    let change = Change::when(Condition::all(&[UNCHANGED])).with(":revision", number(seen.revision));
+    let change = Change::when(Condition::that(UNCHANGED)).with(":revision", number(seen.revision));
     let change = gone.into_iter().fold(change, Change::remove);
     let fresh = after.into_iter().filter(|(name, value)| before.get(name) != Some(value));
     fresh.fold(change, |change, (name, value)| change.set(&name, value))
@@ -247,30 +247,30 @@ pub(crate) fn uncounted(end: Change) -> Change {
 
 /// A new item where there is none.
 pub(crate) fn new_item() -> Condition {
-    Condition::all(&[NOT_THERE])
+    Condition::that(NOT_THERE)
 }
 
 /// A new task in the place of `expired`.
 pub(crate) fn task_in_place_of(expired: &Stored) -> Condition {
-    Condition::all(&[REPLACEABLE_TASK])
+    Condition::that(REPLACEABLE_TASK)
         .with(":revision", number(expired.revision))
         .with(":expires_at", moment(expired.task.expires_at))
 }
 
 /// An idempotency key that was never used, or stands for the expired task `id`.
 pub(crate) fn key_in_place_of(id: &str) -> Condition {
-    Condition::all(&[REPLACEABLE_KEY]).with(":task", text(id))
+    Condition::that(REPLACEABLE_KEY).with(":task", text(id))
 }
 
 /// One task more that expires at `expires_at`, later than the next count is due.
 pub(crate) fn take_place(open_max: u32, expires_at: Timestamp) -> Change {
-    one_place_more(Condition::all(&[PLACE_IS_FREE]).with(":expires_at", moment(expires_at)), open_max)
+    one_place_more(Condition::that(PLACE_IS_FREE).with(":expires_at", moment(expires_at)), open_max)
         .set_first(RECOUNT_AFTER, moment(expires_at))
 }
 
 /// One task more, which expires at `expires_at`, before all others.
 pub(crate) fn take_place_until_sooner(open_max: u32, expires_at: Timestamp) -> Change {
-    one_place_more(Condition::all(&[PLACE_IS_FREE_UNTIL_SOONER]), open_max).set(RECOUNT_AFTER, moment(expires_at))
+    one_place_more(Condition::that(PLACE_IS_FREE_UNTIL_SOONER), open_max).set(RECOUNT_AFTER, moment(expires_at))
 }
 
 fn one_place_more(condition: Condition, open_max: u32) -> Change {
@@ -279,12 +279,12 @@ fn one_place_more(condition: Condition, open_max: u32) -> Change {
 
 /// One task less.
 pub(crate) fn give_place_back() -> Change {
-    Change::when(Condition::all(&[PLACE_IS_TAKEN])).lower(OPEN)
+    Change::when(Condition::that(PLACE_IS_TAKEN)).lower(OPEN)
 }
 
 /// What a count of the tasks themselves found, if nothing has changed meanwhile.
 pub(crate) fn counted(revision: u64, open: u32, next_expiry: Option<Timestamp>) -> Change {
-    let change = Change::when(Condition::all(&[UNCHANGED])).with(":revision", number(revision)).set(OPEN, number(open));
+    let change = Change::when(Condition::that(UNCHANGED)).with(":revision", number(revision)).set(OPEN, number(open));
     match next_expiry {
         Some(at) => change.set(RECOUNT_AFTER, moment(at)),
         None => change.remove(RECOUNT_AFTER),
@@ -293,5 +293,93 @@ pub(crate) fn counted(revision: u64, open: u32, next_expiry: Option<Timestamp>) 
 
 /// A part that has to stay until then.
 pub(crate) fn prolong(until: Timestamp) -> Change {
-    Change::set_only(Condition::all(&[THERE]), TTL, seconds(until))
+    Change::set_only(Condition::that(THERE), TTL, seconds(until))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use longhaul_testkit::{SeededIds, StoreModel, given};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::change::Expression;
+
+    /// The words of the whole expression that begin with `mark`.
+    fn mentioned(expression: &Expression, mark: char) -> HashSet<String> {
+        let all = format!("{} {}", expression.condition, expression.update.as_deref().unwrap_or_default());
+        let word = |rest: &str| {
+            let end = rest.find(|letter: char| !(letter.is_alphanumeric() || letter == '_')).unwrap_or(rest.len());
+            format!("{mark}{}", &rest[..end])
+        };
+        all.split(mark).skip(1).map(word).collect()
+    }
+
+    /// What DynamoDB refuses whatever the item is: names and values that are missing or not used, an attribute that is
+    /// changed twice, an expression of more than 4 KB.
+    fn is_valid(expression: &Expression) -> Result<(), TestCaseError> {
+        prop_assert_eq!(mentioned(expression, '#'), expression.names.keys().cloned().collect::<HashSet<_>>());
+        prop_assert_eq!(mentioned(expression, ':'), expression.values.keys().cloned().collect::<HashSet<_>>());
+        let update = expression.update.as_deref().unwrap_or_default();
+        let (sets, removes) = update.split_once(" REMOVE ").unwrap_or((update, ""));
+        let targets = sets.trim_start_matches("SET ").split(", #").filter_map(|set| set.split(' ').next());
+        let targets: Vec<_> = targets.chain(removes.split(", ").filter(|name| !name.is_empty())).collect();
+        let names: HashSet<_> = targets.iter().map(|name| name.trim_start_matches('#')).collect();
+        prop_assert_eq!(names.len(), targets.len(), "changed twice: {:?}", update);
+        prop_assert!(expression.condition.len() < 4_096 && update.len() < 4_096);
+        Ok(())
+    }
+
+    proptest! {
+        #[test]
+        fn every_change_of_an_event_is_one_that_dynamodb_takes(run in StoreModel::run()) {
+            let (mut task, events) = run;
+            for (event, now) in events {
+                if let Some(change) = at_once(&event, now) {
+                    is_valid(&change.clone().into_expression())?;
+                    is_valid(&uncounted(change).into_expression())?;
+                }
+                let Ok(next) = task.apply(&event, now) else { continue };
+                let seen = Stored { task, revision: 7, is_counted: true };
+                let change = after_seeing(&seen, &event, &next, now);
+                is_valid(&change.clone().into_expression())?;
+                is_valid(&uncounted(change).into_expression())?;
+                task = next;
+            }
+        }
+
+        #[test]
+        fn every_task_is_read_as_it_was_written(run in StoreModel::run()) {
+            let (mut task, events) = run;
+            for (event, now) in events {
+                task = task.apply(&event, now).unwrap_or(task);
+                let mut item = crate::keys::task(&task.key()).with(record::attributes(&task));
+                item.insert(crate::attributes::REVISION.to_owned(), number(3));
+                let stored = record::read(&item).unwrap();
+                prop_assert_eq!((stored.task, stored.revision, stored.is_counted), (task.clone(), 3, false));
+            }
+        }
+    }
+
+    #[test]
+    fn every_other_change_is_one_that_dynamodb_takes() {
+        let task = given::task(&SeededIds::new(1), given::owner("alice"), given::NOW);
+        let now = given::NOW;
+        let changes = [
+            take_place(3, now),
+            take_place_until_sooner(3, now),
+            give_place_back(),
+            counted(1, 2, Some(now)),
+            counted(1, 0, None),
+            prolong(now),
+        ];
+        for change in changes {
+            is_valid(&change.into_expression()).unwrap();
+        }
+        let seen = Stored { task, revision: 1, is_counted: false };
+        for condition in [new_item(), task_in_place_of(&seen), key_in_place_of("x")] {
+            is_valid(&condition.into_expression()).unwrap();
+        }
+    }
 }

@@ -85,3 +85,72 @@ pub(crate) fn secret(name: &str) -> ItemKey {
 pub(crate) fn quota(owner: &OwnerId) -> ItemKey {
     ItemKey { pk: format!("q#{owner}"), sk: "-".to_owned() }
 }
+
+#[cfg(test)]
+mod tests {
+    use longhaul_core::Identity;
+    use longhaul_testkit::{SeededIds, given};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn hostile() -> impl Strategy<Value = String> {
+        prop_oneof![Just(String::new()), "[:#|/-]{0,4}", "[a#0]{0,6}", any::<String>(), Just("a".repeat(2_048))]
+    }
+
+    fn owner() -> impl Strategy<Value = OwnerId> {
+        (hostile(), hostile(), hostile()).prop_map(|(issuer, subject, tenant)| {
+            OwnerId::of(Identity::Verified { issuer: &issuer, subject: &subject, tenant: &tenant })
+        })
+    }
+
+    fn parts_name() -> impl Strategy<Value = PartsName> {
+        prop_oneof![
+            Just(PartsName::Request),
+            (0_u32..12).prop_map(|attempt| PartsName::Outcome { attempt }),
+            (0_u32..12, "[a#0]{0,6}").prop_map(|(attempt, entry)| PartsName::Entry { attempt, entry }),
+            (0_u32..12, 0_u32..12).prop_map(|(attempt, version)| PartsName::Variables { attempt, version }),
+        ]
+    }
+
+    fn kind() -> impl Strategy<Value = EntryKind> {
+        prop_oneof![Just(EntryKind::Step), Just(EntryKind::Timer), Just(EntryKind::Answer), Just(EntryKind::Round)]
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_an_identity_is_made_of_its_keys_are_its_own(a in owner(), b in owner(), hash in any::<[u8; 32]>()) {
+            let id = given::task(&SeededIds::new(1), a, given::NOW).id;
+            let of = |owner: &OwnerId| {
+                let key = TaskKey::new(*owner, id);
+                [task(&key).pk, beside(&key), idempotency(owner, &hash).pk, quota(owner).pk]
+            };
+            let (of_a, of_b) = (of(&a), of(&b));
+            for (number, pk) in of_a.iter().enumerate() {
+                prop_assert_eq!(of_b.contains(pk), a == b);
+                prop_assert!(of_a.iter().skip(number + 1).all(|other| other != pk));
+                // DynamoDB takes 2,048 bytes.
+                prop_assert!(pk.len() <= 140);
+            }
+            let key = TaskKey::new(a, id);
+            prop_assert_eq!(task_key(&task(&key).to_item()), Some(key));
+        }
+
+        #[test]
+        fn different_parts_stand_under_different_keys(
+            a in (parts_name(), 0_usize..12), b in (parts_name(), 0_usize..12)
+        ) {
+            let key = given::task(&SeededIds::new(1), given::owner("alice"), given::NOW).key();
+            prop_assert_eq!(part(&key, &a.0, a.1) == part(&key, &b.0, b.1), a == b);
+        }
+
+        #[test]
+        fn different_entries_stand_under_different_keys_and_are_no_parts(
+            a in (kind(), hostile()), b in (kind(), hostile()), parts in parts_name()
+        ) {
+            let key = given::task(&SeededIds::new(1), given::owner("alice"), given::NOW).key();
+            prop_assert_eq!(entry(&key, a.0, &a.1) == entry(&key, b.0, &b.1), a == b);
+            prop_assert!(!part(&key, &parts, 0).sk.starts_with(JOURNAL));
+        }
+    }
+}

@@ -93,3 +93,24 @@ fn a_large_request_outlives_a_task_of_months() {
     };
     block_on(nothing_goes_before_the_task(of_months, Shares::Nothing));
 }
+
+#[test]
+fn an_expired_task_leaves_no_step_to_a_task_of_the_same_id() {
+    block_on(async {
+        let clients = Clients::new(&emulator::config());
+        let table = emulator::table(&clients).await;
+        let store = DynamoStore::new(clients.dynamo, table);
+        let task = given::task(&SeededIds::new(1), owner("alice"), NOW);
+        store.create(given::new(task.clone()), NOW).await.unwrap();
+        for number in 0..60 {
+            let entry = Entry { kind: EntryKind::Step, name: number.to_string(), value: given::inline("1") };
+            store.record(&task.key(), &entry).await.unwrap();
+        }
+        let again = given::task_with(&SeededIds::new(1), owner("alice"), NOW, |record| {
+            record.expires_at = task.expires_at.plus_ms(1_000);
+        });
+        let created = store.create(given::new(again.clone()), task.expires_at).await.unwrap();
+        assert_eq!(created, longhaul_core::ports::Created::New(again));
+        assert_eq!(store.journal(&task.key()).await.unwrap(), []);
+    });
+}

@@ -1,5 +1,11 @@
 //! The adapters against the emulator: the contracts of the ports, the calls that they cost, and what faults do.
-#![allow(missing_docs, reason = "a test binary has no readers of its documentation")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "what goes wrong in a test shows as a panic"
+)]
+#![expect(clippy::print_stdout, reason = "the measured costs are there to be read")]
 
 mod contract;
 mod counts;
@@ -7,5 +13,6 @@ mod emulator;
 mod faults;
 mod lifetimes;
 mod meter;
+mod quota;
 mod unreadable;
 mod wire;
