@@ -7,7 +7,7 @@ use rmcp::model::{CallToolRequestParams, ClientCapabilities, ProtocolVersion};
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 
-use crate::dialects::Dialect;
+use crate::dialects::Generation;
 use crate::digest;
 
 /// The header that makes a retry of a call recognisable.
@@ -22,22 +22,22 @@ pub(crate) struct Caller {
     pub(crate) owner: OwnerId,
     /// What it can be asked.
     pub(crate) capabilities: ClientCapabilities,
-    /// How it speaks about tasks.
-    pub(crate) dialect: Dialect,
+    /// How it says what it can do.
+    pub(crate) generation: Generation,
 }
 
 impl Caller {
     pub(crate) fn of(context: &RequestContext<RoleServer>) -> Result<Self, ErrorData> {
         let version = context.meta.protocol_version();
-        let dialect = Dialect::of_version(version.as_ref().map(ProtocolVersion::as_str));
+        let generation = Generation::of_version(version.as_ref().map(ProtocolVersion::as_str));
         let capabilities = context.client_capabilities().unwrap_or_default();
-        Ok(Self { owner: owner(context)?, capabilities, dialect })
+        Ok(Self { owner: owner(context)?, capabilities, generation })
     }
 
     /// Whether task handles may be sent to it. A handshake may declare the extension too, on a wire that has no task
     /// handles: that does not count.
     pub(crate) fn knows_tasks(&self) -> bool {
-        self.dialect == Dialect::TasksExtension && self.capabilities.supports_tasks()
+        self.generation == Generation::PerRequest && self.capabilities.supports_tasks()
     }
 }
 

@@ -30,6 +30,7 @@ mod call;
 mod plain;
 mod tasks;
 
+pub(crate) use call::must_have;
 pub(crate) use plain::made_a_task;
 pub(crate) use tasks::RawResult;
 

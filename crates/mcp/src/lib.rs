@@ -4,6 +4,8 @@
 //! the tools that were named with a [`TaskPolicy`] become tasks for clients that know tasks; everything else reaches
 //! the handler as it is. A tool that wants more than to be run again after a crash takes a [`TaskContext`].
 
+mod accept;
+mod asking;
 mod body;
 mod caller;
 mod capabilities;
@@ -14,12 +16,17 @@ mod durable;
 mod errors;
 mod front;
 mod guard;
+mod incoming;
+mod message;
 mod policy;
 mod record;
+mod reply;
 mod runner;
 mod sealed;
 mod server;
+mod session;
 mod settings;
+mod sse;
 
 pub use body::Body;
 pub use context::{Answer, InputResponse, TaskContext};

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use longhaul_core::{OwnerId, Timestamp};
 use rmcp::ErrorData;
 use rmcp::model::{RequestStateCodec, SealOptions};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -45,6 +46,32 @@ impl Binding {
     }
 }
 
+/// What a sealed value is for: one that was made for another purpose is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// What a handshake agreed on.
+    Session,
+    /// Where a list goes on.
+    Cursor,
+    /// Where a stream goes on.
+    Event,
+    /// What a request of the server asks for.
+    Ask,
+}
+
+impl Purpose {
+    /// What the seal of a value is bound to.
+    fn binding(self, owner: &OwnerId) -> Vec<u8> {
+        let word: &[u8] = match self {
+            Self::Session => b"session ",
+            Self::Cursor => b"cursor ",
+            Self::Event => b"event ",
+            Self::Ask => b"ask ",
+        };
+        [word, owner.as_bytes()].concat()
+    }
+}
+
 /// Seals and opens states.
 pub(crate) struct Sealer {
     codec: RequestStateCodec,
@@ -61,6 +88,28 @@ impl Sealer {
         let sealed = self.codec.seal_json_with(&Sealed { until, rounds }, &options);
         let sealed = sealed.map_err(|error| crate::errors::internal("a request state could not be written", &error))?;
         Ok(format!("{MARK}{sealed}"))
+    }
+
+    /// A value that comes back from its owner as it went out, in URL-safe characters and dots.
+    pub(crate) fn seal_value<T: Serialize>(
+        &self,
+        purpose: Purpose,
+        owner: &OwnerId,
+        value: &T,
+    ) -> Result<String, ErrorData> {
+        let binding = purpose.binding(owner);
+        let sealed = self.codec.seal_json_with(value, &SealOptions::new().associated_data(&binding));
+        sealed.map_err(|error| crate::errors::internal("a value could not be sealed", &error))
+    }
+
+    /// What was sealed; nothing where it was changed, or made for another purpose or owner.
+    pub(crate) fn open_value<T: DeserializeOwned>(
+        &self,
+        purpose: Purpose,
+        owner: &OwnerId,
+        sealed: &str,
+    ) -> Option<T> {
+        self.codec.open_json_with(sealed, &purpose.binding(owner)).ok()
     }
 
     /// What was sealed; a state that is the tool's own comes out as that.

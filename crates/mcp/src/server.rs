@@ -9,12 +9,12 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use longhaul_core::{OwnerId, limits};
 use longhaul_engine::{Engine, ToolRunner};
-use rmcp::ServerHandler;
+use rmcp::{ErrorData, ServerHandler};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio_util::sync::CancellationToken;
 
-use crate::durable::{Durable, Shared};
+use crate::durable::{Durable, Shared, must_have};
 use crate::front::Front;
 use crate::runner::Runner;
 use crate::sealed::Sealer;
@@ -47,12 +47,8 @@ impl McpServer {
         let shared = Arc::new(Shared { engine, policies, settings, sealer, closing: closing.clone() });
         let make_handler: Arc<dyn Fn() -> H + Send + Sync> = Arc::new(make_handler);
         let runner = Arc::new(Runner::new(Arc::clone(&make_handler)));
-        let durable = {
-            let shared = Arc::clone(&shared);
-            move || Ok(Durable::new(make_handler(), Arc::clone(&shared)))
-        };
-        let service = StreamableHttpService::new(durable, Arc::new(NeverSessionManager::default()), config());
-        Self { front: Arc::new(Front::new(Arc::new(service), shared)), runner, closing }
+        let inner = Arc::new(Served::new(make_handler, Arc::clone(&shared)));
+        Self { front: Arc::new(Front::new(inner, shared)), runner, closing }
     }
 
     /// Answers a request to the MCP endpoint, of any HTTP method. `owner` is who calls, as the front door verified it;
@@ -74,16 +70,41 @@ impl McpServer {
     }
 }
 
-/// What answers the requests that the front passes on.
+/// The handler as the front sees it, whatever its type.
 #[async_trait]
 pub(crate) trait Inner: Send + Sync {
+    /// What `rmcp` and the handler answer to an HTTP request.
     async fn answer(&self, request: Request<Bytes>) -> Response<Body>;
+
+    /// Refuses a tool that is not there (`-32602`).
+    fn must_have(&self, tool: &str) -> Result<(), ErrorData>;
+}
+
+struct Served<H: ServerHandler> {
+    make_handler: Arc<dyn Fn() -> H + Send + Sync>,
+    shared: Arc<Shared>,
+    service: StreamableHttpService<Durable<H>, NeverSessionManager>,
+}
+
+impl<H: ServerHandler> Served<H> {
+    fn new(make_handler: Arc<dyn Fn() -> H + Send + Sync>, shared: Arc<Shared>) -> Self {
+        let durable = {
+            let (make_handler, shared) = (Arc::clone(&make_handler), Arc::clone(&shared));
+            move || Ok(Durable::new(make_handler(), Arc::clone(&shared)))
+        };
+        let service = StreamableHttpService::new(durable, Arc::new(NeverSessionManager::default()), config());
+        Self { make_handler, shared, service }
+    }
 }
 
 #[async_trait]
-impl<H: ServerHandler> Inner for StreamableHttpService<Durable<H>, NeverSessionManager> {
+impl<H: ServerHandler> Inner for Served<H> {
     async fn answer(&self, request: Request<Bytes>) -> Response<Body> {
-        self.handle(request.map(Full::new)).await.map(BodyExt::boxed_unsync)
+        self.service.handle(request.map(Full::new)).await.map(BodyExt::boxed_unsync)
+    }
+
+    fn must_have(&self, tool: &str) -> Result<(), ErrorData> {
+        must_have(&(self.make_handler)(), &self.shared, tool)
     }
 }
 

@@ -1,16 +1,17 @@
 //! `tools/call`: whether it becomes a task, and accepting it as one.
 
-use longhaul_core::{Terms, Wish};
-use longhaul_engine::Call;
+use longhaul_core::Wish;
 use rmcp::model::{CallToolRequestParams, CallToolResponse, CreateTaskResult};
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
-use super::Durable;
+use super::{Durable, Shared};
 use super::plain::Opened;
+use crate::accept::NewTask;
 use crate::caller::{self, Caller};
-use crate::dialects::{Dialect, tasks_extension};
-use crate::errors;
+use crate::dialects::Generation;
+use crate::dialects::tasks_extension::wire;
+use crate::{accept, errors};
 use crate::policy::{Need, Start, TaskPolicy};
 use crate::record::StoredCall;
 
@@ -41,26 +42,16 @@ impl<H: ServerHandler> Durable<H> {
     fn plan(&self, request: &CallToolRequestParams, caller: &Caller) -> Result<Plan<'_>, ErrorData> {
         let Some(policy) = self.shared.policies.get(&*request.name) else { return Ok(Plan::Plain) };
         if caller.knows_tasks() {
-            self.must_have(&request.name)?;
+            must_have(&self.inner, &self.shared, &request.name)?;
             return match policy.start() {
                 Start::AfterInput if request.input_responses.is_none() => Ok(Plan::Plain),
                 Start::AtOnce | Start::AfterInput => Ok(Plan::Task(policy)),
             };
         }
-        match (policy.need(), caller.dialect) {
-            (Need::Optional, _) | (Need::Required, Dialect::Plain) => Ok(Plan::Plain),
-            (Need::Required, Dialect::TasksExtension) => Err(errors::tasks_not_declared()),
+        match (policy.need(), caller.generation) {
+            (Need::Optional, _) | (Need::Required, Generation::Handshake) => Ok(Plan::Plain),
+            (Need::Required, Generation::PerRequest) => Err(errors::tasks_not_declared()),
         }
-    }
-
-    /// Refuses a tool that is not there. A handler that is written by hand may know its tools without being able to
-    /// name one, so a "no" counts only where it says "yes" to another tool.
-    fn must_have(&self, tool: &str) -> Result<(), ErrorData> {
-        let names_tools = || self.shared.policies.keys().any(|name| self.inner.get_tool(name).is_some());
-        if self.inner.get_tool(tool).is_none() && names_tools() {
-            return Err(ErrorData::invalid_params(format!("there is no tool `{tool}`"), None));
-        }
-        Ok(())
     }
 
     async fn accept(
@@ -74,24 +65,24 @@ impl<H: ServerHandler> Durable<H> {
         let idempotency = caller::idempotency(&request, context);
         let tool = request.name.to_string();
         request.request_state = opened.state;
-        let stored = StoredCall::new(request, context.meta.clone(), opened.answers);
-        let stored = serde_json::to_string(&stored)
-            .map_err(|error| errors::internal("the call could not be written", &error))?;
-        let call = Call {
-            owner: caller.owner,
-            tool,
-            request: stored,
-            terms: Terms::grant(policy.terms(), Wish::default()),
-            idempotency,
-            trace: context.meta.0.get_traceparent().map(str::to_owned),
-        };
-        let engine = &self.shared.engine;
-        let task = engine.accept(call).await.map_err(errors::of_accept)?.into_task();
-        let created = tasks_extension::created(&task, engine.ports().clock.now());
+        let call = StoredCall::new(request, context.meta.clone(), opened.answers);
+        let new = NewTask { owner: caller.owner, tool, call, policy, wish: Wish::default(), idempotency };
+        let task = accept::accept(&self.shared, new).await?.into_task();
+        let created = wire::created(&task, self.shared.engine.ports().clock.now());
         let created: CreateTaskResult =
             serde_json::from_str(&created).map_err(|error| errors::internal("the task could not be shown", &error))?;
         Ok(created.into())
     }
+}
+
+/// Refuses a tool that is not there. A handler that is written by hand may know its tools without being able to
+/// name one, so a "no" counts only where it says "yes" to another tool.
+pub(crate) fn must_have<H: ServerHandler>(handler: &H, shared: &Shared, tool: &str) -> Result<(), ErrorData> {
+    let names_tools = || shared.policies.keys().any(|name| handler.get_tool(name).is_some());
+    if handler.get_tool(tool).is_none() && names_tools() {
+        return Err(ErrorData::invalid_params(format!("there is no tool `{tool}`"), None));
+    }
+    Ok(())
 }
 
 /// Whether `method` is one whose parameters `rmcp` reads itself.

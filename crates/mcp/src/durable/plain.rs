@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use super::Durable;
 use crate::caller::{self, Caller};
 use crate::context::{PlainCall, PlainEnd, PlainStart, Rounds as CanAsk};
-use crate::dialects::Dialect;
+use crate::dialects::Generation;
 use crate::guard::guard;
 use crate::sealed::{Binding, Rounds};
 use crate::{TaskContext, capabilities, digest};
@@ -89,9 +89,9 @@ impl<H: ServerHandler> Durable<H> {
             key,
             peer: context.peer.clone(),
             progress_token: context.meta.get_progress_token(),
-            rounds: match caller.dialect {
-                Dialect::TasksExtension => CanAsk::Known,
-                Dialect::Plain => CanAsk::Unknown,
+            rounds: match caller.generation {
+                Generation::PerRequest => CanAsk::Known,
+                Generation::Handshake => CanAsk::Unknown,
             },
         })
     }

@@ -10,7 +10,7 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
 use super::Durable;
-use crate::dialects::tasks_extension;
+use crate::dialects::tasks_extension::wire;
 use crate::{caller, errors};
 
 /// Where a result is put as JSON text. It goes out as it is, so that a large one is neither parsed nor written again.
@@ -36,7 +36,7 @@ impl<H: ServerHandler> Durable<H> {
         let key = key(&request.task_id, context)?;
         let engine = &self.shared.engine;
         let task = engine.poll(&key).await.map_err(errors::of_poll)?;
-        let result = tasks_extension::got(engine, &task).await.map_err(errors::of_load)?;
+        let result = wire::got(engine, &task).await.map_err(errors::of_load)?;
         let raw = caller::parts(context).and_then(|parts| parts.extensions.get::<RawResult>());
         if let Some(raw) = raw {
             raw.put(result);

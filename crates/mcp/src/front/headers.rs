@@ -4,19 +4,19 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{ACCEPT, HeaderMap, HeaderValue};
 
-use super::message::TaskParams;
+use crate::message::TaskParams;
 
-pub(super) const NAME: &str = "mcp-name";
+pub(crate) const NAME: &str = "mcp-name";
 
 /// A client has to say that it takes JSON and event streams. One that says neither, or "anything", is taken to mean
 /// both: it asked for an answer, and there are only these two kinds.
-pub(super) fn widen_accept(headers: &mut HeaderMap) {
+pub(crate) fn widen_accept(headers: &mut HeaderMap) {
     headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
 }
 
 /// `Mcp-Name` is the task's id, for routers in between. A client that leaves it out means no other task; one that names
 /// another task is refused, later.
-pub(super) fn insert_name(headers: &mut HeaderMap, params: Option<TaskParams<'_>>) {
+pub(crate) fn insert_name(headers: &mut HeaderMap, params: Option<TaskParams<'_>>) {
     let Some(TaskParams { task_id }) = params else { return };
     if headers.contains_key(NAME) {
         return;

@@ -10,15 +10,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::stream::unfold;
 use http::Response;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
-use http_body_util::{BodyExt, StreamBody};
 use longhaul_core::{Progress, Status, Task, Timestamp};
 use longhaul_engine::PollError;
 use rmcp::model::RequestId;
 
+use super::wire;
 use crate::Body;
-use crate::dialects::tasks_extension;
 use crate::durable::Shared;
+use crate::sse::{self, event};
 
 /// A subscription while it is open.
 struct Subscription {
@@ -69,7 +68,7 @@ pub(super) fn of_tasks(shared: Arc<Shared>, id: RequestId, tasks: Vec<Task>) -> 
     let now = shared.engine.ports().clock.now();
     let ids: Vec<String> = tasks.iter().map(|task| task.id.to_string()).collect();
     let subscription = Subscription {
-        queue: VecDeque::from([event(&tasks_extension::acknowledged(&ids, &id))]),
+        queue: VecDeque::from([event(&wire::acknowledged(&ids, &id))]),
         watched: tasks.into_iter().map(|task| Watched { task, told: None }).collect(),
         ends_at: now.plus_ms(shared.settings.listen_ms_max),
         last_sent_at: now,
@@ -81,12 +80,7 @@ pub(super) fn of_tasks(shared: Arc<Shared>, id: RequestId, tasks: Vec<Task>) -> 
         let frame = subscription.next().await?;
         Some((Ok::<_, Infallible>(http_body::Frame::data(frame)), subscription))
     });
-    let mut response = Response::new(StreamBody::new(frames).boxed_unsync());
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
-    response
+    sse::response(frames)
 }
 
 impl Subscription {
@@ -116,7 +110,7 @@ impl Subscription {
             if watched.told.as_ref() == Some(&seen) {
                 continue;
             }
-            match tasks_extension::notification(engine, &watched.task, &self.id).await {
+            match wire::notification(engine, &watched.task, &self.id).await {
                 Ok(message) => {
                     self.queue.push_back(event(&message));
                     watched.told = Some(seen);
@@ -133,7 +127,7 @@ impl Subscription {
         // A task that has ended and was told of has no more news.
         self.watched.retain(|watched| watched.told.is_none() || !watched.task.has_ended());
         if self.watched.is_empty() || self.now() >= self.ends_at || self.shared.closing.is_cancelled() {
-            self.queue.push_back(event(&tasks_extension::closed(&self.id)));
+            self.queue.push_back(event(&wire::closed(&self.id)));
             self.over = true;
         }
     }
@@ -168,9 +162,4 @@ impl Subscription {
     fn now(&self) -> Timestamp {
         self.shared.engine.ports().clock.now()
     }
-}
-
-/// One server-sent event. The message is JSON without raw line breaks, so one line is enough.
-fn event(message: &str) -> Bytes {
-    Bytes::from(format!("data: {message}\n\n"))
 }

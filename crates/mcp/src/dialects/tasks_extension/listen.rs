@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, Response, StatusCode};
+use http::{Response, StatusCode};
 use longhaul_core::{OwnerId, Task, TaskKey};
 use longhaul_engine::PollError;
 use rmcp::ErrorData;
-use rmcp::model::{ErrorCode, RequestId};
+use rmcp::model::ErrorCode;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{envelope, refusal, stream};
+use super::{envelope, stream};
 use crate::durable::Shared;
-use crate::{Body, errors};
+use crate::incoming::Incoming;
+use crate::{Body, errors, reply};
 
 #[derive(Deserialize)]
 struct Params {
@@ -31,20 +32,13 @@ pub(super) fn task_ids(params: Option<&RawValue>) -> Option<Vec<String>> {
 }
 
 /// Opens the stream, or says why not. Whatever else the filter asks for is left out of the acknowledgement.
-pub(super) async fn open(
-    shared: &Arc<Shared>,
-    headers: &HeaderMap,
-    owner: OwnerId,
-    id: RequestId,
-    params: Option<&RawValue>,
-    task_ids: Vec<String>,
-) -> Response<Body> {
-    if let Err(error) = envelope::check(headers, "subscriptions/listen", params) {
-        return refusal::answer(status(&error), Some(&id), &error);
+pub(super) async fn open(call: &Incoming<'_>, shared: &Arc<Shared>, task_ids: Vec<String>) -> Response<Body> {
+    if let Err(error) = envelope::check(call.http.headers(), "subscriptions/listen", call.params) {
+        return reply::error_with(status(&error), Some(&call.id), &error);
     }
-    match known(shared, owner, &task_ids).await {
-        Ok(tasks) => stream::of_tasks(Arc::clone(shared), id, tasks),
-        Err(error) => refusal::answer(StatusCode::OK, Some(&id), &error),
+    match known(shared, call.owner, &task_ids).await {
+        Ok(tasks) => stream::of_tasks(Arc::clone(shared), call.id.clone(), tasks),
+        Err(error) => reply::error(&call.id, &error),
     }
 }
 

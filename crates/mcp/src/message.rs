@@ -9,11 +9,13 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 /// One JSON-RPC message.
-pub(super) enum Message<'a> {
+pub(crate) enum Message<'a> {
     /// Wants an answer.
     Request { id: RequestId, method: Cow<'a, str>, params: Option<&'a RawValue> },
-    /// A notification, or an answer to a request of the server.
-    Other,
+    /// Wants none.
+    Notification { method: Cow<'a, str>, params: Option<&'a RawValue> },
+    /// Answers a request of the server: with a result, or else with an error.
+    Reply { id: &'a RawValue, outcome: Result<&'a RawValue, &'a RawValue> },
 }
 
 #[derive(Deserialize)]
@@ -27,10 +29,10 @@ struct Peek<'a> {
     id: Option<&'a RawValue>,
     #[serde(borrow, default)]
     params: Option<&'a RawValue>,
-    #[serde(default)]
-    result: Option<IgnoredAny>,
-    #[serde(default)]
-    error: Option<IgnoredAny>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    result: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
 }
 
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
@@ -39,14 +41,14 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de Raw
 
 /// The parameters of the methods that are about one task.
 #[derive(Deserialize)]
-pub(super) struct TaskParams<'a> {
+pub(crate) struct TaskParams<'a> {
     #[serde(borrow, rename = "taskId")]
-    pub(super) task_id: Cow<'a, str>,
+    pub(crate) task_id: Cow<'a, str>,
 }
 
 impl<'a> TaskParams<'a> {
     /// Nothing where they are malformed: `rmcp` says so.
-    pub(super) fn read(params: Option<&'a RawValue>) -> Option<Self> {
+    pub(crate) fn read(params: Option<&'a RawValue>) -> Option<Self> {
         serde_json::from_str(params?.get()).ok()
     }
 }
@@ -54,7 +56,7 @@ impl<'a> TaskParams<'a> {
 impl<'a> Message<'a> {
     /// # Errors
     /// `-32700` for what is no JSON, `-32600` for what is no JSON-RPC message, batches among it.
-    pub(super) fn read(body: &'a [u8]) -> Result<Self, ErrorData> {
+    pub(crate) fn read(body: &'a [u8]) -> Result<Self, ErrorData> {
         let invalid = |what: &'static str| ErrorData::invalid_request(what, None);
         let peek = serde_json::from_slice::<Peek<'_>>(body).map_err(|error| no_message(body, &error))?;
         if body.trim_ascii_start().first() != Some(&b'{') {
@@ -69,9 +71,13 @@ impl<'a> Message<'a> {
                     .map_err(|_other_type| invalid("`id` has to be a string or an integer"))?;
                 Ok(Message::Request { id, method, params: peek.params })
             }
-            (Some(_), None) => Ok(Message::Other),
-            (None, Some(_)) if peek.result.is_some() != peek.error.is_some() => Ok(Message::Other),
-            (None, _) => Err(invalid("`method` is missing")),
+            (Some(method), None) => Ok(Message::Notification { method, params: peek.params }),
+            (None, Some(id)) => match (peek.result, peek.error) {
+                (Some(result), None) => Ok(Message::Reply { id, outcome: Ok(result) }),
+                (None, Some(error)) => Ok(Message::Reply { id, outcome: Err(error) }),
+                (Some(_), Some(_)) | (None, None) => Err(invalid("`method` is missing")),
+            },
+            (None, None) => Err(invalid("`method` is missing")),
         }
     }
 }

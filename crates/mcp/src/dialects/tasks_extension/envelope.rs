@@ -6,7 +6,7 @@ use rmcp::model::{ProtocolVersion, RequestMetaObject};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::dialects::{Dialect, VERSION_HEADER};
+use crate::dialects::{Generation, VERSION_HEADER};
 use crate::errors;
 
 const METHOD: &str = "mcp-method";
@@ -24,7 +24,7 @@ fn meta(params: Option<&RawValue>) -> RequestMetaObject {
 /// Whether the body says that it is of `2026-07-28` or later.
 pub(super) fn claims_metadata(params: Option<&RawValue>) -> bool {
     let version = meta(params).protocol_version();
-    Dialect::of_version(version.as_ref().map(ProtocolVersion::as_str)) == Dialect::TasksExtension
+    Generation::of_version(version.as_ref().map(ProtocolVersion::as_str)) == Generation::PerRequest
 }
 
 /// The checks that `rmcp` makes for the methods that it knows, in its order.

@@ -1,0 +1,40 @@
+//! Accepting a tool call as a task: the same for all dialects.
+
+use longhaul_core::{OwnerId, Terms, Wish};
+use longhaul_engine::{Accepted, Call, Idempotency};
+use rmcp::ErrorData;
+
+use crate::durable::Shared;
+use crate::record::StoredCall;
+use crate::{TaskPolicy, errors};
+
+/// A call that is to become a task.
+pub(crate) struct NewTask<'a> {
+    pub(crate) owner: OwnerId,
+    pub(crate) tool: String,
+    /// The call as its worker gets it. Its `_meta` says what the client can be asked.
+    pub(crate) call: StoredCall,
+    pub(crate) policy: &'a TaskPolicy,
+    /// What the caller asks for.
+    pub(crate) wish: Wish,
+    pub(crate) idempotency: Option<Idempotency>,
+}
+
+/// Accepts the call. Whether the tool is there is asked before ([`crate::front::Front::must_have`]).
+///
+/// # Errors
+/// What the client is told.
+pub(crate) async fn accept(shared: &Shared, new: NewTask<'_>) -> Result<Accepted, ErrorData> {
+    let trace = new.call.meta.0.get_traceparent().map(str::to_owned);
+    let request =
+        serde_json::to_string(&new.call).map_err(|error| errors::internal("the call could not be written", &error))?;
+    let call = Call {
+        owner: new.owner,
+        tool: new.tool,
+        request,
+        terms: Terms::grant(new.policy.terms(), new.wish),
+        idempotency: new.idempotency,
+        trace,
+    };
+    shared.engine.accept(call).await.map_err(errors::of_accept)
+}

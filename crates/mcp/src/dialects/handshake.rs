@@ -1,0 +1,104 @@
+//! Revisions before `2026-07-28`: a handshake says what client and server can do. What was agreed on goes out in a
+//! sealed session id and comes back with every later request.
+
+use async_trait::async_trait;
+use http::{HeaderValue, Response, StatusCode};
+use rmcp::model::ClientCapabilities;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Dialect, Generation, own_revision};
+use crate::front::Front;
+use crate::incoming::Incoming;
+use crate::session::{self, Session};
+use crate::{Body, reply};
+
+/// The dialect.
+pub(crate) struct Handshake;
+
+#[async_trait]
+impl Dialect for Handshake {
+    async fn answer(&self, call: &Incoming<'_>, front: &Front) -> Option<Response<Body>> {
+        match (call.client.generation(), &*call.method) {
+            (Generation::Handshake, "initialize") => Some(initialize(call, front).await),
+            (Generation::Handshake | Generation::PerRequest, _) => None,
+        }
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Params {
+    protocol_version: String,
+    capabilities: ClientCapabilities,
+}
+
+/// The handshake: `rmcp` negotiates, the dialects add what they have, and the session id remembers the outcome.
+async fn initialize(call: &Incoming<'_>, front: &Front) -> Response<Body> {
+    let params: Params = call.params().unwrap_or_default();
+    let own = own_revision(&params.protocol_version);
+    let mut request = call.http.clone();
+    if let Some(own) = own {
+        *request.body_mut() = asking_for(call, own.served_as).into();
+    }
+    let answer = front.pass_on(request, Some(&call.id)).await;
+    if answer.status() != StatusCode::OK || !reply::is_json(&answer) {
+        return answer;
+    }
+    let answer = match own {
+        Some(own) => agreed_on(answer, own.name).await,
+        None => answer,
+    };
+    let answer = front.decorated(call, answer).await;
+    with_session(answer, call, front, params.capabilities).await
+}
+
+/// The request with another revision in it.
+fn asking_for(call: &Incoming<'_>, revision: &str) -> String {
+    let mut params: serde_json::Map<String, Value> = call.params().unwrap_or_default();
+    params.insert("protocolVersion".to_owned(), revision.into());
+    serde_json::json!({"jsonrpc": "2.0", "id": call.id, "method": "initialize", "params": params}).to_string()
+}
+
+/// The answer with another revision in it.
+async fn agreed_on(answer: Response<Body>, revision: &str) -> Response<Body> {
+    let (parts, body) = answer.into_parts();
+    let text = reply::read(body).await;
+    let mut message: Value = serde_json::from_slice(&text).unwrap_or_default();
+    match message.get_mut("result").and_then(|result| result.get_mut("protocolVersion")) {
+        Some(version) => *version = revision.into(),
+        None => return Response::from_parts(parts, reply::body(text)),
+    }
+    Response::from_parts(parts, reply::body(message.to_string()))
+}
+
+#[derive(Deserialize)]
+struct Agreed {
+    result: Negotiated,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Negotiated {
+    protocol_version: String,
+}
+
+/// The answer with the session that it begins. Errors begin none.
+async fn with_session(
+    answer: Response<Body>,
+    call: &Incoming<'_>,
+    front: &Front,
+    capabilities: ClientCapabilities,
+) -> Response<Body> {
+    let (mut parts, body) = answer.into_parts();
+    let text = reply::read(body).await;
+    if let Ok(Agreed { result }) = serde_json::from_slice(&text) {
+        let shared = front.shared();
+        let session = Session::new(result.protocol_version, capabilities, &*shared.engine.ports().ids);
+        let sealed = session.seal(&shared.sealer, &call.owner).ok().and_then(|id| HeaderValue::from_str(&id).ok());
+        if let Some(sealed) = sealed {
+            parts.headers.insert(session::HEADER, sealed);
+        }
+    }
+    Response::from_parts(parts, reply::body(text))
+}

@@ -1,0 +1,54 @@
+//! What a handshake agreed on. No server remembers it: it travels in a sealed `Mcp-Session-Id`, which any instance can
+//! read and nobody can change.
+
+use longhaul_core::{IdSource, OwnerId};
+use rmcp::ErrorData;
+use rmcp::model::ClientCapabilities;
+use serde::{Deserialize, Serialize};
+
+use crate::sealed::{Purpose, Sealer};
+
+/// The header that carries a session.
+pub(crate) const HEADER: &str = "mcp-session-id";
+
+/// Bytes of the capabilities that are kept whole. Proxies refuse long headers.
+const CAPABILITIES_BYTES_MAX: usize = 2_048;
+
+/// One session.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Session {
+    /// The revision that was agreed on, in its client's words.
+    #[serde(rename = "v")]
+    pub(crate) revision: String,
+    /// What the client can be asked.
+    #[serde(rename = "c")]
+    pub(crate) capabilities: ClientCapabilities,
+    /// Makes each session another one.
+    #[serde(rename = "n")]
+    nonce: u64,
+}
+
+impl Session {
+    /// A new session.
+    pub(crate) fn new(revision: String, mut capabilities: ClientCapabilities, ids: &dyn IdSource) -> Self {
+        let bytes = serde_json::to_vec(&capabilities).map_or(0, |text| text.len());
+        if bytes > CAPABILITIES_BYTES_MAX {
+            // What is left is of known size, and all that questions depend on.
+            capabilities.experimental = None;
+            capabilities.extensions = None;
+        }
+        let mut nonce = [0; 8];
+        ids.fill(&mut nonce);
+        Self { revision, capabilities, nonce: u64::from_be_bytes(nonce) }
+    }
+
+    /// The session as a header: visible ASCII. Only its owner can use it.
+    pub(crate) fn seal(&self, sealer: &Sealer, owner: &OwnerId) -> Result<String, ErrorData> {
+        sealer.seal_value(Purpose::Session, owner, self)
+    }
+
+    /// The session of a header; nothing where it was changed, or is another owner's.
+    pub(crate) fn open(sealed: &str, sealer: &Sealer, owner: &OwnerId) -> Option<Self> {
+        sealer.open_value(Purpose::Session, owner, sealed)
+    }
+}
