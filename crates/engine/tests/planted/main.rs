@@ -5,7 +5,7 @@ use longhaul_core::planted::{Fault, plant};
 use longhaul_testkit::sim::{Defect, Telling, hunt, run};
 
 /// Seeds within which every fault is found.
-const SEEDS_MAX: u64 = 20_000;
+const SEEDS_MAX: u64 = 4_000;
 
 #[test]
 fn every_fault_of_the_engine_is_found() {
@@ -16,7 +16,10 @@ fn every_fault_of_the_engine_is_found() {
                 plant(Some(*fault));
                 run(plan, None, Telling::Nothing)
             });
-            tell(&format!("{fault:?}"), hunt.found.as_ref().map(|(seed, violation)| (*seed, format!("{:?}", violation.promise))));
+            tell(
+                &format!("{fault:?}"),
+                hunt.found.as_ref().map(|(seed, violation)| (*seed, format!("{:?}", violation.promise))),
+            );
             hunt.found.is_none()
         })
         .collect();
@@ -29,7 +32,10 @@ fn every_defect_of_an_adapter_is_found() {
         .into_iter()
         .filter(|defect| {
             let hunt = hunt(0..SEEDS_MAX, |plan| run(plan, Some(*defect), Telling::Nothing));
-            tell(&format!("{defect:?}"), hunt.found.as_ref().map(|(seed, violation)| (*seed, format!("{:?}", violation.promise))));
+            tell(
+                &format!("{defect:?}"),
+                hunt.found.as_ref().map(|(seed, violation)| (*seed, format!("{:?}", violation.promise))),
+            );
             hunt.found.is_none()
         })
         .collect();

@@ -2,6 +2,8 @@
 //!
 //! `LONGHAUL_SIM_SEEDS` says how many seeds are run, `LONGHAUL_SIM_SEED` replays one and tells its story.
 
+mod stores;
+
 use longhaul_testkit::sim::{Plan, Telling, hunt, run, shrink};
 
 /// Seeds of a run that nobody asked anything special of: some seconds without optimization.
@@ -50,7 +52,8 @@ fn no_seed_breaks_a_promise() {
 #[test]
 fn seeds_that_once_failed_stay_mended() {
     for line in include_str!("../corpus.txt").lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
-        let seed = line.split_whitespace().next().and_then(|seed| seed.parse().ok()).expect("a line begins with a seed");
+        let seed =
+            line.split_whitespace().next().and_then(|seed| seed.parse().ok()).expect("a line begins with a seed");
         if run(&Plan::of(seed), None, Telling::Nothing).violation.is_some() {
             panic!("{}", story(seed));
         }

@@ -114,7 +114,7 @@ impl Client {
         let Some((told, answer)) = self.request(|engine| engine.accept(call)).await else { return false };
         match answer {
             Ok(accepted) => {
-                self.world.lock().checks.told_accepted(told, &accepted, plan.key);
+                self.world.lock().checks.told_accepted(told, &accepted, number, plan.key);
                 let key = accepted.into_task().key();
                 self.world.kernel.tell(|| format!("is told that it became {}", self.world.lock().name(&key)));
                 self.world.lock().known[number] = Some(key);
@@ -172,7 +172,9 @@ impl Client {
     pub(crate) async fn fetch(&self, task: &Task) {
         let State::Completed { result, .. } = &task.state else { return };
         let key = task.key();
-        let Some((told, text)) = self.request(|engine| async move { engine.load(&key, result).await }).await else { return };
+        let Some((told, text)) = self.request(|engine| async move { engine.load(&key, result).await }).await else {
+            return;
+        };
         let mut state = self.world.lock();
         let super::world::State { checks, store, .. } = &mut *state;
         if let Some(held) = store.peek(&key).filter(|held| !held.has_expired(told.begun)) {
@@ -218,9 +220,12 @@ impl Client {
         }
     }
 
-    async fn cancel(&self, key: TaskKey) {
+    /// Cancels once.
+    pub(crate) async fn cancel(&self, key: TaskKey) {
         self.world.kernel.tell(|| format!("cancels {}", self.world.lock().name(&key)));
-        let Some((told, answer)) = self.request(|engine| async move { engine.cancel(&key).await }).await else { return };
+        let Some((told, answer)) = self.request(|engine| async move { engine.cancel(&key).await }).await else {
+            return;
+        };
         match answer {
             Ok(task) => self.world.lock().checks.told_cancelled(told, &task),
             Err(PollError::NotFound) => self.not_found(told, &key),
@@ -228,7 +233,8 @@ impl Client {
         }
     }
 
-    async fn list(&self) {
+    /// Lists once.
+    pub(crate) async fn list(&self) {
         let owner = self.owner;
         let listed = self.request(|engine| async move { engine.list(&owner, None, 50).await }).await;
         if let Some((told, Ok(page))) = listed {
@@ -269,7 +275,9 @@ impl Client {
     async fn answer_all(&self, key: TaskKey) {
         let asks = match self.world.lock().store.peek(&key).map(|task| task.state.clone()) {
             // A question with a timer beside it goes on by itself, and has to.
-            Some(State::InputRequired { asks, until }) if until.is_none() || self.world.plan.care == Care::Polls => asks,
+            Some(State::InputRequired { asks, until }) if until.is_none() || self.world.plan.care == Care::Polls => {
+                asks
+            }
             _ => return,
         };
         let answers = asks.into_iter().map(|ask| (ask.key.clone(), format!("\"{}:all\"", ask.key))).collect();

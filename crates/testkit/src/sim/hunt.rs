@@ -49,9 +49,5 @@ pub fn hunt(seeds: Range<u64>, run: impl Fn(&Plan) -> Report + Sync) -> Hunt {
             });
         }
     });
-    Hunt {
-        found: found.into_inner().unwrap(),
-        seeds: run_count.into_inner(),
-        events: events.into_inner(),
-    }
+    Hunt { found: found.into_inner().unwrap(), seeds: run_count.into_inner(), events: events.into_inner() }
 }

@@ -7,6 +7,7 @@ mod chance;
 mod checks;
 mod clients;
 mod defect;
+mod fakes;
 mod hunt;
 mod kernel;
 mod plan;
@@ -24,6 +25,7 @@ mod world;
 
 pub use checks::{Promise, Violation};
 pub use defect::Defect;
+pub use fakes::{FakeQueue, FakeStore};
 pub use hunt::{Hunt, hunt};
 pub use plan::{Act, After, CallPlan, Care, ClientPlan, Ending, Op, Plan, Slack, Tool, WorkerPlan};
 pub use run::{Real, Report, Telling, run, run_with};

@@ -237,13 +237,21 @@ impl Plan {
         writeln!(
             f,
             "lease {} ms, heartbeat {} ms, resend {} ms, legs of at most {:?} ms, {} open tasks, {:?} in the end",
-            settings.lease_ms, settings.heartbeat_ms, settings.resend_ms, settings.leg_ms_max, settings.open_tasks_max,
+            settings.lease_ms,
+            settings.heartbeat_ms,
+            settings.resend_ms,
+            settings.leg_ms_max,
+            settings.open_tasks_max,
             self.care
         )?;
         writeln!(
             f,
             "  {} API instance(s), {} worker(s), clocks within {} ms, visibility {} ms, dead after {} receives",
-            self.apis.len(), self.workers.len(), self.skew_ms_max(), self.visibility_ms, self.receives_max
+            self.apis.len(),
+            self.workers.len(),
+            self.skew_ms_max(),
+            self.visibility_ms,
+            self.receives_max
         )?;
         for (number, call) in self.calls.iter().enumerate() {
             let made = |client: &ClientPlan| client.acts.contains(&Act::Call(number));

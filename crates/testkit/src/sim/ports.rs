@@ -12,9 +12,7 @@ use longhaul_core::ports::{
     ApplyError, CreateError, Created, Delivery, Message, NewTask, Page, QueueError, Recorded, StoreError, TaskStore,
     WorkQueue,
 };
-use longhaul_core::{
-    Clock, Entry, IdSource, OwnerId, PartsName, Task, TaskEvent, TaskId, TaskKey, Timestamp,
-};
+use longhaul_core::{Clock, Entry, IdSource, OwnerId, PartsName, Task, TaskEvent, TaskId, TaskKey, Timestamp};
 use longhaul_engine::{Engine, Ports};
 
 use super::kernel::Actor;
@@ -78,7 +76,11 @@ struct SimStore {
 
 impl SimStore {
     /// One call: there, done or not, and back. `act` is what the store does.
-    async fn call<T, E>(&self, verb: &'static str, act: impl FnOnce(&World, &mut State) -> Result<T, E> + Send) -> Result<T, E>
+    async fn call<T, E>(
+        &self,
+        verb: &'static str,
+        act: impl FnOnce(&World, &mut State) -> Result<T, E> + Send,
+    ) -> Result<T, E>
     where
         T: Send,
         E: From<StoreError> + Send,
@@ -136,7 +138,14 @@ fn same<T: Debug>(world: &World, state: &mut State, verb: &str, model: &T, real:
     }
 }
 
-fn apply(world: &World, state: &mut State, actor: Actor, key: &TaskKey, event: &TaskEvent, now: Timestamp) -> Result<Task, ApplyError> {
+fn apply(
+    world: &World,
+    state: &mut State,
+    actor: Actor,
+    key: &TaskKey,
+    event: &TaskEvent,
+    now: Timestamp,
+) -> Result<Task, ApplyError> {
     let at_ms = world.kernel.now_ms();
     let (told, change) = state.store.apply(key, event, now);
     same(world, state, "apply", &told, |store| block_on(store.apply(key, event, now)));
@@ -366,9 +375,9 @@ impl WorkQueue for SimQueue {
             let mut state = world.lock();
             // An adapter with a longest delay shortens longer ones.
             let delay_ms = delay_ms.min(world.plan.delay_ms_max) + slow_ms;
-            state.queue.send(message, now_ms + delay_ms);
-            if let Some(queue) = state.real_queue.clone() {
-                let _sent = block_on(queue.send(message, delay_ms));
+            match state.real_queue.clone() {
+                Some(queue) => block_on(queue.send(message, delay_ms))?,
+                None => state.queue.send(message, now_ms + delay_ms),
             }
         }
         self.tell_receivers();
@@ -395,7 +404,12 @@ impl WorkQueue for SimQueue {
             if now_ms >= ends_ms {
                 return Ok(Vec::new());
             }
-            let next_ms = self.world.lock().queue.next_at_ms().unwrap_or(ends_ms).clamp(now_ms + 1, ends_ms);
+            let next_ms = {
+                let state = self.world.lock();
+                // A real queue does not say when its next message is due.
+                let look_ms = state.real_queue.is_some().then_some(now_ms + self.world.plan.settings.lease_ms / 10);
+                look_ms.or_else(|| state.queue.next_at_ms()).unwrap_or(ends_ms).clamp(now_ms + 1, ends_ms)
+            };
             self.something_new(next_ms - now_ms).await;
         }
     }

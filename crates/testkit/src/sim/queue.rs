@@ -88,23 +88,21 @@ impl QueueModel {
     }
 
     pub(crate) fn extend(&mut self, receipt: &str, visible_at_ms: u64) {
-        let any = self.has(Defect::StaleReceiptCounts);
-        if let Some(at) = self.find(receipt, any) {
+        if let Some(at) = self.find(receipt) {
             self.messages[at].visible_at_ms = visible_at_ms;
         }
     }
 
     pub(crate) fn delete(&mut self, receipt: &str) {
-        let any = self.has(Defect::StaleReceiptCounts);
-        if let Some(at) = self.find(receipt, any) {
+        if let Some(at) = self.find(receipt) {
             self.messages.swap_remove(at);
         }
     }
 
-    fn find(&self, receipt: &str, any: bool) -> Option<usize> {
+    fn find(&self, receipt: &str) -> Option<usize> {
         let (number, latest) = receipt.split_once('.')?;
         let (number, latest): (u64, u64) = (number.parse().ok()?, latest.parse().ok()?);
-        self.messages.iter().position(|held| held.number == number && (any || held.receipt == latest))
+        self.messages.iter().position(|held| held.number == number && held.receipt == latest)
     }
 
     /// When the next message can be handed over.

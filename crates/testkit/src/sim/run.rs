@@ -109,6 +109,10 @@ fn people(world: &Arc<World>) {
     }
     let dead_letters = workers::look_after_dead_letters(Arc::clone(world));
     kernel.spawn(stream::DEAD_LETTERS, "the dead-letter consumer".to_owned(), dead_letters);
+    if world.lock().real_store.is_some() {
+        // A real store sweeps by its own means; what has expired is not found either way.
+        return;
+    }
     kernel.spawn(stream::SWEEPER, "the sweeper".to_owned(), workers::sweep(Arc::clone(world)));
 }
 
@@ -142,7 +146,7 @@ async fn direct(world: Arc<World>) {
         checks.ends_have_reasons(at_ms);
     }
     if plan.after == After::Expiry {
-        look_after_expiry(&world, &carers, &keys).await;
+        look_after_expiry(&world, &carers).await;
     }
     rest(&world).await;
     world.kernel.end();
@@ -168,7 +172,10 @@ fn patience_ms(plan: &Plan) -> u64 {
     let hang_ms = plan.calls.iter().filter(|call| !call.ends_by_itself()).map(|call| call.run_ms).max().unwrap_or(0);
     // Each task may lose some legs to the end of the chaos, and each lost leg costs a lease, a visibility, a retry.
     let tries = plan.calls.iter().map(|call| u64::from(call.tries_max) + 4).sum::<u64>();
-    let lost_ms = settings.lease_ms * 2 + plan.visibility_ms.min(settings.lease_ms * 6) + settings.resend_ms + settings.retry_ms_max;
+    let lost_ms = settings.lease_ms * 2
+        + plan.visibility_ms.min(settings.lease_ms * 6)
+        + settings.resend_ms
+        + settings.retry_ms_max;
     4 * work_ms + hang_ms + tries * lost_ms + 20 * plan.latency_ms + plan.skew_ms_max()
 }
 
@@ -180,10 +187,12 @@ fn all_ended(world: &World) -> bool {
     keys.iter().all(done)
 }
 
-async fn look_after_expiry(world: &Arc<World>, carers: &[Client], keys: &[TaskKey]) {
-    let expires_at = {
+/// Lets time pass until nothing is to be found any more, also of tasks that nobody was told of.
+async fn look_after_expiry(world: &Arc<World>, carers: &[Client]) {
+    let (keys, expires_at) = {
         let state = world.lock();
-        keys.iter().filter_map(|key| state.store.peek(key).map(|task| task.expires_at)).max()
+        let keys: Vec<TaskKey> = state.store.tasks().map(|task| task.key()).collect();
+        (keys, state.store.tasks().map(|task| task.expires_at).max())
     };
     let Some(expires_at) = expires_at else { return };
     let now = world.clock(0);
@@ -191,6 +200,8 @@ async fn look_after_expiry(world: &Arc<World>, carers: &[Client], keys: &[TaskKe
     for (number, carer) in carers.iter().enumerate() {
         for key in keys.iter().filter(|key| key.owner == owner(number)) {
             carer.poll(*key).await;
+            carer.cancel(*key).await;
         }
+        carer.list().await;
     }
 }

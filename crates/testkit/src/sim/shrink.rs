@@ -93,9 +93,12 @@ impl Search {
         for call in 0..self.best.calls.len() {
             let made = |act: &Act| about(*act) == Some(call);
             if self.best.clients.iter().any(|client| client.acts.iter().any(made)) {
-                gain = or(gain, self.change(|plan| {
-                    plan.clients.iter_mut().for_each(|client| client.acts.retain(|act| !made(act)));
-                }));
+                gain = or(
+                    gain,
+                    self.change(|plan| {
+                        plan.clients.iter_mut().for_each(|client| client.acts.retain(|act| !made(act)));
+                    }),
+                );
             }
         }
         gain
@@ -145,11 +148,14 @@ impl Search {
             for place in (0..ops.len()).rev() {
                 // The place of an operation is its name: it becomes nothing instead of going away.
                 if ops[place] != Op::Progress {
-                    gain = or(gain, self.change(|plan| {
-                        if let Tool::Script(ops) = &mut plan.calls[call].tool {
-                            ops[place] = Op::Progress;
-                        }
-                    }));
+                    gain = or(
+                        gain,
+                        self.change(|plan| {
+                            if let Tool::Script(ops) = &mut plan.calls[call].tool {
+                                ops[place] = Op::Progress;
+                            }
+                        }),
+                    );
                 }
             }
             if self.best.calls[call].request_bytes > 10 {
@@ -166,9 +172,12 @@ impl Search {
         let mut gain = Gain::None;
         for client in 0..self.best.clients.len() {
             for act in (0..self.best.clients[client].acts.len()).rev() {
-                gain = or(gain, self.change(|plan| {
-                    plan.clients[client].acts.remove(act);
-                }));
+                gain = or(
+                    gain,
+                    self.change(|plan| {
+                        plan.clients[client].acts.remove(act);
+                    }),
+                );
             }
         }
         gain
@@ -177,10 +186,13 @@ impl Search {
     fn plainer_world(&mut self) -> Gain {
         let mut gain = Gain::None;
         if self.best.skew_ms_max() > 0 {
-            gain = or(gain, self.change(|plan| {
-                plan.apis.iter_mut().for_each(|skew_ms| *skew_ms = 0);
-                plan.workers.iter_mut().for_each(|worker| worker.skew_ms = 0);
-            }));
+            gain = or(
+                gain,
+                self.change(|plan| {
+                    plan.apis.iter_mut().for_each(|skew_ms| *skew_ms = 0);
+                    plan.workers.iter_mut().for_each(|worker| worker.skew_ms = 0);
+                }),
+            );
         }
         if self.best.workers.iter().any(|worker| worker.timeout_ms.is_some()) {
             gain = or(gain, self.change(|plan| plan.workers.iter_mut().for_each(|worker| worker.timeout_ms = None)));

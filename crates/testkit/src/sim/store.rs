@@ -72,7 +72,8 @@ impl StoreModel {
             let any_owner = self.has(Defect::KeyOfAnyOwner);
             let same = |row: &&KeyRow| row.key.key == idempotency.key && (any_owner || row.owner == key.owner);
             let found = self.keys.iter().find(same).copied();
-            if let Some((row, task)) = found.and_then(|row| Some((row, self.live(&TaskKey::new(row.owner, row.id), now)?)))
+            if let Some((row, task)) =
+                found.and_then(|row| Some((row, self.live(&TaskKey::new(row.owner, row.id), now)?)))
             {
                 if row.key.request != idempotency.request && !self.has(Defect::KeyTakesAnyRequest) {
                     return Err(CreateError::KeyReused);
@@ -104,9 +105,10 @@ impl StoreModel {
     }
 
     pub(crate) fn get(&self, key: &TaskKey, now: Timestamp, stale: bool) -> Option<Task> {
-        let row = self.rows.iter().find(|row| {
-            row.task.key() == *key || (self.has(Defect::GetOfAnyOwner) && row.task.id == key.id)
-        })?;
+        let row = self
+            .rows
+            .iter()
+            .find(|row| row.task.key() == *key || (self.has(Defect::GetOfAnyOwner) && row.task.id == key.id))?;
         let task = if stale && self.has(Defect::StaleReads) { &row.before } else { &row.task };
         (self.has(Defect::ExpiredIsRead) || !task.has_expired(now)).then(|| Task::clone(task))
     }

@@ -237,4 +237,3 @@ impl Running<'_> {
 fn number(value: &Value) -> Option<u64> {
     value.as_str()?.split_once('|')?.0.parse().ok()
 }
-

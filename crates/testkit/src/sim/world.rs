@@ -243,4 +243,3 @@ impl State {
         self.checks.name(key)
     }
 }
-

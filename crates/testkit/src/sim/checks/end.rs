@@ -8,7 +8,14 @@ use super::{Checks, Promise};
 
 impl Checks {
     /// The time is up: whatever somebody asked for has ended.
-    pub(crate) fn must_have_ended(&mut self, store: &StoreModel, keys: &[TaskKey], care: Care, now: Timestamp, at_ms: u64) {
+    pub(crate) fn must_have_ended(
+        &mut self,
+        store: &StoreModel,
+        keys: &[TaskKey],
+        care: Care,
+        now: Timestamp,
+        at_ms: u64,
+    ) {
         for key in keys {
             let Some(task) = store.peek(key).filter(|task| !task.has_expired(now)) else { continue };
             if task.has_ended() {
@@ -18,19 +25,24 @@ impl Checks {
                 Care::Polls => Promise::EndsInTime,
                 Care::Nobody => Promise::GoesOnWithoutPolls,
             };
-            let what = format!("{} has not ended, although nothing goes wrong any more: {:?}", self.name(key), task.state);
+            let what =
+                format!("{} has not ended, although nothing goes wrong any more: {:?}", self.name(key), task.state);
             self.fail(promise, at_ms, what);
         }
     }
 
     /// Every end has its reason.
     pub(crate) fn ends_have_reasons(&mut self, at_ms: u64) {
-        let wrong: Vec<(TaskKey, String)> = self.traces.iter().filter_map(|trace| {
-            let task = trace.latest()?;
-            let call = self.calls.get(trace.call)?;
-            let what = unexpected(call, &task.state, task.failures)?;
-            Some((trace.key, what))
-        }).collect();
+        let wrong: Vec<(TaskKey, String)> = self
+            .traces
+            .iter()
+            .filter_map(|trace| {
+                let task = trace.latest()?;
+                let call = self.calls.get(trace.call)?;
+                let what = unexpected(call, &task.state, task.failures)?;
+                Some((trace.key, what))
+            })
+            .collect();
         for (key, what) in wrong {
             let what = format!("{} {what}", self.name(&key));
             self.fail(Promise::EndsInTime, at_ms, what);
@@ -44,9 +56,7 @@ impl Checks {
             let what = format!("a message for {} is still there, long after its end", self.name(&key));
             self.fail(Promise::ComesToRest, at_ms, what);
         }
-        let runs = self.traces.iter().find(|trace| {
-            trace.ended.is_some() && trace.legs.iter().any(|leg| leg.tool_runs)
-        });
+        let runs = self.traces.iter().find(|trace| trace.ended.is_some() && trace.legs.iter().any(|leg| leg.tool_runs));
         if let Some(key) = runs.map(|trace| trace.key) {
             let what = format!("a tool of {} still runs, long after the task's end", self.name(&key));
             self.fail(Promise::CancelStopsTheTool, at_ms, what);
@@ -66,9 +76,8 @@ fn unexpected(call: &CallPlan, state: &State, _failures: u32) -> Option<String> 
             matches!(call.ending, Ending::Error(_)).then(|| "is completed, and its tool only gives errors".to_owned())
         }
         State::Failed { failure } => match failure.kind {
-            FailureKind::Tool => {
-                (!matches!(call.ending, Ending::Error(_))).then(|| "failed with an error that its tool never gives".to_owned())
-            }
+            FailureKind::Tool => (!matches!(call.ending, Ending::Error(_)))
+                .then(|| "failed with an error that its tool never gives".to_owned()),
             FailureKind::TimedOut if call.ends_by_itself() && call.has_time() => {
                 Some("timed out, and its tool had plenty of time".to_owned())
             }
@@ -77,6 +86,10 @@ fn unexpected(call: &CallPlan, state: &State, _failures: u32) -> Option<String> 
                 Some(format!("failed for a reason that its tool does not give: {}", failure.message))
             }
         },
-        State::Queued | State::Running { .. } | State::Sleeping { .. } | State::InputRequired { .. } | State::Cancelled => None,
+        State::Queued
+        | State::Running { .. }
+        | State::Sleeping { .. }
+        | State::InputRequired { .. }
+        | State::Cancelled => None,
     }
 }

@@ -201,7 +201,10 @@ impl Checks {
 
     /// What the story calls the task.
     pub(crate) fn name(&self, key: &TaskKey) -> String {
-        self.traces.iter().position(|trace| trace.key == *key).map_or_else(|| "a task that is not on record".to_owned(), task_name)
+        self.traces
+            .iter()
+            .position(|trace| trace.key == *key)
+            .map_or_else(|| "a task that is not on record".to_owned(), task_name)
     }
 
     fn place(&self, key: &TaskKey) -> Option<usize> {

@@ -36,13 +36,21 @@ impl Checks {
         let at_ms = told.at_ms;
         let name = self.name(&key);
         if key.owner != told.owner {
-            return self.fail(Promise::OwnersSeeTheirOwn, at_ms, format!("a client was told of {name}, which is not its own"));
+            return self.fail(
+                Promise::OwnersSeeTheirOwn,
+                at_ms,
+                format!("a client was told of {name}, which is not its own"),
+            );
         }
         if told.begun >= task.expires_at {
             self.fail(Promise::ExpiredIsNotFound, at_ms, format!("a client was told of {name} after it had expired"));
         }
         let Some(trace) = self.trace(&key) else {
-            return self.fail(Promise::ToldIsOnRecord, at_ms, "a client was told of a task that is not on record".to_owned());
+            return self.fail(
+                Promise::ToldIsOnRecord,
+                at_ms,
+                "a client was told of a task that is not on record".to_owned(),
+            );
         };
         // What was on record at some moment while the client waited.
         let since = trace.versions.iter().rposition(|(since_ms, _)| *since_ms < told.begun_ms).unwrap_or(0);
@@ -91,13 +99,17 @@ impl Checks {
     }
 
     /// A client was told that its call is accepted.
-    pub(crate) fn told_accepted(&mut self, told: Told, accepted: &Accepted, idempotency: Option<u8>) {
+    pub(crate) fn told_accepted(&mut self, told: Told, accepted: &Accepted, call: usize, idempotency: Option<u8>) {
         let (Accepted::New(task) | Accepted::Existing(task)) = accepted;
         if self.place(&task.key()).is_none() {
             let what = "a call was accepted, and its task is not on record".to_owned();
             return self.fail(Promise::AcceptedIsKept, told.at_ms, what);
         }
         self.told_task(told, task);
+        if self.trace(&task.key()).is_some_and(|trace| trace.call != call) {
+            let what = "a call was accepted as a retry of another call, which had other arguments".to_owned();
+            self.fail(Promise::SameKeySameTask, told.at_ms, what);
+        }
         let Some(idempotency) = idempotency else { return };
         let key = task.key();
         let earlier = self.told.keys.iter().position(|(owner, held, _)| *owner == key.owner && *held == idempotency);
@@ -107,9 +119,10 @@ impl Checks {
         };
         let (_, _, held) = self.told.keys[place];
         let skew_ms = self.skew_ms;
-        let alive = self.trace(&held).and_then(|trace| trace.latest().cloned()).is_some_and(|task| {
-            DAWN_MS + told.at_ms + skew_ms < task.expires_at.as_ms()
-        });
+        let alive = self
+            .trace(&held)
+            .and_then(|trace| trace.latest().cloned())
+            .is_some_and(|task| DAWN_MS + told.at_ms + skew_ms < task.expires_at.as_ms());
         if held != key && alive {
             let what = "the same idempotency key gave two tasks".to_owned();
             self.fail(Promise::SameKeySameTask, told.at_ms, what);
@@ -132,7 +145,8 @@ impl Checks {
             AcceptError::TooManyOpen { .. } => {
                 let open = self.open_between(told);
                 if open < self.open_max {
-                    let what = format!("a client with {open} unfinished tasks was refused, and {} are allowed", self.open_max);
+                    let what =
+                        format!("a client with {open} unfinished tasks was refused, and {} are allowed", self.open_max);
                     self.fail(Promise::QuotaIsRight, told.at_ms, what);
                 }
             }
@@ -155,7 +169,11 @@ impl Checks {
     pub(crate) fn told_cancelled(&mut self, told: Told, task: &Task) {
         self.told_task(told, task);
         if !task.has_ended() {
-            let what = format!("a client cancelled {} and was told that it is {}", self.name(&task.key()), task.status().as_str());
+            let what = format!(
+                "a client cancelled {} and was told that it is {}",
+                self.name(&task.key()),
+                task.status().as_str()
+            );
             self.fail(Promise::ToldIsOnRecord, told.at_ms, what);
         }
     }
@@ -165,8 +183,9 @@ impl Checks {
         let name = self.name(key);
         let Some(trace) = self.trace(key) else { return };
         let lost = names.iter().find(|asked| {
-            let open_all_along = trace.versions.iter().rev().take_while(|(since_ms, _)| *since_ms >= told.begun_ms).count() == 0
-                && trace.latest().is_some_and(|task| is_open(task, asked));
+            let open_all_along =
+                trace.versions.iter().rev().take_while(|(since_ms, _)| *since_ms >= told.begun_ms).count() == 0
+                    && trace.latest().is_some_and(|task| is_open(task, asked));
             open_all_along
         });
         if let Some(lost) = lost {

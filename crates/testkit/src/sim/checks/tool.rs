@@ -35,7 +35,8 @@ impl Checks {
         let name = self.name(key);
         let Some(trace) = self.trace(key) else { return };
         let ended = trace.ended;
-        let deadline_ms = trace.latest().map(|task| task.deadline().as_ms().saturating_sub(super::super::world::DAWN_MS));
+        let deadline_ms =
+            trace.latest().map(|task| task.deadline().as_ms().saturating_sub(super::super::world::DAWN_MS));
         let Some(leg) = trace.leg(attempt) else { return };
         leg.tool_runs = false;
         let (actor, began_ms) = (leg.actor, leg.began.unwrap_or(0));
@@ -70,13 +71,22 @@ impl Checks {
         if let (Some(recorded), Some(claimed)) = (recorded_seq, claimed_seq)
             && recorded < claimed
         {
-            let what = format!("step `{name}` of {task} was run again by attempt {attempt}, after it had been recorded");
+            let what =
+                format!("step `{name}` of {task} was run again by attempt {attempt}, after it had been recorded");
             self.fail(Promise::StepsAreRecordedOnce, at_ms, what);
         }
     }
 
     /// The tool was given `text` for a step or a question.
-    pub(crate) fn tool_got(&mut self, key: &TaskKey, attempt: u32, kind: EntryKind, name: &str, text: &str, at_ms: u64) {
+    pub(crate) fn tool_got(
+        &mut self,
+        key: &TaskKey,
+        attempt: u32,
+        kind: EntryKind,
+        name: &str,
+        text: &str,
+        at_ms: u64,
+    ) {
         let task = self.name(key);
         let Some(trace) = self.trace(key) else { return };
         let held = trace.entries.iter().find(|entry| entry.kind == kind && entry.name == name);
@@ -88,10 +98,13 @@ impl Checks {
             }
             return;
         }
-        let promise =
-            if kind == EntryKind::Answer { Promise::AnswersAreFinal } else { Promise::StepsAreRecordedOnce };
+        let promise = if kind == EntryKind::Answer { Promise::AnswersAreFinal } else { Promise::StepsAreRecordedOnce };
         let kind = kind.as_str();
-        self.fail(promise, at_ms, format!("the {kind} `{name}` that the tool of {task} was given is not the one on record"));
+        self.fail(
+            promise,
+            at_ms,
+            format!("the {kind} `{name}` that the tool of {task} was given is not the one on record"),
+        );
     }
 
     /// The tool begins sleep number `number` of `ms`; or goes on after it.

@@ -1,0 +1,7 @@
+//! The promises of the engine, one test each, with fakes around it: given, when, then; what can come twice, comes twice.
+
+mod accepting;
+mod ending;
+mod long_work;
+mod steps;
+mod world;

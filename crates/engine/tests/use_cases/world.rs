@@ -1,0 +1,261 @@
+//! What every use case starts from: an engine over a store in memory, a clock that is set by hand, and a list of the
+//! calls that left the engine.
+
+use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use longhaul_core::ports::{Delivery, TaskStore, WorkQueue};
+use longhaul_core::{OwnerId, Policy, ResultKind, State, Task, TaskEvent, TaskKey, Terms, Wish};
+use longhaul_engine::{
+    Accepted, Call, Disposition, Driven, Engine, Idempotency, Leg, LegEnd, Ports, Settings, ToolRunner, WorkerSignals,
+};
+use longhaul_testkit::sim::{FakeQueue, FakeStore};
+use longhaul_testkit::{Fault, FaultyQueue, FaultyStore, ManualClock, QueueCall, SeededIds, StoreCall, given};
+
+/// An engine, and its surroundings.
+pub(crate) struct World {
+    pub(crate) engine: Engine,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) store: Arc<FaultyStore>,
+    pub(crate) queue: Arc<FaultyQueue>,
+    pub(crate) calls: Arc<Mutex<Vec<String>>>,
+}
+
+impl World {
+    /// A world with the engine's usual settings.
+    pub(crate) fn new() -> Self {
+        Self::with(Settings::default())
+    }
+
+    pub(crate) fn with(settings: Settings) -> Self {
+        let clock = Arc::new(ManualClock::at(given::NOW));
+        let time: Arc<dyn longhaul_core::Clock> = Arc::clone(&clock) as _;
+        let calls = Arc::new(Mutex::new(Vec::new()));
+        let (kept, sent) = (Arc::clone(&calls), Arc::clone(&calls));
+        let store = Arc::new(FaultyStore::new(Arc::<FakeStore>::default(), move |call| {
+            kept.lock().unwrap().push(verb(call).to_owned());
+            Fault::None
+        }));
+        let queue = Arc::new(FaultyQueue::new(Arc::new(FakeQueue::new(time, 10)), move |call| {
+            if let QueueCall::Send(_) = call {
+                sent.lock().unwrap().push("send".to_owned());
+            }
+            Fault::None
+        }));
+        let ports = Ports {
+            store: Arc::clone(&store) as Arc<dyn TaskStore>,
+            queue: Arc::clone(&queue) as Arc<dyn WorkQueue>,
+            clock: Arc::clone(&clock) as _,
+            ids: Arc::new(SeededIds::new(7)),
+        };
+        Self { engine: Engine::new(ports, settings), clock, store, queue, calls }
+    }
+
+    /// The calls that left the engine since this was last asked.
+    pub(crate) fn took(&self) -> Vec<String> {
+        std::mem::take(&mut *self.calls.lock().unwrap())
+    }
+
+    /// Lets the queue's next `count` sendings fail before anything is sent.
+    pub(crate) fn sendings_fail(&self, count: usize) {
+        let mut left = count;
+        self.queue.follow(move |call| match call {
+            QueueCall::Send(_) if left > 0 => {
+                left -= 1;
+                Fault::Before
+            }
+            _ => Fault::None,
+        });
+    }
+
+    pub(crate) async fn accept(&self, call: Call) -> Task {
+        self.engine.accept(call).await.unwrap().into_task()
+    }
+
+    /// An accepted call of the tool.
+    pub(crate) async fn accepted(&self) -> Task {
+        self.accept(call()).await
+    }
+
+    /// The next visible message, hidden for a lease.
+    pub(crate) async fn receive(&self) -> Option<Delivery> {
+        self.queue.receive(1, self.engine.settings().lease_ms, 0).await.unwrap().pop()
+    }
+
+    /// Runs one delivery with `tool`, and does with its message what the engine says.
+    pub(crate) async fn deliver(&self, delivery: &Delivery, tool: &dyn ToolRunner) -> Disposition {
+        let disposition = self.engine.run_delivery(delivery, tool, &WorkerSignals::default()).await;
+        match disposition {
+            Disposition::Done => self.queue.delete(&delivery.receipt).await.unwrap(),
+            Disposition::Later { after_ms } => self.queue.extend(&delivery.receipt, after_ms).await.unwrap(),
+        }
+        disposition
+    }
+
+    /// Works until no message is visible.
+    pub(crate) async fn work(&self, tool: &dyn ToolRunner) {
+        while let Some(delivery) = self.receive().await {
+            self.deliver(&delivery, tool).await;
+        }
+    }
+
+    /// Works, and lets time pass in steps of `step_ms`, until the task has ended or `steps` have passed.
+    pub(crate) async fn work_until_ended(
+        &self,
+        key: &TaskKey,
+        tool: &dyn ToolRunner,
+        step_ms: u64,
+        steps: u32,
+    ) -> Task {
+        for _ in 0..steps {
+            self.work(tool).await;
+            if self.on_record(key).await.has_ended() {
+                break;
+            }
+            self.clock.advance_ms(step_ms);
+        }
+        self.on_record(key).await
+    }
+
+    /// Runs `play` while time passes whenever everybody waits, in steps of `step_ms`, until it has ended.
+    pub(crate) async fn while_time_passes<T>(&self, step_ms: u64, play: impl Future<Output = T>) -> T {
+        let mut play = std::pin::pin!(play);
+        poll_fn(|context| {
+            let polled = play.as_mut().poll(context);
+            if polled.is_pending() {
+                self.clock.advance_ms(step_ms);
+                context.waker().wake_by_ref();
+            }
+            polled
+        })
+        .await
+    }
+
+    pub(crate) async fn on_record(&self, key: &TaskKey) -> Task {
+        let found = self.store.get(key, longhaul_core::Clock::now(&*self.clock)).await.unwrap();
+        found.expect("the task is on record")
+    }
+
+    /// A worker that claimed the task and was killed at once.
+    pub(crate) async fn killed_in_the_tool(&self, delivery: &Delivery) {
+        let hang = tool(|_leg| async { std::future::pending().await });
+        let signals = WorkerSignals::default();
+        let leg = self.engine.run_delivery(delivery, &hang, &signals);
+        // The fakes answer at once: when the leg waits, it waits for its tool.
+        assert!(futures::FutureExt::now_or_never(leg).is_none());
+        assert!(matches!(self.on_record(&delivery.message.task).await.state, State::Running { .. }));
+    }
+}
+
+/// Runs a use case to its end.
+pub(crate) fn run(case: impl Future<Output = ()>) {
+    futures::executor::block_on(case);
+}
+
+/// A call of Ann's, without a key.
+pub(crate) fn call() -> Call {
+    Call {
+        owner: ann(),
+        tool: "tool".to_owned(),
+        request: "{}".to_owned(),
+        terms: Terms::grant(&Policy::default(), Wish::default()),
+        idempotency: None,
+        trace: None,
+    }
+}
+
+/// The same call with an idempotency key, for a request with this fingerprint.
+pub(crate) fn call_with_key(key: &str, fingerprint: u8) -> Call {
+    Call { idempotency: Some(Idempotency { key: key.to_owned(), fingerprint: [fingerprint; 32] }), ..call() }
+}
+
+pub(crate) fn ann() -> OwnerId {
+    given::owner("ann")
+}
+
+pub(crate) fn is_new(accepted: &Accepted) -> bool {
+    matches!(accepted, Accepted::New(_))
+}
+
+type Play = Pin<Box<dyn Future<Output = LegEnd> + Send>>;
+
+/// A tool made of a closure, and a count of its runs.
+pub(crate) struct Tool {
+    play: Box<dyn Fn(Leg) -> Play + Send + Sync>,
+    runs: AtomicUsize,
+}
+
+/// A tool that does what `play` does.
+pub(crate) fn tool<F>(play: impl Fn(Leg) -> F + Send + Sync + 'static) -> Tool
+where
+    F: Future<Output = LegEnd> + Send + 'static,
+{
+    Tool { play: Box::new(move |leg| Box::pin(play(leg))), runs: AtomicUsize::new(0) }
+}
+
+/// A tool that gives a result at once.
+pub(crate) fn quick() -> Tool {
+    tool(|_leg| async { completed("\"done\"") })
+}
+
+/// A tool that panics every time.
+pub(crate) fn crashing() -> Tool {
+    tool(|_leg| async { LegEnd::Crashed { reason: "it panicked".to_owned() } })
+}
+
+impl Tool {
+    pub(crate) fn runs(&self) -> usize {
+        self.runs.load(Ordering::Relaxed)
+    }
+}
+
+#[async_trait]
+impl ToolRunner for Tool {
+    async fn run(&self, leg: Leg) -> LegEnd {
+        self.runs.fetch_add(1, Ordering::Relaxed);
+        match leg.drive((self.play)(leg.clone())).await {
+            Driven::Ended(end) => end,
+            Driven::Suspended(suspended) => LegEnd::Suspended(suspended),
+        }
+    }
+}
+
+pub(crate) fn completed(result: &str) -> LegEnd {
+    LegEnd::Completed { result: result.to_owned(), kind: ResultKind::Success }
+}
+
+/// One answer, as a client sends it.
+pub(crate) fn answers(key: &str, answer: &str) -> BTreeMap<String, String> {
+    BTreeMap::from([(key.to_owned(), answer.to_owned())])
+}
+
+fn verb(call: StoreCall<'_>) -> &'static str {
+    match call {
+        StoreCall::Create(_) => "create",
+        StoreCall::Get(_) => "get",
+        StoreCall::Apply(_, event) => match event {
+            TaskEvent::Claim { .. } => "claim",
+            TaskEvent::Heartbeat { .. } => "heartbeat",
+            TaskEvent::SetVariables { .. } => "set variables",
+            TaskEvent::Suspend { .. } => "suspend",
+            TaskEvent::Retry { .. } => "retry",
+            TaskEvent::Finish { .. } => "finish",
+            TaskEvent::Answer { .. } => "answer",
+            TaskEvent::Cancel => "cancel",
+            TaskEvent::Nudge { .. } => "nudge",
+            TaskEvent::GiveUp => "give up",
+            TaskEvent::TimeOut => "time out",
+            TaskEvent::Keep { .. } => "keep",
+            TaskEvent::Forget => "forget",
+        },
+        StoreCall::List(_) => "list",
+        StoreCall::Record(..) => "record",
+        StoreCall::Journal(_) => "journal",
+        StoreCall::PutParts(..) => "put parts",
+        StoreCall::Parts(..) => "parts",
+    }
+}

@@ -1,0 +1,123 @@
+//! The models as ports, for use-case tests: every call is answered at once, and nothing runs on another thread.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use longhaul_core::ports::{
+    ApplyError, CreateError, Created, Delivery, Message, NewTask, Page, QueueError, Recorded, StoreError, TaskStore,
+    WorkQueue,
+};
+use longhaul_core::{Clock, Entry, OwnerId, PartsName, Task, TaskEvent, TaskId, TaskKey, Timestamp};
+
+use super::chance::Chance;
+use super::queue::QueueModel;
+use super::store::StoreModel;
+
+/// A store in memory.
+#[derive(Default)]
+pub struct FakeStore(Mutex<StoreModel>);
+
+impl FakeStore {
+    fn lock(&self) -> MutexGuard<'_, StoreModel> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl TaskStore for FakeStore {
+    async fn create(&self, new: NewTask, now: Timestamp) -> Result<Created, CreateError> {
+        self.lock().create(new, now)
+    }
+
+    async fn get(&self, key: &TaskKey, now: Timestamp) -> Result<Option<Task>, StoreError> {
+        Ok(self.lock().get(key, now, false))
+    }
+
+    async fn apply(&self, key: &TaskKey, event: &TaskEvent, now: Timestamp) -> Result<Task, ApplyError> {
+        self.lock().apply(key, event, now).0
+    }
+
+    async fn list(
+        &self,
+        owner: &OwnerId,
+        before: Option<TaskId>,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<Page, StoreError> {
+        Ok(self.lock().list(owner, before, limit, now))
+    }
+
+    async fn record(&self, key: &TaskKey, entry: &Entry) -> Result<Recorded, StoreError> {
+        Ok(self.lock().record(key, entry))
+    }
+
+    async fn journal(&self, key: &TaskKey) -> Result<Vec<Entry>, StoreError> {
+        Ok(self.lock().journal(key))
+    }
+
+    async fn put_parts(&self, key: &TaskKey, name: &PartsName, parts: &[&str]) -> Result<(), StoreError> {
+        self.lock().put_parts(key, name, parts);
+        Ok(())
+    }
+
+    async fn parts(&self, key: &TaskKey, name: &PartsName, count: u32) -> Result<Option<String>, StoreError> {
+        Ok(self.lock().parts(key, name, count))
+    }
+}
+
+/// A queue in memory that tells the time by a clock. It does not wait: a receiver gets what is visible now.
+pub struct FakeQueue {
+    held: Mutex<(QueueModel, Chance)>,
+    clock: Arc<dyn Clock>,
+}
+
+impl FakeQueue {
+    /// An empty queue, whose messages are dead letters after `receives_max` handings-over.
+    #[must_use]
+    pub fn new(clock: Arc<dyn Clock>, receives_max: u32) -> Self {
+        Self { held: Mutex::new((QueueModel::new(receives_max, None), Chance::stream(0, 0))), clock }
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.clock.now().as_ms()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (QueueModel, Chance)> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl WorkQueue for FakeQueue {
+    async fn send(&self, message: &Message, delay_ms: u64) -> Result<(), QueueError> {
+        let visible_at_ms = self.now_ms().saturating_add(delay_ms);
+        self.lock().0.send(message, visible_at_ms);
+        Ok(())
+    }
+
+    async fn receive(&self, max: usize, visibility_ms: u64, _wait_ms: u64) -> Result<Vec<Delivery>, QueueError> {
+        let now_ms = self.now_ms();
+        let mut held = self.lock();
+        let (queue, dice) = &mut *held;
+        Ok((0..max).map_while(|_| queue.receive(now_ms, visibility_ms, false, dice)).collect())
+    }
+
+    async fn extend(&self, receipt: &str, visibility_ms: u64) -> Result<(), QueueError> {
+        let visible_at_ms = self.now_ms().saturating_add(visibility_ms);
+        self.lock().0.extend(receipt, visible_at_ms);
+        Ok(())
+    }
+
+    async fn delete(&self, receipt: &str) -> Result<(), QueueError> {
+        self.lock().0.delete(receipt);
+        Ok(())
+    }
+
+    async fn receive_dead(&self, max: usize, visibility_ms: u64) -> Result<Vec<Delivery>, QueueError> {
+        let now_ms = self.now_ms();
+        let mut held = self.lock();
+        Ok((0..max).map_while(|_| held.0.receive_dead(now_ms, visibility_ms)).collect())
+    }
+}
