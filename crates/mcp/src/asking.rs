@@ -1,21 +1,149 @@
-//! Requests of the server to its clients, and their answers. A request's id says what it belongs to, sealed, so that
-//! the answer may reach any instance.
+//! Requests of the server to clients of older revisions, and their answers. A request's id says what it belongs to,
+//! sealed: so the answer may reach any instance, and nobody can answer for another.
 
 use http::{Response, StatusCode};
-use longhaul_core::OwnerId;
+use longhaul_core::{OwnerId, TaskId, TaskKey};
+use longhaul_engine::AnswerError;
 use rmcp::ErrorData;
+use rmcp::model::{ClientResult, CustomResult};
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
 
 use crate::durable::Shared;
-use crate::{Body, reply};
+use crate::sealed::Purpose;
+use crate::{Body, errors, reply};
+
+/// In place of an answer: the error that the client answered with.
+const REFUSED: &str = "dev.longhaul/error";
+
+/// Says which task a message belongs to.
+pub(crate) const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
+
+/// What a request of the server belongs to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Asked {
+    /// A question of a task, by its key.
+    #[serde(rename = "t")]
+    Task(TaskId, String),
+    /// A request of a plain call, by its number. The id names the call alone.
+    #[serde(rename = "c")]
+    Call(TaskId, u32),
+}
+
+impl Asked {
+    /// The id under which the client is asked.
+    ///
+    /// # Errors
+    /// What the client is told.
+    pub(crate) fn id(&self, shared: &Shared, owner: &OwnerId) -> Result<String, ErrorData> {
+        shared.sealer.seal_value(Purpose::Ask, owner, self)
+    }
+}
 
 /// Takes a client's answer.
 pub(crate) async fn take(
-    _shared: &Shared,
-    _owner: OwnerId,
-    _id: &RawValue,
-    _outcome: Result<&RawValue, &RawValue>,
+    shared: &Shared,
+    owner: OwnerId,
+    id: &RawValue,
+    outcome: Result<&RawValue, &RawValue>,
 ) -> Response<Body> {
-    let error = ErrorData::invalid_request("nothing was asked under this id", None);
-    reply::error_with(StatusCode::BAD_REQUEST, None, &error)
+    let id: Option<String> = serde_json::from_str(id.get()).ok();
+    let asked = id.and_then(|id| shared.sealer.open_value(Purpose::Ask, &owner, &id));
+    let Some(asked) = asked else {
+        let error = ErrorData::invalid_request("nothing was asked under this id", None);
+        return reply::error_with(StatusCode::BAD_REQUEST, None, &error);
+    };
+    let text = match outcome {
+        Ok(answer) => answer.get().to_owned(),
+        Err(error) => format!(r#"{{"{REFUSED}":{}}}"#, error.get()),
+    };
+    let engine = &shared.engine;
+    let taken = match asked {
+        Asked::Task(task, key) => engine.answer(&TaskKey::new(owner, task), &[(key, text)].into()).await,
+        Asked::Call(call, number) => {
+            engine.leave_answer(&TaskKey::new(owner, call), &number.to_string(), &text).await
+        }
+    };
+    match taken {
+        // Nobody waits for an answer to a task that is gone.
+        Ok(()) | Err(AnswerError::NotFound) => reply::accepted(),
+        Err(error @ AnswerError::TooLarge { .. }) => {
+            reply::error_with(StatusCode::PAYLOAD_TOO_LARGE, None, &errors::of_answer(error))
+        }
+        Err(error @ AnswerError::Unavailable(_)) => {
+            reply::error_with(StatusCode::SERVICE_UNAVAILABLE, None, &errors::of_answer(error))
+        }
+    }
+}
+
+/// Waits until the client has answered a plain call's request, on whichever instance.
+///
+/// # Errors
+/// What the client answered, or that it did not.
+pub(crate) async fn answer_to_call(
+    shared: &Shared,
+    owner: OwnerId,
+    call: TaskId,
+    number: u32,
+) -> Result<Value, ErrorData> {
+    let (clock, settings) = (&shared.engine.ports().clock, &shared.settings);
+    let gives_up_at = clock.now().plus_ms(settings.ask_ms_max);
+    let (place, name) = (TaskKey::new(owner, call), number.to_string());
+    loop {
+        match shared.engine.left_answer(&place, &name).await {
+            Ok(Some(text)) => return unless_refused(serde_json::from_str(&text).unwrap_or_default()),
+            Ok(None) => {}
+            Err(error) => {
+                tracing::warn!(error = &error as &dyn std::error::Error, "an answer could not be looked for");
+            }
+        }
+        if clock.now() >= gives_up_at {
+            return Err(ErrorData::internal_error("the client did not answer in time", None));
+        }
+        clock.sleep_ms(settings.listen_poll_ms.max(1)).await;
+    }
+}
+
+/// The answer; an error that stands in its place comes out as that.
+///
+/// # Errors
+/// What the client answered.
+pub(crate) fn unless_refused(mut answer: Value) -> Result<Value, ErrorData> {
+    let Some(error) = answer.get_mut(REFUSED) else { return Ok(answer) };
+    let error = serde_json::from_value(error.take());
+    Err(error.unwrap_or_else(|_malformed| ErrorData::internal_error("the client could not answer", None)))
+}
+
+/// The answer as `rmcp` takes it.
+pub(crate) fn client_result(answer: Value) -> ClientResult {
+    serde_json::from_value(answer.clone()).unwrap_or(ClientResult::CustomResult(CustomResult(answer)))
+}
+
+/// A whole request: `request` has its method and its parameters.
+pub(crate) fn message(id: &str, mut request: Map<String, Value>) -> String {
+    request.insert("jsonrpc".to_owned(), "2.0".into());
+    request.insert("id".to_owned(), id.into());
+    Value::Object(request).to_string()
+}
+
+/// Says in the parameters of `request` that it belongs to `task`.
+pub(crate) fn relate(request: &mut Map<String, Value>, task: TaskId) {
+    let params = request.entry("params").or_insert_with(|| json!({}));
+    let meta = params.as_object_mut().map(|params| params.entry("_meta").or_insert_with(|| json!({})));
+    if let Some(meta) = meta.and_then(Value::as_object_mut) {
+        meta.insert(RELATED_TASK.to_owned(), json!({"taskId": task.to_string()}));
+    }
+}
+
+/// Takes the progress token out that `rmcp` puts in: it means nothing to a client, which tells no progress.
+pub(crate) fn strip_progress_token(request: &mut Value) {
+    let Some(params) = request.get_mut("params").and_then(Value::as_object_mut) else { return };
+    let meta_is_empty = params.get_mut("_meta").and_then(Value::as_object_mut).is_some_and(|meta| {
+        meta.remove("progressToken");
+        meta.is_empty()
+    });
+    if meta_is_empty {
+        params.remove("_meta");
+    }
 }

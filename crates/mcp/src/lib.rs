@@ -27,10 +27,11 @@ mod server;
 mod session;
 mod settings;
 mod sse;
+mod wire;
 
 pub use body::Body;
 pub use context::{Answer, InputResponse, TaskContext};
 pub use longhaul_engine::VariableError;
 pub use policy::TaskPolicy;
 pub use server::McpServer;
-pub use settings::McpSettings;
+pub use settings::{AnonymousLists, McpSettings};

@@ -14,12 +14,11 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 
 use crate::guard::{Panicked, catch};
 use crate::record::StoredCall;
+use crate::wire::{Nobody, Wire};
 use crate::{TaskContext, capabilities, errors};
 use pump::Pump;
-use wire::{Nobody, Wire};
 
 mod pump;
-mod wire;
 
 /// Runs the tools of `H`.
 pub(crate) struct Runner<H> {

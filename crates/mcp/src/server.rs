@@ -1,5 +1,6 @@
 //! One MCP server: its endpoint for clients, and its tools for workers.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -9,7 +10,9 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use longhaul_core::{OwnerId, limits};
 use longhaul_engine::{Engine, ToolRunner};
-use rmcp::{ErrorData, ServerHandler};
+use rmcp::model::{ClientJsonRpcMessage, InitializeRequestParams};
+use rmcp::service::serve_directly;
+use rmcp::{ErrorData, RoleServer, ServerHandler};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio_util::sync::CancellationToken;
@@ -18,6 +21,7 @@ use crate::durable::{Durable, Shared, must_have};
 use crate::front::Front;
 use crate::runner::Runner;
 use crate::sealed::Sealer;
+use crate::wire::{Pipes, Wire};
 use crate::{Body, McpSettings, TaskPolicy};
 
 /// Bytes that a request has besides the arguments that are kept: names, capabilities, the answers of earlier rounds.
@@ -76,8 +80,19 @@ pub(crate) trait Inner: Send + Sync {
     /// What `rmcp` and the handler answer to an HTTP request.
     async fn answer(&self, request: Request<Bytes>) -> Response<Body>;
 
+    /// Speaks with the handler past HTTP: its answer to `message`, and all that it says before. `client` is what a
+    /// handshake would have told it.
+    fn converse(&self, message: ClientJsonRpcMessage, client: InitializeRequestParams) -> Conversation;
+
     /// Refuses a tool that is not there (`-32602`).
     fn must_have(&self, tool: &str) -> Result<(), ErrorData>;
+}
+
+/// An exchange with the handler. Dropping it drops whatever the handler is at.
+pub(crate) struct Conversation {
+    pub(crate) pipes: Pipes,
+    /// The service that drives the handler, whatever its type.
+    _running: Box<dyn Any + Send + Sync>,
 }
 
 struct Served<H: ServerHandler> {
@@ -101,6 +116,15 @@ impl<H: ServerHandler> Served<H> {
 impl<H: ServerHandler> Inner for Served<H> {
     async fn answer(&self, request: Request<Bytes>) -> Response<Body> {
         self.service.handle(request.map(Full::new)).await.map(BodyExt::boxed_unsync)
+    }
+
+    fn converse(&self, message: ClientJsonRpcMessage, client: InitializeRequestParams) -> Conversation {
+        let (wire, pipes) = Wire::new();
+        let durable = Durable::new((self.make_handler)(), Arc::clone(&self.shared));
+        let running = serve_directly::<RoleServer, _, _, _, _>(durable, wire, Some(client));
+        // The other end was made a line above and is still there.
+        drop(pipes.to_tool.send(message));
+        Conversation { pipes, _running: Box::new(running) }
     }
 
     fn must_have(&self, tool: &str) -> Result<(), ErrorData> {

@@ -14,10 +14,28 @@ pub struct McpSettings {
     pub listen_poll_ms: u64,
     /// Tasks that one `subscriptions/listen` request may name.
     pub listen_tasks_max: usize,
+    /// How long a plain call of an older revision waits for the client's answer to a question.
+    pub ask_ms_max: u64,
+    /// How long `tasks/result` waits for a task's end before it closes the connection, for the client to come back.
+    pub result_ms_max: u64,
+    /// When to come back then.
+    pub retry_ms: u64,
+    /// Whether callers whom nobody has identified may list the tasks of all of them.
+    pub anonymous_lists: AnonymousLists,
     /// How often a quiet stream sends a comment, so that nobody in between closes it.
     pub keep_alive_ms: u64,
     /// How long a tool may sleep in a plain call, all its sleeps together.
     pub plain_wait_ms_max: u64,
+}
+
+/// Whether anonymous callers may list tasks. All of them are one owner, so each would see the tasks of all others; a
+/// task's id is what protects it otherwise (MCP `2025-11-25`, "Task Isolation and Access Control").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnonymousLists {
+    /// They may not, and the server does not say that it can list.
+    Refused,
+    /// They may: a server for one user.
+    Allowed,
 }
 
 impl McpSettings {
@@ -30,6 +48,10 @@ impl McpSettings {
             listen_ms_max: 5 * 60 * 1_000,
             listen_poll_ms: 250,
             listen_tasks_max: 100,
+            ask_ms_max: 5 * 60 * 1_000,
+            result_ms_max: 5 * 60 * 1_000,
+            retry_ms: 1_000,
+            anonymous_lists: AnonymousLists::Refused,
             keep_alive_ms: 15_000,
             plain_wait_ms_max: 20_000,
         }

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{Run, TaskContext};
-use crate::capabilities;
+use crate::{asking, capabilities};
 
 /// What a client answered: the result of the request that it was sent, as JSON.
 pub type InputResponse = Value;
@@ -29,22 +29,23 @@ pub enum Answer<T> {
 impl TaskContext {
     /// Asks the client and waits for its answer, for days if need be. A task becomes `input_required` meanwhile and
     /// costs nothing; questions that are asked side by side (`join!`) are told to the client together. A plain call of
-    /// revision `2026-07-28` ends with the questions, and goes on from its start when the client sends its answers.
+    /// revision `2026-07-28` ends with the questions, and goes on from its start when the client sends its answers. A
+    /// plain call of an older revision stays open and waits, as long as its server allows.
     ///
     /// `key` names the question, unique over the task's life.
     ///
     /// # Errors
-    /// `-32021` where the client did not declare that it can be asked this; `-32600` in a plain call of an older
-    /// revision, which has no way to ask.
+    /// `-32021` where the client did not declare that it can be asked this, `-32600` in a plain call of an older
+    /// revision, which does not know that code; what the client says where it cannot
+    /// answer.
     pub async fn request_input(&self, key: &str, request: InputRequest) -> Result<InputResponse, ErrorData> {
         if let Some(answer) = self.0.given.get(key) {
             return Ok(answer.clone());
         }
         match &self.0.run {
             Run::Plain(call) => {
-                call.can_ask()?;
-                capabilities::check(&self.0.capabilities, &request)?;
-                Ok(call.ask(key, request).await)
+                capabilities::check(&self.0.capabilities, &request).map_err(|error| call.refusal(error))?;
+                call.ask(key, request).await
             }
             Run::Task(leg) => {
                 capabilities::check(&self.0.capabilities, &request)?;
@@ -52,7 +53,7 @@ impl TaskContext {
                     .map_err(|error| crate::errors::internal("a question could not be written", &error))?;
                 let answer = leg.ask(key, request).await;
                 match serde_json::from_str(&answer) {
-                    Ok(answer) => Ok(answer),
+                    Ok(answer) => asking::unless_refused(answer),
                     Err(error) => {
                         let message = format!("the recorded answer to `{key}` cannot be read: {error}");
                         leg.fail(FailureKind::Corrupt, message).await

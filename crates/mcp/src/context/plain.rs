@@ -7,8 +7,8 @@ use std::task::{Poll, Waker};
 
 use longhaul_core::{Clock, Progress, Timestamp, limits};
 use longhaul_engine::{VariableError, check_variable, write_variables};
-use rmcp::model::{InputRequest, InputRequests, ProgressNotificationParam, ProgressToken};
-use rmcp::{ErrorData, Peer, RoleServer};
+use rmcp::model::{InputRequest, InputRequests, ProgressNotificationParam, ProgressToken, ServerRequest};
+use rmcp::{ErrorData, Peer, RoleServer, ServiceError};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
@@ -33,16 +33,16 @@ pub(crate) struct Start {
     pub(crate) peer: Peer<RoleServer>,
     /// Where the caller wants to hear of progress.
     pub(crate) progress_token: Option<ProgressToken>,
-    /// Whether the caller's revision lets a call end with questions.
+    /// How the caller can be asked.
     pub(crate) rounds: Rounds,
 }
 
-/// Whether a call can end with questions.
+/// How the tool of a plain call asks the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rounds {
-    /// It can, since `2026-07-28`.
+    /// The call ends with the questions, since `2026-07-28`.
     Known,
-    /// The caller's revision does not know of it.
+    /// Requests go to the client while the call waits: older revisions.
     Unknown,
 }
 
@@ -100,17 +100,39 @@ impl PlainCall {
         value
     }
 
-    pub(crate) fn can_ask(&self) -> Result<(), ErrorData> {
+    /// The error that says what a client would have to declare, in the words of its revision.
+    pub(crate) fn refusal(&self, error: ErrorData) -> ErrorData {
         match self.0.start.rounds {
-            Rounds::Known => Ok(()),
-            Rounds::Unknown => Err(ErrorData::invalid_request(
-                "this tool asks for input, which a plain call can do since revision 2026-07-28",
-                None,
-            )),
+            Rounds::Known => error,
+            Rounds::Unknown => ErrorData::invalid_request(error.message, error.data),
         }
     }
 
-    pub(crate) async fn ask(&self, key: &str, request: InputRequest) -> Value {
+    /// Asks the client. What it answers comes back at once or in a later round of the call, as its revision has it.
+    pub(crate) async fn ask(&self, key: &str, request: InputRequest) -> Result<Value, ErrorData> {
+        match self.0.start.rounds {
+            Rounds::Known => Ok(self.end_with(key, request).await),
+            Rounds::Unknown => self.send(request).await,
+        }
+    }
+
+    async fn send(&self, request: InputRequest) -> Result<Value, ErrorData> {
+        let request = match request {
+            InputRequest::Elicitation(request) => ServerRequest::ElicitRequest(request),
+            InputRequest::CreateMessage(request) => ServerRequest::CreateMessageRequest(request),
+            InputRequest::ListRoots(request) => ServerRequest::ListRootsRequest(request),
+            // What a later version of `rmcp` may add.
+            _ => return Err(ErrorData::invalid_request("this cannot be asked in a plain call", None)),
+        };
+        match self.0.start.peer.send_request(request).await {
+            Ok(answer) => serde_json::to_value(answer)
+                .map_err(|error| crate::errors::internal("an answer could not be read", &error)),
+            Err(ServiceError::McpError(error)) => Err(error),
+            Err(error) => Err(ErrorData::internal_error(format!("the client could not be asked: {error}"), None)),
+        }
+    }
+
+    async fn end_with(&self, key: &str, request: InputRequest) -> Value {
         self.change(|waits| {
             let twice = waits.asks.insert(key.to_owned(), request).is_some();
             if twice || key.is_empty() || key.len() > limits::NAME_BYTES_MAX {

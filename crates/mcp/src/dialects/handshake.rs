@@ -3,7 +3,8 @@
 
 use async_trait::async_trait;
 use http::{HeaderValue, Response, StatusCode};
-use rmcp::model::ClientCapabilities;
+use rmcp::ErrorData;
+use rmcp::model::{ClientCapabilities, ErrorCode};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -13,6 +14,8 @@ use crate::incoming::Incoming;
 use crate::session::{self, Session};
 use crate::{Body, reply};
 
+mod call;
+
 /// The dialect.
 pub(crate) struct Handshake;
 
@@ -21,9 +24,16 @@ impl Dialect for Handshake {
     async fn answer(&self, call: &Incoming<'_>, front: &Front) -> Option<Response<Body>> {
         match (call.client.generation(), &*call.method) {
             (Generation::Handshake, "initialize") => Some(initialize(call, front).await),
+            (Generation::Handshake, "tools/call") => Some(call::answer(call, front).await),
+            // `rmcp` knows them, for later revisions.
+            (Generation::Handshake, method) if method.starts_with("tasks/") => Some(no_such_method(call)),
             (Generation::Handshake | Generation::PerRequest, _) => None,
         }
     }
+}
+
+fn no_such_method(call: &Incoming<'_>) -> Response<Body> {
+    reply::error(&call.id, &ErrorData::new(ErrorCode::METHOD_NOT_FOUND, call.method.clone().into_owned(), None))
 }
 
 #[derive(Default, Deserialize)]

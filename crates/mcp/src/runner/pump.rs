@@ -9,13 +9,13 @@ use longhaul_core::Progress;
 use longhaul_engine::Leg;
 use rmcp::ErrorData;
 use rmcp::model::{
-    ClientCapabilities, ClientJsonRpcMessage, ClientResult, CustomResult, InputRequest, JsonRpcRequest, RequestId,
+    ClientCapabilities, ClientJsonRpcMessage, ClientResult, InputRequest, JsonRpcRequest, RequestId,
     ServerJsonRpcMessage, ServerNotification, ServerRequest,
 };
 use tokio::task::JoinHandle;
 
-use super::wire::Pipes;
-use crate::capabilities;
+use crate::wire::Pipes;
+use crate::{asking, capabilities};
 
 /// Runs a tool and takes what it sends.
 pub(super) struct Pump {
@@ -126,28 +126,17 @@ enum Question {
     Ask { key: String, request: String },
 }
 
-/// The request as the client is to see it. The progress token that `rmcp` puts in means nothing outside this leg.
 fn write(request: &InputRequest) -> Result<String, ErrorData> {
     let written = serde_json::to_value(request);
     let mut request = written.map_err(|error| crate::errors::internal("a question could not be written", &error))?;
-    if let Some(params) = request.get_mut("params").and_then(|params| params.as_object_mut()) {
-        let meta_is_empty = params.get_mut("_meta").and_then(|meta| meta.as_object_mut()).is_some_and(|meta| {
-            meta.remove("progressToken");
-            meta.is_empty()
-        });
-        if meta_is_empty {
-            params.remove("_meta");
-        }
-    }
+    asking::strip_progress_token(&mut request);
     Ok(request.to_string())
 }
 
 fn answer(text: &str, id: RequestId) -> ClientJsonRpcMessage {
-    match serde_json::from_str::<ClientResult>(text) {
-        Ok(answer) => ClientJsonRpcMessage::response(answer, id),
-        Err(_) => {
-            let value = serde_json::from_str(text).unwrap_or_default();
-            ClientJsonRpcMessage::response(ClientResult::CustomResult(CustomResult(value)), id)
-        }
-    }
+    let value = match asking::unless_refused(serde_json::from_str(text).unwrap_or_default()) {
+        Ok(value) => value,
+        Err(refused) => return ClientJsonRpcMessage::error(refused, Some(id)),
+    };
+    ClientJsonRpcMessage::response(asking::client_result(value), id)
 }

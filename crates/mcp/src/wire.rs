@@ -10,25 +10,25 @@ use rmcp::{RoleServer, ServerHandler};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// The service behind a tool's peer. Nothing is ever sent to it: a peer cannot be had without one.
-pub(super) struct Nobody;
+pub(crate) struct Nobody;
 
 impl ServerHandler for Nobody {}
 
 /// The tool's end of the wire.
-pub(super) struct Wire {
+pub(crate) struct Wire {
     out: UnboundedSender<ServerJsonRpcMessage>,
     back: UnboundedReceiver<ClientJsonRpcMessage>,
 }
 
 /// Our end of the wire. What comes out was awaited by the tool, one message at a time for each of its branches, so the
 /// queue is as short as the tool is narrow.
-pub(super) struct Pipes {
-    pub(super) from_tool: UnboundedReceiver<ServerJsonRpcMessage>,
-    pub(super) to_tool: UnboundedSender<ClientJsonRpcMessage>,
+pub(crate) struct Pipes {
+    pub(crate) from_tool: UnboundedReceiver<ServerJsonRpcMessage>,
+    pub(crate) to_tool: UnboundedSender<ClientJsonRpcMessage>,
 }
 
 impl Wire {
-    pub(super) fn new() -> (Self, Pipes) {
+    pub(crate) fn new() -> (Self, Pipes) {
         let (out, from_tool) = unbounded_channel();
         let (to_tool, back) = unbounded_channel();
         (Self { out, back }, Pipes { from_tool, to_tool })

@@ -1,0 +1,175 @@
+//! A plain call of a revision in which servers send requests to their clients while a call is open. The answer to the
+//! call is JSON where nothing comes before it, and otherwise a stream that ends with it.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream::{FuturesUnordered, unfold};
+use http::{Response, StatusCode};
+use longhaul_core::{OwnerId, TaskId};
+use rmcp::ErrorData;
+use rmcp::model::{ClientJsonRpcMessage, InitializeRequestParams, RequestId, ServerJsonRpcMessage};
+use serde_json::Value;
+
+use crate::asking::{self, Asked};
+use crate::body::json;
+use crate::dialects::own_revision;
+use crate::durable::Shared;
+use crate::front::Front;
+use crate::incoming::Incoming;
+use crate::server::Conversation;
+use crate::{Body, reply, sse};
+
+/// Answers `tools/call`.
+pub(super) async fn answer(call: &Incoming<'_>, front: &Front) -> Response<Body> {
+    let message = match serde_json::from_slice::<ClientJsonRpcMessage>(call.http.body()) {
+        Ok(message) => message,
+        Err(error) => {
+            let error = ErrorData::invalid_params(format!("the call is malformed: {error}"), None);
+            return reply::error(&call.id, &error);
+        }
+    };
+    let mut open = Open::new(message, call, front);
+    // Dropped with the connection where the client leaves before: then the tool is dropped too.
+    match open.next().await {
+        None => reply::error(&call.id, &ErrorData::internal_error("the call ended without an answer", None)),
+        Some(Said::Last(text)) => json(StatusCode::OK, text),
+        Some(Said::Before(text)) => open.stream(text),
+    }
+}
+
+/// What goes to the client.
+enum Said {
+    /// Something before the answer.
+    Before(String),
+    /// The answer.
+    Last(String),
+}
+
+/// A call that is not answered yet.
+struct Open {
+    shared: Arc<Shared>,
+    owner: OwnerId,
+    /// Names the call in the ids of its requests.
+    name: TaskId,
+    requests: u32,
+    conversation: Conversation,
+    /// Answers that are waited for.
+    awaited: FuturesUnordered<BoxFuture<'static, ClientJsonRpcMessage>>,
+    over: bool,
+}
+
+impl Open {
+    fn new(mut message: ClientJsonRpcMessage, call: &Incoming<'_>, front: &Front) -> Self {
+        let shared = Arc::clone(front.shared());
+        let (parts, _body) = call.http.clone().into_parts();
+        message.insert_extension(parts);
+        let ports = shared.engine.ports();
+        let name = ports.ids.task_id(ports.clock.now());
+        let conversation = front.inner().converse(message, client(call));
+        let (owner, awaited) = (call.owner, FuturesUnordered::new());
+        Self { shared, owner, name, requests: 0, conversation, awaited, over: false }
+    }
+
+    /// What is said next; nothing after the end.
+    async fn next(&mut self) -> Option<Said> {
+        loop {
+            tokio::select! {
+                biased;
+                message = self.conversation.pipes.from_tool.recv() => {
+                    if let Some(said) = self.said(message?) {
+                        return Some(said);
+                    }
+                }
+                Some(answer) = self.awaited.next() => self.answered(answer),
+            }
+        }
+    }
+
+    fn said(&mut self, message: ServerJsonRpcMessage) -> Option<Said> {
+        let text = |message: &ServerJsonRpcMessage| serde_json::to_string(message).unwrap_or_default();
+        match message {
+            ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_) => Some(Said::Last(text(&message))),
+            ServerJsonRpcMessage::Notification(_) => Some(Said::Before(text(&message))),
+            ServerJsonRpcMessage::Request(request) => {
+                let id = request.id.clone();
+                match self.ask(&ServerJsonRpcMessage::Request(request), id.clone()) {
+                    Ok(text) => Some(Said::Before(text)),
+                    Err(error) => {
+                        self.answered(ClientJsonRpcMessage::error(error, Some(id)));
+                        None
+                    }
+                }
+            }
+        }
+    }
+
+    /// The request as the client gets it, under an id of its own; from now on its answer is looked for.
+    fn ask(&mut self, request: &ServerJsonRpcMessage, id: RequestId) -> Result<String, ErrorData> {
+        let (shared, owner, name, number) = (Arc::clone(&self.shared), self.owner, self.name, self.requests);
+        let sealed = Asked::Call(name, number).id(&shared, &owner)?;
+        self.requests += 1;
+        let mut request = serde_json::to_value(request).unwrap_or_default();
+        asking::strip_progress_token(&mut request);
+        let Value::Object(request) = request else {
+            return Err(ErrorData::internal_error("a request to the client could not be written", None));
+        };
+        self.awaited.push(Box::pin(async move {
+            match asking::answer_to_call(&shared, owner, name, number).await {
+                Ok(answer) => ClientJsonRpcMessage::response(asking::client_result(answer), id),
+                Err(error) => ClientJsonRpcMessage::error(error, Some(id)),
+            }
+        }));
+        Ok(asking::message(&sealed, request))
+    }
+
+    fn answered(&self, answer: ClientJsonRpcMessage) {
+        // Where the tool is gone, its end is about to be seen.
+        drop(self.conversation.pipes.to_tool.send(answer));
+    }
+
+    /// The rest of the call as a stream that begins with `first`. Nothing is spawned here: a client that leaves drops
+    /// the stream, and with it the tool.
+    fn stream(self, first: String) -> Response<Body> {
+        let frames = unfold((self, Some(first)), |(mut open, first)| async move {
+            let frame = match first {
+                Some(text) => sse::event(&text),
+                None => open.frame().await?,
+            };
+            Some((Ok::<_, Infallible>(http_body::Frame::data(frame)), (open, None)))
+        });
+        sse::response(frames)
+    }
+
+    async fn frame(&mut self) -> Option<Bytes> {
+        if self.over {
+            return None;
+        }
+        let clock = Arc::clone(&self.shared.engine.ports().clock);
+        let quiet_ms = self.shared.settings.keep_alive_ms;
+        tokio::select! {
+            biased;
+            said = self.next() => match said? {
+                Said::Before(text) => Some(sse::event(&text)),
+                Said::Last(text) => {
+                    self.over = true;
+                    Some(sse::event(&text))
+                }
+            },
+            () = clock.sleep_ms(quiet_ms.max(1)) => Some(Bytes::from_static(sse::KEEP_ALIVE)),
+        }
+    }
+}
+
+/// The client as its handshake described it.
+fn client(call: &Incoming<'_>) -> InitializeRequestParams {
+    let mut client = InitializeRequestParams::default();
+    let served_as = own_revision(call.client.revision()).map(|own| own.served_as);
+    let revision = served_as.unwrap_or_else(|| call.client.revision());
+    client.protocol_version = serde_json::from_value(revision.into()).unwrap_or_default();
+    client.capabilities = call.capabilities();
+    client
+}
