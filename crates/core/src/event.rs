@@ -71,6 +71,13 @@ pub enum TaskEvent {
     GiveUp,
     /// Somebody found that the task is past its deadline.
     TimeOut,
+    /// A client wants the result to be kept this long after the end, at the least.
+    Keep {
+        /// How long.
+        keep_ms: u64,
+    },
+    /// The client has the result, and nobody needs it any more.
+    Forget,
 }
 
 /// Whether a leg got further than the legs before it.

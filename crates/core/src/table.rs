@@ -150,5 +150,7 @@ fn events() -> Vec<(&'static str, TaskEvent)> {
         ("Nudge, sent lately", TaskEvent::Nudge { not_since: Timestamp::from_ms(0) }),
         ("GiveUp", TaskEvent::GiveUp),
         ("TimeOut", TaskEvent::TimeOut),
+        ("Keep", TaskEvent::Keep { keep_ms: 1 }),
+        ("Forget", TaskEvent::Forget),
     ]
 }

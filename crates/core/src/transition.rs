@@ -54,6 +54,9 @@ pub enum Refusal {
     /// The task is past its deadline.
     #[error("the task is past its deadline")]
     PastDeadline,
+    /// The task has not ended.
+    #[error("the task has not ended")]
+    NotEnded,
     /// The task's deadline is still to come.
     #[error("the deadline is still to come")]
     BeforeDeadline,
@@ -135,6 +138,13 @@ impl Task {
             }
             TaskEvent::GiveUp => end(&mut next, self.given_up(now)?, now),
             TaskEvent::TimeOut => end(&mut next, self.timed_out(now)?, now),
+            TaskEvent::Keep { keep_ms } => {
+                next.terms.keep_ms = self.terms.keep_ms.max(*keep_ms);
+                let from = self.ended_at.unwrap_or_else(|| self.deadline());
+                next.expires_at = self.expires_at.max(from.plus_ms(next.terms.keep_ms));
+            }
+            TaskEvent::Forget if self.has_ended() => next.expires_at = now,
+            TaskEvent::Forget => return Err(Refusal::NotEnded),
         }
         Ok(Self::restore(next))
     }
@@ -162,7 +172,9 @@ impl Task {
             | TaskEvent::Cancel
             | TaskEvent::Nudge { .. }
             | TaskEvent::GiveUp
-            | TaskEvent::TimeOut => false,
+            | TaskEvent::TimeOut
+            | TaskEvent::Keep { .. }
+            | TaskEvent::Forget => false,
         }
     }
 

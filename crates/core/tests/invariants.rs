@@ -105,6 +105,8 @@ fn event() -> impl Strategy<Value = TaskEvent> {
         2 => moment().prop_map(|not_since| TaskEvent::Nudge { not_since }),
         1 => Just(TaskEvent::GiveUp),
         1 => Just(TaskEvent::TimeOut),
+        1 => (0_u64..10_000_000).prop_map(|keep_ms| TaskEvent::Keep { keep_ms }),
+        1 => Just(TaskEvent::Forget),
     ]
 }
 
@@ -152,7 +154,9 @@ fn writer(event: &TaskEvent) -> Option<u32> {
         | TaskEvent::Cancel
         | TaskEvent::Nudge { .. }
         | TaskEvent::GiveUp
-        | TaskEvent::TimeOut => None,
+        | TaskEvent::TimeOut
+        | TaskEvent::Keep { .. }
+        | TaskEvent::Forget => None,
     }
 }
 
@@ -162,7 +166,10 @@ proptest! {
     #[test]
     fn a_task_that_ended_stays_as_it_ended(life in life()) {
         for (before, event, _, after) in changes(&life) {
-            prop_assert!(!before.has_ended(), "{event:?} made {after:?} of {before:?}");
+            if before.has_ended() {
+                prop_assert!(matches!(event, TaskEvent::Keep { .. } | TaskEvent::Forget), "{event:?} made {after:?}");
+                prop_assert_eq!((&before.state, before.ended_at), (&after.state, after.ended_at));
+            }
             prop_assert_eq!(after.has_ended(), after.ended_at.is_some());
         }
     }
@@ -209,11 +216,15 @@ proptest! {
     }
 
     #[test]
-    fn a_task_never_expires_sooner_than_it_did(life in life()) {
+    fn a_task_never_expires_sooner_than_it_did_unless_it_is_to_be_forgotten(life in life()) {
         for (before, event, now, after) in changes(&life) {
+            if matches!(event, TaskEvent::Forget) {
+                prop_assert!(before.has_ended() && after.has_expired(now), "{before:?}");
+                continue;
+            }
             prop_assert!(after.expires_at >= before.expires_at, "{event:?}");
-            if after.has_ended() {
-                prop_assert!(after.expires_at >= now.plus_ms(after.terms.keep_ms), "{event:?}");
+            if let Some(ended_at) = after.ended_at {
+                prop_assert!(after.expires_at >= ended_at.plus_ms(after.terms.keep_ms), "{event:?} at {now}");
             }
         }
     }
@@ -252,10 +263,15 @@ proptest! {
     }
 
     #[test]
-    fn what_was_agreed_on_never_changes(life in life()) {
-        for (before, _, _, after) in changes(&life) {
-            let agreed = |task: &Task| (task.key(), task.tool.clone(), task.terms, task.created_at, task.request.clone());
+    fn what_was_agreed_on_never_changes_but_to_keep_the_result_longer(life in life()) {
+        for (before, event, _, after) in changes(&life) {
+            let agreed = |task: &Task| {
+                let terms = Terms { keep_ms: 0, ..task.terms };
+                (task.key(), task.tool.clone(), terms, task.created_at, task.request.clone())
+            };
             prop_assert_eq!(agreed(before), agreed(after));
+            prop_assert!(after.terms.keep_ms >= before.terms.keep_ms);
+            prop_assert!(after.terms == before.terms || matches!(event, TaskEvent::Keep { .. }), "{event:?}");
         }
     }
 
@@ -313,7 +329,9 @@ proptest! {
                 | TaskEvent::Cancel
                 | TaskEvent::Nudge { .. }
                 | TaskEvent::GiveUp
-                | TaskEvent::TimeOut => false,
+                | TaskEvent::TimeOut
+                | TaskEvent::Keep { .. }
+                | TaskEvent::Forget => false,
             };
             prop_assert_eq!(after.shows(event), told_apart, "{:?} at {} made {:?}", event, now, after);
         }

@@ -60,12 +60,21 @@ impl Engine {
     /// # Errors
     /// [`AcceptError`]
     pub async fn accept(&self, call: Call) -> Result<Accepted, AcceptError> {
+        let id = self.ports.ids.task_id(self.now());
+        self.accept_as(id, call).await
+    }
+
+    /// Accepts `call` as the task `id`, where the caller named the task. A name that was taken before is told apart
+    /// from a retry by the call's idempotency key; without one, the task that has the id is given back as new.
+    ///
+    /// # Errors
+    /// [`AcceptError`]
+    pub async fn accept_as(&self, id: TaskId, call: Call) -> Result<Accepted, AcceptError> {
         let idempotency = call.idempotency.as_ref().map(recognise).transpose()?;
         if call.request.len() > limits::REQUEST_BYTES_MAX {
             return Err(AcceptError::TooLarge { bytes: call.request.len(), bytes_max: limits::REQUEST_BYTES_MAX });
         }
         let now = self.now();
-        let id = self.ports.ids.task_id(now);
         if planted(Fault::MessageBeforeRecord) {
             let _logged = self.send(&self.new_task(call.clone(), id, now).await?, 0).await;
         }

@@ -136,6 +136,7 @@ impl Engine {
             | Refusal::NotAsked
             | Refusal::TriesLeft
             | Refusal::BeforeDeadline
+            | Refusal::NotEnded
             | Refusal::SentAlready { .. }
             | Refusal::NothingAsked => Disposition::Done,
         }

@@ -61,6 +61,34 @@ impl Engine {
         }
     }
 
+    /// Keeps the result for at least `keep_ms` after the end. Nothing is written where it is kept that long anyway.
+    ///
+    /// # Errors
+    /// [`PollError`]
+    pub async fn prolong(&self, key: &TaskKey, keep_ms: u64) -> Result<Task, PollError> {
+        let task = self.poll(key).await?;
+        if task.terms.keep_ms >= keep_ms {
+            return Ok(task);
+        }
+        match self.apply_surely(key, &TaskEvent::Keep { keep_ms }).await {
+            Ok(task) => Ok(task),
+            Err(ApplyError::Refused { current, .. }) => Ok(*current),
+            Err(ApplyError::NotFound) => Err(PollError::NotFound),
+            Err(ApplyError::Store(error)) => Err(PollError::Unavailable(error)),
+        }
+    }
+
+    /// Forgets a task that has ended: from now on it is "not found". One that has not ended stays.
+    ///
+    /// # Errors
+    /// [`PollError::Unavailable`]
+    pub async fn forget(&self, key: &TaskKey) -> Result<(), PollError> {
+        match self.apply_surely(key, &TaskEvent::Forget).await {
+            Ok(_) | Err(ApplyError::Refused { .. } | ApplyError::NotFound) => Ok(()),
+            Err(ApplyError::Store(error)) => Err(PollError::Unavailable(error)),
+        }
+    }
+
     /// Mends what a look at the record shows to be broken. Never fails: the record was read, and that is an answer.
     pub(crate) async fn recover(&self, task: Task) -> Task {
         self.note_on_span(&task);

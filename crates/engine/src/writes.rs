@@ -33,8 +33,8 @@ impl Engine {
             .await?;
         match written {
             Err(ApplyError::Refused { current, .. }) if current.shows(event) => Ok(*current),
-            // Nothing applies to a task that has ended, so it was this event that ended it.
-            Ok(task) if task.has_ended() => {
+            // Nothing else applies to a task that has ended, so it was this event that ended it.
+            Ok(task) if task.has_ended() && !matches!(event, TaskEvent::Keep { .. } | TaskEvent::Forget) => {
                 self.observer().ended(&task);
                 Ok(task)
             }

@@ -64,6 +64,8 @@ impl StoreModel {
             2 => Self::moment().prop_map(|not_since| TaskEvent::Nudge { not_since }),
             1 => Just(TaskEvent::GiveUp),
             1 => Just(TaskEvent::TimeOut),
+            1 => (0..SPAN_MS).prop_map(|keep_ms| TaskEvent::Keep { keep_ms }),
+            1 => Just(TaskEvent::Forget),
         ]
     }
 

@@ -179,6 +179,7 @@ impl Engine {
             | Refusal::TriesLeft
             | Refusal::PastDeadline
             | Refusal::BeforeDeadline
+            | Refusal::NotEnded
             | Refusal::SentAlready { .. }
             | Refusal::NothingAsked => Disposition::Later { after_ms: self.settings.lease_ms },
         }

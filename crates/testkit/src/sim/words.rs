@@ -28,7 +28,9 @@ fn wish(event: &TaskEvent) -> String {
             format!("as attempt {attempt} renews its lease until {}{told}", moment(*lease_until))
         }
         TaskEvent::SetVariables { attempt, .. } => format!("as attempt {attempt} writes the variables"),
-        TaskEvent::Suspend { attempt, suspension, .. } => format!("as attempt {attempt} suspends it {}", until(suspension)),
+        TaskEvent::Suspend { attempt, suspension, .. } => {
+            format!("as attempt {attempt} suspends it {}", until(suspension))
+        }
         TaskEvent::Retry { attempt, not_before, reason } => {
             format!("as attempt {attempt} asks for another try at {} ({reason})", moment(*not_before))
         }
@@ -41,6 +43,8 @@ fn wish(event: &TaskEvent) -> String {
         TaskEvent::Nudge { .. } => "notes that a message is sent again".to_owned(),
         TaskEvent::GiveUp => "gives it up".to_owned(),
         TaskEvent::TimeOut => "ends it because its time is over".to_owned(),
+        TaskEvent::Keep { keep_ms } => format!("keeps its result for {keep_ms} ms"),
+        TaskEvent::Forget => "forgets it".to_owned(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Promises about expiry: past its time a task is absent for every verb, whether or not it was deleted.
 
 use longhaul_core::ports::{ApplyError, Created, TaskStore};
-use longhaul_core::{Task, TaskEvent, Timestamp};
+use longhaul_core::{Refusal, Task, TaskEvent, Timestamp};
 
 use crate::SeededIds;
 use crate::given::{self, NOW, on_record, owner, queued};
@@ -79,6 +79,36 @@ pub async fn a_late_end_keeps_the_result_for_its_time(store: &dyn TaskStore) {
     let retried = given::task(&ids, owner("alice"), last);
     let retried = store.create(given::new_with_key(retried, 1, 1), last).await.unwrap();
     assert_eq!(retried, Created::Existing(ended));
+}
+
+/// Promise: a result is kept as long as somebody asked for, before the end and after it.
+pub async fn a_task_is_kept_longer_on_request(store: &dyn TaskStore) {
+    let (task, expiry) = short_lived(store, &SeededIds::new(1)).await;
+    let keep = |more_ms| TaskEvent::Keep { keep_ms: task.terms.keep_ms + more_ms };
+    let longer = store.apply(&task.key(), &keep(1_000), NOW).await.unwrap();
+    assert!(longer.expires_at >= task.deadline().plus_ms(task.terms.keep_ms + 1_000));
+    let late = expiry.minus_ms(1);
+    let ended = store.apply(&task.key(), &TaskEvent::Cancel, late).await.unwrap();
+    assert!(ended.expires_at >= late.plus_ms(task.terms.keep_ms + 1_000));
+    let longer = store.apply(&task.key(), &keep(2_000_000), late).await.unwrap();
+    assert_eq!(longer.expires_at, late.plus_ms(task.terms.keep_ms + 2_000_000));
+    let last = longer.expires_at.minus_ms(1);
+    assert_eq!(store.get(&task.key(), last).await.unwrap(), Some(longer.clone()));
+    // Never shorter.
+    assert_eq!(store.apply(&task.key(), &keep(0), last).await.unwrap(), longer);
+}
+
+/// Promise: an ended task that is to be forgotten is gone at once, and only an ended one is.
+pub async fn an_ended_task_is_forgotten_on_request(store: &dyn TaskStore) {
+    let (task, _) = short_lived(store, &SeededIds::new(1)).await;
+    let early = store.apply(&task.key(), &TaskEvent::Forget, NOW).await;
+    assert!(matches!(early, Err(ApplyError::Refused { why: Refusal::NotEnded, .. })), "{early:?}");
+    let ended = store.apply(&task.key(), &TaskEvent::Cancel, NOW).await.unwrap();
+    assert!(!ended.has_expired(NOW));
+    store.apply(&task.key(), &TaskEvent::Forget, NOW).await.unwrap();
+    assert_eq!(store.get(&task.key(), NOW).await.unwrap(), None);
+    let twice = store.apply(&task.key(), &TaskEvent::Forget, NOW).await;
+    assert!(matches!(twice, Err(ApplyError::NotFound)), "{twice:?}");
 }
 
 /// Promise: expiry is exact, not rounded to seconds.

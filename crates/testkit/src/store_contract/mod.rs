@@ -80,6 +80,8 @@ macro_rules! store_promises {
             an_expired_task_does_not_stand_in_the_way_of_its_id,
             an_expired_task_frees_its_idempotency_key,
             a_late_end_keeps_the_result_for_its_time,
+            a_task_is_kept_longer_on_request,
+            an_ended_task_is_forgotten_on_request,
             a_task_lives_until_the_millisecond_before_its_expiry,
             the_limit_of_unfinished_tasks_holds,
             a_refused_creation_leaves_no_task_and_no_key,

@@ -247,7 +247,9 @@ impl PlantedStore {
             | TaskEvent::Cancel
             | TaskEvent::Nudge { .. }
             | TaskEvent::GiveUp
-            | TaskEvent::TimeOut => {}
+            | TaskEvent::TimeOut
+            | TaskEvent::Keep { .. }
+            | TaskEvent::Forget => {}
         }
         event
     }
@@ -298,7 +300,9 @@ impl PlantedStore {
             | TaskEvent::Answer { .. }
             | TaskEvent::Nudge { .. }
             | TaskEvent::GiveUp
-            | TaskEvent::TimeOut => false,
+            | TaskEvent::TimeOut
+            | TaskEvent::Keep { .. }
+            | TaskEvent::Forget => false,
         }
     }
 
