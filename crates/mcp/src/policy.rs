@@ -18,6 +18,17 @@ pub struct TaskPolicy {
     need: Need,
     start: Start,
     terms: Policy,
+    immediate: Option<&'static str>,
+    after_fetch: AfterFetch,
+}
+
+/// What becomes of a result once its client has fetched it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AfterFetch {
+    /// It stays as long as was agreed on.
+    Keep,
+    /// It is forgotten.
+    Forget,
 }
 
 /// What becomes of a call by a client that knows no tasks.
@@ -42,7 +53,13 @@ impl TaskPolicy {
     /// A task for clients that know tasks, a plain call for all others.
     #[must_use]
     pub fn optional() -> Self {
-        Self { need: Need::Optional, start: Start::AtOnce, terms: Policy::default() }
+        Self {
+            need: Need::Optional,
+            start: Start::AtOnce,
+            terms: Policy::default(),
+            immediate: None,
+            after_fetch: AfterFetch::Keep,
+        }
     }
 
     /// Always a task: clients of revision `2026-07-28` that did not declare the Tasks extension are told that they have
@@ -105,6 +122,22 @@ impl TaskPolicy {
         self
     }
 
+    /// What a model reads at once, while the task is under way, where its client has a place for that: the
+    /// `model-immediate-response` of MCP `2025-11-25` and the immediate content of operations.
+    #[must_use]
+    pub const fn immediate(mut self, text: &'static str) -> Self {
+        self.immediate = Some(text);
+        self
+    }
+
+    /// Forgets the task as soon as its client has fetched the result, in the designs that have an end of fetching: the
+    /// operations of SEP-1391. Results that others may read, such as those of a shared owner, should stay.
+    #[must_use]
+    pub const fn forget_once_fetched(mut self) -> Self {
+        self.after_fetch = AfterFetch::Forget;
+        self
+    }
+
     /// The terms, for the engine.
     #[must_use]
     pub const fn terms(&self) -> &Policy {
@@ -113,6 +146,15 @@ impl TaskPolicy {
 
     pub(crate) const fn need(&self) -> Need {
         self.need
+    }
+
+    /// What a model reads at once.
+    pub(crate) const fn immediate_text(&self) -> Option<&'static str> {
+        self.immediate
+    }
+
+    pub(crate) const fn after_fetch(&self) -> AfterFetch {
+        self.after_fetch
     }
 
     pub(crate) const fn start(&self) -> Start {

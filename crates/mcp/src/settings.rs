@@ -22,6 +22,9 @@ pub struct McpSettings {
     pub retry_ms: u64,
     /// Whether callers whom nobody has identified may list the tasks of all of them.
     pub anonymous_lists: AnonymousLists,
+    /// How long a client that knows no tasks waits for the answer of a tool that may become a task, before it is given
+    /// a job id instead; and how long `get_job_status` waits. 0 gives the id at once.
+    pub inline_wait_ms: u64,
     /// How often a quiet stream sends a comment, so that nobody in between closes it.
     pub keep_alive_ms: u64,
     /// How long a tool may sleep in a plain call, all its sleeps together.
@@ -52,6 +55,7 @@ impl McpSettings {
             result_ms_max: 5 * 60 * 1_000,
             retry_ms: 1_000,
             anonymous_lists: AnonymousLists::Refused,
+            inline_wait_ms: 20_000,
             keep_alive_ms: 15_000,
             plain_wait_ms_max: 20_000,
         }
