@@ -8,7 +8,7 @@ use crate::error::{Unexpected, Written};
 use crate::item::Item;
 use crate::record::Stored;
 use crate::store::{DynamoStore, QuotaMode};
-use crate::{expressions, keys, record};
+use crate::{expressions, keys, lifetimes, record};
 
 /// How often an event is written anew because the task changed between the look and the write. Only events that
 /// depend on what was seen, and others that happen at the same moment, take more than one.
@@ -44,6 +44,14 @@ impl DynamoStore {
                 Err(Refusal::Expired) => return Err(ApplyError::NotFound),
                 Err(why) => return Err(ApplyError::Refused { current: Box::new(seen.task), why }),
             };
+            if next == seen.task {
+                return Ok(next);
+            }
+            if lifetimes::of(&next) > lifetimes::of(&seen.task) {
+                // First what belongs to the task, so that it is never the task that stays alone.
+                self.prolong(&next).await?;
+                self.prolong_key(&seen, &next).await?;
+            }
             // The task takes the event: a condition could not say so, or the task has just changed.
             let quota = if seen.is_counted { self.quota } else { QuotaMode::Off };
             let change = expressions::after_seeing(&seen, event, &next, now);

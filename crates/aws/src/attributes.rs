@@ -52,6 +52,8 @@ pub(crate) const FAILURES_MAX: &str = "failures_max";
 pub(crate) const REVISION: &str = "revision";
 /// Whether the task takes one of its owner's places.
 pub(crate) const COUNTED: &str = "counted";
+/// Hash of the idempotency key that stands for the task.
+pub(crate) const KEY: &str = "key";
 
 // The other items.
 /// Text of a part.

@@ -6,7 +6,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 
 use crate::attributes::REVISION;
 use crate::item::{Item, number, text};
-use crate::record::{INPUT_REQUIRED, QUEUED, RUNNING, SLEEPING};
+use crate::record::{CANCELLED, COMPLETED, FAILED, INPUT_REQUIRED, QUEUED, RUNNING, SLEEPING};
 
 /// Under which condition an item is written, with the values that the condition compares with.
 #[derive(Clone, Debug, Default)]
@@ -125,6 +125,9 @@ impl Change {
     }
 }
 
+/// The names of states may stand in conditions without being listed.
+const STATES: [&str; 7] = [QUEUED, RUNNING, SLEEPING, INPUT_REQUIRED, COMPLETED, FAILED, CANCELLED];
+
 /// A condition, and perhaps an update, as DynamoDB wants them: every name behind `#`, because DynamoDB reserves
 /// hundreds of words, and every name and value listed.
 #[derive(Clone, Debug, PartialEq)]
@@ -139,7 +142,7 @@ impl Expression {
     fn new(condition: String, update: Option<String>, mut values: Item) -> Self {
         let all = format!("{condition} {}", update.as_deref().unwrap_or_default());
         let names = words(&all, '#').map(|word| (format!("#{word}"), word.to_owned())).collect();
-        for word in words(&all, ':').filter(|word| [QUEUED, RUNNING, SLEEPING, INPUT_REQUIRED].contains(word)) {
+        for word in words(&all, ':').filter(|word| STATES.contains(word)) {
             values.insert(format!(":{word}"), text(word));
         }
         Self { condition, update, names, values }

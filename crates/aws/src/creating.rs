@@ -3,10 +3,10 @@
 use longhaul_core::ports::{CreateError, Created, NewTask, StoreError};
 use longhaul_core::{OwnerId, Payload, TaskId, TaskKey, Timestamp};
 
-use crate::attributes::{COUNTED, REQUEST, REVISION, TASK, TTL};
+use crate::attributes::{COUNTED, KEY, REQUEST, REVISION, TASK, TTL};
 use crate::change::{Change, Condition};
 use crate::error::{Unexpected, Written};
-use crate::item::{Fields, Item, number, seconds, text};
+use crate::item::{Fields, Item, hash, number, seconds, text};
 use crate::keys::ItemKey;
 use crate::quota::Room;
 use crate::record::Stored;
@@ -109,10 +109,10 @@ impl DynamoStore {
         let Some(item) = item else { return Ok(Next::TryAgain) };
         let fields = Fields(&item);
         let id = fields.text(TASK).map_err(StoreError::from)?;
-        let request = fields.text(REQUEST).map_err(StoreError::from)?;
+        let request = fields.hash(REQUEST).map_err(StoreError::from)?;
         let living = self.living(&new.task.owner, id, now).await?;
         match living {
-            Some(stored) if new.idempotency.is_some_and(|key| request == hex(&key.request)) => {
+            Some(stored) if new.idempotency.is_some_and(|key| request == key.request) => {
                 Ok(Next::Answer(Box::new(Created::Existing(stored.task))))
             }
             Some(_of_another_call) => Err(CreateError::KeyReused),
@@ -160,8 +160,8 @@ impl DynamoStore {
         Ok(self.stored(&TaskKey::new(*owner, id)).await?.filter(|stored| !stored.task.has_expired(now)))
     }
 
-    /// Sees to it that the parts of the request, which were written before anybody knew how long the task would live,
-    /// do not go before it.
+    /// Sees to it that the parts of the request do not go before the task: they were written before anybody knew how
+    /// long that would live.
     async fn prolong_request(&self, new: &NewTask) -> Result<(), StoreError> {
         match &new.task.request {
             Payload::Parts { name, count, .. }
@@ -180,6 +180,7 @@ fn task_item(new: &NewTask, is_counted: bool) -> Item {
     if is_counted {
         item.insert(COUNTED.to_owned(), number(1));
     }
+    item.extend(new.idempotency.map(|idempotency| (KEY.to_owned(), hash(idempotency.key))));
     item
 }
 
@@ -188,12 +189,8 @@ fn key_item(new: &NewTask) -> Option<(ItemKey, Item)> {
     let idempotency = new.idempotency?;
     let attributes = Item::from([
         (TASK.to_owned(), text(new.task.id.to_string())),
-        (REQUEST.to_owned(), text(hex(&idempotency.request))),
+        (REQUEST.to_owned(), hash(idempotency.request)),
         (TTL.to_owned(), seconds(lifetimes::of(&new.task))),
     ]);
     Some((keys::idempotency(&new.task.owner, &idempotency.key), attributes))
-}
-
-fn hex(hash: &[u8; 32]) -> String {
-    hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -56,11 +56,17 @@ const COULD_START: &str = "#state = :queued OR (#state IN (:sleeping, :input_req
 /// Has the task not ended?
 const UNFINISHED: &str = "#state IN (:queued, :running, :sleeping, :input_required)";
 
+/// Has the task ended?
+const ENDED: &str = "#state IN (:completed, :failed, :cancelled)";
+
 /// Is the last message old enough?
 const SENT_LONG_AGO: &str = "#sent_at <= :not_since";
 
 /// Is the expiry already as late as an end now wants it?
 const ENDS_IN_TIME: &str = "#late_after >= :now";
+
+/// Is the expiry still what it was? Nothing but a wish to keep the result longer moves it before the end.
+const EXPIRES_AS_SEEN: &str = "#expires_at = :expires_at_seen AND #keep_ms = :keep_ms_seen";
 
 /// Is the item the very one that was seen?
 const UNCHANGED: &str = "attribute_exists(#pk) AND #revision = :revision";
@@ -125,18 +131,25 @@ pub(crate) fn at_once(event: &TaskEvent, now: Timestamp) -> Option<Change> {
             let condition = Condition::all(&[LIVES, COULD_START, SENT_LONG_AGO]).with(":not_since", moment(*not_since));
             Some(Change::when(condition).with(":now", moment(now)).set(SENT_AT, moment(now)))
         }
-        // What is left to ask, and what the failure says, depends on the task.
-        TaskEvent::Answer { .. } | TaskEvent::GiveUp | TaskEvent::TimeOut => None,
+        TaskEvent::Forget => {
+            let condition = Condition::all(&[LIVES, ENDED]).with(":now", moment(now));
+            Some(Change::when(condition).set(EXPIRES_AT, moment(now)).set(TTL, seconds(now)))
+        }
+        // What is left to ask, what the failure says, and how long the result is kept already, depends on the task.
+        TaskEvent::Answer { .. } | TaskEvent::GiveUp | TaskEvent::TimeOut | TaskEvent::Keep { .. } => None,
     }
 }
 
 /// The change of an event that was found to lead from `seen` to `next`.
 ///
-/// An end stays conditioned on nothing but the attempt and the state, so that no heartbeat in between can make it
-/// lose: here it only brings the expiry that it has to move. All others hold for exactly the item that was seen.
+/// An end stays conditioned on the attempt, the state and the expiry, so that no heartbeat in between can make it lose:
+/// here it only brings the expiry that it has to move. All others hold for exactly the item that was seen.
 pub(crate) fn after_seeing(seen: &Stored, event: &TaskEvent, next: &Task, now: Timestamp) -> Change {
     let moved = |change: Change| {
         change
+            .and(EXPIRES_AS_SEEN)
+            .with(":expires_at_seen", moment(seen.task.expires_at))
+            .with(":keep_ms_seen", number(seen.task.terms.keep_ms))
             .set(EXPIRES_AT, moment(next.expires_at))
             .set(TTL, seconds(next.expires_at))
             .set(LATE_AFTER, number(i128::from(next.expires_at.as_ms()) - i128::from(next.terms.keep_ms)))
@@ -152,7 +165,9 @@ pub(crate) fn after_seeing(seen: &Stored, event: &TaskEvent, next: &Task, now: T
         | TaskEvent::Answer { .. }
         | TaskEvent::Nudge { .. }
         | TaskEvent::GiveUp
-        | TaskEvent::TimeOut => difference(seen, next),
+        | TaskEvent::TimeOut
+        | TaskEvent::Keep { .. }
+        | TaskEvent::Forget => difference(seen, next),
     }
 }
 
@@ -166,7 +181,9 @@ pub(crate) const fn is_end(event: &TaskEvent) -> bool {
         | TaskEvent::Suspend { .. }
         | TaskEvent::Retry { .. }
         | TaskEvent::Answer { .. }
-        | TaskEvent::Nudge { .. } => false,
+        | TaskEvent::Nudge { .. }
+        | TaskEvent::Keep { .. }
+        | TaskEvent::Forget => false,
     }
 }
 
@@ -291,7 +308,10 @@ pub(crate) fn counted(revision: u64, open: u32, next_expiry: Option<Timestamp>) 
     }
 }
 
-/// A part that has to stay until then.
+/// What a query of parts that go too early asks.
+pub(crate) const GOES_BEFORE: &str = "#ttl < :ttl";
+
+/// An item that has to stay until then.
 pub(crate) fn prolong(until: Timestamp) -> Change {
     Change::set_only(Condition::that(THERE), TTL, seconds(until))
 }
@@ -341,7 +361,7 @@ mod tests {
                     is_valid(&uncounted(change).into_expression())?;
                 }
                 let Ok(next) = task.apply(&event, now) else { continue };
-                let seen = Stored { task, revision: 7, is_counted: true };
+                let seen = Stored { task, revision: 7, is_counted: true, idempotency: None };
                 let change = after_seeing(&seen, &event, &next, now);
                 is_valid(&change.clone().into_expression())?;
                 is_valid(&uncounted(change).into_expression())?;
@@ -377,7 +397,7 @@ mod tests {
         for change in changes {
             is_valid(&change.into_expression()).unwrap();
         }
-        let seen = Stored { task, revision: 1, is_counted: false };
+        let seen = Stored { task, revision: 1, is_counted: false, idempotency: None };
         for condition in [new_item(), task_in_place_of(&seen), key_in_place_of("x")] {
             is_valid(&condition.into_expression()).unwrap();
         }

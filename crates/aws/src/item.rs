@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use longhaul_core::Timestamp;
 use longhaul_core::ports::StoreError;
@@ -44,6 +45,11 @@ pub(crate) fn seconds(at: Timestamp) -> AttributeValue {
     number(at.as_ms().div_ceil(1_000))
 }
 
+/// A hash as its bytes.
+pub(crate) fn hash(hash: [u8; 32]) -> AttributeValue {
+    AttributeValue::B(Blob::new(hash))
+}
+
 /// A small value as JSON text.
 pub(crate) fn json<T: Serialize>(value: &T) -> AttributeValue {
     // The values of the domain are texts, numbers and lists of them: they all have a JSON form.
@@ -79,6 +85,11 @@ impl<'a> Fields<'a> {
 
     pub(crate) fn moment(self, attribute: &'static str) -> Result<Timestamp, Unreadable> {
         Ok(Timestamp::from_ms(self.number(attribute)?))
+    }
+
+    pub(crate) fn hash(self, attribute: &'static str) -> Result<[u8; 32], Unreadable> {
+        let bytes = self.value(attribute)?.as_b().map_err(|_other_type| Unreadable { attribute })?;
+        bytes.as_ref().try_into().map_err(|_other_length| Unreadable { attribute })
     }
 
     pub(crate) fn json<T: DeserializeOwned>(self, attribute: &'static str) -> Result<T, Unreadable> {

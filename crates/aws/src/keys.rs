@@ -64,10 +64,13 @@ pub(crate) fn entry(key: &TaskKey, kind: EntryKind, name: &str) -> ItemKey {
     ItemKey { pk: beside(key), sk: format!("{JOURNAL}{}#{name}", kind.as_str()) }
 }
 
+/// With what the sort keys of all parts begin.
+pub(crate) const PARTS: &str = "part#";
+
 /// One part, counted from 0. The length in front keeps names apart of which one begins like the other.
 pub(crate) fn part(key: &TaskKey, name: &PartsName, number: usize) -> ItemKey {
     let name = name.to_string();
-    ItemKey { pk: beside(key), sk: format!("part#{}#{name}#{number:04}", name.len()) }
+    ItemKey { pk: beside(key), sk: format!("{PARTS}{}#{name}#{number:04}", name.len()) }
 }
 
 /// What an idempotency key stands for.

@@ -15,6 +15,7 @@ mod keys;
 mod lifetimes;
 mod listing;
 mod message;
+mod prolonging;
 mod queue;
 mod quota;
 mod record;

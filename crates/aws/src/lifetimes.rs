@@ -14,7 +14,8 @@ const TASKS_MAX: usize = 1_024;
 const AFTERWARDS_MS: u64 = 3_600_000;
 
 /// From when on everything that belongs to `task` may go. An unfinished task ends before its expiry, and its end
-/// moves the expiry by no more than the time that the result is kept.
+/// moves the expiry by no more than the time that the result is kept. So this moment only moves where somebody wishes
+/// to keep the result longer, or not at all.
 pub(crate) fn of(task: &Task) -> Timestamp {
     let keep_ms = if task.has_ended() { 0 } else { task.terms.keep_ms };
     task.expires_at.plus_ms(keep_ms).plus_ms(AFTERWARDS_MS)
@@ -41,18 +42,32 @@ struct Seen {
 }
 
 impl Lifetimes {
-    /// Remembers the task, in place of the one that was seen first where there are too many.
+    /// Remembers the task unless it is remembered, in place of the one that was seen first where there are too many.
     pub(crate) fn note(&self, task: &Task) {
         // A map without a panic inside its methods cannot be left half changed.
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if seen.ends.insert(task.key(), of(task)).is_some() {
+        if seen.ends.contains_key(&task.key()) {
             return;
         }
+        seen.ends.insert(task.key(), of(task));
         seen.order.push_back(task.key());
         if seen.order.len() > TASKS_MAX
             && let Some(first) = seen.order.pop_front()
         {
             seen.ends.remove(&first);
+        }
+    }
+
+    /// Whether the task lives longer than was remembered, so that what was written for it goes too early; it does so
+    /// once for each time that it was prolonged.
+    pub(crate) fn has_grown(&self, task: &Task) -> bool {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        match seen.ends.get_mut(&task.key()) {
+            Some(end) if *end < of(task) => {
+                *end = of(task);
+                true
+            }
+            Some(_) | None => false,
         }
     }
 

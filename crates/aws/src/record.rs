@@ -7,7 +7,7 @@ use longhaul_core::{Failure, Lease, Payload, State, Task, TaskRecord, Terms};
 
 use crate::attributes::{
     ASKS, ATTEMPT, BYTES, COUNT, COUNTED, CREATED_AT, DEADLINE_AT, DETAIL, ENDED_AT, EXPIRES_AT, FAILURE, FAILURES,
-    FAILURES_MAX, KEEP_MS, KIND, LAST_FAILURE, LATE_AFTER, LEASE_TOKEN, LEASE_UNTIL, MESSAGE, PARTS, PK, POLL_MS,
+    FAILURES_MAX, KEEP_MS, KEY, KIND, LAST_FAILURE, LATE_AFTER, LEASE_TOKEN, LEASE_UNTIL, MESSAGE, PARTS, PK, POLL_MS,
     PROGRESS, REQUEST, RESULT, RESULT_KIND, REVISION, RUN_MS, SENT_AT, STARTED_AT, STATE, TOOL, TRACE, TRIES_MAX, TTL,
     TTL_MS, UNTIL, UPDATED_AT, VARIABLES,
 };
@@ -22,6 +22,8 @@ pub(crate) struct Stored {
     pub(crate) revision: u64,
     /// Whether the task takes one of its owner's places.
     pub(crate) is_counted: bool,
+    /// The hash of the idempotency key that stands for the task, where there is one.
+    pub(crate) idempotency: Option<[u8; 32]>,
 }
 
 /// The attributes of a task, without its key and without what only the adapter knows.
@@ -87,9 +89,9 @@ pub(crate) const QUEUED: &str = "queued";
 pub(crate) const RUNNING: &str = "running";
 pub(crate) const SLEEPING: &str = "sleeping";
 pub(crate) const INPUT_REQUIRED: &str = "input_required";
-const COMPLETED: &str = "completed";
-const FAILED: &str = "failed";
-const CANCELLED: &str = "cancelled";
+pub(crate) const COMPLETED: &str = "completed";
+pub(crate) const FAILED: &str = "failed";
+pub(crate) const CANCELLED: &str = "cancelled";
 
 const fn state_name(state: &State) -> &'static str {
     match state {
@@ -155,7 +157,12 @@ fn parse(item: &Item) -> Result<Stored, Unreadable> {
         trace: fields.optional(TRACE, Fields::text)?.map(str::to_owned),
         variables: fields.optional(VARIABLES, read_payload)?,
     });
-    Ok(Stored { task, revision: fields.number(REVISION)?, is_counted: fields.has(COUNTED) })
+    Ok(Stored {
+        task,
+        revision: fields.number(REVISION)?,
+        is_counted: fields.has(COUNTED),
+        idempotency: fields.optional(KEY, Fields::hash)?,
+    })
 }
 
 fn read_state(fields: Fields<'_>) -> Result<State, Unreadable> {

@@ -157,21 +157,6 @@ impl DynamoStore {
         Err(Unexpected::Endless("a read of parts").into())
     }
 
-    /// Sets until when parts stay.
-    pub(crate) async fn prolong_parts(
-        &self,
-        key: &TaskKey,
-        name: &PartsName,
-        count: u32,
-        until: Timestamp,
-    ) -> Result<(), StoreError> {
-        for number in 0..count as usize {
-            // A part that is missing stays missing: whoever reads it will notice.
-            let _prolonged = self.table.update(&keys::part(key, name, number), expressions::prolong(until)).await?;
-        }
-        Ok(())
-    }
-
     /// From when on what belongs to a task may go. The record is read where this store has not seen it lately; parts
     /// and entries of a task that is not there are as good as gone.
     async fn lifetime(&self, key: &TaskKey) -> Result<Timestamp, StoreError> {

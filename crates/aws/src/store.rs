@@ -64,7 +64,12 @@ impl TaskStore for DynamoStore {
     }
 
     async fn apply(&self, key: &TaskKey, event: &TaskEvent, now: Timestamp) -> Result<Task, ApplyError> {
-        Ok(self.noted(self.apply_event(key, event, now).await?))
+        let task = self.apply_event(key, event, now).await?;
+        if self.lifetimes.has_grown(&task) {
+            // Somebody wishes to keep the result longer: what this store wrote, not knowing that, has to stay, too.
+            self.prolong(&task).await?;
+        }
+        Ok(self.noted(task))
     }
 
     async fn list(

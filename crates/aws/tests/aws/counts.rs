@@ -144,6 +144,24 @@ fn an_end_that_moves_the_expiry_costs_one_call_more() {
 }
 
 #[test]
+fn a_wish_to_keep_the_result_longer_costs_one_read_where_it_is_granted_already() {
+    block_on(async {
+        let counted = Counted::new(QuotaMode::Off).await;
+        let key = given::running(&counted.store, &counted.ids, owner("alice")).await.key();
+        counted.meter.calls();
+        counted.store.apply(&key, &TaskEvent::Keep { keep_ms: 1 }, NOW).await.unwrap();
+        counted.expect("keep, granted already", &["GetItem"]);
+        counted.store.apply(&key, &TaskEvent::Keep { keep_ms: 3_600_000 }, NOW).await.unwrap();
+        // The second look is for what this store may have written before it knew.
+        counted.expect("keep", &["GetItem", "Query", "UpdateItem", "Query"]);
+        counted.store.apply(&key, &given::finish(1, "{}"), NOW).await.unwrap();
+        counted.expect("finish", &["UpdateItem"]);
+        counted.store.apply(&key, &TaskEvent::Forget, NOW).await.unwrap();
+        counted.expect("forget", &["UpdateItem"]);
+    });
+}
+
+#[test]
 fn a_page_of_twenty_costs_at_most_one_query_per_shard() {
     block_on(async {
         let counted = Counted::new(QuotaMode::Off).await;

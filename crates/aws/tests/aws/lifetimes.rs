@@ -6,7 +6,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use longhaul_aws::DynamoStore;
 use longhaul_aws::clients::Clients;
 use longhaul_core::ports::TaskStore;
-use longhaul_core::{Entry, EntryKind, PartsName, Payload, Task, TaskRecord, Timestamp};
+use longhaul_core::{Entry, EntryKind, PartsName, Payload, Task, TaskEvent, TaskRecord, Timestamp};
 use longhaul_testkit::given::{self, NOW, owner};
 use longhaul_testkit::{SeededIds, block_on};
 
@@ -92,6 +92,57 @@ fn a_large_request_outlives_a_task_of_months() {
         record.expires_at = NOW.plus_ms(111 * DAY_MS);
     };
     block_on(nothing_goes_before_the_task(of_months, Shares::Nothing));
+}
+
+/// Expects that everything but steps, which nobody reads after the end, stays as long as the task.
+async fn all_stay(table: &str, task: &Task) {
+    let mut expiries = expiries(table).await;
+    expiries.retain(|item, _| !item.contains("step#"));
+    let early: Vec<_> = expiries.iter().filter(|(_, expiry)| **expiry < seconds(task.expires_at)).collect();
+    assert!(expiries.len() == 5 && early.is_empty(), "{early:?} of {expiries:?}");
+}
+
+#[test]
+fn what_a_client_wishes_to_keep_longer_stays_longer() {
+    block_on(async {
+        let clients = Clients::new(&emulator::config());
+        let table = emulator::table(&clients).await;
+        let store = || DynamoStore::new(clients.dynamo.clone(), &table);
+        let (api, worker) = (store(), store());
+        let task = given::task_with(&SeededIds::new(1), owner("alice"), NOW, |record| {
+            record.request = Payload::Parts { name: PartsName::Request, count: 2, bytes: 2 };
+        });
+        let key = task.key();
+        api.put_parts(&key, &PartsName::Request, &["a", "b"]).await.unwrap();
+        api.create(given::new_with_key(task.clone(), 1, 1), NOW).await.unwrap();
+        worker.apply(&key, &given::claim(1, NOW), NOW).await.unwrap();
+        let kept = api.apply(&key, &TaskEvent::Keep { keep_ms: 20 * DAY_MS }, NOW).await.unwrap();
+        assert_eq!(kept.expires_at, task.deadline().plus_ms(20 * DAY_MS));
+        // The worker has not heard of it yet.
+        worker.put_parts(&key, &PartsName::Outcome { attempt: 1 }, &["c"]).await.unwrap();
+        let ended = worker.apply(&key, &given::finish(1, "{}"), NOW).await.unwrap();
+        assert_eq!(ended.expires_at, kept.expires_at);
+        all_stay(&table, &ended).await;
+        // And again when all is done.
+        let kept = store().apply(&key, &TaskEvent::Keep { keep_ms: 90 * DAY_MS }, NOW).await.unwrap();
+        assert_eq!(kept.expires_at, NOW.plus_ms(90 * DAY_MS));
+        all_stay(&table, &kept).await;
+    });
+}
+
+#[test]
+fn a_task_that_is_forgotten_is_deleted_at_once() {
+    block_on(async {
+        let clients = Clients::new(&emulator::config());
+        let table = emulator::table(&clients).await;
+        let store = DynamoStore::new(clients.dynamo, &table);
+        let key = given::running(&store, &SeededIds::new(1), owner("alice")).await.key();
+        store.apply(&key, &TaskEvent::Cancel, NOW).await.unwrap();
+        let later = NOW.plus_ms(5);
+        store.apply(&key, &TaskEvent::Forget, later).await.unwrap();
+        assert_eq!(store.get(&key, later).await.unwrap(), None);
+        assert_eq!(expiries(&table).await[&format!("o# {}", key.id)], seconds(later));
+    });
 }
 
 #[test]

@@ -1,0 +1,84 @@
+//! Keeping what belongs to a task as long as the task, where that lives longer than was known when it was written.
+//!
+//! Steps are left as they are: they are needed until the task ends, and nothing moves its deadline.
+
+use futures::future::try_join_all;
+use longhaul_core::ports::StoreError;
+use longhaul_core::{PartsName, Task, TaskKey, Timestamp};
+
+use crate::attributes::{PK, SK, TTL};
+use crate::error::Unexpected;
+use crate::item::{Fields, seconds, text};
+use crate::keys::ItemKey;
+use crate::record::Stored;
+use crate::store::DynamoStore;
+use crate::{expressions, keys, lifetimes};
+
+/// Writes at the same time.
+const WRITES_MAX: usize = 16;
+
+/// Pages of parts: each has 1 MB or is the last, so that this is more than a task may have.
+const PAGES_MAX: usize = 4_096;
+
+impl DynamoStore {
+    /// All parts of the task, as far as they would go before it.
+    pub(crate) async fn prolong(&self, task: &Task) -> Result<(), StoreError> {
+        let (until, mut from) = (lifetimes::of(task), None);
+        for _ in 0..PAGES_MAX {
+            let query = self
+                .table
+                .query()
+                .key_condition_expression("#pk = :pk AND begins_with(#sk, :parts)")
+                .filter_expression(expressions::GOES_BEFORE)
+                .projection_expression("#pk, #sk")
+                .expression_attribute_names("#pk", PK)
+                .expression_attribute_names("#sk", SK)
+                .expression_attribute_names("#ttl", TTL)
+                .expression_attribute_values(":pk", text(keys::beside(&task.key())))
+                .expression_attribute_values(":parts", text(keys::PARTS))
+                .expression_attribute_values(":ttl", seconds(until))
+                .set_exclusive_start_key(from);
+            let page = self.table.page(query).await?;
+            let mut found = Vec::new();
+            for item in &page.items {
+                let fields = Fields(item);
+                found.push(ItemKey { pk: fields.text(PK)?.to_owned(), sk: fields.text(SK)?.to_owned() });
+            }
+            self.prolong_items(&found, until).await?;
+            from = page.rest;
+            if from.is_none() {
+                return Ok(());
+            }
+        }
+        Err(Unexpected::Endless("a look for parts").into())
+    }
+
+    /// These parts of a task that is about to be written.
+    pub(crate) async fn prolong_parts(
+        &self,
+        key: &TaskKey,
+        name: &PartsName,
+        count: u32,
+        until: Timestamp,
+    ) -> Result<(), StoreError> {
+        let parts: Vec<ItemKey> = (0..count as usize).map(|number| keys::part(key, name, number)).collect();
+        self.prolong_items(&parts, until).await
+    }
+
+    /// The idempotency key that stands for the task.
+    pub(crate) async fn prolong_key(&self, seen: &Stored, next: &Task) -> Result<(), StoreError> {
+        match seen.idempotency {
+            Some(hash) => self.prolong_items(&[keys::idempotency(&next.owner, &hash)], lifetimes::of(next)).await,
+            None => Ok(()),
+        }
+    }
+
+    /// What is missing stays missing: whoever reads it will notice.
+    async fn prolong_items(&self, items: &[ItemKey], until: Timestamp) -> Result<(), StoreError> {
+        for some in items.chunks(WRITES_MAX) {
+            let writes = some.iter().map(|key| self.table.update(key, expressions::prolong(until)));
+            let _prolonged_or_missing = try_join_all(writes).await?;
+        }
+        Ok(())
+    }
+}
