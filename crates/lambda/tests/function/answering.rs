@@ -1,0 +1,268 @@
+//! The API function: HTTP events in, MCP answers out.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock, Mutex};
+
+use futures::StreamExt;
+use lambda_http::request::LambdaRequest;
+use lambda_http::{Adapter, Context, LambdaEvent, Service, StreamAdapter, service_fn};
+use longhaul_core::{Identity, OwnerId, TaskKey};
+use longhaul_lambda::{Api, Auth, IamOwner};
+use longhaul_mcp::{McpServer, McpSettings, TaskContext, TaskPolicy};
+use rmcp::handler::server::router::tool::ToolRouter;
+use rmcp::handler::server::wrapper::Parameters;
+use rmcp::model::{ServerCapabilities, ServerConfig};
+use rmcp::service::RequestContext;
+use rmcp::{RoleServer, ServerHandler, schemars, tool, tool_handler, tool_router};
+use serde_json::{Value, json};
+
+use crate::world::{Asked, World, event};
+
+static TOOLS: LazyLock<ToolRouter<Tools>> = LazyLock::new(Tools::tool_router);
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Countdown {
+    seconds: u32,
+}
+
+/// A tool with the name that the sample events call, and one that tells what it can see of its request.
+#[derive(Clone, Default)]
+struct Tools {
+    seen: Arc<Mutex<Vec<String>>>,
+}
+
+#[tool_router]
+impl Tools {
+    #[tool(description = "Counts down")]
+    async fn countdown(&self, Parameters(Countdown { seconds }): Parameters<Countdown>, _task: TaskContext) -> String {
+        seconds.to_string()
+    }
+
+    #[tool(description = "Tells the names of the headers")]
+    async fn headers(&self, context: RequestContext<RoleServer>) -> String {
+        let parts = context.extensions.get::<http::request::Parts>().unwrap();
+        let names: Vec<_> = parts.headers.keys().map(ToString::to_string).collect();
+        self.seen.lock().unwrap().clone_from(&names);
+        names.join(",")
+    }
+}
+
+#[tool_handler(router = TOOLS)]
+impl ServerHandler for Tools {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+    }
+}
+
+fn api(world: &World, auth: Auth, origins: &[&str]) -> Api {
+    let policies = BTreeMap::from([("countdown".to_owned(), TaskPolicy::optional())]);
+    let tools = Tools::default();
+    let mcp = McpServer::new(move || tools.clone(), policies, world.engine.clone(), McpSettings::new([7; 32]));
+    Api::new(mcp, auth, origins.iter().map(|origin| (*origin).to_owned()).collect())
+}
+
+fn lambda_event(event: &Value) -> LambdaEvent<LambdaRequest> {
+    LambdaEvent::new(serde_json::from_value(event.clone()).unwrap(), Context::default())
+}
+
+/// What the function answers to Lambda, whole.
+async fn answer(api: &Api, event: &Value) -> Value {
+    let handler = service_fn(|request| {
+        let api = api.clone();
+        async move { Ok::<_, std::convert::Infallible>(api.answer(request).await) }
+    });
+    let answered = Adapter::from(handler).call(lambda_event(event)).await.unwrap();
+    serde_json::to_value(answered).unwrap()
+}
+
+/// The JSON-RPC message in a buffered answer.
+fn message(answer: &Value) -> Value {
+    assert_eq!(answer["isBase64Encoded"], false);
+    serde_json::from_str(answer["body"].as_str().unwrap()).unwrap()
+}
+
+/// `event` with another method and parameters.
+fn with_body(event: &Value, method: &str, name: Option<&str>, change: impl FnOnce(&mut Value)) -> Value {
+    let mut event = event.clone();
+    let mut body: Value = serde_json::from_str(event["body"].as_str().unwrap()).unwrap();
+    body["method"] = method.into();
+    change(&mut body["params"]);
+    event["body"] = body.to_string().into();
+    event["headers"]["mcp-method"] = method.into();
+    match name {
+        Some(name) => event["headers"]["mcp-name"] = name.into(),
+        None => drop(event["headers"].as_object_mut().unwrap().remove("mcp-name")),
+    }
+    event
+}
+
+fn poll(event: &Value, task_id: &str) -> Value {
+    with_body(event, "tasks/get", Some(task_id), |params| {
+        let meta = params["_meta"].clone();
+        *params = json!({"taskId": task_id, "_meta": meta});
+    })
+}
+
+const SIGNED: Auth = Auth::Iam(IamOwner::Principal);
+
+#[tokio::test]
+async fn every_kind_of_http_event_is_answered() {
+    let world = World::new();
+    for name in ["api-function-url", "api-http-api"] {
+        let answered = answer(&api(&world, Auth::Anonymous, &[]), &event(name)).await;
+        assert_eq!(answered["statusCode"], 200, "{name}");
+        let tools = message(&answered)["result"]["tools"].clone();
+        assert!(tools.as_array().unwrap().iter().any(|tool| tool["name"] == "countdown"), "{name}: {tools}");
+    }
+}
+
+#[tokio::test]
+async fn an_accepted_call_is_on_record_and_its_message_out_before_the_answer() {
+    let world = World::new();
+    let answered = answer(&api(&world, Auth::Anonymous, &[]), &event("api-function-url-call")).await;
+    let result = message(&answered)["result"].clone();
+    assert_eq!(result["resultType"], "task", "{answered}");
+    let id = result["taskId"].as_str().unwrap().parse().unwrap();
+    let task = world.task(&TaskKey::new(OwnerId::of(Identity::Anonymous), id)).await;
+    let trace = Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned());
+    assert_eq!(task.trace, trace, "the call's trace is kept");
+    assert_eq!(world.queue.asked(), [Asked::Send { task: id, trace }]);
+}
+
+#[tokio::test]
+async fn a_signed_caller_owns_its_tasks_and_nobody_else_finds_them() {
+    let world = World::new();
+    for name in ["api-function-url-iam", "api-http-api-iam"] {
+        let (api, ann) = (api(&world, SIGNED, &[]), event(name));
+        let accepted = message(&answer(&api, &ann).await);
+        let id = accepted["result"]["taskId"].as_str().unwrap().to_owned();
+        let owner = OwnerId::of(Identity::Verified {
+            issuer: "aws-iam",
+            subject: "AIDACKCEVSQ6C2EXAMPLE",
+            tenant: "111122223333",
+        });
+        world.task(&TaskKey::new(owner, id.parse().unwrap())).await;
+
+        let mut bob = ann.clone();
+        bob["requestContext"]["authorizer"]["iam"]["userId"] = "AIDAOTHER".into();
+        assert_eq!(message(&answer(&api, &poll(&ann, &id)).await)["result"]["taskId"], id.as_str(), "{name}");
+        let refused = message(&answer(&api, &poll(&bob, &id)).await);
+        assert_eq!(refused["error"]["code"], -32602, "{name}: {refused}");
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_the_gateway_verified_names_the_owner() {
+    let world = World::new();
+    let api = api(&world, Auth::Gateway, &[]);
+    let ann = event("api-http-api-jwt");
+    let id = message(&answer(&api, &ann).await)["result"]["taskId"].as_str().unwrap().to_owned();
+    let mut elsewhere = ann.clone();
+    elsewhere["requestContext"]["authorizer"]["jwt"]["claims"]["iss"] = "https://other.example.com".into();
+    assert_eq!(message(&answer(&api, &poll(&ann, &id)).await)["result"]["status"], "working");
+    assert_eq!(message(&answer(&api, &poll(&elsewhere, &id)).await)["error"]["code"], -32602);
+}
+
+#[tokio::test]
+async fn an_event_without_a_verified_caller_is_refused_before_anything_is_done() {
+    let world = World::new();
+    for (auth, name, status) in [
+        (SIGNED, "api-function-url-call", 403),
+        (SIGNED, "api-http-api-jwt", 403),
+        (Auth::Gateway, "api-http-api-iam", 401),
+        (Auth::Gateway, "api-function-url-call", 401),
+    ] {
+        let answered = answer(&api(&world, auth, &[]), &event(name)).await;
+        assert_eq!(answered["statusCode"], status, "{name}");
+        assert!(message(&answered)["error"]["message"].is_string());
+    }
+    assert_eq!(world.queue.asked(), []);
+}
+
+#[tokio::test]
+async fn what_a_caller_says_of_itself_makes_it_nobody_else() {
+    let world = World::new();
+    let mut forged = event("api-function-url-call");
+    let authorizer = event("api-function-url-iam")["requestContext"]["authorizer"].clone();
+    for header in ["x-amzn-iam", "x-amz-requestcontext", "authorizer"] {
+        forged["headers"][header] = authorizer.to_string().into();
+    }
+    forged["authorizer"] = authorizer.clone();
+    forged["queryStringParameters"] = json!({"authorizer": "iam"});
+    let answered = answer(&api(&world, SIGNED, &[]), &forged).await;
+    assert_eq!(answered["statusCode"], 403);
+}
+
+#[tokio::test]
+async fn tools_do_not_get_to_see_credentials() {
+    let world = World::new();
+    let call = with_body(&event("api-function-url-iam"), "tools/call", Some("headers"), |params| {
+        params["name"] = "headers".into();
+        params["arguments"] = json!({});
+    });
+    let answered = answer(&api(&world, SIGNED, &[]), &call).await;
+    let seen = message(&answered)["result"]["content"][0]["text"].as_str().unwrap().to_owned();
+    assert!(seen.contains("mcp-method"), "{seen}");
+    assert!(!seen.contains("authorization") && !seen.contains("x-amz-security-token"), "{seen}");
+}
+
+#[tokio::test]
+async fn pages_are_let_in_by_name_only() {
+    let world = World::new();
+    let api = api(&world, Auth::Anonymous, &["https://app.example.com"]);
+    for (origin, status) in
+        [("https://app.example.com", 200), ("https://evil.example.com", 403), ("http://localhost:3000", 403)]
+    {
+        let mut call = event("api-function-url");
+        call["headers"]["origin"] = origin.into();
+        assert_eq!(answer(&api, &call).await["statusCode"], status, "{origin}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_in_base64_is_the_same_request() {
+    use base64::Engine;
+
+    let world = World::new();
+    let mut call = event("api-function-url");
+    let body = base64::engine::general_purpose::STANDARD.encode(call["body"].as_str().unwrap());
+    (call["body"], call["isBase64Encoded"]) = (body.into(), true.into());
+    assert_eq!(answer(&api(&world, Auth::Anonymous, &[]), &call).await["statusCode"], 200);
+}
+
+#[tokio::test]
+async fn bodies_that_are_no_request_get_a_json_rpc_error() {
+    let world = World::new();
+    for body in ["", "{", "[]", "null", "\u{0}"] {
+        let mut call = event("api-function-url");
+        call["body"] = body.into();
+        let answered = answer(&api(&world, Auth::Anonymous, &[]), &call).await;
+        assert_eq!(answered["statusCode"], 400, "{body}");
+        assert!(message(&answered)["error"]["code"].is_i64(), "{body}: {answered}");
+    }
+}
+
+#[tokio::test]
+async fn a_streamed_answer_is_the_same_answer() {
+    let world = World::new();
+    let api = api(&world, Auth::Anonymous, &[]);
+    let whole = answer(&api, &event("api-function-url")).await;
+    let handler = service_fn(|request| {
+        let api = api.clone();
+        async move { Ok::<_, std::convert::Infallible>(api.answer(request).await) }
+    });
+    let streamed = StreamAdapter::from(handler).call(lambda_event(&event("api-function-url"))).await.unwrap();
+    assert_eq!(streamed.metadata_prelude.status_code, 200);
+    assert_eq!(streamed.metadata_prelude.headers["content-type"], "application/json");
+    let chunks: Vec<_> = streamed.stream.map(Result::unwrap).collect().await;
+    assert_eq!(String::from_utf8(chunks.concat()).unwrap(), whole["body"].as_str().unwrap());
+}
+
+#[tokio::test]
+async fn health_needs_no_caller() {
+    let world = World::new();
+    let mut health = event("api-function-url");
+    health["rawPath"] = "/healthz".into();
+    health["requestContext"]["http"]["method"] = "GET".into();
+    assert_eq!(answer(&api(&world, SIGNED, &[]), &health).await["statusCode"], 200);
+}

@@ -1,0 +1,9 @@
+//! The functions as Lambda sees them: an event in, an answer out. The events are the files of `infra/events`, which
+//! `sam local` takes too.
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test panics")]
+
+mod answering;
+mod metrics;
+mod template;
+mod working;
+mod world;

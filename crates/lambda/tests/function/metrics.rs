@@ -1,0 +1,149 @@
+//! What the functions count, as CloudWatch reads it.
+
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+
+use longhaul_core::ports::Delivery;
+use longhaul_core::{ResultKind, TaskKey, Terms, Wish};
+use longhaul_engine::{Call, Leg, LegEnd, ToolRunner, WorkerSignals};
+use longhaul_lambda::metrics::EmbeddedMetrics;
+use longhaul_testkit::given;
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Lines {
+    fn take(&self) -> Vec<Value> {
+        let text = String::from_utf8(std::mem::take(&mut *self.0.lock().unwrap())).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+struct Completes;
+
+#[async_trait::async_trait]
+impl ToolRunner for Completes {
+    async fn run(&self, _leg: Leg) -> LegEnd {
+        LegEnd::Completed { result: "{}".to_owned(), kind: ResultKind::Success }
+    }
+}
+
+/// The numbers of all lines, in their order.
+fn numbers(lines: &[Value]) -> Vec<(String, u64)> {
+    let numbers_of = |line: &Value| {
+        let metrics = line["_aws"]["CloudWatchMetrics"][0]["Metrics"].as_array().unwrap().clone();
+        let number = |metric: Value| {
+            let name = metric["Name"].as_str().unwrap().to_owned();
+            let value = line[&name].as_u64().unwrap();
+            (name, value)
+        };
+        metrics.into_iter().map(number).collect::<Vec<_>>()
+    };
+    lines.iter().flat_map(numbers_of).collect()
+}
+
+async fn accept(world: &World) -> (longhaul_engine::Engine, Lines, TaskKey) {
+    let lines = Lines::default();
+    let metrics =
+        EmbeddedMetrics::new("Longhaul/test".to_owned(), Arc::clone(&world.clock) as _, Box::new(lines.clone()));
+    let engine = world.engine.clone().observed_by(Arc::new(metrics));
+    let call = Call {
+        owner: given::owner("ann"),
+        tool: "countdown".to_owned(),
+        request: "{}".to_owned(),
+        terms: Terms::grant(&longhaul_core::Policy::default(), Wish::default()),
+        idempotency: None,
+        trace: None,
+    };
+    let task = engine.accept(call).await.unwrap().into_task();
+    (engine, lines, task.key())
+}
+
+fn delivery(task: TaskKey) -> Delivery {
+    Delivery { message: longhaul_core::ports::Message { task, trace: None }, receipt: "r".to_owned(), receives: 1 }
+}
+
+#[tokio::test]
+async fn a_line_has_the_form_that_cloudwatch_reads() {
+    let world = World::new();
+    let (_, lines, key) = accept(&world).await;
+    let [line]: [Value; 1] = lines.take().try_into().unwrap();
+    let expected = json!({
+        "_aws": {
+            "Timestamp": given::NOW.as_ms(),
+            "CloudWatchMetrics": [{
+                "Namespace": "Longhaul/test",
+                "Dimensions": [[]],
+                "Metrics": [{"Name": "TasksAccepted", "Unit": "Count"}],
+            }],
+        },
+        "TasksAccepted": 1, "tool": "countdown", "task_id": key.id.to_string(), "attempt": 0,
+    });
+    assert_eq!(line, expected);
+}
+
+#[tokio::test]
+async fn a_life_is_counted_once() {
+    let world = World::new();
+    let (engine, lines, key) = accept(&world).await;
+    world.clock.advance_ms(250);
+    engine.run_delivery(&delivery(key), &Completes, &WorkerSignals::default()).await;
+    engine.run_delivery(&delivery(key), &Completes, &WorkerSignals::default()).await;
+    engine.cancel(&key).await.unwrap();
+    let lines = lines.take();
+    let expected =
+        [("TasksAccepted", 1), ("Legs", 1), ("QueueWait", 250), ("TasksEnded", 1), ("TaskTime", 250), ("LegTime", 0)];
+    assert_eq!(numbers(&lines), expected.map(|(name, value)| (name.to_owned(), value)));
+    let ended = lines.iter().find(|line| line["TasksEnded"] == 1).unwrap();
+    assert_eq!(ended["Status"], "completed");
+    assert_eq!(ended["_aws"]["CloudWatchMetrics"][0]["Dimensions"], json!([["Status"]]));
+}
+
+#[tokio::test]
+async fn a_worker_that_takes_over_is_a_recovery() {
+    let world = World::new();
+    let (engine, lines, key) = accept(&world).await;
+    let claim = longhaul_core::TaskEvent::Claim {
+        token: longhaul_core::LeaseToken::from_random([1; 16]),
+        lease_until: given::NOW.plus_ms(10),
+    };
+    world.store.apply(&key, &claim, given::NOW).await.unwrap();
+    world.clock.advance_ms(11);
+    engine.run_delivery(&delivery(key), &Completes, &WorkerSignals::default()).await;
+    let names: Vec<_> = numbers(&lines.take()).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["TasksAccepted", "Recoveries", "Legs", "TasksEnded", "TaskTime", "LegTime"]);
+}
+
+#[tokio::test]
+async fn a_poll_that_mends_is_a_recovery() {
+    let world = World::new();
+    let (engine, lines, key) = accept(&world).await;
+    world.clock.advance_ms(engine.settings().resend_ms);
+    engine.poll(&key).await.unwrap();
+    engine.poll(&key).await.unwrap();
+    assert_eq!(numbers(&lines.take()), [("TasksAccepted".to_owned(), 1), ("Recoveries".to_owned(), 1)]);
+}
+
+#[tokio::test]
+async fn a_cancelled_task_is_counted_where_it_was_cancelled() {
+    let world = World::new();
+    let (engine, lines, key) = accept(&world).await;
+    engine.cancel(&key).await.unwrap();
+    engine.cancel(&key).await.unwrap();
+    let ended: Vec<_> = lines.take().into_iter().filter(|line| line["TasksEnded"] == 1).collect();
+    assert_eq!(ended.len(), 1);
+    assert_eq!(ended[0]["Status"], "cancelled");
+}

@@ -1,0 +1,260 @@
+//! `template.yaml`, held against the code and against what it promises: neither is right without the other.
+
+mod permissions;
+mod resolve;
+mod yaml;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use longhaul_lambda::{ApiConfig, Auth, EnvSource, OpenTasks, Responses, WorkerConfig, metrics, names};
+use serde_json::{Value, json};
+
+use crate::world::file;
+use resolve::{Stack, text};
+use yaml::template;
+
+const FUNCTIONS: [&str; 3] = ["Api", "Worker", "DeadLetterWorker"];
+const WORKERS: [&str; 2] = ["Worker", "DeadLetterWorker"];
+
+struct Env(BTreeMap<String, String>);
+
+impl EnvSource for Env {
+    fn get(&self, name: &str) -> Option<String> {
+        self.0.get(name).cloned()
+    }
+}
+
+fn api(template: &Value, parameters: &[(&str, &str)]) -> ApiConfig {
+    let env = Stack::new(template, parameters).environment("Api");
+    ApiConfig::read(&Env(env)).unwrap_or_else(|error| panic!("{parameters:?}: {error}"))
+}
+
+fn worker(template: &Value, function: &str, parameters: &[(&str, &str)]) -> WorkerConfig {
+    let env = Stack::new(template, parameters).environment(function);
+    WorkerConfig::read(&Env(env)).unwrap_or_else(|error| panic!("{function}, {parameters:?}: {error}"))
+}
+
+/// The one event source of a worker.
+fn source(stack: &Stack<'_>, function: &str) -> Value {
+    let events = stack.resource(function).unwrap()["Events"].as_object().unwrap().clone();
+    let [(_, event)]: [(String, Value); 1] = events.into_iter().collect::<Vec<_>>().try_into().unwrap();
+    assert_eq!(event["Type"], "SQS");
+    event["Properties"].clone()
+}
+
+#[test]
+fn the_template_and_the_code_know_the_same_settings() {
+    let template = template();
+    let stack = Stack::new(&template, &[]);
+    let set: BTreeSet<_> = FUNCTIONS.iter().flat_map(|function| stack.environment(function).into_keys()).collect();
+    let known: BTreeSet<_> = names::ALL.iter().map(|name| (*name).to_owned()).collect();
+    assert_eq!(set, known);
+}
+
+#[test]
+fn the_defaults_of_the_template_are_a_configuration() {
+    let template = template();
+    let config = api(&template, &[]);
+    assert!(matches!(config.auth, Auth::Iam(_)), "the front door is closed by default");
+    assert_eq!(config.responses, Responses::Streamed);
+    assert_eq!(config.common.open_tasks, OpenTasks::Unlimited);
+    for function in WORKERS {
+        assert_eq!(worker(&template, function, &[]).common.engine, config.common.engine, "both know the same times");
+    }
+}
+
+#[test]
+fn every_value_that_a_parameter_allows_is_one_that_the_code_takes() {
+    let template = template();
+    // A heartbeat depends on the lease: both at their ends.
+    let paired = |name| match name {
+        "LeaseMs" => vec![("HeartbeatMs", "100")],
+        "HeartbeatMs" => vec![("LeaseMs", "50000")],
+        _ => Vec::new(),
+    };
+    for (name, parameter) in template["Parameters"].as_object().unwrap() {
+        let listed = parameter["AllowedValues"].as_array().cloned().unwrap_or_default();
+        let ends = ["MinValue", "MaxValue"].into_iter().filter_map(|end| parameter.get(end).cloned());
+        for value in listed.into_iter().chain(ends).map(|value| text(&value)) {
+            let too_long = name == "HeartbeatMs" && value == "20000";
+            let value = if too_long { "16666".to_owned() } else { value };
+            let mut parameters = paired(name);
+            parameters.push((name, &value));
+            api(&template, &parameters);
+            for function in WORKERS {
+                worker(&template, function, &parameters);
+            }
+        }
+    }
+    assert_eq!(api(&template, &[("AuthMode", "anonymous")]).auth, Auth::Anonymous);
+    assert_eq!(api(&template, &[("OpenTasksMax", "5")]).common.open_tasks, OpenTasks::Limited);
+    assert_eq!(api(&template, &[("AllowOrigins", "https://a.example,https://b.example")]).allow_origins.len(), 2);
+}
+
+#[test]
+fn failed_records_are_reported_one_by_one() {
+    let template = template();
+    let stack = Stack::new(&template, &[]);
+    for function in WORKERS {
+        let source = source(&stack, function);
+        assert_eq!(source["FunctionResponseTypes"], json!(["ReportBatchItemFailures"]), "{function}");
+        assert!(source["ScalingConfig"]["MaximumConcurrency"].as_u64().unwrap() >= 2, "{function}");
+    }
+}
+
+#[test]
+fn dead_letters_are_recognised_by_the_queue_they_come_from() {
+    let template = template();
+    let stack = Stack::new(&template, &[]);
+    assert_eq!(source(&stack, "Worker")["Queue"], json!({"Fn::GetAtt": "Work.Arn"}));
+    assert_eq!(source(&stack, "DeadLetterWorker")["Queue"], json!({"Fn::GetAtt": "DeadLetters.Arn"}));
+    for function in WORKERS {
+        let config = worker(&template, function, &[]);
+        assert!(config.dead_letter_queue_url.ends_with("/DeadLetters"), "{function}");
+        assert!(config.common.queue_url.ends_with("/Work"), "{function}");
+    }
+    let redrive = &stack.resource("Work").unwrap()["RedrivePolicy"];
+    assert_eq!(redrive["deadLetterTargetArn"], json!({"Fn::GetAtt": "DeadLetters.Arn"}));
+    assert!(redrive["maxReceiveCount"].as_u64().unwrap() >= 5, "throttled invocations count as receives too");
+}
+
+#[test]
+fn a_message_is_hidden_for_at_least_as_long_as_its_function_may_run() {
+    let template = template();
+    for timeout in ["5", "900"] {
+        let stack = Stack::new(&template, &[("WorkerTimeoutSeconds", timeout)]);
+        for (function, queue) in [("Worker", "Work"), ("DeadLetterWorker", "DeadLetters")] {
+            let seconds = |value: &Value| text(value).parse::<u64>().unwrap();
+            let runs = seconds(&stack.resource(function).unwrap()["Timeout"]);
+            let hidden = seconds(&stack.resource(queue).unwrap()["VisibilityTimeout"]);
+            assert!(hidden >= runs, "{queue}: {hidden} s, {function}: {runs} s");
+        }
+    }
+}
+
+#[test]
+fn a_worker_gets_no_more_messages_than_it_runs_side_by_side() {
+    let template = template();
+    for legs in ["1", "10"] {
+        let parameters = [("LegsPerWorker", legs)];
+        let batch = text(&source(&Stack::new(&template, &parameters), "Worker")["BatchSize"]);
+        assert_eq!(batch, worker(&template, "Worker", &parameters).concurrency.to_string());
+    }
+}
+
+#[test]
+fn a_subscription_ends_before_its_function_does() {
+    let template = template();
+    for parameters in [&[][..], &[("FrontDoor", "http-api")], &[("Responses", "buffered")]] {
+        let stack = Stack::new(&template, parameters);
+        let timeout_ms = text(&stack.resource("Api").unwrap()["Timeout"]).parse::<u64>().unwrap() * 1_000;
+        assert!(api(&template, parameters).listen_ms_max + 5_000 <= timeout_ms, "{parameters:?}");
+    }
+    // An HTTP API gives up after 30 seconds at the latest.
+    assert!(api(&template, &[("FrontDoor", "http-api")]).listen_ms_max < 29_000);
+}
+
+#[test]
+fn answers_are_streamed_where_the_front_door_streams() {
+    let template = template();
+    for (parameters, streams) in [
+        (&[("FrontDoor", "function-url")][..], true),
+        (&[("FrontDoor", "function-url"), ("Responses", "buffered")], false),
+        (&[("FrontDoor", "http-api"), ("Responses", "streamed")], false),
+    ] {
+        let expected = if streams { Responses::Streamed } else { Responses::Buffered };
+        assert_eq!(api(&template, parameters).responses, expected, "{parameters:?}");
+        if let Some(url) = Stack::new(&template, parameters).resource("ApiUrl") {
+            assert_eq!(url["InvokeMode"] == "RESPONSE_STREAM", streams, "{parameters:?}");
+        }
+    }
+}
+
+#[test]
+fn the_table_deletes_what_expired_and_keeps_what_was_lost() {
+    let template = template();
+    let table = Stack::new(&template, &[]).resource("Tasks").unwrap();
+    let attribute = table["TimeToLiveSpecification"]["AttributeName"].as_str().unwrap();
+    let names = file("crates/aws/src/attributes.rs");
+    assert!(names.contains(&format!("const TTL: &str = {attribute:?};")), "the code calls it otherwise");
+    assert_eq!(table["TimeToLiveSpecification"]["Enabled"], true);
+    assert_eq!(table["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"], true);
+    assert_eq!(table["SSESpecification"]["SSEEnabled"], true);
+    assert_eq!(table["BillingMode"], "PAY_PER_REQUEST");
+    for (attribute, key) in [("pk", "HASH"), ("sk", "RANGE")] {
+        assert!(table["KeySchema"].as_array().unwrap().contains(&json!({"AttributeName": attribute, "KeyType": key})));
+        let defined = json!({"AttributeName": attribute, "AttributeType": "S"});
+        assert!(table["AttributeDefinitions"].as_array().unwrap().contains(&defined));
+    }
+    assert_eq!(template["Resources"]["Tasks"]["DeletionPolicy"], "Retain");
+    assert_eq!(template["Resources"]["Tasks"]["UpdateReplacePolicy"], "Retain");
+}
+
+#[test]
+fn messages_are_encrypted_and_kept_for_as_long_as_sqs_can() {
+    let template = template();
+    for queue in ["Work", "DeadLetters"] {
+        let queue = Stack::new(&template, &[]).resource(queue).unwrap();
+        assert_eq!(queue["SqsManagedSseEnabled"], true);
+        assert_eq!(queue["MessageRetentionPeriod"], 1_209_600);
+    }
+}
+
+#[test]
+fn the_dashboard_shows_the_metrics_that_the_code_emits() {
+    let template = template();
+    let body = &template["Resources"]["Dashboard"]["Properties"]["DashboardBody"]["Fn::Sub"];
+    let widgets: Value = serde_json::from_str(body[0].as_str().unwrap()).unwrap();
+    let mut shown = BTreeSet::new();
+    for widget in widgets["widgets"].as_array().unwrap() {
+        for metric in widget["properties"]["metrics"].as_array().unwrap() {
+            if metric[0] == "${Namespace}" {
+                shown.insert(metric[1].as_str().unwrap().to_owned());
+                assert!(metric[2] == metrics::STATUS || metric[2].is_object(), "{metric}");
+            }
+        }
+    }
+    let emitted = [
+        metrics::TASKS_ACCEPTED,
+        metrics::TASKS_ENDED,
+        metrics::QUEUE_WAIT,
+        metrics::LEG_TIME,
+        metrics::TASK_TIME,
+        metrics::LEGS,
+        metrics::RECOVERIES,
+    ];
+    assert_eq!(shown, emitted.map(str::to_owned).into());
+    // The names of both sides are made by the same words.
+    let namespace = &template["Globals"]["Function"]["Environment"]["Variables"][names::METRICS];
+    assert_eq!(&body[1]["Namespace"], namespace);
+}
+
+#[test]
+fn somebody_is_told_when_something_is_wrong() {
+    let template = template();
+    let stack = Stack::new(&template, &[("AlarmTopicArn", "arn:aws:sns:us-east-1:111122223333:alarms")]);
+    let mut watched = BTreeSet::new();
+    for (name, resource) in template["Resources"].as_object().unwrap() {
+        if resource["Type"] != "AWS::CloudWatch::Alarm" {
+            continue;
+        }
+        let alarm = stack.resource(name).unwrap();
+        assert_eq!(alarm["AlarmActions"], json!(["arn:aws:sns:us-east-1:111122223333:alarms"]), "{name}");
+        let metrics = alarm["Metrics"].as_array().cloned().unwrap_or_default();
+        let inner = metrics.iter().filter_map(|metric| metric["MetricStat"]["Metric"]["MetricName"].as_str());
+        watched.extend(inner.chain(alarm["MetricName"].as_str()).map(str::to_owned));
+    }
+    for metric in ["ApproximateNumberOfMessagesVisible", "ApproximateAgeOfOldestMessage", "Errors", "Throttles"] {
+        assert!(watched.contains(metric), "{metric}");
+    }
+}
+
+#[test]
+fn logs_do_not_stay_for_ever() {
+    let template = template();
+    let stack = Stack::new(&template, &[]);
+    for function in FUNCTIONS {
+        let group = text(&stack.resource(function).unwrap()["LoggingConfig"]["LogGroup"]);
+        assert!(stack.resource(&group).unwrap()["RetentionInDays"].as_u64().unwrap() > 0, "{function}");
+    }
+}

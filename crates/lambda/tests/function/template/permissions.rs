@@ -1,0 +1,153 @@
+//! Who may do what: every role is held to a list, and the front door to what its parameters say.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::resolve::Stack;
+use super::yaml::template;
+
+/// What a role may do, as (action, resource).
+fn allowed(stack: &Stack<'_>, role: &str) -> BTreeSet<(String, String)> {
+    let role = stack.resource(role).unwrap();
+    assert_eq!(role["ManagedPolicyArns"], Value::Null, "what a role may do is written out");
+    let policies = role["Policies"].as_array().unwrap();
+    let statements = policies.iter().flat_map(|policy| policy["PolicyDocument"]["Statement"].as_array().unwrap());
+    statements.flat_map(pairs).collect()
+}
+
+fn pairs(statement: &Value) -> Vec<(String, String)> {
+    assert_eq!(statement["Effect"], "Allow");
+    assert!(statement.get("NotAction").is_none() && statement.get("NotResource").is_none());
+    let resources = each(&statement["Resource"]);
+    let resource = |value: &Value| value["Fn::GetAtt"].as_str().or(value.as_str()).unwrap().to_owned();
+    let of = |action: Value| {
+        let action = action.as_str().unwrap().to_owned();
+        resources.iter().map(move |value| (action.clone(), resource(value))).collect::<Vec<_>>()
+    };
+    each(&statement["Action"]).into_iter().flat_map(of).collect()
+}
+
+/// One value, or each of several.
+fn each(value: &Value) -> Vec<Value> {
+    value.as_array().cloned().unwrap_or_else(|| vec![value.clone()])
+}
+
+fn list(actions: &[&str], resource: &str) -> BTreeSet<(String, String)> {
+    actions.iter().map(|action| ((*action).to_owned(), resource.to_owned())).collect()
+}
+
+const ON_TASKS: [&str; 6] = [
+    "dynamodb:BatchGetItem",
+    "dynamodb:BatchWriteItem",
+    "dynamodb:GetItem",
+    "dynamodb:PutItem",
+    "dynamodb:Query",
+    "dynamodb:UpdateItem",
+];
+const TAKE: [&str; 4] =
+    ["sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage"];
+const LOG: [&str; 2] = ["logs:CreateLogStream", "logs:PutLogEvents"];
+
+#[test]
+fn the_api_function_sends_work_and_cannot_take_it() {
+    let template = template();
+    let expected = [list(&ON_TASKS, "Tasks.Arn"), list(&["sqs:SendMessage"], "Work.Arn"), list(&LOG, "ApiLogs.Arn")];
+    assert_eq!(allowed(&Stack::new(&template, &[]), "ApiRole"), expected.into_iter().flatten().collect());
+}
+
+#[test]
+fn the_worker_takes_work_and_sends_to_its_own_queue_only() {
+    let template = template();
+    let own_queue = [list(&TAKE, "Work.Arn"), list(&["sqs:SendMessage"], "Work.Arn")];
+    let expected = [list(&ON_TASKS, "Tasks.Arn"), list(&LOG, "WorkerLogs.Arn")].into_iter().chain(own_queue);
+    assert_eq!(allowed(&Stack::new(&template, &[]), "WorkerRole"), expected.flatten().collect());
+}
+
+#[test]
+fn the_dead_letter_function_ends_tasks_and_makes_none() {
+    let template = template();
+    let expected = [
+        list(&["dynamodb:GetItem", "dynamodb:UpdateItem"], "Tasks.Arn"),
+        list(&TAKE, "DeadLetters.Arn"),
+        list(&["sqs:SendMessage"], "Work.Arn"),
+        list(&LOG, "DeadLetterWorkerLogs.Arn"),
+    ];
+    assert_eq!(allowed(&Stack::new(&template, &[]), "DeadLetterWorkerRole"), expected.into_iter().flatten().collect());
+}
+
+#[test]
+fn nothing_is_allowed_on_everything_but_traces_that_know_no_resources() {
+    let template = template();
+    for tracing in ["off", "active"] {
+        let stack = Stack::new(&template, &[("Tracing", tracing)]);
+        for (name, resource) in template["Resources"].as_object().unwrap() {
+            if resource["Type"] != "AWS::IAM::Role" {
+                continue;
+            }
+            for (action, resource) in allowed(&stack, name) {
+                let is_trace = action.starts_with("xray:Put");
+                assert!(!action.contains('*'), "{name}: {action}");
+                assert!(!resource.contains('*') || (is_trace && tracing == "active"), "{name}: {action} on {resource}");
+            }
+        }
+    }
+}
+
+#[test]
+fn only_lambda_assumes_the_roles() {
+    let template = template();
+    let stack = Stack::new(&template, &[]);
+    for role in ["ApiRole", "WorkerRole", "DeadLetterWorkerRole"] {
+        let trust = stack.resource(role).unwrap()["AssumeRolePolicyDocument"]["Statement"].clone();
+        let lambda =
+            json!([{"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}]);
+        assert_eq!(trust, lambda, "{role}");
+    }
+}
+
+#[test]
+fn every_function_has_its_own_role() {
+    let template = template();
+    let stack = Stack::new(&template, &[]);
+    for function in super::FUNCTIONS {
+        let role = stack.resource(function).unwrap()["Role"].clone();
+        assert_eq!(role, json!({"Fn::GetAtt": format!("{function}Role.Arn")}));
+    }
+}
+
+/// The resources that let anyone in, as far as they are there.
+fn open_doors(stack: &Stack<'_>, template: &Value) -> BTreeSet<String> {
+    let is_open = |name: &String| {
+        let resource = &template["Resources"][name];
+        let Some(properties) = stack.resource(name) else { return false };
+        match resource["Type"].as_str().unwrap() {
+            "AWS::Lambda::Permission" => properties["Principal"] == "*",
+            "AWS::Lambda::Url" => properties["AuthType"] != "AWS_IAM",
+            "AWS::ApiGatewayV2::Route" => properties["AuthorizationType"] != "AWS_IAM",
+            _ => false,
+        }
+    };
+    template["Resources"].as_object().unwrap().keys().filter(|name| is_open(name)).cloned().collect()
+}
+
+#[test]
+fn the_front_door_is_open_only_where_anonymous_was_asked_for_by_name() {
+    let template = template();
+    let doors = |parameters: &[(&str, &str)]| open_doors(&Stack::new(&template, parameters), &template);
+    assert_eq!(doors(&[]), BTreeSet::new());
+    assert_eq!(doors(&[("FrontDoor", "http-api")]), BTreeSet::new());
+    let url = ["AnyoneMayInvokeThroughTheUrl", "AnyoneMayUseTheUrl", "ApiUrl"].map(str::to_owned);
+    assert_eq!(doors(&[("AuthMode", "anonymous")]), url.into());
+    let http_api = ["HttpApiRoute".to_owned()];
+    assert_eq!(doors(&[("AuthMode", "anonymous"), ("FrontDoor", "http-api")]), http_api.into());
+}
+
+#[test]
+fn there_is_one_front_door() {
+    let template = template();
+    for (parameter, there, not_there) in [("function-url", "ApiUrl", "HttpApi"), ("http-api", "HttpApi", "ApiUrl")] {
+        let stack = Stack::new(&template, &[("FrontDoor", parameter)]);
+        assert!(stack.resource(there).is_some() && stack.resource(not_there).is_none(), "{parameter}");
+    }
+}

@@ -1,0 +1,102 @@
+//! What the template comes to for given parameters: conditions, parameters and resources in the place of functions.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+/// The template with these parameters; those that are not named have their defaults.
+pub(crate) struct Stack<'a> {
+    template: &'a Value,
+    parameters: BTreeMap<&'a str, &'a str>,
+}
+
+impl<'a> Stack<'a> {
+    pub(crate) fn new(template: &'a Value, parameters: &[(&'a str, &'a str)]) -> Self {
+        for (name, _) in parameters {
+            assert!(template["Parameters"][name].is_object(), "no parameter {name}");
+        }
+        Self { template, parameters: parameters.iter().copied().collect() }
+    }
+
+    /// The resource's properties; nothing where its condition does not hold.
+    pub(crate) fn resource(&self, name: &str) -> Option<Value> {
+        let resource = &self.template["Resources"][name];
+        assert!(resource.is_object(), "no resource {name}");
+        if resource["Condition"].as_str().is_some_and(|condition| !self.holds(condition)) {
+            return None;
+        }
+        self.resolve(&resource["Properties"])
+    }
+
+    /// The environment of a function.
+    pub(crate) fn environment(&self, function: &str) -> BTreeMap<String, String> {
+        let of = |properties: &Value| properties["Environment"]["Variables"].as_object().unwrap().clone();
+        let all = self.resolve(&self.template["Globals"]["Function"]).unwrap();
+        let mut variables = of(&all);
+        variables.extend(of(&self.resource(function).unwrap()));
+        variables.into_iter().map(|(name, value)| (name, text(&value))).collect()
+    }
+
+    fn parameter(&self, name: &str) -> Option<Value> {
+        let declared = self.template["Parameters"].get(name)?;
+        Some(self.parameters.get(name).map_or_else(|| declared["Default"].clone(), |value| json!(value)))
+    }
+
+    fn holds(&self, condition: &str) -> bool {
+        self.is_true(&self.template["Conditions"][condition])
+    }
+
+    fn is_true(&self, condition: &Value) -> bool {
+        let (function, argument) = sole(condition).unwrap_or_else(|| panic!("{condition} is no condition"));
+        match function {
+            "Condition" => self.holds(argument.as_str().unwrap()),
+            "Fn::Not" => !self.is_true(&argument[0]),
+            "Fn::And" => argument.as_array().unwrap().iter().all(|each| self.is_true(each)),
+            "Fn::Equals" => {
+                let side = |index: usize| self.resolve(&argument[index]).map(|value| text(&value));
+                side(0) == side(1)
+            }
+            other => panic!("{other} in a condition"),
+        }
+    }
+
+    /// Nothing stands for `AWS::NoValue`.
+    fn resolve(&self, value: &Value) -> Option<Value> {
+        match (value, sole(value)) {
+            (_, Some(("Ref", name))) => self.reference(name.as_str().unwrap()),
+            (_, Some(("Fn::If", branches))) => {
+                let chosen = if self.holds(branches[0].as_str().unwrap()) { &branches[1] } else { &branches[2] };
+                self.resolve(chosen)
+            }
+            (Value::Object(fields), _) => {
+                let resolved = fields.iter().filter_map(|(name, field)| Some((name.clone(), self.resolve(field)?)));
+                Some(Value::Object(resolved.collect::<Map<_, _>>()))
+            }
+            (Value::Array(items), _) => Some(items.iter().filter_map(|item| self.resolve(item)).collect()),
+            (plain, _) => Some(plain.clone()),
+        }
+    }
+
+    fn reference(&self, name: &str) -> Option<Value> {
+        if name == "AWS::NoValue" {
+            return None;
+        }
+        let resource = || match self.template["Resources"][name]["Type"].as_str() {
+            Some("AWS::SQS::Queue") => json!(format!("https://sqs.us-east-1.amazonaws.com/111122223333/{name}")),
+            _ => json!(name),
+        };
+        Some(self.parameter(name).unwrap_or_else(resource))
+    }
+}
+
+/// The only field of an object.
+fn sole(value: &Value) -> Option<(&str, &Value)> {
+    let mut fields = value.as_object()?.iter();
+    let (name, field) = fields.next()?;
+    fields.next().is_none().then_some((name, field))
+}
+
+/// As an environment variable holds it.
+pub(crate) fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}

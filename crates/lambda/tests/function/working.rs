@@ -1,0 +1,225 @@
+//! The worker function: SQS events in, the failed records out.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use aws_lambda_events::sqs::SqsEvent;
+use longhaul_aws::read_message;
+use longhaul_core::{Clock, FailureKind, ResultKind, State, Status, TaskEvent, TaskKey};
+use longhaul_engine::{Leg, LegEnd, ToolRunner};
+use longhaul_lambda::{DeadLetters, Worker};
+use serde_json::{Value, json};
+
+use crate::world::{Asked, World, event};
+
+/// Longer than any test.
+const LONG_MS: u64 = 900_000;
+
+/// Runs each task as its tool's name says.
+#[derive(Default)]
+struct Scripted {
+    running: AtomicUsize,
+    running_max: AtomicUsize,
+}
+
+#[async_trait]
+impl ToolRunner for Scripted {
+    async fn run(&self, leg: Leg) -> LegEnd {
+        let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
+        self.running_max.fetch_max(running, Ordering::SeqCst);
+        let end = match leg.task().tool.as_str() {
+            "panics" => panic!("the runner itself panics"),
+            "hangs" => std::future::pending().await,
+            _ => {
+                tokio::task::yield_now().await;
+                LegEnd::Completed { result: "{}".to_owned(), kind: ResultKind::Success }
+            }
+        };
+        self.running.fetch_sub(1, Ordering::SeqCst);
+        end
+    }
+}
+
+fn worker(world: &World, runner: &Arc<Scripted>, concurrency: usize) -> Worker {
+    let dead_letters = DeadLetters::new(
+        Arc::clone(&world.dead_letters) as _,
+        "https://sqs.us-east-1.amazonaws.com/111122223333/longhaul-dead-letters",
+    );
+    Worker::new(world.engine.clone(), Arc::clone(runner) as _, dead_letters, concurrency)
+}
+
+/// What the function answers, as Lambda gets it.
+async fn answer(worker: &Worker, event: &Value, deadline_in_ms: u64, world: &World) -> Value {
+    let event: SqsEvent = serde_json::from_value(event.clone()).unwrap();
+    let deadline = world.clock.now().plus_ms(deadline_in_ms);
+    serde_json::to_value(worker.run_batch(event, deadline).await).unwrap()
+}
+
+/// The tasks that an event's records name; none for those that cannot be read.
+fn keys(event: &Value) -> Vec<Option<TaskKey>> {
+    let records = event["Records"].as_array().unwrap().iter();
+    records.map(|record| read_message(record["body"].as_str().unwrap(), None).ok().map(|read| read.task)).collect()
+}
+
+fn message_id(event: &Value, record: usize) -> Value {
+    event["Records"][record]["messageId"].clone()
+}
+
+fn receipt(event: &Value, record: usize) -> String {
+    event["Records"][record]["receiptHandle"].as_str().unwrap().to_owned()
+}
+
+fn failed(ids: &[Value]) -> Value {
+    let failures: Vec<_> = ids.iter().map(|id| json!({"itemIdentifier": id})).collect();
+    json!({"batchItemFailures": failures})
+}
+
+#[tokio::test]
+async fn a_batch_of_finished_legs_has_no_failures() {
+    let (world, runner, event) = (World::new(), Arc::default(), event("worker-batch"));
+    for key in keys(&event).into_iter().flatten() {
+        world.accepted(key, "completes").await;
+    }
+    assert_eq!(answer(&worker(&world, &runner, 3), &event, LONG_MS, &world).await, failed(&[]));
+    for key in keys(&event).into_iter().flatten() {
+        assert_eq!(world.task(&key).await.status(), Status::Completed);
+    }
+    assert_eq!(runner.running_max.load(Ordering::SeqCst), 3, "the legs ran side by side");
+}
+
+#[tokio::test]
+async fn no_more_legs_run_side_by_side_than_the_setting_says() {
+    let (world, runner, event) = (World::new(), Arc::default(), event("worker-batch"));
+    for key in keys(&event).into_iter().flatten() {
+        world.accepted(key, "completes").await;
+    }
+    assert_eq!(answer(&worker(&world, &runner, 1), &event, LONG_MS, &world).await, failed(&[]));
+    assert_eq!(runner.running_max.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_message_is_hidden_for_one_lease_as_soon_as_it_arrives() {
+    let (world, runner, event) = (World::new(), Arc::default(), event("worker-batch"));
+    answer(&worker(&world, &runner, 1), &event, LONG_MS, &world).await;
+    let lease_ms = world.engine.settings().lease_ms;
+    for record in 0..3 {
+        assert_eq!(world.queue.extensions_of(&receipt(&event, record)).first(), Some(&lease_ms), "record {record}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_done_is_deleted_while_the_rest_of_the_batch_runs_on() {
+    let (world, runner, event) = (World::new(), Arc::default(), event("worker-batch"));
+    answer(&worker(&world, &runner, 3), &event, LONG_MS, &world).await;
+    let deleted = world.queue.asked().into_iter().filter(|asked| matches!(asked, Asked::Delete { .. })).count();
+    assert_eq!(deleted, 2, "SQS deletes the last one when the function answers");
+}
+
+#[tokio::test]
+async fn a_record_that_cannot_be_read_fails_alone_and_is_not_deleted() {
+    let (world, runner, event) = (World::new(), Arc::default(), event("worker-poison"));
+    for key in keys(&event).into_iter().flatten() {
+        world.accepted(key, "completes").await;
+    }
+    assert_eq!(answer(&worker(&world, &runner, 3), &event, LONG_MS, &world).await, failed(&[message_id(&event, 1)]));
+    assert!(!world.queue.asked().contains(&Asked::Delete { receipt: receipt(&event, 1) }));
+    for key in keys(&event).into_iter().flatten() {
+        assert_eq!(world.task(&key).await.status(), Status::Completed);
+    }
+}
+
+#[tokio::test]
+async fn a_panic_fails_its_own_record_only() {
+    let (world, runner, event) = (World::new(), Arc::default(), event("worker-batch"));
+    for (key, tool) in keys(&event).into_iter().flatten().zip(["completes", "panics", "completes"]) {
+        world.accepted(key, tool).await;
+    }
+    assert_eq!(answer(&worker(&world, &runner, 3), &event, LONG_MS, &world).await, failed(&[message_id(&event, 1)]));
+}
+
+#[tokio::test]
+async fn a_task_that_another_worker_holds_is_kept_until_the_end_of_its_lease() {
+    let (world, runner, event) = (World::new(), Arc::default(), event("worker-batch"));
+    let key = keys(&event)[0].unwrap();
+    world.accepted(key, "completes").await;
+    let claim = TaskEvent::Claim { token: given_token(), lease_until: world.clock.now().plus_ms(12_345) };
+    world.store.apply(&key, &claim, world.clock.now()).await.unwrap();
+    assert_eq!(answer(&worker(&world, &runner, 3), &event, LONG_MS, &world).await, failed(&[message_id(&event, 0)]));
+    assert_eq!(world.queue.extensions_of(&receipt(&event, 0)).last(), Some(&12_345));
+}
+
+#[tokio::test]
+async fn a_leg_ends_before_the_function_does() {
+    let (world, runner, event) = (World::new(), Arc::default(), event("worker-batch"));
+    let key = keys(&event)[0].unwrap();
+    world.accepted(key, "hangs").await;
+    let deadline = world.clock.now().plus_ms(20_000);
+    let worker = worker(&world, &runner, 3);
+    let batch = answer(&worker, &event, 20_000, &world);
+    let time_passes = async {
+        loop {
+            tokio::task::yield_now().await;
+            if let Some(moment) = world.clock.next_wake() {
+                world.clock.advance_to(moment);
+            }
+        }
+    };
+    let answered = tokio::select! {
+        answered = batch => answered,
+        () = time_passes => unreachable!("time passes for ever"),
+    };
+    assert!(world.clock.now() < deadline, "there was time left to write it down");
+    assert_eq!(answered, failed(&[]), "the next leg has a message of its own");
+    assert!(matches!(world.task(&key).await.state, State::Sleeping { .. }), "it will be tried again");
+}
+
+#[tokio::test]
+async fn a_deadline_that_is_over_before_the_event_arrives_is_none() {
+    let (world, runner, event) = (World::new(), Arc::default(), event("worker-batch"));
+    let key = keys(&event)[0].unwrap();
+    world.accepted(key, "completes").await;
+    let worker = worker(&world, &runner, 3);
+    let constant = longhaul_core::Timestamp::from_ms(600_000);
+    worker.run_batch(serde_json::from_value(event.clone()).unwrap(), constant).await;
+    assert_eq!(world.task(&key).await.status(), Status::Completed);
+}
+
+#[tokio::test]
+async fn a_dead_letter_ends_its_task_or_sends_its_message_again() {
+    let (world, runner, event) = (World::new(), Arc::default(), event("dead-letter"));
+    let key = keys(&event)[0].unwrap();
+    world.accepted(key, "hangs").await;
+    // Three legs died: the last one's lease is over.
+    for _ in 0..3 {
+        let claim = TaskEvent::Claim { token: given_token(), lease_until: world.clock.now().plus_ms(1_000) };
+        world.store.apply(&key, &claim, world.clock.now()).await.unwrap();
+        world.clock.advance_ms(1_001);
+    }
+    assert_eq!(answer(&worker(&world, &runner, 3), &event, LONG_MS, &world).await, failed(&[message_id(&event, 1)]));
+    let ended = world.task(&key).await;
+    assert!(matches!(&ended.state, State::Failed { failure } if failure.kind == FailureKind::TriesUsedUp));
+    assert_eq!(runner.running_max.load(Ordering::SeqCst), 0, "dead letters run no tools");
+}
+
+#[tokio::test]
+async fn a_healthy_task_gets_a_new_message_for_its_dead_letter() {
+    let (world, runner, event) = (World::new(), Arc::default(), event("dead-letter"));
+    let key = keys(&event)[0].unwrap();
+    world.accepted(key, "completes").await;
+    answer(&worker(&world, &runner, 3), &event, LONG_MS, &world).await;
+    assert!(world.queue.asked().contains(&Asked::Send { task: key.id, trace: None }));
+    assert_eq!(world.task(&key).await.status(), Status::Working);
+}
+
+#[tokio::test]
+async fn a_dead_letter_that_cannot_be_read_rests_in_its_own_queue() {
+    let (world, runner, event) = (World::new(), Arc::default(), event("dead-letter"));
+    answer(&worker(&world, &runner, 3), &event, LONG_MS, &world).await;
+    assert_eq!(world.dead_letters.extensions_of(&receipt(&event, 1)), [6 * 3_600_000]);
+    assert_eq!(world.queue.asked(), []);
+}
+
+fn given_token() -> longhaul_core::LeaseToken {
+    longhaul_core::LeaseToken::from_random([9; 16])
+}
