@@ -37,6 +37,10 @@ e2e: ## Real clients, and kills, against the local server
 	scripts/setup-tools.sh ts python
 	scripts/nextest.sh -p longhaul-tests
 
+bench: ## Speed and memory, beside rmcp alone (BENCH_ARGS="--quick")
+	$(CARGO) build --release --locked -p longhaul-app -p longhaul-bench --bin local --bin bench
+	target/release/bench $(BENCH_ARGS)
+
 clean: ## Remove everything that was built or installed
 	$(CARGO) clean
 	rm -rf .cache

@@ -49,3 +49,8 @@ pub use longhaul_mcp::{Answer, InputResponse, TaskContext, TaskPolicy, VariableE
 pub use rmcp;
 pub use server::Server;
 pub use system::{OsIds, SystemClock};
+
+/// The code on the page about writing tools, compiled.
+#[cfg(all(doctest, feature = "local"))]
+#[doc = include_str!("../../../docs/writing-tools.md")]
+struct WritingTools;

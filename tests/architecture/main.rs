@@ -1,0 +1,79 @@
+//! Holds the crates' dependencies to the table in `ARCHITECTURE.md`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+type Edges = BTreeMap<String, BTreeSet<String>>;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Who depends on whom among our own crates; what only tests need is left out.
+fn real_edges() -> Edges {
+    let out = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
+        .current_dir(root())
+        .output()
+        .expect("cargo can be run");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let metadata: serde_json::Value = serde_json::from_slice(&out.stdout).expect("cargo prints JSON");
+    let packages = metadata["packages"].as_array().expect("there are packages");
+    let names: BTreeSet<&str> = packages.iter().filter_map(|package| package["name"].as_str()).collect();
+    let edges_of = |package: &serde_json::Value| {
+        let dependencies = package["dependencies"].as_array().expect("a package has a list of dependencies").iter();
+        let ours = dependencies.filter(|dependency| dependency["kind"].is_null());
+        ours.filter_map(|dependency| dependency["name"].as_str())
+            .filter(|name| names.contains(name))
+            .map(short)
+            .collect()
+    };
+    packages.iter().map(|package| (short(package["name"].as_str().expect("a package has a name")), edges_of(package))).collect()
+}
+
+/// The table between the two marks.
+fn drawn_edges() -> Edges {
+    let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md is there");
+    let table = text.split("<!-- crates -->").nth(1).expect("the table has its mark");
+    let table = table.split("<!-- /crates -->").next().expect("splitting gives something");
+    table
+        .lines()
+        .filter(|line| line.starts_with("| `"))
+        .map(|line| {
+            let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+            let [name, _what, edges] = cells[..] else { panic!("three cells: {line}") };
+            let edges = edges.split(',').map(|edge| edge.trim().to_owned()).filter(|edge| !edge.is_empty()).collect();
+            (short(name.trim_matches('`')), edges)
+        })
+        .collect()
+}
+
+fn short(name: &str) -> String {
+    name.strip_prefix("longhaul-").unwrap_or(name).to_owned()
+}
+
+#[test]
+fn the_crates_depend_on_each_other_as_drawn() {
+    assert_eq!(real_edges(), drawn_edges(), "left: Cargo.toml files, right: ARCHITECTURE.md");
+}
+
+#[test]
+fn the_core_knows_neither_mcp_nor_aws_nor_a_runtime() {
+    let out = Command::new(env!("CARGO"))
+        .args(["tree", "--package", "longhaul-core", "--edges", "normal", "--prefix", "none", "--offline"])
+        .current_dir(root())
+        .output()
+        .expect("cargo can be run");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let tree = String::from_utf8_lossy(&out.stdout);
+    for stranger in ["rmcp", "aws", "tokio", "hyper", "rusqlite"] {
+        assert!(!tree.lines().any(|line| line.starts_with(stranger)), "{stranger} is below longhaul-core:\n{tree}");
+    }
+}
+
+#[test]
+fn the_map_is_short_enough_to_read() {
+    let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md is there");
+    assert!(text.lines().count() <= 400);
+}
