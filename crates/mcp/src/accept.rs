@@ -25,16 +25,23 @@ pub(crate) struct NewTask<'a> {
 /// # Errors
 /// What the client is told.
 pub(crate) async fn accept(shared: &Shared, new: NewTask<'_>) -> Result<Accepted, ErrorData> {
+    shared.engine.accept(call(new)?).await.map_err(errors::of_accept)
+}
+
+/// The call as the engine takes it.
+///
+/// # Errors
+/// What the client is told.
+pub(crate) fn call(new: NewTask<'_>) -> Result<Call, ErrorData> {
     let trace = new.call.meta.0.get_traceparent().map(str::to_owned);
     let request =
         serde_json::to_string(&new.call).map_err(|error| errors::internal("the call could not be written", &error))?;
-    let call = Call {
+    Ok(Call {
         owner: new.owner,
         tool: new.tool,
         request,
         terms: Terms::grant(new.policy.terms(), new.wish),
         idempotency: new.idempotency,
         trace,
-    };
-    shared.engine.accept(call).await.map_err(errors::of_accept)
+    })
 }

@@ -1,9 +1,10 @@
 //! Who calls, and what the request says besides its arguments.
 
+use http::HeaderMap;
 use http::request::Parts;
 use longhaul_core::OwnerId;
 use longhaul_engine::Idempotency;
-use rmcp::model::{CallToolRequestParams, ClientCapabilities, ProtocolVersion};
+use rmcp::model::{CallToolRequestParams, ClientCapabilities, JsonObject, ProtocolVersion, RequestMetaObject};
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 
@@ -60,9 +61,20 @@ pub(crate) fn idempotency(
     request: &CallToolRequestParams,
     context: &RequestContext<RoleServer>,
 ) -> Option<Idempotency> {
-    let header = parts(context).and_then(|parts| parts.headers.get(KEY_HEADER));
+    let none = HeaderMap::new();
+    let headers = parts(context).map_or(&none, |parts| &parts.headers);
+    idempotency_of(headers, &context.meta, &request.name, request.arguments.as_ref())
+}
+
+/// The same for a call that did not come through `rmcp`.
+pub(crate) fn idempotency_of(
+    headers: &HeaderMap,
+    meta: &RequestMetaObject,
+    tool: &str,
+    arguments: Option<&JsonObject>,
+) -> Option<Idempotency> {
     // A header that is no text is a key all the same; the engine checks its length.
-    let header = header.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
-    let key = header.or_else(|| Some(context.meta.0.0.get(KEY_META)?.as_str()?.to_owned()))?;
-    Some(Idempotency { key, fingerprint: digest::of_call(&request.name, request.arguments.as_ref()) })
+    let header = headers.get(KEY_HEADER).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    let key = header.or_else(|| Some(meta.0.0.get(KEY_META)?.as_str()?.to_owned()))?;
+    Some(Idempotency { key, fingerprint: digest::of_call(tool, arguments) })
 }

@@ -7,7 +7,7 @@
 //!   request itself or from its sealed session.
 //! - What the server can do is in [`Front`]: the engine and the settings ([`Front::shared`]), accepting a call as a
 //!   task ([`crate::accept`]), asking whether a tool is there, and handing a request to `rmcp` ([`Front::pass_on`]).
-//! - Answers are made with [`crate::reply`].
+//! - Answers are made with [`crate::reply`]; what all dialects show alike is in [`shown`].
 //! - A revision that `rmcp` does not know is named by [`Dialect::own_revision`]; handshake, headers and sessions are
 //!   then dealt with in front.
 
@@ -21,12 +21,15 @@ use crate::Body;
 use crate::front::Front;
 use crate::incoming::{Incoming, Notice};
 
+pub(crate) mod core_tasks;
 pub(crate) mod handshake;
+pub(crate) mod shown;
+pub(crate) mod operations;
 pub(crate) mod tasks_extension;
 
 /// The dialects, in the order in which they are asked. The handshake takes what is left of older revisions, so it is
 /// the last.
-pub(crate) const IN_ORDER: &[&dyn Dialect] = &[&tasks_extension::TasksExtension, &handshake::Handshake];
+pub(crate) const IN_ORDER: &[&dyn Dialect] = &[&tasks_extension::TasksExtension, &operations::Operations, &core_tasks::CoreTasks, &handshake::Handshake];
 
 /// One way of speaking about tasks. A dialect keeps nothing: all of it is in the request and in the store.
 #[async_trait]

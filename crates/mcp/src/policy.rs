@@ -62,8 +62,8 @@ impl TaskPolicy {
         }
     }
 
-    /// Always a task: clients of revision `2026-07-28` that did not declare the Tasks extension are told that they have
-    /// to. Clients of older revisions get a plain call.
+    /// Always a task: clients of revision `2026-07-28` that did not declare the Tasks extension, and calls of revision
+    /// `2025-11-25` that ask for no task, are told that they have to. Clients of older revisions get a plain call.
     #[must_use]
     pub fn required() -> Self {
         Self { need: Need::Required, ..Self::optional() }

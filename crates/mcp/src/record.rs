@@ -20,13 +20,17 @@ pub(crate) struct StoredCall {
     input_responses: Option<InputResponses>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     request_state: Option<String>,
+    /// Where the client wants to hear of progress for as long as the task lives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) progress_token: Option<ProgressToken>,
     /// All answers that the client gave before the call became a task.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) given: BTreeMap<String, Value>,
 }
 
 impl StoredCall {
-    /// The call to be kept. Its progress token ends with the request that brought it.
+    /// The call to be kept. Its progress token ends with the request that brought it, unless it is told
+    /// [otherwise](Self::telling).
     pub(crate) fn new(
         request: CallToolRequestParams,
         mut meta: RequestMetaObject,
@@ -34,7 +38,13 @@ impl StoredCall {
     ) -> Self {
         meta.0.0.remove("progressToken");
         let CallToolRequestParams { arguments, input_responses, request_state, .. } = request;
-        Self { arguments, meta, input_responses, request_state, given }
+        Self { arguments, meta, input_responses, request_state, progress_token: None, given }
+    }
+
+    /// The same call by a client whose progress token outlives the request.
+    pub(crate) fn telling(mut self, progress_token: Option<ProgressToken>) -> Self {
+        self.progress_token = progress_token;
+        self
     }
 
     /// What the tool is called with in a leg: what came with the call, or with the latest round of answers.

@@ -42,6 +42,11 @@ impl Session {
         Self { revision, capabilities, nonce: u64::from_be_bytes(nonce) }
     }
 
+    /// What tells this session from all others.
+    pub(crate) const fn nonce(&self) -> u64 {
+        self.nonce
+    }
+
     /// The session as a header: visible ASCII. Only its owner can use it.
     pub(crate) fn seal(&self, sealer: &Sealer, owner: &OwnerId) -> Result<String, ErrorData> {
         sealer.seal_value(Purpose::Session, owner, self)

@@ -4,11 +4,13 @@
 
 use std::fmt::Write;
 
-use longhaul_core::{Ask, Failure, FailureKind, Progress, State, Task, Timestamp};
+use longhaul_core::{Ask, State, Task, Timestamp};
 use longhaul_engine::{Engine, LoadError};
 use rmcp::model::RequestId;
 use serde::Serialize;
 use serde_json::json;
+
+use crate::dialects::shown::{error, rfc3339, status_message};
 
 /// Where subscribers find which subscription a message belongs to.
 const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
@@ -124,73 +126,4 @@ async fn payload(engine: &Engine, task: &Task) -> Result<Payload, LoadError> {
 fn requests(asks: &[Ask]) -> String {
     let fields = asks.iter().map(|ask| format!("{}:{}", json!(ask.key), ask.request));
     format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
-}
-
-/// The tool's own error as it gave it; otherwise one that says why there is none.
-async fn error(engine: &Engine, task: &Task, failure: &Failure) -> Result<String, LoadError> {
-    if let Some(detail) = &failure.detail {
-        return engine.load(&task.key(), detail).await;
-    }
-    Ok(json!({"code": -32603, "message": failure.message, "data": {"reason": reason(failure.kind)}}).to_string())
-}
-
-const fn reason(kind: FailureKind) -> &'static str {
-    match kind {
-        FailureKind::Tool => "tool_error",
-        FailureKind::TriesUsedUp => "tries_used_up",
-        FailureKind::TimedOut => "timed_out",
-        FailureKind::TooLarge => "too_large",
-        FailureKind::Corrupt => "corrupt",
-        FailureKind::Misuse => "misuse",
-    }
-}
-
-fn status_message(task: &Task) -> Option<String> {
-    match &task.state {
-        State::Failed { failure } => Some(failure.message.clone()),
-        State::Queued | State::Running { .. } | State::Sleeping { .. } | State::InputRequired { .. } => {
-            task.progress.as_ref().map(in_words)
-        }
-        State::Completed { .. } | State::Cancelled => None,
-    }
-}
-
-/// Such as "3/10 adding up".
-fn in_words(progress: &Progress) -> String {
-    let mut words = progress.done.to_string();
-    if let Some(total) = progress.total {
-        let _infallible = write!(words, "/{total}");
-    }
-    if let Some(message) = &progress.message {
-        let _infallible = write!(words, " {message}");
-    }
-    words
-}
-
-fn rfc3339(moment: Timestamp) -> String {
-    let ms = i64::try_from(moment.as_ms()).unwrap_or(i64::MAX);
-    let moment = jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::MAX);
-    format!("{moment:.3}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn moments_are_rfc_3339_with_milliseconds() {
-        assert_eq!(rfc3339(Timestamp::from_ms(0)), "1970-01-01T00:00:00.000Z");
-        assert_eq!(rfc3339(Timestamp::from_ms(1_790_000_000_120)), "2026-09-21T14:13:20.120Z");
-        assert_eq!(rfc3339(Timestamp::from_ms(u64::MAX)).len(), "9999-12-30T22:00:00.999Z".len());
-    }
-
-    #[test]
-    fn progress_reads_like_a_fraction() {
-        let words = |total, message: Option<&str>| {
-            in_words(&Progress { done: 3.0, total, message: message.map(str::to_owned) })
-        };
-        assert_eq!(words(Some(10.0), Some("adding up")), "3/10 adding up");
-        assert_eq!(words(Some(4.5), None), "3/4.5");
-        assert_eq!(words(None, Some("rows")), "3 rows");
-    }
 }

@@ -1,0 +1,151 @@
+//! Tasks as MCP `2025-11-25` has them in its core: the client asks for a task with the call, polls it, and fetches the
+//! result with a request that waits for it.
+
+use async_trait::async_trait;
+use http::Response;
+use longhaul_core::{Identity, OwnerId, Status, Task, TaskKey};
+use rmcp::ErrorData;
+use rmcp::model::ErrorCode;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{Dialect, Generation};
+use crate::durable::Shared;
+use crate::front::Front;
+use crate::incoming::Incoming;
+use crate::policy::Need;
+use crate::settings::AnonymousLists;
+use crate::{Body, errors, reply};
+
+mod call;
+mod list;
+mod result;
+mod wire;
+
+/// The revision that has them.
+const REVISION: &str = "2025-11-25";
+
+/// The dialect.
+pub(crate) struct CoreTasks;
+
+#[async_trait]
+impl Dialect for CoreTasks {
+    async fn answer(&self, call: &Incoming<'_>, front: &Front) -> Option<Response<Body>> {
+        if !speaks(call) {
+            return None;
+        }
+        let shared = front.shared();
+        match &*call.method {
+            "tools/call" => call::answer(call, front).await,
+            "tasks/get" => Some(reply::outcome(&call.id, get(call, shared).await)),
+            "tasks/cancel" => Some(reply::outcome(&call.id, cancel(call, shared).await)),
+            "tasks/result" => Some(result::answer(call, shared).await),
+            "tasks/list" if may_list(shared, &call.owner) => {
+                Some(reply::outcome(&call.id, list::answer(call, shared).await))
+            }
+            _ => None,
+        }
+    }
+
+    async fn resume(&self, last_event_id: &str, owner: OwnerId, front: &Front) -> Option<Response<Body>> {
+        result::resume(last_event_id, owner, front.shared()).await
+    }
+
+    fn decorates(&self, call: &Incoming<'_>) -> bool {
+        match &*call.method {
+            "initialize" => call.client.generation() == Generation::Handshake,
+            "tools/list" => speaks(call),
+            _ => false,
+        }
+    }
+
+    fn decorate(&self, call: &Incoming<'_>, front: &Front, result: &mut Map<String, Value>) {
+        if call.method == "initialize" {
+            declare(call, front.shared(), result);
+        } else {
+            let tools = result.get_mut("tools").and_then(Value::as_array_mut).into_iter().flatten();
+            for tool in tools.filter_map(Value::as_object_mut) {
+                let support = tool.get("name").and_then(Value::as_str).map(|name| support(front.shared(), name));
+                tool.insert("execution".to_owned(), json!({"taskSupport": support}));
+            }
+        }
+    }
+}
+
+fn speaks(call: &Incoming<'_>) -> bool {
+    call.client.revision() == REVISION
+}
+
+/// Whoever cannot be told from others may not see what they do, unless the operator says that there are no others.
+fn may_list(shared: &Shared, owner: &OwnerId) -> bool {
+    match shared.settings.anonymous_lists {
+        AnonymousLists::Allowed => true,
+        AnonymousLists::Refused => *owner != OwnerId::of(Identity::Anonymous),
+    }
+}
+
+/// Says in the handshake that the server knows tasks, where this revision was agreed on.
+fn declare(call: &Incoming<'_>, shared: &Shared, result: &mut Map<String, Value>) {
+    if result.get("protocolVersion").and_then(Value::as_str) != Some(REVISION) || shared.policies.is_empty() {
+        return;
+    }
+    let mut tasks = json!({"cancel": {}, "requests": {"tools": {"call": {}}}});
+    if let Some(tasks) = tasks.as_object_mut().filter(|_| may_list(shared, &call.owner)) {
+        tasks.insert("list".to_owned(), json!({}));
+    }
+    let capabilities = result.entry("capabilities").or_insert_with(|| json!({}));
+    if let Some(capabilities) = capabilities.as_object_mut() {
+        capabilities.insert("tasks".to_owned(), tasks);
+    }
+}
+
+/// `execution.taskSupport` of a tool.
+fn support(shared: &Shared, tool: &str) -> &'static str {
+    match shared.policies.get(tool).map(|policy| policy.need()) {
+        None => "forbidden",
+        Some(Need::Optional) => "optional",
+        Some(Need::Required) => "required",
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TaskParams {
+    task_id: String,
+}
+
+/// The task that the request names.
+async fn named(call: &Incoming<'_>, shared: &Shared) -> Result<Task, ErrorData> {
+    let TaskParams { task_id } =
+        call.params().ok_or_else(|| ErrorData::invalid_params("`taskId` has to be a string", None))?;
+    let id = task_id.parse().map_err(|_no_task_id| errors::task_not_found())?;
+    shared.engine.poll(&TaskKey::new(call.owner, id)).await.map_err(errors::of_poll)
+}
+
+async fn get(call: &Incoming<'_>, shared: &Shared) -> Result<String, ErrorData> {
+    let task = named(call, shared).await?;
+    wire::task(&shared.engine, &task).await
+}
+
+async fn cancel(call: &Incoming<'_>, shared: &Shared) -> Result<String, ErrorData> {
+    let task = named(call, shared).await?;
+    if task.has_ended() {
+        return Err(ended(&task));
+    }
+    let task = shared.engine.cancel(&task.key()).await.map_err(errors::of_poll)?;
+    // Its tool was quicker.
+    if task.status() != Status::Cancelled {
+        return Err(ended(&task));
+    }
+    wire::task(&shared.engine, &task).await
+}
+
+fn ended(task: &Task) -> ErrorData {
+    let message = format!("the task cannot be cancelled: it is {} already", wire::status(task));
+    ErrorData::invalid_params(message, None)
+}
+
+/// What clients are told that do not heed `taskSupport`.
+fn wrong_support(message: String) -> ErrorData {
+    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None)
+}

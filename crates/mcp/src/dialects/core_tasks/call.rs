@@ -1,0 +1,92 @@
+//! `tools/call` with `params.task`.
+
+use std::collections::BTreeMap;
+
+use http::Response;
+use longhaul_core::Wish;
+use rmcp::ErrorData;
+use rmcp::model::CallToolRequestParams;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{wire, wrong_support};
+use crate::accept::{self, NewTask};
+use crate::front::Front;
+use crate::incoming::Incoming;
+use crate::policy::Need;
+use crate::record::StoredCall;
+use crate::{Body, TaskPolicy, caller, reply};
+
+#[derive(Deserialize)]
+struct Params {
+    name: String,
+    /// What asks for a task; `null` asks for none.
+    task: Option<Value>,
+}
+
+/// What the client wishes for its task.
+#[derive(Deserialize)]
+struct TaskMetadata {
+    ttl: Option<f64>,
+}
+
+/// Answers a call that asks for a task, or that should have. All others are plain.
+pub(super) async fn answer(call: &Incoming<'_>, front: &Front) -> Option<Response<Body>> {
+    let Params { name, task } = call.params()?;
+    let policy = front.shared().policies.get(&name);
+    let outcome = match (task, policy) {
+        (None, Some(policy)) if policy.need() == Need::Required => {
+            Err(wrong_support(format!("`{name}` runs as a task only; call it with `task`")))
+        }
+        (None, _) => return None,
+        (Some(_), None) => front
+            .must_have(&name)
+            .and_then(|()| Err(wrong_support(format!("`{name}` does not run as a task; call it without `task`")))),
+        (Some(task), Some(policy)) => create(call, front, &name, policy, task).await,
+    };
+    Some(reply::outcome(&call.id, outcome))
+}
+
+async fn create(
+    call: &Incoming<'_>,
+    front: &Front,
+    tool: &str,
+    policy: &TaskPolicy,
+    task: Value,
+) -> Result<String, ErrorData> {
+    let wish = wish(task)?;
+    front.must_have(tool)?;
+    let params: CallToolRequestParams =
+        call.params().ok_or_else(|| ErrorData::invalid_params("the params of tools/call are malformed", None))?;
+    let mut meta = call.meta();
+    let progress_token = meta.get_progress_token();
+    let idempotency =
+        caller::idempotency_of(call.http.headers(), &meta, &params.name, params.arguments.as_ref());
+    meta.set_client_capabilities(call.capabilities());
+    let stored = StoredCall::new(params, meta, BTreeMap::new()).telling(progress_token);
+    let new = NewTask { owner: call.owner, tool: tool.to_owned(), call: stored, policy, wish, idempotency };
+    let shared = front.shared();
+    let task = accept::accept(shared, new).await?.into_task();
+    Ok(wire::created(&task, shared.engine.ports().clock.now(), policy.immediate_text()))
+}
+
+/// Fractions of a millisecond are no wish.
+fn wish(task: Value) -> Result<Wish, ErrorData> {
+    let bad = || ErrorData::invalid_params("`task` is an object; its `ttl` is a number of milliseconds", None);
+    let TaskMetadata { ttl } = serde_json::from_value(task).map_err(|_malformed| bad())?;
+    let ttl_ms = match ttl {
+        None => None,
+        Some(ttl) if ttl >= 0.0 => Some(whole(ttl)),
+        Some(_) => return Err(bad()),
+    };
+    Ok(Wish { ttl_ms, keep_ms: None })
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "not negative; what is too large becomes the largest, and is held to what the policy allows"
+)]
+const fn whole(ms: f64) -> u64 {
+    ms as u64
+}

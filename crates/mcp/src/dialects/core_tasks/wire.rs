@@ -1,0 +1,162 @@
+//! How a task looks in MCP `2025-11-25`.
+
+use longhaul_core::{ResultKind, State, Task, Timestamp};
+use longhaul_engine::{Engine, LoadError};
+use rmcp::ErrorData;
+use rmcp::model::ErrorCode;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::asking::RELATED_TASK;
+use crate::dialects::shown::{self, rfc3339};
+use crate::errors;
+
+/// What the host may tell its model while the task runs.
+const IMMEDIATE_RESPONSE: &str = "io.modelcontextprotocol/model-immediate-response";
+
+/// Bytes of a tool's own words that a status message repeats.
+const WORDS_BYTES_MAX: usize = 512;
+
+/// `Task` of the specification.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Shown {
+    task_id: String,
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status_message: Option<String>,
+    created_at: String,
+    last_updated_at: String,
+    ttl: u64,
+    poll_interval: u64,
+}
+
+/// A call whose result says that it did not work has failed.
+pub(super) fn status(task: &Task) -> &'static str {
+    match &task.state {
+        State::Queued | State::Running { .. } | State::Sleeping { .. } => "working",
+        State::InputRequired { .. } => "input_required",
+        State::Completed { kind: ResultKind::Success, .. } => "completed",
+        State::Completed { kind: ResultKind::ToolError, .. } | State::Failed { .. } => "failed",
+        State::Cancelled => "cancelled",
+    }
+}
+
+/// The task as its record shows it.
+pub(super) fn shown(task: &Task, now: Timestamp) -> Shown {
+    let status_message = match &task.state {
+        State::Completed { kind: ResultKind::ToolError, .. } => Some("the tool reported an error".to_owned()),
+        State::Completed { kind: ResultKind::Success, .. } => None,
+        State::Cancelled => Some("the task was cancelled by request".to_owned()),
+        State::Queued
+        | State::Running { .. }
+        | State::Sleeping { .. }
+        | State::InputRequired { .. }
+        | State::Failed { .. } => shown::status_message(task),
+    };
+    Shown {
+        task_id: task.id.to_string(),
+        status: status(task),
+        status_message,
+        created_at: rfc3339(task.created_at),
+        last_updated_at: rfc3339(task.updated_at),
+        ttl: task.ttl_ms(),
+        poll_interval: task.poll_interval_ms(now),
+    }
+}
+
+/// `GetTaskResult`, and the parameters of a status notification. A failure is told in the tool's own words: some
+/// clients look no further.
+///
+/// # Errors
+/// What the client is told.
+pub(super) async fn task(engine: &Engine, task: &Task) -> Result<String, ErrorData> {
+    let mut shown = shown(task, engine.ports().clock.now());
+    if let State::Completed { result, kind: ResultKind::ToolError } = &task.state {
+        let result = engine.load(&task.key(), result).await.map_err(errors::of_load)?;
+        shown.status_message = words(&result).or(shown.status_message);
+    }
+    Ok(serde_json::to_string(&shown).unwrap_or_default())
+}
+
+#[derive(Deserialize)]
+struct Said {
+    #[serde(default)]
+    content: Vec<Block>,
+}
+
+#[derive(Deserialize)]
+struct Block {
+    text: Option<String>,
+}
+
+/// The first text of a result.
+fn words(result: &str) -> Option<String> {
+    let said: Said = serde_json::from_str(result).ok()?;
+    let text = said.content.into_iter().find_map(|block| block.text)?;
+    Some(longhaul_core::limits::cut(&text, WORDS_BYTES_MAX))
+}
+
+/// `CreateTaskResult`.
+pub(super) fn created(task: &Task, now: Timestamp, immediate_response: Option<&str>) -> String {
+    let mut meta = json!({RELATED_TASK: {"taskId": task.id.to_string()}});
+    if let (Some(meta), Some(text)) = (meta.as_object_mut(), immediate_response) {
+        meta.insert(IMMEDIATE_RESPONSE.to_owned(), text.into());
+    }
+    json!({"task": shown(task, now), "_meta": meta}).to_string()
+}
+
+/// `ListTasksResult`.
+pub(super) fn list(tasks: &[Task], now: Timestamp, next: Option<String>) -> String {
+    let tasks: Vec<Shown> = tasks.iter().map(|task| shown(task, now)).collect();
+    match next {
+        Some(next) => json!({"tasks": tasks, "nextCursor": next}).to_string(),
+        None => json!({"tasks": tasks}).to_string(),
+    }
+}
+
+/// A `notifications/tasks/status` message.
+///
+/// # Errors
+/// What keeps the task from being shown.
+pub(super) async fn status_notification(engine: &Engine, shown: &Task) -> Result<String, ErrorData> {
+    let params = task(engine, shown).await?;
+    Ok(format!(r#"{{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{params}}}"#))
+}
+
+/// What the call would have been answered with, had it not become a task; nothing while the task goes on.
+///
+/// # Errors
+/// [`LoadError`], where it cannot be read.
+pub(super) async fn outcome(engine: &Engine, task: &Task) -> Result<Option<Result<String, ErrorData>>, LoadError> {
+    let outcome = match &task.state {
+        State::Queued | State::Running { .. } | State::Sleeping { .. } | State::InputRequired { .. } => return Ok(None),
+        State::Completed { result, .. } => {
+            let result = engine.load(&task.key(), result).await?;
+            related(&result, task).map_err(|error| errors::internal("the stored result is no object", &error))
+        }
+        State::Failed { failure } => {
+            let error = shown::error(engine, task, failure).await?;
+            let error = serde_json::from_str(&error)
+                .unwrap_or_else(|_no_error| ErrorData::internal_error(failure.message.clone(), None));
+            Err(error)
+        }
+        State::Cancelled => Err(ErrorData::new(ErrorCode::INTERNAL_ERROR, "the task was cancelled by request", None)),
+    };
+    Ok(Some(outcome))
+}
+
+/// The result as its tool gave it, with a word on which task it belongs to, and without what this revision does not
+/// know. Its parts are copied as they stand, whatever their size.
+fn related(result: &str, task: &Task) -> Result<String, serde_json::Error> {
+    let mut fields: std::collections::BTreeMap<String, Box<RawValue>> = serde_json::from_str(result)?;
+    fields.remove("resultType");
+    let meta = fields.get("_meta").map(|meta| serde_json::from_str::<Value>(meta.get())).transpose()?;
+    let mut meta = meta.filter(Value::is_object).unwrap_or_else(|| json!({}));
+    if let Some(meta) = meta.as_object_mut() {
+        meta.insert(RELATED_TASK.to_owned(), json!({"taskId": task.id.to_string()}));
+    }
+    fields.insert("_meta".to_owned(), serde_json::value::to_raw_value(&meta)?);
+    serde_json::to_string(&fields)
+}

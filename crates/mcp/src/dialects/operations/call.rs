@@ -1,0 +1,147 @@
+//! `tools/call` that starts an operation.
+
+use http::Response;
+use longhaul_core::{IdSource, TaskId, TaskKey, Wish};
+use longhaul_engine::{Accepted, AcceptError, Idempotency};
+use rmcp::ErrorData;
+use rmcp::model::{CallToolRequestParams, JsonObject};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use super::{cancel, find, place, wire};
+use crate::accept::{self, NewTask};
+use crate::front::Front;
+use crate::incoming::Incoming;
+use crate::record::StoredCall;
+use crate::{Body, TaskPolicy, derived, digest, errors, reply};
+
+/// Bytes of a token.
+const TOKEN_BYTES_MAX: usize = 256;
+
+/// The header that makes a retry of a call recognisable.
+const KEY_HEADER: &str = "idempotency-key";
+
+#[derive(Deserialize)]
+struct Params {
+    name: Option<String>,
+    arguments: Option<JsonObject>,
+    operation: Option<Wanted>,
+    /// The design's own example has name and arguments in here.
+    request: Option<Box<Self>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Wanted {
+    token: Option<String>,
+    #[serde(default, deserialize_with = "given")]
+    keep_alive: Option<Value>,
+}
+
+/// `null` says something here.
+fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}
+
+/// Starts an operation; nothing where the tool is a synchronous one, whatever else the call says.
+pub(super) async fn answer(call: &Incoming<'_>, front: &Front) -> Option<Response<Body>> {
+    let Params { name, arguments, operation, request } = call.params()?;
+    let inner = request.and_then(|inner| Some((inner.name?, inner.arguments)));
+    let (name, arguments) = name.map(|name| (name, arguments)).or(inner)?;
+    let policy = front.shared().policies.get(&name)?;
+    let mut params = CallToolRequestParams::new(name);
+    params.arguments = arguments;
+    let started = start(call, front, policy, params, operation.unwrap_or_default()).await;
+    Some(reply::outcome(&call.id, started))
+}
+
+async fn start(
+    call: &Incoming<'_>,
+    front: &Front,
+    policy: &TaskPolicy,
+    params: CallToolRequestParams,
+    wanted: Wanted,
+) -> Result<String, ErrorData> {
+    front.must_have(&params.name)?;
+    let wish = Wish { ttl_ms: None, keep_ms: wanted.keep_alive.as_ref().map(keep_ms).transpose()? };
+    let ports = front.shared().engine.ports();
+    let key = match &wanted.token {
+        Some(token) => free_place(call, front, token).await?,
+        None => TaskKey::new(call.owner, ports.ids.task_id(ports.clock.now())),
+    };
+    let idempotency = idempotency(call, &params, wanted.token.as_deref(), &*ports.ids);
+    let mut meta = call.meta();
+    meta.set_client_capabilities(call.capabilities());
+    let tool = params.name.to_string();
+    let stored = StoredCall::new(params, meta, Default::default());
+    let new = NewTask { owner: call.owner, tool, call: stored, policy, wish, idempotency };
+    let task = accept_as(front, key.id, new).await?;
+    let token = wanted.token.unwrap_or_else(|| task.id.to_string());
+    cancel::note(call, front, task.id).await;
+    Ok(wire::accepted(&token, &task, policy.immediate_text(), ports.clock.now()).to_string())
+}
+
+async fn accept_as(front: &Front, id: TaskId, new: NewTask<'_>) -> Result<longhaul_core::Task, ErrorData> {
+    let engine = &front.shared().engine;
+    match engine.accept_as(id, accept::call(new)?).await {
+        Ok(Accepted::New(task) | Accepted::Existing(task)) => Ok(task),
+        Err(AcceptError::KeyReused) => Err(token_used()),
+        Err(error) => Err(errors::of_accept(error)),
+    }
+}
+
+/// Seconds to keep the result; `null` is "unlimited", which is as long as the server allows.
+fn keep_ms(keep_alive: &Value) -> Result<u64, ErrorData> {
+    if keep_alive.is_null() {
+        return Ok(u64::MAX);
+    }
+    let seconds = keep_alive.as_f64().filter(|seconds| *seconds >= 0.0);
+    let seconds = seconds.and_then(|seconds| std::time::Duration::try_from_secs_f64(seconds).ok());
+    let seconds = seconds.ok_or_else(|| {
+        ErrorData::invalid_params("`operation.keepAlive` is a number of seconds, or null for no limit", None)
+    })?;
+    Ok(u64::try_from(seconds.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// The place that belongs to a token of the client, which no living task may have.
+async fn free_place(call: &Incoming<'_>, front: &Front, token: &str) -> Result<TaskKey, ErrorData> {
+    if token.is_empty() || token.len() > TOKEN_BYTES_MAX {
+        let message = format!("`operation.token` has 1 to {TOKEN_BYTES_MAX} bytes");
+        return Err(ErrorData::invalid_params(message, None));
+    }
+    // A token that is the id of another task would name two.
+    if token.parse::<TaskId>().is_ok() && find(front.shared(), &call.owner, token).await.is_ok() {
+        return Err(token_used());
+    }
+    Ok(place(&call.owner, token))
+}
+
+fn token_used() -> ErrorData {
+    ErrorData::invalid_params("Failed to start operation: the token was already used", None)
+}
+
+/// What tells two calls with one token apart. A token is good for one call, so without the caller's own idempotency key
+/// every call is another one: a client whose answer was lost asks for the status of its token instead.
+fn idempotency(
+    call: &Incoming<'_>,
+    params: &CallToolRequestParams,
+    token: Option<&str>,
+    ids: &dyn IdSource,
+) -> Option<Idempotency> {
+    let key = call.http.headers().get(KEY_HEADER).map(|value| value.as_bytes().to_vec());
+    let digest = digest::of_call(&params.name, params.arguments.as_ref());
+    match (token, key) {
+        (None, None) => None,
+        (None, Some(key)) => {
+            Some(Idempotency { key: String::from_utf8_lossy(&key).into_owned(), fingerprint: digest })
+        }
+        (Some(token), key) => {
+            let mut random = [0; 32];
+            ids.fill(&mut random);
+            let fingerprint = key.map_or(random, |key| derived::hash(&[&key, &digest]));
+            let token = derived::hash(&[b"operation", token.as_bytes()]);
+            let key = longhaul_core::OwnerId::from_bytes(token).to_string();
+            Some(Idempotency { key: format!("operation:{key}"), fingerprint })
+        }
+    }
+}

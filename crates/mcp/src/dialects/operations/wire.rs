@@ -1,0 +1,83 @@
+//! How an operation looks.
+
+use longhaul_core::{ResultKind, State, Task, Timestamp};
+use longhaul_engine::{Engine, LoadError};
+use serde_json::{Value, json};
+
+use crate::asking::RELATED_TASK;
+use crate::outcome::{self, Outcome};
+
+/// The status of an operation, in the words of the design.
+pub(super) fn word(task: &Task) -> &'static str {
+    match &task.state {
+        State::Queued if task.attempt == 0 => "submitted",
+        State::Queued | State::Running { .. } | State::Sleeping { .. } => "working",
+        State::InputRequired { .. } => "input_required",
+        State::Completed { kind: ResultKind::Success, .. } => "completed",
+        // "The operation completed unsuccessfully." Its result can be fetched all the same.
+        State::Completed { kind: ResultKind::ToolError, .. } => "failed",
+        // "Fallback state to denote unexpected conditions."
+        State::Failed { .. } if outcome::is_unreadable(task) => "unknown",
+        State::Failed { .. } => "failed",
+        State::Cancelled => "canceled",
+    }
+}
+
+/// `GetOperationStatusResult`.
+///
+/// # Errors
+/// [`LoadError`], where it is not known what went wrong.
+pub(super) async fn status(engine: &Engine, token: &str, task: &Task) -> Result<String, LoadError> {
+    let mut status = json!({"status": word(task), "_operation": {"token": token}});
+    if let (Some(error), Some(fields)) = (why(engine, task).await?, status.as_object_mut()) {
+        fields.insert("error".to_owned(), error.into());
+    }
+    Ok(status.to_string())
+}
+
+/// The status of an operation whose result is no longer kept.
+pub(super) fn expired(token: &str) -> String {
+    json!({"status": "failed", "error": "Operation has expired", "_operation": {"token": token}}).to_string()
+}
+
+/// Why the operation failed.
+async fn why(engine: &Engine, task: &Task) -> Result<Option<String>, LoadError> {
+    match &task.state {
+        State::Failed { failure } => Ok(Some(failure.message.clone())),
+        State::Completed { kind: ResultKind::ToolError, .. } => Ok(match Outcome::of(engine, task).await? {
+            Some(Outcome::Result(result)) => Some(outcome::text_of(&result)),
+            Some(Outcome::Error(_) | Outcome::Cancelled) | None => None,
+        }),
+        State::Completed { kind: ResultKind::Success, .. }
+        | State::Queued
+        | State::Running { .. }
+        | State::Sleeping { .. }
+        | State::InputRequired { .. }
+        | State::Cancelled => Ok(None),
+    }
+}
+
+/// The immediate `CallToolResult`. Its `_meta` names the task, for clients that speak other designs too.
+pub(super) fn accepted(token: &str, task: &Task, immediate: Option<&str>, now: Timestamp) -> Value {
+    let content: Vec<Value> = immediate.iter().map(|text| json!({"type": "text", "text": text})).collect();
+    json!({
+        "content": content,
+        "operation": {
+            "token": token,
+            "keepAlive": task.terms.keep_ms.div_ceil(1_000),
+            "pollFrequency": seconds(task.poll_interval_ms(now)),
+            "status": word(task),
+        },
+        "_operation": {"token": token},
+        "_meta": {RELATED_TASK: {"taskId": task.id.to_string()}},
+    })
+}
+
+/// Whole seconds are integers on the wire: some decoders take nothing else.
+fn seconds(ms: u64) -> Value {
+    if ms.is_multiple_of(1_000) {
+        return (ms / 1_000).into();
+    }
+    let seconds = std::time::Duration::from_millis(ms).as_secs_f64();
+    seconds.into()
+}

@@ -1,0 +1,59 @@
+//! What a plain call would have answered, once its task has ended: what dialects of older revisions show of a result.
+
+use longhaul_core::{Failure, FailureKind, State, Task};
+use longhaul_engine::{Engine, LoadError};
+use rmcp::ErrorData;
+use serde_json::{Map, Value};
+
+/// How a task ended.
+#[derive(Clone, Debug)]
+pub(crate) enum Outcome {
+    /// With a result of its tool: a `CallToolResult` as older revisions write it.
+    Result(Map<String, Value>),
+    /// With an error, which a plain call would have answered too.
+    Error(ErrorData),
+    /// By its client.
+    Cancelled,
+}
+
+impl Outcome {
+    /// The outcome of `task`; nothing where it has not ended.
+    ///
+    /// # Errors
+    /// [`LoadError`], where it cannot be read.
+    pub(crate) async fn of(engine: &Engine, task: &Task) -> Result<Option<Self>, LoadError> {
+        match &task.state {
+            State::Queued | State::Running { .. } | State::Sleeping { .. } | State::InputRequired { .. } => Ok(None),
+            State::Completed { result, .. } => {
+                let text = engine.load(&task.key(), result).await?;
+                let mut result: Map<String, Value> = serde_json::from_str(&text).unwrap_or_default();
+                // Older revisions have but one kind of result.
+                result.remove("resultType");
+                Ok(Some(Self::Result(result)))
+            }
+            State::Failed { failure } => Ok(Some(Self::Error(error(engine, task, failure).await?))),
+            State::Cancelled => Ok(Some(Self::Cancelled)),
+        }
+    }
+}
+
+/// The tool's own error; otherwise one that says why there is none.
+async fn error(engine: &Engine, task: &Task, failure: &Failure) -> Result<ErrorData, LoadError> {
+    let own = match &failure.detail {
+        Some(detail) => serde_json::from_str(&engine.load(&task.key(), detail).await?).ok(),
+        None => None,
+    };
+    Ok(own.unwrap_or_else(|| ErrorData::internal_error(failure.message.clone(), None)))
+}
+
+/// Whether the record itself, rather than the tool, is what went wrong.
+pub(crate) fn is_unreadable(task: &Task) -> bool {
+    matches!(&task.state, State::Failed { failure: Failure { kind: FailureKind::Corrupt, .. } })
+}
+
+/// All text of a result, for those who have room for nothing else.
+pub(crate) fn text_of(result: &Map<String, Value>) -> String {
+    let blocks = result.get("content").and_then(Value::as_array).into_iter().flatten();
+    let texts = blocks.filter_map(|block| block.get("text")?.as_str());
+    texts.collect::<Vec<_>>().join("\n")
+}
