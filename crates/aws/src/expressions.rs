@@ -11,6 +11,8 @@
 //! | share a secret | `GetItem`, `PutItem` | secret | [`NOT_THERE`] |
 //! | record a step | `PutItem` | entry | [`NOT_THERE`] |
 //! | read the journal | `Query`, consistent | beside a task, [`keys::JOURNAL`](crate::keys::JOURNAL) | |
+//! | keep the result longer | `Query` for parts that go too early, then `UpdateItem` each, before the event itself | parts, key | [`THERE`] |
+//! | read or make up a secret | `GetItem`, consistent; `PutItem` | secret | [`NOT_THERE`] |
 //! | write parts, read parts | `BatchWriteItem`, `BatchGetItem`, consistent | parts | |
 //!
 //! A condition on an absent attribute does not hold, so that no brackets ask for its presence first.

@@ -14,5 +14,6 @@ mod faults;
 mod lifetimes;
 mod meter;
 mod quota;
+mod secrets;
 mod unreadable;
 mod wire;
