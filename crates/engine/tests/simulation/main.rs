@@ -12,7 +12,9 @@ const SEEDS_DEFAULT: u64 = 1_500;
 fn number(name: &str) -> Option<u64> {
     #[expect(clippy::disallowed_methods, reason = "a test harness is an outermost crate, and a seed its argument")]
     let text = std::env::var(name).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{name} is not a number: {text}")))
+    let number = text.parse().ok();
+    assert!(number.is_some(), "{name} is not a number: {text}");
+    number
 }
 
 /// The story of a failing seed, as short as the shrinker could make it.

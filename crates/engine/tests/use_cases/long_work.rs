@@ -192,3 +192,60 @@ fn a_round_that_was_recorded_and_not_asked_is_asked_by_the_next_leg() {
         assert_eq!(world.on_record(&task.key()).await.status(), Status::Completed);
     });
 }
+
+/// Found by the simulation (seed 54): the message of the moment beside a question was deleted when it came early.
+#[test]
+fn an_early_message_of_a_question_with_a_moment_is_sent_on() {
+    run(async {
+        let world = World::new();
+        let task = world.accepted().await;
+        let delivery = world.receive().await.unwrap();
+        let tool = tool(|leg| async move {
+            let ask = std::pin::pin!(leg.ask("color", "{}".to_owned()));
+            let sleep = std::pin::pin!(leg.sleep_ms(60_000));
+            drop(select(ask, sleep).await);
+            completed("1")
+        });
+        world.deliver(&delivery, &tool).await;
+        for _ in 0..2 {
+            world.took();
+            let signals = longhaul_engine::WorkerSignals::default();
+            let early = world.engine.run_delivery(&delivery, &tool, &signals).await;
+            assert_eq!(early, longhaul_engine::Disposition::Done);
+            assert_eq!(world.took(), ["claim", "send"]);
+        }
+        assert_eq!(world.on_record(&task.key()).await.status(), Status::InputRequired);
+    });
+}
+
+/// Found by the simulation (seed 24808): a write whose answer was lost landed after a later one, and took it back.
+#[test]
+fn variables_are_not_set_again_while_an_earlier_write_may_still_land() {
+    run(async {
+        let world = World::new();
+        let task = world.accepted().await;
+        let delivery = world.receive().await.unwrap();
+        let tool = tool(|leg| async move {
+            for number in 1..=2 {
+                leg.set_variable("n", serde_json::json!(number)).await.unwrap();
+            }
+            completed("1")
+        });
+        let mut lost = false;
+        world.store.follow(move |call| match call {
+            longhaul_testkit::StoreCall::Apply(_, longhaul_core::TaskEvent::SetVariables { .. }) if !lost => {
+                lost = true;
+                longhaul_testkit::Fault::Before
+            }
+            _ => longhaul_testkit::Fault::None,
+        });
+        world.while_time_passes(10, world.deliver(&delivery, &tool)).await;
+        // The first value is on record, and its first write may still be on its way: the next attempt fences it off.
+        let given_back = world.on_record(&task.key()).await;
+        assert_eq!((given_back.state.clone(), given_back.failures), (State::Queued, 0));
+        world.work(&tool).await;
+        let ended = world.on_record(&task.key()).await;
+        assert_eq!((ended.attempt, ended.status()), (2, Status::Completed));
+        assert_eq!(ended.variables, Some(given::inline(r#"{"n":2}"#)));
+    });
+}

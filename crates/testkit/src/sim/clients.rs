@@ -192,7 +192,7 @@ impl Client {
             if answers.is_empty() || self.world.kernel.draw(|dice| dice.happens(700)) {
                 // Every answer is another one, so that the first is told from the second.
                 let number = self.world.kernel.draw(super::chance::Chance::next);
-                let bytes = if number % 8 == 0 { 33_000 } else { 0 };
+                let bytes = if number.is_multiple_of(8) { 33_000 } else { 0 };
                 answers.insert(ask.key.clone(), format!("\"{}:{number}{}\"", ask.key, "a".repeat(bytes)));
             }
         }

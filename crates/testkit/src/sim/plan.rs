@@ -5,7 +5,6 @@ use std::fmt;
 
 use longhaul_engine::Settings;
 
-use super::chance::Chance;
 use super::weather::Weather;
 
 /// A world before it begins. Made from a seed, and made smaller by the shrinker.
@@ -179,58 +178,7 @@ pub enum Act {
     List,
 }
 
-const LARGE: usize = 3_600;
-
 impl Plan {
-    /// The world of `seed`.
-    #[must_use]
-    pub fn of(seed: u64) -> Self {
-        let mut chance = Chance::stream(seed, 1);
-        let dice = &mut chance;
-        let settings = settings(dice);
-        let lease_ms = settings.lease_ms;
-        let care = if dice.happens(300) { Care::Nobody } else { Care::Polls };
-        let mut weather = Weather::roll(dice);
-        if care == Care::Nobody {
-            weather = weather.without_losses();
-        }
-        let skew_ms = if weather.clocks_differ { lease_ms / 5 } else { 0 };
-        let apis = (0..dice.between(1, 2)).map(|_| skew(dice, skew_ms)).collect();
-        let workers = (0..dice.between(1, 3)).map(|_| worker(dice, skew_ms, lease_ms)).collect();
-        let owners = dice.between(1, 2) as usize;
-        let chaos_ms = lease_ms * dice.between(2, 12);
-        let calls: Vec<_> = (0..dice.between(1, 4)).map(|_| call(dice, &settings, owners, chaos_ms)).collect();
-        let clients = (0..dice.between(1, 3)).map(|_| client(dice, &calls, owners, lease_ms, care)).collect();
-        let mut plan = Self {
-            seed,
-            settings,
-            apis,
-            workers,
-            weather,
-            chaos_ms,
-            latency_ms: dice.one_of(&[1, 5, lease_ms / 50]),
-            calls,
-            clients,
-            care,
-            receives_max: dice.one_of(&[2, 3, 10]),
-            delay_ms_max: dice.one_of(&[u64::MAX / 4, lease_ms / 2, lease_ms * 2]),
-            visibility_ms: dice.one_of(&[lease_ms, lease_ms, lease_ms * 6]),
-            after: if dice.happens(250) { After::Expiry } else { After::Stop },
-            spared: BTreeSet::new(),
-        };
-        plan.somebody_makes_every_call();
-        plan
-    }
-
-    fn somebody_makes_every_call(&mut self) {
-        for (number, call) in self.calls.iter().enumerate() {
-            let made = |client: &ClientPlan| client.acts.contains(&Act::Call(number));
-            if !self.clients.iter().any(made) {
-                self.clients.push(ClientPlan { owner: call.owner, acts: vec![Act::Call(number)] });
-            }
-        }
-    }
-
     /// What the world is like, in a few lines.
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let settings = &self.settings;
@@ -317,119 +265,5 @@ impl Op {
             Self::TwoSteps(one, two) => one + two,
             Self::Ask | Self::TwoAsks | Self::Progress | Self::Variable(_) | Self::Crash(_) | Self::Hang => 0,
         }
-    }
-}
-
-fn settings(dice: &mut Chance) -> Settings {
-    let lease_ms = dice.one_of(&[1_000, 3_000, 30_000]);
-    Settings {
-        lease_ms,
-        heartbeat_ms: lease_ms / 3,
-        resend_ms: lease_ms,
-        leg_ms_max: if dice.happens(350) { Some(lease_ms * dice.between(1, 4)) } else { None },
-        leg_margin_ms: lease_ms / 5,
-        stop_grace_ms: lease_ms / 10,
-        inline_sleep_ms_max: dice.one_of(&[0, lease_ms / 10, lease_ms]),
-        retry_ms: lease_ms / 30,
-        retry_ms_max: lease_ms,
-        write_tries_max: 4,
-        write_retry_ms: lease_ms / 200,
-        open_tasks_max: dice.one_of(&[1, 2, 100, 100]) as u32,
-    }
-}
-
-const fn skew(dice: &mut Chance, skew_ms: u64) -> i64 {
-    dice.between(0, 2 * skew_ms) as i64 - skew_ms as i64
-}
-
-fn worker(dice: &mut Chance, skew_ms: u64, lease_ms: u64) -> WorkerPlan {
-    let timeout_ms = if dice.happens(300) { Some(lease_ms * dice.between(3, 6)) } else { None };
-    WorkerPlan { skew_ms: skew(dice, skew_ms), timeout_ms }
-}
-
-fn call(dice: &mut Chance, settings: &Settings, owners: usize, chaos_ms: u64) -> CallPlan {
-    let lease_ms = settings.lease_ms;
-    let tool = match dice.below(10) {
-        0 => Tool::Plain(dice.below(lease_ms * 2)),
-        1 => Tool::Rounds(dice.between(1, 2) as u32),
-        _ => Tool::Script((0..dice.between(1, 6)).map(|_| op(dice, lease_ms)).collect()),
-    };
-    let hangs = matches!(&tool, Tool::Script(ops) if ops.contains(&Op::Hang));
-    let (run_ms, slack) = if hangs || dice.happens(150) {
-        (lease_ms * dice.between(1, 6) + dice.below(lease_ms), Slack::Little)
-    } else {
-        (chaos_ms * 4 + lease_ms * 1_000, Slack::Plenty)
-    };
-    let ending = match dice.below(10) {
-        0 => Ending::ToolError,
-        1 => Ending::Error(dice.one_of(&[10, LARGE])),
-        2 | 3 => Ending::Result(LARGE),
-        _ => Ending::Result(20),
-    };
-    CallPlan {
-        owner: dice.below(owners as u64) as usize,
-        key: if dice.happens(500) { Some(dice.below(3) as u8) } else { None },
-        request_bytes: if dice.happens(200) { LARGE } else { 10 },
-        tool,
-        ending,
-        run_ms,
-        slack,
-        keep_ms: lease_ms * dice.between(1, 20),
-        tries_max: dice.between(1, 4) as u32,
-    }
-}
-
-fn op(dice: &mut Chance, lease_ms: u64) -> Op {
-    match dice.below(40) {
-        0..=4 => Op::Work(dice.below(lease_ms)),
-        5..=15 => Op::Step(short(dice, lease_ms), if dice.happens(80) { 33_000 } else { 12 }),
-        16..=17 => Op::TwoSteps(dice.below(lease_ms / 2), dice.below(lease_ms / 2)),
-        18..=22 => Op::Sleep(dice.below(lease_ms * 3)),
-        23..=26 => Op::Ask,
-        27 => Op::TwoAsks,
-        28..=29 => Op::AskOrSleep(dice.below(lease_ms * 2)),
-        30..=32 => Op::Progress,
-        33..=35 => Op::Variable(if dice.happens(300) { LARGE } else { 8 }),
-        36..=38 => Op::Crash(dice.between(1, 4) as u32),
-        _ => Op::Hang,
-    }
-}
-
-const fn short(dice: &mut Chance, lease_ms: u64) -> u64 {
-    let end = if dice.happens(200) { lease_ms * 2 } else { lease_ms / 3 };
-    dice.below(end)
-}
-
-fn client(dice: &mut Chance, calls: &[CallPlan], owners: usize, lease_ms: u64, care: Care) -> ClientPlan {
-    let owner = dice.below(owners as u64) as usize;
-    let own: Vec<usize> = (0..calls.len()).filter(|number| calls[*number].owner == owner).collect();
-    let any = |dice: &mut Chance| dice.below(calls.len() as u64) as usize;
-    let mut acts = vec![Act::Think(dice.below(lease_ms))];
-    for number in &own {
-        acts.push(Act::Call(*number));
-        for _ in 0..dice.below(4) {
-            // Mostly of its own tasks, now and then of another one's.
-            let target = if dice.happens(850) { *number } else { any(dice) };
-            acts.push(act(dice, target, lease_ms));
-            if dice.happens(500) {
-                acts.push(Act::Think(dice.below(lease_ms * 3)));
-            }
-        }
-    }
-    if care == Care::Nobody {
-        acts.retain(|act| matches!(act, Act::Think(_) | Act::Call(_) | Act::Cancel(_)));
-    }
-    ClientPlan { owner, acts }
-}
-
-fn act(dice: &mut Chance, target: usize, lease_ms: u64) -> Act {
-    match dice.below(20) {
-        0..=4 => Act::Poll(target),
-        5..=9 => Act::Watch(target, dice.between(2, 6) as u32, dice.between(1, lease_ms)),
-        10..=13 => Act::Answer(target),
-        14..=15 => Act::Cancel(target),
-        16..=17 => Act::Call(target),
-        18 => Act::List,
-        _ => Act::Think(dice.below(lease_ms * 8)),
     }
 }

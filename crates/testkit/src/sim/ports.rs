@@ -1,22 +1,16 @@
 //! The ports of an instance of the simulation: delay, mishap, the model, the checkers.
 
 use std::fmt::Debug;
-use std::future::{Future, poll_fn};
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
 
 use async_trait::async_trait;
 use futures::executor::block_on;
-use longhaul_core::ports::{
-    ApplyError, CreateError, Created, Delivery, Message, NewTask, Page, QueueError, Recorded, StoreError, TaskStore,
-    WorkQueue,
-};
+use longhaul_core::ports::{ApplyError, CreateError, Created, NewTask, Page, Recorded, StoreError, TaskStore};
 use longhaul_core::{Clock, Entry, IdSource, OwnerId, PartsName, Task, TaskEvent, TaskId, TaskKey, Timestamp};
 use longhaul_engine::{Engine, Ports};
 
 use super::kernel::Actor;
-use super::weather::Mishap;
+use super::queue_port::queue_port;
 use super::words;
 use super::world::{Fate, FateKind, State, World};
 
@@ -24,7 +18,7 @@ use super::world::{Fate, FateKind, State, World};
 pub(crate) fn engine(world: &Arc<World>, skew_ms: i64) -> Engine {
     let ports = Ports {
         store: Arc::new(SimStore { world: Arc::clone(world) }),
-        queue: Arc::new(SimQueue { world: Arc::clone(world) }),
+        queue: queue_port(world),
         clock: Arc::new(SimClock { world: Arc::clone(world), skew_ms }),
         ids: Arc::new(SimIds { world: Arc::clone(world) }),
     };
@@ -38,7 +32,7 @@ pub(crate) fn true_clock(world: &Arc<World>) -> Arc<dyn Clock> {
 
 #[derive(Debug, thiserror::Error)]
 #[error("the simulation lets this call fail")]
-struct Staged;
+pub(crate) struct Staged;
 
 struct SimClock {
     world: Arc<World>,
@@ -267,196 +261,5 @@ impl TaskStore for SimStore {
             parts
         })
         .await
-    }
-}
-
-struct SimQueue {
-    world: Arc<World>,
-}
-
-impl SimQueue {
-    async fn travel(&self) {
-        let latency_ms = self.world.plan.latency_ms;
-        let ms = self.world.kernel.draw(|dice| dice.below(latency_ms + 1));
-        self.world.kernel.sleep(ms).await;
-    }
-
-    /// Returns when the queue holds something new, and after `ms` in any case.
-    async fn something_new(&self, ms: u64) {
-        let seen = self.world.lock().queue.version;
-        let mut sleep = pin!(self.world.kernel.sleep(ms));
-        poll_fn(|context| {
-            let mut state = self.world.lock();
-            if state.queue.version != seen {
-                return Poll::Ready(());
-            }
-            state.queue.waiters.push(context.waker().clone());
-            drop(state);
-            sleep.as_mut().poll(context)
-        })
-        .await;
-    }
-
-    /// Tells the waiting receivers that something is new.
-    fn tell_receivers(&self) {
-        let waiters = {
-            let mut state = self.world.lock();
-            state.queue.version += 1;
-            std::mem::take(&mut state.queue.waiters)
-        };
-        waiters.into_iter().for_each(Waker::wake);
-    }
-
-    /// The clock of a real queue stands in the world, too; it only ever waits outside.
-    fn now_ms(&self) -> u64 {
-        self.world.kernel.now_ms()
-    }
-
-    fn failed() -> QueueError {
-        QueueError(Box::new(Staged))
-    }
-
-    fn fails(&self, verb: &str) -> bool {
-        let fails = self.world.befalls(Mishap::QueueFails);
-        if fails {
-            self.world.disturb(0);
-            self.world.kernel.tell(|| format!("gets no answer from the queue to {verb}"));
-        }
-        fails
-    }
-
-    fn take(&self, hidden_ms: u64) -> Option<Delivery> {
-        let twice = self.world.befalls(Mishap::Double);
-        let now_ms = self.now_ms();
-        let mut state = self.world.lock();
-        let delivery = match state.real_queue.clone() {
-            None => self.world.kernel.draw(|dice| state.queue.receive(now_ms, hidden_ms, twice, dice)),
-            Some(queue) => {
-                let mut taken = block_on(queue.receive(1, hidden_ms, 0)).unwrap_or_default();
-                if let (true, Some(delivery)) = (twice, taken.first()) {
-                    let _kept = block_on(queue.extend(&delivery.receipt, 0));
-                }
-                taken.pop()
-            }
-        };
-        if let Some(delivery) = &delivery {
-            let name = state.name(&delivery.message.task);
-            let doubled = if twice { ", and the queue will hand it over again at once" } else { "" };
-            self.world.kernel.tell(|| format!("receives the message for {name} (time {}){doubled}", delivery.receives));
-        }
-        delivery
-    }
-}
-
-#[async_trait]
-#[deny(clippy::missing_trait_methods)]
-impl WorkQueue for SimQueue {
-    async fn send(&self, message: &Message, delay_ms: u64) -> Result<(), QueueError> {
-        self.travel().await;
-        let world = &self.world;
-        let now_ms = self.now_ms();
-        world.lock().checks.sent(&message.task, now_ms);
-        let name = world.lock().name(&message.task);
-        if world.befalls(Mishap::SendBefore) {
-            world.kernel.tell(|| format!("cannot send a message for {name}"));
-            return Err(Self::failed());
-        }
-        let slow_ms = if world.befalls(Mishap::SendSlow) {
-            world.kernel.draw(|dice| dice.between(1, world.plan.settings.lease_ms * 2))
-        } else {
-            0
-        };
-        if world.befalls(Mishap::SendLost) {
-            world.kernel.tell(|| format!("sends a message for {name}, and the queue loses it"));
-            return Ok(());
-        }
-        world.kernel.tell(|| format!("sends a message for {name}, to be seen in {} ms", delay_ms + slow_ms));
-        {
-            let mut state = world.lock();
-            // An adapter with a longest delay shortens longer ones.
-            let delay_ms = delay_ms.min(world.plan.delay_ms_max) + slow_ms;
-            match state.real_queue.clone() {
-                Some(queue) => block_on(queue.send(message, delay_ms))?,
-                None => state.queue.send(message, now_ms + delay_ms),
-            }
-        }
-        self.tell_receivers();
-        if world.befalls(Mishap::SendAfter) {
-            world.kernel.tell(|| "gets no answer from the queue".to_owned());
-            return Err(Self::failed());
-        }
-        self.travel().await;
-        Ok(())
-    }
-
-    async fn receive(&self, _max: usize, visibility_ms: u64, wait_ms: u64) -> Result<Vec<Delivery>, QueueError> {
-        self.travel().await;
-        if self.fails("the request for messages") {
-            return Err(Self::failed());
-        }
-        let ends_ms = self.now_ms() + wait_ms;
-        loop {
-            if let Some(delivery) = self.take(visibility_ms) {
-                self.travel().await;
-                return Ok(vec![delivery]);
-            }
-            let now_ms = self.now_ms();
-            if now_ms >= ends_ms {
-                return Ok(Vec::new());
-            }
-            let next_ms = {
-                let state = self.world.lock();
-                // A real queue does not say when its next message is due.
-                let look_ms = state.real_queue.is_some().then_some(now_ms + self.world.plan.settings.lease_ms / 10);
-                look_ms.or_else(|| state.queue.next_at_ms()).unwrap_or(ends_ms).clamp(now_ms + 1, ends_ms)
-            };
-            self.something_new(next_ms - now_ms).await;
-        }
-    }
-
-    async fn extend(&self, receipt: &str, visibility_ms: u64) -> Result<(), QueueError> {
-        self.travel().await;
-        if self.fails("a change of visibility") {
-            return Err(Self::failed());
-        }
-        let visible_at_ms = self.now_ms() + visibility_ms;
-        let real = {
-            let mut state = self.world.lock();
-            state.queue.extend(receipt, visible_at_ms);
-            state.real_queue.clone()
-        };
-        self.tell_receivers();
-        real.map_or(Ok(()), |queue| block_on(queue.extend(receipt, visibility_ms)))
-    }
-
-    async fn delete(&self, receipt: &str) -> Result<(), QueueError> {
-        self.travel().await;
-        if self.fails("a deletion") {
-            return Err(Self::failed());
-        }
-        let mut state = self.world.lock();
-        state.queue.delete(receipt);
-        match state.real_queue.clone() {
-            Some(queue) => block_on(queue.delete(receipt)),
-            None => Ok(()),
-        }
-    }
-
-    async fn receive_dead(&self, _max: usize, visibility_ms: u64) -> Result<Vec<Delivery>, QueueError> {
-        self.travel().await;
-        if self.fails("the request for dead letters") {
-            return Err(Self::failed());
-        }
-        let now_ms = self.now_ms();
-        let mut state = self.world.lock();
-        let letter = match state.real_queue.clone() {
-            Some(queue) => block_on(queue.receive_dead(1, visibility_ms))?.pop(),
-            None => state.queue.receive_dead(now_ms, visibility_ms),
-        };
-        if let Some(letter) = &letter {
-            let name = state.name(&letter.message.task);
-            self.world.kernel.tell(|| format!("receives a dead letter for {name}"));
-        }
-        Ok(letter.into_iter().collect())
     }
 }

@@ -111,8 +111,8 @@ impl Search {
                 gain = or(gain, self.change(|plan| plan.clients[client].acts.clear()));
             }
         }
-        while self.best.workers.len() > 1 && self.change(|plan| drop(plan.workers.pop())) == Gain::Some {
-            gain = Gain::Some;
+        for workers in (1..self.best.workers.len()).rev() {
+            gain = or(gain, self.change(|plan| plan.workers.truncate(workers)));
         }
         if self.best.apis.len() > 1 {
             gain = or(gain, self.change(|plan| plan.apis.truncate(1)));
@@ -144,18 +144,13 @@ impl Search {
     fn shorter_scripts(&mut self) -> Gain {
         let mut gain = Gain::None;
         for call in 0..self.best.calls.len() {
-            let Tool::Script(ops) = self.best.calls[call].tool.clone() else { continue };
+            let Tool::Script(ops) = &self.best.calls[call].tool else { continue };
             for place in (0..ops.len()).rev() {
+                let Tool::Script(ops) = &self.best.calls[call].tool else { continue };
                 // The place of an operation is its name: it becomes nothing instead of going away.
-                if ops[place] != Op::Progress {
-                    gain = or(
-                        gain,
-                        self.change(|plan| {
-                            if let Tool::Script(ops) = &mut plan.calls[call].tool {
-                                ops[place] = Op::Progress;
-                            }
-                        }),
-                    );
+                let mut shorter = ops.clone();
+                if std::mem::replace(&mut shorter[place], Op::Progress) != Op::Progress {
+                    gain = or(gain, self.change(|plan| plan.calls[call].tool = Tool::Script(shorter)));
                 }
             }
             if self.best.calls[call].request_bytes > 10 {

@@ -3,6 +3,7 @@
 
 mod end;
 mod record;
+mod rules;
 mod told;
 mod tool;
 

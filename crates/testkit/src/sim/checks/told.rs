@@ -182,12 +182,9 @@ impl Checks {
     pub(crate) fn told_answered(&mut self, told: Told, key: &TaskKey, names: &[String]) {
         let name = self.name(key);
         let Some(trace) = self.trace(key) else { return };
-        let lost = names.iter().find(|asked| {
-            let open_all_along =
-                trace.versions.iter().rev().take_while(|(since_ms, _)| *since_ms >= told.begun_ms).count() == 0
-                    && trace.latest().is_some_and(|task| is_open(task, asked));
-            open_all_along
-        });
+        let unchanged = trace.versions.last().is_some_and(|(since_ms, _)| *since_ms < told.begun_ms);
+        let open = |asked: &&String| trace.latest().is_some_and(|task| is_open(task, asked));
+        let lost = names.iter().find(|asked| unchanged && open(asked));
         if let Some(lost) = lost {
             let what = format!("a client answered `{lost}` of {name}, and it is still asked");
             self.fail(Promise::AnswersAreFinal, told.at_ms, what);
