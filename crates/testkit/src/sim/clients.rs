@@ -44,6 +44,8 @@ impl Client {
                 Act::Poll(call) => self.of(call, async |key| drop(self.poll(key).await)).await,
                 Act::Answer(call) => self.of(call, async |key| self.answer(key).await).await,
                 Act::Cancel(call) => self.of(call, async |key| self.cancel(key).await).await,
+                Act::Prolong(call, ms) => self.of(call, async |key| self.prolong(key, ms).await).await,
+                Act::Forget(call) => self.of(call, async |key| self.forget(key).await).await,
                 Act::Watch(call, times, every_ms) => {
                     for _ in 0..times {
                         self.of(call, async |key| drop(self.poll(key).await)).await;
@@ -230,6 +232,25 @@ impl Client {
             Ok(task) => self.world.lock().checks.told_cancelled(told, &task),
             Err(PollError::NotFound) => self.not_found(told, &key),
             Err(PollError::Unavailable(_)) => self.unavailable(told),
+        }
+    }
+
+    async fn prolong(&self, key: TaskKey, keep_ms: u64) {
+        self.world.kernel.tell(|| format!("wants {} kept for {keep_ms} ms", self.world.lock().name(&key)));
+        let answer = self.request(|engine| async move { engine.prolong(&key, keep_ms).await }).await;
+        let Some((told, answer)) = answer else { return };
+        match answer {
+            Ok(task) => self.world.lock().checks.told_prolonged(told, &task, keep_ms),
+            Err(PollError::NotFound) => self.not_found(told, &key),
+            Err(PollError::Unavailable(_)) => self.unavailable(told),
+        }
+    }
+
+    async fn forget(&self, key: TaskKey) {
+        self.world.kernel.tell(|| format!("wants {} forgotten", self.world.lock().name(&key)));
+        let answer = self.request(|engine| async move { engine.forget(&key).await }).await;
+        if let Some((told, Err(_))) = answer {
+            self.unavailable(told);
         }
     }
 

@@ -174,6 +174,10 @@ pub enum Act {
     Answer(usize),
     /// Cancels.
     Cancel(usize),
+    /// Wants the result kept for this long after the end.
+    Prolong(usize, u64),
+    /// Wants the task forgotten.
+    Forget(usize),
     /// Lists its tasks.
     List,
 }

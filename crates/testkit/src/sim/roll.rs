@@ -48,7 +48,26 @@ impl Plan {
             spared: BTreeSet::new(),
         };
         plan.somebody_makes_every_call();
+        plan.somebody_keeps_and_forgets();
         plan
+    }
+
+    /// From dice of its own, so that seeds of the corpus stay the worlds that they were.
+    fn somebody_keeps_and_forgets(&mut self) {
+        let dice = &mut Chance::stream(self.seed, 3);
+        if self.care == Care::Nobody || !dice.happens(200) {
+            return;
+        }
+        let calls = self.calls.len() as u64;
+        for client in &mut self.clients {
+            for _ in 0..dice.between(1, 3) {
+                let call = dice.below(calls) as usize;
+                let keep_ms = dice.below(self.settings.lease_ms * 40);
+                let act = if dice.happens(600) { Act::Prolong(call, keep_ms) } else { Act::Forget(call) };
+                let place = dice.below(client.acts.len() as u64 + 1) as usize;
+                client.acts.insert(place, act);
+            }
+        }
     }
 
     fn somebody_makes_every_call(&mut self) {

@@ -204,7 +204,13 @@ impl Search {
 
 const fn about(act: Act) -> Option<usize> {
     match act {
-        Act::Call(call) | Act::Poll(call) | Act::Watch(call, ..) | Act::Answer(call) | Act::Cancel(call) => Some(call),
+        Act::Call(call)
+        | Act::Poll(call)
+        | Act::Watch(call, ..)
+        | Act::Answer(call)
+        | Act::Cancel(call)
+        | Act::Prolong(call, _)
+        | Act::Forget(call) => Some(call),
         Act::Think(_) | Act::List => None,
     }
 }

@@ -70,6 +70,9 @@ pub(super) fn broken_by(before: &Task, after: &Task, event: &TaskEvent, now: Tim
     if let TaskEvent::Keep { .. } | TaskEvent::Forget = event {
         // These change how long a task is kept, and nothing of what it is.
         let same = before.state == after.state && before.attempt == after.attempt && before.request == after.request;
+        if *event == TaskEvent::Forget && !ended(before) {
+            return Some((Promise::AcceptedIsKept, "was forgotten before its end".to_owned()));
+        }
         return (!same).then(|| (Promise::EndsOnce, "changed when only its keeping was to change".to_owned()));
     }
     if ended(before) {

@@ -178,6 +178,18 @@ impl Checks {
         }
     }
 
+    /// A client was told that its result is kept for as long as it wants.
+    pub(crate) fn told_prolonged(&mut self, told: Told, task: &Task, keep_ms: u64) {
+        self.told_task(told, task);
+        let from = task.ended_at.unwrap_or_else(|| task.deadline());
+        // One that was forgotten a moment ago may still be seen, by a clock that is behind.
+        let forgotten = task.expires_at < from.plus_ms(task.terms.keep_ms);
+        if !forgotten && task.expires_at < from.plus_ms(keep_ms) {
+            let what = format!("{} is kept for less time than a client was told", self.name(&task.key()));
+            self.fail(Promise::ExpiredIsNotFound, told.at_ms, what);
+        }
+    }
+
     /// A client was told that its answers are taken.
     pub(crate) fn told_answered(&mut self, told: Told, key: &TaskKey, names: &[String]) {
         let name = self.name(key);
