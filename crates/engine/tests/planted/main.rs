@@ -42,6 +42,7 @@ fn every_defect_of_an_adapter_is_found() {
     assert!(missed.is_empty(), "no checker found {missed:?}");
 }
 
+#[expect(clippy::print_stdout, reason = "the table of what was found is what somebody who runs this wants to see")]
 fn tell(fault: &str, found: Option<(u64, String)>) {
     match found {
         Some((seed, promise)) => println!("{fault:<26} found by {promise} in seed {seed}"),
