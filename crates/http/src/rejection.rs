@@ -33,6 +33,11 @@ pub enum Rejection {
     /// The body ended early.
     #[error("the request's body could not be read")]
     Unreadable,
+    /// The answer did not come about in the time that this server has for one.
+    #[error(
+        "the call takes longer than a request may; call it as a task, with a client that declares the Tasks extension"
+    )]
+    TooSlow,
     /// Nothing is here.
     #[error("not found; the MCP endpoint is POST /mcp")]
     NoSuchPath,
@@ -48,6 +53,7 @@ impl Rejection {
             Self::NotSignedIn => StatusCode::UNAUTHORIZED,
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Unreadable => StatusCode::BAD_REQUEST,
+            Self::TooSlow => StatusCode::GATEWAY_TIMEOUT,
             Self::NoSuchPath => StatusCode::NOT_FOUND,
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
         }
@@ -63,6 +69,7 @@ impl Rejection {
             | Self::NotSigned
             | Self::TooLarge { .. }
             | Self::Unreadable
+            | Self::TooSlow
             | Self::NoSuchPath => None,
         }
     }

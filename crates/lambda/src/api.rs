@@ -1,13 +1,16 @@
 //! The API function: an event in, an MCP answer out. Nothing is left to do once the answer is out.
 
 use std::convert::Infallible;
+use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures::future::{Either, select};
 use http::{Request, Response};
 use http_body_util::Full;
 use lambda_http::RequestExt;
-use longhaul_http::{Door, Gate};
+use longhaul_core::{Clock, Timestamp};
+use longhaul_http::{Door, Gate, Rejection};
 use longhaul_mcp::{Body, McpServer};
 use tracing::Instrument;
 use tracing::field::Empty;
@@ -16,24 +19,41 @@ use crate::caller::AwsCaller;
 use crate::nodelay::Nodelay;
 use crate::{ApiConfig, Auth, Responses};
 
+/// How long before the function's deadline a request is given up, so that there is time to say so.
+const RESERVE_MS: u64 = 500;
+
 /// The API function of one sandbox. Clones are the same function.
 #[derive(Clone)]
 pub struct Api {
     door: Door,
     mcp: McpServer,
+    clock: Arc<dyn Clock>,
 }
 
 impl Api {
     /// A function that answers with `mcp`, behind a door for callers that are identified by `auth`, and for web pages
     /// from `allow_origins`.
     #[must_use]
-    pub fn new(mcp: McpServer, auth: Auth, allow_origins: Vec<String>) -> Self {
+    pub fn new(mcp: McpServer, auth: Auth, allow_origins: Vec<String>, clock: Arc<dyn Clock>) -> Self {
         let door = Door::new(Gate::behind_router(allow_origins)).identified_by(Arc::new(AwsCaller(auth)));
-        Self { door, mcp }
+        Self { door, mcp, clock }
     }
 
-    /// Answers one request.
+    /// Answers one request, and says so where the answer does not come about before the function's deadline: a tool
+    /// that runs on is dropped then, as if its client had left.
     pub async fn answer(&self, request: lambda_http::Request) -> Response<Body> {
+        let deadline = request.lambda_context_ref().map(|context| Timestamp::from_ms(context.deadline));
+        let answered = pin!(self.answer_in_time(request));
+        match time_left_ms(deadline, self.clock.now()) {
+            None => answered.await,
+            Some(left_ms) => match select(answered, self.clock.sleep_ms(left_ms)).await {
+                Either::Left((answer, _)) => answer,
+                Either::Right(_) => Rejection::TooSlow.into_response(),
+            },
+        }
+    }
+
+    async fn answer_in_time(&self, request: lambda_http::Request) -> Response<Body> {
         let span = tracing::info_span!(
             "request",
             request_id = request.lambda_context_ref().map(|context| context.request_id.as_str()),
@@ -72,6 +92,13 @@ impl Api {
             }
         }
     }
+}
+
+/// How long a request may take. A deadline that is over when it arrives is none: some hosts for development send a
+/// constant.
+fn time_left_ms(deadline: Option<Timestamp>, now: Timestamp) -> Option<u64> {
+    let left_ms = deadline?.since_ms(now);
+    (left_ms > 0).then(|| left_ms.saturating_sub(RESERVE_MS.min(left_ms / 4)))
 }
 
 /// The body of an event, without copying it.

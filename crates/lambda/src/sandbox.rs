@@ -56,9 +56,10 @@ pub async fn start_api(
     let state_key = state_key.map_err(|cause| StartError::Table { table: config.common.table.clone(), cause })?;
     // The API function sends only: it knows of no dead letters.
     let queue = SqsQueue::new(clients.sqs, &config.common.queue_url, "");
+    let clock = Arc::clone(&world.clock);
     let engine = engine(&config.common, store, queue, world);
     let settings = McpSettings { listen_ms_max: config.listen_ms_max, ..McpSettings::new(state_key) };
-    Ok(Api::new(build(engine, settings), config.auth, config.allow_origins.clone()))
+    Ok(Api::new(build(engine, settings), config.auth, config.allow_origins.clone(), clock))
 }
 
 /// Makes the worker function.

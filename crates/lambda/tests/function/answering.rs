@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 use futures::StreamExt;
 use lambda_http::request::LambdaRequest;
 use lambda_http::{Adapter, Context, LambdaEvent, Service, StreamAdapter, service_fn};
-use longhaul_core::{Identity, OwnerId, TaskKey};
+use longhaul_core::{Clock, Identity, OwnerId, TaskKey};
 use longhaul_lambda::{Api, Auth, IamOwner};
 use longhaul_mcp::{McpServer, McpSettings, TaskContext, TaskPolicy};
 use rmcp::handler::server::router::tool::ToolRouter;
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::world::{Asked, World, event};
 
-static TOOLS: LazyLock<ToolRouter<Tools>> = LazyLock::new(Tools::tool_router);
+static TOOLS: LazyLock<ToolRouter<Tools>> = LazyLock::new(|| Tools::tool_router() + Tools::slow_tool());
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Countdown {
@@ -47,6 +47,14 @@ impl Tools {
     }
 }
 
+#[tool_router(router = slow_tool)]
+impl Tools {
+    #[tool(description = "Never comes back")]
+    async fn hang(&self) -> String {
+        std::future::pending().await
+    }
+}
+
 #[tool_handler(router = TOOLS)]
 impl ServerHandler for Tools {
     fn get_info(&self) -> ServerConfig {
@@ -58,7 +66,8 @@ fn api(world: &World, auth: Auth, origins: &[&str]) -> Api {
     let policies = BTreeMap::from([("countdown".to_owned(), TaskPolicy::optional())]);
     let tools = Tools::default();
     let mcp = McpServer::new(move || tools.clone(), policies, world.engine.clone(), McpSettings::new([7; 32]));
-    Api::new(mcp, auth, origins.iter().map(|origin| (*origin).to_owned()).collect())
+    let origins = origins.iter().map(|origin| (*origin).to_owned()).collect();
+    Api::new(mcp, auth, origins, Arc::clone(&world.clock) as _)
 }
 
 fn lambda_event(event: &Value) -> LambdaEvent<LambdaRequest> {
@@ -256,6 +265,32 @@ async fn a_streamed_answer_is_the_same_answer() {
     assert_eq!(streamed.metadata_prelude.headers["content-type"], "application/json");
     let chunks: Vec<_> = streamed.stream.map(Result::unwrap).collect().await;
     assert_eq!(String::from_utf8(chunks.concat()).unwrap(), whole["body"].as_str().unwrap());
+}
+
+#[tokio::test]
+async fn a_plain_call_that_takes_too_long_is_told_so_before_the_function_ends() {
+    let world = World::new();
+    let call = with_body(&event("api-function-url"), "tools/call", Some("hang"), |params| {
+        params["name"] = "hang".into();
+        params["arguments"] = json!({});
+    });
+    let api = api(&world, Auth::Anonymous, &[]);
+    let mut context = Context::default();
+    context.deadline = world.clock.now().plus_ms(60_000).as_ms();
+    let request = http::Request::from(serde_json::from_value::<LambdaRequest>(call).unwrap());
+    let answered = api.answer(lambda_http::RequestExt::with_lambda_context(request, context));
+    let time_passes = async {
+        while world.clock.sleepers() == 0 {
+            tokio::task::yield_now().await;
+        }
+        world.clock.advance_ms(59_500);
+        std::future::pending::<()>().await;
+    };
+    let answered = tokio::select! {
+        answered = answered => answered,
+        () = time_passes => unreachable!("it is pending"),
+    };
+    assert_eq!(answered.status(), 504);
 }
 
 #[tokio::test]

@@ -45,7 +45,7 @@ fn source(stack: &Stack<'_>, function: &str) -> Value {
 #[test]
 fn the_template_and_the_code_know_the_same_settings() {
     let template = template();
-    let stack = Stack::new(&template, &[]);
+    let stack = Stack::new(&template, &[("AllowOrigins", "https://app.example.com"), ("OpenTasksMax", "5")]);
     let set: BTreeSet<_> = FUNCTIONS.iter().flat_map(|function| stack.environment(function).into_keys()).collect();
     let known: BTreeSet<_> = names::ALL.iter().map(|name| (*name).to_owned()).collect();
     assert_eq!(set, known);
@@ -129,6 +129,23 @@ fn a_message_is_hidden_for_at_least_as_long_as_its_function_may_run() {
             let hidden = seconds(&stack.resource(queue).unwrap()["VisibilityTimeout"]);
             assert!(hidden >= runs, "{queue}: {hidden} s, {function}: {runs} s");
         }
+    }
+}
+
+#[test]
+fn a_task_of_many_legs_is_not_taken_for_a_loop() {
+    let template = template();
+    for function in WORKERS {
+        assert_eq!(Stack::new(&template, &[]).resource(function).unwrap()["RecursiveLoop"], "Allow", "{function}");
+    }
+}
+
+#[test]
+fn no_variable_is_empty() {
+    let template = template();
+    for function in FUNCTIONS {
+        let env = Stack::new(&template, &[]).environment(function);
+        assert!(env.values().all(|value| !value.is_empty()), "{function}: {env:?}");
     }
 }
 
