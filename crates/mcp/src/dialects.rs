@@ -21,15 +21,22 @@ use crate::Body;
 use crate::front::Front;
 use crate::incoming::{Incoming, Notice};
 
+pub(crate) mod async_calls;
 pub(crate) mod core_tasks;
 pub(crate) mod handshake;
-pub(crate) mod shown;
 pub(crate) mod operations;
+pub(crate) mod shown;
 pub(crate) mod tasks_extension;
 
 /// The dialects, in the order in which they are asked. The handshake takes what is left of older revisions, so it is
 /// the last.
-pub(crate) const IN_ORDER: &[&dyn Dialect] = &[&tasks_extension::TasksExtension, &operations::Operations, &core_tasks::CoreTasks, &handshake::Handshake];
+pub(crate) const IN_ORDER: &[&dyn Dialect] = &[
+    &tasks_extension::TasksExtension,
+    &operations::Operations,
+    &async_calls::AsyncCalls,
+    &core_tasks::CoreTasks,
+    &handshake::Handshake,
+];
 
 /// One way of speaking about tasks. A dialect keeps nothing: all of it is in the request and in the store.
 #[async_trait]

@@ -22,6 +22,7 @@ use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use tokio_util::sync::CancellationToken;
 
+use crate::dialects::async_calls::rate::Rate;
 use crate::guard::{catch, guard};
 use crate::sealed::Sealer;
 use crate::{McpSettings, TaskPolicy};
@@ -40,6 +41,8 @@ pub(crate) struct Shared {
     pub(crate) policies: BTreeMap<String, TaskPolicy>,
     pub(crate) settings: McpSettings,
     pub(crate) sealer: Sealer,
+    /// Who asks how often for results that are not there yet.
+    pub(crate) rate: Rate,
     /// Fires when open streams are to end.
     pub(crate) closing: CancellationToken,
 }

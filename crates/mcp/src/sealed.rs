@@ -57,6 +57,8 @@ pub(crate) enum Purpose {
     Event,
     /// What a request of the server asks for.
     Ask,
+    /// Why a call was not accepted.
+    Rejection,
 }
 
 impl Purpose {
@@ -67,6 +69,7 @@ impl Purpose {
             Self::Cursor => b"cursor ",
             Self::Event => b"event ",
             Self::Ask => b"ask ",
+            Self::Rejection => b"rejection ",
         };
         [word, owner.as_bytes()].concat()
     }
@@ -103,12 +106,7 @@ impl Sealer {
     }
 
     /// What was sealed; nothing where it was changed, or made for another purpose or owner.
-    pub(crate) fn open_value<T: DeserializeOwned>(
-        &self,
-        purpose: Purpose,
-        owner: &OwnerId,
-        sealed: &str,
-    ) -> Option<T> {
+    pub(crate) fn open_value<T: DeserializeOwned>(&self, purpose: Purpose, owner: &OwnerId, sealed: &str) -> Option<T> {
         self.codec.open_json_with(sealed, &purpose.binding(owner)).ok()
     }
 

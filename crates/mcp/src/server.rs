@@ -12,11 +12,12 @@ use longhaul_core::{OwnerId, limits};
 use longhaul_engine::{Engine, ToolRunner};
 use rmcp::model::{ClientJsonRpcMessage, InitializeRequestParams};
 use rmcp::service::serve_directly;
-use rmcp::{ErrorData, RoleServer, ServerHandler};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use rmcp::{ErrorData, RoleServer, ServerHandler};
 use tokio_util::sync::CancellationToken;
 
+use crate::dialects::async_calls::rate::Rate;
 use crate::durable::{Durable, Shared, must_have};
 use crate::front::Front;
 use crate::runner::Runner;
@@ -48,7 +49,8 @@ impl McpServer {
     ) -> Self {
         let closing = CancellationToken::new();
         let sealer = Sealer::new(settings.state_key);
-        let shared = Arc::new(Shared { engine, policies, settings, sealer, closing: closing.clone() });
+        let shared =
+            Arc::new(Shared { engine, policies, settings, sealer, rate: Rate::default(), closing: closing.clone() });
         let make_handler: Arc<dyn Fn() -> H + Send + Sync> = Arc::new(make_handler);
         let runner = Arc::new(Runner::new(Arc::clone(&make_handler)));
         let inner = Arc::new(Served::new(make_handler, Arc::clone(&shared)));

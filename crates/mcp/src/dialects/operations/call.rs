@@ -2,7 +2,7 @@
 
 use http::Response;
 use longhaul_core::{IdSource, TaskId, TaskKey, Wish};
-use longhaul_engine::{Accepted, AcceptError, Idempotency};
+use longhaul_engine::{AcceptError, Accepted, Idempotency};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolRequestParams, JsonObject};
 use serde::{Deserialize, Deserializer};
@@ -132,9 +132,7 @@ fn idempotency(
     let digest = digest::of_call(&params.name, params.arguments.as_ref());
     match (token, key) {
         (None, None) => None,
-        (None, Some(key)) => {
-            Some(Idempotency { key: String::from_utf8_lossy(&key).into_owned(), fingerprint: digest })
-        }
+        (None, Some(key)) => Some(Idempotency { key: String::from_utf8_lossy(&key).into_owned(), fingerprint: digest }),
         (Some(token), key) => {
             let mut random = [0; 32];
             ids.fill(&mut random);

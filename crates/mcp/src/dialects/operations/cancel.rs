@@ -27,8 +27,7 @@ pub(super) async fn note(call: &Incoming<'_>, front: &Front, task: TaskId) {
     let ports = front.shared().engine.ports();
     let day = ports.clock.now().as_ms() / DAY_MS;
     let place = place(&call.owner, call.client, &call.id, day);
-    let entry =
-        Entry { kind: EntryKind::Answer, name: task.to_string(), value: Payload::Inline(String::new()) };
+    let entry = Entry { kind: EntryKind::Answer, name: task.to_string(), value: Payload::Inline(String::new()) };
     if let Err(error) = ports.store.record(&place, &entry).await {
         tracing::warn!(error = &error as &dyn std::error::Error, "an operation cannot be cancelled by its request id");
     }

@@ -4,8 +4,8 @@ use std::convert::Infallible;
 
 use futures::stream::iter;
 use http::Response;
-use longhaul_core::{Ask, Entry, EntryKind, Payload, Task, Timestamp};
 use longhaul_core::ports::Recorded;
+use longhaul_core::{Ask, Entry, EntryKind, Payload, Task, Timestamp};
 use rmcp::ErrorData;
 use serde_json::{Map, Value, json};
 
@@ -59,13 +59,7 @@ async fn is_due(front: &Front, task: &Task, ask: &Ask) -> bool {
     }
 }
 
-fn request(
-    call: &Incoming<'_>,
-    front: &Front,
-    token: &str,
-    task: &Task,
-    ask: &Ask,
-) -> Result<String, ErrorData> {
+fn request(call: &Incoming<'_>, front: &Front, token: &str, task: &Task, ask: &Ask) -> Result<String, ErrorData> {
     let id = Asked::Task(task.id, ask.key.clone()).id(front.shared(), &call.owner)?;
     let mut request: Map<String, Value> = serde_json::from_str(&ask.request).unwrap_or_default();
     asking::relate(&mut request, task.id);

@@ -1,0 +1,75 @@
+//! How asynchronous calls look.
+
+use longhaul_core::{Progress, Task, Timestamp};
+use rmcp::ErrorData;
+use rmcp::model::{ProgressToken, RequestId};
+use serde_json::{Map, Value, json};
+
+use super::resource;
+use crate::asking::RELATED_TASK;
+use crate::outcome::Outcome;
+
+/// When the server got the call, in seconds of Unix time: the draft has no field for it.
+const RECEIVED: &str = "dev.longhaul/received";
+
+/// `CallToolAsyncResult` of a call that goes on. Its `_meta` names the task, for clients that speak other designs too.
+pub(super) fn accepted(task: &Task, now: Timestamp) -> String {
+    // After the end, what is left of the time.
+    let kept_ms = task
+        .ended_at
+        .map_or(task.terms.keep_ms, |ended_at| ended_at.plus_ms(task.terms.keep_ms).max(task.expires_at).since_ms(now));
+    json!({
+        "accepted": true,
+        "token": task.id.to_string(),
+        "keepAlive": kept_ms / 1_000,
+        "_meta": {
+            RECEIVED: task.created_at.as_ms() / 1_000,
+            RELATED_TASK: {"taskId": task.id.to_string()},
+        },
+    })
+    .to_string()
+}
+
+/// The answer to whoever asked for the result of a call that has ended.
+///
+/// # Errors
+/// The error that the plain call would have answered.
+pub(super) fn ended(outcome: Outcome) -> Result<String, ErrorData> {
+    match outcome {
+        Outcome::Result(result) => Ok(Value::Object(result).to_string()),
+        Outcome::Error(error) => Err(error),
+        Outcome::Cancelled => Ok(failed("the call was cancelled")),
+    }
+}
+
+/// A `CallToolResult` that says why there is no other.
+pub(super) fn failed(why: &str) -> String {
+    json!({"content": [{"type": "text", "text": why}], "isError": true}).to_string()
+}
+
+/// The `CallToolResult` of a call that goes on.
+pub(super) fn pending(progress: Option<String>) -> String {
+    let content: Vec<Value> = progress.iter().map(|text| json!({"type": "text", "text": text})).collect();
+    json!({"content": content, "isPending": true}).to_string()
+}
+
+/// `notifications/progress`, with the resource that tells how far the work is.
+pub(super) fn progress(token: &ProgressToken, task: &Task, progress: &Progress) -> String {
+    let mut params = Map::new();
+    params.insert("progressToken".to_owned(), json!(token));
+    params.insert("progress".to_owned(), json!(progress.done));
+    if let Some(total) = progress.total {
+        params.insert("total".to_owned(), json!(total));
+    }
+    if let Some(message) = &progress.message {
+        params.insert("message".to_owned(), json!(message));
+    }
+    params.insert("resourceUri".to_owned(), resource::uri(task).into());
+    json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}).to_string()
+}
+
+/// `notifications/cancelled`, for the request that waits.
+pub(super) fn cancelled(request: &RequestId) -> String {
+    let params = json!({"requestId": request, "reason": "the call was cancelled"});
+    json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}).to_string()
+}
