@@ -2,8 +2,11 @@
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test panics")]
 #![expect(deprecated, reason = "older revisions have what newer ones have not")]
 
+mod core_tasks;
 mod garbage;
 mod listening;
+mod older;
+mod older_client;
 mod passing_on;
 mod plain_calls;
 mod questions;

@@ -61,7 +61,7 @@ pub(crate) fn policies() -> BTreeMap<String, TaskPolicy> {
         "who",
     ];
     let mut policies: BTreeMap<_, _> = names.map(|name| (name.to_owned(), TaskPolicy::optional())).into();
-    policies.insert("only_task".to_owned(), TaskPolicy::required());
+    policies.insert("only_task".to_owned(), TaskPolicy::required().immediate("It is being done."));
     policies.insert("after_input".to_owned(), TaskPolicy::optional().after_input());
     policies.insert("after_rounds".to_owned(), TaskPolicy::optional().after_input());
     policies.insert("gone".to_owned(), TaskPolicy::optional());

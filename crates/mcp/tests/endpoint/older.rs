@@ -1,0 +1,209 @@
+//! Revisions with a handshake: sessions that no server remembers, and questions in the middle of a call.
+
+use std::sync::atomic::Ordering;
+
+use futures::FutureExt;
+use http::{Method, Request};
+use longhaul_mcp::{McpServer, McpSettings};
+use serde_json::{Value, json};
+
+use crate::older_client::{Older, REVISION, another_instance, everything, initialize};
+use crate::schema;
+use crate::world::{Sent, World, alice, bob, read};
+
+const REVISIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
+
+fn second(world: &World) -> McpServer {
+    another_instance(world, McpSettings::new([7; 32]))
+}
+
+#[tokio::test]
+async fn a_session_is_read_by_any_instance() {
+    let world = World::new();
+    for revision in REVISIONS {
+        let client = Older::connect(&world.mcp, revision).await;
+        schema::is(REVISION, "InitializeResult", &client.initialized);
+        assert_eq!(client.initialized["protocolVersion"], revision);
+        let params = json!({"name": "add", "arguments": {"a": 1, "b": 2}});
+        let result = client.result(&second(&world), "tools/call", params).await;
+        schema::is(REVISION, "CallToolResult", &result);
+        assert_eq!(result["content"][0]["text"], "3");
+        assert_eq!(result.get("resultType"), None, "an older wire does not know it");
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_was_changed_or_is_anothers_is_not_found() {
+    let world = World::new();
+    let client = Older::connect(&world.mcp, "2025-06-18").await;
+    let mut changed = client.session.clone();
+    let last = changed.pop().unwrap();
+    changed.push(if last == 'A' { 'B' } else { 'A' });
+    let (_, tag) = client.session.split_once('.').unwrap();
+    for session in [changed.as_str(), "made-up", "", tag, &format!("{}x", client.session)] {
+        for method in ["tools/list", "ping", "tasks/get"] {
+            let sent = client.sent(method, json!({})).with_header("mcp-session-id", session);
+            assert_eq!(world.send(&sent).await.error().0, 404, "{session:?}");
+        }
+        let mut notification =
+            client.sent("notifications/initialized", json!({})).with_header("mcp-session-id", session);
+        notification.body.as_object_mut().unwrap().remove("id");
+        assert_eq!(world.send(&notification).await.status, 404);
+    }
+    assert_eq!(world.send(&client.sent("tools/list", json!({})).of(bob())).await.error().0, 404);
+    let other_key = another_instance(&world, McpSettings::new([8; 32]));
+    assert_eq!(client.send(&other_key, "tools/list", json!({})).await.status, 404);
+}
+
+#[tokio::test]
+async fn two_sessions_of_one_client_are_different() {
+    let world = World::new();
+    let (one, two) = (Older::connect(&world.mcp, "2025-06-18").await, Older::connect(&world.mcp, "2025-06-18").await);
+    assert_ne!(one.session, two.session);
+}
+
+#[tokio::test]
+async fn a_session_stays_short_whatever_a_client_declares() {
+    let world = World::new();
+    let mut capabilities = everything();
+    capabilities["experimental"] = json!({"x": {"y": "z".repeat(100_000)}});
+    let client = Older::connect_as(&world.mcp, "2025-06-18", alice(), capabilities).await;
+    assert!(client.session.len() < 4_096, "{}", client.session.len());
+}
+
+#[tokio::test]
+async fn a_handshake_that_fails_begins_no_session() {
+    let world = World::new();
+    let mut sent = initialize("2025-06-18", json!({}));
+    sent.body["params"] = json!({"protocolVersion": 7});
+    let answer = world.send(&sent).await;
+    assert!(answer.json().get("error").is_some());
+    assert_eq!(answer.headers.get("mcp-session-id"), None);
+}
+
+#[tokio::test]
+async fn a_request_without_a_session_is_served_by_its_header() {
+    let world = World::new();
+    let sent = Sent::new("tools/list", json!({})).legacy("2025-06-18").without_header("mcp-protocol-version");
+    schema::is(REVISION, "ListToolsResult", &world.result(&sent).await);
+}
+
+#[tokio::test]
+async fn what_is_no_stream_and_no_message_is_not_allowed() {
+    let world = World::new();
+    let client = Older::connect(&world.mcp, "2025-11-25").await;
+    for method in [Method::GET, Method::DELETE, Method::PUT] {
+        let request = Request::builder().method(method).uri("/mcp").header("mcp-session-id", &client.session);
+        let answer = read(world.mcp.respond(request.body(bytes::Bytes::new()).unwrap(), alice()).await).await;
+        assert_eq!((answer.status.as_u16(), answer.headers["allow"].to_str().unwrap()), (405, "POST"));
+    }
+    let answer = read(client.resume(&world.mcp, "made-up").await).await;
+    assert_eq!(answer.status, 404);
+}
+
+#[tokio::test]
+async fn older_clients_are_shown_no_tasks() {
+    let world = World::new();
+    for revision in ["2025-03-26", "2025-06-18"] {
+        let client = Older::connect(&world.mcp, revision).await;
+        assert_eq!(client.initialized["capabilities"].get("tasks"), None);
+        let listed = client.result(&world.mcp, "tools/list", json!({})).await;
+        for tool in listed["tools"].as_array().unwrap() {
+            assert_eq!(tool.get("execution"), None, "{tool}");
+        }
+        for method in ["tasks/get", "tasks/result", "tasks/list", "tasks/cancel", "tasks/update"] {
+            assert_eq!(client.error(&world.mcp, method, json!({"taskId": "x"})).await.0, -32601, "{method}");
+        }
+        let mut call = client.call("add", json!({"a": 1, "b": 2}));
+        call.body["params"]["task"] = json!({"ttl": 1});
+        assert_eq!(world.result(&call).await["content"][0]["text"], "3", "the field means nothing here");
+    }
+}
+
+/// The tool's questions arrive on the stream of the call; the answers are posted to another instance.
+async fn asks_twice(tool: &str, revision: &str) -> Value {
+    let world = World::new();
+    let client = Older::connect(&world.mcp, revision).await;
+    let mut stream = client.stream(&world.mcp, &client.call(tool, json!({}))).await;
+    let first = stream.next().await.unwrap();
+    let second_instance = second(&world);
+    client.fill_in(&second_instance, &first, "one").await;
+    let second = world.while_time_flies(stream.next()).await.unwrap();
+    assert_ne!(first["id"], second["id"]);
+    assert_eq!(first["params"].get("_meta"), None, "nothing that only the server understands");
+    client.fill_in(&second_instance, &second, "two").await;
+    let last = world.while_time_flies(stream.next()).await.unwrap();
+    assert_eq!(stream.next().await, None);
+    assert_eq!(last["id"], 7);
+    last["result"].clone()
+}
+
+#[tokio::test]
+async fn a_tool_asks_its_client_in_the_middle_of_a_plain_call() {
+    for revision in REVISIONS {
+        let result = asks_twice("old_style", revision).await;
+        schema::is(REVISION, "CallToolResult", &result);
+        assert_eq!(result["content"][0]["text"], "one and two");
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_asks_through_its_context_does_so_too() {
+    assert_eq!(asks_twice("after_input", "2025-06-18").await["content"][0]["text"], "one likes two");
+    assert_eq!(asks_twice("asks_side_by_side", "2025-11-25").await["content"][0]["text"], "one likes two");
+}
+
+#[tokio::test]
+async fn the_first_answer_counts() {
+    let world = World::new();
+    let client = Older::connect(&world.mcp, "2025-06-18").await;
+    let mut stream = client.stream(&world.mcp, &client.call("reports", json!({}))).await;
+    let asked = stream.next().await.unwrap();
+    assert_eq!(
+        client.reply(&world.mcp, &asked["id"], ("error", json!({"code": -1, "message": "no window"}))).await,
+        202
+    );
+    client.fill_in(&world.mcp, &asked, "too late").await;
+    let last = world.while_time_flies(stream.next()).await.unwrap();
+    assert_eq!(last["error"]["message"], "no window");
+}
+
+#[tokio::test]
+async fn an_answer_counts_for_its_own_question_and_owner_only() {
+    let world = World::new();
+    let client = Older::connect(&world.mcp, "2025-06-18").await;
+    let mut stream = client.stream(&world.mcp, &client.call("reports", json!({}))).await;
+    let asked = stream.next().await.unwrap();
+    let accept = || ("result", json!({"action": "accept", "content": {"value": "x"}}));
+    let mallory = Older::connect_as(&world.mcp, "2025-06-18", bob(), everything()).await;
+    assert_eq!(mallory.reply(&world.mcp, &asked["id"], accept()).await, 400);
+    for id in [json!(0), json!("0"), json!("made.up"), json!(client.session)] {
+        assert_eq!(client.reply(&world.mcp, &id, accept()).await, 400, "{id}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_never_answers_does_not_hold_its_call_for_ever() {
+    let world = World::new();
+    let client = Older::connect(&world.mcp, "2025-06-18").await;
+    let mut stream = client.stream(&world.mcp, &client.call("reports", json!({}))).await;
+    stream.next().await.unwrap();
+    let last = world.while_time_flies(stream.next()).await.unwrap();
+    assert_eq!(last["error"]["message"], "the client did not answer in time");
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_in_the_middle_drops_the_tool() {
+    let world = World::new();
+    let client = Older::connect(&world.mcp, "2025-06-18").await;
+    let sent = client.call("hangs", json!({}));
+    let mut call = Box::pin(world.mcp.respond(sent.request(), alice()));
+    while world.observed.calls_begun.load(Ordering::SeqCst) == 0 {
+        assert!((&mut call).now_or_never().is_none());
+        tokio::task::yield_now().await;
+    }
+    drop(call);
+    while world.observed.calls_dropped.load(Ordering::SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+}
