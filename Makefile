@@ -1,8 +1,9 @@
 # The one place for commands. `make help` lists them.
 
 CARGO ?= cargo
-NEXTEST := $(CARGO) nextest run
 TOOLS := .cache/tools/bin
+SEEDS ?= 100000
+SIMULATION := $(CARGO) test --locked --quiet --profile sim -p longhaul-engine --features planted
 LISTEN ?= 127.0.0.1:8080
 RUN_ARGS ?= --listen $(LISTEN)
 
@@ -36,6 +37,13 @@ conformance: ## The public conformance suite against the conformance server
 e2e: ## Real clients, and kills, against the local server
 	scripts/setup-tools.sh ts python
 	scripts/nextest.sh -p longhaul-tests
+
+simulate: ## 100,000 simulated worlds and every planted fault (SEEDS=n for more, SEED=n for one story)
+ifdef SEED
+	RUST_BACKTRACE=0 LONGHAUL_SIM_SEED=$(SEED) $(SIMULATION) --test simulation no_seed -- --nocapture
+else
+	LONGHAUL_SIM_SEEDS=$(SEEDS) $(SIMULATION) --test simulation --test planted -- --nocapture
+endif
 
 bench: ## Speed and memory, beside rmcp alone (BENCH_ARGS="--quick")
 	$(CARGO) build --release --locked -p longhaul-app -p longhaul-bench --bin local --bin bench

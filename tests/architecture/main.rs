@@ -1,5 +1,7 @@
 //! Holds the crates' dependencies to the table in `ARCHITECTURE.md`.
 
+#![expect(clippy::indexing_slicing, clippy::panic, reason = "a test may end by a panic")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -29,7 +31,10 @@ fn real_edges() -> Edges {
             .map(short)
             .collect()
     };
-    packages.iter().map(|package| (short(package["name"].as_str().expect("a package has a name")), edges_of(package))).collect()
+    packages
+        .iter()
+        .map(|package| (short(package["name"].as_str().expect("a package has a name")), edges_of(package)))
+        .collect()
 }
 
 /// The table between the two marks.

@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 /// The Tasks extension's name.
-pub const TASKS: &str = "io.modelcontextprotocol/tasks";
+pub(crate) const TASKS: &str = "io.modelcontextprotocol/tasks";
 
 /// How long a test waits for something that has to happen.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The client.
 #[derive(Clone)]
-pub struct Caller {
+pub(crate) struct Caller {
     http: reqwest::Client,
     url: String,
     capabilities: Value,
@@ -20,18 +20,18 @@ pub struct Caller {
 
 impl Caller {
     /// A client that declares the tasks extension and elicitation.
-    pub fn new(url: &str) -> Self {
+    pub(crate) fn new(url: &str) -> Self {
         let capabilities = json!({"elicitation": {}, "extensions": {TASKS: {}}});
         Self { http: reqwest::Client::new(), url: url.to_owned(), capabilities }
     }
 
     /// The same client with other capabilities.
-    pub fn declaring(&self, capabilities: Value) -> Self {
+    pub(crate) fn declaring(&self, capabilities: Value) -> Self {
         Self { capabilities, ..self.clone() }
     }
 
     /// The `_meta` of every request.
-    pub fn meta(&self) -> Value {
+    pub(crate) fn meta(&self) -> Value {
         json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientInfo": {"name": "e2e", "version": "1"},
@@ -40,7 +40,7 @@ impl Caller {
     }
 
     /// A request as it would be sent; nothing is sent yet.
-    pub fn request(&self, method: &str, mut params: Value) -> reqwest::RequestBuilder {
+    pub(crate) fn request(&self, method: &str, mut params: Value) -> reqwest::RequestBuilder {
         let name = ["name", "taskId", "uri"].iter().find_map(|key| params[*key].as_str()).map(str::to_owned);
         let mut meta = self.meta();
         if let Some(more) = params["_meta"].as_object() {
@@ -63,49 +63,49 @@ impl Caller {
     }
 
     /// Sends a request and gives the JSON-RPC answer, result or error.
-    pub async fn answer(&self, method: &str, params: Value) -> Value {
+    pub(crate) async fn answer(&self, method: &str, params: Value) -> Value {
         let answer = self.request(method, params).send().await.expect("the server answers");
         json_of(&answer.text().await.expect("the answer is text"))
     }
 
     /// Sends a request that has to succeed.
-    pub async fn result(&self, method: &str, params: Value) -> Value {
+    pub(crate) async fn result(&self, method: &str, params: Value) -> Value {
         let answer = self.answer(method, params).await;
         assert!(answer.get("error").is_none(), "{method}: {answer}");
         answer["result"].clone()
     }
 
     /// Sends a request that has to fail, and gives the error.
-    pub async fn error(&self, method: &str, params: Value) -> Value {
+    pub(crate) async fn error(&self, method: &str, params: Value) -> Value {
         let answer = self.answer(method, params).await;
         assert!(answer.get("error").is_some(), "{method}: {answer}");
         answer["error"].clone()
     }
 
     /// Calls a tool plainly or as a task, whichever the server chooses.
-    pub async fn call(&self, tool: &str, arguments: Value) -> Value {
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Value {
         self.result("tools/call", json!({"name": tool, "arguments": arguments})).await
     }
 
     /// Calls a tool that has to become a task, and gives the task's id.
-    pub async fn call_task(&self, tool: &str, arguments: Value) -> String {
+    pub(crate) async fn call_task(&self, tool: &str, arguments: Value) -> String {
         let created = self.call(tool, arguments).await;
         assert_eq!(created["resultType"], "task", "{created}");
         created["taskId"].as_str().expect("a task has an id").to_owned()
     }
 
     /// The task as it is.
-    pub async fn get(&self, task_id: &str) -> Value {
+    pub(crate) async fn get(&self, task_id: &str) -> Value {
         self.result("tasks/get", json!({"taskId": task_id})).await
     }
 
     /// Polls until the task has this status. Another terminal status fails the test.
-    pub async fn until(&self, task_id: &str, status: &str) -> Value {
+    pub(crate) async fn until(&self, task_id: &str, status: &str) -> Value {
         self.until_it(task_id, status, |task| task["status"] == status).await
     }
 
     /// Polls until `seen` holds.
-    pub async fn until_it(&self, task_id: &str, what: &str, seen: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) async fn until_it(&self, task_id: &str, what: &str, seen: impl Fn(&Value) -> bool) -> Value {
         let begun = Instant::now();
         loop {
             let task = self.get(task_id).await;
@@ -120,21 +120,21 @@ impl Caller {
     }
 
     /// Answers an elicitation of a task.
-    pub async fn accept(&self, task_id: &str, key: &str, content: Value) {
+    pub(crate) async fn accept(&self, task_id: &str, key: &str, content: Value) {
         let responses = json!({key: {"action": "accept", "content": content}});
         self.result("tasks/update", json!({"taskId": task_id, "inputResponses": responses})).await;
     }
 }
 
 /// The first message of an answer, be it JSON or a stream of events.
-pub fn json_of(text: &str) -> Value {
-    let data = text.lines().filter_map(|line| line.strip_prefix("data:")).map(str::trim);
-    let last = data.filter(|data| !data.is_empty()).last().unwrap_or(text);
+pub(crate) fn json_of(text: &str) -> Value {
+    let mut data = text.lines().filter_map(|line| line.strip_prefix("data:")).map(str::trim);
+    let last = data.rfind(|data| !data.is_empty()).unwrap_or(text);
     serde_json::from_str(last).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
 /// The first text of a tool's result, read as JSON where it is.
-pub fn structured(result: &Value) -> Value {
+pub(crate) fn structured(result: &Value) -> Value {
     if result["structuredContent"].is_object() {
         return result["structuredContent"].clone();
     }

@@ -1,9 +1,19 @@
 //! The `local` binary as its users meet it: real clients, real HTTP, real kills.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "a test may end by a panic, and waits in real time"
+)]
+
 mod abuse;
 mod caller;
 mod clients;
 mod flows;
 mod kills;
 mod process;
+mod rmcp_client;
 mod startup;

@@ -8,42 +8,42 @@ use std::sync::{Arc, Mutex};
 use crate::caller::Caller;
 
 /// A running `local` server. Killed when dropped.
-pub struct Local {
+pub(crate) struct Local {
     child: Child,
     url: String,
     banner: Arc<Mutex<String>>,
 }
 
 /// How to start one, again and again on the same file.
-pub struct Setup {
+pub(crate) struct Setup {
     folder: tempfile::TempDir,
     flags: Vec<String>,
 }
 
 impl Setup {
     /// A server with the diagnostic tools and a new database, and times that suit a test.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with(&["--diagnostics", "--lease-ms", "1500", "--heartbeat-ms", "200"])
     }
 
     /// A server with these flags and a new database.
-    pub fn with(flags: &[&str]) -> Self {
+    pub(crate) fn with(flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         Self { folder, flags: flags.iter().map(|flag| (*flag).to_owned()).collect() }
     }
 
     /// The folder that the database lives in; also the server's data folder.
-    pub fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
     /// The database's file.
-    pub fn db(&self) -> PathBuf {
+    pub(crate) fn db(&self) -> PathBuf {
         self.folder().join("tasks.db")
     }
 
     /// The command that starts it.
-    pub fn command(&self) -> Command {
+    pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_local"));
         command.args(["--listen", "127.0.0.1:0"]).arg("--db").arg(self.db());
         command.arg("--data-dir").arg(self.folder()).args(&self.flags);
@@ -52,7 +52,7 @@ impl Setup {
     }
 
     /// Starts the server and waits until it listens.
-    pub fn start(&self) -> Local {
+    pub(crate) fn start(&self) -> Local {
         let mut child = self.command().spawn().expect("the local binary starts");
         let mut stdout = BufReader::new(child.stdout.take().expect("stdout is piped"));
         let stderr = child.stderr.take().expect("stderr is piped");
@@ -85,28 +85,28 @@ impl Setup {
 
 impl Local {
     /// The MCP endpoint.
-    pub fn url(&self) -> &str {
+    pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
     /// What it printed so far.
-    pub fn banner(&self) -> String {
+    pub(crate) fn banner(&self) -> String {
         self.banner.lock().unwrap().clone()
     }
 
     /// A client that declares the tasks extension.
-    pub fn caller(&self) -> Caller {
+    pub(crate) fn caller(&self) -> Caller {
         Caller::new(&self.url)
     }
 
     /// SIGKILL, as a crash or the out-of-memory killer would.
-    pub fn kill(mut self) {
+    pub(crate) fn kill(mut self) {
         self.child.kill().expect("the server can be killed");
         self.child.wait().expect("the server was started by this test");
     }
 
     /// SIGTERM, and waits for the end; what it ended with.
-    pub fn terminate(mut self) -> std::process::ExitStatus {
+    pub(crate) fn terminate(mut self) -> std::process::ExitStatus {
         let pid = i32::try_from(self.child.id()).expect("process ids fit");
         let status = Command::new("kill").args(["-TERM", &pid.to_string()]).status().expect("kill can be run");
         assert!(status.success());
@@ -114,7 +114,7 @@ impl Local {
     }
 
     /// Waits until it ends by itself.
-    pub fn wait(mut self) -> std::process::ExitStatus {
+    pub(crate) fn wait(mut self) -> std::process::ExitStatus {
         self.child.wait().expect("the server was started by this test")
     }
 }
@@ -128,7 +128,7 @@ impl Drop for Local {
 }
 
 /// Runs a command to its end and gives its standard output; fails the test where the command fails.
-pub fn output_of(command: &mut Command) -> String {
+pub(crate) fn output_of(command: &mut Command) -> String {
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let mut out = String::new();
     child.stdout.take().expect("stdout is piped").read_to_string(&mut out).expect("stdout is text");

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use futures::future::Either;
 use longhaul_core::{FailureKind, Progress, Timestamp};
 use longhaul_engine::{Leg, VariableError};
 use rmcp::ErrorData;
@@ -93,21 +94,23 @@ impl TaskContext {
 
     /// Sleeps. In a task this costs nothing, for hours or days. In a plain call it is bounded: a tool that sleeps longer
     /// than its server allows there ends with an error that says so.
-    pub async fn sleep(&self, time: Duration) {
+    ///
+    /// The sleep is counted when this is called, not when it is first polled: sleeps are told apart by their order.
+    pub fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send + '_ {
         let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         match &self.0.run {
-            Run::Task(leg) => leg.sleep_ms(ms).await,
-            Run::Plain(call) => call.sleep_ms(ms).await,
+            Run::Task(leg) => Either::Left(leg.sleep_ms(ms)),
+            Run::Plain(call) => Either::Right(call.sleep_ms(ms)),
         }
     }
 
     /// Sleeps until `moment`, as [`sleep`](Self::sleep) does; returns at once where that is over.
-    pub async fn sleep_until(&self, moment: SystemTime) {
+    pub fn sleep_until(&self, moment: SystemTime) -> impl Future<Output = ()> + Send + '_ {
         let since_epoch = moment.duration_since(UNIX_EPOCH).unwrap_or_default();
         let until = Timestamp::from_ms(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX));
         match &self.0.run {
-            Run::Task(leg) => leg.sleep_until(until).await,
-            Run::Plain(call) => call.sleep_until(until).await,
+            Run::Task(leg) => Either::Left(leg.sleep_until(until)),
+            Run::Plain(call) => Either::Right(call.sleep_until(until)),
         }
     }
 

@@ -7,7 +7,6 @@ pub mod profile_dataset;
 use longhaul::rmcp::ErrorData;
 
 /// Arguments that a tool does not take: the reason says what to change.
-#[expect(clippy::needless_pass_by_value, reason = "this is given to `map_err`")]
 pub(crate) fn refused(error: impl std::error::Error) -> ErrorData {
     ErrorData::invalid_params(error.to_string(), None)
 }
