@@ -6,7 +6,7 @@ use std::sync::Arc;
 use longhaul_core::Clock;
 use longhaul_engine::{Engine, Ports};
 use longhaul_http::Door;
-use longhaul_mcp::{McpServer, McpSettings};
+use longhaul_mcp::{AnonymousLists, McpServer, McpSettings};
 use longhaul_sqlite::{Database, DatabaseError, Purged};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -45,7 +45,12 @@ impl Running {
             ids,
         };
         let engine = Engine::new(ports, options.engine());
-        let settings = McpSettings { listen_ms_max: options.listen_ms_max, ..McpSettings::new(state_key) };
+        let settings = McpSettings {
+            listen_ms_max: options.listen_ms_max,
+            result_ms_max: options.listen_ms_max,
+            anonymous_lists: lists(address),
+            ..McpSettings::new(state_key)
+        };
         let mcp = server.build(engine.clone(), settings);
         let running = Self { address, database, mcp, stop: CancellationToken::new(), parts: TaskTracker::new() };
         running.spawn(engine, listener, options);
@@ -80,6 +85,11 @@ impl Running {
         let door = Door::new(options.gate());
         self.parts.spawn(http_server::serve(listener, door, self.mcp.clone(), self.stop.clone()));
     }
+}
+
+/// Nobody tells who calls. On loopback that is the one user of this machine; elsewhere it may be anybody.
+const fn lists(address: SocketAddr) -> AnonymousLists {
+    if address.ip().is_loopback() { AnonymousLists::Allowed } else { AnonymousLists::Refused }
 }
 
 fn open(options: &Options) -> Result<Database, ServeError> {
