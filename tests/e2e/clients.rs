@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::process::{Setup, output_of};
 
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 

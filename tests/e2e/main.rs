@@ -14,6 +14,7 @@ mod caller;
 mod clients;
 mod flows;
 mod kills;
+mod legacy_clients;
 mod process;
 mod rmcp_client;
 mod startup;
