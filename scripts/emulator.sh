@@ -4,6 +4,8 @@
 #   scripts/emulator.sh run-with COMMAND [ARGUMENTS]   an emulator of the command's own: starts with it, ends with it
 #   scripts/emulator.sh start                          one that stays; prints its endpoint
 #   scripts/emulator.sh stop                           ends the one that `start` started
+#   scripts/emulator.sh spawn LOG                      the caller's own; prints its process group and its endpoint
+#   scripts/emulator.sh end GROUP                      ends one of those, and what runs in it
 #   scripts/emulator.sh shared                         one for all test processes of this checkout; prints its endpoint.
 #                                                      Whoever uses it holds a shared lock on .cache/emulator/users.lock;
 #                                                      it ends by itself soon after the last lock is gone.
@@ -108,6 +110,11 @@ start() {
     printf '%s\n' "$endpoint"
 }
 
+spawn() {
+    launch_surely "$1"
+    printf '%s %s\n' "$pid" "$endpoint"
+}
+
 stop() {
     [[ -f $state/started ]] || return 0
     read -r pid endpoint <"$state/started"
@@ -163,10 +170,12 @@ main() {
         run-with) run_with "$@" ;;
         start) start ;;
         stop) stop ;;
+        spawn) spawn "$@" ;;
+        end) end_group "$@" ;;
         shared) shared ;;
         _end-when-unused) end_when_unused "$@" ;;
         *)
-            say "usage: scripts/emulator.sh run-with COMMAND… | start | stop | shared"
+            say "usage: scripts/emulator.sh run-with COMMAND… | start | stop | spawn LOG | end GROUP | shared"
             exit 2
             ;;
     esac

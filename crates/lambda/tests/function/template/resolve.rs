@@ -68,6 +68,12 @@ impl<'a> Stack<'a> {
                 let chosen = if self.holds(branches[0].as_str().unwrap()) { &branches[1] } else { &branches[2] };
                 self.resolve(chosen)
             }
+            (_, Some(("Fn::FindInMap", path))) => {
+                let step = |index: usize| self.resolve(&path[index]).map(|name| text(&name));
+                let found = &self.template["Mappings"][step(0)?][step(1)?][step(2)?];
+                assert!(!found.is_null(), "{path} leads nowhere");
+                Some(found.clone())
+            }
             (Value::Object(fields), _) => {
                 let resolved = fields.iter().filter_map(|(name, field)| Some((name.clone(), self.resolve(field)?)));
                 Some(Value::Object(resolved.collect::<Map<_, _>>()))

@@ -1,0 +1,125 @@
+#!/usr/bin/env bash
+# The whole deployment on this machine: the AWS emulator, with template.yaml deployed in it and the real functions.
+#
+#   scripts/local-aws.sh [PARAMETER=VALUE…]            builds, deploys, prints where everything is, and stays until it is
+#                                                      stopped (Ctrl-C or SIGTERM); then nothing is left of it
+#   scripts/local-aws.sh run-with COMMAND [ARGUMENTS]  the same without a deployment, for as long as COMMAND runs: the
+#                                                      functions lie in the emulator's S3, ready to be deployed
+#   scripts/local-aws.sh deploy STACK [PARAMETER=VALUE…]
+#                                                      deploys template.yaml once more, from within such a COMMAND; prints
+#                                                      the stack's outputs as JSON
+#   scripts/local-aws.sh delete STACK
+#
+# PARAMETERs are those of template.yaml. Unless told otherwise the front door is open (AuthMode=anonymous), the diagnostic
+# tools are served, and answers are buffered, since the emulator streams none.
+# COMMAND sees AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
+# LOCAL_AWS_BIN_DIR names a folder with the programs `api` and `worker`, built for this machine; without it they are
+# built here, quickly and without optimisation: what is deployed to AWS comes from scripts/build-lambda.sh.
+# EMULATOR_AUTH=true lets the emulator enforce the roles of the functions.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+readonly root
+readonly python=$root/.cache/tools/aws/bin/python
+readonly stack_default=longhaul
+
+group=
+child=
+scratch=
+
+say() { printf 'local-aws: %s\n' "$*" >&2; }
+
+# Ends everything that was started here. Called once, however this script ends.
+clean_up() {
+    trap - EXIT INT TERM
+    if [[ -n $child ]] && kill -0 "$child" 2>/dev/null; then
+        kill -TERM "$child" 2>/dev/null || true
+        wait "$child" 2>/dev/null || true
+    fi
+    if [[ -n $group ]]; then "$root/scripts/emulator.sh" end "$group"; fi
+    if [[ -n $scratch ]]; then rm -rf "$scratch"; fi
+}
+
+# Runs a command that can be interrupted: a shell does not hear signals while it waits for one in the foreground.
+run() {
+    local status=0
+    "$@" <&0 &
+    child=$!
+    wait "$child" || status=$?
+    child=
+    return "$status"
+}
+
+bin_dir() {
+    if [[ -n ${LOCAL_AWS_BIN_DIR:-} ]]; then
+        printf '%s\n' "$LOCAL_AWS_BIN_DIR"
+        return
+    fi
+    say "building the functions"
+    (cd "$root" && cargo build --quiet --locked --package longhaul-app --features lambda --bin api --bin worker) >&2
+    printf '%s\n' "${CARGO_TARGET_DIR:-$root/target}/debug"
+}
+
+# One zip for each function, small enough to be unpacked often: without debug information, where there is a strip.
+pack() {
+    local bin_dir=$1 name
+    for name in api worker; do
+        mkdir "$scratch/$name"
+        strip -o "$scratch/$name/bootstrap" "$bin_dir/$name" 2>/dev/null ||
+            cp "$bin_dir/$name" "$scratch/$name/bootstrap"
+    done
+}
+
+begin() {
+    "$root/scripts/setup-tools.sh" aws
+    trap clean_up EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+    local bin_dir started
+    bin_dir=$(bin_dir)
+    scratch=$(mktemp -d)
+    mkdir "$scratch/tmp"
+    pack "$bin_dir"
+    started=$(TMPDIR=$scratch/tmp "$root/scripts/emulator.sh" spawn "$scratch/emulator.log")
+    read -r group AWS_ENDPOINT_URL <<<"$started"
+    export AWS_ENDPOINT_URL AWS_REGION=us-east-1 AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test
+    unset AWS_PROFILE AWS_SESSION_TOKEN
+    "$python" "$root/scripts/local_aws.py" upload "$scratch/api/bootstrap" "$scratch/worker/bootstrap"
+}
+
+run_with() {
+    begin
+    local status=0
+    run "$@" || status=$?
+    if ((status != 0)) && [[ -s $scratch/emulator.log ]]; then
+        say "what the emulator said last:"
+        tail -n "${LOCAL_AWS_LOG_LINES:-40}" "$scratch/emulator.log" >&2
+    fi
+    return "$status"
+}
+
+stay() {
+    begin
+    "$python" "$root/scripts/local_aws.py" deploy "$stack_default" --explain "$@"
+    run sleep infinity
+}
+
+main() {
+    case ${1:-} in
+        run-with)
+            shift
+            run_with "$@"
+            ;;
+        deploy | delete)
+            "$python" "$root/scripts/local_aws.py" "$@"
+            ;;
+        -h | --help | help) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}" ;;
+        "" | *=*) stay "$@" ;;
+        *)
+            say "unknown: $1 (try --help)"
+            exit 2
+            ;;
+    esac
+}
+
+main "$@"

@@ -1,0 +1,145 @@
+"""Deploys template.yaml to the AWS emulator. Called by scripts/local-aws.sh, which says how."""
+
+import io
+import json
+import os
+import re
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import boto3
+from botocore.config import Config
+
+ROOT = Path(__file__).resolve().parent.parent
+BUCKET = "local-aws"
+FUNCTIONS = ("api", "worker")
+PARAMETERS = {
+    "Architecture": "arm64" if os.uname().machine in ("aarch64", "arm64") else "x86_64",
+    "AuthMode": "anonymous",
+    "Diagnostics": "true",
+    "Responses": "buffered",
+    "TableDeletionProtection": "false",
+}
+DEPLOYED_S_MAX = 120
+
+
+def client(service):
+    retries = {"max_attempts": 3, "mode": "standard"}
+    return boto3.client(service, region_name=os.environ["AWS_REGION"], config=Config(retries=retries, s3={"addressing_style": "path"}))
+
+
+def zipped(program):
+    """The program as Lambda wants it: named bootstrap, executable, in a zip."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        entry = zipfile.ZipInfo("bootstrap", date_time=(2020, 1, 1, 0, 0, 0))
+        entry.external_attr = 0o100755 << 16
+        entry.compress_type = zipfile.ZIP_DEFLATED
+        archive.writestr(entry, program.read_bytes())
+    return packed.getvalue()
+
+
+def upload(programs):
+    s3 = client("s3")
+    s3.create_bucket(Bucket=BUCKET)
+    for name, program in zip(FUNCTIONS, programs, strict=True):
+        s3.put_object(Bucket=BUCKET, Key=f"{name}.zip", Body=zipped(Path(program)))
+
+
+def packaged_template():
+    """What `sam package` does: the functions' code by its place in S3."""
+    template = (ROOT / "template.yaml").read_text()
+    packaged, replaced = re.subn(
+        r"CodeUri: target/lambda/(\w+)/bootstrap\.zip", rf"CodeUri: s3://{BUCKET}/\1.zip", template
+    )
+    if not replaced:
+        raise SystemExit("local-aws: template.yaml names no code to be replaced")
+    return packaged
+
+
+def deploy(stack, settings):
+    parameters = PARAMETERS | dict(setting.split("=", 1) for setting in settings)
+    cloudformation = client("cloudformation")
+    cloudformation.create_stack(
+        StackName=stack,
+        TemplateBody=packaged_template(),
+        Parameters=[{"ParameterKey": name, "ParameterValue": value} for name, value in parameters.items()],
+        Capabilities=["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"],
+    )
+    outputs = outputs_of(settled(cloudformation, stack))
+    # The emulator does not read this from the template.
+    client("dynamodb").update_time_to_live(
+        TableName=outputs["Table"], TimeToLiveSpecification={"AttributeName": "ttl", "Enabled": True}
+    )
+    return outputs
+
+
+def settled(cloudformation, stack):
+    give_up_at = time.monotonic() + DEPLOYED_S_MAX
+    while True:
+        (description,) = cloudformation.describe_stacks(StackName=stack)["Stacks"]
+        status = description["StackStatus"]
+        if status == "CREATE_COMPLETE":
+            return description
+        if not status.endswith("_IN_PROGRESS") or time.monotonic() > give_up_at:
+            events = cloudformation.describe_stack_events(StackName=stack)["StackEvents"]
+            failed = [event for event in events if "FAILED" in event["ResourceStatus"]]
+            reasons = [f"{event['LogicalResourceId']}: {event.get('ResourceStatusReason')}" for event in failed]
+            raise SystemExit(f"local-aws: {stack} is {status}: {'; '.join(reasons)}")
+        time.sleep(0.1)
+
+
+def outputs_of(description):
+    """The stack's outputs, with the MCP URL as this machine reaches it: names below .localhost need not resolve."""
+    outputs = {output["OutputKey"]: output["OutputValue"] for output in description["Outputs"]}
+    outputs["TemplateMcpUrl"] = outputs["McpUrl"]
+    url_id = re.match(r"https?://([^.]+)\.lambda-url\.", outputs["McpUrl"])
+    if url_id:
+        outputs["McpUrl"] = f"{os.environ['AWS_ENDPOINT_URL']}/_aws/lambda-url/{url_id[1]}/mcp"
+    return outputs
+
+
+def explain(outputs):
+    print(f"""
+MCP             {outputs["McpUrl"]}
+emulator        {os.environ["AWS_ENDPOINT_URL"]}
+table           {outputs["Table"]}
+queue           {outputs["QueueUrl"]}
+dead letters    {outputs["DeadLetterQueueUrl"]}
+API function    {outputs["ApiFunction"]}
+worker function {outputs["WorkerFunction"]}
+
+To look inside, with any AWS client:
+
+export AWS_ENDPOINT_URL={os.environ["AWS_ENDPOINT_URL"]} AWS_REGION=us-east-1 AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test
+
+By hand, the list of tools:
+
+curl -sS {outputs["McpUrl"]} \\
+  -H 'content-type: application/json' -H 'accept: application/json, text/event-stream' \\
+  -H 'mcp-protocol-version: 2026-07-28' -H 'mcp-method: tools/list' \\
+  -d '{{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{{"_meta":{{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{{}}}}}}}}'
+
+Stop it with Ctrl-C.
+""", flush=True)
+
+
+def main(verb, *arguments):
+    if verb == "upload":
+        upload(arguments)
+    elif verb == "deploy":
+        stack, *settings = arguments
+        outputs = deploy(stack, [setting for setting in settings if setting != "--explain"])
+        if "--explain" in settings:
+            explain(outputs)
+        else:
+            print(json.dumps(outputs))
+    elif verb == "delete":
+        client("cloudformation").delete_stack(StackName=arguments[0])
+    else:
+        raise SystemExit(f"local-aws: unknown verb {verb}")
+
+
+main(*sys.argv[1:])
