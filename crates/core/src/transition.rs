@@ -6,7 +6,8 @@
 
 use crate::planted::{Fault, planted};
 use crate::{
-    Advance, Ask, Failure, FailureKind, Lease, LeaseToken, Outcome, State, Suspension, Task, TaskEvent, TaskRecord, Timestamp,
+    Advance, Ask, Failure, FailureKind, Lease, LeaseToken, Outcome, State, Suspension, Task, TaskEvent, TaskRecord,
+    Timestamp,
 };
 
 /// What is noted of a leg that nobody heard of any more.

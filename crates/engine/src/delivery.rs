@@ -104,7 +104,9 @@ impl Engine {
         let now = self.now();
         let why = match current.state {
             // The message of the moment beside a question: the answer may never come, so this one has to last.
-            State::InputRequired { until: Some(until), .. } if why == Refusal::WaitsForInput => Refusal::NotDue { until },
+            State::InputRequired { until: Some(until), .. } if why == Refusal::WaitsForInput => {
+                Refusal::NotDue { until }
+            }
             State::Queued
             | State::Running { .. }
             | State::Sleeping { .. }

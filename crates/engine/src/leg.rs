@@ -140,7 +140,8 @@ impl Leg {
     pub async fn ask(&self, key: &str, request: String) -> String {
         self.check_name(EntryKind::Answer, key).await;
         self.name_once(EntryKind::Answer, key).await;
-        if let Some(answer) = self.recorded(EntryKind::Answer, key).await.filter(|_| !planted(Fault::AnswerAskedAgain)) {
+        if let Some(answer) = self.recorded(EntryKind::Answer, key).await.filter(|_| !planted(Fault::AnswerAskedAgain))
+        {
             return answer;
         }
         let _asking = self.0.slot.wait(Wait::Ask(Ask { key: key.to_owned(), request }));

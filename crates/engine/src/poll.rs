@@ -132,6 +132,10 @@ impl Engine {
             State::InputRequired { until: None, .. } => return Remedy::None,
             State::Completed { .. } | State::Failed { .. } | State::Cancelled => return Remedy::None,
         };
-        if now >= due.plus_ms(self.settings.resend_ms) || planted(Fault::RecoveryWithoutBound) { Remedy::Nudge } else { Remedy::None }
+        if now >= due.plus_ms(self.settings.resend_ms) || planted(Fault::RecoveryWithoutBound) {
+            Remedy::Nudge
+        } else {
+            Remedy::None
+        }
     }
 }

@@ -104,9 +104,7 @@ impl Leg {
         };
         match written {
             Ok(()) => tries.into_inner(),
-            Err(error) => {
-                self.break_off(Reason::Retry(format!("the variables could not be written: {error}"))).await
-            }
+            Err(error) => self.break_off(Reason::Retry(format!("the variables could not be written: {error}"))).await,
         }
     }
 

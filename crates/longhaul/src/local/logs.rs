@@ -15,7 +15,8 @@ pub fn init(options: &Options) {
         LogFormat::Json => false,
     };
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    let started = if text { logs.try_init() } else { logs.json().flatten_event(true).with_current_span(false).try_init() };
+    let started =
+        if text { logs.try_init() } else { logs.json().flatten_event(true).with_current_span(false).try_init() };
     if let Err(error) = started {
         tracing::debug!(error, "logging was started before");
     }
