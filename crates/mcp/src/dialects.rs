@@ -24,7 +24,6 @@ use crate::incoming::{Incoming, Notice};
 pub(crate) mod async_calls;
 pub(crate) mod core_tasks;
 pub(crate) mod handshake;
-pub(crate) mod job_tools;
 pub(crate) mod operations;
 pub(crate) mod shown;
 pub(crate) mod tasks_extension;
@@ -36,7 +35,6 @@ pub(crate) const IN_ORDER: &[&dyn Dialect] = &[
     &operations::Operations,
     &async_calls::AsyncCalls,
     &core_tasks::CoreTasks,
-    &job_tools::JobTools,
     &handshake::Handshake,
 ];
 

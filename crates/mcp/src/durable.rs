@@ -28,7 +28,6 @@ use crate::sealed::Sealer;
 use crate::{McpSettings, TaskPolicy};
 
 mod call;
-mod job;
 mod plain;
 mod tasks;
 
@@ -243,7 +242,7 @@ impl<H: ServerHandler> ServerHandler for Durable<H> {
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        self.inner.get_tool(name).or_else(|| Some(self.job_tool(name)?.tool(&self.shared)))
+        self.inner.get_tool(name)
     }
 
     async fn on_cancelled(&self, notification: CancelledNotificationParam, context: NotificationContext<RoleServer>) {
