@@ -1,6 +1,7 @@
 //! The functions as Lambda sees them: an event in, an answer out. The events are the files of `infra/events`, which
 //! `sam local` takes too.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test panics")]
+#![expect(clippy::future_not_send, reason = "a test runs on one thread, as the API function does")]
 
 mod answering;
 mod metrics;

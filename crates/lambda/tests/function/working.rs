@@ -10,17 +10,31 @@ use longhaul_core::{Clock, FailureKind, ResultKind, State, Status, TaskEvent, Ta
 use longhaul_engine::{Leg, LegEnd, ToolRunner};
 use longhaul_lambda::{DeadLetters, Worker};
 use serde_json::{Value, json};
+use tokio::sync::Barrier;
 
 use crate::world::{Asked, World, event};
 
 /// Longer than any test.
 const LONG_MS: u64 = 900_000;
 
+/// How many legs have to run side by side before one that "meets" ends.
+const MEETING: usize = 3;
+
 /// Runs each task as its tool's name says.
-#[derive(Default)]
 struct Scripted {
     running: AtomicUsize,
     running_max: AtomicUsize,
+    meeting: Barrier,
+}
+
+impl Default for Scripted {
+    fn default() -> Self {
+        Self { running: AtomicUsize::new(0), running_max: AtomicUsize::new(0), meeting: Barrier::new(MEETING) }
+    }
+}
+
+fn completed() -> LegEnd {
+    LegEnd::Completed { result: "{}".to_owned(), kind: ResultKind::Success }
 }
 
 #[async_trait]
@@ -31,9 +45,13 @@ impl ToolRunner for Scripted {
         let end = match leg.task().tool.as_str() {
             "panics" => panic!("the runner itself panics"),
             "hangs" => std::future::pending().await,
+            "meets" => {
+                self.meeting.wait().await;
+                completed()
+            }
             _ => {
                 tokio::task::yield_now().await;
-                LegEnd::Completed { result: "{}".to_owned(), kind: ResultKind::Success }
+                completed()
             }
         };
         self.running.fetch_sub(1, Ordering::SeqCst);
@@ -85,7 +103,16 @@ async fn a_batch_of_finished_legs_has_no_failures() {
     for key in keys(&event).into_iter().flatten() {
         assert_eq!(world.task(&key).await.status(), Status::Completed);
     }
-    assert_eq!(runner.running_max.load(Ordering::SeqCst), 3, "the legs ran side by side");
+}
+
+#[tokio::test]
+async fn the_legs_of_a_batch_run_side_by_side() {
+    let (world, runner, event) = (World::new(), Arc::default(), event("worker-batch"));
+    for key in keys(&event).into_iter().flatten() {
+        world.accepted(key, "meets").await;
+    }
+    assert_eq!(answer(&worker(&world, &runner, MEETING), &event, LONG_MS, &world).await, failed(&[]));
+    assert_eq!(runner.running_max.load(Ordering::SeqCst), MEETING);
 }
 
 #[tokio::test]

@@ -1,0 +1,167 @@
+//! A gate between a function and the emulator: it notes every call, and holds one back at the moment that a test asks for.
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::process::endpoint;
+
+/// What AWS's JSON protocols call the operation: `DynamoDB_20120810.UpdateItem`.
+const TARGET: &str = "x-amz-target";
+
+/// Where a call is held, and never goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Held {
+    /// Before AWS knows of it.
+    BeforeItCounts,
+    /// After AWS did it, and before the function knows.
+    AfterItCounted,
+}
+
+/// A call that went through.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    /// The operation, such as `UpdateItem`.
+    pub(crate) operation: String,
+    /// What was asked.
+    pub(crate) body: String,
+}
+
+/// The gate. Functions are told its URL as that of a service.
+#[derive(Clone)]
+pub(crate) struct Gate {
+    url: String,
+    inner: Arc<Inner>,
+    _serving: Arc<Serving>,
+}
+
+struct Inner {
+    http: reqwest::Client,
+    endpoint: String,
+    calls: Mutex<Vec<Call>>,
+    trap: Mutex<Option<Trap>>,
+}
+
+struct Trap {
+    operation: &'static str,
+    mentions: &'static str,
+    held: Held,
+    caught: oneshot::Sender<()>,
+}
+
+struct Serving(JoinHandle<()>);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Gate {
+    /// An open gate.
+    pub(crate) async fn open() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+        let url = format!("http://{}", listener.local_addr().expect("it is bound"));
+        let (calls, trap) = (Mutex::default(), Mutex::default());
+        let http = reqwest::Client::new();
+        let inner = Arc::new(Inner { http, endpoint: endpoint().to_owned(), calls, trap });
+        let serving = tokio::spawn(serve(listener, Arc::clone(&inner)));
+        Self { url, inner, _serving: Arc::new(Serving(serving)) }
+    }
+
+    /// Where functions reach it.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Holds the next call of `operation` whose body mentions `mentions`. The answer says when it is held.
+    pub(crate) fn hold(&self, operation: &'static str, mentions: &'static str, held: Held) -> oneshot::Receiver<()> {
+        let (caught, is_caught) = oneshot::channel();
+        *self.inner.trap.lock().unwrap() = Some(Trap { operation, mentions, held, caught });
+        is_caught
+    }
+
+    /// The calls so far.
+    pub(crate) fn calls(&self) -> Vec<Call> {
+        self.inner.calls.lock().unwrap().clone()
+    }
+
+    /// The calls so far of one operation that mention something.
+    pub(crate) fn calls_of(&self, operation: &str, mentions: &str) -> usize {
+        let calls = self.calls();
+        calls.iter().filter(|call| call.operation == operation && call.body.contains(mentions)).count()
+    }
+}
+
+async fn serve(listener: TcpListener, inner: Arc<Inner>) {
+    loop {
+        let Ok((connection, _peer)) = listener.accept().await else { return };
+        drop(connection.set_nodelay(true));
+        let inner = Arc::clone(&inner);
+        let answer = service_fn(move |request| {
+            let inner = Arc::clone(&inner);
+            async move { Ok::<_, Infallible>(inner.answer(request).await) }
+        });
+        tokio::spawn(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(connection), answer));
+    }
+}
+
+impl Inner {
+    async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        let (head, body) = request.into_parts();
+        let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+        let target = head.headers.get(TARGET).and_then(|target| target.to_str().ok()).unwrap_or_default();
+        let operation = target.rsplit('.').next().unwrap_or_default().to_owned();
+        let text = String::from_utf8_lossy(&body).into_owned();
+        let trap = self.sprung(&operation, &text);
+        if trap.as_ref().is_some_and(|trap| trap.held == Held::BeforeItCounts) {
+            return hold(trap).await;
+        }
+        let url = format!("{}{}", self.endpoint, head.uri);
+        let mut forwarded = self.http.request(head.method, url).body(body);
+        for (name, value) in head.headers.iter().filter(|(name, _)| *name != "content-length") {
+            forwarded = forwarded.header(name, value);
+        }
+        self.calls.lock().unwrap().push(Call { operation, body: text });
+        let Ok(answer) = forwarded.send().await else { return plain(StatusCode::BAD_GATEWAY, Bytes::new()) };
+        let (status, headers) = (answer.status(), answer.headers().clone());
+        let mut passed = plain(status, answer.bytes().await.unwrap_or_default());
+        for (name, value) in headers.iter().filter(|(name, _)| name.as_str().starts_with("x-amz")) {
+            passed.headers_mut().insert(name, value.clone());
+        }
+        if let Some(kind) = headers.get("content-type") {
+            passed.headers_mut().insert("content-type", kind.clone());
+        }
+        if trap.is_some() { hold(trap).await } else { passed }
+    }
+
+    /// The trap, where it is for this call.
+    fn sprung(&self, operation: &str, body: &str) -> Option<Trap> {
+        let mut trap = self.trap.lock().unwrap();
+        trap.take_if(|trap| trap.operation == operation && body.contains(trap.mentions))
+    }
+}
+
+/// Says that a call is held, and holds it for good.
+async fn hold(trap: Option<Trap>) -> Response<Full<Bytes>> {
+    if let Some(trap) = trap {
+        // Nobody listens any more where the test has ended.
+        trap.caught.send(()).ok();
+    }
+    std::future::pending().await
+}
+
+fn plain(status: StatusCode, body: Bytes) -> Response<Full<Bytes>> {
+    let mut answer = Response::new(Full::new(body));
+    *answer.status_mut() = status;
+    answer
+}

@@ -1,0 +1,188 @@
+//! Functions that are killed, and messages that come twice or not at all: what was accepted ends once, and well.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::caller::structured;
+use crate::inside::{messages_in, state_of, steps_of, until};
+use crate::process::{Setup, key_of};
+use crate::runtime_host::Idle;
+use crate::runtime_host::front_door::{FrontDoor, Mode};
+
+/// Promise 4: a crash costs seconds.
+const RECOVERED_WITHIN: Duration = Duration::from_secs(60);
+
+/// Nobody listens there.
+const NOWHERE: &str = "http://127.0.0.1:9";
+
+#[tokio::test]
+async fn a_worker_killed_during_a_leg_costs_seconds_and_no_recorded_step() {
+    let setup = Setup::new();
+    let caller = setup.start().caller();
+    let id = caller.call_task("countdown", json!({"seconds": 6, "steps": 4})).await;
+    let said = |task: &serde_json::Value| task["statusMessage"].as_str().is_some_and(|said| said.starts_with('1'));
+    caller.until_it(&id, "a first step", said).await;
+    let killed = Instant::now();
+    assert_eq!(setup.kill_all_of("WorkerFunction"), 1);
+    let done = caller.until(&id, "completed").await;
+    assert!(killed.elapsed() < RECOVERED_WITHIN, "{:?}", killed.elapsed());
+    assert_eq!(structured(&done["result"]), json!({"seconds": 6.0, "steps": 4, "attempts": 2}));
+    let steps = steps_of(&Setup::clients(), setup.output("Table"), &id).await;
+    assert_eq!(steps, ["step 1", "step 2", "step 3", "step 4"]);
+}
+
+#[tokio::test]
+async fn what_one_instance_accepted_the_next_one_knows() {
+    let setup = Setup::new();
+    let caller = setup.start().caller();
+    let id = caller.call_task("countdown", json!({"seconds": 1, "steps": 4})).await;
+    assert_eq!(setup.kill_all_of("ApiFunction"), 1);
+    let done = caller.until(&id, "completed").await;
+    assert_eq!(structured(&done["result"])["attempts"], 1);
+    assert_eq!(setup.kill_all_of("ApiFunction"), 1);
+    assert_eq!(caller.get(&id).await["result"], done["result"]);
+}
+
+#[tokio::test]
+async fn many_tasks_survive_the_death_of_everything() {
+    let setup = Setup::new();
+    let caller = setup.start().caller();
+    let mut ids = Vec::new();
+    for round in 0..2_u64 {
+        for _ in 0..4 {
+            ids.push(caller.call_task("countdown", json!({"seconds": 1.5, "steps": 15})).await);
+        }
+        tokio::time::sleep(Duration::from_millis(600 + 500 * round)).await;
+        setup.start().kill();
+    }
+    for id in ids {
+        let done = caller.until(&id, "completed").await;
+        assert_eq!(structured(&done["result"])["steps"], 15);
+    }
+}
+
+#[tokio::test]
+async fn a_message_that_comes_twice_starts_the_work_once() {
+    let setup = Setup::new();
+    let caller = setup.start().caller();
+    let mut ids = Vec::new();
+    for _ in 0..4 {
+        let id = caller.call_task("countdown", json!({"seconds": 1, "steps": 4})).await;
+        setup.send_again(&id).await;
+        ids.push(id);
+    }
+    for id in &ids {
+        let done = caller.until(id, "completed").await;
+        assert_eq!(structured(&done["result"])["attempts"], 1);
+    }
+    // And once more for each, now that all is over: nothing changes, and no message stays.
+    let (before, clients) = (caller.get(&ids[0]).await, Setup::clients());
+    for id in &ids {
+        setup.send_again(id).await;
+    }
+    until("the queue is empty", async || messages_in(&clients, setup.output("QueueUrl")).await == 0).await;
+    assert_eq!(caller.get(&ids[0]).await["result"], before["result"]);
+    assert_eq!(caller.get(&ids[0]).await["lastUpdatedAt"], before["lastUpdatedAt"]);
+}
+
+/// An API function of the deployment that cannot reach the queue: as if it died between the record and the message.
+async fn api_without_a_queue(setup: &Setup) -> FrontDoor {
+    let env = [
+        ("AWS_ENDPOINT_URL", crate::process::endpoint().to_owned()),
+        ("AWS_ENDPOINT_URL_SQS", NOWHERE.to_owned()),
+        ("AWS_REGION", "us-east-1".to_owned()),
+        ("AWS_ACCESS_KEY_ID", "test".to_owned()),
+        ("AWS_SECRET_ACCESS_KEY", "test".to_owned()),
+        ("LONGHAUL_AUTH", "anonymous".to_owned()),
+        ("LONGHAUL_DIAGNOSTICS", "true".to_owned()),
+        ("LONGHAUL_TABLE", setup.output("Table").to_owned()),
+        ("LONGHAUL_QUEUE_URL", setup.output("QueueUrl").to_owned()),
+    ];
+    let env = env.map(|(name, value)| (name.to_owned(), value));
+    FrontDoor::open(crate::ground::api(), &env, Idle::Frozen, Mode::Buffered, 1).await
+}
+
+#[tokio::test]
+async fn a_message_lost_between_record_and_queue_is_sent_again_by_a_poll() {
+    let setup = Setup::new();
+    let cut_off = api_without_a_queue(&setup).await;
+    let lost = crate::caller::Caller::new(cut_off.url());
+    // Accepted all the same: the record is there.
+    let id = lost.call_task("countdown", json!({"seconds": 0.5, "steps": 2})).await;
+    assert_eq!(messages_in(&Setup::clients(), setup.output("QueueUrl")).await, 0);
+    let done = setup.start().caller().until(&id, "completed").await;
+    assert_eq!(structured(&done["result"])["attempts"], 1);
+}
+
+#[tokio::test]
+async fn a_dead_letter_of_a_healthy_task_is_sent_again() {
+    let setup = Setup::new();
+    let cut_off = api_without_a_queue(&setup).await;
+    let lost = crate::caller::Caller::new(cut_off.url());
+    let id = lost.call_task("countdown", json!({"seconds": 0.5, "steps": 2})).await;
+    let clients = Setup::clients();
+    let body = longhaul_aws::body_of(&key_of(&id));
+    let letter = clients.sqs.send_message().queue_url(setup.output("DeadLetterQueueUrl")).message_body(body);
+    letter.send().await.unwrap();
+    // Nobody polls: the dead-letter function alone brings it back.
+    until("the task has ended", async || {
+        state_of(&clients, setup.output("Table"), &id).await.as_deref() == Some("completed")
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_tool_that_kills_its_worker_fails_after_the_last_try_also_where_nobody_asks() {
+    let setup = Setup::new();
+    let caller = setup.start().caller();
+    let id = caller.call_task("fail", json!({"how": "exit", "after_s": 0})).await;
+    let clients = Setup::clients();
+    until("the task has ended", async || {
+        state_of(&clients, setup.output("Table"), &id).await.as_deref() == Some("failed")
+    })
+    .await;
+    let failed = caller.get(&id).await;
+    assert!(failed["statusMessage"].as_str().unwrap().contains("3 tries"), "{failed}");
+    assert!(failed["error"]["code"].is_i64(), "{failed}");
+    // The function lives and serves others.
+    let next = caller.call_task("countdown", json!({"seconds": 0, "steps": 1})).await;
+    caller.until(&next, "completed").await;
+}
+
+#[tokio::test]
+async fn a_message_that_nobody_can_read_becomes_a_dead_letter_and_blocks_nobody() {
+    // Unread, it comes back after the queue's own visibility, which is the worker's timeout.
+    let setup = Setup::with(&["WorkerTimeoutSeconds=5"]);
+    let (caller, clients) = (setup.start().caller(), Setup::clients());
+    let poison = clients.sqs.send_message().queue_url(setup.output("QueueUrl")).message_body("no task at all");
+    poison.send().await.unwrap();
+    let id = caller.call_task("countdown", json!({"seconds": 1, "steps": 4})).await;
+    assert_eq!(structured(&caller.until(&id, "completed").await["result"])["attempts"], 1);
+    until("it is a dead letter", async || messages_in(&clients, setup.output("DeadLetterQueueUrl")).await == 1).await;
+    until("it has left the work queue", async || messages_in(&clients, setup.output("QueueUrl")).await == 0).await;
+}
+
+#[tokio::test]
+async fn a_tool_that_runs_longer_than_the_function_goes_on_in_further_legs() {
+    let setup = Setup::with(&["WorkerTimeoutSeconds=5"]);
+    let caller = setup.start().caller();
+    let id = caller.call_task("countdown", json!({"seconds": 12, "steps": 48})).await;
+    let done = caller.until(&id, "completed").await;
+    let attempts = structured(&done["result"])["attempts"].as_u64().unwrap();
+    assert!(attempts >= 3, "a leg has four seconds at the most: {done}");
+    assert_eq!(steps_of(&Setup::clients(), setup.output("Table"), &id).await.len(), 48);
+}
+
+#[tokio::test]
+async fn a_cancel_stops_the_leg_in_the_other_function() {
+    let setup = Setup::new();
+    let (caller, clients) = (setup.start().caller(), Setup::clients());
+    let id = caller.call_task("countdown", json!({"seconds": 600, "steps": 600})).await;
+    caller.until_it(&id, "progress", |task| task.get("statusMessage").is_some()).await;
+    caller.result("tasks/cancel", json!({"taskId": id})).await;
+    assert_eq!(caller.get(&id).await["status"], "cancelled");
+    // A leg keeps its message as long as it runs, and a batch of one is deleted only when it is over.
+    until("the leg is over", async || messages_in(&clients, setup.output("QueueUrl")).await == 0).await;
+    assert_eq!(caller.get(&id).await["status"], "cancelled");
+}

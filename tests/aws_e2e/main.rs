@@ -1,0 +1,28 @@
+//! The deployed template, as its users meet it: real clients, the real functions, the AWS emulator, real kills.
+//!
+//! Each test deploys `template.yaml` for itself, or runs the functions on the Runtime API host; all share one emulator.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a test may end by a panic, and waits in real time"
+)]
+
+#[path = "../e2e/caller.rs"]
+mod caller;
+#[path = "../e2e/clients.rs"]
+mod clients;
+#[path = "../e2e/flows.rs"]
+mod flows;
+mod gate;
+mod ground;
+mod inside;
+mod kills;
+mod lifetimes;
+mod moments;
+mod process;
+#[path = "../runtime_host/mod.rs"]
+mod runtime_host;
+mod streams;

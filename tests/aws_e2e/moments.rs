@@ -1,0 +1,201 @@
+//! Kills at exact moments, by a gate between the function and AWS: right before and right after each thing that counts.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::caller::{Caller, json_of, structured};
+use crate::gate::{Gate, Held};
+use crate::ground::{Ground, api};
+use crate::inside::{messages_in, state_of, until};
+use crate::runtime_host::front_door::{FrontDoor, Mode};
+use crate::runtime_host::mapping::Worker;
+use crate::runtime_host::{Idle, NoAnswer};
+
+/// A call that carries an idempotency key, so that a client can repeat it.
+async fn call_with_key(caller: &Caller, key: &str) -> Option<Value> {
+    let params = json!({"name": "countdown", "arguments": {"seconds": 0.2, "steps": 2}});
+    let request = caller.request("tools/call", params).header("idempotency-key", key.to_owned());
+    let answer = request.send().await.ok()?;
+    let text = if answer.status().is_success() { answer.text().await.ok()? } else { return None };
+    Some(json_of(&text)["result"].clone())
+}
+
+/// Kills the API function while it calls `operation`, and says what a client finds that calls once more.
+async fn call_through_a_kill(operation: &'static str, held: Held) {
+    let (ground, gate) = (Ground::new().await, Gate::open().await);
+    let dying = FrontDoor::open(api(), &ground.env(Some(&gate)), Idle::Frozen, Mode::Buffered, 1).await;
+    let caught = gate.hold(operation, "", held);
+    let victim = dying.sandbox(0).await.victim();
+    let caller = Caller::new(dying.url());
+    let call = tokio::spawn(async move { call_with_key(&caller, "once").await });
+    caught.await.expect("the function makes this call");
+    victim.kill();
+    assert!(call.await.unwrap().is_none(), "nobody answers any more");
+
+    let _worker = ground.worker(None);
+    let door = ground.front_door(Mode::Buffered).await;
+    let caller = Caller::new(door.url());
+    let again = call_with_key(&caller, "once").await.expect("the next instance answers");
+    let id = again["taskId"].as_str().unwrap();
+    let done = caller.until(id, "completed").await;
+    assert_eq!(structured(&done["result"])["attempts"], 1);
+    // One task, whatever the first call left behind.
+    let once_more = call_with_key(&caller, "once").await.unwrap();
+    assert_eq!(once_more["taskId"], again["taskId"]);
+    assert_eq!(ground.tasks().await, 1);
+}
+
+#[tokio::test]
+async fn an_api_killed_before_its_record_is_written_leaves_nothing() {
+    call_through_a_kill("TransactWriteItems", Held::BeforeItCounts).await;
+}
+
+#[tokio::test]
+async fn an_api_killed_between_record_and_message_leaves_a_task_that_is_found_again() {
+    call_through_a_kill("SendMessage", Held::BeforeItCounts).await;
+}
+
+#[tokio::test]
+async fn an_api_killed_between_message_and_answer_leaves_a_task_that_is_found_again() {
+    call_through_a_kill("SendMessage", Held::AfterItCounted).await;
+}
+
+/// What is left of a task whose worker was killed at a moment.
+struct Recovered {
+    task: Value,
+    gate: Gate,
+    ground: Ground,
+    id: String,
+}
+
+/// Runs a task of three steps whose worker is killed while it calls `operation` with a body that mentions `mentions`.
+async fn run_through_a_kill(operation: &'static str, mentions: &'static str, held: Held) -> Recovered {
+    let (ground, gate) = (Ground::new().await, Gate::open().await);
+    let door = ground.front_door(Mode::Buffered).await;
+    let caller = Caller::new(door.url());
+    let caught = gate.hold(operation, mentions, held);
+    let worker = ground.worker(Some(&gate));
+    let id = caller.call_task("countdown", json!({"seconds": 0.3, "steps": 3})).await;
+    caught.await.expect("the worker makes this call");
+    worker.sandbox().await.kill().await;
+    let task = caller.until(&id, "completed").await;
+    assert_eq!(ground.steps_of(&id).await, ["step 1", "step 2", "step 3"]);
+    until("the queue is empty", async || messages_in(&ground.clients, &ground.queue_url).await == 0).await;
+    Recovered { task, gate, ground, id }
+}
+
+impl Recovered {
+    fn attempts(&self) -> Value {
+        structured(&self.task["result"])["attempts"].clone()
+    }
+
+    /// How often a worker recorded that it ran this step.
+    fn ran(&self, step: &str) -> usize {
+        self.gate.calls_of("PutItem", &format!("\"{step}\""))
+    }
+}
+
+#[tokio::test]
+async fn a_worker_killed_before_its_claim_counts_cost_nothing_but_time() {
+    let recovered = run_through_a_kill("UpdateItem", "", Held::BeforeItCounts).await;
+    assert_eq!(recovered.attempts(), 1);
+}
+
+#[tokio::test]
+async fn a_worker_killed_after_its_claim_counted_is_followed_by_the_next_attempt() {
+    let recovered = run_through_a_kill("UpdateItem", "", Held::AfterItCounted).await;
+    assert_eq!(recovered.attempts(), 2);
+}
+
+#[tokio::test]
+async fn a_step_that_was_recorded_is_not_run_again_after_a_kill() {
+    let recovered = run_through_a_kill("PutItem", "\"step 2\"", Held::AfterItCounted).await;
+    assert_eq!(recovered.attempts(), 2);
+    assert_eq!(["step 1", "step 2", "step 3"].map(|step| recovered.ran(step)), [1, 1, 1]);
+}
+
+#[tokio::test]
+async fn a_step_that_was_not_recorded_is_run_again_after_a_kill() {
+    let recovered = run_through_a_kill("PutItem", "\"step 2\"", Held::BeforeItCounts).await;
+    assert_eq!(recovered.attempts(), 2);
+    // The call that was held never counted, and is not in the list.
+    assert_eq!(["step 1", "step 2", "step 3"].map(|step| recovered.ran(step)), [1, 1, 1]);
+}
+
+#[tokio::test]
+async fn a_worker_killed_before_its_result_counts_gives_the_same_result_later() {
+    let recovered = run_through_a_kill("UpdateItem", "completed", Held::BeforeItCounts).await;
+    assert_eq!(recovered.attempts(), 2);
+    assert_eq!(recovered.ran("step 3"), 1);
+}
+
+#[tokio::test]
+async fn a_worker_killed_after_its_result_counted_changes_nothing_any_more() {
+    let recovered = run_through_a_kill("UpdateItem", "completed", Held::AfterItCounted).await;
+    assert_eq!(recovered.attempts(), 1);
+    // Its message came once more, and found nothing to do.
+    let state = state_of(&recovered.ground.clients, &recovered.ground.table, &recovered.id).await;
+    assert_eq!(state.as_deref(), Some("completed"));
+}
+
+#[tokio::test]
+async fn a_worker_that_stood_still_for_longer_than_its_lease_no_longer_counts() {
+    let ground = Ground::new().await;
+    let door = ground.front_door(Mode::Buffered).await;
+    let caller = Caller::new(door.url());
+    let id = caller.call_task("countdown", json!({"seconds": 2, "steps": 4})).await;
+    let mapping = ground.mapping(None);
+    let messages = mapping.receive().await;
+    let sleeper = ground.idle_worker(None).await;
+    let leg = async { mapping.run_batch(&sleeper, &messages).await };
+    let others = async {
+        caller.until_it(&id, "a step", |task| task["statusMessage"].is_string()).await;
+        sleeper.freeze();
+        let _worker = ground.worker(None);
+        let done = caller.until(&id, "completed").await;
+        assert_eq!(structured(&done["result"])["attempts"], 2);
+        sleeper.thaw();
+        done
+    };
+    let (answer, done) = tokio::join!(leg, others);
+    answer.expect("it wakes up, finds that it is too late, and ends its leg");
+    let after = caller.get(&id).await;
+    assert_eq!((&after["result"], &after["lastUpdatedAt"]), (&done["result"], &done["lastUpdatedAt"]));
+}
+
+#[tokio::test]
+async fn a_worker_that_hangs_is_killed_at_its_timeout_and_the_task_goes_on() {
+    let ground = Ground::new().await;
+    let door = ground.front_door(Mode::Buffered).await;
+    let caller = Caller::new(door.url());
+    let id = caller.call_task("countdown", json!({"seconds": 2, "steps": 4})).await;
+    let mut mapping = ground.mapping(None);
+    mapping.timeout = Duration::from_secs(4);
+    let messages = mapping.receive().await;
+    let hanging = ground.idle_worker(None).await;
+    let leg = mapping.run_batch(&hanging, &messages);
+    let hang = async {
+        caller.until_it(&id, "a step", |task| task["statusMessage"].is_string()).await;
+        hanging.freeze();
+    };
+    let (answer, ()) = tokio::join!(leg, hang);
+    assert!(matches!(answer, Err(NoAnswer::Died)), "{answer:?}");
+    let _worker = ground.worker(None);
+    let done = caller.until(&id, "completed").await;
+    assert_eq!(structured(&done["result"])["attempts"], 2);
+}
+
+#[tokio::test]
+async fn a_step_that_is_longer_than_the_function_may_run_fails_in_the_end() {
+    let ground = Ground::new().await;
+    let door = ground.front_door(Mode::Buffered).await;
+    let caller = Caller::new(door.url());
+    let id = caller.call_task("countdown", json!({"seconds": 60, "steps": 1})).await;
+    let mut mapping = ground.mapping(None);
+    mapping.timeout = Duration::from_secs(3);
+    let worker = Worker::start(mapping, Idle::Frozen);
+    let failed = caller.until(&id, "failed").await;
+    assert!(failed["statusMessage"].as_str().is_some_and(|said| !said.is_empty()), "{failed}");
+    assert!(worker.sandbox().await.is_alive(), "each leg ended by itself, before the function's time was over");
+}

@@ -1,0 +1,192 @@
+//! A deployment of the real template in the emulator, of a test's own. It speaks as the local suite's server does, so that
+//! the same flows run against both.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
+use longhaul_aws::body_of;
+use longhaul_aws::clients::{Clients, https};
+use longhaul_core::{Identity, OwnerId, TaskKey};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::caller::Caller;
+
+/// Times that suit a test: a dead worker costs two seconds, and a lost message too.
+const TIMES: [&str; 5] =
+    ["WorkerTimeoutSeconds=30", "LeaseMs=2000", "HeartbeatMs=500", "LegMarginMs=500", "ResendMs=2000"];
+
+/// The root of the checkout.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The emulator's endpoint. It has the functions ready to be deployed, is shared by all test processes, and lives at least
+/// as long as this one.
+pub(crate) fn endpoint() -> &'static str {
+    static EMULATOR: OnceLock<(File, String)> = OnceLock::new();
+    let (_used, endpoint) = EMULATOR.get_or_init(|| {
+        let state = root().join(".cache/local-aws");
+        std::fs::create_dir_all(&state).unwrap();
+        let used = File::options().create(true).append(true).open(state.join("users.lock")).unwrap();
+        used.lock_shared().unwrap();
+        let programs = Path::new(env!("CARGO_BIN_EXE_api")).parent().expect("a program is in a folder");
+        let endpoint = output_of(local_aws().arg("shared").env("LOCAL_AWS_BIN_DIR", programs));
+        (used, endpoint.trim().to_owned())
+    });
+    endpoint
+}
+
+/// The script that deploys.
+fn local_aws() -> Command {
+    Command::new(root().join("scripts/local-aws.sh"))
+}
+
+/// The script, told of the emulator.
+fn on_emulator() -> Command {
+    let mut command = local_aws();
+    command.env("AWS_ENDPOINT_URL", endpoint()).env("AWS_REGION", "us-east-1");
+    command.env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test");
+    command
+}
+
+/// What an SDK client needs to reach the emulator.
+pub(crate) fn config() -> SdkConfig {
+    let credentials = Credentials::new("test", "test", None, None, "tests");
+    SdkConfig::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::new("us-east-1"))
+        .endpoint_url(endpoint())
+        .credentials_provider(SharedCredentialsProvider::new(credentials))
+        .http_client(https())
+        .build()
+}
+
+/// A name that no other test uses.
+pub(crate) fn fresh_name() -> String {
+    let mut random = [0_u8; 6];
+    File::open("/dev/urandom").unwrap().read_exact(&mut random).unwrap();
+    random.iter().fold("e2e-".to_owned(), |name, byte| format!("{name}{byte:02x}"))
+}
+
+/// A stack of a test's own. Deleted when dropped.
+pub(crate) struct Setup {
+    stack: String,
+    outputs: Value,
+}
+
+/// The deployed server.
+pub(crate) struct Deployed<'a> {
+    setup: &'a Setup,
+}
+
+impl Setup {
+    /// Deploys the template with times that suit a test.
+    pub(crate) fn new() -> Self {
+        Self::with(&[])
+    }
+
+    /// Deploys the template with these parameters besides.
+    pub(crate) fn with(parameters: &[&str]) -> Self {
+        let stack = fresh_name();
+        let out = output_of(on_emulator().arg("deploy").arg(&stack).args(TIMES).args(parameters));
+        let outputs = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"));
+        Self { stack, outputs }
+    }
+
+    /// The server. It runs already.
+    pub(crate) fn start(&self) -> Deployed<'_> {
+        Deployed { setup: self }
+    }
+
+    /// An output of the template.
+    pub(crate) fn output(&self, name: &str) -> &str {
+        self.outputs[name].as_str().unwrap_or_else(|| panic!("no output {name}: {}", self.outputs))
+    }
+
+    /// Clients for looking behind the server.
+    pub(crate) fn clients() -> Clients {
+        Clients::new(&config())
+    }
+
+    /// Puts a message about a task into the work queue, as the server does.
+    pub(crate) async fn send_again(&self, task_id: &str) {
+        let body = body_of(&key_of(task_id));
+        let sent =
+            Self::clients().sqs.send_message().queue_url(self.output("QueueUrl")).message_body(body).send().await;
+        sent.expect("the queue takes a message");
+    }
+
+    /// SIGKILL for every sandbox of a function, and how many there were. They are dead when this returns: the emulator
+    /// hands nothing more to them.
+    pub(crate) fn kill_all_of(&self, function: &str) -> usize {
+        let function = self.output(function);
+        let sandboxes = sandboxes_of(function);
+        // One may have ended this very moment.
+        let killed = sandboxes.iter().filter(|sandbox| kill_process(**sandbox, Signal::KILL).is_ok()).count();
+        while sandboxes_of(function).iter().any(|sandbox| sandboxes.contains(sandbox)) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        killed
+    }
+}
+
+impl Drop for Setup {
+    fn drop(&mut self) {
+        // What is left ends with the emulator.
+        drop(on_emulator().arg("delete").arg(&self.stack).stdout(Stdio::null()).status());
+    }
+}
+
+impl Deployed<'_> {
+    /// The MCP endpoint.
+    pub(crate) fn url(&self) -> &str {
+        self.setup.output("McpUrl")
+    }
+
+    /// A client that declares the tasks extension.
+    pub(crate) fn caller(&self) -> Caller {
+        Caller::new(self.url())
+    }
+
+    /// SIGKILL for every sandbox of both functions. New ones follow by themselves.
+    pub(crate) fn kill(self) {
+        self.setup.kill_all_of("ApiFunction");
+        self.setup.kill_all_of("WorkerFunction");
+    }
+}
+
+/// The key of a task of a caller that nobody knows.
+pub(crate) fn key_of(task_id: &str) -> TaskKey {
+    TaskKey::new(OwnerId::of(Identity::Anonymous), task_id.parse().expect("the server gives ids"))
+}
+
+/// The processes that run a function, known by their environment.
+pub(crate) fn sandboxes_of(function: &str) -> Vec<Pid> {
+    let wanted = format!("AWS_LAMBDA_FUNCTION_NAME={function}");
+    let processes = std::fs::read_dir("/proc").expect("this is Linux").flatten();
+    let runs = |folder: &Path| {
+        let environment = std::fs::read(folder.join("environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+    };
+    processes
+        .filter_map(|process| Some((process.path(), process.file_name().to_str()?.parse::<i32>().ok()?)))
+        .filter(|(folder, _)| runs(folder))
+        .filter_map(|(_, id)| Pid::from_raw(id))
+        .collect()
+}
+
+/// Runs a command to its end and gives its standard output; fails the test where the command fails.
+pub(crate) fn output_of(command: &mut Command) -> String {
+    let out = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
+    let out = out.unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(out.status.success(), "{command:?} ended with {}: {text}", out.status);
+    text
+}
