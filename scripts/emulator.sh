@@ -9,6 +9,8 @@
 #   scripts/emulator.sh shared                         one for all test processes of this checkout; prints its endpoint.
 #                                                      Whoever uses it holds a shared lock on .cache/emulator/users.lock;
 #                                                      it ends by itself soon after the last lock is gone.
+#                                                      EMULATOR_STATE names another folder than .cache/emulator, for one
+#                                                      that is shared by others.
 #
 # COMMAND sees AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. The port is free and chosen
 # anew each time. EMULATOR_AUTH=true lets the emulator enforce IAM. Several calls at once are safe.
@@ -16,7 +18,7 @@ set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 tools=$root/.cache/tools
-state=$root/.cache/emulator
+state=${EMULATOR_STATE:-$root/.cache/emulator}
 readonly root tools state
 readonly ready_tries_max=300
 readonly start_tries_max=3

@@ -5,14 +5,17 @@
 #                                                      stopped (Ctrl-C or SIGTERM); then nothing is left of it
 #   scripts/local-aws.sh run-with COMMAND [ARGUMENTS]  the same without a deployment, for as long as COMMAND runs: the
 #                                                      functions lie in the emulator's S3, ready to be deployed
+#   scripts/local-aws.sh shared                        the same as run-with for all test processes of this checkout; prints
+#                                                      the endpoint. Whoever uses it holds a shared lock on
+#                                                      .cache/local-aws/users.lock; it ends soon after the last one is gone
 #   scripts/local-aws.sh deploy STACK [PARAMETER=VALUE…]
-#                                                      deploys template.yaml once more, from within such a COMMAND; prints
-#                                                      the stack's outputs as JSON
+#                                                      deploys template.yaml there once more; prints the stack's outputs as
+#                                                      JSON
 #   scripts/local-aws.sh delete STACK
 #
 # PARAMETERs are those of template.yaml. Unless told otherwise the front door is open (AuthMode=anonymous), the diagnostic
 # tools are served, and answers are buffered, since the emulator streams none.
-# COMMAND sees AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
+# COMMAND sees, and `deploy` needs, AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
 # LOCAL_AWS_BIN_DIR names a folder with the programs `api` and `worker`, built for this machine; without it they are
 # built here, quickly and without optimisation: what is deployed to AWS comes from scripts/build-lambda.sh.
 # EMULATOR_AUTH=true lets the emulator enforce the roles of the functions.
@@ -79,12 +82,41 @@ begin() {
     bin_dir=$(bin_dir)
     scratch=$(mktemp -d)
     mkdir "$scratch/tmp"
-    pack "$bin_dir"
     started=$(TMPDIR=$scratch/tmp "$root/scripts/emulator.sh" spawn "$scratch/emulator.log")
     read -r group AWS_ENDPOINT_URL <<<"$started"
+    upload "$bin_dir"
+}
+
+# Puts the functions of folder $1 into the S3 of the emulator at $AWS_ENDPOINT_URL.
+upload() {
     export AWS_ENDPOINT_URL AWS_REGION=us-east-1 AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test
     unset AWS_PROFILE AWS_SESSION_TOKEN
+    pack "$1"
     "$python" "$root/scripts/local_aws.py" upload "$scratch/api/bootstrap" "$scratch/worker/bootstrap"
+    rm -r "$scratch/api" "$scratch/worker"
+}
+
+shared() {
+    local state=$root/.cache/local-aws bin_dir uploaded
+    bin_dir=$(bin_dir)
+    mkdir -p "$state/tmp"
+    exec 5>"$state/upload.lock"
+    flock 5
+    # What an emulator unpacked that is gone is of no use to the next one.
+    if ! curl --silent --fail --max-time 2 --output /dev/null "$(cat "$state/shared" 2>/dev/null)/_ministack/health"; then
+        rm -rf "$state/tmp"
+        mkdir "$state/tmp"
+    fi
+    # The emulator that stays must not hold the lock.
+    AWS_ENDPOINT_URL=$(EMULATOR_STATE=$state EMULATOR_AUTH=true TMPDIR=$state/tmp "$root/scripts/emulator.sh" shared 5>&-)
+    uploaded="$AWS_ENDPOINT_URL $(stat --format '%s %.9Y' "$bin_dir/api" "$bin_dir/worker")"
+    if [[ $(cat "$state/uploaded" 2>/dev/null) != "$uploaded" ]]; then
+        scratch=$(mktemp -d)
+        trap clean_up EXIT
+        upload "$bin_dir"
+        printf '%s\n' "$uploaded" >"$state/uploaded"
+    fi
+    printf '%s\n' "$AWS_ENDPOINT_URL"
 }
 
 run_with() {
@@ -110,6 +142,7 @@ main() {
             shift
             run_with "$@"
             ;;
+        shared) shared ;;
         deploy | delete)
             "$python" "$root/scripts/local_aws.py" "$@"
             ;;

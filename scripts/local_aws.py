@@ -43,7 +43,8 @@ def zipped(program):
 
 def upload(programs):
     s3 = client("s3")
-    s3.create_bucket(Bucket=BUCKET)
+    if BUCKET not in [bucket["Name"] for bucket in s3.list_buckets()["Buckets"]]:
+        s3.create_bucket(Bucket=BUCKET)
     for name, program in zip(FUNCTIONS, programs, strict=True):
         s3.put_object(Bucket=BUCKET, Key=f"{name}.zip", Body=zipped(Path(program)))
 
