@@ -61,9 +61,7 @@ pub(crate) async fn take(
     let engine = &shared.engine;
     let taken = match asked {
         Asked::Task(task, key) => engine.answer(&TaskKey::new(owner, task), &[(key, text)].into()).await,
-        Asked::Call(call, number) => {
-            engine.leave_answer(&TaskKey::new(owner, call), &number.to_string(), &text).await
-        }
+        Asked::Call(call, number) => engine.leave_answer(&TaskKey::new(owner, call), &number.to_string(), &text).await,
     };
     match taken {
         // Nobody waits for an answer to a task that is gone.
@@ -103,6 +101,11 @@ pub(crate) async fn answer_to_call(
         }
         clock.sleep_ms(settings.listen_poll_ms.max(1)).await;
     }
+}
+
+/// What stands in place of an answer: why there is none.
+pub(crate) fn refusal(error: &ErrorData) -> String {
+    json!({REFUSED: error}).to_string()
 }
 
 /// The answer; an error that stands in its place comes out as that.

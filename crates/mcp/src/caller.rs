@@ -66,6 +66,12 @@ pub(crate) fn idempotency(
     idempotency_of(headers, &context.meta, &request.name, request.arguments.as_ref())
 }
 
+/// Whether the caller can find its call again by a key of its own.
+pub(crate) fn has_idempotency_key(context: &RequestContext<RoleServer>) -> bool {
+    let none = HeaderMap::new();
+    idempotency_of(parts(context).map_or(&none, |parts| &parts.headers), &context.meta, "", None).is_some()
+}
+
 /// The same for a call that did not come through `rmcp`.
 pub(crate) fn idempotency_of(
     headers: &HeaderMap,

@@ -24,6 +24,7 @@ use crate::incoming::{Incoming, Notice};
 pub(crate) mod async_calls;
 pub(crate) mod core_tasks;
 pub(crate) mod handshake;
+pub(crate) mod job_tools;
 pub(crate) mod operations;
 pub(crate) mod shown;
 pub(crate) mod tasks_extension;
@@ -34,6 +35,7 @@ pub(crate) const IN_ORDER: &[&dyn Dialect] = &[
     &tasks_extension::TasksExtension,
     &operations::Operations,
     &async_calls::AsyncCalls,
+    &job_tools::JobTools,
     &core_tasks::CoreTasks,
     &handshake::Handshake,
 ];

@@ -28,6 +28,7 @@ use crate::sealed::Sealer;
 use crate::{McpSettings, TaskPolicy};
 
 mod call;
+mod job;
 mod plain;
 mod tasks;
 
@@ -242,7 +243,7 @@ impl<H: ServerHandler> ServerHandler for Durable<H> {
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        self.inner.get_tool(name)
+        self.inner.get_tool(name).or_else(|| Some(self.job_tool(name)?.tool(&self.shared)))
     }
 
     async fn on_cancelled(&self, notification: CancelledNotificationParam, context: NotificationContext<RoleServer>) {

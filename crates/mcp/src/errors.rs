@@ -4,7 +4,7 @@ use std::error::Error;
 
 use longhaul_engine::{AcceptError, AnswerError, LoadError, PollError};
 use rmcp::ErrorData;
-use rmcp::model::ClientCapabilities;
+use rmcp::model::{ClientCapabilities, ErrorCode};
 
 /// The answer to whoever did not declare the Tasks extension (`-32021`).
 pub(crate) fn tasks_not_declared() -> ErrorData {
@@ -49,6 +49,14 @@ pub(crate) fn of_load(error: LoadError) -> ErrorData {
         }
         LoadError::Unavailable(cause) => unavailable(&cause),
     }
+}
+
+/// The same for a client of an older revision, which has no code for a capability that it did not declare (`-32600`).
+pub(crate) fn for_older(error: ErrorData) -> ErrorData {
+    if error.code == ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY {
+        return ErrorData::invalid_request(error.message, error.data);
+    }
+    error
 }
 
 /// What is wrong with our own code or its surroundings: the log knows more than the client.

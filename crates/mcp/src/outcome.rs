@@ -5,6 +5,8 @@ use longhaul_engine::{Engine, LoadError};
 use rmcp::ErrorData;
 use serde_json::{Map, Value};
 
+use crate::dialects::shown;
+
 /// How a task ended.
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
@@ -31,19 +33,10 @@ impl Outcome {
                 result.remove("resultType");
                 Ok(Some(Self::Result(result)))
             }
-            State::Failed { failure } => Ok(Some(Self::Error(error(engine, task, failure).await?))),
+            State::Failed { failure } => Ok(Some(Self::Error(shown::error_data(engine, task, failure).await?))),
             State::Cancelled => Ok(Some(Self::Cancelled)),
         }
     }
-}
-
-/// The tool's own error; otherwise one that says why there is none.
-async fn error(engine: &Engine, task: &Task, failure: &Failure) -> Result<ErrorData, LoadError> {
-    let own = match &failure.detail {
-        Some(detail) => serde_json::from_str(&engine.load(&task.key(), detail).await?).ok(),
-        None => None,
-    };
-    Ok(own.unwrap_or_else(|| ErrorData::internal_error(failure.message.clone(), None)))
 }
 
 /// Whether the record itself, rather than the tool, is what went wrong.

@@ -34,7 +34,7 @@ pub(crate) enum AfterFetch {
 /// What becomes of a call by a client that knows no tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// It is answered as a plain call.
+    /// It is answered within a bound, and with a job after it.
     Optional,
     /// It is refused.
     Required,
@@ -50,7 +50,8 @@ pub(crate) enum Start {
 }
 
 impl TaskPolicy {
-    /// A task for clients that know tasks, a plain call for all others.
+    /// A task for clients that know tasks. All others wait for the answer within a bound, and get a job id after it; a
+    /// task is beneath in any case, so that the work outlives whoever waits.
     #[must_use]
     pub fn optional() -> Self {
         Self {
@@ -62,8 +63,9 @@ impl TaskPolicy {
         }
     }
 
-    /// Always a task: clients of revision `2026-07-28` that did not declare the Tasks extension, and calls of revision
-    /// `2025-11-25` that ask for no task, are told that they have to. Clients of older revisions get a plain call.
+    /// Always a task, and no job: clients of revision `2026-07-28` that did not declare the Tasks extension are told that
+    /// they have to, and so are calls of `2025-11-25` that do not ask for a task. Clients of older revisions are not
+    /// shown the tool.
     #[must_use]
     pub fn required() -> Self {
         Self { need: Need::Required, ..Self::optional() }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use longhaul_core::{OwnerId, Timestamp};
+use longhaul_core::{OwnerId, TaskId, Timestamp};
 use rmcp::ErrorData;
 use rmcp::model::{RequestStateCodec, SealOptions};
 use serde::de::DeserializeOwned;
@@ -25,6 +25,9 @@ pub(crate) struct Rounds {
     pub(crate) state: Option<String>,
     /// The call's idempotency key, the same in all rounds.
     pub(crate) call_key: String,
+    /// The task that the call became.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) job: Option<TaskId>,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -31,7 +31,9 @@ pub(crate) fn priming(id: &str, retry_ms: u64) -> Bytes {
 }
 
 /// The answer that streams these frames.
-pub(crate) fn response(frames: impl Stream<Item = Result<Frame<Bytes>, Infallible>> + Send + 'static) -> Response<Body> {
+pub(crate) fn response(
+    frames: impl Stream<Item = Result<Frame<Bytes>, Infallible>> + Send + 'static,
+) -> Response<Body> {
     let mut response = Response::new(StreamBody::new(frames).boxed_unsync());
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));

@@ -65,6 +65,12 @@ pub struct Options {
     #[arg(long, env = "LONGHAUL_LISTEN_MS_MAX", value_name = "MS", default_value_t = 300_000)]
     pub listen_ms_max: u64,
 
+    /// How long a client that knows no tasks waits for a tool that may become a task, before it is given a job id
+    /// instead, in seconds; `get_job_status` waits as long.
+    #[arg(long, env = "LONGHAUL_INLINE_WAIT_S", value_name = "S", default_value_t = 20,
+          value_parser = clap::value_parser!(u64).range(0..=3_600))]
+    pub inline_wait_s: u64,
+
     /// What to log, as `tracing` filter directives.
     #[arg(long, env = "LONGHAUL_LOG", value_name = "FILTER", default_value = "info,rmcp=warn")]
     pub log: String,

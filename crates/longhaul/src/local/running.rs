@@ -48,6 +48,7 @@ impl Running {
         let settings = McpSettings {
             listen_ms_max: options.listen_ms_max,
             result_ms_max: options.listen_ms_max,
+            inline_wait_ms: options.inline_wait_s.saturating_mul(1_000),
             anonymous_lists: lists(address),
             ..McpSettings::new(state_key)
         };

@@ -12,6 +12,8 @@ use rmcp::{ErrorData, Peer, RoleServer, ServiceError};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
+use crate::errors;
+
 /// A plain call while its tool runs. Clones are the same call.
 #[derive(Clone)]
 pub(crate) struct PlainCall(Arc<Shared>);
@@ -104,7 +106,7 @@ impl PlainCall {
     pub(crate) fn refusal(&self, error: ErrorData) -> ErrorData {
         match self.0.start.rounds {
             Rounds::Known => error,
-            Rounds::Unknown => ErrorData::invalid_request(error.message, error.data),
+            Rounds::Unknown => errors::for_older(error),
         }
     }
 
@@ -125,8 +127,9 @@ impl PlainCall {
             _ => return Err(ErrorData::invalid_request("this cannot be asked in a plain call", None)),
         };
         match self.0.start.peer.send_request(request).await {
-            Ok(answer) => serde_json::to_value(answer)
-                .map_err(|error| crate::errors::internal("an answer could not be read", &error)),
+            Ok(answer) => {
+                serde_json::to_value(answer).map_err(|error| errors::internal("an answer could not be read", &error))
+            }
             Err(ServiceError::McpError(error)) => Err(error),
             Err(error) => Err(ErrorData::internal_error(format!("the client could not be asked: {error}"), None)),
         }

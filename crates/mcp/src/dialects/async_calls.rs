@@ -6,7 +6,7 @@
 use async_trait::async_trait;
 use http::Response;
 use longhaul_core::{Task, TaskKey, Wish};
-use longhaul_engine::{AcceptError, Idempotency, PollError};
+use longhaul_engine::{AcceptError, PollError};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolRequestParams, JsonObject};
 use serde::{Deserialize, Serialize};
@@ -19,15 +19,12 @@ use crate::front::Front;
 use crate::incoming::{Incoming, Notice};
 use crate::record::StoredCall;
 use crate::sealed::Purpose;
-use crate::{Body, digest, errors, reply};
+use crate::{Body, caller, errors, reply};
 
 mod get;
 pub(crate) mod rate;
 mod resource;
 mod wire;
-
-/// The header that makes a retry of a call recognisable.
-const KEY_HEADER: &str = "idempotency-key";
 
 /// The first revision whose tools have annotations.
 const ANNOTATIONS_SINCE: &str = "2025-03-26";
@@ -169,9 +166,7 @@ async fn begin(call: &Incoming<'_>, front: &Front) -> Result<String, ErrorData> 
     let Some(policy) = front.shared().policies.get(&name) else {
         return rejected(call, front, &format!("the tool `{name}` runs synchronously; use tools/call"));
     };
-    let key = call.http.headers().get(KEY_HEADER).map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned());
-    let fingerprint = digest::of_call(&name, arguments.as_ref());
-    let idempotency = key.map(|key| Idempotency { key, fingerprint });
+    let idempotency = caller::idempotency_of(call.http.headers(), &call.meta(), &name, arguments.as_ref());
     let mut params = CallToolRequestParams::new(name.clone());
     params.arguments = arguments;
     let mut meta = call.meta();

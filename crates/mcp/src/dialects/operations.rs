@@ -168,7 +168,7 @@ async fn result(call: &Incoming<'_>, front: &Front) -> Result<String, ErrorData>
     let result = match Outcome::of(&shared.engine, &task).await.map_err(errors::of_load)? {
         None => return Err(not_retrieved(&format!("Operation is still {}", wire::word(&task)))),
         Some(Outcome::Cancelled) => return Err(not_retrieved("Operation was canceled")),
-        Some(Outcome::Error(error)) => return Err(error),
+        Some(Outcome::Error(error)) => return Err(errors::for_older(error)),
         Some(Outcome::Result(result)) => result,
     };
     if shared.policies.get(&task.tool).is_some_and(|policy| policy.after_fetch() == AfterFetch::Forget) {

@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use longhaul_core::{Failure, FailureKind, Progress, State, Task, Timestamp};
 use longhaul_engine::{Engine, LoadError};
-use serde_json::json;
+use rmcp::ErrorData;
+use serde_json::{Value, json};
 
 /// The JSON-RPC error that a failed task ended with: the tool's own as it gave it, otherwise one that says why there is
 /// none.
@@ -16,6 +17,16 @@ pub(crate) async fn error(engine: &Engine, task: &Task, failure: &Failure) -> Re
         return engine.load(&task.key(), detail).await;
     }
     Ok(json!({"code": -32603, "message": failure.message, "data": {"reason": reason(failure.kind)}}).to_string())
+}
+
+/// The same, read.
+///
+/// # Errors
+/// [`LoadError`], where it cannot be read.
+pub(crate) async fn error_data(engine: &Engine, task: &Task, failure: &Failure) -> Result<ErrorData, LoadError> {
+    let error = error(engine, task, failure).await?;
+    Ok(serde_json::from_str(&error)
+        .unwrap_or_else(|_no_error| ErrorData::internal_error(failure.message.clone(), None)))
 }
 
 const fn reason(kind: FailureKind) -> &'static str {
@@ -50,6 +61,21 @@ pub(crate) fn in_words(progress: &Progress) -> String {
         let _infallible = write!(words, " {message}");
     }
     words
+}
+
+/// Where clients find the variables that a task's tool has set, in the `_meta` of the task.
+pub(crate) const VARIABLES: &str = "dev.longhaul/variables";
+
+/// The variables of the task; nothing where its tool has set none.
+///
+/// # Errors
+/// [`LoadError`], where they cannot be read.
+pub(crate) async fn variables(engine: &Engine, task: &Task) -> Result<Option<Value>, LoadError> {
+    let Some(variables) = &task.variables else { return Ok(None) };
+    let text = engine.load(&task.key(), variables).await?;
+    Ok(serde_json::from_str(&text)
+        .ok()
+        .filter(|variables: &Value| variables.as_object().is_some_and(|set| !set.is_empty())))
 }
 
 /// RFC 3339 with milliseconds, in UTC.

@@ -55,12 +55,7 @@ impl TasksExtension {
     }
 
     /// `tasks/get`: everything that `rmcp` checks is checked there, and the result goes out as it is stored.
-    async fn poll(
-        &self,
-        mut request: Request<bytes::Bytes>,
-        call: &Incoming<'_>,
-        front: &Front,
-    ) -> Response<Body> {
+    async fn poll(&self, mut request: Request<bytes::Bytes>, call: &Incoming<'_>, front: &Front) -> Response<Body> {
         let raw = RawResult::default();
         request.extensions_mut().insert(raw.clone());
         let answer = front.pass_on(request, Some(&call.id)).await;

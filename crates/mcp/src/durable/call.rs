@@ -5,22 +5,27 @@ use rmcp::model::{CallToolRequestParams, CallToolResponse, CreateTaskResult};
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
-use super::{Durable, Shared};
 use super::plain::Opened;
+use super::{Durable, Shared};
 use crate::accept::NewTask;
 use crate::caller::{self, Caller};
 use crate::dialects::Generation;
+use crate::dialects::job_tools::JobTool;
 use crate::dialects::tasks_extension::wire;
-use crate::{accept, errors};
 use crate::policy::{Need, Start, TaskPolicy};
 use crate::record::StoredCall;
+use crate::{accept, errors};
 
 /// What becomes of a call.
 enum Plan<'a> {
     /// It is answered by the tool itself.
     Plain,
-    /// It becomes a task.
+    /// It becomes a task, and its caller gets a handle.
     Task(&'a TaskPolicy),
+    /// It becomes a task, and its caller waits.
+    Job(&'a TaskPolicy),
+    /// It is about another call that became a task.
+    AboutJob(JobTool),
 }
 
 impl<H: ServerHandler> Durable<H> {
@@ -35,22 +40,24 @@ impl<H: ServerHandler> Durable<H> {
         match plan {
             Plan::Plain => self.call_plainly(request, context, &caller, opened).await,
             Plan::Task(policy) => self.accept(request, &context, &caller, opened, policy).await,
+            Plan::Job(policy) => self.call_as_job(request, context, &caller, opened, policy).await,
+            Plan::AboutJob(tool) => self.look_after_job(tool, request, context, &caller, &opened).await,
         }
     }
 
     /// Decides before anything is written, so that a refused call leaves nothing behind.
     fn plan(&self, request: &CallToolRequestParams, caller: &Caller) -> Result<Plan<'_>, ErrorData> {
-        let Some(policy) = self.shared.policies.get(&*request.name) else { return Ok(Plan::Plain) };
-        if caller.knows_tasks() {
-            must_have(&self.inner, &self.shared, &request.name)?;
-            return match policy.start() {
-                Start::AfterInput if request.input_responses.is_none() => Ok(Plan::Plain),
-                Start::AtOnce | Start::AfterInput => Ok(Plan::Task(policy)),
-            };
+        let Some(policy) = self.shared.policies.get(&*request.name) else {
+            return Ok(self.job_tool(&request.name).map_or(Plan::Plain, Plan::AboutJob));
+        };
+        if policy.need() == Need::Required && !caller.knows_tasks() && caller.generation == Generation::PerRequest {
+            return Err(errors::tasks_not_declared());
         }
-        match (policy.need(), caller.generation) {
-            (Need::Optional, _) | (Need::Required, Generation::Handshake) => Ok(Plan::Plain),
-            (Need::Required, Generation::PerRequest) => Err(errors::tasks_not_declared()),
+        must_have(&self.inner, &self.shared, &request.name)?;
+        match policy.start() {
+            Start::AfterInput if request.input_responses.is_none() => Ok(Plan::Plain),
+            Start::AtOnce | Start::AfterInput if caller.knows_tasks() => Ok(Plan::Task(policy)),
+            Start::AtOnce | Start::AfterInput => Ok(Plan::Job(policy)),
         }
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use longhaul_core::TaskId;
 use rmcp::model::{CallToolRequestParams, CallToolResponse, InputRequests, InputRequiredResult};
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -25,7 +26,9 @@ pub(super) struct Opened {
     pub(super) state: Option<String>,
     /// The call's idempotency key, where an earlier round had one.
     call_key: Option<String>,
-    binding: Binding,
+    /// The task that the call became in an earlier round.
+    pub(super) job: Option<TaskId>,
+    pub(super) binding: Binding,
 }
 
 impl<H: ServerHandler> Durable<H> {
@@ -39,9 +42,9 @@ impl<H: ServerHandler> Durable<H> {
             }
             None => None,
         };
-        let Rounds { mut answers, state, call_key } = rounds.unwrap_or_default();
+        let Rounds { mut answers, state, call_key, job } = rounds.unwrap_or_default();
         answers.extend(request.input_responses.clone().unwrap_or_default());
-        Ok(Opened { answers, state, call_key: Some(call_key).filter(|key| !key.is_empty()), binding })
+        Ok(Opened { answers, state, call_key: Some(call_key).filter(|key| !key.is_empty()), job, binding })
     }
 
     pub(super) async fn call_plainly(
@@ -51,7 +54,7 @@ impl<H: ServerHandler> Durable<H> {
         caller: &Caller,
         opened: Opened,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Opened { answers, state, call_key, binding } = opened;
+        let Opened { answers, state, call_key, binding, job: _ } = opened;
         let key = call_key.unwrap_or_else(|| self.call_key(&request, &context, caller));
         let call = self.plain_call(&context, caller, key.clone());
         let tool_context = TaskContext::plain(call.clone(), caller.capabilities.clone(), answers.clone());
@@ -74,7 +77,7 @@ impl<H: ServerHandler> Durable<H> {
             PlainEnd::Ended(Ok(CallToolResponse::Task(_))) => Err(made_a_task()),
             PlainEnd::Ended(ended) => ended,
             PlainEnd::Asks(asks) => {
-                let state = self.seal(Rounds { answers, state: None, call_key: key }, &binding)?;
+                let state = self.seal(Rounds { answers, state: None, call_key: key, job: None }, &binding)?;
                 Ok(InputRequiredResult::new(Some(asks), Some(state)).into())
             }
             PlainEnd::Broken(error) => Err(error),
@@ -107,7 +110,7 @@ impl<H: ServerHandler> Durable<H> {
     ) -> Result<CallToolResponse, ErrorData> {
         if !answers.is_empty() {
             let state = asked.request_state.take();
-            asked.request_state = Some(self.seal(Rounds { answers, state, call_key }, binding)?);
+            asked.request_state = Some(self.seal(Rounds { answers, state, call_key, job: None }, binding)?);
         }
         Ok(asked.into())
     }

@@ -2,11 +2,15 @@
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test panics")]
 #![expect(deprecated, reason = "older revisions have what newer ones have not")]
 
+mod async_calls;
 mod core_tasks;
 mod garbage;
+mod jobs;
 mod listening;
+mod matrix;
 mod older;
 mod older_client;
+mod operations;
 mod passing_on;
 mod plain_calls;
 mod questions;

@@ -19,7 +19,7 @@ fn second(world: &World) -> McpServer {
 
 #[tokio::test]
 async fn a_session_is_read_by_any_instance() {
-    let world = World::new();
+    let world = World::plain();
     for revision in REVISIONS {
         let client = Older::connect(&world.mcp, revision).await;
         schema::is(REVISION, "InitializeResult", &client.initialized);
@@ -116,13 +116,13 @@ async fn older_clients_are_shown_no_tasks() {
         }
         let mut call = client.call("add", json!({"a": 1, "b": 2}));
         call.body["params"]["task"] = json!({"ttl": 1});
-        assert_eq!(world.result(&call).await["content"][0]["text"], "3", "the field means nothing here");
+        assert_eq!(world.served(&call).await.result()["content"][0]["text"], "3", "the field means nothing here");
     }
 }
 
 /// The tool's questions arrive on the stream of the call; the answers are posted to another instance.
 async fn asks_twice(tool: &str, revision: &str) -> Value {
-    let world = World::new();
+    let world = World::plain();
     let client = Older::connect(&world.mcp, revision).await;
     let mut stream = client.stream(&world.mcp, &client.call(tool, json!({}))).await;
     let first = stream.next().await.unwrap();
@@ -155,7 +155,7 @@ async fn a_tool_that_asks_through_its_context_does_so_too() {
 
 #[tokio::test]
 async fn the_first_answer_counts() {
-    let world = World::new();
+    let world = World::plain();
     let client = Older::connect(&world.mcp, "2025-06-18").await;
     let mut stream = client.stream(&world.mcp, &client.call("reports", json!({}))).await;
     let asked = stream.next().await.unwrap();
@@ -170,7 +170,7 @@ async fn the_first_answer_counts() {
 
 #[tokio::test]
 async fn an_answer_counts_for_its_own_question_and_owner_only() {
-    let world = World::new();
+    let world = World::plain();
     let client = Older::connect(&world.mcp, "2025-06-18").await;
     let mut stream = client.stream(&world.mcp, &client.call("reports", json!({}))).await;
     let asked = stream.next().await.unwrap();
@@ -184,7 +184,7 @@ async fn an_answer_counts_for_its_own_question_and_owner_only() {
 
 #[tokio::test]
 async fn a_client_that_never_answers_does_not_hold_its_call_for_ever() {
-    let world = World::new();
+    let world = World::plain();
     let client = Older::connect(&world.mcp, "2025-06-18").await;
     let mut stream = client.stream(&world.mcp, &client.call("reports", json!({}))).await;
     stream.next().await.unwrap();
@@ -194,7 +194,7 @@ async fn a_client_that_never_answers_does_not_hold_its_call_for_ever() {
 
 #[tokio::test]
 async fn a_client_that_leaves_in_the_middle_drops_the_tool() {
-    let world = World::new();
+    let world = World::plain();
     let client = Older::connect(&world.mcp, "2025-06-18").await;
     let sent = client.call("hangs", json!({}));
     let mut call = Box::pin(world.mcp.respond(sent.request(), alice()));

@@ -8,7 +8,7 @@ use longhaul_mcp::{Body, McpServer, McpSettings};
 use serde_json::{Value, json};
 
 use crate::schema;
-use crate::tools::{Tools, policies};
+use crate::tools::Tools;
 use crate::world::{Answer, Sent, World, alice, read};
 
 /// The schema that every message of this revision is held to.
@@ -26,7 +26,7 @@ pub(crate) struct Older {
 /// A server of the same deployment, with nothing in common but the store and the key.
 pub(crate) fn another_instance(world: &World, settings: McpSettings) -> McpServer {
     let handler = Tools::new(std::sync::Arc::clone(&world.observed));
-    McpServer::new(move || handler.clone(), policies(), world.engine.clone(), settings)
+    McpServer::new(move || handler.clone(), world.policies.clone(), world.engine.clone(), settings)
 }
 
 pub(crate) fn everything() -> Value {

@@ -22,7 +22,7 @@ fn retry(call: &Sent, asked: &Value, answers: Value) -> Sent {
 
 #[tokio::test]
 async fn a_client_without_tasks_gets_the_result_itself() {
-    let world = World::new();
+    let world = World::plain();
     let result = world.result(&plain("add", json!({"a": 1, "b": 2}))).await;
     schema::is("2026-07-28", "CallToolResult", &result);
     assert_eq!(result["content"][0]["text"], "3");
@@ -32,7 +32,7 @@ async fn a_client_without_tasks_gets_the_result_itself() {
 
 #[tokio::test]
 async fn a_question_ends_the_call_and_its_answer_goes_on() {
-    let world = World::new();
+    let world = World::plain();
     let call = plain("steps", json!({}));
     let asked = world.result(&call).await;
     schema::is("2026-07-28", "InputRequiredResult", &asked);
@@ -44,7 +44,7 @@ async fn a_question_ends_the_call_and_its_answer_goes_on() {
 
 #[tokio::test]
 async fn answers_of_earlier_rounds_are_kept_in_the_state() {
-    let world = World::new();
+    let world = World::plain();
     let call = plain("after_input", json!({}));
     let first = world.result(&call).await;
     assert_eq!(first["inputRequests"].as_object().unwrap().keys().collect::<Vec<_>>(), ["name"]);
@@ -60,14 +60,14 @@ async fn answers_of_earlier_rounds_are_kept_in_the_state() {
 
 #[tokio::test]
 async fn questions_that_are_asked_side_by_side_are_one_round() {
-    let world = World::new();
+    let world = World::plain();
     let asked = world.result(&plain("asks_side_by_side", json!({}))).await;
     assert_eq!(asked["inputRequests"].as_object().unwrap().len(), 2);
 }
 
 #[tokio::test]
 async fn a_state_that_was_changed_or_belongs_elsewhere_or_is_too_old_is_refused() {
-    let world = World::new();
+    let world = World::plain();
     let call = plain("after_input", json!({"note": 1}));
     let asked = world.result(&call).await;
     let state = asked["requestState"].as_str().unwrap().to_owned();
@@ -96,7 +96,7 @@ async fn refused(world: &World, sent: &Sent) {
 
 #[tokio::test]
 async fn a_state_of_the_tools_own_passes_as_it_is() {
-    let world = World::new();
+    let world = World::plain();
     let call = plain("carries_state", json!({}));
     let asked = world.result(&call).await;
     assert_eq!((&asked["resultType"], &asked["requestState"]), (&json!("input_required"), &json!("carried")));
@@ -106,7 +106,7 @@ async fn a_state_of_the_tools_own_passes_as_it_is() {
 
 #[tokio::test]
 async fn a_plain_caller_is_asked_only_what_it_declared() {
-    let world = World::new();
+    let world = World::plain();
     for tool in ["after_input", "asks_in_rounds"] {
         let answer = world.send(&Sent::call(tool, json!({})).declaring(json!({}))).await;
         assert_eq!((answer.error().0, answer.error().1), (400, -32021), "{tool}");
@@ -117,7 +117,7 @@ async fn a_plain_caller_is_asked_only_what_it_declared() {
 
 #[tokio::test]
 async fn progress_is_sent_to_a_caller_that_asked_for_it() {
-    let world = World::new();
+    let world = World::plain();
     let call = plain("reports", json!({}));
     let answer = world.send(&call.clone().with_meta("progressToken", "p1".into())).await;
     assert_eq!(answer.headers["content-type"], "text/event-stream");
@@ -131,7 +131,7 @@ async fn progress_is_sent_to_a_caller_that_asked_for_it() {
 
 #[tokio::test]
 async fn a_sleep_is_waited_for_up_to_a_limit() {
-    let world = World::new();
+    let world = World::plain();
     let result = world.while_time_flies(world.result(&plain("sleeps", json!({"ms": 20_000})))).await;
     assert_eq!(result["content"][0]["text"], "attempt 1");
     let (_, code, message) = world.send(&plain("sleeps", json!({"ms": 20_001}))).await.error();
@@ -141,7 +141,7 @@ async fn a_sleep_is_waited_for_up_to_a_limit() {
 
 #[tokio::test]
 async fn variables_live_as_long_as_the_call_and_have_the_same_limits() {
-    let world = World::new();
+    let world = World::plain();
     let call = plain("remembers", json!({}));
     let asked = world.result(&call).await;
     let result = world.result(&retry(&call, &asked, json!({"go_on": accept("yes")}))).await;
@@ -150,7 +150,7 @@ async fn variables_live_as_long_as_the_call_and_have_the_same_limits() {
 
 #[tokio::test]
 async fn the_idempotency_key_of_a_plain_call_belongs_to_its_caller_and_key() {
-    let world = World::new();
+    let world = World::plain();
     let call = plain("who", json!({}));
     let with_key = call.clone().with_header("idempotency-key", "k");
     let key = async |sent: &Sent| world.result(sent).await["content"][0]["text"].as_str().unwrap().to_owned();
@@ -162,14 +162,14 @@ async fn the_idempotency_key_of_a_plain_call_belongs_to_its_caller_and_key() {
 
 #[tokio::test]
 async fn a_panic_in_a_plain_call_is_an_error_and_not_a_hanging_request() {
-    let world = World::new();
+    let world = World::plain();
     let (_, code, message) = world.send(&plain("panics_always", json!({}))).await.error();
     assert_eq!((code, message.as_str()), (-32603, "the server's handler panicked"));
 }
 
 #[tokio::test]
 async fn a_client_that_leaves_drops_the_tools_future() {
-    let world = World::new();
+    let world = World::plain();
     let sent = plain("hangs", json!({}));
     let mut answer = Box::pin(world.mcp.respond(sent.request(), sent.owner));
     while world.observed.calls_begun.load(Ordering::SeqCst) == 0 {

@@ -162,10 +162,10 @@ async fn what_was_answered_before_the_task_is_not_asked_again_inside() {
 }
 
 #[tokio::test]
-async fn a_tool_that_asks_first_is_a_plain_call_for_clients_without_tasks() {
+async fn a_tool_that_asks_first_gives_clients_without_tasks_the_result_itself() {
     let world = World::new();
     let call = Sent::call("after_rounds", json!({})).declaring(no_tasks());
     assert_eq!(world.result(&call).await["resultType"], "input_required");
-    let result = world.result(&call.with_param("inputResponses", json!({"name": accept("Ann")}))).await;
+    let result = world.served(&call.with_param("inputResponses", json!({"name": accept("Ann")}))).await.result();
     assert_eq!(result["content"][0]["text"], "Hello, Ann!");
 }

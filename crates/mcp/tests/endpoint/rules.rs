@@ -152,7 +152,7 @@ async fn an_older_client_gets_plain_calls_and_no_task_handles() {
     assert_eq!(initialized["protocolVersion"], "2025-11-25");
     assert_eq!(initialized["capabilities"].get("extensions"), None);
     for version in ["2025-03-26", "2025-06-18", "2025-11-25"] {
-        let result = world.result(&Sent::call("add", json!({"a": 1, "b": 2})).legacy(version)).await;
+        let result = world.served(&Sent::call("add", json!({"a": 1, "b": 2})).legacy(version)).await.result();
         assert_eq!(result["content"][0]["text"], "3");
         assert_eq!(result.get("resultType"), None, "an older wire does not know it");
     }
@@ -160,7 +160,7 @@ async fn an_older_client_gets_plain_calls_and_no_task_handles() {
         let answer = world.send(&Sent::call("only_task", json!({})).legacy(version)).await;
         assert_eq!(answer.error().1, -32600, "a tool that only runs as a task is out of reach for {version}");
     }
-    let answer = world.send(&Sent::call("reports", json!({})).legacy("2025-11-25")).await;
+    let answer = world.served(&Sent::call("reports", json!({})).legacy("2025-11-25")).await;
     assert_eq!(answer.error().1, -32600, "a client that declared nothing cannot be asked");
 }
 

@@ -10,6 +10,8 @@ static SCHEMAS: LazyLock<HashMap<&str, Value>> = LazyLock::new(|| {
     let parse = |text| serde_json::from_str(text).unwrap();
     HashMap::from([
         ("tasks-extension", parse(include_str!("../schemas/tasks-extension.json"))),
+        ("operations", parse(include_str!("../schemas/operations.json"))),
+        ("async-calls", parse(include_str!("../schemas/async-calls.json"))),
         ("2025-11-25", parse(include_str!("../schemas/2025-11-25.json"))),
         ("2026-07-28", parse(include_str!("../schemas/2026-07-28.json"))),
     ])

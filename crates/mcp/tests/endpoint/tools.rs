@@ -38,6 +38,7 @@ pub(crate) struct Tools {
 pub(crate) fn policies() -> BTreeMap<String, TaskPolicy> {
     let names = [
         "add",
+        "after_rounds_of_sleep",
         "asks_side_by_side",
         "asks_url",
         "asks_in_rounds",
@@ -52,6 +53,7 @@ pub(crate) fn policies() -> BTreeMap<String, TaskPolicy> {
         "panics_once",
         "panics_always",
         "remembers",
+        "remembers_and_reports",
         "reports",
         "sleeps",
         "stalls_once",
@@ -65,6 +67,8 @@ pub(crate) fn policies() -> BTreeMap<String, TaskPolicy> {
     policies.insert("after_input".to_owned(), TaskPolicy::optional().after_input());
     policies.insert("after_rounds".to_owned(), TaskPolicy::optional().after_input());
     policies.insert("gone".to_owned(), TaskPolicy::optional());
+    let fetched = TaskPolicy::optional().immediate("Greeting them now.").forget_once_fetched();
+    policies.insert("greets".to_owned(), fetched.keep_result(Duration::from_secs(90)));
     let short = TaskPolicy::optional().run_at_most(Duration::from_secs(60)).poll_every(Duration::from_millis(700));
     policies.insert("hangs".to_owned(), short);
     policies
@@ -122,6 +126,17 @@ impl Tools {
     #[tool]
     async fn add(&self, Parameters(Add { a, b }): Parameters<Add>) -> CallToolResult {
         text((a + b).to_string())
+    }
+
+    #[tool]
+    async fn greets(&self) -> CallToolResult {
+        CallToolResult::structured(json!({"greeting": "hello"}))
+    }
+
+    /// No policy names it.
+    #[tool]
+    async fn at_once(&self) -> CallToolResult {
+        text("there")
     }
 
     #[tool]
@@ -272,6 +287,14 @@ impl Tools {
     }
 
     #[tool]
+    async fn remembers_and_reports(&self, task: TaskContext) -> Result<CallToolResult, ErrorData> {
+        task.set_variable("seen", json!(1)).await.unwrap();
+        task.progress(3.0, Some(10.0), "adding up").await;
+        task.request_input("go_on", form("Go on?")).await?;
+        Ok(text("done"))
+    }
+
+    #[tool]
     async fn sleeps(&self, Parameters(Sleep { ms }): Parameters<Sleep>, task: TaskContext) -> CallToolResult {
         task.sleep(Duration::from_millis(ms)).await;
         text(format!("attempt {}", task.attempt()))
@@ -326,6 +349,14 @@ impl Tools {
         let name = task.request_input("name", form("Name?")).await?;
         let color = task.request_input("color", form("Color?")).await?;
         Ok(text(format!("{} likes {}", value(&name), value(&color))))
+    }
+
+    /// Sleeps, and asks then.
+    #[tool]
+    async fn after_rounds_of_sleep(&self, task: TaskContext) -> Result<CallToolResult, ErrorData> {
+        task.sleep(Duration::from_secs(60)).await;
+        let name = task.request_input("name", form("Name?")).await?;
+        Ok(text(value(&name)))
     }
 
     /// Asks for a name by returning the question, before it becomes a task.

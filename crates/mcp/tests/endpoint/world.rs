@@ -1,5 +1,6 @@
 //! A server, a store in memory, a clock that is set by hand, and a worker that works when it is told to.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use http_body_util::BodyExt;
 use longhaul_core::ports::WorkQueue;
 use longhaul_core::{Clock, Identity, OwnerId};
 use longhaul_engine::{Disposition, Engine, Ports, Settings, WorkerSignals};
-use longhaul_mcp::{Body, McpServer, McpSettings};
+use longhaul_mcp::{Body, McpServer, McpSettings, TaskPolicy};
 use longhaul_sqlite::Database;
 use longhaul_testkit::{ManualClock, SeededIds};
 use serde_json::{Value, json};
@@ -32,6 +33,7 @@ pub(crate) struct World {
     pub(crate) mcp: McpServer,
     pub(crate) engine: Engine,
     pub(crate) observed: Arc<Observed>,
+    pub(crate) policies: BTreeMap<String, TaskPolicy>,
     queue: Arc<dyn WorkQueue>,
 }
 
@@ -176,7 +178,16 @@ impl World {
         Self::with(Settings { inline_sleep_ms_max: 0, ..Settings::default() })
     }
 
+    /// A server that makes no tasks: all calls are plain.
+    pub(crate) fn plain() -> Self {
+        Self::of(Settings::default(), BTreeMap::new())
+    }
+
     pub(crate) fn with(settings: Settings) -> Self {
+        Self::of(settings, policies())
+    }
+
+    fn of(settings: Settings, policies: BTreeMap<String, TaskPolicy>) -> Self {
         let clock = Arc::new(ManualClock::default());
         let database =
             Database::in_memory(Arc::<ManualClock>::clone(&clock), longhaul_sqlite::Settings::default()).unwrap();
@@ -191,8 +202,8 @@ impl World {
         let observed = Arc::new(Observed::default());
         let handler = Tools::new(Arc::clone(&observed));
         let make = move || handler.clone();
-        let mcp = McpServer::new(make, policies(), engine.clone(), McpSettings::new([7; 32]));
-        Self { clock, mcp, engine, observed, queue }
+        let mcp = McpServer::new(make, policies.clone(), engine.clone(), McpSettings::new([7; 32]));
+        Self { clock, mcp, engine, observed, policies, queue }
     }
 
     pub(crate) async fn send(&self, sent: &Sent) -> Answer {
@@ -226,6 +237,28 @@ impl World {
     pub(crate) async fn cancel(&self, id: &str) {
         let ack = self.result(&Sent::new("tasks/cancel", json!({"taskId": id}))).await;
         assert_eq!(ack, json!({"resultType": "complete"}));
+    }
+
+    /// The answer to a request that waits for its task, while a worker works and time flies.
+    pub(crate) async fn served(&self, sent: &Sent) -> Answer {
+        self.while_working(self.send(sent)).await
+    }
+
+    /// Lets time fly and a worker work while `work` goes on.
+    pub(crate) async fn while_working<T>(&self, work: impl Future<Output = T>) -> T {
+        let worker = async {
+            loop {
+                self.work().await;
+                tokio::task::yield_now().await;
+            }
+        };
+        self.while_time_flies(async {
+            tokio::select! {
+                done = work => done,
+                never = worker => never,
+            }
+        })
+        .await
     }
 
     /// Works on everything that the queue has now.

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::resource;
 use crate::asking::RELATED_TASK;
+use crate::errors;
 use crate::outcome::Outcome;
 
 /// When the server got the call, in seconds of Unix time: the draft has no field for it.
@@ -37,7 +38,7 @@ pub(super) fn accepted(task: &Task, now: Timestamp) -> String {
 pub(super) fn ended(outcome: Outcome) -> Result<String, ErrorData> {
     match outcome {
         Outcome::Result(result) => Ok(Value::Object(result).to_string()),
-        Outcome::Error(error) => Err(error),
+        Outcome::Error(error) => Err(errors::for_older(error)),
         Outcome::Cancelled => Ok(failed("the call was cancelled")),
     }
 }

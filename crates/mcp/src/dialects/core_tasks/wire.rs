@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::asking::RELATED_TASK;
-use crate::dialects::shown::{self, rfc3339};
+use crate::dialects::shown::{self, VARIABLES, rfc3339};
 use crate::errors;
 
 /// What the host may tell its model while the task runs.
@@ -22,6 +22,8 @@ const WORDS_BYTES_MAX: usize = 512;
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Shown {
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    meta: Option<Value>,
     task_id: String,
     status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,6 +58,7 @@ pub(super) fn shown(task: &Task, now: Timestamp) -> Shown {
         | State::Failed { .. } => shown::status_message(task),
     };
     Shown {
+        meta: None,
         task_id: task.id.to_string(),
         status: status(task),
         status_message,
@@ -73,6 +76,8 @@ pub(super) fn shown(task: &Task, now: Timestamp) -> Shown {
 /// What the client is told.
 pub(super) async fn task(engine: &Engine, task: &Task) -> Result<String, ErrorData> {
     let mut shown = shown(task, engine.ports().clock.now());
+    let variables = shown::variables(engine, task).await.map_err(errors::of_load)?;
+    shown.meta = variables.map(|variables| json!({VARIABLES: variables}));
     if let State::Completed { result, kind: ResultKind::ToolError } = &task.state {
         let result = engine.load(&task.key(), result).await.map_err(errors::of_load)?;
         shown.status_message = words(&result).or(shown.status_message);
@@ -131,17 +136,14 @@ pub(super) async fn status_notification(engine: &Engine, shown: &Task) -> Result
 /// [`LoadError`], where it cannot be read.
 pub(super) async fn outcome(engine: &Engine, task: &Task) -> Result<Option<Result<String, ErrorData>>, LoadError> {
     let outcome = match &task.state {
-        State::Queued | State::Running { .. } | State::Sleeping { .. } | State::InputRequired { .. } => return Ok(None),
+        State::Queued | State::Running { .. } | State::Sleeping { .. } | State::InputRequired { .. } => {
+            return Ok(None);
+        }
         State::Completed { result, .. } => {
             let result = engine.load(&task.key(), result).await?;
             related(&result, task).map_err(|error| errors::internal("the stored result is no object", &error))
         }
-        State::Failed { failure } => {
-            let error = shown::error(engine, task, failure).await?;
-            let error = serde_json::from_str(&error)
-                .unwrap_or_else(|_no_error| ErrorData::internal_error(failure.message.clone(), None));
-            Err(error)
-        }
+        State::Failed { failure } => Err(errors::for_older(shown::error_data(engine, task, failure).await?)),
         State::Cancelled => Err(ErrorData::new(ErrorCode::INTERNAL_ERROR, "the task was cancelled by request", None)),
     };
     Ok(Some(outcome))

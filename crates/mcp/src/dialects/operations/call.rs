@@ -13,13 +13,10 @@ use crate::accept::{self, NewTask};
 use crate::front::Front;
 use crate::incoming::Incoming;
 use crate::record::StoredCall;
-use crate::{Body, TaskPolicy, derived, digest, errors, reply};
+use crate::{Body, TaskPolicy, caller, derived, errors, reply};
 
 /// Bytes of a token.
 const TOKEN_BYTES_MAX: usize = 256;
-
-/// The header that makes a retry of a call recognisable.
-const KEY_HEADER: &str = "idempotency-key";
 
 #[derive(Deserialize)]
 struct Params {
@@ -128,18 +125,11 @@ fn idempotency(
     token: Option<&str>,
     ids: &dyn IdSource,
 ) -> Option<Idempotency> {
-    let key = call.http.headers().get(KEY_HEADER).map(|value| value.as_bytes().to_vec());
-    let digest = digest::of_call(&params.name, params.arguments.as_ref());
-    match (token, key) {
-        (None, None) => None,
-        (None, Some(key)) => Some(Idempotency { key: String::from_utf8_lossy(&key).into_owned(), fingerprint: digest }),
-        (Some(token), key) => {
-            let mut random = [0; 32];
-            ids.fill(&mut random);
-            let fingerprint = key.map_or(random, |key| derived::hash(&[&key, &digest]));
-            let token = derived::hash(&[b"operation", token.as_bytes()]);
-            let key = longhaul_core::OwnerId::from_bytes(token).to_string();
-            Some(Idempotency { key: format!("operation:{key}"), fingerprint })
-        }
-    }
+    let own = caller::idempotency_of(call.http.headers(), &call.meta(), &params.name, params.arguments.as_ref());
+    let Some(token) = token else { return own };
+    let mut random = [0; 32];
+    ids.fill(&mut random);
+    let fingerprint = own.map_or(random, |own| derived::hash(&[own.key.as_bytes(), &own.fingerprint]));
+    let token = longhaul_core::OwnerId::from_bytes(derived::hash(&[b"operation", token.as_bytes()]));
+    Some(Idempotency { key: format!("operation:{token}"), fingerprint })
 }

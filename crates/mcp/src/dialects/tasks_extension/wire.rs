@@ -10,7 +10,7 @@ use rmcp::model::RequestId;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::dialects::shown::{error, rfc3339, status_message};
+use crate::dialects::shown::{self, VARIABLES, error, rfc3339, status_message};
 
 /// Where subscribers find which subscription a message belongs to.
 const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
@@ -41,7 +41,7 @@ enum Payload {
 
 /// `CreateTaskResult`: the task without its payload, also where it has ended already.
 pub(crate) fn created(task: &Task, now: Timestamp) -> String {
-    write(&shown(task, now, Some("task"), None), Payload::None)
+    write(&shown(task, now, Some("task")), Payload::None)
 }
 
 /// `GetTaskResult`.
@@ -50,7 +50,9 @@ pub(crate) fn created(task: &Task, now: Timestamp) -> String {
 /// [`LoadError`], where the payload cannot be read.
 pub(crate) async fn got(engine: &Engine, task: &Task) -> Result<String, LoadError> {
     let payload = payload(engine, task).await?;
-    Ok(write(&shown(task, engine.ports().clock.now(), Some("complete"), None), payload))
+    let mut shown = shown(task, engine.ports().clock.now(), Some("complete"));
+    shown.meta = shown::variables(engine, task).await?.map(|variables| json!({VARIABLES: variables}));
+    Ok(write(&shown, payload))
 }
 
 /// A whole `notifications/tasks` message: exactly what `tasks/get` would answer at this moment.
@@ -59,7 +61,12 @@ pub(crate) async fn got(engine: &Engine, task: &Task) -> Result<String, LoadErro
 /// [`LoadError`], where the payload cannot be read.
 pub(crate) async fn notification(engine: &Engine, task: &Task, subscription: &RequestId) -> Result<String, LoadError> {
     let payload = payload(engine, task).await?;
-    let params = write(&shown(task, engine.ports().clock.now(), None, Some(subscription)), payload);
+    let mut shown = shown(task, engine.ports().clock.now(), None);
+    shown.meta = Some(match shown::variables(engine, task).await? {
+        Some(variables) => json!({SUBSCRIPTION_ID: subscription, VARIABLES: variables}),
+        None => json!({SUBSCRIPTION_ID: subscription}),
+    });
+    let params = write(&shown, payload);
     Ok(format!(r#"{{"jsonrpc":"2.0","method":"notifications/tasks","params":{params}}}"#))
 }
 
@@ -83,14 +90,9 @@ pub(crate) fn closed(subscription: &RequestId) -> String {
     .to_string()
 }
 
-fn shown(
-    task: &Task,
-    now: Timestamp,
-    result_type: Option<&'static str>,
-    subscription: Option<&RequestId>,
-) -> Shown<'static> {
+fn shown(task: &Task, now: Timestamp, result_type: Option<&'static str>) -> Shown<'static> {
     Shown {
-        meta: subscription.map(|id| json!({SUBSCRIPTION_ID: id})),
+        meta: None,
         result_type,
         task_id: task.id.to_string(),
         status: task.status().as_str(),

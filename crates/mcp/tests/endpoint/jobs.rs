@@ -1,0 +1,274 @@
+//! Clients that know no tasks: an answer within a bound, or a job id and two tools that look after the job.
+
+use rmcp::model::CallToolResult;
+use serde_json::{Value, json};
+
+use crate::older_client::{Older, everything};
+use crate::schema;
+use crate::world::{Sent, World, alice, bob, no_tasks};
+
+const REVISIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
+
+fn call(tool: &str, arguments: Value) -> Sent {
+    Sent::call(tool, arguments).declaring(no_tasks())
+}
+
+fn status(job_id: &str) -> Sent {
+    call("get_job_status", json!({"job_id": job_id, "wait_s": 0}))
+}
+
+fn accept(value: &str) -> Value {
+    json!({"action": "accept", "content": {"value": value}})
+}
+
+/// The envelope, which programs find in one place and models in another.
+fn data(result: &Value) -> Value {
+    schema::is("2026-07-28", "CallToolResult", result);
+    let text: Value = serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap();
+    assert_eq!(text, result["structuredContent"]);
+    text["data"].clone()
+}
+
+/// Calls a tool that takes long; gives the answer.
+async fn take_long(world: &World) -> Value {
+    world.served(&call("sleeps", json!({"ms": 120_000}))).await.result()
+}
+
+#[tokio::test]
+async fn a_quick_call_is_answered_as_a_plain_call_would_be() {
+    let world = World::new();
+    let result = world.served(&call("add", json!({"a": 1, "b": 2}))).await.result();
+    schema::is("2026-07-28", "CallToolResult", &result);
+    assert_eq!(result["content"], json!([{"type": "text", "text": "3"}]));
+    let error = world.served(&call("fails", json!({}))).await.error();
+    assert_eq!(error, (200, -32602, "no such city".to_owned()));
+    let failed = world.served(&call("tool_error", json!({}))).await.result();
+    assert_eq!((&failed["isError"], &failed["content"][0]["text"]), (&json!(true), &json!("it did not work")));
+    let (_, code, _) = world.served(&call("gone", json!({}))).await.error();
+    assert_eq!(code, -32602);
+}
+
+#[tokio::test]
+async fn a_long_call_is_answered_with_a_job_and_what_to_do_with_it() {
+    let world = World::new();
+    let result = take_long(&world).await;
+    let job = data(&result);
+    assert_eq!((&job["status"], &job["poll_after_s"]), (&json!("running"), &json!(5)));
+    let id = job["job_id"].as_str().unwrap();
+    assert!(job["enqueued_at"].as_str().unwrap().ends_with('Z'));
+    let sentence = result["content"][1]["text"].as_str().unwrap();
+    for word in ["get_job_status", "cancel_job", id, "20 s"] {
+        assert!(sentence.contains(word), "{sentence}");
+    }
+    assert_eq!(result.get("isError").unwrap_or(&json!(false)), &json!(false));
+    serde_json::from_value::<CallToolResult>(result).unwrap();
+}
+
+#[tokio::test]
+async fn a_job_is_queued_then_running_then_completed() {
+    let world = World::new();
+    // Nobody works on it.
+    let result = world.while_time_flies(world.result(&call("sleeps", json!({"ms": 120_000})))).await;
+    let job = data(&result);
+    assert_eq!(job["status"], "queued");
+    let id = job["job_id"].as_str().unwrap();
+    assert_eq!(data(&world.result(&status(id)).await)["status"], "queued");
+    world.work().await;
+    assert_eq!(data(&world.result(&status(id)).await)["status"], "running");
+    world.clock.advance_ms(120_000);
+    world.work().await;
+    let done = data(&world.result(&status(id)).await);
+    assert_eq!(done["status"], "completed");
+    assert_eq!(done["result"]["content"][0]["text"], "attempt 2");
+    assert_eq!(done["job_id"], id);
+}
+
+#[tokio::test]
+async fn a_look_at_a_job_waits_for_its_end() {
+    let world = World::new();
+    let id = data(&take_long(&world).await)["job_id"].as_str().unwrap().to_owned();
+    let patient = call("get_job_status", json!({"job_id": id}));
+    let mut looks = 0;
+    loop {
+        let before = world.now_ms();
+        let job = data(&world.served(&patient).await.result());
+        if job["status"] == "completed" {
+            break;
+        }
+        assert_eq!(job["status"], "running");
+        assert!(world.now_ms() - before >= 20_000, "it did not wait");
+        looks += 1;
+        assert!(looks < 10);
+    }
+}
+
+#[tokio::test]
+async fn a_job_that_failed_says_why() {
+    let world = World::new();
+    for (tool, code, message) in [("fails", "failed", "no such city"), ("tool_error", "tool_error", "it did not work")]
+    {
+        let id = world.start(tool, json!({})).await;
+        world.work().await;
+        let job = data(&world.result(&status(&id)).await);
+        assert_eq!(job["status"], "failed");
+        assert_eq!((&job["error"]["code"], &job["error"]["message"]), (&json!(code), &json!(message)));
+    }
+}
+
+#[tokio::test]
+async fn a_cancelled_job_has_failed_and_its_worker_stops() {
+    let world = World::new();
+    let id = data(&take_long(&world).await)["job_id"].as_str().unwrap().to_owned();
+    for _ in 0..2 {
+        let job = data(&world.result(&call("cancel_job", json!({"job_id": id}))).await);
+        assert_eq!((&job["status"], &job["error"]["code"]), (&json!("failed"), &json!("cancelled")));
+    }
+    assert_eq!(world.get(&id).await["status"], "cancelled");
+}
+
+#[tokio::test]
+async fn a_job_belongs_to_its_owner_and_to_every_session_of_it() {
+    let world = World::new();
+    let id = data(&take_long(&world).await)["job_id"].as_str().unwrap().to_owned();
+    for revision in REVISIONS {
+        let client = Older::connect(&world.mcp, revision).await;
+        let params = json!({"name": "get_job_status", "arguments": {"job_id": id, "wait_s": 0}});
+        let result = client.result(&world.mcp, "tools/call", params.clone()).await;
+        assert_eq!(result["structuredContent"]["data"]["status"], "running", "{revision}");
+        let other = Older::connect_as(&world.mcp, revision, bob(), everything()).await;
+        let result = other.result(&world.mcp, "tools/call", params).await;
+        assert_eq!(
+            (&result["isError"], &result["structuredContent"]["error"]["code"]),
+            (&json!(true), &json!("not_found"))
+        );
+    }
+    for wrong in ["", "x", "mjb_01HX"] {
+        let result = world.result(&status(wrong)).await;
+        assert_eq!(result["structuredContent"]["error"]["code"], "not_found");
+        assert_eq!(world.result(&call("cancel_job", json!({"job_id": wrong}))).await["isError"], true);
+    }
+    assert_eq!(world.send(&call("get_job_status", json!({}))).await.error().1, -32602);
+}
+
+#[tokio::test]
+async fn only_clients_without_tasks_are_shown_the_job_tools() {
+    let world = World::new();
+    let list = |sent: Sent| {
+        let world = &world;
+        async move { world.result(&sent).await["tools"].as_array().unwrap().clone() }
+    };
+    let named = |tools: &[Value], name: &str| tools.iter().find(|tool| tool["name"] == name).cloned();
+    let without = list(Sent::new("tools/list", json!({})).declaring(no_tasks())).await;
+    for name in ["get_job_status", "cancel_job"] {
+        let tool = named(&without, name).expect(name);
+        assert_eq!(tool["inputSchema"]["required"], json!(["job_id"]));
+    }
+    let description = named(&without, "add").unwrap()["description"].as_str().unwrap().to_owned();
+    assert!(description.contains("job_id") && description.contains("20 s"), "{description}");
+    let with = list(Sent::new("tools/list", json!({}))).await;
+    assert_eq!(named(&with, "get_job_status"), None);
+    assert!(!named(&with, "add").unwrap().to_string().contains("job_id"));
+    for revision in REVISIONS {
+        let client = Older::connect(&world.mcp, revision).await;
+        let tools = list(client.sent("tools/list", json!({}))).await;
+        assert!(named(&tools, "cancel_job").is_some(), "{revision}");
+    }
+    let plain = World::plain();
+    let tools = plain.result(&Sent::new("tools/list", json!({})).declaring(no_tasks())).await["tools"].clone();
+    assert_eq!(named(tools.as_array().unwrap(), "get_job_status"), None, "nothing becomes a job there");
+}
+
+#[tokio::test]
+async fn what_a_job_asks_ends_the_call_and_its_retry_goes_on_with_the_same_job() {
+    let world = World::new();
+    let call = call("steps", json!({}));
+    let asked = world.served(&call).await.result();
+    schema::is("2026-07-28", "InputRequiredResult", &asked);
+    assert_eq!(asked["inputRequests"]["name"]["params"]["message"], "Name?");
+    let retry = call
+        .clone()
+        .with_param("inputResponses", json!({"name": accept("Ann")}))
+        .with_param("requestState", asked["requestState"].clone());
+    let result = world.served(&retry).await.result();
+    // The first step is not run again, as it would be in a plain call.
+    assert_eq!(result["content"][0]["text"], "Ann 1 2");
+    let (_, code, _) = world.served(&retry.of(bob())).await.error();
+    assert_eq!(code, -32602, "the state is the owner's");
+}
+
+#[tokio::test]
+async fn a_job_asks_an_older_client_while_its_call_is_open() {
+    let world = World::new();
+    let client = Older::connect(&world.mcp, "2025-06-18").await;
+    let sent = client.call("steps", json!({}));
+    let mut stream = world.while_working(client.stream(&world.mcp, &sent)).await;
+    let asked = stream.next().await.unwrap();
+    client.fill_in(&world.mcp, &asked, "Ann").await;
+    let last = world.while_working(stream.next()).await.unwrap();
+    assert_eq!(last["result"]["content"][0]["text"], "Ann 1 2");
+}
+
+#[tokio::test]
+async fn a_job_that_asks_later_asks_whoever_looks_at_it() {
+    let world = World::new();
+    let id = world.start("after_rounds_of_sleep", json!({})).await;
+    world.clock.advance_ms(60_000);
+    world.work_until(&id, "input_required").await;
+    let look = call("get_job_status", json!({"job_id": id}));
+    let asked = world.served(&look).await.result();
+    assert_eq!(asked["resultType"], "input_required");
+    let retry = look
+        .clone()
+        .with_param("inputResponses", json!({"name": accept("Ann")}))
+        .with_param("requestState", asked["requestState"].clone());
+    assert_eq!(data(&world.served(&retry).await.result())["status"], "completed");
+}
+
+#[tokio::test]
+async fn a_job_whose_client_cannot_be_asked_fails_as_the_plain_call_would() {
+    let world = World::new();
+    let sent = Sent::call("steps", json!({})).declaring(json!({}));
+    assert_eq!(world.served(&sent).await.error().1, -32021);
+}
+
+#[tokio::test]
+async fn a_retry_with_a_key_finds_the_same_job() {
+    let world = World::new();
+    let sent = call("sleeps", json!({"ms": 120_000})).with_header("idempotency-key", "k");
+    let first = data(&world.served(&sent).await.result());
+    let second = data(&world.served(&sent).await.result());
+    assert_eq!(first["job_id"], second["job_id"]);
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_before_it_hears_of_the_job_ends_it() {
+    let world = World::new();
+    let sent = call("sleeps", json!({"ms": 120_000}));
+    let mut answer = Box::pin(world.mcp.respond(sent.request(), alice()));
+    let task = loop {
+        assert!(futures::FutureExt::now_or_never(&mut answer).is_none());
+        tokio::task::yield_now().await;
+        let page = world.engine.list(&alice(), None, 1).await.unwrap();
+        if let Some(task) = page.tasks.into_iter().next() {
+            break task;
+        }
+    };
+    drop(answer);
+    loop {
+        let found = world.engine.poll(&task.key()).await.unwrap();
+        if found.has_ended() {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn progress_reaches_a_waiting_caller_that_asked_for_it() {
+    let world = World::new();
+    let answer = world.served(&call("reports", json!({})).with_meta("progressToken", "p1".into())).await;
+    let events = answer.events();
+    schema::is("2026-07-28", "ProgressNotification", &events[0]);
+    assert_eq!(events[0]["params"]["message"], "adding up");
+    assert_eq!(events.last().unwrap()["result"]["resultType"], "input_required");
+}
