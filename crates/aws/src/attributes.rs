@@ -52,6 +52,10 @@ pub(crate) const FAILURES_MAX: &str = "failures_max";
 pub(crate) const REVISION: &str = "revision";
 /// Whether the task takes one of its owner's places.
 pub(crate) const COUNTED: &str = "counted";
+/// When the latest heartbeat was sent.
+pub(crate) const HEARD_AT: &str = "heard_at";
+/// When the latest variables were sent.
+pub(crate) const VARIABLES_AT: &str = "variables_at";
 /// Hash of the idempotency key that stands for the task.
 pub(crate) const KEY: &str = "key";
 

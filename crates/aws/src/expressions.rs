@@ -11,17 +11,21 @@
 //! | share a secret | `GetItem`, `PutItem` | secret | [`NOT_THERE`] |
 //! | record a step | `PutItem` | entry | [`NOT_THERE`] |
 //! | read the journal | `Query`, consistent | beside a task, [`keys::JOURNAL`](crate::keys::JOURNAL) | |
-//! | keep the result longer | `Query` for parts that go too early, then `UpdateItem` each, before the event itself | parts, key | [`THERE`] |
+//! | keep the result longer | `Query` for parts that go too early, then `UpdateItem` each, before the event itself | parts, key | [`GOES_TOO_EARLY`] |
 //! | read or make up a secret | `GetItem`, consistent; `PutItem` | secret | [`NOT_THERE`] |
 //! | write parts, read parts | `BatchWriteItem`, `BatchGetItem`, consistent | parts | |
 //!
 //! A condition on an absent attribute does not hold, so that no brackets ask for its presence first.
+//!
+//! A call that was given up and sent again may still arrive, and after later ones. So each condition fails on the work of
+//! its own write, or of a later one: a claim, a heartbeat and variables, which may be written again and again by the same
+//! attempt, say when they were sent.
 
 use longhaul_core::{Advance, Lease, LeaseToken, Outcome, Progress, State, Suspension, Task, TaskEvent, Timestamp};
 
 use crate::attributes::{
-    ATTEMPT, COUNTED, ENDED_AT, EXPIRES_AT, FAILURES, LAST_FAILURE, LATE_AFTER, LEASE_UNTIL, OF_STATES, OPEN, PROGRESS,
-    RECOUNT_AFTER, SENT_AT, STARTED_AT, TTL, UPDATED_AT, VARIABLES,
+    ATTEMPT, COUNTED, ENDED_AT, EXPIRES_AT, FAILURES, HEARD_AT, LAST_FAILURE, LATE_AFTER, LEASE_UNTIL, OF_STATES, OPEN,
+    PROGRESS, RECOUNT_AFTER, SENT_AT, STARTED_AT, TTL, UPDATED_AT, VARIABLES, VARIABLES_AT,
 };
 use crate::change::{Change, Condition};
 use crate::item::{json, moment, number, seconds, text};
@@ -30,8 +34,8 @@ use crate::record::{self, Stored};
 /// Is there nothing under this key?
 const NOT_THERE: &str = "attribute_not_exists(#pk)";
 
-/// Is there something under this key?
-const THERE: &str = "attribute_exists(#pk)";
+/// Is there something under this key that goes before it may?
+const GOES_TOO_EARLY: &str = "attribute_exists(#pk) AND #ttl < :to_ttl";
 
 /// Is there such a task, and is it not past its time to live?
 const LIVES: &str = "attribute_exists(#pk) AND #expires_at > :now";
@@ -41,6 +45,15 @@ pub(crate) const STILL_LIVES: &str = "#expires_at > :now";
 
 /// Does this attempt hold the task? A later claim has raised the attempt, and a suspended task is not running.
 const HELD: &str = "#state = :running AND #attempt = :attempt";
+
+/// Was this claim sent after everything that is on record?
+const CLAIMED_SINCE: &str = "#updated_at <= :now";
+
+/// Was no later heartbeat written?
+const HEARD_SINCE: &str = "attribute_not_exists(#heard_at) OR #heard_at <= :now";
+
+/// Were no later variables written?
+const VARIABLES_SINCE: &str = "attribute_not_exists(#variables_at) OR #variables_at < :now";
 
 /// May another leg fail after this one?
 const NOT_ON_LAST_TRY: &str = "#failures < #failures_max";
@@ -101,7 +114,8 @@ pub(crate) fn at_once(event: &TaskEvent, now: Timestamp) -> Option<Change> {
     match event {
         TaskEvent::Claim { token, lease_until } => Some(claim(*token, *lease_until, now)),
         TaskEvent::Heartbeat { attempt, lease_until, progress, advance } => {
-            let change = held(*attempt, now).set(LEASE_UNTIL, moment(*lease_until));
+            let change = held(*attempt, now).and(HEARD_SINCE).set(HEARD_AT, moment(now));
+            let change = change.set(LEASE_UNTIL, moment(*lease_until));
             let change = note_progress(change, progress.as_ref(), now);
             Some(match advance {
                 Advance::Recorded => forgive(change),
@@ -109,8 +123,8 @@ pub(crate) fn at_once(event: &TaskEvent, now: Timestamp) -> Option<Change> {
             })
         }
         TaskEvent::SetVariables { attempt, variables } => {
-            let change = held(*attempt, now).set(VARIABLES, record::payload(variables));
-            Some(change.set(UPDATED_AT, moment(now)))
+            let change = held(*attempt, now).and(VARIABLES_SINCE).set(VARIABLES_AT, moment(now));
+            Some(change.set(VARIABLES, record::payload(variables)).set(UPDATED_AT, moment(now)))
         }
         TaskEvent::Suspend { attempt, suspension, progress } => {
             let change = become_state(held(*attempt, now), &suspended(suspension)?).set(SENT_AT, moment(now));
@@ -191,7 +205,8 @@ pub(crate) const fn is_end(event: &TaskEvent) -> bool {
 
 /// A claim where no leg died before: otherwise it is a failure more, and perhaps one too many.
 fn claim(token: LeaseToken, lease_until: Timestamp, now: Timestamp) -> Change {
-    let condition = Condition::all(&[LIVES, BEFORE_DEADLINE, WAITS_FOR_WORKER]).with(":now", moment(now));
+    let condition =
+        Condition::all(&[LIVES, BEFORE_DEADLINE, WAITS_FOR_WORKER, CLAIMED_SINCE]).with(":now", moment(now));
     let lease = Lease { until: lease_until, token };
     become_state(Change::when(condition), &State::Running { lease })
         .raise(ATTEMPT)
@@ -313,9 +328,9 @@ pub(crate) fn counted(revision: u64, open: u32, next_expiry: Option<Timestamp>) 
 /// What a query of parts that go too early asks.
 pub(crate) const GOES_BEFORE: &str = "#ttl < :ttl";
 
-/// An item that has to stay until then.
+/// An item that has to stay until then, where it does not stay longer already.
 pub(crate) fn prolong(until: Timestamp) -> Change {
-    Change::set_only(Condition::that(THERE), TTL, seconds(until))
+    Change::set_only(Condition::that(GOES_TOO_EARLY), TTL, seconds(until))
 }
 
 #[cfg(test)]

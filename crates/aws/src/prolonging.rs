@@ -77,7 +77,7 @@ impl DynamoStore {
     async fn prolong_items(&self, items: &[ItemKey], until: Timestamp) -> Result<(), StoreError> {
         for some in items.chunks(WRITES_MAX) {
             let writes = some.iter().map(|key| self.table.update(key, expressions::prolong(until)));
-            let _prolonged_or_missing = try_join_all(writes).await?;
+            let _prolonged_or_fine_or_missing = try_join_all(writes).await?;
         }
         Ok(())
     }

@@ -10,28 +10,33 @@ use aws_smithy_types::body::SdkBody;
 use longhaul_aws::clients::{Clients, https};
 use longhaul_aws::{DynamoStore, QuotaMode};
 use longhaul_core::ports::{ApplyError, Created, Recorded, StoreError, TaskStore};
-use longhaul_core::{Entry, EntryKind, PartsName, TaskEvent};
+use longhaul_core::{Entry, EntryKind, PartsName, Suspension, TaskEvent, TaskKey};
 use longhaul_testkit::given::{self, NOW, owner};
 use longhaul_testkit::{SeededIds, block_on};
 
 use crate::emulator;
+use crate::lifetimes::{DAY_MS, expiries};
 
 /// What happens to a try.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
+    /// Nothing does.
+    None,
     /// The answer does not arrive; the call was carried out.
     AnswerLost,
     /// The call does not arrive.
     CallLost,
+    /// The call does not arrive before the test says so: the client has given it up by then.
+    CallLate,
     /// DynamoDB says that it was asked too much.
     Throttled,
     /// DynamoDB says that it has a fault.
     Internal,
 }
 
-/// Faults for the next tries, and the number of tries so far.
+/// Faults for the next tries, the number of tries so far, and the tries that are late.
 #[derive(Clone, Debug, Default)]
-struct Weather(Arc<Mutex<(Vec<Fault>, usize)>>);
+struct Weather(Arc<Mutex<(Vec<Fault>, usize)>>, Arc<Mutex<Vec<(SharedHttpConnector, HttpRequest)>>>);
 
 impl Weather {
     fn next(&self, faults: &[Fault]) {
@@ -46,6 +51,15 @@ impl Weather {
         let mut weather = self.0.lock().unwrap();
         weather.1 += 1;
         weather.0.pop()
+    }
+
+    /// The late tries arrive.
+    async fn clears(&self) {
+        let late = std::mem::take(&mut *self.1.lock().unwrap());
+        assert!(!late.is_empty(), "nothing was late");
+        for (way, request) in late {
+            way.call(request).await.unwrap();
+        }
     }
 
     fn client(&self) -> SharedHttpClient {
@@ -71,7 +85,7 @@ impl HttpConnector for Stormy {
             HttpResponse::new(status.try_into().unwrap(), SdkBody::from(body))
         };
         match self.weather.fault() {
-            None => self.inner.call(request),
+            None | Some(Fault::None) => self.inner.call(request),
             Some(Fault::AnswerLost) => {
                 let answer = self.inner.call(request);
                 HttpConnectorFuture::new(async move {
@@ -80,6 +94,10 @@ impl HttpConnector for Stormy {
                 })
             }
             Some(Fault::CallLost) => HttpConnectorFuture::ready(Err(lost())),
+            Some(Fault::CallLate) => {
+                self.weather.1.lock().unwrap().push((self.inner.clone(), request));
+                HttpConnectorFuture::ready(Err(lost()))
+            }
             Some(Fault::Throttled) => {
                 HttpConnectorFuture::ready(Ok(refusal(400, "ProvisionedThroughputExceededException")))
             }
@@ -89,12 +107,17 @@ impl HttpConnector for Stormy {
 }
 
 async fn stormy(quota: QuotaMode) -> (DynamoStore, Weather) {
+    let (store, weather, _table) = stormy_over_table(quota).await;
+    (store, weather)
+}
+
+async fn stormy_over_table(quota: QuotaMode) -> (DynamoStore, Weather, String) {
     let weather = Weather::default();
     let config = emulator::config().into_builder().http_client(weather.client()).build();
     let clients = Clients::new(&config);
     let table = emulator::table(&clients).await;
     weather.next(&[]);
-    (DynamoStore::new(clients.dynamo, table).with_quota(quota), weather)
+    (DynamoStore::new(clients.dynamo, &table).with_quota(quota), weather, table)
 }
 
 #[test]
@@ -197,6 +220,77 @@ fn a_heartbeat_whose_answer_was_lost_is_written_again() {
         let event = given::progress(1, NOW.plus_ms(5), 0.5);
         let expected = task.apply(&event, NOW.plus_ms(5)).unwrap();
         assert_eq!(store.apply(&task.key(), &event, NOW.plus_ms(5)).await.unwrap(), expected);
+    });
+}
+
+/// A second try of `event` is on record, `later` follows it, and then the first try of `event` arrives: nothing changes.
+async fn lands_late(store: &DynamoStore, weather: &Weather, key: &TaskKey, event: &TaskEvent, later: &[TaskEvent]) {
+    let mut now = NOW.plus_ms(10);
+    weather.next(&[Fault::CallLate]);
+    store.apply(key, event, now).await.unwrap();
+    for event in later {
+        now = now.plus_ms(10);
+        store.apply(key, event, now).await.unwrap();
+    }
+    let before = store.get(key, now).await.unwrap();
+    weather.clears().await;
+    assert_eq!(store.get(key, now).await.unwrap(), before, "{event:?} after {later:?}");
+}
+
+#[test]
+fn variables_that_arrive_late_do_not_take_back_newer_ones() {
+    block_on(async {
+        let (store, weather) = stormy(QuotaMode::Off).await;
+        let key = given::running(&store, &SeededIds::new(1), owner("alice")).await.key();
+        let variables = |text: &str| TaskEvent::SetVariables { attempt: 1, variables: given::inline(text) };
+        lands_late(&store, &weather, &key, &variables(r#"{"a":1}"#), &[variables(r#"{"a":2}"#)]).await;
+        // A clock that was set back costs a write more, and nothing else.
+        let applied = store.apply(&key, &variables(r#"{"a":3}"#), NOW).await.unwrap();
+        assert_eq!(applied.variables.as_ref(), Some(&given::inline(r#"{"a":3}"#)));
+    });
+}
+
+#[test]
+fn a_heartbeat_that_arrives_late_takes_back_neither_lease_nor_progress() {
+    block_on(async {
+        let (store, weather) = stormy(QuotaMode::Off).await;
+        let key = given::running(&store, &SeededIds::new(1), owner("alice")).await.key();
+        let beat = |at, done| given::progress(1, NOW.plus_ms(at), done);
+        lands_late(&store, &weather, &key, &beat(10, 0.1), &[beat(20, 0.2)]).await;
+        let applied = store.apply(&key, &beat(5, 0.3), NOW.plus_ms(5)).await.unwrap();
+        assert_eq!(applied, store.get(&key, NOW).await.unwrap().unwrap());
+        assert!(applied.progress.as_ref().is_some_and(|progress| progress.done > 0.25));
+    });
+}
+
+#[test]
+fn a_claim_that_arrives_late_takes_no_later_leg_away() {
+    block_on(async {
+        let (store, weather) = stormy(QuotaMode::Off).await;
+        let key = given::queued(&store, &SeededIds::new(1), owner("alice")).await.key();
+        let claim = given::claim(1, NOW.plus_ms(10));
+        let left = given::suspend(1, Suspension::Yield);
+        lands_late(&store, &weather, &key, &claim, &[left]).await;
+        // Another worker's clock may be behind.
+        assert_eq!(store.apply(&key, &given::claim(2, NOW), NOW).await.unwrap().attempt, 2);
+    });
+}
+
+#[test]
+fn a_wish_to_keep_a_result_that_arrives_late_shortens_nothing() {
+    block_on(async {
+        let (store, weather, table) = stormy_over_table(QuotaMode::Off).await;
+        let key = given::running(&store, &SeededIds::new(1), owner("alice")).await.key();
+        store.put_parts(&key, &PartsName::Outcome { attempt: 1 }, &["a"]).await.unwrap();
+        let at_first = expiries(&table).await;
+        // A look at the task, one at its parts, and then the part itself.
+        weather.next(&[Fault::None, Fault::None, Fault::CallLate]);
+        store.apply(&key, &TaskEvent::Keep { keep_ms: 2 * DAY_MS }, NOW).await.unwrap();
+        store.apply(&key, &TaskEvent::Keep { keep_ms: 4 * DAY_MS }, NOW).await.unwrap();
+        let before = expiries(&table).await;
+        assert!(at_first.iter().all(|(item, expiry)| before[item] > *expiry), "{at_first:?}, then {before:?}");
+        weather.clears().await;
+        assert_eq!(expiries(&table).await, before);
     });
 }
 

@@ -12,10 +12,10 @@ use longhaul_testkit::{SeededIds, block_on};
 
 use crate::emulator;
 
-const DAY_MS: u64 = 86_400_000;
+pub(crate) const DAY_MS: u64 = 86_400_000;
 
 /// Everything in the table, with the second from which on DynamoDB may delete it.
-async fn expiries(table: &str) -> HashMap<String, u64> {
+pub(crate) async fn expiries(table: &str) -> HashMap<String, u64> {
     let client = Clients::new(&emulator::config()).dynamo;
     let scanned = client.scan().table_name(table).send().await.unwrap();
     let name = |item: &HashMap<String, AttributeValue>| {
