@@ -4,25 +4,16 @@ use longhaul::lambda::{EnvSource, names};
 
 use crate::{Settings, ToolSet};
 
-/// A setting of the tools that cannot be read.
-#[derive(Debug, thiserror::Error)]
-#[error("{name} is `{value}`; it has to be `true` or `false`", name = names::DIAGNOSTICS)]
-pub struct InvalidDiagnostics {
-    value: String,
-}
-
 impl Settings {
-    /// The settings in a function's environment. A function has no files of its own, and so no data directory.
-    ///
-    /// # Errors
-    /// [`InvalidDiagnostics`]
-    pub fn of_function(env: &dyn EnvSource) -> Result<Self, InvalidDiagnostics> {
+    /// The settings in a function's environment. A function has no files of its own, and so no data directory. What is
+    /// neither `true` nor `false` is told when the function's whole configuration is read, with all that is wrong there.
+    #[must_use]
+    pub fn of_function(env: &dyn EnvSource) -> Self {
         let tools = match env.get(names::DIAGNOSTICS).as_deref() {
-            None | Some("" | "false") => ToolSet::Product,
             Some("true") => ToolSet::WithDiagnostics,
-            Some(value) => return Err(InvalidDiagnostics { value: value.to_owned() }),
+            Some(_) | None => ToolSet::Product,
         };
-        Ok(Self { data_dir: None, tools })
+        Self { data_dir: None, tools }
     }
 }
 
@@ -34,11 +25,11 @@ mod tests {
 
     #[test]
     fn diagnostics_are_off_unless_asked_for() {
-        let tools = |value| Settings::of_function(&BTreeMap::from([(names::DIAGNOSTICS, value)])).map(|all| all.tools);
-        assert_eq!(tools("true").unwrap(), ToolSet::WithDiagnostics);
-        assert_eq!(tools("false").unwrap(), ToolSet::Product);
-        assert_eq!(tools("").unwrap(), ToolSet::Product);
-        assert!(tools("1").is_err());
-        assert_eq!(Settings::of_function(&BTreeMap::new()).unwrap().tools, ToolSet::Product);
+        let tools = |value| Settings::of_function(&BTreeMap::from([(names::DIAGNOSTICS, value)])).tools;
+        assert_eq!(tools("true"), ToolSet::WithDiagnostics);
+        for other in ["false", "", "1", "True"] {
+            assert_eq!(tools(other), ToolSet::Product, "{other}");
+        }
+        assert_eq!(Settings::of_function(&BTreeMap::new()).tools, ToolSet::Product);
     }
 }

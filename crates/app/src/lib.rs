@@ -5,6 +5,4 @@ mod function;
 mod server;
 pub mod tools;
 
-#[cfg(feature = "lambda")]
-pub use function::InvalidDiagnostics;
 pub use server::{App, ServerError, Settings, ToolSet, server};

@@ -17,7 +17,7 @@ use tracing::field::Empty;
 
 use crate::caller::AwsCaller;
 use crate::nodelay::Nodelay;
-use crate::{ApiConfig, Auth, Responses};
+use crate::{ApiConfig, Auth, Responses, stream};
 
 /// How long before the function's deadline a request is given up, so that there is time to say so.
 const RESERVE_MS: u64 = 500;
@@ -40,16 +40,15 @@ impl Api {
     }
 
     /// Answers one request, and says so where the answer does not come about before the function's deadline: a tool
-    /// that runs on is dropped then, as if its client had left.
+    /// that runs on is dropped then, as if its client had left. A stream that runs on ends then.
     pub async fn answer(&self, request: lambda_http::Request) -> Response<Body> {
         let deadline = request.lambda_context_ref().map(|context| Timestamp::from_ms(context.deadline));
         let answered = pin!(self.answer_in_time(request));
-        match time_left_ms(deadline, self.clock.now()) {
-            None => answered.await,
-            Some(left_ms) => match select(answered, self.clock.sleep_ms(left_ms)).await {
-                Either::Left((answer, _)) => answer,
-                Either::Right(_) => Rejection::TooSlow.into_response(),
-            },
+        let Some(left_ms) = time_left_ms(deadline, self.clock.now()) else { return answered.await };
+        let gives_up_at = self.clock.now().plus_ms(left_ms);
+        match select(answered, self.clock.sleep_ms(left_ms)).await {
+            Either::Left((answer, _)) => answer.map(|body| stream::until(gives_up_at, &self.clock, body)),
+            Either::Right(_) => Rejection::TooSlow.into_response(),
         }
     }
 

@@ -5,6 +5,17 @@ use std::fmt;
 
 use longhaul_core::limits;
 use longhaul_engine::Settings;
+use longhaul_mcp::McpSettings;
+
+/// What is left of a request after its longest wait, to look a last time and to answer.
+const ANSWER_MS: u64 = 5_000;
+
+/// How often a request that waits looks at its task. Each look is one read of DynamoDB for each task, and the function
+/// that waits is paid for: a thousand looks cost less than the seconds between them.
+const LISTEN_POLL_MS: u64 = 1_000;
+
+/// How long a tool may sleep in a plain call, which is paid for meanwhile.
+const PLAIN_WAIT_MS_MAX: u64 = 20_000;
 
 mod reader;
 
@@ -39,8 +50,13 @@ pub mod names {
     pub const RESPONSES: &str = "LONGHAUL_RESPONSES";
     /// Web pages that may call the server.
     pub const ALLOW_ORIGIN: &str = "LONGHAUL_ALLOW_ORIGIN";
-    /// Longest `subscriptions/listen` stream.
+    /// How long the front door lets a request take.
+    pub const REQUEST_S_MAX: &str = "LONGHAUL_REQUEST_S_MAX";
+    /// Longest wait that keeps a connection open: a `subscriptions/listen` stream, a `tasks/result` that blocks, a
+    /// question in an open call.
     pub const LISTEN_MS_MAX: &str = "LONGHAUL_LISTEN_MS_MAX";
+    /// How long a client that knows no tasks waits for an answer before it is given a job id.
+    pub const INLINE_WAIT_S: &str = "LONGHAUL_INLINE_WAIT_S";
     /// Legs that one sandbox of the worker runs at a time.
     pub const WORKER_CONCURRENCY: &str = "LONGHAUL_WORKER_CONCURRENCY";
     /// How long before the end of a leg no further step is begun.
@@ -57,11 +73,12 @@ pub mod names {
     pub const METRICS: &str = "LONGHAUL_METRICS";
     /// What to log.
     pub const LOG: &str = "LONGHAUL_LOG";
-    /// Whether the shipped application offers its diagnostics tools. Read by the application, not here.
+    /// Whether the shipped application offers its diagnostics tools: `true` or `false`. Only checked here, and read by the
+    /// application.
     pub const DIAGNOSTICS: &str = "LONGHAUL_DIAGNOSTICS";
 
     /// All of them. A test holds the template to this list.
-    pub const ALL: [&str; 17] = [
+    pub const ALL: [&str; 19] = [
         TABLE,
         QUEUE_URL,
         DEAD_LETTER_QUEUE_URL,
@@ -69,7 +86,9 @@ pub mod names {
         IAM_OWNER,
         RESPONSES,
         ALLOW_ORIGIN,
+        REQUEST_S_MAX,
         LISTEN_MS_MAX,
+        INLINE_WAIT_S,
         WORKER_CONCURRENCY,
         LEG_MARGIN_MS,
         LEASE_MS,
@@ -151,9 +170,14 @@ pub struct ApiConfig {
     pub responses: Responses,
     /// Web pages that may call the server, such as `https://app.example.com`.
     pub allow_origins: Vec<String>,
-    /// How long a `subscriptions/listen` stream stays open at the most, in milliseconds. Shorter than the function's
-    /// timeout, so that it ends in order.
+    /// How long a `subscriptions/listen` stream stays open, a `tasks/result` blocks, or an open call waits for the answer
+    /// to a question, at the most. In milliseconds; shorter than a request may take, so that each ends in order.
     pub listen_ms_max: u64,
+    /// How long a client that knows no tasks waits for the answer of a tool that may become a task, in milliseconds;
+    /// shorter than a request may take.
+    pub inline_wait_ms: u64,
+    /// How long a tool may sleep in a plain call, in milliseconds; shorter than a request may take.
+    pub plain_wait_ms_max: u64,
 }
 
 /// What the worker function needs to know, and the one that looks after dead letters.
@@ -194,6 +218,9 @@ impl ApiConfig {
     /// [`ConfigError`], with every fault.
     pub fn read(env: &dyn EnvSource) -> Result<Self, ConfigError> {
         let mut reader = Reader::new(env);
+        let request_ms_max = reader.number(names::REQUEST_S_MAX, 60, 10..=900) * 1_000;
+        // A wait that is set longer than a request may take ends in order all the same.
+        let in_time = |wait_ms: u64| wait_ms.min(request_ms_max - ANSWER_MS);
         let config = Self {
             common: common(&mut reader),
             auth: auth(&mut reader),
@@ -203,9 +230,25 @@ impl ApiConfig {
                 &[("streamed", Responses::Streamed), ("buffered", Responses::Buffered)],
             ),
             allow_origins: reader.list(names::ALLOW_ORIGIN),
-            listen_ms_max: reader.number(names::LISTEN_MS_MAX, 50_000, 1_000..=840_000),
+            listen_ms_max: in_time(reader.number(names::LISTEN_MS_MAX, 50_000, 1_000..=895_000)),
+            inline_wait_ms: in_time(reader.number(names::INLINE_WAIT_S, 20, 0..=895) * 1_000),
+            plain_wait_ms_max: in_time(PLAIN_WAIT_MS_MAX),
         };
         reader.finish(config)
+    }
+
+    /// What the MCP endpoint has to know. `state_key` is the same in all instances.
+    #[must_use]
+    pub fn mcp(&self, state_key: [u8; 32]) -> McpSettings {
+        McpSettings {
+            listen_ms_max: self.listen_ms_max,
+            listen_poll_ms: LISTEN_POLL_MS,
+            result_ms_max: self.listen_ms_max,
+            ask_ms_max: self.listen_ms_max,
+            inline_wait_ms: self.inline_wait_ms,
+            plain_wait_ms_max: self.plain_wait_ms_max,
+            ..McpSettings::new(state_key)
+        }
     }
 }
 
@@ -227,6 +270,7 @@ impl WorkerConfig {
 }
 
 fn common(reader: &mut Reader<'_>) -> Common {
+    reader.choice(names::DIAGNOSTICS, (), &[("true", ()), ("false", ())]);
     Common {
         table: reader.required(names::TABLE),
         queue_url: reader.url(names::QUEUE_URL),
@@ -300,12 +344,32 @@ mod tests {
             (names::AUTH, "nobody"),
             (names::LEASE_MS, "soon"),
             (names::RESEND_MS, "999999999"),
+            (names::DIAGNOSTICS, "yes"),
         ]);
         let error = ApiConfig::read(&env).unwrap_err().to_string();
-        for name in [names::TABLE, names::QUEUE_URL, names::AUTH, names::LEASE_MS, names::RESEND_MS] {
+        let told = [names::TABLE, names::QUEUE_URL, names::AUTH, names::LEASE_MS, names::RESEND_MS, names::DIAGNOSTICS];
+        for name in told {
             assert!(error.contains(name), "{name} in {error}");
         }
         assert_eq!(error.lines().count(), 1);
+    }
+
+    #[test]
+    fn every_wait_ends_before_its_request_does() {
+        let read = |more: &[_]| ApiConfig::read(&env(more)).unwrap().mcp([7; 32]);
+        let default = read(&[]);
+        assert_eq!((default.listen_ms_max, default.inline_wait_ms), (50_000, 20_000));
+        let patient = [(names::LISTEN_MS_MAX, "895000"), (names::INLINE_WAIT_S, "895")];
+        for (request_s, longest_ms) in [("10", 5_000), ("29", 24_000), ("900", 895_000)] {
+            let settings = read(&[&patient[..], &[(names::REQUEST_S_MAX, request_s)]].concat());
+            let waits = [settings.listen_ms_max, settings.result_ms_max, settings.ask_ms_max, settings.inline_wait_ms];
+            assert_eq!(waits, [longest_ms; 4], "{request_s}");
+            assert_eq!(settings.plain_wait_ms_max, longest_ms.min(20_000));
+        }
+        assert_eq!(read(&[(names::INLINE_WAIT_S, "0")]).inline_wait_ms, 0);
+        let wrong = [(names::REQUEST_S_MAX, "5"), (names::INLINE_WAIT_S, "soon"), (names::LISTEN_MS_MAX, "1")];
+        let error = ApiConfig::read(&env(&wrong)).unwrap_err();
+        assert_eq!(error.faults.len(), 3, "{error}");
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub mod metrics;
 mod nodelay;
 mod record;
 mod sandbox;
+mod stream;
 mod worker;
 
 pub use api::Api;

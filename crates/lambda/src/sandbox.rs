@@ -58,8 +58,7 @@ pub async fn start_api(
     let queue = SqsQueue::new(clients.sqs, &config.common.queue_url, "");
     let clock = Arc::clone(&world.clock);
     let engine = engine(&config.common, store, queue, world);
-    let settings = McpSettings { listen_ms_max: config.listen_ms_max, ..McpSettings::new(state_key) };
-    Ok(Api::new(build(engine, settings), config.auth, config.allow_origins.clone(), clock))
+    Ok(Api::new(build(engine, config.mcp(state_key)), config.auth, config.allow_origins.clone(), clock))
 }
 
 /// Makes the worker function.

@@ -4,7 +4,7 @@ use longhaul::lambda::{self, ProcessEnv};
 use longhaul_app::{Settings, server};
 
 fn main() -> anyhow::Result<()> {
-    let server = server(Settings::of_function(&ProcessEnv)?)?;
+    let server = server(Settings::of_function(&ProcessEnv))?;
     lambda::worker(&server)?;
     Ok(())
 }

@@ -240,6 +240,53 @@ async fn a_body_in_base64_is_the_same_request() {
 }
 
 #[tokio::test]
+async fn requests_of_any_shape_are_answered() {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+
+    let world = World::new();
+    let api = api(&world, Auth::Anonymous, &[]);
+    let with = |change: &dyn Fn(&mut Value)| {
+        let mut event = event("api-function-url");
+        change(&mut event);
+        event
+    };
+    let asked_for = |method: &'static str, path: &'static str| {
+        with(&move |event| {
+            event["rawPath"] = path.into();
+            event["requestContext"]["http"]["method"] = method.into();
+        })
+    };
+    let encoded = |bytes: &[u8]| {
+        let text = STANDARD.encode(bytes);
+        with(&move |event| (event["body"], event["isBase64Encoded"]) = (text.clone().into(), true.into()))
+    };
+    let cases = [
+        ("no bytes of text", encoded(&[0xff, 0xfe, 0x00, 0x80]), 400),
+        ("nothing, encoded", encoded(b""), 400),
+        ("no body at all", with(&|event| drop(event.as_object_mut().unwrap().remove("body"))), 400),
+        ("too much", encoded(&vec![b' '; 6_000_000]), 413),
+        (
+            "several values in a header",
+            with(&|event| event["headers"]["accept"] = "a/b,application/json, text/event-stream".into()),
+            200,
+        ),
+        ("cookies", with(&|event| event["cookies"] = json!(["a=b", "c=d"])), 200),
+        ("a query", with(&|event| event["rawQueryString"] = "x=1&x=2&y=%00".into()), 200),
+        ("another name for the same path", with(&|event| event["rawPath"] = "/mcp/".into()), 404),
+        ("HEAD", asked_for("HEAD", "/mcp"), 405),
+        ("OPTIONS", asked_for("OPTIONS", "/mcp"), 405),
+        ("DELETE", asked_for("DELETE", "/mcp"), 405),
+        ("health by HEAD", asked_for("HEAD", "/healthz"), 200),
+        ("no such path", asked_for("POST", "/"), 404),
+        ("a path that leads elsewhere", asked_for("POST", "/mcp/../healthz"), 405),
+    ];
+    for (what, event, status) in cases {
+        assert_eq!(answer(&api, &event).await["statusCode"], status, "{what}");
+    }
+}
+
+#[tokio::test]
 async fn bodies_that_are_no_request_get_a_json_rpc_error() {
     let world = World::new();
     for body in ["", "{", "[]", "null", "\u{0}"] {
@@ -291,6 +338,42 @@ async fn a_plain_call_that_takes_too_long_is_told_so_before_the_function_ends() 
         () = time_passes => unreachable!("it is pending"),
     };
     assert_eq!(answered.status(), 504);
+}
+
+#[tokio::test]
+async fn a_stream_that_runs_on_is_closed_before_the_function_ends() {
+    use http_body_util::BodyExt;
+
+    let world = World::new();
+    let api = api(&world, Auth::Anonymous, &[]);
+    let accepted = message(&answer(&api, &event("api-function-url-call")).await);
+    let id = accepted["result"]["taskId"].clone();
+    let listen = with_body(&event("api-function-url-call"), "subscriptions/listen", None, |params| {
+        let meta = params["_meta"].clone();
+        *params = json!({"notifications": {"taskIds": [id]}, "_meta": meta});
+    });
+    let mut context = Context::default();
+    context.deadline = world.clock.now().plus_ms(60_000).as_ms();
+    let request = http::Request::from(serde_json::from_value::<LambdaRequest>(listen).unwrap());
+    let answered = api.answer(lambda_http::RequestExt::with_lambda_context(request, context)).await;
+    assert_eq!(answered.headers()["content-type"], "text/event-stream");
+    // Nobody works on the task, and the stream's own end is minutes away.
+    let begun_at = world.clock.now();
+    let time_passes = async {
+        loop {
+            tokio::task::yield_now().await;
+            if let Some(moment) = world.clock.next_wake() {
+                world.clock.advance_to(moment);
+            }
+        }
+    };
+    let read = tokio::select! {
+        read = answered.into_body().collect() => read,
+        () = time_passes => unreachable!("time passes for ever"),
+    };
+    let text = String::from_utf8(read.unwrap().to_bytes().to_vec()).unwrap();
+    assert!(text.contains("notifications/subscriptions/acknowledged"), "{text}");
+    assert!(begun_at.plus_ms(60_000) > world.clock.now(), "the function had time left");
 }
 
 #[tokio::test]

@@ -160,15 +160,34 @@ fn a_worker_gets_no_more_messages_than_it_runs_side_by_side() {
 }
 
 #[test]
-fn a_subscription_ends_before_its_function_does() {
+fn every_wait_ends_before_its_request_does() {
     let template = template();
-    for parameters in [&[][..], &[("FrontDoor", "http-api")], &[("Responses", "buffered")]] {
-        let stack = Stack::new(&template, parameters);
-        let timeout_ms = text(&stack.resource("Api").unwrap()["Timeout"]).parse::<u64>().unwrap() * 1_000;
-        assert!(api(&template, parameters).listen_ms_max + 5_000 <= timeout_ms, "{parameters:?}");
+    let patient = [("ListenMsMax", "895000"), ("InlineWaitSeconds", "895")];
+    for (front_door, gives_up_after_ms) in [
+        (&[][..], 60_000),
+        (&[("ApiTimeoutSeconds", "15")], 15_000),
+        (&[("ApiTimeoutSeconds", "900")], 900_000),
+        // An HTTP API gives up after 30 seconds at the latest.
+        (&[("FrontDoor", "http-api")], 29_000),
+        (&[("FrontDoor", "http-api"), ("ApiTimeoutSeconds", "15")], 29_000),
+        (&[("Responses", "buffered")], 60_000),
+    ] {
+        for parameters in [front_door.to_vec(), [front_door, &patient].concat()] {
+            let settings = api(&template, &parameters).mcp([7; 32]);
+            let timeout = &Stack::new(&template, &parameters).resource("Api").unwrap()["Timeout"];
+            let timeout_ms = text(timeout).parse::<u64>().unwrap() * 1_000;
+            assert!(timeout_ms >= gives_up_after_ms, "{parameters:?}");
+            for wait_ms in [
+                settings.listen_ms_max,
+                settings.result_ms_max,
+                settings.ask_ms_max,
+                settings.inline_wait_ms,
+                settings.plain_wait_ms_max,
+            ] {
+                assert!(wait_ms + 5_000 <= gives_up_after_ms, "{parameters:?}: {settings:?}");
+            }
+        }
     }
-    // An HTTP API gives up after 30 seconds at the latest.
-    assert!(api(&template, &[("FrontDoor", "http-api")]).listen_ms_max < 29_000);
 }
 
 #[test]
