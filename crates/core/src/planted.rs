@@ -38,11 +38,15 @@ pub enum Fault {
     CrashIsTheEnd,
     RetryNotSent,
     RoundForgotten,
+    KeptAsBefore,
+    KeptForLess,
+    ForgottenUnfinished,
+    ForgottenLater,
 }
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 36] = [
         Self::FenceOff,
         Self::TerminalNotTerminal,
         Self::LeaseNeverChecked,
@@ -75,6 +79,10 @@ impl Fault {
         Self::CrashIsTheEnd,
         Self::RetryNotSent,
         Self::RoundForgotten,
+        Self::KeptAsBefore,
+        Self::KeptForLess,
+        Self::ForgottenUnfinished,
+        Self::ForgottenLater,
     ];
 }
 

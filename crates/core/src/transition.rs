@@ -139,12 +139,15 @@ impl Task {
             }
             TaskEvent::GiveUp => end(&mut next, self.given_up(now)?, now),
             TaskEvent::TimeOut => end(&mut next, self.timed_out(now)?, now),
+            TaskEvent::Keep { .. } if planted(Fault::KeptAsBefore) => {}
+            TaskEvent::Keep { keep_ms } if planted(Fault::KeptForLess) => next.expires_at = now.plus_ms(*keep_ms),
             TaskEvent::Keep { keep_ms } => {
                 next.terms.keep_ms = self.terms.keep_ms.max(*keep_ms);
                 let from = self.ended_at.unwrap_or_else(|| self.deadline());
                 next.expires_at = self.expires_at.max(from.plus_ms(next.terms.keep_ms));
             }
-            TaskEvent::Forget if self.has_ended() => next.expires_at = now,
+            TaskEvent::Forget if planted(Fault::ForgottenLater) => {}
+            TaskEvent::Forget if self.has_ended() || planted(Fault::ForgottenUnfinished) => next.expires_at = now,
             TaskEvent::Forget => return Err(Refusal::NotEnded),
         }
         Ok(Self::restore(next))

@@ -108,7 +108,11 @@ fn context(
 async fn end(leg: &Leg, called: Called, declared: &ClientCapabilities) -> LegEnd {
     match called {
         Driven::Suspended(suspended) => LegEnd::Suspended(suspended),
-        Driven::Ended(Err(Panicked(words))) => LegEnd::Crashed { reason: format!("the tool panicked: {words}") },
+        Driven::Ended(Err(Panicked(words))) => {
+            // Its words are for whoever wrote the tool: the reason is shown to clients.
+            tracing::error!(panic = words, task_id = %leg.task().id, "the tool panicked");
+            LegEnd::Crashed { reason: "the tool panicked".to_owned() }
+        }
         Driven::Ended(Ok(Err(error))) => failed(&error),
         Driven::Ended(Ok(Ok(CallToolResponse::Complete(result)))) => completed(&result),
         Driven::Ended(Ok(Ok(CallToolResponse::InputRequired(asked)))) => match round(asked, declared) {

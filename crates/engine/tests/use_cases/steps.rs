@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use longhaul_core::ports::{Recorded, TaskStore};
-use longhaul_core::{Entry, EntryKind, FailureKind, State};
-use longhaul_engine::LegEnd;
+use longhaul_core::{Entry, EntryKind, FailureKind, State, TaskKey};
+use longhaul_engine::{AnswerError, LegEnd};
 use longhaul_testkit::given;
 
-use super::world::{World, completed, run, tool};
+use super::world::{World, ann, completed, run, tool};
 
 #[test]
 fn a_recorded_step_is_not_run_again_after_a_crash() {
@@ -100,5 +100,24 @@ fn an_error_of_a_step_is_not_recorded() {
             }))
             .await;
         assert!(world.store.journal(&task.key()).await.unwrap().is_empty());
+    });
+}
+
+#[test]
+fn an_answer_that_is_left_is_found_by_its_name_whatever_its_size_and_the_first_one_counts() {
+    run(async {
+        let world = World::new();
+        let [place, other] = ["0199aaaa-0000-7000-8000-000000000001", "0199aaaa-0000-7000-8000-000000000002"]
+            .map(|id| TaskKey::new(ann(), id.parse().unwrap()));
+        assert_eq!(world.engine.left_answer(&place, "city").await.unwrap(), None);
+        let long = format!("\"{}\"", "x".repeat(longhaul_core::limits::ENTRY_INLINE_BYTES_MAX + 1));
+        world.engine.leave_answer(&place, "city", &long).await.unwrap();
+        world.engine.leave_answer(&place, "city", "\"late\"").await.unwrap();
+        assert_eq!(world.engine.left_answer(&place, "city").await.unwrap(), Some(long));
+        assert_eq!(world.engine.left_answer(&place, "street").await.unwrap(), None);
+        assert_eq!(world.engine.left_answer(&other, "city").await.unwrap(), None);
+        let too_long = "x".repeat(longhaul_core::limits::ENTRY_BYTES_MAX + 1);
+        let refused = world.engine.leave_answer(&place, "other", &too_long).await.unwrap_err();
+        assert!(matches!(refused, AnswerError::TooLarge { .. }), "{refused}");
     });
 }

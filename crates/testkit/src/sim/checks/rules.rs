@@ -73,7 +73,17 @@ pub(super) fn broken_by(before: &Task, after: &Task, event: &TaskEvent, now: Tim
         if *event == TaskEvent::Forget && !ended(before) {
             return Some((Promise::AcceptedIsKept, "was forgotten before its end".to_owned()));
         }
-        return (!same).then(|| (Promise::EndsOnce, "changed when only its keeping was to change".to_owned()));
+        if !same {
+            return Some((Promise::EndsOnce, "changed when only its keeping was to change".to_owned()));
+        }
+        let kept = match event {
+            TaskEvent::Keep { keep_ms } => {
+                let from = after.ended_at.unwrap_or_else(|| after.deadline());
+                after.expires_at >= before.expires_at.max(from.plus_ms(*keep_ms))
+            }
+            _ => after.expires_at <= now,
+        };
+        return (!kept).then(|| (Promise::ExpiredIsNotFound, "is kept for another time than was asked for".to_owned()));
     }
     if ended(before) {
         return (before != after)
