@@ -139,13 +139,7 @@ impl Task {
             }
             TaskEvent::GiveUp => end(&mut next, self.given_up(now)?, now),
             TaskEvent::TimeOut => end(&mut next, self.timed_out(now)?, now),
-            TaskEvent::Keep { .. } if planted(Fault::KeptAsBefore) => {}
-            TaskEvent::Keep { keep_ms } if planted(Fault::KeptForLess) => next.expires_at = now.plus_ms(*keep_ms),
-            TaskEvent::Keep { keep_ms } => {
-                next.terms.keep_ms = self.terms.keep_ms.max(*keep_ms);
-                let from = self.ended_at.unwrap_or_else(|| self.deadline());
-                next.expires_at = self.expires_at.max(from.plus_ms(next.terms.keep_ms));
-            }
+            TaskEvent::Keep { keep_ms } => self.kept(&mut next, *keep_ms, now),
             TaskEvent::Forget if planted(Fault::ForgottenLater) => {}
             TaskEvent::Forget if self.has_ended() || planted(Fault::ForgottenUnfinished) => next.expires_at = now,
             TaskEvent::Forget => return Err(Refusal::NotEnded),
@@ -208,6 +202,19 @@ impl Task {
         next.started_at = self.started_at.or(Some(now));
         next.updated_at = now;
         Ok(())
+    }
+
+    /// Keeps the result for at least `keep_ms` after the end.
+    fn kept(&self, next: &mut TaskRecord, keep_ms: u64, now: Timestamp) {
+        if planted(Fault::KeptAsBefore) {
+            return;
+        }
+        next.terms.keep_ms = self.terms.keep_ms.max(keep_ms);
+        let from = self.ended_at.unwrap_or_else(|| self.deadline());
+        next.expires_at = self.expires_at.max(from.plus_ms(next.terms.keep_ms));
+        if planted(Fault::KeptForLess) {
+            next.expires_at = now.plus_ms(keep_ms);
+        }
     }
 
     /// Whether a worker could claim the task, apart from its deadline and its tries.
