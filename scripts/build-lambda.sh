@@ -22,5 +22,5 @@ esac
 
 "$root/scripts/setup-tools.sh" cargo-lambda
 cd "$root"
-"$root/.cache/tools/bin/cargo-lambda" lambda build --profile lambda --locked "$target" --output-format zip \
+"$root/.cache/tools/bin/cargo-lambda" lambda build --profile function --locked "$target" --output-format zip \
     --lambda-dir target/lambda --package longhaul-app --bin api --bin worker --no-default-features --features lambda "$@"

@@ -10,13 +10,19 @@ pub(crate) enum Target {
     AtLeast(f64),
     /// Less than this.
     Below(f64),
+    /// This much or less.
+    AtMost(f64),
+    /// At most this many times as much as what it stands beside.
+    AtMostTimes(f64),
 }
 
 impl Target {
-    fn is_met(self, value: f64) -> bool {
+    fn is_met(self, value: f64, ratio: Option<f64>) -> bool {
         match self {
             Self::AtLeast(least) => value >= least,
             Self::Below(most) => value < most,
+            Self::AtMost(most) => value <= most,
+            Self::AtMostTimes(most) => ratio.is_some_and(|ratio| ratio <= most),
         }
     }
 
@@ -24,6 +30,8 @@ impl Target {
         match self {
             Self::AtLeast(least) => format!(">= {}", number(least)),
             Self::Below(most) => format!("< {}", number(most)),
+            Self::AtMost(most) => format!("<= {}", number(most)),
+            Self::AtMostTimes(most) => format!("<= {} x", number(most)),
         }
     }
 }
@@ -72,6 +80,12 @@ impl Figure {
         if sorted.len().is_multiple_of(2) { f64::midpoint(lower, upper) } else { upper }
     }
 
+    /// Whether the target is reached, where there is one.
+    fn is_met(&self) -> Option<bool> {
+        let ratio = self.ratio.as_ref().map(|ratio| ratio.is);
+        self.target.map(|target| target.is_met(self.median(), ratio))
+    }
+
     fn sorted(&self) -> Vec<f64> {
         let mut sorted = self.rounds.clone();
         sorted.sort_by(f64::total_cmp);
@@ -86,9 +100,7 @@ impl Figure {
             format!("{} {}", number(self.median()), self.unit),
             ends.map(|(least, most)| format!("{} to {}", number(*least), number(*most))).unwrap_or_default(),
             self.target.map(Target::text).unwrap_or_default(),
-            self.target
-                .map(|target| if target.is_met(self.median()) { "yes" } else { "NO" }.to_owned())
-                .unwrap_or_default(),
+            self.is_met().map(|met| if met { "yes" } else { "NO" }.to_owned()).unwrap_or_default(),
             self.ratio.as_ref().map(|ratio| format!("{:.2} x {}", ratio.is, ratio.to)).unwrap_or_default(),
         ]
     }
@@ -106,8 +118,7 @@ impl Serialize for Figure {
             met: Option<bool>,
             ratio: Option<&'a Ratio>,
         }
-        let median = self.median();
-        let met = self.target.map(|target| target.is_met(median));
+        let (median, met) = (self.median(), self.is_met());
         let (rounds, target, ratio) = (&self.rounds, self.target, self.ratio.as_ref());
         Shown { name: &self.name, unit: self.unit, median, rounds, target, met, ratio }.serialize(serializer)
     }
@@ -163,8 +174,14 @@ mod tests {
         let base = Figure::new("base", "/s", vec![50.0]);
         let good = Figure::new("good", "/s", vec![100.0]).target(Target::AtLeast(100.0)).beside("base", &base);
         let bad = Figure::new("bad", "ms", vec![1.0]).target(Target::Below(1.0));
-        let table = table(&[base, good, bad]);
-        assert!(table.contains("| >= 100 | yes | 2.00 x base |"), "{table}");
-        assert!(table.contains("| < 1.00 | NO "), "{table}");
+        let near = Figure::new("near", "/s", vec![70.0]).target(Target::AtMostTimes(1.5)).beside("base", &base);
+        let far = Figure::new("far", "/s", vec![80.0]).target(Target::AtMostTimes(1.5)).beside("base", &base);
+        let once = Figure::new("once", "", vec![1.0]).target(Target::AtMost(1.0));
+        let table = table(&[base, good, bad, near, far, once]);
+        assert!(table.contains("| >= 100    | yes | 2.00 x base |"), "{table}");
+        assert!(table.contains("| < 1.00    | NO "), "{table}");
+        assert!(table.contains("| <= 1.50 x | yes | 1.40 x base |"), "{table}");
+        assert!(table.contains("| <= 1.50 x | NO  | 1.60 x base |"), "{table}");
+        assert!(table.contains("| <= 1.00   | yes |"), "{table}");
     }
 }

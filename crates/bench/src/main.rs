@@ -1,6 +1,7 @@
 //! `bench`: measures what a local server does per second, how long it takes, and how much memory it needs, beside a
-//! server of `rmcp` alone that keeps its tasks in memory. Prints a table, or JSON. Asserts nothing: a machine is
-//! sometimes busy, and a reader knows when.
+//! server of `rmcp` alone that keeps its tasks in memory; and how soon the Lambda functions start and answer, beside the
+//! least function that there is. Prints a table, or JSON. Asserts nothing: a machine is sometimes busy, and a reader
+//! knows when.
 
 #![expect(
     clippy::disallowed_methods,
@@ -13,9 +14,25 @@ mod connection;
 mod csv;
 mod figures;
 mod filled;
+mod function;
+#[expect(dead_code, clippy::unwrap_used, reason = "a part of the end-to-end tests, which use all of it")]
+#[path = "../../../tests/aws_e2e/gate.rs"]
+mod gate;
+mod ground;
 mod latency;
 mod load;
 mod measure;
+mod proc;
+mod process;
+#[expect(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a part of the end-to-end tests, which use all of it and may end by a panic"
+)]
+#[path = "../../../tests/runtime_host/mod.rs"]
+mod runtime_host;
 mod servers;
 mod spawned;
 mod wire;
@@ -26,7 +43,10 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 #[derive(Parser)]
-#[command(about = "Measures a local server, and a server of rmcp alone beside it", version)]
+#[command(
+    about = "Measures a local server and the Lambda functions, each beside the least that could be there",
+    version
+)]
 struct Cli {
     #[command(flatten)]
     choice: Choice,
@@ -45,7 +65,7 @@ struct Choice {
     #[arg(long)]
     json: bool,
 
-    /// Measure only these parts.
+    /// Measure only these parts. The functions are measured beside the AWS emulator that AWS_ENDPOINT_URL names.
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<measure::Part>,
 
@@ -65,6 +85,10 @@ struct Choice {
     /// The `local` program that is measured. The one beside this program by default.
     #[arg(long, value_name = "FILE")]
     local: Option<PathBuf>,
+
+    /// Where the programs `api`, `worker` and `bare` are. `../function` beside this program by default.
+    #[arg(long, value_name = "DIR")]
+    functions: Option<PathBuf>,
 }
 
 /// The servers that this program measures besides `local`, each in a process of its own.

@@ -1,5 +1,6 @@
 //! What is measured, part by part.
 
+mod lambda;
 mod profile;
 mod ready;
 mod tasks;
@@ -16,12 +17,40 @@ use crate::figures::{self, Figure};
 /// A part of the measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Part {
+    /// All of the local server's parts.
+    Local,
+    /// All of the Lambda functions' parts.
+    Lambda,
     /// Time from a server's start to its first answer.
     Ready,
     /// Polls and lives of tasks that do nothing.
     Tasks,
     /// `profile_dataset` on large files.
     Profile,
+    /// Sizes of the functions' programs.
+    Size,
+    /// Time from a function's start until it asks for work.
+    Start,
+    /// Polls through the API function.
+    Poll,
+    /// Calls that the functions make to AWS.
+    Calls,
+    /// The functions' memory.
+    Memory,
+    /// Time from a worker's death to the next attempt.
+    Recovery,
+}
+
+impl Part {
+    /// What this is a part of.
+    const fn whole(self) -> Self {
+        match self {
+            Self::Local | Self::Ready | Self::Tasks | Self::Profile => Self::Local,
+            Self::Lambda | Self::Size | Self::Start | Self::Poll | Self::Calls | Self::Memory | Self::Recovery => {
+                Self::Lambda
+            }
+        }
+    }
 }
 
 /// How a run is done.
@@ -34,6 +63,8 @@ pub(crate) struct Plan {
     pub(crate) folder: PathBuf,
     /// The `local` program.
     pub(crate) local: PathBuf,
+    /// Where the functions' programs are.
+    pub(crate) functions: PathBuf,
     /// This program, for the servers that it is itself.
     pub(crate) own: PathBuf,
     /// Sizes of the files that are profiled, in bytes.
@@ -58,6 +89,7 @@ pub(crate) async fn run(choice: &Choice) -> anyhow::Result<()> {
         time: Duration::from_secs(choice.seconds.unwrap_or(seconds)),
         folder: folder.path().to_owned(),
         local: choice.local.clone().unwrap_or_else(|| beside.join("local")),
+        functions: choice.functions.clone().unwrap_or_else(|| beside.join("../function")),
         own: own.clone(),
         profiled_bytes: if choice.quick { vec![100_000_000] } else { vec![100_000_000, 2_000_000_000] },
     };
@@ -72,7 +104,8 @@ pub(crate) async fn run(choice: &Choice) -> anyhow::Result<()> {
 }
 
 async fn measure(plan: &Plan, choice: &Choice) -> anyhow::Result<Vec<Figure>> {
-    let wanted = |part: Part| choice.only.is_empty() || choice.only.contains(&part);
+    let only = &choice.only;
+    let wanted = |part: Part| only.is_empty() || only.contains(&part) || only.contains(&part.whole());
     if wanted(Part::Ready) || wanted(Part::Profile) {
         check_local(&plan.local)?;
     }
@@ -85,6 +118,9 @@ async fn measure(plan: &Plan, choice: &Choice) -> anyhow::Result<Vec<Figure>> {
     }
     if wanted(Part::Profile) {
         figures.extend(profile::measure(plan).await?);
+    }
+    if only.is_empty() || only.iter().any(|part| part.whole() == Part::Lambda) {
+        figures.extend(lambda::measure(plan, wanted).await?);
     }
     Ok(figures)
 }

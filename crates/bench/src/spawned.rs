@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 
 use crate::connection::Connection;
-use crate::wire;
+use crate::{proc, wire};
 
 /// How long a server may take until it answers.
 const READY_WAIT: Duration = Duration::from_secs(60);
@@ -61,10 +61,7 @@ impl Spawned {
 
     /// The most memory that it had at any time, in MiB.
     pub(crate) fn memory_peak_mib(&self) -> anyhow::Result<f64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("no VmHWM")?;
-        let kib: u32 = line.trim().trim_end_matches(" kB").parse()?;
-        Ok(f64::from(kib) / 1024.0)
+        proc::memory_peak_mib(self.child.id())
     }
 
     /// The processor time that it took so far.

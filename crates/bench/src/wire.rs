@@ -47,8 +47,12 @@ pub(crate) fn call(tool: &str, arguments: &str) -> anyhow::Result<Call> {
 
 /// `tasks/get`.
 pub(crate) fn poll(task_id: &str) -> anyhow::Result<Call> {
-    let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{{"taskId":"{task_id}",{META}}}}}"#);
-    request("tasks/get", task_id, body)
+    about(task_id, "tasks/get")
+}
+
+/// `tasks/cancel`.
+pub(crate) fn cancel(task_id: &str) -> anyhow::Result<Call> {
+    about(task_id, "tasks/cancel")
 }
 
 /// `GET /healthz`.
@@ -70,6 +74,11 @@ pub(crate) fn seen(answer: &[u8]) -> anyhow::Result<Seen<'_>> {
     let envelope: Envelope<'_> =
         serde_json::from_slice(answer).with_context(|| format!("the answer is no task: {}", shown()))?;
     envelope.result.with_context(|| format!("the answer is an error: {}", shown()))
+}
+
+fn about(task_id: &str, method: &str) -> anyhow::Result<Call> {
+    let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{{"taskId":"{task_id}",{META}}}}}"#);
+    request(method, task_id, body)
 }
 
 fn request(method: &str, name: &str, body: String) -> anyhow::Result<Call> {

@@ -1,0 +1,85 @@
+//! What a deployment gives the functions: a table, a queue, a dead-letter queue, settings.
+
+use std::collections::HashMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
+};
+use longhaul_aws::clients::Clients;
+use longhaul_core::{Identity, OwnerId, TaskKey};
+
+use crate::process;
+
+/// Where an item stands in the table.
+pub(crate) type Key = HashMap<String, AttributeValue>;
+
+/// A table and queues of this run's own, in the emulator.
+pub(crate) struct Ground {
+    /// Clients such as the functions have.
+    pub(crate) clients: Clients,
+    /// The table.
+    pub(crate) table: String,
+    /// The work queue.
+    pub(crate) queue_url: String,
+    dead_letter_queue_url: String,
+}
+
+impl Ground {
+    /// Empty ones.
+    pub(crate) async fn new() -> anyhow::Result<Self> {
+        let clients = Clients::new(&process::config());
+        let name = format!("bench-{}", SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos());
+        create_table(&clients, &name).await?;
+        let queue = async |name: String| {
+            let created = clients.sqs.create_queue().queue_name(name).send().await?;
+            created.queue_url.context("a queue has an address")
+        };
+        let (queue_url, dead_letter_queue_url) = (queue(name.clone()).await?, queue(format!("{name}-dead")).await?);
+        Ok(Self { clients, table: name, queue_url, dead_letter_queue_url })
+    }
+
+    /// Where a task of a caller whom nobody knows stands in the table.
+    pub(crate) fn key_of(task_id: &str) -> anyhow::Result<Key> {
+        let key = TaskKey::new(OwnerId::of(Identity::Anonymous), task_id.parse()?);
+        let pk = format!("o#{}#{:x}", key.owner, key.id.shard(16));
+        Ok([("pk", pk), ("sk", key.id.to_string())]
+            .map(|(name, value)| (name.to_owned(), AttributeValue::S(value)))
+            .into())
+    }
+
+    /// An item, read as the functions read one.
+    pub(crate) async fn item(&self, key: &Key) -> anyhow::Result<Option<HashMap<String, AttributeValue>>> {
+        let get = self.clients.dynamo.get_item().table_name(&self.table).consistent_read(true);
+        Ok(get.set_key(Some(key.clone())).send().await?.item)
+    }
+
+    /// A function's environment, with the template's defaults, and with AWS at `endpoint`. Only what goes wrong is
+    /// logged, since logs end up between what this program says.
+    pub(crate) fn env(&self, endpoint: &str, more: &[(&str, &str)]) -> Vec<(String, String)> {
+        let settings = [
+            ("AWS_ENDPOINT_URL", endpoint),
+            ("AWS_REGION", "us-east-1"),
+            ("AWS_ACCESS_KEY_ID", "test"),
+            ("AWS_SECRET_ACCESS_KEY", "test"),
+            ("LONGHAUL_TABLE", &self.table),
+            ("LONGHAUL_QUEUE_URL", &self.queue_url),
+            ("LONGHAUL_DEAD_LETTER_QUEUE_URL", &self.dead_letter_queue_url),
+            ("LONGHAUL_AUTH", "anonymous"),
+            ("LONGHAUL_DIAGNOSTICS", "true"),
+            ("LONGHAUL_LOG", "warn"),
+        ];
+        settings.iter().chain(more).map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+}
+
+async fn create_table(clients: &Clients, name: &str) -> anyhow::Result<()> {
+    let create = clients.dynamo.create_table().table_name(name).billing_mode(BillingMode::PayPerRequest);
+    let key = |name: &str, kind| KeySchemaElement::builder().attribute_name(name).key_type(kind).build();
+    let text =
+        |name: &str| AttributeDefinition::builder().attribute_name(name).attribute_type(ScalarAttributeType::S).build();
+    let create = create.key_schema(key("pk", KeyType::Hash)?).key_schema(key("sk", KeyType::Range)?);
+    create.attribute_definitions(text("pk")?).attribute_definitions(text("sk")?).send().await?;
+    Ok(())
+}

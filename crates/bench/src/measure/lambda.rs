@@ -1,0 +1,144 @@
+//! The Lambda functions: real programs on a host that speaks the Runtime API to them, and the AWS emulator behind them.
+
+mod calls;
+mod memory;
+mod poll;
+mod recovery;
+mod start;
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::ensure;
+use rustix::stdio::{dup2_stdout, stdout};
+
+use super::{Part, Plan};
+use crate::figures::{Figure, Target};
+use crate::function::Function;
+use crate::ground::Ground;
+use crate::process::{self, endpoint};
+use crate::{runtime_host, wire};
+
+/// The largest program, in MiB.
+const SIZE_MIB_MAX: f64 = 12.0;
+
+/// The worker's timeout in the template, which is how long a message is hidden that is handed over.
+const WORKER_TIMEOUT: Duration = Duration::from_secs(900);
+
+/// The tool whose tasks neither record steps nor report progress, with arguments for a small result.
+const SHORT: (&str, &str) = ("large_result", r#"{"bytes":16}"#);
+
+/// The functions' programs.
+#[derive(Clone)]
+struct Programs {
+    api: PathBuf,
+    worker: PathBuf,
+    bare: PathBuf,
+}
+
+/// What a part measures: the programs, over a table and queues of its own.
+struct Scene<'a> {
+    plan: &'a Plan,
+    programs: Programs,
+    ground: Ground,
+}
+
+/// Measures what is wanted.
+pub(crate) async fn measure(plan: &Plan, wanted: impl Fn(Part) -> bool) -> anyhow::Result<Vec<Figure>> {
+    process::find()?;
+    let programs = Programs::find(&plan.functions)?;
+    let scene =
+        async || Ok::<_, anyhow::Error>(Scene { plan, programs: programs.clone(), ground: Ground::new().await? });
+    let _quiet = Quiet::begin()?;
+    let mut figures = Vec::new();
+    if wanted(Part::Size) {
+        figures.extend(sizes(&programs)?);
+    }
+    if wanted(Part::Start) {
+        figures.extend(start::measure(&scene().await?).await?);
+    }
+    if wanted(Part::Poll) {
+        figures.extend(poll::measure(&scene().await?).await?);
+    }
+    if wanted(Part::Calls) {
+        figures.extend(calls::measure(&scene().await?).await?);
+    }
+    if wanted(Part::Memory) {
+        figures.extend(memory::measure(&scene().await?).await?);
+    }
+    if wanted(Part::Recovery) {
+        figures.extend(recovery::measure(&scene().await?).await?);
+    }
+    Ok(figures)
+}
+
+impl Programs {
+    fn find(folder: &Path) -> anyhow::Result<Self> {
+        let find = |name: &str| {
+            let program = folder.join(name);
+            ensure!(program.is_file(), "{} is missing; `make bench` builds it", program.display());
+            Ok(program)
+        };
+        Ok(Self { api: find("api")?, worker: find("worker")?, bare: find("bare")? })
+    }
+}
+
+impl Scene<'_> {
+    /// Starts an API function that streams its answers, as the template does by default.
+    async fn api(&self) -> anyhow::Result<Function> {
+        Function::start(&self.programs.api, &self.ground.env(endpoint(), &[])).await
+    }
+
+    /// What a worker with these settings works on.
+    fn mapping(&self, endpoint: &str, more: &[(&str, &str)]) -> runtime_host::mapping::Mapping {
+        runtime_host::mapping::Mapping {
+            program: self.programs.worker.clone(),
+            env: self.ground.env(endpoint, more),
+            sqs: self.ground.clients.sqs.clone(),
+            queue_url: self.ground.queue_url.clone(),
+            timeout: WORKER_TIMEOUT,
+            batch: 1,
+        }
+    }
+}
+
+/// Calls a tool that becomes a task, and gives the task's id.
+async fn accept(api: &Function, (tool, arguments): (&str, &str)) -> anyhow::Result<String> {
+    let answer = api.send(wire::call(tool, arguments)?).await?;
+    Ok(wire::seen(&answer)?.task_id.to_owned())
+}
+
+fn sizes(programs: &Programs) -> anyhow::Result<Vec<Figure>> {
+    let size = |name: &str, program: &Path| {
+        let kib = u32::try_from(program.metadata()?.len() / 1024)?;
+        Ok::<_, anyhow::Error>(Figure::new(format!("size of {name}"), "MiB", vec![f64::from(kib) / 1024.0]))
+    };
+    let bare = size("bare", &programs.bare)?;
+    let ours = |name, program| {
+        Ok::<_, anyhow::Error>(size(name, program)?.target(Target::Below(SIZE_MIB_MAX)).beside("bare", &bare))
+    };
+    let (api, worker) = (ours("api", &programs.api)?, ours("worker", &programs.worker)?);
+    Ok(vec![api, worker, bare])
+}
+
+/// Functions write metrics to their standard output, which is this program's own: as long as this lives, nobody sees them.
+struct Quiet {
+    stdout: OwnedFd,
+}
+
+impl Quiet {
+    fn begin() -> anyhow::Result<Self> {
+        let quiet = Self { stdout: rustix::io::dup(stdout())? };
+        dup2_stdout(File::options().write(true).open("/dev/null")?)?;
+        Ok(quiet)
+    }
+}
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        // Where this fails nothing could be printed anyway.
+        dup2_stdout(&self.stdout).ok();
+    }
+}

@@ -1,0 +1,110 @@
+//! The calls that the functions make to AWS in a task's life, counted on their way to the emulator.
+
+use anyhow::ensure;
+
+use super::{SHORT, Scene, accept};
+use crate::figures::{Figure, Target};
+use crate::function::Function;
+use crate::gate::{Call, Gate};
+use crate::wire;
+
+/// A task whose one step takes longer than `BEATS` signs of life of a worker with the settings of `QUICK`.
+const STEPPED: (&str, &str) = ("countdown", r#"{"seconds":5.5,"steps":1}"#);
+
+/// Settings of a worker that gives a sign of life each second.
+const QUICK: [(&str, &str); 2] = [("LONGHAUL_HEARTBEAT_MS", "1000"), ("LONGHAUL_LEASE_MS", "3000")];
+
+const BEATS: f64 = 5.0;
+
+/// What the calls of an operation go to.
+const QUEUE: [&str; 3] = ["SendMessage", "ChangeMessageVisibility", "DeleteMessage"];
+
+/// A function whose calls are counted.
+struct Counted {
+    function: Function,
+    gate: Gate,
+    seen: usize,
+}
+
+/// Leads tasks through their lives, one call at a time.
+pub(super) async fn measure(scene: &Scene<'_>) -> anyhow::Result<Vec<Figure>> {
+    eprintln!("calls: three tasks");
+    let gate = Gate::open().await;
+    let api = Function::start(&scene.programs.api, &scene.ground.env(gate.url(), &[])).await?;
+    let mut api = Counted::new(api, gate);
+    let gate = Gate::open().await;
+    let worker = Function::start(&scene.programs.worker, &scene.ground.env(gate.url(), &QUICK)).await?;
+    let mut worker = Counted::new(worker, gate);
+
+    let short = accept(&api.function, SHORT).await?;
+    let accepted = api.calls();
+    worker.run(scene).await?;
+    let run = worker.calls();
+    api.function.send(wire::poll(&short)?).await?;
+    let polled = api.calls();
+
+    let stepped = accept(&api.function, STEPPED).await?;
+    worker.run(scene).await?;
+    let in_steps = worker.calls();
+    api.calls();
+    api.function.send(wire::cancel(&accept(&api.function, STEPPED).await?)?).await?;
+    let cancelled = api.calls();
+    let cancelled = cancelled.get(accepted.len()..).unwrap_or_default();
+    let answer = api.function.send(wire::poll(&stepped)?).await?;
+    ensure!(wire::seen(&answer)?.is_completed()?, "the task with a step is not completed");
+    // Its message is nobody's any more.
+    worker.run(scene).await?;
+
+    let (finish, claim): (Vec<Call>, Vec<Call>) =
+        table(&run).cloned().partition(|call| call.body.contains("completed"));
+    let until_recorded = in_steps.iter().take_while(|call| call.operation != "PutItem");
+    let beats = until_recorded.filter(|call| call.operation == "UpdateItem").count().saturating_sub(1);
+    let once = Target::AtMost(1.0);
+    let figure = |what: &str, count: usize| {
+        let count = f64::from(u32::try_from(count).unwrap_or(u32::MAX));
+        Figure::new(format!("calls to {what}"), "", vec![count]).target(once)
+    };
+    let beats = f64::from(u32::try_from(beats)?) / BEATS;
+    Ok(vec![
+        figure("the table: accept", table(&accepted).count()),
+        figure("the table: claim", claim.len()),
+        Figure::new("calls to the table: heartbeat", "", vec![beats]).target(once),
+        figure("the table: finish", finish.len()),
+        figure("the table: cancel", table(cancelled).count()),
+        figure("the table: poll", table(&polled).count()),
+        figure("the queue: accept", queue(&accepted).count()),
+        figure("the queue: run without a heartbeat", queue(&run).count()),
+    ])
+}
+
+impl Counted {
+    /// From here on.
+    fn new(function: Function, gate: Gate) -> Self {
+        let seen = gate.calls().len();
+        Self { function, gate, seen }
+    }
+
+    /// The calls since the last question.
+    fn calls(&mut self) -> Vec<Call> {
+        let calls = self.gate.calls().split_off(self.seen);
+        self.seen += calls.len();
+        calls
+    }
+
+    /// Runs the next message.
+    async fn run(&self, scene: &Scene<'_>) -> anyhow::Result<()> {
+        let mapping = scene.mapping(crate::process::endpoint(), &[]);
+        let messages = mapping.receive().await;
+        ensure!(!messages.is_empty(), "there is no message");
+        mapping.run_batch(&self.function.sandbox, &messages).await?;
+        Ok(())
+    }
+}
+
+fn queue(calls: &[Call]) -> impl Iterator<Item = &Call> {
+    calls.iter().filter(|call| QUEUE.contains(&call.operation.as_str()))
+}
+
+fn table(calls: &[Call]) -> impl Iterator<Item = &Call> {
+    calls.iter().filter(|call| !QUEUE.contains(&call.operation.as_str()))
+}

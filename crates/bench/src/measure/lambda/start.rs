@@ -1,0 +1,71 @@
+//! How soon a function asks for work after its process was started, beside the least function that there is.
+
+use std::path::Path;
+
+use super::Scene;
+use crate::figures::{Figure, Target};
+use crate::function::Function;
+use crate::process::endpoint;
+
+/// How often each function is started.
+const STARTS: usize = 20;
+
+/// How much later than the least function the functions may ask for work.
+const TIMES_MAX: f64 = 1.3;
+
+/// What the starts of one function took.
+struct Starts<'a> {
+    name: &'static str,
+    program: &'a Path,
+    env: Vec<(String, String)>,
+    ready_ms: Vec<f64>,
+    cpu_ms: Vec<f64>,
+}
+
+/// Starts all functions in turn, again and again.
+pub(super) async fn measure(scene: &Scene<'_>) -> anyhow::Result<Vec<Figure>> {
+    eprintln!("start: {STARTS} starts of each function");
+    let (programs, ground) = (&scene.programs, &scene.ground);
+    let env = || ground.env(endpoint(), &[]);
+    let calling = ground.env(endpoint(), &[("BARE_TABLE", &ground.table)]);
+    let mut bare = Starts::of("bare", &programs.bare, calling);
+    let mut silent = Starts::of("bare, without a call", &programs.bare, env());
+    let mut api = Starts::of("api", &programs.api, env());
+    let mut worker = Starts::of("worker", &programs.worker, env());
+    // The first start finds nothing in the system's cache, and makes up what instances share.
+    for starts in [&bare, &silent, &api, &worker] {
+        drop(starts.start().await?);
+    }
+    for _ in 0..STARTS {
+        for starts in [&mut bare, &mut silent, &mut api, &mut worker] {
+            let function = starts.start().await?;
+            starts.ready_ms.push(function.ready().as_secs_f64() * 1e3);
+            starts.cpu_ms.push(function.cpu()?.as_secs_f64() * 1e3);
+        }
+    }
+    let target = Target::AtMostTimes(TIMES_MAX);
+    let (ready, cpu) = (bare.ready(), bare.cpu());
+    let mut figures: Vec<_> = [&api, &worker].map(|ours| ours.ready().target(target).beside("bare", &ready)).into();
+    figures.extend([silent.ready().beside("bare", &ready), ready]);
+    figures.extend([&api, &worker, &silent].map(|starts| starts.cpu().beside("bare", &cpu)));
+    figures.push(cpu);
+    Ok(figures)
+}
+
+impl<'a> Starts<'a> {
+    const fn of(name: &'static str, program: &'a Path, env: Vec<(String, String)>) -> Self {
+        Self { name, program, env, ready_ms: Vec::new(), cpu_ms: Vec::new() }
+    }
+
+    async fn start(&self) -> anyhow::Result<Function> {
+        Function::start(self.program, &self.env).await
+    }
+
+    fn ready(&self) -> Figure {
+        Figure::new(format!("asks for work after start ({})", self.name), "ms", self.ready_ms.clone())
+    }
+
+    fn cpu(&self) -> Figure {
+        Figure::new(format!("processor time until then ({})", self.name), "ms", self.cpu_ms.clone())
+    }
+}

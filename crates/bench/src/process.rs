@@ -1,0 +1,41 @@
+//! The AWS emulator beside which the functions are measured.
+
+use std::sync::OnceLock;
+
+use anyhow::Context;
+use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
+
+/// Where the emulator is looked for, as everything that speaks to AWS does.
+const ENDPOINT: &str = "AWS_ENDPOINT_URL";
+
+static EMULATOR: OnceLock<String> = OnceLock::new();
+
+/// Finds the emulator.
+///
+/// # Errors
+/// Nobody said where it is.
+pub(crate) fn find() -> anyhow::Result<()> {
+    let url = std::env::var(ENDPOINT);
+    let url = url.with_context(|| {
+        format!("{ENDPOINT} is not set; run this by `make bench`, or below scripts/emulator.sh run-with")
+    })?;
+    EMULATOR.get_or_init(|| url);
+    Ok(())
+}
+
+/// The emulator's endpoint.
+pub(crate) fn endpoint() -> &'static str {
+    EMULATOR.get().expect("the emulator was found before anything is measured beside it")
+}
+
+/// What an SDK client needs to reach the emulator.
+pub(crate) fn config() -> SdkConfig {
+    let credentials = Credentials::new("test", "test", None, None, "bench");
+    SdkConfig::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::new("us-east-1"))
+        .endpoint_url(endpoint())
+        .credentials_provider(SharedCredentialsProvider::new(credentials))
+        .build()
+}
