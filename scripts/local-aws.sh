@@ -18,6 +18,8 @@
 # COMMAND sees, and `deploy` needs, AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
 # LOCAL_AWS_BIN_DIR names a folder with the programs `api` and `worker`, built for this machine; without it they are
 # built here, quickly and without optimisation: what is deployed to AWS comes from scripts/build-lambda.sh.
+# LOCAL_AWS_BIN_PREFIX stands before the names of these programs, and LOCAL_AWS_STATE is another folder than
+# .cache/local-aws for an emulator that is shared by those who deploy other programs.
 # EMULATOR_AUTH=true lets the emulator enforce the roles of the functions.
 set -euo pipefail
 
@@ -25,6 +27,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 readonly root
 readonly python=$root/.cache/tools/aws/bin/python
 readonly stack_default=longhaul
+readonly bin_prefix=${LOCAL_AWS_BIN_PREFIX:-}
 
 group=
 child=
@@ -68,8 +71,8 @@ pack() {
     local bin_dir=$1 name
     for name in api worker; do
         mkdir "$scratch/$name"
-        strip -o "$scratch/$name/bootstrap" "$bin_dir/$name" 2>/dev/null ||
-            cp "$bin_dir/$name" "$scratch/$name/bootstrap"
+        strip -o "$scratch/$name/bootstrap" "$bin_dir/$bin_prefix$name" 2>/dev/null ||
+            cp "$bin_dir/$bin_prefix$name" "$scratch/$name/bootstrap"
     done
 }
 
@@ -97,7 +100,7 @@ upload() {
 }
 
 shared() {
-    local state=$root/.cache/local-aws bin_dir uploaded
+    local state=${LOCAL_AWS_STATE:-$root/.cache/local-aws} bin_dir uploaded
     bin_dir=$(bin_dir)
     mkdir -p "$state/tmp"
     exec 5>"$state/upload.lock"
@@ -109,7 +112,7 @@ shared() {
     fi
     # The emulator that stays must not hold the lock.
     AWS_ENDPOINT_URL=$(EMULATOR_STATE=$state EMULATOR_AUTH=true TMPDIR=$state/tmp "$root/scripts/emulator.sh" shared 5>&-)
-    uploaded="$AWS_ENDPOINT_URL $(stat --format '%s %.9Y' "$bin_dir/api" "$bin_dir/worker")"
+    uploaded="$AWS_ENDPOINT_URL $(stat --format '%s %.9Y' "$bin_dir/$bin_prefix"{api,worker})"
     if [[ $(cat "$state/uploaded" 2>/dev/null) != "$uploaded" ]]; then
         scratch=$(mktemp -d)
         trap clean_up EXIT

@@ -1,6 +1,5 @@
 //! A table and queues of a test's own, for functions that run on the Runtime API host instead of in the emulator.
 
-use std::path::Path;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType};
@@ -9,19 +8,10 @@ use longhaul_aws::clients::Clients;
 
 use crate::gate::Gate;
 use crate::process::{config, endpoint, fresh_name};
+use crate::programs::{api, worker};
 use crate::runtime_host::front_door::{FrontDoor, Mode};
 use crate::runtime_host::mapping::{Mapping, Worker};
 use crate::runtime_host::{Idle, Sandbox};
-
-/// The API function's program.
-pub(crate) fn api() -> &'static Path {
-    Path::new(env!("CARGO_BIN_EXE_api"))
-}
-
-/// The worker function's program.
-pub(crate) fn worker() -> &'static Path {
-    Path::new(env!("CARGO_BIN_EXE_worker"))
-}
 
 /// The table and the queues, and how functions are told of them.
 pub(crate) struct Ground {
@@ -68,7 +58,14 @@ impl Ground {
 
     /// An API function of two sandboxes, which are frozen between requests, as on Lambda.
     pub(crate) async fn front_door(&self, mode: Mode) -> FrontDoor {
-        FrontDoor::open(api(), &self.env(None), Idle::Frozen, mode, 2).await
+        self.front_door_with(mode, &[]).await
+    }
+
+    /// The same with settings of its own.
+    pub(crate) async fn front_door_with(&self, mode: Mode, settings: &[(&str, &str)]) -> FrontDoor {
+        let mut env = self.env(None);
+        env.extend(settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+        FrontDoor::open(api(), &env, Idle::Frozen, mode, 2).await
     }
 
     /// A worker that takes messages until it is dropped.

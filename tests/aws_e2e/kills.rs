@@ -100,7 +100,7 @@ async fn api_without_a_queue(setup: &Setup) -> FrontDoor {
         ("LONGHAUL_QUEUE_URL", setup.output("QueueUrl").to_owned()),
     ];
     let env = env.map(|(name, value)| (name.to_owned(), value));
-    FrontDoor::open(crate::ground::api(), &env, Idle::Frozen, Mode::Buffered, 1).await
+    FrontDoor::open(crate::programs::api(), &env, Idle::Frozen, Mode::Buffered, 1).await
 }
 
 #[tokio::test]

@@ -20,9 +20,15 @@ mod gate;
 mod ground;
 mod inside;
 mod kills;
+#[path = "../e2e/legacy_clients.rs"]
+mod legacy_clients;
 mod lifetimes;
 mod moments;
+mod on_host;
 mod process;
+mod programs;
+#[path = "../e2e/rmcp_client.rs"]
+mod rmcp_client;
 #[path = "../runtime_host/mod.rs"]
 mod runtime_host;
 mod streams;

@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 
 use crate::caller::{Caller, json_of, structured};
 use crate::gate::{Gate, Held};
-use crate::ground::{Ground, api};
+use crate::ground::Ground;
 use crate::inside::{messages_in, state_of, until};
+use crate::programs::api;
 use crate::runtime_host::front_door::{FrontDoor, Mode};
 use crate::runtime_host::mapping::Worker;
 use crate::runtime_host::{Idle, NoAnswer};

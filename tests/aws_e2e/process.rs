@@ -17,6 +17,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::caller::Caller;
+use crate::programs;
 
 /// Times that suit a test: a dead worker costs two seconds, and a lost message too.
 const TIMES: [&str; 5] =
@@ -32,12 +33,14 @@ pub(crate) fn root() -> PathBuf {
 pub(crate) fn endpoint() -> &'static str {
     static EMULATOR: OnceLock<(File, String)> = OnceLock::new();
     let (_used, endpoint) = EMULATOR.get_or_init(|| {
-        let state = root().join(".cache/local-aws");
+        let state = root().join(programs::STATE);
         std::fs::create_dir_all(&state).unwrap();
         let used = File::options().create(true).append(true).open(state.join("users.lock")).unwrap();
         used.lock_shared().unwrap();
-        let programs = Path::new(env!("CARGO_BIN_EXE_api")).parent().expect("a program is in a folder");
-        let endpoint = output_of(local_aws().arg("shared").env("LOCAL_AWS_BIN_DIR", programs));
+        let folder = programs::api().parent().expect("a program is in a folder");
+        let mut shared = local_aws();
+        shared.arg("shared").env("LOCAL_AWS_STATE", state).env("LOCAL_AWS_BIN_DIR", folder);
+        let endpoint = output_of(shared.env("LOCAL_AWS_BIN_PREFIX", programs::PREFIX));
         (used, endpoint.trim().to_owned())
     });
     endpoint
@@ -87,9 +90,20 @@ pub(crate) struct Deployed<'a> {
 }
 
 impl Setup {
+    /// What clients with core tasks do with this server besides. The emulator hands an answer over as a whole, so that
+    /// nobody is asked anything before it; and those who cannot be told apart see nobody's list.
+    pub(crate) const CORE_TASK_FLOWS: &[&str] = &["no_list"];
+    /// What clients without tasks do besides.
+    pub(crate) const PLAIN_CALL_FLOWS: &[&str] = &[];
+
     /// Deploys the template with times that suit a test.
     pub(crate) fn new() -> Self {
         Self::with(&[])
+    }
+
+    /// Deploys a server that lets clients without tasks wait for a second only.
+    pub(crate) fn waiting_a_second() -> Self {
+        Self::with(&["InlineWaitSeconds=1"])
     }
 
     /// Deploys the template with these parameters besides.

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use crate::caller::{Caller, structured};
 use crate::gate::Gate;
-use crate::ground::{Ground, api};
+use crate::ground::Ground;
+use crate::programs::api;
 use crate::runtime_host::front_door::{FrontDoor, Mode};
 use crate::runtime_host::{Idle, NoAnswer};
 

@@ -21,9 +21,19 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
+    /// What clients with core tasks do with this server besides: its one user sees their tasks.
+    pub(crate) const CORE_TASK_FLOWS: &[&str] = &["ask", "plain_ask", "list"];
+    /// What clients without tasks do besides.
+    pub(crate) const PLAIN_CALL_FLOWS: &[&str] = &["ask"];
+
     /// A server with the diagnostic tools and a new database, and times that suit a test.
     pub(crate) fn new() -> Self {
         Self::with(&["--diagnostics", "--lease-ms", "1500", "--heartbeat-ms", "200"])
+    }
+
+    /// A server that lets clients without tasks wait for a second only.
+    pub(crate) fn waiting_a_second() -> Self {
+        Self::with(&["--diagnostics", "--lease-ms", "1500", "--heartbeat-ms", "200", "--inline-wait-s", "1"])
     }
 
     /// A server with these flags and a new database.

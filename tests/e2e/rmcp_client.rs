@@ -11,7 +11,7 @@ use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::{ClientHandler, ServiceError};
 use serde_json::{Value, json};
 
-use crate::process::Setup;
+use super::process::Setup;
 
 struct Client;
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bytes::{Bytes, BytesMut};
+use futures::future::select_all;
 use futures::stream::{self, StreamExt};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
@@ -40,7 +41,7 @@ pub(crate) enum Mode {
     Streamed,
 }
 
-/// An API function that can be called over HTTP. Each request goes to the next of its sandboxes.
+/// An API function that can be called over HTTP. Each request goes to the next of its sandboxes that is idle.
 pub(crate) struct FrontDoor {
     url: String,
     sandboxes: Arc<Sandboxes>,
@@ -56,6 +57,19 @@ struct Sandboxes {
 impl FrontDoor {
     /// Starts `number` sandboxes of `program`.
     pub(crate) async fn open(program: &Path, env: &[(String, String)], idle: Idle, mode: Mode, number: usize) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+        Self::open_at(listener, program, env, idle, mode, number).await
+    }
+
+    /// The same at an address of the caller's choice.
+    pub(crate) async fn open_at(
+        listener: TcpListener,
+        program: &Path,
+        env: &[(String, String)],
+        idle: Idle,
+        mode: Mode,
+        number: usize,
+    ) -> Self {
         let mut env = env.to_vec();
         let responses = if mode == Mode::Streamed { "streamed" } else { "buffered" };
         env.push(("LONGHAUL_RESPONSES".to_owned(), responses.to_owned()));
@@ -64,7 +78,6 @@ impl FrontDoor {
             all.push(Arc::new(Mutex::new(Sandbox::start(program, &env, idle).await)));
         }
         let sandboxes = Arc::new(Sandboxes { all, turn: AtomicUsize::new(0), mode });
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
         let url = format!("http://{}/mcp", listener.local_addr().expect("it is bound"));
         let serving = tokio::spawn(serve(listener, Arc::clone(&sandboxes)));
         Self { url, sandboxes, serving }
@@ -101,10 +114,17 @@ async fn serve(listener: TcpListener, sandboxes: Arc<Sandboxes>) {
 }
 
 impl Sandboxes {
+    /// The next in turn; one that holds a stream open is passed over while another one is idle.
+    async fn next_idle(&self) -> OwnedMutexGuard<Sandbox> {
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.all.len();
+        let (before, after) = self.all.split_at(turn);
+        let in_turn = after.iter().chain(before).map(|sandbox| Box::pin(Arc::clone(sandbox).lock_owned()));
+        select_all(in_turn).await.0
+    }
+
     async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
         let event = event_of(request).await;
-        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.all.len();
-        let sandbox = Arc::clone(&self.all[turn]).lock_owned().await;
+        let sandbox = self.next_idle().await;
         let answer = sandbox.invoke(&event, TIMEOUT).await;
         let answered = match self.mode {
             Mode::Buffered => buffered(answer).await,

@@ -2,7 +2,7 @@
 
     python core_tasks.py --url http://127.0.0.1:8080/mcp FLOW
 
-Flows: handshake, plain, task, cancel, fail, ask, plain_ask, list. The server has to offer the diagnostic tools.
+Flows: handshake, plain, task, cancel, fail, ask, plain_ask, list, no_list. The server has to offer the diagnostic tools.
 Prints one line of JSON about what was seen. Exit code: 0 if the flow went as it should, 1 if not.
 """
 
@@ -131,6 +131,18 @@ async def list_tasks(session: ClientSession, _: types.InitializeResult) -> dict[
     return {"tasks": len(listed.tasks)}
 
 
+async def no_list(session: ClientSession, initialized: types.InitializeResult) -> dict[str, Any]:
+    """A server that cannot tell its callers apart lists nobody's tasks, and does not claim to."""
+    tasks = initialized.capabilities.tasks
+    expect(tasks is not None and tasks.list is None, f"the server declares {tasks}")
+    try:
+        await session.experimental.list_tasks()
+    except McpError as error:
+        expect(error.error.code == -32601, f"{error.error}")
+        return {"refused": error.error.message}
+    raise AssertionError("tasks were listed")
+
+
 FLOWS = {
     "handshake": handshake,
     "plain": plain,
@@ -140,6 +152,7 @@ FLOWS = {
     "ask": ask,
     "plain_ask": plain_ask,
     "list": list_tasks,
+    "no_list": no_list,
 }
 
 

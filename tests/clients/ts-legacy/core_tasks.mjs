@@ -2,7 +2,7 @@
 //
 //   node core_tasks.mjs --url http://127.0.0.1:8080/mcp FLOW
 //
-// Flows: handshake, task, cancel, fail, ask, plain_ask, list. Prints one line of JSON about what was seen.
+// Flows: handshake, task, cancel, fail, ask, plain_ask, list, no_list. Prints one line of JSON about what was seen.
 // Exit code: 0 if the flow went as it should, 1 if not.
 
 import { parseArgs } from 'node:util';
@@ -100,6 +100,15 @@ const flows = {
     const { tasks } = await client.experimental.tasks.listTasks();
     expect(tasks.some((other) => other.taskId === task.taskId), JSON.stringify(tasks));
     return { tasks: tasks.length };
+  },
+
+  // A server that cannot tell its callers apart lists nobody's tasks, and does not claim to.
+  async no_list(client) {
+    const { tasks } = client.getServerCapabilities();
+    expect(tasks && !tasks.list, JSON.stringify(tasks));
+    const refused = await client.experimental.tasks.listTasks().catch((error) => error);
+    expect(refused.code === -32601, String(refused));
+    return { refused: refused.message };
   },
 };
 
