@@ -10,7 +10,6 @@ use longhaul::rmcp::{self, ServerHandler, tool_handler};
 use longhaul::{Server, TaskPolicy};
 
 use crate::tools::diagnostics;
-use crate::tools::profile_dataset::error::ProfileError;
 use crate::tools::profile_dataset::source::Sources;
 use crate::tools::profile_dataset::source::address::UrlPolicy;
 use crate::tools::profile_dataset::source::fetch::Fetcher;
@@ -47,9 +46,6 @@ pub enum ServerError {
         #[source]
         cause: std::io::Error,
     },
-    /// The HTTP client of `profile_dataset`.
-    #[error("cannot set up an HTTP client")]
-    Fetcher(#[source] ProfileError),
 }
 
 /// The handler of all tools.
@@ -76,7 +72,7 @@ impl App {
         let data_dir = settings
             .data_dir
             .map(|path| DataDir::open_dir(&path).map_err(|cause| ServerError::DataDir { path, cause }));
-        let fetcher = Fetcher::new(UrlPolicy::PublicHttps).map_err(ServerError::Fetcher)?;
+        let fetcher = Fetcher::new(UrlPolicy::PublicHttps);
         Ok(Self { sources: Arc::new(Sources::new(data_dir.transpose()?, fetcher)), tools: settings.tools })
     }
 

@@ -3,7 +3,7 @@
 use std::error::Error as _;
 use std::io::{self, Read};
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
@@ -24,27 +24,34 @@ const PIECES_WAITING_MAX: usize = 16;
 /// Fetches from addresses that a policy allows.
 #[derive(Debug, Clone)]
 pub struct Fetcher {
-    client: Client,
+    policy: UrlPolicy,
+    // Made at the first use: reading the system's certificates is much of a function's start.
+    client: Arc<OnceLock<Client>>,
 }
 
 impl Fetcher {
     /// Connections go only to addresses that `policy` allows.
-    ///
-    /// # Errors
-    ///
-    /// [`ProfileError::Internal`] if the TLS library cannot be set up.
-    pub fn new(policy: UrlPolicy) -> Result<Self, ProfileError> {
-        let client = Client::builder()
+    #[must_use]
+    pub fn new(policy: UrlPolicy) -> Self {
+        Self { policy, client: Arc::default() }
+    }
+
+    fn client(&self) -> Result<&Client, ProfileError> {
+        if let Some(client) = self.client.get() {
+            return Ok(client);
+        }
+        let made = Client::builder()
             .redirect(Policy::none())
             .no_proxy()
             .referer(false)
-            .dns_resolver(Arc::new(CheckedResolver { policy }))
+            .dns_resolver(Arc::new(CheckedResolver { policy: self.policy }))
             .connect_timeout(Duration::from_secs(CONNECT_S))
             .read_timeout(Duration::from_secs(READ_IDLE_S))
             .timeout(Duration::from_secs(REQUEST_S))
             .user_agent(concat!("longhaul/", env!("CARGO_PKG_VERSION")))
-            .build();
-        client.map(|client| Self { client }).map_err(|_setup| ProfileError::Internal("no HTTP client"))
+            .build()
+            .map_err(|_setup| ProfileError::Internal("no HTTP client"))?;
+        Ok(self.client.get_or_init(|| made))
     }
 
     /// What the resource is now, without fetching more than its first byte.
@@ -52,7 +59,8 @@ impl Fetcher {
     /// # Errors
     ///
     /// [`ProfileError::Refused`] for an address that is not public or a resource that is too large;
-    /// [`ProfileError::Remote`] if the server cannot be reached or answers with an error.
+    /// [`ProfileError::Remote`] if the server cannot be reached or answers with an error; [`ProfileError::Internal`] if
+    /// the TLS library cannot be set up.
     pub async fn identify(&self, url: &PublicUrl) -> Result<RemoteIdentity, ProfileError> {
         let response = self.get(url, |request| request.header(RANGE, "bytes=0-0")).await?;
         if response.status() == StatusCode::RANGE_NOT_SATISFIABLE {
@@ -88,9 +96,9 @@ impl Fetcher {
         url: &PublicUrl,
         with: impl Fn(RequestBuilder) -> RequestBuilder + Send,
     ) -> Result<Response, ProfileError> {
-        let mut target = url.clone();
+        let (client, mut target) = (self.client()?, url.clone());
         for _ in 0..=REDIRECTS_MAX {
-            let request = self.client.get(target.url().clone()).header(ACCEPT_ENCODING, "identity");
+            let request = client.get(target.url().clone()).header(ACCEPT_ENCODING, "identity");
             let response = with(request).send().await.map_err(|error| unreachable(&error))?;
             if !response.status().is_redirection() {
                 return accepted(response);
@@ -321,7 +329,7 @@ mod tests {
         let pace = Pace { chunk_bytes: 200_000, block_bytes: 10_000 };
         let plan: Plan =
             ProfileArgs { url: Some(url.to_owned()), ..Default::default() }.plan(pace, UrlPolicy::AnyForTests)?;
-        let sources = Sources::new(None, Fetcher::new(UrlPolicy::AnyForTests)?);
+        let sources = Sources::new(None, Fetcher::new(UrlPolicy::AnyForTests));
         let identity = sources.identify(&plan).await?;
         let (mut before, mut chunks) = (None, 0);
         loop {
@@ -370,9 +378,19 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn the_client_is_made_at_the_first_fetch_and_shared_by_clones() {
+        let fetcher = Fetcher::new(UrlPolicy::PublicHttps);
+        let clone = fetcher.clone();
+        assert!(fetcher.client.get().is_none());
+        let url = PublicUrl::new("https://localhost/data.csv", UrlPolicy::PublicHttps).unwrap();
+        clone.identify(&url).await.unwrap_err();
+        assert!(fetcher.client.get().is_some());
+    }
+
+    #[tokio::test]
     async fn a_name_that_resolves_to_this_machine_is_refused_before_any_connection() {
         let url = PublicUrl::new("https://localhost/data.csv", UrlPolicy::PublicHttps).unwrap();
-        let outcome = Fetcher::new(UrlPolicy::PublicHttps).unwrap().identify(&url).await;
+        let outcome = Fetcher::new(UrlPolicy::PublicHttps).identify(&url).await;
         assert!(matches!(&outcome, Err(ProfileError::Refused(why)) if why.contains("not public")), "{outcome:?}");
     }
 }
