@@ -103,6 +103,24 @@ async fn an_operation_is_submitted_then_working_then_completed_and_its_result_is
     }
 }
 
+/// Once it ran as a plain call, as if nobody had spoken of an operation.
+#[tokio::test]
+async fn a_call_that_cannot_be_read_starts_nothing() {
+    let world = World::new();
+    let client = connect(&world).await;
+    for tool in ["add", "only_task"] {
+        for operation in [json!({"token": 5}), json!({"token": ["t"]}), json!("t"), json!(true)] {
+            let params = call(tool, json!({"a": 1, "b": 2}), operation);
+            let (code, message) = error(&client, &world, "tools/call", params).await;
+            assert_eq!(code, -32602, "{message}");
+            assert!(message.contains("`operation`"), "{message}");
+        }
+        let params = json!({"name": tool, "arguments": [1, 2], "operation": {"token": "t"}});
+        assert_eq!(error(&client, &world, "tools/call", params).await.0, -32602);
+    }
+    assert_eq!(error(&client, &world, "tools/async/status", json!({"token": "t"})).await.0, -32602);
+}
+
 #[tokio::test]
 async fn a_client_that_gives_no_token_gets_one() {
     let world = World::new();

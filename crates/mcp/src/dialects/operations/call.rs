@@ -8,7 +8,7 @@ use rmcp::model::{CallToolRequestParams, JsonObject};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::{cancel, find, place, wire};
+use super::{Named, cancel, find, place, wire};
 use crate::accept::{self, NewTask};
 use crate::front::Front;
 use crate::incoming::Incoming;
@@ -42,7 +42,7 @@ fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D:
 
 /// Starts an operation; nothing where the tool is a synchronous one, whatever else the call says.
 pub(super) async fn answer(call: &Incoming<'_>, front: &Front) -> Option<Response<Body>> {
-    let Params { name, arguments, operation, request } = call.params()?;
+    let Some(Params { name, arguments, operation, request }) = call.params() else { return unreadable(call, front) };
     let inner = request.and_then(|inner| Some((inner.name?, inner.arguments)));
     let (name, arguments) = name.map(|name| (name, arguments)).or(inner)?;
     let policy = front.shared().policies.get(&name)?;
@@ -50,6 +50,15 @@ pub(super) async fn answer(call: &Incoming<'_>, front: &Front) -> Option<Respons
     params.arguments = arguments;
     let started = start(call, front, policy, params, operation.unwrap_or_default()).await;
     Some(reply::outcome(&call.id, started))
+}
+
+/// A call of an asynchronous tool that cannot be read: it must not run as a synchronous one.
+fn unreadable(call: &Incoming<'_>, front: &Front) -> Option<Response<Body>> {
+    let Named { name } = call.params()?;
+    front.shared().policies.get(&name)?;
+    let message =
+        "Failed to start operation: `arguments` and `operation` are objects, and `operation.token` is a string";
+    Some(reply::error(&call.id, &ErrorData::invalid_params(message, None)))
 }
 
 async fn start(
