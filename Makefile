@@ -31,11 +31,12 @@ check: ## Formatting, lints, docs, dependencies, the template, fast tests
 	$(TOOLS)/sam validate --lint --template template.yaml --region us-east-1
 	scripts/nextest.sh --workspace -E 'not binary(e2e)'
 
-conformance: ## The public conformance suite, for every revision that it knows
-	scripts/setup-tools.sh suite
+conformance: ## The public conformance suite, for every revision that it knows: locally, and against the template
+	scripts/setup-tools.sh suite aws
 	scripts/conformance.sh 2026-07-28
 	scripts/conformance.sh 2025-11-25
 	scripts/conformance.sh 2025-06-18
+	scripts/nextest.sh -p longhaul-conformance --features lambda --test deployed
 
 e2e: ## Real clients, and kills: against the local server, and against the template on an emulator
 	scripts/setup-tools.sh ts ts-legacy python python-legacy aws

@@ -41,23 +41,33 @@ static TOOLS: LazyLock<ToolRouter<Fixtures>> = LazyLock::new(|| {
 /// The suite calls whichever tool is listed first, without arguments, and wants a success.
 const LISTED_FIRST: &str = "test_simple_text";
 
+/// Whether subscriptions are told that the lists of tools and prompts have changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListChanges {
+    /// They are: subscriptions and the calls that change something meet in one process.
+    Told,
+    /// They are not, and the server does not claim it: a Lambda function that holds a subscription open runs no other call.
+    Untold,
+}
+
 /// The handler under test. Besides the open subscriptions it keeps nothing between two requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Fixtures {
     changes: broadcast::Sender<Change>,
+    list_changes: ListChanges,
 }
 
 impl Fixtures {
     /// A handler. Its clones share their subscriptions.
-    pub(crate) fn new() -> Self {
-        Self { changes: changes::channel() }
+    pub(crate) fn new(list_changes: ListChanges) -> Self {
+        Self { changes: changes::channel(), list_changes }
     }
 }
 
 #[tool_handler(router = TOOLS)]
 impl ServerHandler for Fixtures {
     fn get_info(&self) -> ServerConfig {
-        let mut info = ServerConfig::new(capabilities());
+        let mut info = ServerConfig::new(capabilities(self.list_changes));
         info.server_info = Implementation::new("longhaul-conformance", env!("CARGO_PKG_VERSION"));
         info.instructions = Some("Fixtures for the MCP conformance suite".to_owned());
         info
@@ -162,16 +172,13 @@ impl ServerHandler for Fixtures {
     }
 }
 
-fn capabilities() -> ServerCapabilities {
-    ServerCapabilities::builder()
-        .enable_tools()
-        .enable_tool_list_changed()
-        .enable_prompts()
-        .enable_prompts_list_changed()
-        .enable_resources()
-        .enable_completions()
-        .enable_logging()
-        .build()
+fn capabilities(list_changes: ListChanges) -> ServerCapabilities {
+    let all = ServerCapabilities::builder().enable_tools().enable_prompts().enable_resources();
+    let all = all.enable_completions().enable_logging();
+    match list_changes {
+        ListChanges::Told => all.enable_tool_list_changed().enable_prompts_list_changed().build(),
+        ListChanges::Untold => all.build(),
+    }
 }
 
 /// The JSON object that `value` is.
