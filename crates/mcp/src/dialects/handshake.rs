@@ -6,7 +6,7 @@ use http::{HeaderValue, Response, StatusCode};
 use rmcp::ErrorData;
 use rmcp::model::{ClientCapabilities, ErrorCode};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{Dialect, Generation, own_revision};
 use crate::front::Front;
@@ -15,6 +15,16 @@ use crate::session::{self, Session};
 use crate::{Body, reply};
 
 mod call;
+
+/// What a tool has in a list, and since which revision. Fields of drafts are not here: they are shown by those who know them.
+const TOOL_FIELDS: [(&str, &str); 6] = [
+    ("annotations", "2025-03-26"),
+    ("_meta", "2025-06-18"),
+    ("outputSchema", "2025-06-18"),
+    ("title", "2025-06-18"),
+    ("execution", "2025-11-25"),
+    ("icons", "2025-11-25"),
+];
 
 /// The dialect.
 pub(crate) struct Handshake;
@@ -30,6 +40,23 @@ impl Dialect for Handshake {
             (Generation::Handshake | Generation::PerRequest, _) => None,
         }
     }
+
+    fn decorates(&self, call: &Incoming<'_>) -> bool {
+        call.method == "tools/list" && call.client.generation() == Generation::Handshake && unknown_to(call).count() > 0
+    }
+
+    fn decorate(&self, call: &Incoming<'_>, _front: &Front, result: &mut Map<String, Value>) {
+        let tools = result.get_mut("tools").and_then(Value::as_array_mut).into_iter().flatten();
+        for tool in tools.filter_map(Value::as_object_mut) {
+            unknown_to(call).for_each(|field| drop(tool.remove(field)));
+        }
+    }
+}
+
+/// The fields of a tool that the client's revision has not.
+fn unknown_to(call: &Incoming<'_>) -> impl Iterator<Item = &'static str> {
+    let revision = call.client.revision();
+    TOOL_FIELDS.iter().filter(move |(_, since)| revision < *since).map(|(field, _)| *field)
 }
 
 fn no_such_method(call: &Incoming<'_>) -> Response<Body> {

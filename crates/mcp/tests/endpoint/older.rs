@@ -120,6 +120,29 @@ async fn older_clients_are_shown_no_tasks() {
     }
 }
 
+#[tokio::test]
+async fn a_tool_is_listed_with_the_fields_that_its_clients_revision_has() {
+    let world = World::new();
+    let mut known = vec!["name", "description", "inputSchema"];
+    for (revision, new) in [
+        ("2024-11-05", vec![]),
+        ("2025-03-26", vec!["annotations"]),
+        ("2025-06-18", vec!["outputSchema", "title"]),
+        ("2025-11-25", vec!["execution"]),
+    ] {
+        known.extend(&new);
+        let client = Older::connect(&world.mcp, revision).await;
+        let listed = client.result(&world.mcp, "tools/list", json!({})).await;
+        let tools = listed["tools"].as_array().unwrap();
+        for tool in tools {
+            let fields: Vec<_> = tool.as_object().unwrap().keys().collect();
+            assert!(fields.iter().all(|field| known.contains(&field.as_str())), "{revision}: {fields:?}");
+        }
+        let at_once = tools.iter().find(|tool| tool["name"] == "at_once").unwrap();
+        assert!(new.iter().all(|field| at_once.get(field).is_some()), "{revision}: {at_once}");
+    }
+}
+
 /// The tool's questions arrive on the stream of the call; the answers are posted to another instance.
 async fn asks_twice(tool: &str, revision: &str) -> Value {
     let world = World::plain();

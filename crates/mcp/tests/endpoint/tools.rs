@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use longhaul_mcp::{Answer, TaskContext, TaskPolicy};
 use rmcp::handler::server::router::tool::ToolRouter;
-use rmcp::handler::server::tool::{InputResponses as Answers, RequestState};
+use rmcp::handler::server::tool::{InputResponses as Answers, RequestState, schema_for_type};
 use rmcp::handler::server::wrapper::Parameters;
 use rmcp::model::{
     CallToolResponse, CallToolResult, CompleteRequestParams, CompleteResult, CompletionInfo, ContentBlock,
@@ -133,8 +133,8 @@ impl Tools {
         CallToolResult::structured(json!({"greeting": "hello"}))
     }
 
-    /// No policy names it.
-    #[tool]
+    /// No policy names it, and it has a field of each revision.
+    #[tool(title = "At once", annotations(read_only_hint = true), output_schema = schema_for_type::<Add>())]
     async fn at_once(&self) -> CallToolResult {
         text("there")
     }
