@@ -99,6 +99,9 @@ def outputs_of(description):
     url_id = re.match(r"https?://([^.]+)\.lambda-url\.", outputs["McpUrl"])
     if url_id:
         outputs["McpUrl"] = f"{os.environ['AWS_ENDPOINT_URL']}/_aws/lambda-url/{url_id[1]}/mcp"
+    api_id = re.match(r"https?://([^.]+)\.execute-api\.", outputs["McpUrl"])
+    if api_id:
+        outputs["McpUrl"] = f"{os.environ['AWS_ENDPOINT_URL']}/_aws/execute-api/{api_id[1]}/$default/mcp"
     return outputs
 
 
@@ -118,7 +121,7 @@ export AWS_ENDPOINT_URL={os.environ["AWS_ENDPOINT_URL"]} AWS_REGION=us-east-1 AW
 
 By hand, the list of tools:
 
-curl -sS {outputs["McpUrl"]} \\
+curl -sS '{outputs["McpUrl"]}' \\
   -H 'content-type: application/json' -H 'accept: application/json, text/event-stream' \\
   -H 'mcp-protocol-version: 2026-07-28' -H 'mcp-method: tools/list' \\
   -d '{{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{{"_meta":{{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{{}}}}}}}}'

@@ -128,7 +128,10 @@ impl Leg {
         }
         self.yield_near_the_end().await;
         let running = self.0.slot.step_running();
-        let span = tracing::info_span!("step", name, task_id = %self.0.task.id, attempt = self.0.task.attempt);
+        let task = &self.0.task;
+        let span = tracing::info_span!(
+            "step", name, task_id = %task.id, attempt = task.attempt, owner = %task.owner, trace = task.trace
+        );
         let text = run().instrument(span).await?;
         let text = self.record(EntryKind::Step, name, text).await;
         drop(running);

@@ -66,6 +66,7 @@ impl Engine {
     pub(crate) fn note_on_span(&self, task: &Task) {
         let span = tracing::Span::current();
         span.record("task_id", tracing::field::display(task.id));
+        span.record("attempt", task.attempt);
         if let Some(trace) = &task.trace {
             span.record("trace", trace);
         }

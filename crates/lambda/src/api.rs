@@ -12,8 +12,8 @@ use lambda_http::RequestExt;
 use longhaul_core::{Clock, Timestamp};
 use longhaul_http::{Door, Gate, Rejection};
 use longhaul_mcp::{Body, McpServer};
-use tracing::Instrument;
 use tracing::field::Empty;
+use tracing::{Instrument, Span};
 
 use crate::caller::AwsCaller;
 use crate::nodelay::Nodelay;
@@ -43,29 +43,34 @@ impl Api {
     /// that runs on is dropped then, as if its client had left. A stream that runs on ends then.
     pub async fn answer(&self, request: lambda_http::Request) -> Response<Body> {
         let deadline = request.lambda_context_ref().map(|context| Timestamp::from_ms(context.deadline));
-        let answered = pin!(self.answer_in_time(request));
-        let Some(left_ms) = time_left_ms(deadline, self.clock.now()) else { return answered.await };
-        let gives_up_at = self.clock.now().plus_ms(left_ms);
-        match select(answered, self.clock.sleep_ms(left_ms)).await {
-            Either::Left((answer, _)) => answer.map(|body| stream::until(gives_up_at, &self.clock, body)),
-            Either::Right(_) => Rejection::TooSlow.into_response(),
-        }
-    }
-
-    async fn answer_in_time(&self, request: lambda_http::Request) -> Response<Body> {
         let span = tracing::info_span!(
             "request",
             request_id = request.lambda_context_ref().map(|context| context.request_id.as_str()),
             owner = Empty,
             task_id = Empty,
+            attempt = Empty,
             trace = Empty
         );
-        let span_of_owner = span.clone();
+        let answered = pin!(self.answer_whenever(request, &span).instrument(span.clone()));
+        let Some(left_ms) = time_left_ms(deadline, self.clock.now()) else { return answered.await };
+        let gives_up_at = self.clock.now().plus_ms(left_ms);
+        match select(answered, self.clock.sleep_ms(left_ms)).await {
+            Either::Left((answer, _)) => answer.map(|body| stream::until(gives_up_at, &self.clock, &span, body)),
+            Either::Right(_) => {
+                span.in_scope(|| tracing::warn!("a request took too long, and was given up"));
+                Rejection::TooSlow.into_response()
+            }
+        }
+    }
+
+    async fn answer_whenever(&self, request: lambda_http::Request, span: &Span) -> Response<Body> {
         let mcp = async |request: Request<Bytes>, owner| {
-            span_of_owner.record("owner", tracing::field::display(owner));
+            span.record("owner", tracing::field::display(owner));
             self.mcp.respond(request, owner).await
         };
-        self.door.answer(request.map(whole), mcp).instrument(span).await
+        let answer = self.door.answer(request.map(whole), mcp).await;
+        tracing::info!(status = answer.status().as_u16(), "answered");
+        answer
     }
 
     /// Answers requests until the sandbox ends.

@@ -20,6 +20,6 @@ pub use caller::AwsCaller;
 pub use config::{
     ApiConfig, Auth, Common, ConfigError, EnvSource, Fault, IamOwner, OpenTasks, Responses, WorkerConfig, names,
 };
-pub use logs::init_logs;
+pub use logs::{init_logs, json_logs};
 pub use sandbox::{StartError, World, start_api, start_worker};
 pub use worker::{DeadLetters, Worker};

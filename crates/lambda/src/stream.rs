@@ -13,9 +13,11 @@ use http_body::{Body as _, Frame, SizeHint};
 use http_body_util::BodyExt;
 use longhaul_core::{Clock, Timestamp};
 use longhaul_mcp::Body;
+use tracing::Span;
 
-/// The body, which ends at `gives_up_at` if it has not ended by itself. One whose size is known is all there already.
-pub(crate) fn until(gives_up_at: Timestamp, clock: &Arc<dyn Clock>, body: Body) -> Body {
+/// The body, which ends at `gives_up_at` if it has not ended by itself; what happens meanwhile belongs to `span`. One whose
+/// size is known is all there already.
+pub(crate) fn until(gives_up_at: Timestamp, clock: &Arc<dyn Clock>, span: &Span, body: Body) -> Body {
     if body.size_hint().exact().is_some() {
         return body;
     }
@@ -24,12 +26,13 @@ pub(crate) fn until(gives_up_at: Timestamp, clock: &Arc<dyn Clock>, body: Body) 
         let left_ms = gives_up_at.since_ms(clock.now());
         clock.sleep_ms(left_ms).await;
     };
-    Bounded { body, gives_up: gives_up.boxed() }.boxed_unsync()
+    Bounded { body, gives_up: gives_up.boxed(), span: span.clone() }.boxed_unsync()
 }
 
 struct Bounded {
     body: Body,
     gives_up: BoxFuture<'static, ()>,
+    span: Span,
 }
 
 impl http_body::Body for Bounded {
@@ -40,6 +43,8 @@ impl http_body::Body for Bounded {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let span = self.span.clone();
+        let _entered = span.enter();
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
             return Poll::Ready(frame);
         }

@@ -7,6 +7,7 @@ use longhaul_engine::Idempotency;
 use rmcp::model::{CallToolRequestParams, ClientCapabilities, JsonObject, ProtocolVersion, RequestMetaObject};
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
+use tracing::Span;
 
 use crate::dialects::Generation;
 use crate::digest;
@@ -50,6 +51,16 @@ pub(crate) fn owner(context: &RequestContext<RoleServer>) -> Result<OwnerId, Err
         tracing::error!("a request has no owner");
         ErrorData::internal_error("the caller is not known", None)
     })
+}
+
+/// The span of a request on its way through `rmcp`, which runs handlers in tasks of their own.
+#[derive(Clone, Debug)]
+pub(crate) struct RequestSpan(pub(crate) Span);
+
+/// The span that the request came in.
+pub(crate) fn span(context: &RequestContext<RoleServer>) -> Span {
+    let carried = parts(context).and_then(|parts| parts.extensions.get::<RequestSpan>());
+    carried.map_or_else(Span::current, |carried| carried.0.clone())
 }
 
 pub(crate) fn parts(context: &RequestContext<RoleServer>) -> Option<&Parts> {

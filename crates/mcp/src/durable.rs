@@ -21,7 +21,9 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
+use crate::caller;
 use crate::dialects::async_calls::rate::Rate;
 use crate::guard::{catch, guard};
 use crate::sealed::Sealer;
@@ -72,7 +74,8 @@ impl<H: ServerHandler> ServerHandler for Durable<H> {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        self.call(request, context).await
+        let span = caller::span(&context);
+        self.call(request, context).instrument(span).await
     }
 
     async fn get_task(
@@ -80,7 +83,8 @@ impl<H: ServerHandler> ServerHandler for Durable<H> {
         request: GetTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        self.poll(&request, &context).await
+        let span = caller::span(&context);
+        self.poll(&request, &context).instrument(span).await
     }
 
     async fn update_task(
@@ -88,7 +92,8 @@ impl<H: ServerHandler> ServerHandler for Durable<H> {
         request: UpdateTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.answer(&request, &context).await
+        let span = caller::span(&context);
+        self.answer(&request, &context).instrument(span).await
     }
 
     async fn cancel_task(
@@ -96,7 +101,8 @@ impl<H: ServerHandler> ServerHandler for Durable<H> {
         request: CancelTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.cancel(&request, &context).await
+        let span = caller::span(&context);
+        self.cancel(&request, &context).instrument(span).await
     }
 
     fn get_info(&self) -> ServerConfig {

@@ -7,8 +7,10 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use longhaul_core::OwnerId;
 use rmcp::ErrorData;
 use rmcp::model::{ErrorCode, RequestId};
+use tracing::Span;
 
 use crate::Body;
+use crate::caller::RequestSpan;
 use crate::dialects::{Generation, IN_ORDER, VERSION_HEADER, own_revision};
 use crate::durable::Shared;
 use crate::guard::{Panicked, catch};
@@ -136,6 +138,7 @@ impl Front {
     /// Hands a request to `rmcp`.
     pub(crate) async fn pass_on(&self, mut request: Request<Bytes>, id: Option<&RequestId>) -> Response<Body> {
         serve_as_known(request.headers_mut());
+        request.extensions_mut().insert(RequestSpan(Span::current()));
         let answer = self.inner.answer(request).await;
         if reply::speaks_json_rpc(&answer) { answer } else { reply::reworded(answer, id).await }
     }

@@ -62,7 +62,7 @@ impl ServerHandler for Tools {
     }
 }
 
-fn api(world: &World, auth: Auth, origins: &[&str]) -> Api {
+pub(crate) fn api(world: &World, auth: Auth, origins: &[&str]) -> Api {
     let policies = BTreeMap::from([("countdown".to_owned(), TaskPolicy::optional())]);
     let tools = Tools::default();
     let mcp = McpServer::new(move || tools.clone(), policies, world.engine.clone(), McpSettings::new([7; 32]));
@@ -75,7 +75,7 @@ fn lambda_event(event: &Value) -> LambdaEvent<LambdaRequest> {
 }
 
 /// What the function answers to Lambda, whole.
-async fn answer(api: &Api, event: &Value) -> Value {
+pub(crate) async fn answer(api: &Api, event: &Value) -> Value {
     let handler = service_fn(|request| {
         let api = api.clone();
         async move { Ok::<_, std::convert::Infallible>(api.answer(request).await) }
@@ -85,7 +85,7 @@ async fn answer(api: &Api, event: &Value) -> Value {
 }
 
 /// The JSON-RPC message in a buffered answer.
-fn message(answer: &Value) -> Value {
+pub(crate) fn message(answer: &Value) -> Value {
     assert_eq!(answer["isBase64Encoded"], false);
     serde_json::from_str(answer["body"].as_str().unwrap()).unwrap()
 }
@@ -105,7 +105,7 @@ fn with_body(event: &Value, method: &str, name: Option<&str>, change: impl FnOnc
     event
 }
 
-fn poll(event: &Value, task_id: &str) -> Value {
+pub(crate) fn poll(event: &Value, task_id: &str) -> Value {
     with_body(event, "tasks/get", Some(task_id), |params| {
         let meta = params["_meta"].clone();
         *params = json!({"taskId": task_id, "_meta": meta});

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use longhaul_core::ports::{Delivery, Message, QueueError, TaskStore, WorkQueue};
-use longhaul_core::{Clock, Task, TaskId, TaskKey};
+use longhaul_core::{Clock, Task, TaskId, TaskKey, TaskRecord};
 use longhaul_engine::{Engine, Ports, Settings};
 use longhaul_sqlite::Database;
 use longhaul_testkit::{ManualClock, SeededIds, given};
@@ -109,9 +109,14 @@ impl World {
 
     /// A queued task at the place that a sample event names, whose tool is called `tool`.
     pub(crate) async fn accepted(&self, key: TaskKey, tool: &str) {
+        self.accepted_with(key, |record| record.tool = tool.to_owned()).await;
+    }
+
+    /// The same with a record that is adjusted.
+    pub(crate) async fn accepted_with(&self, key: TaskKey, adjust: impl FnOnce(&mut TaskRecord)) {
         let task = given::task_with(&SeededIds::new(2), key.owner, self.clock.now(), |record| {
             record.id = key.id;
-            record.tool = tool.to_owned();
+            adjust(record);
         });
         self.store.create(given::new(task), self.clock.now()).await.unwrap();
     }

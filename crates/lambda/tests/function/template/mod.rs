@@ -293,4 +293,9 @@ fn logs_do_not_stay_for_ever() {
         let group = text(&stack.resource(function).unwrap()["LoggingConfig"]["LogGroup"]);
         assert!(stack.resource(&group).unwrap()["RetentionInDays"].as_u64().unwrap() > 0, "{function}");
     }
+    let stack = Stack::new(&template, &[("FrontDoor", "http-api")]);
+    let access = stack.resource("HttpApiStage").unwrap()["AccessLogSettings"].clone();
+    assert_eq!(access["DestinationArn"], json!({"Fn::GetAtt": "HttpApiLogs.Arn"}));
+    assert!(serde_json::from_str::<Value>(access["Format"].as_str().unwrap()).unwrap()["caller"].is_string());
+    assert!(stack.resource("HttpApiLogs").unwrap()["RetentionInDays"].as_u64().unwrap() > 0);
 }

@@ -1,0 +1,101 @@
+//! What the functions log: each line says which task, attempt, owner and trace it belongs to.
+
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+
+use aws_lambda_events::sqs::SqsEvent;
+use longhaul_aws::read_message;
+use longhaul_core::{Clock, ResultKind};
+use longhaul_engine::{Leg, LegEnd, ToolRunner};
+use longhaul_lambda::{Auth, DeadLetters, Worker, json_logs};
+use serde_json::Value;
+
+use crate::answering::{answer, api, message, poll};
+use crate::world::{World, event};
+
+/// The trace in the sample events.
+const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Lines {
+    /// Logs into these lines for as long as the guard lives.
+    fn listen(&self) -> tracing::subscriber::DefaultGuard {
+        let lines = self.clone();
+        tracing::subscriber::set_default(json_logs("info", move || lines.clone()))
+    }
+
+    /// The span of the line that says `what`.
+    fn span_of(&self, what: &str) -> Value {
+        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+        let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let line = lines.find(|line| line["message"] == what).unwrap_or_else(|| panic!("{what}: {text}"));
+        line["span"].clone()
+    }
+}
+
+#[tokio::test]
+async fn a_request_is_logged_with_its_task() {
+    let (world, lines) = (World::new(), Lines::default());
+    let api = api(&world, Auth::Anonymous, &[]);
+    let call = event("api-function-url-call");
+    let _listening = lines.listen();
+    let accepted = message(&answer(&api, &call).await);
+    let id = accepted["result"]["taskId"].as_str().unwrap().to_owned();
+    let asked = lines.span_of("answered");
+    assert_eq!(
+        (&asked["name"], &asked["task_id"], &asked["trace"]),
+        (&"request".into(), &id.as_str().into(), &TRACE.into())
+    );
+    assert_eq!((asked["attempt"].as_u64(), asked["owner"].as_str().map(str::len)), (Some(0), Some(64)));
+    // The poll brings no trace of its own: it is the task's.
+    lines.0.lock().unwrap().clear();
+    answer(&api, &poll(&event("api-function-url"), &id)).await;
+    let asked = lines.span_of("answered");
+    assert_eq!((&asked["task_id"], &asked["trace"]), (&id.as_str().into(), &TRACE.into()));
+}
+
+/// Says something inside a step.
+struct Talks;
+
+#[async_trait::async_trait]
+impl ToolRunner for Talks {
+    async fn run(&self, leg: Leg) -> LegEnd {
+        let step = leg.step("count", || async {
+            tracing::info!("counting");
+            Ok::<_, std::convert::Infallible>("1".to_owned())
+        });
+        let Ok(result) = step.await;
+        LegEnd::Completed { result, kind: ResultKind::Success }
+    }
+}
+
+#[tokio::test]
+async fn a_delivery_and_its_steps_are_logged_with_task_attempt_owner_and_trace() {
+    let (world, lines, batch) = (World::new(), Lines::default(), event("worker-batch"));
+    let key = read_message(batch["Records"][0]["body"].as_str().unwrap(), None).unwrap().task;
+    world.accepted_with(key, |record| record.trace = Some(TRACE.to_owned())).await;
+    let dead_letters = DeadLetters::new(Arc::clone(&world.dead_letters) as _, "https://example.com/dead");
+    let worker = Worker::new(world.engine.clone(), Arc::new(Talks), dead_letters, 3);
+    let _listening = lines.listen();
+    let batch: SqsEvent = serde_json::from_value(batch).unwrap();
+    worker.run_batch(batch, world.clock.now().plus_ms(900_000)).await;
+    for (what, span) in [("a leg begins", "delivery"), ("counting", "step")] {
+        let told = lines.span_of(what);
+        assert_eq!((&told["name"], &told["attempt"]), (&span.into(), &1.into()), "{what}: {told}");
+        assert_eq!(told["task_id"], key.id.to_string(), "{what}: {told}");
+        assert_eq!(told["owner"], key.owner.to_string(), "{what}: {told}");
+        assert_eq!(told["trace"], TRACE, "{what}: {told}");
+    }
+}
