@@ -92,7 +92,7 @@ async fn initialize(call: &Incoming<'_>, front: &Front) -> Response<Body> {
 
 /// The request with another revision in it.
 fn asking_for(call: &Incoming<'_>, revision: &str) -> String {
-    let mut params: serde_json::Map<String, Value> = call.params().unwrap_or_default();
+    let mut params: Map<String, Value> = call.params().unwrap_or_default();
     params.insert("protocolVersion".to_owned(), revision.into());
     serde_json::json!({"jsonrpc": "2.0", "id": call.id, "method": "initialize", "params": params}).to_string()
 }
