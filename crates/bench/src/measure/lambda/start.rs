@@ -1,6 +1,7 @@
 //! How soon a function asks for work after its process was started, beside the least function that there is.
 
 use std::path::Path;
+use std::time::Duration;
 
 use super::Scene;
 use crate::figures::{Figure, Target};
@@ -9,6 +10,10 @@ use crate::process::endpoint;
 
 /// How often each function is started.
 const STARTS: usize = 20;
+
+/// How long nothing runs before a start: the emulator and the kernel are still busy with the end of the function before,
+/// and the next one in turn would be charged for it.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// How much later than the least function the functions may ask for work.
 const TIMES_MAX: f64 = 1.3;
@@ -38,6 +43,7 @@ pub(super) async fn measure(scene: &Scene<'_>) -> anyhow::Result<Vec<Figure>> {
     }
     for _ in 0..STARTS {
         for starts in [&mut bare, &mut silent, &mut api, &mut worker] {
+            tokio::time::sleep(PAUSE).await;
             let function = starts.start().await?;
             starts.ready_ms.push(function.ready().as_secs_f64() * 1e3);
             starts.cpu_ms.push(function.cpu()?.as_secs_f64() * 1e3);
