@@ -16,8 +16,10 @@ mod caller;
 mod clients;
 #[path = "../e2e/flows.rs"]
 mod flows;
+mod garbage;
 mod gate;
 mod ground;
+mod http_api;
 mod inside;
 mod kills;
 #[path = "../e2e/legacy_clients.rs"]

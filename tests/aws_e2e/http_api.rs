@@ -1,0 +1,20 @@
+//! The other front door: an HTTP API in place of the function URL.
+
+use serde_json::json;
+
+use crate::caller::structured;
+use crate::process::Setup;
+
+#[tokio::test]
+async fn an_http_api_serves_the_same_as_a_function_url() {
+    let setup = Setup::with(&["FrontDoor=http-api"]);
+    let server = setup.start();
+    let caller = server.caller();
+    assert!(setup.output("TemplateMcpUrl").contains(".execute-api."), "it is the door that was asked for");
+    assert_eq!(caller.call("echo", json!({"text": "hello"})).await["resultType"], "complete");
+    let id = caller.call_task("countdown", json!({"seconds": 0.5, "steps": 5})).await;
+    let done = caller.until(&id, "completed").await;
+    assert_eq!(structured(&done["result"])["attempts"], 1);
+    let health = server.url().replace("/mcp", "/healthz");
+    assert_eq!(reqwest::get(health).await.unwrap().status(), 200);
+}
