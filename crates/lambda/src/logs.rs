@@ -3,12 +3,14 @@
 use std::panic::PanicHookInfo;
 
 use tracing::Subscriber;
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt::{self, MakeWriter};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// Starts logging what `filter` lets through, as `tracing` filter directives, and panics like everything else. A second
-/// call changes nothing.
+/// Starts logging what `filter` lets through (levels, and levels of targets: `info,rmcp=warn`), and panics like everything
+/// else. A second call changes nothing.
 pub fn init_logs(filter: &str) {
     if let Err(error) = json_logs(filter, std::io::stderr).try_init() {
         tracing::debug!(error = &error as &dyn std::error::Error, "logging was started before");
@@ -22,9 +24,21 @@ pub fn json_logs<W>(filter: &str, writer: W) -> impl Subscriber + Send + Sync + 
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
-    let filter = EnvFilter::builder().parse_lossy(filter);
-    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
-    logs.json().flatten_event(true).with_span_list(false).finish()
+    let lines = fmt::layer().json().flatten_event(true).with_span_list(false).with_writer(writer);
+    registry().with(lines).with(targets(filter))
+}
+
+/// What cannot be read is left out: a wrong filter must not keep a function from its work. (`EnvFilter`, which knows more
+/// than targets, compiles regular expressions at each start.)
+fn targets(filter: &str) -> Targets {
+    let directives = filter.split(',').filter_map(|directive| directive.trim().parse::<Targets>().ok());
+    directives.fold(Targets::new(), |all, one| {
+        let all = match one.default_level() {
+            Some(level) => all.with_default(level),
+            None => all,
+        };
+        all.with_targets(one)
+    })
 }
 
 /// One line, where the default hook would write several that belong to nothing. Whoever catches the panic says what
@@ -32,4 +46,22 @@ where
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let place = panic.location().map(ToString::to_string);
     tracing::error!(place, reason = panic.payload_as_str().unwrap_or("no message"), "panicked");
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing::Level;
+
+    use super::*;
+
+    #[test]
+    fn a_filter_names_levels_of_targets_and_what_cannot_be_read_is_left_out() {
+        let filter = targets("info, rmcp=warn,longhaul_engine=debug,what?=ever=,loud");
+        for (target, lowest) in
+            [("hyper", Level::INFO), ("rmcp::service", Level::WARN), ("longhaul_engine", Level::DEBUG)]
+        {
+            assert!(filter.would_enable(target, &lowest), "{target}");
+        }
+        assert!(!filter.would_enable("hyper", &Level::DEBUG) && !filter.would_enable("rmcp", &Level::INFO));
+    }
 }
