@@ -1,6 +1,7 @@
 //! The front door: every request passes here before MCP sees it.
 
 use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -20,6 +21,9 @@ pub type Body = UnsyncBoxBody<Bytes, Infallible>;
 /// Headers that prove who calls. Whoever stands behind the door knows the owner and needs no proof; a tool, which can
 /// read all headers, must not get to use the caller's credentials.
 const CREDENTIALS: [HeaderName; 2] = [AUTHORIZATION, HeaderName::from_static("x-amz-security-token")];
+
+/// Bytes over the limit that are read all the same.
+const DISCARDED_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// The front door.
 #[derive(Clone)]
@@ -103,13 +107,28 @@ where
     B: http_body::Body<Data = Bytes> + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    match Box::pin(Limited::new(body, BODY_BYTES_MAX).collect()).await {
+    let mut body = Box::pin(body);
+    match Limited::new(&mut body, BODY_BYTES_MAX).collect().await {
         Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(Rejection::TooLarge { bytes_max: BODY_BYTES_MAX }),
+        Err(error) if error.is::<LengthLimitError>() => {
+            discard(body).await;
+            Err(Rejection::TooLarge { bytes_max: BODY_BYTES_MAX })
+        }
         Err(error) => {
             tracing::debug!(error = %error, "a request's body could not be read");
             Err(Rejection::Unreadable)
         }
+    }
+}
+
+/// Reads on: most clients look for an answer only once they have sent everything, and one that is cut off meanwhile
+/// learns nothing of what was wrong. What never ends is cut off.
+async fn discard<B: http_body::Body<Data = Bytes>>(mut body: Pin<Box<B>>) {
+    let mut discarded = 0;
+    while let Some(Ok(frame)) = body.frame().await
+        && discarded < DISCARDED_BYTES_MAX
+    {
+        discarded += frame.data_ref().map_or(0, Bytes::len);
     }
 }
 
@@ -121,7 +140,11 @@ fn healthy() -> Response<Body> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Poll};
+
     use http::StatusCode;
+    use http_body::Frame;
     use http_body_util::Full;
 
     use super::*;
@@ -142,10 +165,41 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_over_the_limit_is_refused_before_it_is_read_whole() {
+    async fn a_body_over_the_limit_is_refused() {
         assert_eq!(status(Method::POST, "/mcp", vec![b' '; BODY_BYTES_MAX].into()).await, StatusCode::OK);
         let over = vec![b' '; BODY_BYTES_MAX + 1].into();
         assert_eq!(status(Method::POST, "/mcp", over).await, StatusCode::PAYLOAD_TOO_LARGE);
+    }
+
+    /// So many frames of a MiB, counted as they are read.
+    struct Frames(usize, Arc<AtomicUsize>);
+
+    impl http_body::Body for Frames {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _context: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            static MIB: [u8; 1024 * 1024] = [b' '; 1024 * 1024];
+            let is_over = self.1.load(Ordering::SeqCst) == self.0;
+            Poll::Ready((!is_over).then(|| {
+                self.1.fetch_add(1, Ordering::SeqCst);
+                Ok(Frame::data(Bytes::from_static(&MIB)))
+            }))
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_too_large_is_read_to_its_end_before_the_answer_unless_it_has_none() {
+        for (sent, read) in [(20, 20), (usize::MAX, 70)] {
+            let count = Arc::new(AtomicUsize::new(0));
+            let request = Request::post("/mcp").header("host", "localhost").body(Frames(sent, Arc::clone(&count)));
+            let door = Door::new(Gate::default());
+            let answer = door.answer(request.unwrap(), async |_, _| Response::new(full(Bytes::new()))).await;
+            assert_eq!((answer.status(), count.load(Ordering::SeqCst)), (StatusCode::PAYLOAD_TOO_LARGE, read));
+        }
     }
 
     struct Nobody;
