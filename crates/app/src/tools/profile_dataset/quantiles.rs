@@ -37,7 +37,7 @@ pub enum QuantileMethod {
 /// What is recorded of [`Quantiles`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum QuantilesRecord {
-    /// See [`Distribution::Exact`].
+    /// See `Distribution::Exact`.
     Exact(Vec<(f64, u64)>),
     /// The serialised t-digest.
     Digest(Vec<u8>),
