@@ -23,7 +23,7 @@ pub struct Options {
     #[arg(long, env = "LONGHAUL_ALLOW_HOST", value_name = "HOST", value_delimiter = ',')]
     pub allow_host: Vec<String>,
 
-    /// Web pages that may call this server, such as https://app.example.com. Pages on loopback always may.
+    /// Web pages that may call this server, such as `https://app.example.com`. Pages on loopback always may.
     #[arg(long, env = "LONGHAUL_ALLOW_ORIGIN", value_name = "ORIGIN", value_delimiter = ',')]
     pub allow_origin: Vec<String>,
 

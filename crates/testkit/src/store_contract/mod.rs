@@ -1,4 +1,4 @@
-//! What every task store promises. One function is one promise; [`store_contract!`](crate::store_contract) makes
+//! What every task store promises. One function is one promise; [`store_contract!`](macro@crate::store_contract) makes
 //! each of them a test of an adapter.
 
 mod changing;
