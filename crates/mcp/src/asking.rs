@@ -4,8 +4,8 @@
 use http::{Response, StatusCode};
 use longhaul_core::{OwnerId, TaskId, TaskKey};
 use longhaul_engine::AnswerError;
-use rmcp::ErrorData;
-use rmcp::model::{ClientResult, CustomResult};
+use rmcp::model::{ClientResult, CustomResult, InputRequest, ServerRequest};
+use rmcp::{ErrorData, Peer, RoleServer, ServiceError};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -100,6 +100,27 @@ pub(crate) async fn answer_to_call(
             return Err(ErrorData::internal_error("the client did not answer in time", None));
         }
         clock.sleep_ms(settings.listen_poll_ms.max(1)).await;
+    }
+}
+
+/// Asks the client while a call of its own is open, and gives what it answers.
+///
+/// # Errors
+/// The client's own error, or one that says why it could not be asked.
+pub(crate) async fn ask(peer: &Peer<RoleServer>, request: InputRequest) -> Result<Value, ErrorData> {
+    let request = match request {
+        InputRequest::Elicitation(request) => ServerRequest::ElicitRequest(request),
+        InputRequest::CreateMessage(request) => ServerRequest::CreateMessageRequest(request),
+        InputRequest::ListRoots(request) => ServerRequest::ListRootsRequest(request),
+        // What a later version of `rmcp` may add.
+        _ => return Err(ErrorData::invalid_request("this cannot be asked while a call is open", None)),
+    };
+    match peer.send_request(request).await {
+        Ok(answer) => {
+            serde_json::to_value(answer).map_err(|error| errors::internal("an answer could not be read", &error))
+        }
+        Err(ServiceError::McpError(error)) => Err(error),
+        Err(error) => Err(ErrorData::internal_error(format!("the client could not be asked: {error}"), None)),
     }
 }
 

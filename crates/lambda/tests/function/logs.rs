@@ -1,7 +1,6 @@
 //! What the functions log: each line says which task, attempt, owner and trace it belongs to.
 
-use std::io::Write;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use aws_lambda_events::sqs::SqsEvent;
 use longhaul_aws::read_message;
@@ -11,23 +10,11 @@ use longhaul_lambda::{Auth, DeadLetters, Worker, json_logs};
 use serde_json::Value;
 
 use crate::answering::{answer, api, message, poll};
+use crate::lines::Lines;
 use crate::world::{World, event};
 
 /// The trace in the sample events.
 const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
 
 impl Lines {
     /// Logs into these lines for as long as the guard lives.
@@ -38,7 +25,7 @@ impl Lines {
 
     /// The span of the line that says `what`.
     fn span_of(&self, what: &str) -> Value {
-        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+        let text = self.text();
         let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         let line = lines.find(|line| line["message"] == what).unwrap_or_else(|| panic!("{what}: {text}"));
         line["span"].clone()
@@ -60,7 +47,7 @@ async fn a_request_is_logged_with_its_task() {
     );
     assert_eq!((asked["attempt"].as_u64(), asked["owner"].as_str().map(str::len)), (Some(0), Some(64)));
     // The poll brings no trace of its own: it is the task's.
-    lines.0.lock().unwrap().clear();
+    let _earlier = lines.take();
     answer(&api, &poll(&event("api-function-url"), &id)).await;
     let asked = lines.span_of("answered");
     assert_eq!((&asked["task_id"], &asked["trace"]), (&id.as_str().into(), &TRACE.into()));

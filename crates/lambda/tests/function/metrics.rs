@@ -1,7 +1,6 @@
 //! What the functions count, as CloudWatch reads it.
 
-use std::io::Write;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use longhaul_core::ports::Delivery;
 use longhaul_core::{ResultKind, TaskKey, Terms, Wish};
@@ -10,27 +9,8 @@ use longhaul_lambda::metrics::EmbeddedMetrics;
 use longhaul_testkit::given;
 use serde_json::{Value, json};
 
+use crate::lines::Lines;
 use crate::world::World;
-
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Lines {
-    fn take(&self) -> Vec<Value> {
-        let text = String::from_utf8(std::mem::take(&mut *self.0.lock().unwrap())).unwrap();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-    }
-}
 
 struct Completes;
 

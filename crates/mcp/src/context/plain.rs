@@ -7,12 +7,12 @@ use std::task::{Poll, Waker};
 
 use longhaul_core::{Clock, Progress, Timestamp, limits};
 use longhaul_engine::{VariableError, check_variable, write_variables};
-use rmcp::model::{InputRequest, InputRequests, ProgressNotificationParam, ProgressToken, ServerRequest};
-use rmcp::{ErrorData, Peer, RoleServer, ServiceError};
+use rmcp::model::{InputRequest, InputRequests, ProgressNotificationParam, ProgressToken};
+use rmcp::{ErrorData, Peer, RoleServer};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use crate::errors;
+use crate::{asking, errors};
 
 /// A plain call while its tool runs. Clones are the same call.
 #[derive(Clone)]
@@ -114,24 +114,7 @@ impl PlainCall {
     pub(crate) async fn ask(&self, key: &str, request: InputRequest) -> Result<Value, ErrorData> {
         match self.0.start.rounds {
             Rounds::Known => Ok(self.end_with(key, request).await),
-            Rounds::Unknown => self.send(request).await,
-        }
-    }
-
-    async fn send(&self, request: InputRequest) -> Result<Value, ErrorData> {
-        let request = match request {
-            InputRequest::Elicitation(request) => ServerRequest::ElicitRequest(request),
-            InputRequest::CreateMessage(request) => ServerRequest::CreateMessageRequest(request),
-            InputRequest::ListRoots(request) => ServerRequest::ListRootsRequest(request),
-            // What a later version of `rmcp` may add.
-            _ => return Err(ErrorData::invalid_request("this cannot be asked in a plain call", None)),
-        };
-        match self.0.start.peer.send_request(request).await {
-            Ok(answer) => {
-                serde_json::to_value(answer).map_err(|error| errors::internal("an answer could not be read", &error))
-            }
-            Err(ServiceError::McpError(error)) => Err(error),
-            Err(error) => Err(ErrorData::internal_error(format!("the client could not be asked: {error}"), None)),
+            Rounds::Unknown => asking::ask(&self.0.start.peer, request).await,
         }
     }
 

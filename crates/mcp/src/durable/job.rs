@@ -10,9 +10,9 @@ use longhaul_core::{Ask, Progress, State, Task, TaskId, TaskKey, Timestamp, Wish
 use longhaul_engine::PollError;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, InputRequest, InputRequests, InputRequiredResult,
-    ProgressNotificationParam, ResultType, ServerRequest,
+    ProgressNotificationParam, ResultType,
 };
-use rmcp::service::{RequestContext, ServiceError};
+use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
 use super::plain::Opened;
@@ -257,17 +257,9 @@ impl Waiting<'_> {
     }
 
     async fn ask(&self, request: InputRequest) -> String {
-        let request = match request {
-            InputRequest::Elicitation(request) => ServerRequest::ElicitRequest(request),
-            InputRequest::CreateMessage(request) => ServerRequest::CreateMessageRequest(request),
-            InputRequest::ListRoots(request) => ServerRequest::ListRootsRequest(request),
-            // What a later version of `rmcp` may add.
-            _ => return asking::refusal(&ErrorData::invalid_request("this cannot be asked", None)),
-        };
-        match self.context.peer.send_request(request).await {
-            Ok(answer) => serde_json::to_string(&answer).unwrap_or_default(),
-            Err(ServiceError::McpError(error)) => asking::refusal(&error),
-            Err(error) => asking::refusal(&ErrorData::internal_error(error.to_string(), None)),
+        match asking::ask(&self.context.peer, request).await {
+            Ok(answer) => answer.to_string(),
+            Err(error) => asking::refusal(&error),
         }
     }
 }
