@@ -102,3 +102,37 @@ fn prepare(connection: &Connection, settings: Settings) -> Result<(), OpenError>
     connection.set_prepared_statement_cache_capacity(64);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Durability;
+    use crate::schema::MIGRATIONS;
+
+    fn pragma(connection: &Connection, name: &str) -> String {
+        let value = connection.pragma_query_value(None, name, |row| row.get::<_, rusqlite::types::Value>(0)).unwrap();
+        match value {
+            rusqlite::types::Value::Integer(number) => number.to_string(),
+            rusqlite::types::Value::Text(text) => text,
+            other => panic!("{name} is {other:?}"),
+        }
+    }
+
+    #[test]
+    fn every_connection_is_set_up_as_the_settings_say() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("longhaul.db");
+        for (durability, synchronous) in [(Durability::PowerLoss, "2"), (Durability::ProcessCrash, "1")] {
+            let settings = Settings { durability, busy_ms_max: 77, ..Settings::default() };
+            let writer = writer(&path, settings, MIGRATIONS).unwrap();
+            assert_eq!(pragma(&writer, "synchronous"), synchronous);
+            assert_eq!(pragma(&writer, "journal_mode"), "wal");
+            assert_eq!(pragma(&writer, "wal_autocheckpoint"), CHECKPOINT_PAGES.to_string());
+            let reader = reader(&path, settings).unwrap();
+            assert_eq!(pragma(&reader, "query_only"), "1");
+            for connection in [writer, reader, in_memory(settings, MIGRATIONS).unwrap()] {
+                assert_eq!(pragma(&connection, "busy_timeout"), "77");
+            }
+        }
+    }
+}

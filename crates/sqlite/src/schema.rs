@@ -180,6 +180,18 @@ mod tests {
         assert_eq!(tasks::read_living(&connection, &task.key(), given::NOW).unwrap(), Some(task));
     }
 
+    #[test]
+    fn an_empty_file_is_taken_unless_it_is_marked_as_somebody_elses() {
+        for (mark, is_taken) in [(0, true), (APPLICATION_ID, true), (7, false)] {
+            let mut connection = Connection::open_in_memory().unwrap();
+            connection.pragma_update(None, "application_id", mark).unwrap();
+            let migrated = migrate(&mut connection, &[FIRST]);
+            assert_eq!(migrated.is_ok(), is_taken, "{migrated:?}");
+            let mark_now: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0)).unwrap();
+            assert_eq!(mark_now, if is_taken { APPLICATION_ID } else { mark });
+        }
+    }
+
     const FIRST: &str = "CREATE TABLE fruit (name TEXT); INSERT INTO fruit VALUES ('apple')";
     const SECOND: &str = "ALTER TABLE fruit ADD COLUMN colour TEXT; UPDATE fruit SET colour = 'red'";
     const BROKEN: &str = "ALTER TABLE fruit ADD COLUMN taste TEXT; UPDATE nothing SET taste = 'sweet'";

@@ -248,6 +248,19 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_transaction_that_cannot_go_on_is_rolled_back_and_the_thread_goes_on() {
+        let writer = writer();
+        // The savepoint is gone, and a transaction is open that nobody would commit.
+        let breaks =
+            writer.call(|connection| Ok(connection.execute_batch("ROLLBACK; BEGIN; INSERT INTO t VALUES (2)")?));
+        let (first, broken) = tokio::join!(insert(&writer, 1), breaks);
+        assert!(matches!(broken, Err(DatabaseError::NotCommitted(_))), "{broken:?}");
+        // The first call may have had a transaction of its own.
+        assert_eq!(count(&writer).await, i64::from(first.is_ok()));
+        insert(&writer, 3).await.unwrap();
+    }
+
+    #[tokio::test]
     async fn a_closed_database_says_so() {
         let writer = writer();
         insert(&writer, 1).await.unwrap();

@@ -154,6 +154,23 @@ fn a_purge_gives_back_the_places_of_tasks_that_never_ended_once() {
 }
 
 #[test]
+fn a_purge_leaves_a_task_that_is_kept_longer_on_request() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("longhaul.db");
+    block_on(async {
+        let (database, _) = open(&path);
+        let task = queued(&database.store(), &SeededIds::new(1), owner("alice")).await;
+        let keep = TaskEvent::Keep { keep_ms: task.terms.keep_ms + 90_000_000 };
+        let kept = database.store().apply(&task.key(), &keep, NOW).await.unwrap();
+        assert!(kept.expires_at > task.expires_at);
+        assert_eq!(database.purge(task.expires_at, 10).await.unwrap(), Purged::All);
+        assert_eq!(database.store().get(&task.key(), task.expires_at).await.unwrap(), Some(kept.clone()));
+        assert_eq!(database.purge(kept.expires_at, 10).await.unwrap(), Purged::All);
+        assert_eq!(rows(&path), [0, 0, 0, 0, 0, 0]);
+    });
+}
+
+#[test]
 fn parts_that_never_got_a_record_are_purged_after_a_day() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("longhaul.db");

@@ -135,6 +135,38 @@ pub async fn a_place_is_given_back_once(store: &dyn TaskStore) {
     assert_eq!(create(store, &ids, alice, NOW).await, None);
 }
 
+/// Promise: a task that has ended has no place to give back, whatever happens to it afterwards.
+pub async fn a_place_is_not_given_back_again_after_the_end(store: &dyn TaskStore) {
+    let (ids, alice) = (SeededIds::new(1), owner("alice"));
+    let tasks = fill(store, &ids, alice).await;
+    store.apply(&tasks[0].key(), &TaskEvent::Cancel, NOW).await.unwrap();
+    for event in [TaskEvent::Keep { keep_ms: 90_000_000 }, TaskEvent::Forget] {
+        store.apply(&tasks[0].key(), &event, NOW).await.unwrap();
+    }
+    assert!(create(store, &ids, alice, NOW).await.is_some());
+    assert_eq!(create(store, &ids, alice, NOW).await, None);
+}
+
+/// Promise: an unfinished task keeps its place when its result is to be kept longer.
+pub async fn a_place_is_not_given_back_before_the_end(store: &dyn TaskStore) {
+    let (ids, alice) = (SeededIds::new(1), owner("alice"));
+    let tasks = fill(store, &ids, alice).await;
+    store.apply(&tasks[0].key(), &TaskEvent::Keep { keep_ms: 90_000_000 }, NOW).await.unwrap();
+    assert_eq!(create(store, &ids, alice, NOW).await, None);
+    store.apply(&tasks[0].key(), &TaskEvent::Cancel, NOW).await.unwrap();
+    assert!(create(store, &ids, alice, NOW).await.is_some());
+    assert_eq!(create(store, &ids, alice, NOW).await, None);
+}
+
+/// Promise: a limit that is lower than the number of tasks lets no further one in.
+pub async fn a_limit_that_was_lowered_holds_at_once(store: &dyn TaskStore) {
+    let (ids, alice) = (SeededIds::new(1), owner("alice"));
+    fill(store, &ids, alice).await;
+    let new = NewTask { open_max: 1, ..given::new(given::task(&ids, alice, NOW)) };
+    let refused = store.create(new, NOW).await;
+    assert!(matches!(refused, Err(CreateError::TooManyOpen { open_max: 1 })), "{refused:?}");
+}
+
 /// Promise: the limit is per owner.
 pub async fn one_owner_does_not_use_up_the_places_of_another(store: &dyn TaskStore) {
     let ids = SeededIds::new(1);
