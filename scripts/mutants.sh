@@ -6,6 +6,7 @@
 #   MUTANTS_SHARD=k/n   only the kth of n shares, counted from 0: for several machines
 #   MUTANTS_ONLY=code|texts
 #                       only what cargo-mutants changes, or only DynamoDB's conditions and SQL, which it does not see
+#   MUTANTS_RESUME=1    goes on where the last run was interrupted: what was caught then is not tested again
 #   MUTANTS_ARGS="..."  more arguments for cargo-mutants, such as "--file crates/sqlite/src/purge.rs"
 #
 # Works in a copy of the checkout, .cache/mutants/work, which keeps what was built from one run to the next. The results
@@ -21,13 +22,14 @@ readonly root state work out shard
 
 say() { printf 'mutants: %s\n' "$*" >&2; }
 
-# The files of the checkout as they are, with changes that are not committed; what was built stays.
+# The files of the checkout as they are, with changes that are not committed; what was built stays. They are all new to
+# cargo: otherwise it would take what it built of a mutant, in a run that was interrupted, for what they make.
 copy_checkout() {
     mkdir -p "$work"
     find "$work" -mindepth 1 -maxdepth 1 ! -name target ! -name .cache -exec rm -rf {} +
     git -C "$root" ls-files --cached --others --exclude-standard -z |
         (cd "$root" && while IFS= read -r -d '' file; do [[ -e $file ]] && printf '%s\0' "$file"; done) |
-        tar -C "$root" --null --files-from=- --create | tar -C "$work" --extract
+        tar -C "$root" --null --files-from=- --create | tar -C "$work" --extract --touch
     mkdir -p "$work/.cache"
     ln -sfn "$root/.cache/tools" "$work/.cache/tools"
 }
@@ -55,7 +57,8 @@ files() {
 }
 
 mutate_code() {
-    local crate=$1 tool=cargo filter=()
+    local crate=$1 tool=cargo filter=() resume=()
+    if [[ ${MUTANTS_RESUME:-0} != 0 ]]; then resume=(--iterate); fi
     if cargo nextest --version >/dev/null 2>&1; then tool=nextest; fi
     mapfile -t filter < <(files "$crate")
     say "the code of $crate, tested by $(testers "$crate")"
@@ -65,7 +68,7 @@ mutate_code() {
     "$root/.cache/tools/mutants/bin/cargo-mutants" mutants --dir "$work" --in-place --output "$out/$crate" \
         --package "longhaul-$crate" --test-package "$(testers "$crate")" --test-tool "$tool" \
         --shard "$shard" --sharding round-robin --no-shuffle --colors never --cargo-arg=--locked \
-        "${filter[@]}" ${MUTANTS_ARGS:-} || status=$?
+        "${filter[@]}" "${resume[@]}" ${MUTANTS_ARGS:-} || status=$?
     if [[ $status -ne 0 && $status -ne 2 && $status -ne 3 ]]; then
         say "cargo-mutants failed with status $status"
         return "$status"
@@ -93,7 +96,7 @@ main() {
     exec 9>"$state/lock"
     flock --nonblock 9 || { say "another run uses $state"; exit 1; }
     copy_checkout
-    rm -rf "$out"
+    if [[ ${MUTANTS_RESUME:-0} == 0 ]]; then rm -rf "$out"; fi
     mkdir -p "$out"
     # Fewer seeds: what the simulation finds of a mutant, it finds among the first ones, or in a use case.
     export LONGHAUL_SIM_SEEDS=${LONGHAUL_SIM_SEEDS:-200} NEXTEST_PROFILE=mutants

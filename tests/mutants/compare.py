@@ -41,8 +41,11 @@ def without_position(name):
 def main(survivors, out):
     found = {outcome: [] for outcome in OUTCOMES}
     for outcome in OUTCOMES:
-        for path in pathlib.Path(out).rglob(f"{outcome}.txt"):
-            found[outcome] += [without_position(line) for line in path.read_text().splitlines() if line]
+        # An interrupted run that was resumed leaves its first part beside the second one, which repeats what counts.
+        paths = [*pathlib.Path(out).rglob(f"{outcome}.txt"), *pathlib.Path(out).rglob(f"previously_{outcome}.txt")]
+        for path in paths:
+            if path.parent.name != "mutants.out.old":
+                found[outcome] += [without_position(line) for line in path.read_text().splitlines() if line]
     tested = collections.Counter(name for names in found.values() for name in names)
     listed, missed = accepted(pathlib.Path(survivors)), collections.Counter(found["missed"])
     figures = ", ".join(f"{len(names)} {outcome}" for outcome, names in found.items())
