@@ -7,7 +7,7 @@ use std::sync::Arc;
 use longhaul_core::ports::{
     ApplyError, CreateError, Created, Left, Message, NewTask, Recorded, StoreError, TaskStore, WorkQueue,
 };
-use longhaul_core::{Entry, EntryKind, MailboxId, PartsName, TaskEvent, TaskKey};
+use longhaul_core::{Clock as _, Entry, EntryKind, MailboxId, PartsName, TaskEvent, TaskKey};
 use longhaul_sqlite::{Database, Purged, Settings};
 use longhaul_testkit::given::{self, NOW, owner, queued};
 use longhaul_testkit::{ManualClock, SeededIds, block_on};
@@ -96,6 +96,29 @@ fn a_receive_that_waits_ends_when_the_database_closes() {
         };
         let (received, ()) = tokio::join!(queue.receive(1, 1_000, 60_000), close);
         assert!(received.is_err());
+    });
+}
+
+#[test]
+fn a_receive_that_waits_wakes_when_the_first_delayed_message_is_due() {
+    block_on(async {
+        let directory = tempfile::tempdir().unwrap();
+        let (database, clock) = open(&directory.path().join("longhaul.db"));
+        let queue = database.queue();
+        let message = Message { task: given::task(&SeededIds::new(1), owner("alice"), NOW).key(), trace: None };
+        queue.send(&message, 5_000).await.unwrap();
+        queue.send(&message, 2_000).await.unwrap();
+        let due = clock.now().plus_ms(2_000);
+        let passes = async {
+            while clock.sleepers() == 0 {
+                tokio::task::yield_now().await;
+            }
+            let wakes_at = clock.next_wake();
+            clock.advance_ms(60_000);
+            wakes_at
+        };
+        let (received, wakes_at) = tokio::join!(queue.receive(1, 1_000, 60_000), passes);
+        assert_eq!((received.unwrap().len(), wakes_at), (1, Some(due)));
     });
 }
 
