@@ -18,5 +18,6 @@ mod retries;
 mod rules;
 mod schema;
 mod task_life;
+mod tasks_parity;
 mod tools;
 mod world;
