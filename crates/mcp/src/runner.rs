@@ -12,10 +12,11 @@ use rmcp::model::{
 use rmcp::service::{RequestContext, RunningService, serve_directly};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
-use crate::guard::{Panicked, catch};
-use crate::record::StoredCall;
-use crate::wire::{Nobody, Wire};
-use crate::{TaskContext, capabilities, errors};
+use crate::TaskContext;
+use crate::shared::guard::{Panicked, catch};
+use crate::shared::record::StoredCall;
+use crate::shared::wire::{Nobody, Wire};
+use crate::shared::{capabilities, errors};
 use pump::Pump;
 
 mod pump;
@@ -120,7 +121,7 @@ async fn end(leg: &Leg, called: Called, declared: &ClientCapabilities) -> LegEnd
             Err(error) => failed(&error),
         },
         // A task, or what a later version of `rmcp` may add.
-        Driven::Ended(Ok(Ok(_))) => failed(&crate::durable::made_a_task()),
+        Driven::Ended(Ok(Ok(_))) => failed(&errors::made_a_task()),
     }
 }
 

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{Run, TaskContext};
-use crate::{asking, capabilities};
+use crate::shared::{asking, capabilities, errors};
 
 /// What a client answered: the result of the request that it was sent, as JSON.
 pub type InputResponse = Value;
@@ -50,7 +50,7 @@ impl TaskContext {
             Run::Task(leg) => {
                 capabilities::check(&self.0.capabilities, &request)?;
                 let request = serde_json::to_string(&request)
-                    .map_err(|error| crate::errors::internal("a question could not be written", &error))?;
+                    .map_err(|error| errors::internal("a question could not be written", &error))?;
                 let answer = leg.ask(key, request).await;
                 match serde_json::from_str(&answer) {
                     Ok(answer) => asking::unless_refused(answer),

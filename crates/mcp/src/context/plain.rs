@@ -12,7 +12,7 @@ use rmcp::{ErrorData, Peer, RoleServer};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use crate::{asking, errors};
+use crate::shared::{asking, errors};
 
 /// A plain call while its tool runs. Clones are the same call.
 #[derive(Clone)]

@@ -15,18 +15,20 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
-use super::plain::Opened;
-use super::{Durable, Shared};
-use crate::accept::{self, NewTask};
-use crate::asking;
-use crate::caller::{self, Caller};
-use crate::dialects::Generation;
-use crate::dialects::job_tools::{JobTool, wire};
-use crate::outcome::Outcome;
+use super::Durable;
+use super::plain::Verified;
 use crate::policy::TaskPolicy;
-use crate::record::StoredCall;
-use crate::sealed::{Binding, Rounds};
-use crate::{capabilities, errors};
+use crate::revision::Generation;
+use crate::shared::Shared;
+use crate::shared::accept::{self, NewTask};
+use crate::shared::asking;
+use crate::shared::caller::{self, Caller};
+use crate::shared::record::StoredCall;
+use crate::shared::signer::{Binding, Rounds};
+use crate::shared::{capabilities, errors};
+use crate::views::job as wire;
+use crate::views::job_tools::JobTool;
+use crate::views::outcome::Outcome;
 
 /// The first pause between two looks at a task; each is twice the one before, up to the pause of subscriptions.
 const PAUSE_MS_FIRST: u64 = 4;
@@ -62,10 +64,10 @@ impl<H: ServerHandler> Durable<H> {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
         caller: &Caller,
-        opened: Opened,
+        verified: Verified,
         policy: &TaskPolicy,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Opened { answers, state, binding, job, .. } = opened;
+        let Verified { answers, state, binding, job, .. } = verified;
         let key = match job {
             Some(job) => self.go_on(TaskKey::new(caller.owner, job), &request).await?,
             None => self.begin_job(request, &context, caller, (answers, state), policy).await?,
@@ -76,13 +78,13 @@ impl<H: ServerHandler> Durable<H> {
     }
 
     /// `get_job_status` and `cancel_job`.
-    pub(super) async fn look_after_job(
+    pub(super) async fn manage_job(
         &self,
         tool: JobTool,
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
         caller: &Caller,
-        opened: &Opened,
+        verified: &Verified,
     ) -> Result<CallToolResponse, ErrorData> {
         let argument = |name: &str| request.arguments.as_ref().and_then(|arguments| arguments.get(name));
         let Some(job_id) = argument("job_id").and_then(|id| id.as_str()) else {
@@ -102,10 +104,10 @@ impl<H: ServerHandler> Durable<H> {
                 0
             }
         };
-        if opened.job == Some(id) {
+        if verified.job == Some(id) {
             self.go_on(key, &request).await?;
         }
-        let (shared, context, binding) = (&*self.shared, &context, &opened.binding);
+        let (shared, context, binding) = (&*self.shared, &context, &verified.binding);
         Waiting { shared, context, caller, binding, view: View::Status, wait_ms }.follow(key).await
     }
 
@@ -245,7 +247,7 @@ impl Waiting<'_> {
     fn round(&self, task: &Task, asks: InputRequests) -> Result<CallToolResponse, ErrorData> {
         let until: Timestamp = self.shared.engine.ports().clock.now().plus_ms(self.shared.settings.state_ms_max);
         let rounds = Rounds { job: Some(task.id), ..Rounds::default() };
-        let state = self.shared.sealer.seal(rounds, self.binding, until)?;
+        let state = self.shared.signer.sign_rounds(rounds, self.binding, until)?;
         Ok(InputRequiredResult::new(Some(asks), Some(state)).into())
     }
 

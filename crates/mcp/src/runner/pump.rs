@@ -14,8 +14,8 @@ use rmcp::model::{
 };
 use tokio::task::JoinHandle;
 
-use crate::wire::Pipes;
-use crate::{asking, capabilities};
+use crate::shared::wire::Pipes;
+use crate::shared::{asking, capabilities, errors};
 
 /// Runs a tool and takes what it sends.
 pub(super) struct Pump {
@@ -128,13 +128,13 @@ enum Question {
 
 fn write(request: &InputRequest) -> Result<String, ErrorData> {
     let written = serde_json::to_value(request);
-    let mut request = written.map_err(|error| crate::errors::internal("a question could not be written", &error))?;
+    let mut request = written.map_err(|error| errors::internal("a question could not be written", &error))?;
     asking::strip_progress_token(&mut request);
     Ok(request.to_string())
 }
 
 fn answer(text: &str, id: RequestId) -> ClientJsonRpcMessage {
-    let value = match asking::unless_refused(serde_json::from_str(text).unwrap_or_default()) {
+    let value = match asking::read_answer(text) {
         Ok(value) => value,
         Err(refused) => return ClientJsonRpcMessage::error(refused, Some(id)),
     };

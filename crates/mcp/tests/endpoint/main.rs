@@ -20,4 +20,5 @@ mod schema;
 mod task_life;
 mod tasks_parity;
 mod tools;
+mod unreadable;
 mod world;

@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use longhaul_core::ports::WorkQueue;
 use longhaul_core::{Clock, Identity, OwnerId};
-use longhaul_engine::{Disposition, Engine, Ports, Settings, WorkerSignals};
+use longhaul_engine::{Disposition, Engine, Ports, Settings, ToolRunner, WorkerSignals};
 use longhaul_mcp::{Body, McpServer, McpSettings, TaskPolicy};
 use longhaul_sqlite::Database;
 use longhaul_testkit::{ManualClock, SeededIds};
@@ -263,12 +263,14 @@ impl World {
 
     /// Works on everything that the queue has now.
     pub(crate) async fn work(&self) {
+        self.work_with(&*self.mcp.runner()).await;
+    }
+
+    /// The same, with a runner in place of the server's.
+    pub(crate) async fn work_with(&self, runner: &dyn ToolRunner) {
         for _ in 0..DELIVERIES_MAX {
             let Some(delivery) = self.queue.receive(1, 30_000, 0).await.unwrap().pop() else { return };
-            let leg = async {
-                let (runner, signals) = (self.mcp.runner(), WorkerSignals::default());
-                self.engine.run_delivery(&delivery, &*runner, &signals).await
-            };
+            let leg = async { self.engine.run_delivery(&delivery, runner, &WorkerSignals::default()).await };
             match tokio::time::timeout(PATIENCE, leg).await.expect("the leg ends") {
                 Disposition::Done => self.queue.delete(&delivery.receipt).await.unwrap(),
                 Disposition::Later { after_ms } => self.queue.extend(&delivery.receipt, after_ms).await.unwrap(),

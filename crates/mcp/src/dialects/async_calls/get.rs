@@ -15,20 +15,22 @@ use rmcp::ErrorData;
 use rmcp::model::{ProgressToken, RequestId};
 use serde_json::{Map, Value, json};
 
-use super::{Named, named, no_such_call, task, wire};
-use crate::asking::{self, Asked};
-use crate::body::json;
-use crate::dialects::shown;
-use crate::durable::Shared;
-use crate::front::Front;
-use crate::incoming::Incoming;
-use crate::outcome::Outcome;
-use crate::record::StoredCall;
-use crate::{Body, errors, reply, sse};
+use super::token::{Named, named, no_such_call, task};
+use super::wire;
+use crate::Body;
+use crate::dialect::Endpoint;
+use crate::shared::Shared;
+use crate::shared::asking::{self, Asked};
+use crate::shared::body::json;
+use crate::shared::incoming::Incoming;
+use crate::shared::record::StoredCall;
+use crate::shared::{errors, reply, sse};
+use crate::views::fields;
+use crate::views::outcome::Outcome;
 
 /// Answers the request.
-pub(super) async fn answer(call: &Incoming<'_>, front: &Front) -> Response<Body> {
-    let mut waiting = match Waiting::begin(call, front).await {
+pub(super) async fn answer(call: &Incoming<'_>, endpoint: &Endpoint) -> Response<Body> {
+    let mut waiting = match Waiting::begin(call, endpoint).await {
         Ok(waiting) => waiting,
         Err(outcome) => return reply::outcome(&call.id, outcome),
     };
@@ -67,20 +69,20 @@ struct Waiting {
 
 impl Waiting {
     /// Begins to wait, where there is something to wait for; otherwise says what the answer is.
-    async fn begin(call: &Incoming<'_>, front: &Front) -> Result<Self, Result<String, ErrorData>> {
+    async fn begin(call: &Incoming<'_>, endpoint: &Endpoint) -> Result<Self, Result<String, ErrorData>> {
         let Named { token, timeout, .. } = named(call).map_err(Err)?;
-        let shared = front.shared();
+        let shared = endpoint.shared();
         if let Some(why) = token.rejection(shared, &call.owner) {
             return Err(Ok(wire::failed(&why)));
         }
-        let task = task(call, front, &token).await.map_err(Err)?;
+        let task = task(call, endpoint, &token).await.map_err(Err)?;
         let now = shared.engine.ports().clock.now();
         if !task.has_ended() {
             shared.rate.count(&task.key(), now).map_err(|after_ms| Err(too_many(after_ms)))?;
         }
         let longest_ms = shared.settings.result_ms_max;
         let wait_ms = timeout.map_or(longest_ms, |seconds| ms(seconds).min(longest_ms));
-        let progress_token = match call.meta().get_progress_token() {
+        let progress_token = match call.meta().map_err(Err)?.get_progress_token() {
             None => token_of_the_call(shared, &task).await,
             own => own,
         };
@@ -128,7 +130,7 @@ impl Waiting {
                 self.end(wire::ended(outcome));
             }
             Ok(None) if self.now() >= self.ends_at || self.shared.closing.is_cancelled() => {
-                let progress = shown::status_message(&self.task);
+                let progress = fields::status_message(&self.task);
                 self.end(Ok(wire::pending(progress)));
             }
             Ok(None) => {}

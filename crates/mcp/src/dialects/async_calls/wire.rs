@@ -6,9 +6,9 @@ use rmcp::model::{ProgressToken, RequestId};
 use serde_json::{Map, Value, json};
 
 use super::resource;
-use crate::asking::RELATED_TASK;
-use crate::errors;
-use crate::outcome::Outcome;
+use crate::shared::asking::RELATED_TASK;
+use crate::shared::errors;
+use crate::views::outcome::Outcome;
 
 /// When the server got the call, in seconds of Unix time: the draft has no field for it.
 const RECEIVED: &str = "dev.longhaul/received";

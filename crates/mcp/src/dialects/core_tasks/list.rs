@@ -5,10 +5,10 @@ use rmcp::ErrorData;
 use serde::Deserialize;
 
 use super::wire;
-use crate::durable::Shared;
-use crate::errors;
-use crate::incoming::Incoming;
-use crate::sealed::Purpose;
+use crate::shared::Shared;
+use crate::shared::errors;
+use crate::shared::incoming::Incoming;
+use crate::shared::signer::Purpose;
 
 /// Tasks of one page.
 const PAGE: usize = 50;
@@ -28,12 +28,12 @@ pub(super) async fn answer(call: &Incoming<'_>, shared: &Shared) -> Result<Strin
     };
     let before: Option<TaskId> = match params.cursor {
         Some(cursor) => {
-            let opened = shared.sealer.open_value(Purpose::Cursor, &call.owner, &cursor);
+            let opened = shared.signer.verify(Purpose::Cursor, &call.owner, &cursor);
             Some(opened.ok_or_else(bad_cursor)?)
         }
         None => None,
     };
     let page = shared.engine.list(&call.owner, before, PAGE).await.map_err(errors::of_poll)?;
-    let next = page.next.map(|next| shared.sealer.seal_value(Purpose::Cursor, &call.owner, &next)).transpose()?;
-    Ok(wire::list(&page.tasks, shared.engine.ports().clock.now(), next))
+    let next = page.next.map(|next| shared.signer.sign(Purpose::Cursor, &call.owner, &next)).transpose()?;
+    Ok(wire::render_list(&page.tasks, shared.engine.ports().clock.now(), next))
 }

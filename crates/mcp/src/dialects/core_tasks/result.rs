@@ -19,13 +19,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{named, wire};
-use crate::asking::{self, Asked, RELATED_TASK};
-use crate::durable::Shared;
-use crate::incoming::Incoming;
-use crate::record::StoredCall;
-use crate::sealed::Purpose;
-use crate::{Body, errors, reply, sse};
+use super::lookup::named;
+use super::wire;
+use crate::Body;
+use crate::shared::Shared;
+use crate::shared::asking::{self, Asked, RELATED_TASK};
+use crate::shared::incoming::Incoming;
+use crate::shared::record::StoredCall;
+use crate::shared::signer::Purpose;
+use crate::shared::{errors, reply, sse};
 
 /// Where a stream is, and what its client was told. This is what an event's id says.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -95,7 +97,7 @@ pub(super) async fn answer(call: &Incoming<'_>, shared: &Arc<Shared>) -> Respons
 
 /// Goes on with a stream; nothing where the id is not one of ours, or its task is gone.
 pub(super) async fn resume(last_event_id: &str, owner: OwnerId, shared: &Arc<Shared>) -> Option<Response<Body>> {
-    let place: Place = shared.sealer.open_value(Purpose::Event, &owner, last_event_id)?;
+    let place: Place = shared.signer.verify(Purpose::Event, &owner, last_event_id)?;
     let task = shared.engine.poll(&TaskKey::new(owner, place.task)).await.ok()?;
     Some(Open::new(shared, owner, place, task).stream())
 }
@@ -261,7 +263,7 @@ impl Open {
 
     fn event_id(&mut self) -> Option<String> {
         self.place.number += 1;
-        self.shared.sealer.seal_value(Purpose::Event, &self.owner, &self.place).ok()
+        self.shared.signer.sign(Purpose::Event, &self.owner, &self.place).ok()
     }
 
     fn now(&self) -> Timestamp {

@@ -14,17 +14,18 @@ use rmcp::ErrorData;
 use rmcp::model::{ClientJsonRpcMessage, InitializeRequestParams, RequestId, ServerJsonRpcMessage};
 use serde_json::Value;
 
-use crate::asking::{self, Asked};
-use crate::body::json;
-use crate::dialects::own_revision;
-use crate::durable::Shared;
-use crate::front::Front;
-use crate::incoming::Incoming;
-use crate::server::Conversation;
-use crate::{Body, reply, sse};
+use crate::Body;
+use crate::backend::Conversation;
+use crate::dialect::Endpoint;
+use crate::revision::own_revision;
+use crate::shared::Shared;
+use crate::shared::asking::{self, Asked};
+use crate::shared::body::json;
+use crate::shared::incoming::Incoming;
+use crate::shared::{errors, reply, sse};
 
 /// Answers `tools/call`.
-pub(super) async fn answer(call: &Incoming<'_>, front: &Front) -> Response<Body> {
+pub(super) async fn answer(call: &Incoming<'_>, endpoint: &Endpoint) -> Response<Body> {
     let message = match serde_json::from_slice::<ClientJsonRpcMessage>(call.http.body()) {
         Ok(message) => message,
         Err(error) => {
@@ -32,7 +33,10 @@ pub(super) async fn answer(call: &Incoming<'_>, front: &Front) -> Response<Body>
             return reply::error(&call.id, &error);
         }
     };
-    let mut open = Open::new(message, call, front);
+    let mut open = match Open::new(message, call, endpoint) {
+        Ok(open) => open,
+        Err(error) => return reply::error(&call.id, &error),
+    };
     // Dropped with the connection where the client leaves before: then the tool is dropped too.
     match open.next().await {
         None => reply::error(&call.id, &ErrorData::internal_error("the call ended without an answer", None)),
@@ -53,6 +57,8 @@ enum Said {
 struct Open {
     shared: Arc<Shared>,
     owner: OwnerId,
+    /// The id of the call itself.
+    id: RequestId,
     /// Names the call in the ids of its requests.
     name: TaskId,
     requests: u32,
@@ -63,15 +69,15 @@ struct Open {
 }
 
 impl Open {
-    fn new(mut message: ClientJsonRpcMessage, call: &Incoming<'_>, front: &Front) -> Self {
-        let shared = Arc::clone(front.shared());
+    fn new(mut message: ClientJsonRpcMessage, call: &Incoming<'_>, endpoint: &Endpoint) -> Result<Self, ErrorData> {
+        let shared = Arc::clone(endpoint.shared());
         let (parts, _body) = call.http.clone().into_parts();
         message.insert_extension(parts);
         let ports = shared.engine.ports();
         let name = ports.ids.task_id(ports.clock.now());
-        let conversation = front.inner().converse(message, client(call));
+        let conversation = endpoint.backend().converse(message, client(call)?);
         let (owner, awaited) = (call.owner, FuturesUnordered::new());
-        Self { shared, owner, name, requests: 0, conversation, awaited, over: false }
+        Ok(Self { shared, owner, id: call.id.clone(), name, requests: 0, conversation, awaited, over: false })
     }
 
     /// What is said next; nothing after the end.
@@ -90,10 +96,16 @@ impl Open {
     }
 
     fn said(&mut self, message: ServerJsonRpcMessage) -> Option<Said> {
-        let text = |message: &ServerJsonRpcMessage| serde_json::to_string(message).unwrap_or_default();
+        let text = |message: &ServerJsonRpcMessage| {
+            let text = serde_json::to_string(message);
+            text.map_err(|error| errors::internal("a message of the tool could not be written", &error))
+        };
+        let unwritten = |error: ErrorData| Said::Last(reply::error_text(Some(&self.id), &error));
         match message {
-            ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_) => Some(Said::Last(text(&message))),
-            ServerJsonRpcMessage::Notification(_) => Some(Said::Before(text(&message))),
+            ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_) => {
+                Some(text(&message).map_or_else(unwritten, Said::Last))
+            }
+            ServerJsonRpcMessage::Notification(_) => Some(text(&message).map_or_else(unwritten, Said::Before)),
             ServerJsonRpcMessage::Request(request) => {
                 let id = request.id.clone();
                 match self.ask(&ServerJsonRpcMessage::Request(request), id.clone()) {
@@ -110,9 +122,10 @@ impl Open {
     /// The request as the client gets it, under an id of its own; from now on its answer is looked for.
     fn ask(&mut self, request: &ServerJsonRpcMessage, id: RequestId) -> Result<String, ErrorData> {
         let (shared, owner, name, number) = (Arc::clone(&self.shared), self.owner, self.name, self.requests);
-        let sealed = Asked::Call(name, number).id(&shared, &owner)?;
+        let signed = Asked::Call(name, number).id(&shared, &owner)?;
         self.requests += 1;
-        let mut request = serde_json::to_value(request).unwrap_or_default();
+        let mut request = serde_json::to_value(request)
+            .map_err(|error| errors::internal("a request to the client could not be written", &error))?;
         asking::strip_progress_token(&mut request);
         let Value::Object(request) = request else {
             return Err(ErrorData::internal_error("a request to the client could not be written", None));
@@ -123,7 +136,7 @@ impl Open {
                 Err(error) => ClientJsonRpcMessage::error(error, Some(id)),
             }
         }));
-        Ok(asking::message(&sealed, request))
+        Ok(asking::message(&signed, request))
     }
 
     fn answered(&self, answer: ClientJsonRpcMessage) {
@@ -165,11 +178,12 @@ impl Open {
 }
 
 /// The client as its handshake described it.
-fn client(call: &Incoming<'_>) -> InitializeRequestParams {
+fn client(call: &Incoming<'_>) -> Result<InitializeRequestParams, ErrorData> {
     let mut client = InitializeRequestParams::default();
     let served_as = own_revision(call.client.revision()).map(|own| own.served_as);
     let revision = served_as.unwrap_or_else(|| call.client.revision());
-    client.protocol_version = serde_json::from_value(revision.into()).unwrap_or_default();
-    client.capabilities = call.capabilities();
-    client
+    client.protocol_version = serde_json::from_value(revision.into())
+        .map_err(|error| errors::internal("the revision of a session cannot be read", &error))?;
+    client.capabilities = call.capabilities()?;
+    Ok(client)
 }

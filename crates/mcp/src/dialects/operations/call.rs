@@ -4,16 +4,18 @@ use http::Response;
 use longhaul_core::{IdSource, TaskId, TaskKey, Wish};
 use longhaul_engine::{AcceptError, Accepted, Idempotency};
 use rmcp::ErrorData;
-use rmcp::model::{CallToolRequestParams, JsonObject};
+use rmcp::model::{CallToolRequestParams, JsonObject, RequestMetaObject};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::{Named, cancel, find, place, wire};
-use crate::accept::{self, NewTask};
-use crate::front::Front;
-use crate::incoming::Incoming;
-use crate::record::StoredCall;
-use crate::{Body, TaskPolicy, caller, derived, errors, reply};
+use super::lookup::{Named, find, place};
+use super::{cancel, wire};
+use crate::dialect::Endpoint;
+use crate::shared::accept::{self, NewTask};
+use crate::shared::incoming::Incoming;
+use crate::shared::record::StoredCall;
+use crate::shared::{caller, derived, errors, reply};
+use crate::{Body, TaskPolicy};
 
 /// Bytes of a token.
 const TOKEN_BYTES_MAX: usize = 256;
@@ -41,21 +43,21 @@ fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D:
 }
 
 /// Starts an operation; nothing where the tool is a synchronous one, whatever else the call says.
-pub(super) async fn answer(call: &Incoming<'_>, front: &Front) -> Option<Response<Body>> {
-    let Some(Params { name, arguments, operation, request }) = call.params() else { return unreadable(call, front) };
+pub(super) async fn answer(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Response<Body>> {
+    let Some(Params { name, arguments, operation, request }) = call.params() else { return unreadable(call, endpoint) };
     let inner = request.and_then(|inner| Some((inner.name?, inner.arguments)));
     let (name, arguments) = name.map(|name| (name, arguments)).or(inner)?;
-    let policy = front.shared().policies.get(&name)?;
+    let policy = endpoint.shared().policies.get(&name)?;
     let mut params = CallToolRequestParams::new(name);
     params.arguments = arguments;
-    let started = start(call, front, policy, params, operation.unwrap_or_default()).await;
+    let started = start(call, endpoint, policy, params, operation.unwrap_or_default()).await;
     Some(reply::outcome(&call.id, started))
 }
 
 /// A call of an asynchronous tool that cannot be read: it must not run as a synchronous one.
-fn unreadable(call: &Incoming<'_>, front: &Front) -> Option<Response<Body>> {
+fn unreadable(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Response<Body>> {
     let Named { name } = call.params()?;
-    front.shared().policies.get(&name)?;
+    endpoint.shared().policies.get(&name)?;
     let message =
         "Failed to start operation: `arguments` and `operation` are objects, and `operation.token` is a string";
     Some(reply::error(&call.id, &ErrorData::invalid_params(message, None)))
@@ -63,32 +65,32 @@ fn unreadable(call: &Incoming<'_>, front: &Front) -> Option<Response<Body>> {
 
 async fn start(
     call: &Incoming<'_>,
-    front: &Front,
+    endpoint: &Endpoint,
     policy: &TaskPolicy,
     params: CallToolRequestParams,
     wanted: Wanted,
 ) -> Result<String, ErrorData> {
-    front.must_have(&params.name)?;
+    endpoint.must_have(&params.name)?;
     let wish = Wish { ttl_ms: None, keep_ms: wanted.keep_alive.as_ref().map(keep_ms).transpose()? };
-    let ports = front.shared().engine.ports();
+    let ports = endpoint.shared().engine.ports();
     let key = match &wanted.token {
-        Some(token) => free_place(call, front, token).await?,
+        Some(token) => free_place(call, endpoint, token).await?,
         None => TaskKey::new(call.owner, ports.ids.task_id(ports.clock.now())),
     };
-    let idempotency = idempotency(call, &params, wanted.token.as_deref(), &*ports.ids);
-    let mut meta = call.meta();
-    meta.set_client_capabilities(call.capabilities());
+    let mut meta = call.meta()?;
+    let idempotency = idempotency(call, &meta, &params, wanted.token.as_deref(), &*ports.ids);
+    meta.set_client_capabilities(call.capabilities()?);
     let tool = params.name.to_string();
     let stored = StoredCall::new(params, meta, Default::default());
     let new = NewTask { owner: call.owner, tool, call: stored, policy, wish, idempotency };
-    let task = accept_as(front, key.id, new).await?;
+    let task = accept_as(endpoint, key.id, new).await?;
     let token = wanted.token.unwrap_or_else(|| task.id.to_string());
-    cancel::note(call, front, task.id).await;
+    cancel::note(call, endpoint, task.id).await;
     Ok(wire::accepted(&token, &task, policy.immediate_text(), ports.clock.now()).to_string())
 }
 
-async fn accept_as(front: &Front, id: TaskId, new: NewTask<'_>) -> Result<longhaul_core::Task, ErrorData> {
-    let engine = &front.shared().engine;
+async fn accept_as(endpoint: &Endpoint, id: TaskId, new: NewTask<'_>) -> Result<longhaul_core::Task, ErrorData> {
+    let engine = &endpoint.shared().engine;
     match engine.accept_as(id, accept::call(new)?).await {
         Ok(Accepted::New(task) | Accepted::Existing(task)) => Ok(task),
         Err(AcceptError::KeyReused) => Err(token_used()),
@@ -110,13 +112,13 @@ fn keep_ms(keep_alive: &Value) -> Result<u64, ErrorData> {
 }
 
 /// The place that belongs to a token of the client, which no living task may have.
-async fn free_place(call: &Incoming<'_>, front: &Front, token: &str) -> Result<TaskKey, ErrorData> {
+async fn free_place(call: &Incoming<'_>, endpoint: &Endpoint, token: &str) -> Result<TaskKey, ErrorData> {
     if token.is_empty() || token.len() > TOKEN_BYTES_MAX {
         let message = format!("`operation.token` has 1 to {TOKEN_BYTES_MAX} bytes");
         return Err(ErrorData::invalid_params(message, None));
     }
     // A token that is the id of another task would name two.
-    if token.parse::<TaskId>().is_ok() && find(front.shared(), &call.owner, token).await.is_ok() {
+    if token.parse::<TaskId>().is_ok() && find(endpoint.shared(), &call.owner, token).await.is_ok() {
         return Err(token_used());
     }
     Ok(place(&call.owner, token))
@@ -130,11 +132,12 @@ fn token_used() -> ErrorData {
 /// every call is another one: a client whose answer was lost asks for the status of its token instead.
 fn idempotency(
     call: &Incoming<'_>,
+    meta: &RequestMetaObject,
     params: &CallToolRequestParams,
     token: Option<&str>,
     ids: &dyn IdSource,
 ) -> Option<Idempotency> {
-    let own = caller::idempotency_of(call.http.headers(), &call.meta(), &params.name, params.arguments.as_ref());
+    let own = caller::idempotency_of(call.http.headers(), meta, &params.name, params.arguments.as_ref());
     let Some(token) = token else { return own };
     let mut random = [0; 32];
     ids.fill(&mut random);

@@ -5,10 +5,10 @@ use longhaul_core::{Entry, EntryKind, OwnerId, Payload, Task, TaskId, TaskKey, T
 use rmcp::model::RequestId;
 use serde::Deserialize;
 
-use crate::derived;
-use crate::durable::Shared;
-use crate::front::Front;
-use crate::incoming::{Client, Incoming, Notice};
+use crate::dialect::Endpoint;
+use crate::shared::Shared;
+use crate::shared::derived;
+use crate::shared::incoming::{Client, Incoming, Notice};
 
 /// How long a request can be found by its id, at the least.
 const DAY_MS: u64 = 24 * 3_600_000;
@@ -23,8 +23,8 @@ struct Params {
 }
 
 /// Notes which task a request started. A failure costs no more than this way of cancelling.
-pub(super) async fn note(call: &Incoming<'_>, front: &Front, task: TaskId) {
-    let ports = front.shared().engine.ports();
+pub(super) async fn note(call: &Incoming<'_>, endpoint: &Endpoint, task: TaskId) {
+    let ports = endpoint.shared().engine.ports();
     let day = ports.clock.now().as_ms() / DAY_MS;
     let place = place(&call.owner, call.client, &call.id, day);
     let entry = Entry { kind: EntryKind::Answer, name: task.to_string(), value: Payload::Inline(String::new()) };
@@ -35,10 +35,10 @@ pub(super) async fn note(call: &Incoming<'_>, front: &Front, task: TaskId) {
 
 /// Cancels the operation that the request started: of several the youngest, since only clients without a session use an
 /// id twice.
-pub(super) async fn hear(notice: &Notice<'_>, front: &Front) {
+pub(super) async fn on_notification(notice: &Notice<'_>, endpoint: &Endpoint) {
     let params = notice.params.and_then(|params| serde_json::from_str::<Params>(params.get()).ok());
     let Some(Params { request_id }) = params else { return };
-    let shared = front.shared();
+    let shared = endpoint.shared();
     let today = shared.engine.ports().clock.now().as_ms() / DAY_MS;
     for day in [today, today.saturating_sub(1)] {
         let place = place(&notice.owner, notice.client, &request_id, day);

@@ -9,11 +9,12 @@ use longhaul_core::{Ask, Entry, EntryKind, Payload, Task, Timestamp};
 use rmcp::ErrorData;
 use serde_json::{Map, Value, json};
 
-use super::asks;
-use crate::asking::{self, Asked};
-use crate::front::Front;
-use crate::incoming::Incoming;
-use crate::{Body, derived, reply, sse};
+use super::lookup::asks;
+use crate::Body;
+use crate::dialect::Endpoint;
+use crate::shared::asking::{self, Asked};
+use crate::shared::incoming::Incoming;
+use crate::shared::{derived, reply, sse};
 
 /// A question is sent again to a client that has not answered it for so long: it may have got lost.
 const AGAIN_MS: u64 = 60_000;
@@ -21,17 +22,17 @@ const AGAIN_MS: u64 = 60_000;
 /// The answer that tells the status, after everything that is to be asked.
 pub(super) async fn before(
     call: &Incoming<'_>,
-    front: &Front,
+    endpoint: &Endpoint,
     token: &str,
     task: &Task,
     status: &str,
 ) -> Response<Body> {
     let mut frames = Vec::new();
     for ask in asks(task) {
-        if !is_due(front, task, ask).await {
+        if !is_due(endpoint, task, ask).await {
             continue;
         }
-        match request(call, front, token, task, ask) {
+        match request(call, endpoint, token, task, ask) {
             Ok(request) => frames.push(sse::event(&request)),
             Err(error) => return reply::error(&call.id, &error),
         }
@@ -45,8 +46,8 @@ pub(super) async fn before(
 
 /// Whether nobody has sent this question lately. Clients look at the status again and again, perhaps through several
 /// instances.
-async fn is_due(front: &Front, task: &Task, ask: &Ask) -> bool {
-    let ports = front.shared().engine.ports();
+async fn is_due(endpoint: &Endpoint, task: &Task, ask: &Ask) -> bool {
+    let ports = endpoint.shared().engine.ports();
     let span = ports.clock.now().as_ms() / AGAIN_MS;
     let at = Timestamp::from_ms(span * AGAIN_MS);
     let place = derived::place(&task.owner, at, &[b"operation ask", task.id.as_bytes(), ask.key.as_bytes()]);
@@ -59,8 +60,8 @@ async fn is_due(front: &Front, task: &Task, ask: &Ask) -> bool {
     }
 }
 
-fn request(call: &Incoming<'_>, front: &Front, token: &str, task: &Task, ask: &Ask) -> Result<String, ErrorData> {
-    let id = Asked::Task(task.id, ask.key.clone()).id(front.shared(), &call.owner)?;
+fn request(call: &Incoming<'_>, endpoint: &Endpoint, token: &str, task: &Task, ask: &Ask) -> Result<String, ErrorData> {
+    let id = Asked::Task(task.id, ask.key.clone()).id(endpoint.shared(), &call.owner)?;
     let mut request: Map<String, Value> = serde_json::from_str(&ask.request).unwrap_or_default();
     asking::relate(&mut request, task.id);
     if let Some(params) = request.get_mut("params").and_then(Value::as_object_mut) {

@@ -4,8 +4,8 @@ use longhaul_core::{ResultKind, State, Task, Timestamp};
 use longhaul_engine::{Engine, LoadError};
 use serde_json::{Value, json};
 
-use crate::asking::RELATED_TASK;
-use crate::outcome::{self, Outcome};
+use crate::shared::asking::RELATED_TASK;
+use crate::views::outcome::{self, Outcome};
 
 /// The status of an operation, in the words of the design.
 pub(super) fn word(task: &Task) -> &'static str {
@@ -46,7 +46,8 @@ async fn why(engine: &Engine, task: &Task) -> Result<Option<String>, LoadError> 
         State::Failed { failure } => Ok(Some(failure.message.clone())),
         State::Completed { kind: ResultKind::ToolError, .. } => Ok(match Outcome::of(engine, task).await? {
             Some(Outcome::Result(result)) => Some(outcome::text_of(&result)),
-            Some(Outcome::Error(_) | Outcome::Cancelled) | None => None,
+            Some(Outcome::Error(error)) => Some(error.message.into_owned()),
+            Some(Outcome::Cancelled) | None => None,
         }),
         State::Completed { kind: ResultKind::Success, .. }
         | State::Queued

@@ -2,18 +2,20 @@
 
 use std::sync::Arc;
 
-use http::{Response, StatusCode};
+use http::Response;
 use longhaul_core::{OwnerId, Task, TaskKey};
 use longhaul_engine::PollError;
 use rmcp::ErrorData;
-use rmcp::model::ErrorCode;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{envelope, stream};
-use crate::durable::Shared;
-use crate::incoming::Incoming;
-use crate::{Body, errors, reply};
+use super::envelope::{self, Refusal};
+use super::stream;
+use crate::Body;
+use crate::dialect::Endpoint;
+use crate::shared::Shared;
+use crate::shared::incoming::Incoming;
+use crate::shared::{errors, reply};
 
 #[derive(Deserialize)]
 struct Params {
@@ -32,10 +34,13 @@ pub(super) fn task_ids(params: Option<&RawValue>) -> Option<Vec<String>> {
 }
 
 /// Opens the stream, or says why not. Whatever else the filter asks for is left out of the acknowledgement.
-pub(super) async fn open(call: &Incoming<'_>, shared: &Arc<Shared>, task_ids: Vec<String>) -> Response<Body> {
-    if let Err(error) = envelope::check(call.http.headers(), "subscriptions/listen", call.params) {
-        return reply::error_with(status(&error), Some(&call.id), &error);
+pub(super) async fn open(call: &Incoming<'_>, endpoint: &Endpoint, task_ids: Vec<String>) -> Response<Body> {
+    let meta = envelope::meta(call.params);
+    let checked = envelope::check(call, &meta, None, &endpoint.backend().revisions());
+    if let Err(Refusal { status, error }) = checked.and_then(|()| envelope::check_capability(&meta)) {
+        return reply::error_with(status, Some(&call.id), &error);
     }
+    let shared = endpoint.shared();
     match known(shared, call.owner, &task_ids).await {
         Ok(tasks) => stream::of_tasks(Arc::clone(shared), call.id.clone(), tasks),
         Err(error) => reply::error(&call.id, &error),
@@ -61,12 +66,4 @@ async fn known(shared: &Shared, owner: OwnerId, task_ids: &[String]) -> Result<V
         }
     }
     Ok(tasks)
-}
-
-/// The status that `rmcp` gives these errors too.
-fn status(error: &ErrorData) -> StatusCode {
-    match error.code {
-        ErrorCode::INTERNAL_ERROR => StatusCode::INTERNAL_SERVER_ERROR,
-        _ => StatusCode::BAD_REQUEST,
-    }
 }

@@ -14,10 +14,10 @@ use longhaul_core::{Progress, Status, Task, Timestamp};
 use longhaul_engine::PollError;
 use rmcp::model::RequestId;
 
-use super::wire;
 use crate::Body;
-use crate::durable::Shared;
-use crate::sse::{self, event};
+use crate::shared::Shared;
+use crate::shared::sse::{self, event};
+use crate::views::task as wire;
 
 /// A subscription while it is open.
 struct Subscription {
@@ -110,7 +110,7 @@ impl Subscription {
             if watched.told.as_ref() == Some(&seen) {
                 continue;
             }
-            match wire::notification(engine, &watched.task, &self.id).await {
+            match wire::render_notification(engine, &watched.task, &self.id).await {
                 Ok(message) => {
                     self.queue.push_back(event(&message));
                     watched.told = Some(seen);

@@ -5,13 +5,14 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use http::Request;
 use longhaul_core::OwnerId;
+use rmcp::ErrorData;
 use rmcp::model::{ClientCapabilities, RequestId, RequestMetaObject};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use crate::dialects::{Generation, VERSION_HEADER};
-use crate::session::Session;
+use crate::revision::{Generation, VERSION_HEADER};
+use crate::shared::session::Session;
 
 /// A request that wants an answer.
 pub(crate) struct Incoming<'a> {
@@ -19,7 +20,7 @@ pub(crate) struct Incoming<'a> {
     pub(crate) method: Cow<'a, str>,
     /// As they came; [`Incoming::params`] reads them.
     pub(crate) params: Option<&'a RawValue>,
-    /// Who it is, as the front door verified it.
+    /// Who it is, as the HTTP frontend verified it.
     pub(crate) owner: OwnerId,
     pub(crate) client: &'a Client,
     /// The whole request, for those who pass it on.
@@ -73,10 +74,10 @@ impl Client {
     }
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Deserialize)]
 struct WithMeta {
-    #[serde(default, rename = "_meta")]
-    meta: RequestMetaObject,
+    #[serde(rename = "_meta")]
+    meta: Option<RequestMetaObject>,
 }
 
 impl Incoming<'_> {
@@ -86,17 +87,26 @@ impl Incoming<'_> {
     }
 
     /// What the request says of itself in `_meta`.
-    pub(crate) fn meta(&self) -> RequestMetaObject {
-        self.params::<WithMeta>().unwrap_or_default().meta
+    ///
+    /// # Errors
+    /// `-32602` if it is there and malformed.
+    pub(crate) fn meta(&self) -> Result<RequestMetaObject, ErrorData> {
+        let Some(params) = self.params else { return Ok(RequestMetaObject::default()) };
+        let read = serde_json::from_str::<WithMeta>(params.get());
+        read.map(|params| params.meta.unwrap_or_default())
+            .map_err(|error| ErrorData::invalid_params(format!("`_meta` is malformed: {error}"), None))
     }
 
     /// What the client can be asked: what it says in the request, or said in its handshake.
-    pub(crate) fn capabilities(&self) -> ClientCapabilities {
-        match self.client.generation() {
-            Generation::PerRequest => self.meta().client_capabilities().unwrap_or_default(),
+    ///
+    /// # Errors
+    /// `-32602` if the request's `_meta` is malformed.
+    pub(crate) fn capabilities(&self) -> Result<ClientCapabilities, ErrorData> {
+        Ok(match self.client.generation() {
+            Generation::PerRequest => self.meta()?.client_capabilities().unwrap_or_default(),
             Generation::Handshake => {
                 self.client.session().map(|session| session.capabilities.clone()).unwrap_or_default()
             }
-        }
+        })
     }
 }

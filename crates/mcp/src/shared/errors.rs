@@ -6,6 +6,9 @@ use longhaul_engine::{AcceptError, AnswerError, LoadError, PollError};
 use rmcp::ErrorData;
 use rmcp::model::{ClientCapabilities, ErrorCode};
 
+/// What clients are told of a result that is no longer there as it was stored.
+const UNREADABLE_RESULT: &str = "the stored result of this task cannot be read";
+
 /// The answer to whoever did not declare the Tasks extension (`-32021`).
 pub(crate) fn tasks_not_declared() -> ErrorData {
     ErrorData::missing_required_client_capability(ClientCapabilities::builder().enable_tasks().build())
@@ -45,7 +48,7 @@ pub(crate) fn of_load(error: LoadError) -> ErrorData {
     match error {
         LoadError::Missing => {
             tracing::error!("a part of a stored result is missing");
-            ErrorData::internal_error("the stored result of this task cannot be read", None)
+            ErrorData::internal_error(UNREADABLE_RESULT, None)
         }
         LoadError::Unavailable(cause) => unavailable(&cause),
     }
@@ -57,6 +60,16 @@ pub(crate) fn for_older(error: ErrorData) -> ErrorData {
         return ErrorData::invalid_request(error.message, error.data);
     }
     error
+}
+
+/// The answer of a task whose stored result is not what its tool returned: damaged, or of a shape that no tool returns.
+pub(crate) fn unreadable_result(cause: &(dyn Error + 'static)) -> ErrorData {
+    internal(UNREADABLE_RESULT, cause)
+}
+
+/// The answer of a handler that makes tasks itself, past us.
+pub(crate) fn made_a_task() -> ErrorData {
+    ErrorData::internal_error("the handler made a task of its own; name the tool with a TaskPolicy instead", None)
 }
 
 /// What is wrong with our own code or its surroundings: the log knows more than the client.

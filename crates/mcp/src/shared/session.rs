@@ -1,4 +1,4 @@
-//! What a handshake agreed on. No server remembers it: it travels in a sealed `Mcp-Session-Id`, which any instance can
+//! What a handshake agreed on. No server remembers it: it travels in a signed `Mcp-Session-Id`, which any instance can
 //! read and nobody can change.
 
 use longhaul_core::{IdSource, OwnerId};
@@ -6,7 +6,7 @@ use rmcp::ErrorData;
 use rmcp::model::ClientCapabilities;
 use serde::{Deserialize, Serialize};
 
-use crate::sealed::{Purpose, Sealer};
+use crate::shared::signer::{Purpose, Signer};
 
 /// The header that carries a session.
 pub(crate) const HEADER: &str = "mcp-session-id";
@@ -31,7 +31,7 @@ pub(crate) struct Session {
 impl Session {
     /// A new session.
     pub(crate) fn new(revision: String, mut capabilities: ClientCapabilities, ids: &dyn IdSource) -> Self {
-        let bytes = serde_json::to_vec(&capabilities).map_or(0, |text| text.len());
+        let bytes = serde_json::to_vec(&capabilities).map_or(usize::MAX, |text| text.len());
         if bytes > CAPABILITIES_BYTES_MAX {
             // What is left is of known size, and all that questions depend on.
             capabilities.experimental = None;
@@ -48,12 +48,12 @@ impl Session {
     }
 
     /// The session as a header: visible ASCII. Only its owner can use it.
-    pub(crate) fn seal(&self, sealer: &Sealer, owner: &OwnerId) -> Result<String, ErrorData> {
-        sealer.seal_value(Purpose::Session, owner, self)
+    pub(crate) fn sign(&self, signer: &Signer, owner: &OwnerId) -> Result<String, ErrorData> {
+        signer.sign(Purpose::Session, owner, self)
     }
 
     /// The session of a header; nothing where it was changed, or is another owner's.
-    pub(crate) fn open(sealed: &str, sealer: &Sealer, owner: &OwnerId) -> Option<Self> {
-        sealer.open_value(Purpose::Session, owner, sealed)
+    pub(crate) fn verify(signed: &str, signer: &Signer, owner: &OwnerId) -> Option<Self> {
+        signer.verify(Purpose::Session, owner, signed)
     }
 }

@@ -1,5 +1,5 @@
 //! Requests of the server to clients of older revisions, and their answers. A request's id says what it belongs to,
-//! sealed: so the answer may reach any instance, and nobody can answer for another.
+//! signed: so the answer may reach any instance, and nobody can answer for another.
 
 use http::{Response, StatusCode};
 use longhaul_core::{OwnerId, TaskId, TaskKey};
@@ -10,9 +10,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use crate::durable::Shared;
-use crate::sealed::Purpose;
-use crate::{Body, errors, reply};
+use crate::Body;
+use crate::shared::Shared;
+use crate::shared::signer::Purpose;
+use crate::shared::{errors, reply};
 
 /// In place of an answer: the error that the client answered with.
 const REFUSED: &str = "dev.longhaul/error";
@@ -37,7 +38,7 @@ impl Asked {
     /// # Errors
     /// What the client is told.
     pub(crate) fn id(&self, shared: &Shared, owner: &OwnerId) -> Result<String, ErrorData> {
-        shared.sealer.seal_value(Purpose::Ask, owner, self)
+        shared.signer.sign(Purpose::Ask, owner, self)
     }
 }
 
@@ -49,7 +50,7 @@ pub(crate) async fn take(
     outcome: Result<&RawValue, &RawValue>,
 ) -> Response<Body> {
     let id: Option<String> = serde_json::from_str(id.get()).ok();
-    let asked = id.and_then(|id| shared.sealer.open_value(Purpose::Ask, &owner, &id));
+    let asked = id.and_then(|id| shared.signer.verify(Purpose::Ask, &owner, &id));
     let Some(asked) = asked else {
         let error = ErrorData::invalid_request("nothing was asked under this id", None);
         return reply::error_with(StatusCode::BAD_REQUEST, None, &error);
@@ -90,7 +91,7 @@ pub(crate) async fn answer_to_call(
     let (place, name) = (TaskKey::new(owner, call), number.to_string());
     loop {
         match shared.engine.left_answer(&place, &name).await {
-            Ok(Some(text)) => return unless_refused(serde_json::from_str(&text).unwrap_or_default()),
+            Ok(Some(text)) => return read_answer(&text),
             Ok(None) => {}
             Err(error) => {
                 tracing::warn!(error = &error as &dyn std::error::Error, "an answer could not be looked for");
@@ -127,6 +128,15 @@ pub(crate) async fn ask(peer: &Peer<RoleServer>, request: InputRequest) -> Resul
 /// What stands in place of an answer: why there is none.
 pub(crate) fn refusal(error: &ErrorData) -> String {
     json!({REFUSED: error}).to_string()
+}
+
+/// A stored answer, read.
+///
+/// # Errors
+/// What the client answered, or that it cannot be read.
+pub(crate) fn read_answer(text: &str) -> Result<Value, ErrorData> {
+    let answer = serde_json::from_str(text);
+    unless_refused(answer.map_err(|error| errors::internal("a stored answer cannot be read", &error))?)
 }
 
 /// The answer; an error that stands in its place comes out as that.

@@ -9,8 +9,8 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 use tracing::Span;
 
-use crate::dialects::Generation;
-use crate::digest;
+use crate::revision::Generation;
+use crate::shared::digest;
 
 /// The header that makes a retry of a call recognisable.
 const KEY_HEADER: &str = "idempotency-key";
@@ -20,7 +20,7 @@ const KEY_META: &str = "dev.longhaul/idempotencyKey";
 
 /// What a request says of its caller.
 pub(crate) struct Caller {
-    /// Who it is, as the front door verified it.
+    /// Who it is, as the HTTP frontend verified it.
     pub(crate) owner: OwnerId,
     /// What it can be asked.
     pub(crate) capabilities: ClientCapabilities,
@@ -43,10 +43,10 @@ impl Caller {
     }
 }
 
-/// The owner that the front door put into the request.
+/// The owner that the HTTP frontend put into the request.
 pub(crate) fn owner(context: &RequestContext<RoleServer>) -> Result<OwnerId, ErrorData> {
     let owner = parts(context).and_then(|parts| parts.extensions.get::<OwnerId>());
-    // Never "anonymous" instead: a request without an owner did not come through the front.
+    // Never "anonymous" instead: a request without an owner did not come through the router.
     owner.copied().ok_or_else(|| {
         tracing::error!("a request has no owner");
         ErrorData::internal_error("the caller is not known", None)

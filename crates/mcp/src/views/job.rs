@@ -4,8 +4,8 @@ use longhaul_core::{ResultKind, State, Task, Timestamp};
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Map, Value, json};
 
-use crate::dialects::shown;
-use crate::outcome::{Outcome, text_of};
+use crate::views::fields;
+use crate::views::outcome::{Outcome, text_of};
 
 /// When to ask again, in seconds, by the job's age: (younger than, interval).
 const CADENCE: [(u64, u64); 2] = [(10_000, 1), (60_000, 5)];
@@ -18,7 +18,7 @@ pub(crate) fn unfinished(task: &Task, now: Timestamp, wait_ms: u64) -> CallToolR
     let again_s = poll_after_s(now.since_ms(task.created_at));
     let mut job = job(task);
     job.insert("poll_after_s".to_owned(), again_s.into());
-    if let Some(progress) = shown::status_message(task) {
+    if let Some(progress) = fields::status_message(task) {
         job.insert("progress".to_owned(), progress.into());
     }
     let wait_s = wait_ms / 1_000;
@@ -54,6 +54,8 @@ pub(crate) fn ended(task: &Task, outcome: Outcome) -> CallToolResult {
             job.insert("error".to_owned(), error("tool_error", &text_of(&result), Some(Value::Object(result))));
         }
         Outcome::Error(failed) => {
+            // Also of a job that completed, if its result cannot be read any more.
+            job.insert("status".to_owned(), "failed".into());
             let details = json!({"code": failed.code.0, "data": failed.data});
             job.insert("error".to_owned(), error("failed", &failed.message, Some(details)));
         }
@@ -85,7 +87,7 @@ fn job(task: &Task) -> Map<String, Value> {
     let mut job = Map::new();
     job.insert("job_id".to_owned(), task.id.to_string().into());
     job.insert("status".to_owned(), status.into());
-    job.insert("enqueued_at".to_owned(), shown::rfc3339(task.created_at).into());
+    job.insert("enqueued_at".to_owned(), fields::rfc3339(task.created_at).into());
     job
 }
 

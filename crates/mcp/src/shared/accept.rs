@@ -4,9 +4,10 @@ use longhaul_core::{OwnerId, Terms, Wish};
 use longhaul_engine::{Accepted, Call, Idempotency};
 use rmcp::ErrorData;
 
-use crate::durable::Shared;
-use crate::record::StoredCall;
-use crate::{TaskPolicy, errors};
+use crate::TaskPolicy;
+use crate::shared::Shared;
+use crate::shared::errors;
+use crate::shared::record::StoredCall;
 
 /// A call that is to become a task.
 pub(crate) struct NewTask<'a> {
@@ -20,7 +21,7 @@ pub(crate) struct NewTask<'a> {
     pub(crate) idempotency: Option<Idempotency>,
 }
 
-/// Accepts the call. Whether the tool is there is asked before ([`crate::front::Front::must_have`]).
+/// Accepts the call. Whether the tool is there is asked before.
 ///
 /// # Errors
 /// What the client is told.

@@ -5,14 +5,15 @@ use longhaul_engine::{Engine, LoadError};
 use rmcp::ErrorData;
 use serde_json::{Map, Value};
 
-use crate::dialects::shown;
+use crate::shared::errors;
+use crate::views::fields;
 
 /// How a task ended.
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
     /// With a result of its tool: a `CallToolResult` as older revisions write it.
     Result(Map<String, Value>),
-    /// With an error, which a plain call would have answered too.
+    /// With an error, which a plain call would have answered too; or with a result that cannot be read any more.
     Error(ErrorData),
     /// By its client.
     Cancelled,
@@ -22,18 +23,22 @@ impl Outcome {
     /// The outcome of `task`; nothing where it has not ended.
     ///
     /// # Errors
-    /// [`LoadError`], where it cannot be read.
+    /// [`LoadError`], if it cannot be loaded.
     pub(crate) async fn of(engine: &Engine, task: &Task) -> Result<Option<Self>, LoadError> {
         match &task.state {
             State::Queued | State::Running { .. } | State::Sleeping { .. } | State::InputRequired { .. } => Ok(None),
             State::Completed { result, .. } => {
                 let text = engine.load(&task.key(), result).await?;
-                let mut result: Map<String, Value> = serde_json::from_str(&text).unwrap_or_default();
-                // Older revisions have but one kind of result.
-                result.remove("resultType");
-                Ok(Some(Self::Result(result)))
+                Ok(Some(match serde_json::from_str::<Map<String, Value>>(&text) {
+                    Ok(mut result) => {
+                        // Older revisions have but one kind of result.
+                        result.remove("resultType");
+                        Self::Result(result)
+                    }
+                    Err(error) => Self::Error(errors::unreadable_result(&error)),
+                }))
             }
-            State::Failed { failure } => Ok(Some(Self::Error(shown::error_data(engine, task, failure).await?))),
+            State::Failed { failure } => Ok(Some(Self::Error(fields::error_data(engine, task, failure).await?))),
             State::Cancelled => Ok(Some(Self::Cancelled)),
         }
     }

@@ -1,16 +1,19 @@
 //! The Tasks extension of MCP `2026-07-28`: how a task looks on the wire, in all the places where it does.
 //!
-//! Payloads are stored as the JSON text that goes out, so that a large result is copied and never parsed again.
+//! Payloads are stored as the JSON text that goes out, so that a large result is checked and copied, and never built
+//! again.
 
 use std::fmt::Write;
 
-use longhaul_core::{Ask, State, Task, Timestamp};
-use longhaul_engine::{Engine, LoadError};
-use rmcp::model::RequestId;
+use longhaul_core::{Ask, State, Status, Task, Timestamp};
+use longhaul_engine::Engine;
+use rmcp::ErrorData;
+use rmcp::model::{CreateTaskResult, RequestId, TaskStatus};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::dialects::shown::{self, VARIABLES, error, rfc3339, status_message};
+use crate::shared::errors;
+use crate::views::fields::{self, VARIABLES, error, rfc3339, status_message};
 
 /// Where subscribers find which subscription a message belongs to.
 const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
@@ -18,7 +21,7 @@ const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 /// A task as this dialect shows it: `Task` of the specification, with what the message around it adds.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Shown<'a> {
+struct View<'a> {
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     meta: Option<serde_json::Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,33 +43,49 @@ enum Payload {
 }
 
 /// `CreateTaskResult`: the task without its payload, also where it has ended already.
-pub(crate) fn created(task: &Task, now: Timestamp) -> String {
-    write(&shown(task, now, Some("task")), Payload::None)
+pub(crate) fn created(task: &Task, now: Timestamp) -> CreateTaskResult {
+    let status = match task.status() {
+        Status::Working => TaskStatus::Working,
+        Status::InputRequired => TaskStatus::InputRequired,
+        Status::Completed => TaskStatus::Completed,
+        Status::Failed => TaskStatus::Failed,
+        Status::Cancelled => TaskStatus::Cancelled,
+    };
+    let id = task.id.to_string();
+    let mut view = rmcp::model::Task::new(id, status, rfc3339(task.created_at), rfc3339(task.updated_at))
+        .with_ttl_ms(task.ttl_ms())
+        .with_poll_interval_ms(task.poll_interval_ms(now));
+    view.status_message = status_message(task);
+    CreateTaskResult::new(view)
 }
 
 /// `GetTaskResult`.
 ///
 /// # Errors
-/// [`LoadError`], where the payload cannot be read.
-pub(crate) async fn got(engine: &Engine, task: &Task) -> Result<String, LoadError> {
+/// What the client is told, if the payload cannot be read.
+pub(crate) async fn render(engine: &Engine, task: &Task) -> Result<String, ErrorData> {
     let payload = payload(engine, task).await?;
-    let mut shown = shown(task, engine.ports().clock.now(), Some("complete"));
-    shown.meta = shown::variables(engine, task).await?.map(|variables| json!({VARIABLES: variables}));
-    Ok(write(&shown, payload))
+    let mut view = view(task, engine.ports().clock.now(), Some("complete"));
+    view.meta = fields::variables(engine, task).await?.map(|variables| json!({VARIABLES: variables}));
+    write(&view, payload)
 }
 
 /// A whole `notifications/tasks` message: exactly what `tasks/get` would answer at this moment.
 ///
 /// # Errors
-/// [`LoadError`], where the payload cannot be read.
-pub(crate) async fn notification(engine: &Engine, task: &Task, subscription: &RequestId) -> Result<String, LoadError> {
+/// What the client is told, if the payload cannot be read.
+pub(crate) async fn render_notification(
+    engine: &Engine,
+    task: &Task,
+    subscription: &RequestId,
+) -> Result<String, ErrorData> {
     let payload = payload(engine, task).await?;
-    let mut shown = shown(task, engine.ports().clock.now(), None);
-    shown.meta = Some(match shown::variables(engine, task).await? {
+    let mut view = view(task, engine.ports().clock.now(), None);
+    view.meta = Some(match fields::variables(engine, task).await? {
         Some(variables) => json!({SUBSCRIPTION_ID: subscription, VARIABLES: variables}),
         None => json!({SUBSCRIPTION_ID: subscription}),
     });
-    let params = write(&shown, payload);
+    let params = write(&view, payload)?;
     Ok(format!(r#"{{"jsonrpc":"2.0","method":"notifications/tasks","params":{params}}}"#))
 }
 
@@ -90,8 +109,8 @@ pub(crate) fn closed(subscription: &RequestId) -> String {
     .to_string()
 }
 
-fn shown(task: &Task, now: Timestamp, result_type: Option<&'static str>) -> Shown<'static> {
-    Shown {
+fn view(task: &Task, now: Timestamp, result_type: Option<&'static str>) -> View<'static> {
+    View {
         meta: None,
         result_type,
         task_id: task.id.to_string(),
@@ -105,21 +124,25 @@ fn shown(task: &Task, now: Timestamp, result_type: Option<&'static str>) -> Show
 }
 
 /// The task's object, with the payload spliced in as it is stored.
-fn write(shown: &Shown<'_>, payload: Payload) -> String {
-    let mut text = serde_json::to_string(shown).unwrap_or_default();
+fn write(view: &View<'_>, payload: Payload) -> Result<String, ErrorData> {
+    let mut text =
+        serde_json::to_string(view).map_err(|error| errors::internal("the task could not be written", &error))?;
     if let Payload::Field(name, value) = payload {
         text.reserve(value.len() + name.len() + 5);
         text.truncate(text.len().saturating_sub(1));
         let _infallible = write!(text, r#","{name}":{value}}}"#);
     }
-    text
+    Ok(text)
 }
 
-async fn payload(engine: &Engine, task: &Task) -> Result<Payload, LoadError> {
+async fn payload(engine: &Engine, task: &Task) -> Result<Payload, ErrorData> {
     let payload = match &task.state {
         State::Queued | State::Running { .. } | State::Sleeping { .. } | State::Cancelled => Payload::None,
         State::InputRequired { asks, .. } => Payload::Field("inputRequests", requests(asks)),
-        State::Completed { result, .. } => Payload::Field("result", engine.load(&task.key(), result).await?),
+        State::Completed { result, .. } => {
+            let result = engine.load(&task.key(), result).await.map_err(errors::of_load)?;
+            Payload::Field("result", fields::object(result)?)
+        }
         State::Failed { failure } => Payload::Field("error", error(engine, task, failure).await?),
     };
     Ok(payload)

@@ -6,32 +6,39 @@ use http::{Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use rmcp::ErrorData;
 use rmcp::model::RequestId;
-use serde::Serialize;
+use serde_json::Value;
 
 use crate::Body;
-use crate::body::json;
+use crate::shared::body::json;
+
+/// Bytes that a request has besides the arguments that are kept: names, capabilities, the answers of earlier rounds.
+const ENVELOPE_BYTES_MAX: usize = 1024 * 1024;
+
+/// Bytes of a whole request.
+pub(crate) const BODY_BYTES_MAX: usize = longhaul_core::limits::REQUEST_BYTES_MAX + ENVELOPE_BYTES_MAX;
 
 /// Bytes of a plain text that are told on.
 const TEXT_BYTES_MAX: usize = 1024;
 
-#[derive(Serialize)]
-struct Refused<'a> {
-    jsonrpc: &'static str,
-    /// Left out where the request's could not be read.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<&'a RequestId>,
-    error: &'a ErrorData,
-}
-
 /// The JSON text of a message that answers with `result`, which is JSON text itself.
 pub(crate) fn result_text(id: &RequestId, result: &str) -> String {
-    let id = serde_json::to_string(id).unwrap_or_default();
+    let id = id_text(id);
     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
 }
 
-/// The JSON text of a message that answers with an error.
+/// The JSON text of a message that answers with an error. The id is left out if the request's could not be read.
 pub(crate) fn error_text(id: Option<&RequestId>, error: &ErrorData) -> String {
-    serde_json::to_string(&Refused { jsonrpc: "2.0", id, error }).unwrap_or_default()
+    let id = id.map(|id| format!(r#""id":{},"#, id_text(id))).unwrap_or_default();
+    let message = Value::from(&*error.message);
+    let data = error.data.as_ref().map(|data| format!(r#","data":{data}"#)).unwrap_or_default();
+    format!(r#"{{"jsonrpc":"2.0",{id}"error":{{"code":{},"message":{message}{data}}}}}"#, error.code.0)
+}
+
+fn id_text(id: &RequestId) -> String {
+    match id {
+        RequestId::Number(id) => id.to_string(),
+        RequestId::String(id) => Value::from(&**id).to_string(),
+    }
 }
 
 /// A result, which is JSON text.

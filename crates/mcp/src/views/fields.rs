@@ -1,32 +1,52 @@
-//! What all dialects show of a task in the same words: times, messages, errors.
+//! What all views show of a task in the same words: times, messages, errors.
 
 use std::fmt::Write;
 
 use longhaul_core::{Failure, FailureKind, Progress, State, Task, Timestamp};
 use longhaul_engine::{Engine, LoadError};
 use rmcp::ErrorData;
-use serde_json::{Value, json};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use crate::shared::errors;
 
 /// The JSON-RPC error that a failed task ended with: the tool's own as it gave it, otherwise one that says why there is
 /// none.
 ///
 /// # Errors
-/// [`LoadError`], where it cannot be read.
-pub(crate) async fn error(engine: &Engine, task: &Task, failure: &Failure) -> Result<String, LoadError> {
+/// What the client is told, if it cannot be read.
+pub(crate) async fn error(engine: &Engine, task: &Task, failure: &Failure) -> Result<String, ErrorData> {
     if let Some(detail) = &failure.detail {
-        return engine.load(&task.key(), detail).await;
+        return object(engine.load(&task.key(), detail).await.map_err(errors::of_load)?);
     }
     Ok(json!({"code": -32603, "message": failure.message, "data": {"reason": reason(failure.kind)}}).to_string())
 }
 
-/// The same, read.
+/// A stored text, if it is a JSON object: spliced into an answer, anything else would spoil the whole of it.
 ///
 /// # Errors
-/// [`LoadError`], where it cannot be read.
+/// What the client is told instead.
+pub(crate) fn object(text: String) -> Result<String, ErrorData> {
+    let checked = serde_json::from_str::<&RawValue>(&text).and_then(|value| {
+        if value.get().starts_with('{') { Ok(()) } else { Err(serde::de::Error::custom("not a JSON object")) }
+    });
+    match checked {
+        Ok(()) => Ok(text),
+        Err(error) => Err(errors::unreadable_result(&error)),
+    }
+}
+
+/// The same, as `rmcp` knows it. An error that is stored and cannot be read is told as one.
+///
+/// # Errors
+/// [`LoadError`], if it cannot be loaded.
 pub(crate) async fn error_data(engine: &Engine, task: &Task, failure: &Failure) -> Result<ErrorData, LoadError> {
-    let error = error(engine, task, failure).await?;
-    Ok(serde_json::from_str(&error)
-        .unwrap_or_else(|_no_error| ErrorData::internal_error(failure.message.clone(), None)))
+    let Some(detail) = &failure.detail else {
+        let reason = json!({"reason": reason(failure.kind)});
+        return Ok(ErrorData::internal_error(failure.message.clone(), Some(reason)));
+    };
+    let text = engine.load(&task.key(), detail).await?;
+    Ok(serde_json::from_str(&text).unwrap_or_else(|error| errors::unreadable_result(&error)))
 }
 
 const fn reason(kind: FailureKind) -> &'static str {
@@ -69,13 +89,13 @@ pub(crate) const VARIABLES: &str = "dev.longhaul/variables";
 /// The variables of the task; nothing where its tool has set none.
 ///
 /// # Errors
-/// [`LoadError`], where they cannot be read.
-pub(crate) async fn variables(engine: &Engine, task: &Task) -> Result<Option<Value>, LoadError> {
+/// What the client is told, if they cannot be read.
+pub(crate) async fn variables(engine: &Engine, task: &Task) -> Result<Option<Value>, ErrorData> {
     let Some(variables) = &task.variables else { return Ok(None) };
-    let text = engine.load(&task.key(), variables).await?;
-    Ok(serde_json::from_str(&text)
-        .ok()
-        .filter(|variables: &Value| variables.as_object().is_some_and(|set| !set.is_empty())))
+    let text = engine.load(&task.key(), variables).await.map_err(errors::of_load)?;
+    let set: Map<String, Value> = serde_json::from_str(&text)
+        .map_err(|error| errors::internal("the variables of this task cannot be read", &error))?;
+    Ok(if set.is_empty() { None } else { Some(Value::Object(set)) })
 }
 
 /// RFC 3339 with milliseconds, in UTC.

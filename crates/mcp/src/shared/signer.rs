@@ -13,6 +13,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::shared::errors;
+
 /// Tells our own states from those of tools, which pass as they are.
 const MARK: &str = "longhaul.";
 
@@ -31,7 +33,7 @@ pub(crate) struct Rounds {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Sealed {
+struct Signed {
     until: Timestamp,
     rounds: Rounds,
 }
@@ -49,7 +51,7 @@ impl Binding {
     }
 }
 
-/// What a sealed value is for: one that was made for another purpose is refused.
+/// What a signed value is for: one that was made for another purpose is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// What a handshake agreed on.
@@ -65,7 +67,7 @@ pub(crate) enum Purpose {
 }
 
 impl Purpose {
-    /// What the seal of a value is bound to.
+    /// What the signature of a value is bound to.
     fn binding(self, owner: &OwnerId) -> Vec<u8> {
         let word: &[u8] = match self {
             Self::Session => b"session ",
@@ -78,54 +80,49 @@ impl Purpose {
     }
 }
 
-/// Seals and opens states.
-pub(crate) struct Sealer {
+/// Signs states and values, and verifies them when they come back.
+pub(crate) struct Signer {
     codec: RequestStateCodec,
 }
 
-impl Sealer {
+impl Signer {
     pub(crate) fn new(key: [u8; 32]) -> Self {
         // The key's length is part of its type, so that there is nothing to check.
         Self { codec: RequestStateCodec::new_unchecked(key) }
     }
 
-    pub(crate) fn seal(&self, rounds: Rounds, binding: &Binding, until: Timestamp) -> Result<String, ErrorData> {
+    pub(crate) fn sign_rounds(&self, rounds: Rounds, binding: &Binding, until: Timestamp) -> Result<String, ErrorData> {
         let options = SealOptions::new().associated_data(&binding.0);
-        let sealed = self.codec.seal_json_with(&Sealed { until, rounds }, &options);
-        let sealed = sealed.map_err(|error| crate::errors::internal("a request state could not be written", &error))?;
-        Ok(format!("{MARK}{sealed}"))
+        let signed = self.codec.seal_json_with(&Signed { until, rounds }, &options);
+        let signed = signed.map_err(|error| errors::internal("a request state could not be written", &error))?;
+        Ok(format!("{MARK}{signed}"))
     }
 
     /// A value that comes back from its owner as it went out, in URL-safe characters and dots.
-    pub(crate) fn seal_value<T: Serialize>(
-        &self,
-        purpose: Purpose,
-        owner: &OwnerId,
-        value: &T,
-    ) -> Result<String, ErrorData> {
+    pub(crate) fn sign<T: Serialize>(&self, purpose: Purpose, owner: &OwnerId, value: &T) -> Result<String, ErrorData> {
         let binding = purpose.binding(owner);
-        let sealed = self.codec.seal_json_with(value, &SealOptions::new().associated_data(&binding));
-        sealed.map_err(|error| crate::errors::internal("a value could not be sealed", &error))
+        let signed = self.codec.seal_json_with(value, &SealOptions::new().associated_data(&binding));
+        signed.map_err(|error| errors::internal("a value could not be signed", &error))
     }
 
-    /// What was sealed; nothing where it was changed, or made for another purpose or owner.
-    pub(crate) fn open_value<T: DeserializeOwned>(&self, purpose: Purpose, owner: &OwnerId, sealed: &str) -> Option<T> {
-        self.codec.open_json_with(sealed, &purpose.binding(owner)).ok()
+    /// What was signed; nothing where it was changed, or made for another purpose or owner.
+    pub(crate) fn verify<T: DeserializeOwned>(&self, purpose: Purpose, owner: &OwnerId, signed: &str) -> Option<T> {
+        self.codec.open_json_with(signed, &purpose.binding(owner)).ok()
     }
 
-    /// What was sealed; a state that is the tool's own comes out as that.
+    /// What was signed; a state that is the tool's own comes out as that.
     ///
     /// # Errors
     /// `-32602` for a state that was changed, is too old, or belongs to another caller or call.
-    pub(crate) fn open(&self, state: &str, binding: &Binding, now: Timestamp) -> Result<Rounds, ErrorData> {
-        let Some(sealed) = state.strip_prefix(MARK) else {
+    pub(crate) fn verify_rounds(&self, state: &str, binding: &Binding, now: Timestamp) -> Result<Rounds, ErrorData> {
+        let Some(signed) = state.strip_prefix(MARK) else {
             return Ok(Rounds { state: Some(state.to_owned()), ..Rounds::default() });
         };
         // One answer to all: which check failed is nobody's business.
         let refused =
             || ErrorData::invalid_params("requestState is not valid for this call; call again without it", None);
-        match self.codec.open_json_with::<Sealed>(sealed, &binding.0) {
-            Ok(Sealed { until, rounds }) if now < until => Ok(rounds),
+        match self.codec.open_json_with::<Signed>(signed, &binding.0) {
+            Ok(Signed { until, rounds }) if now < until => Ok(rounds),
             Ok(_) => Err(refused()),
             Err(error) => {
                 tracing::info!(%error, "a request state was refused");

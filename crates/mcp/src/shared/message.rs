@@ -39,20 +39,6 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de Raw
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
-/// The parameters of the methods that are about one task.
-#[derive(Deserialize)]
-pub(crate) struct TaskParams<'a> {
-    #[serde(borrow, rename = "taskId")]
-    pub(crate) task_id: Cow<'a, str>,
-}
-
-impl<'a> TaskParams<'a> {
-    /// Nothing where they are malformed: `rmcp` says so.
-    pub(crate) fn read(params: Option<&'a RawValue>) -> Option<Self> {
-        serde_json::from_str(params?.get()).ok()
-    }
-}
-
 impl<'a> Message<'a> {
     /// # Errors
     /// `-32700` for what is no JSON, `-32600` for what is no JSON-RPC message, batches among it.
