@@ -1,10 +1,13 @@
-//! Holds the crates' dependencies to the table in `ARCHITECTURE.md`.
+//! Holds the crates' dependencies, and the imports of their modules, to the tables in `ARCHITECTURE.md`.
 
 #![expect(clippy::indexing_slicing, clippy::panic, reason = "a test may end by a panic")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+mod floors;
+mod modules;
 
 type Edges = BTreeMap<String, BTreeSet<String>>;
 
@@ -37,17 +40,26 @@ fn real_edges() -> Edges {
         .collect()
 }
 
-/// The table between the two marks.
-fn drawn_edges() -> Edges {
+/// The rows of the table between the two marks of this name.
+fn table(mark: &str) -> Vec<String> {
     let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md is there");
-    let table = text.split("<!-- crates -->").nth(1).expect("the table has its mark");
-    let table = table.split("<!-- /crates -->").next().expect("splitting gives something");
-    table
-        .lines()
-        .filter(|line| line.starts_with("| `"))
-        .map(|line| {
-            let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
-            let [name, _what, edges] = cells[..] else { panic!("three cells: {line}") };
+    let table = text.split(&format!("<!-- {mark} -->")).nth(1).expect("the table has its mark");
+    let table = table.split(&format!("<!-- /{mark} -->")).next().expect("splitting gives something");
+    table.lines().filter(|line| line.starts_with("| `")).map(str::to_owned).collect()
+}
+
+/// The cells of a row of three.
+fn cells(row: &str) -> [&str; 3] {
+    let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+    cells.try_into().unwrap_or_else(|cells| panic!("three cells: {cells:?}"))
+}
+
+/// The dependencies as drawn.
+fn drawn_edges() -> Edges {
+    table("crates")
+        .iter()
+        .map(|row| {
+            let [name, _what, edges] = cells(row);
             let edges = edges.split(',').map(|edge| edge.trim().to_owned()).filter(|edge| !edge.is_empty()).collect();
             (short(name.trim_matches('`')), edges)
         })
