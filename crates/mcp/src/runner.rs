@@ -129,7 +129,7 @@ fn completed(result: &CallToolResult) -> LegEnd {
     let kind = if result.is_error == Some(true) { ResultKind::ToolError } else { ResultKind::Success };
     match serde_json::to_string(result) {
         Ok(result) => LegEnd::Completed { result, kind },
-        Err(error) => failed(&errors::internal("the tool's result is no JSON", &error)),
+        Err(error) => failed(&errors::internal("the tool's result is not JSON", &error)),
     }
 }
 

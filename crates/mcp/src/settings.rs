@@ -8,7 +8,7 @@ pub struct McpSettings {
     pub state_key: [u8; 32],
     /// How long a client may take between two rounds of questions of a plain call.
     pub state_ms_max: u64,
-    /// How long a `subscriptions/listen` stream stays open at the most.
+    /// How long a `subscriptions/listen` stream stays open, at most.
     pub listen_ms_max: u64,
     /// How often a `subscriptions/listen` stream looks for news of its tasks.
     pub listen_poll_ms: u64,

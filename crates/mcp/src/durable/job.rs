@@ -88,7 +88,7 @@ impl<H: ServerHandler> Durable<H> {
     ) -> Result<CallToolResponse, ErrorData> {
         let argument = |name: &str| request.arguments.as_ref().and_then(|arguments| arguments.get(name));
         let Some(job_id) = argument("job_id").and_then(|id| id.as_str()) else {
-            return Err(ErrorData::invalid_params("`job_id` is missing or no text", None));
+            return Err(ErrorData::invalid_params("`job_id` is missing or not a string", None));
         };
         let Ok(id) = job_id.parse::<TaskId>() else { return Ok(wire::not_found(job_id).into()) };
         let key = TaskKey::new(caller.owner, id);

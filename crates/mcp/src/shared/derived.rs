@@ -3,7 +3,7 @@
 use longhaul_core::{IdSource, OwnerId, TaskId, TaskKey, Timestamp};
 use sha2::{Digest, Sha256};
 
-/// Chance that is none: the same for the same words.
+/// An id source without randomness: the same for the same words.
 struct Hashed([u8; 32]);
 
 impl IdSource for Hashed {

@@ -23,7 +23,9 @@ pub(crate) fn unfinished(task: &Task, now: Timestamp, wait_ms: u64) -> CallToolR
     }
     let wait_s = wait_ms / 1_000;
     let waits = match &task.state {
-        State::InputRequired { .. } => " It waits for an answer of the user that this client was not asked for.",
+        State::InputRequired { .. } => {
+            " It is waiting for an answer that only the user can give, and this client cannot be asked."
+        }
         State::Queued
         | State::Running { .. }
         | State::Sleeping { .. }
@@ -33,9 +35,9 @@ pub(crate) fn unfinished(task: &Task, now: Timestamp, wait_ms: u64) -> CallToolR
     };
     let id = task.id;
     let sentence = format!(
-        "This is not the result yet: the tool `{}` goes on as job {id}.{waits} To get its result, call \
-         get_job_status with job_id \"{id}\"; it waits up to {wait_s} s for the end. If the job is not done then, go on \
-         with something else and ask again after {again_s} s. Do not call the tool again. cancel_job stops it.",
+        "This is not the result yet: the tool `{}` continues as job {id}.{waits} To get its result, call \
+         get_job_status with job_id \"{id}\"; it waits up to {wait_s} s for the end. If the job is not done by then, do \
+         something else and ask again after {again_s} s. Do not call the tool again. cancel_job stops it.",
         task.tool
     );
     enveloped(job, Some(sentence))

@@ -21,7 +21,7 @@ struct Params {
 
 /// One page of the caller's tasks, newest first, in whichever dialect they were created.
 pub(super) async fn answer(call: &Incoming<'_>, shared: &Shared) -> Result<String, ErrorData> {
-    let bad_cursor = || ErrorData::invalid_params("this is no cursor of the list; begin without one", None);
+    let bad_cursor = || ErrorData::invalid_params("the cursor is not valid; start again without one", None);
     let params = match call.params {
         Some(params) => serde_json::from_str::<Params>(params.get()).map_err(|_malformed| bad_cursor())?,
         None => Params::default(),

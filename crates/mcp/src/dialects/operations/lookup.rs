@@ -38,7 +38,7 @@ pub(super) async fn find(shared: &Shared, owner: &OwnerId, token: &str) -> Resul
 
 /// The token and the task that a request is about.
 pub(super) async fn operation(call: &Incoming<'_>, endpoint: &Endpoint) -> Result<(String, Task), ErrorData> {
-    let WithToken { token } = call.params().ok_or_else(|| not_retrieved("`token` is missing or no string"))?;
+    let WithToken { token } = call.params().ok_or_else(|| not_retrieved("`token` is missing or not a string"))?;
     match find(endpoint.shared(), &call.owner, &token).await {
         Ok(task) => Ok((token, task)),
         Err(PollError::NotFound) => Err(not_retrieved("Operation not found")),

@@ -34,15 +34,15 @@ impl Refusal {
     }
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Deserialize)]
 struct Params {
-    #[serde(default, rename = "_meta")]
-    meta: RequestMetaObject,
+    #[serde(rename = "_meta")]
+    meta: Option<RequestMetaObject>,
 }
 
 /// The `_meta` of a request; empty if it cannot be read.
 pub(super) fn meta(params: Option<&RawValue>) -> RequestMetaObject {
-    params.and_then(|params| serde_json::from_str::<Params>(params.get()).ok()).unwrap_or_default().meta
+    params.and_then(|params| serde_json::from_str::<Params>(params.get()).ok()?.meta).unwrap_or_default()
 }
 
 /// Whether the body says that it is of `2026-07-28` or later.
@@ -74,7 +74,7 @@ pub(super) fn check_body(request: &Request<Bytes>) -> Result<(), Refusal> {
 /// `-32600` where the parameters are not an object, or their `_meta` is not one.
 pub(super) fn meta_of(params: &RawValue) -> Result<RequestMetaObject, Refusal> {
     let read = serde_json::from_str::<Params>(params.get());
-    read.map(|params| params.meta).map_err(|_malformed| {
+    read.map(|params| params.meta.unwrap_or_default()).map_err(|_malformed| {
         let message = "fail to deserialize request body unrecognized JSON-RPC message";
         Refusal { status: StatusCode::UNSUPPORTED_MEDIA_TYPE, error: ErrorData::invalid_request(message, None) }
     })
