@@ -10,7 +10,7 @@ use http::{Request, Response};
 use http_body_util::Full;
 use lambda_http::RequestExt;
 use longhaul_core::{Clock, Timestamp};
-use longhaul_http::{Door, Gate, Rejection};
+use longhaul_http::{HttpFrontend, OriginPolicy, Rejection};
 use longhaul_mcp::{Body, McpServer};
 use tracing::field::Empty;
 use tracing::{Instrument, Span};
@@ -25,18 +25,19 @@ const RESERVE_MS: u64 = 500;
 /// The API function of one sandbox. Clones are the same function.
 #[derive(Clone)]
 pub struct Api {
-    door: Door,
+    frontend: HttpFrontend,
     mcp: McpServer,
     clock: Arc<dyn Clock>,
 }
 
 impl Api {
-    /// A function that answers with `mcp`, behind a door for callers that are identified by `auth`, and for web pages
-    /// from `allow_origins`.
+    /// A function that answers with `mcp`, for callers that are identified by `auth`, and for web pages from
+    /// `allow_origins`.
     #[must_use]
     pub fn new(mcp: McpServer, auth: Auth, allow_origins: Vec<String>, clock: Arc<dyn Clock>) -> Self {
-        let door = Door::new(Gate::behind_router(allow_origins)).identified_by(Arc::new(AwsCaller(auth)));
-        Self { door, mcp, clock }
+        let frontend =
+            HttpFrontend::new(OriginPolicy::behind_router(allow_origins)).identified_by(Arc::new(AwsCaller(auth)));
+        Self { frontend, mcp, clock }
     }
 
     /// Answers one request, and says so where the answer does not come about before the function's deadline: a tool
@@ -68,7 +69,7 @@ impl Api {
             span.record("owner", tracing::field::display(owner));
             self.mcp.respond(request, owner).await
         };
-        let answer = self.door.answer(request.map(whole), mcp).await;
+        let answer = self.frontend.answer(request.map(whole), mcp).await;
         tracing::info!(status = answer.status().as_u16(), "answered");
         answer
     }

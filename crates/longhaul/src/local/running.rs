@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use longhaul_core::Clock;
 use longhaul_engine::{Engine, Ports};
-use longhaul_http::Door;
+use longhaul_http::HttpFrontend;
 use longhaul_mcp::{AnonymousLists, McpServer, McpSettings};
 use longhaul_sqlite::{Database, DatabaseError, Purged};
 use tokio::net::TcpListener;
@@ -83,8 +83,8 @@ impl Running {
         self.parts.spawn(workers.clone().run());
         self.parts.spawn(workers.run_dead_letters());
         self.parts.spawn(purge(self.database.clone(), self.stop.clone()));
-        let door = Door::new(options.gate());
-        self.parts.spawn(http_server::serve(listener, door, self.mcp.clone(), self.stop.clone()));
+        let frontend = HttpFrontend::new(options.origin_policy());
+        self.parts.spawn(http_server::serve(listener, frontend, self.mcp.clone(), self.stop.clone()));
     }
 }
 
