@@ -1,4 +1,4 @@
-//! The API function: an event in, an MCP answer out. Nothing is left to do once the answer is out.
+//! The API function: an event in, an MCP response out. Nothing runs after the response.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -19,7 +19,7 @@ use crate::caller::AwsCaller;
 use crate::nodelay::Nodelay;
 use crate::{ApiConfig, Auth, Responses, stream};
 
-/// How long before the function's deadline a request is given up, so that there is time to say so.
+/// How long before the function's deadline a request is abandoned, so that there is time to tell the client.
 const RESERVE_MS: u64 = 500;
 
 /// The API function of one sandbox. Clones are the same function.
@@ -40,8 +40,8 @@ impl Api {
         Self { frontend, mcp, clock }
     }
 
-    /// Answers one request, and says so where the answer does not come about before the function's deadline: a tool
-    /// that runs on is dropped then, as if its client had left. A stream that runs on ends then.
+    /// Answers one request. If the response is not ready before the function's deadline, the client is told so: a tool
+    /// that is still running is dropped, as if its client had left, and an open stream is closed.
     pub async fn answer(&self, request: lambda_http::Request) -> Response<Body> {
         let deadline = request.lambda_context_ref().map(|context| Timestamp::from_ms(context.deadline));
         let span = tracing::info_span!(
@@ -58,7 +58,7 @@ impl Api {
         match select(answered, self.clock.sleep_ms(left_ms)).await {
             Either::Left((answer, _)) => answer.map(|body| stream::until(gives_up_at, &self.clock, &span, body)),
             Either::Right(_) => {
-                span.in_scope(|| tracing::warn!("a request took too long, and was given up"));
+                span.in_scope(|| tracing::warn!("a request took too long and was abandoned"));
                 Rejection::TooSlow.into_response()
             }
         }
@@ -77,7 +77,7 @@ impl Api {
     /// Answers requests until the sandbox ends.
     ///
     /// # Errors
-    /// Where the Runtime API does not answer.
+    /// If the Runtime API does not answer.
     #[expect(clippy::future_not_send, reason = "a sandbox has one thread for requests; bodies of answers need no more")]
     pub async fn run(self, config: &ApiConfig) -> Result<(), lambda_runtime::Error> {
         let api = &self;
@@ -99,8 +99,8 @@ impl Api {
     }
 }
 
-/// How long a request may take. A deadline that is over when it arrives is none: some hosts for development send a
-/// constant.
+/// How long a request may take. A deadline that has passed when the request arrives is ignored: some development hosts
+/// send a constant.
 fn time_left_ms(deadline: Option<Timestamp>, now: Timestamp) -> Option<u64> {
     let left_ms = deadline?.since_ms(now);
     (left_ms > 0).then(|| left_ms.saturating_sub(RESERVE_MS.min(left_ms / 4)))
