@@ -2,8 +2,8 @@
 //! sealed: so the answer may reach any instance, and nobody can answer for another.
 
 use http::{Response, StatusCode};
-use longhaul_core::{OwnerId, TaskId, TaskKey};
-use longhaul_engine::AnswerError;
+use longhaul_core::{MailboxId, OwnerId, TaskId, TaskKey};
+use longhaul_engine::{AnswerError, LeaveError};
 use rmcp::model::{ClientResult, CustomResult, InputRequest, ServerRequest};
 use rmcp::{ErrorData, Peer, RoleServer, ServiceError};
 use serde::{Deserialize, Serialize};
@@ -61,7 +61,7 @@ pub(crate) async fn take(
     let engine = &shared.engine;
     let taken = match asked {
         Asked::Task(task, key) => engine.answer(&TaskKey::new(owner, task), &[(key, text)].into()).await,
-        Asked::Call(call, number) => engine.leave_answer(&TaskKey::new(owner, call), &number.to_string(), &text).await,
+        Asked::Call(call, number) => leave(shared, owner, call, number, &text).await,
     };
     match taken {
         // Nobody waits for an answer to a task that is gone.
@@ -73,6 +73,25 @@ pub(crate) async fn take(
             reply::error_with(StatusCode::SERVICE_UNAVAILABLE, None, &errors::of_answer(error))
         }
     }
+}
+
+/// Leaves the answer to a plain call's request where the instance that serves the call looks for it: as long as it may
+/// still be looking.
+async fn leave(shared: &Shared, owner: OwnerId, call: TaskId, number: u32, text: &str) -> Result<(), AnswerError> {
+    let expires_at = shared.engine.ports().clock.now().plus_ms(shared.settings.ask_ms_max);
+    match shared.engine.leave(&owner, &mailbox(call, number), text, expires_at).await {
+        // Of two answers the first one counts.
+        Ok(_first_or_not) => Ok(()),
+        Err(LeaveError::TooLarge { bytes, bytes_max }) => {
+            Err(AnswerError::TooLarge { key: number.to_string(), bytes, bytes_max })
+        }
+        Err(LeaveError::Unavailable(error)) => Err(AnswerError::Unavailable(error)),
+    }
+}
+
+/// Where the answer to a plain call's request is left.
+fn mailbox(call: TaskId, number: u32) -> MailboxId {
+    MailboxId::of(&[b"answer to a call", call.as_bytes(), &number.to_be_bytes()])
 }
 
 /// Waits until the client has answered a plain call's request, on whichever instance.
@@ -87,9 +106,9 @@ pub(crate) async fn answer_to_call(
 ) -> Result<Value, ErrorData> {
     let (clock, settings) = (&shared.engine.ports().clock, &shared.settings);
     let gives_up_at = clock.now().plus_ms(settings.ask_ms_max);
-    let (place, name) = (TaskKey::new(owner, call), number.to_string());
+    let mailbox = mailbox(call, number);
     loop {
-        match shared.engine.left_answer(&place, &name).await {
+        match shared.engine.collect(&owner, &mailbox).await {
             Ok(Some(text)) => return unless_refused(serde_json::from_str(&text).unwrap_or_default()),
             Ok(None) => {}
             Err(error) => {

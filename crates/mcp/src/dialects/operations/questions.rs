@@ -4,8 +4,8 @@ use std::convert::Infallible;
 
 use futures::stream::iter;
 use http::Response;
-use longhaul_core::ports::Recorded;
-use longhaul_core::{Ask, Entry, EntryKind, Payload, Task, Timestamp};
+use longhaul_core::ports::Left;
+use longhaul_core::{Ask, MailboxId, Task};
 use rmcp::ErrorData;
 use serde_json::{Map, Value, json};
 
@@ -13,7 +13,7 @@ use super::asks;
 use crate::asking::{self, Asked};
 use crate::front::Front;
 use crate::incoming::Incoming;
-use crate::{Body, derived, reply, sse};
+use crate::{Body, reply, sse};
 
 /// A question is sent again to a client that has not answered it for so long: it may have got lost.
 const AGAIN_MS: u64 = 60_000;
@@ -46,16 +46,19 @@ pub(super) async fn before(
 /// Whether nobody has sent this question lately. Clients look at the status again and again, perhaps through several
 /// instances.
 async fn is_due(front: &Front, task: &Task, ask: &Ask) -> bool {
-    let ports = front.shared().engine.ports();
-    let span = ports.clock.now().as_ms() / AGAIN_MS;
-    let at = Timestamp::from_ms(span * AGAIN_MS);
-    let place = derived::place(&task.owner, at, &[b"operation ask", task.id.as_bytes(), ask.key.as_bytes()]);
-    let entry = Entry { kind: EntryKind::Answer, name: "sent".to_owned(), value: Payload::Inline(String::new()) };
-    match ports.store.record(&place, &entry).await {
-        Ok(Recorded::First) => true,
-        Ok(Recorded::Earlier(_)) => false,
-        // Rather twice than never.
-        Err(_) => true,
+    let engine = &front.shared().engine;
+    let ports = engine.ports();
+    let mailbox = MailboxId::of(&[b"operation ask", task.id.as_bytes(), ask.key.as_bytes()]);
+    // By this text an answer of the store that was lost is told from another instance's.
+    let own = ports.ids.lease_token().to_string();
+    match engine.leave(&task.owner, &mailbox, &own, ports.clock.now().plus_ms(AGAIN_MS)).await {
+        Ok(Left::First) => true,
+        Ok(Left::Earlier(sent_by)) => sent_by == own,
+        Err(error) => {
+            tracing::warn!(error = &error as &dyn std::error::Error, "a question may be sent again too soon");
+            // Rather twice than never.
+            true
+        }
     }
 }
 
