@@ -1,26 +1,30 @@
 //! The server as two Lambda functions: one that answers requests, one that works.
 //!
-//! Both take the same [`Server`]; the same tools run in either. What they need to know of their surroundings stands in
-//! environment variables, which the deployment's template sets and [`names`] lists. Tasks are kept in a DynamoDB table,
-//! work is handed over by an SQS queue.
+//! Both take the same [`Server`], and the same tools run in either. They are configured by environment variables, which
+//! the deployment's template sets and [`names`] lists. Tasks are kept in a DynamoDB table; work is handed over through
+//! an SQS queue.
 
 use std::sync::Arc;
 
 use longhaul_lambda::{ApiConfig, WorkerConfig, World, init_logs, start_api, start_worker};
 pub use longhaul_lambda::{ConfigError, EnvSource, StartError, names};
 
-use crate::{OsIds, Server, SystemClock};
+use crate::{OsIds, Server, SystemClock, UnknownTool};
 
 /// Threads of a worker: one for tools, and one that keeps the heartbeats going while a tool computes.
 const WORKER_THREADS: usize = 2;
 
 /// Why a function does not run.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum FunctionError {
-    /// The environment says too little, or the wrong things.
+    /// A policy names a tool that the handler does not have.
+    #[error(transparent)]
+    UnknownTool(#[from] UnknownTool),
+    /// Environment variables are missing or wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// No runtime for async code.
+    /// There is no runtime for async code.
     #[error("the function could not start its threads")]
     Runtime(#[source] std::io::Error),
     /// Something that the function needs does not answer.
@@ -52,13 +56,14 @@ pub fn api(server: &Server) -> Result<(), FunctionError> {
     // A sandbox answers one request at a time: a second thread would only cost time at the start.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(FunctionError::Runtime)?;
     runtime.block_on(async {
+        server.check().await?;
         let api = start_api(&config, world(), |engine, settings| server.build(engine, settings)).await?;
         api.run(&config).await.map_err(FunctionError::RuntimeApi)
     })
 }
 
 /// Runs the tools of `server` until the sandbox ends: all that the `main` of a worker function needs. The same function
-/// looks after dead letters, where it is given any.
+/// also handles dead letters, if it is invoked with any.
 ///
 /// # Errors
 /// [`FunctionError`], which says what to do.
@@ -68,6 +73,7 @@ pub fn worker(server: &Server) -> Result<(), FunctionError> {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(WORKER_THREADS).enable_all().build().map_err(FunctionError::Runtime)?;
     runtime.block_on(async {
+        server.check().await?;
         let worker = start_worker(&config, world(), |engine, settings| server.build(engine, settings)).await?;
         worker.run().await.map_err(FunctionError::RuntimeApi)
     })
