@@ -20,7 +20,9 @@ pub enum VariableLimit {
         bytes_max: usize,
     },
     /// The value is nested too deeply.
-    #[error("the value of a variable may be nested at most {depth_max} deep; record larger structures as the value of a step")]
+    #[error(
+        "the value of a variable may be nested at most {depth_max} deep; record larger structures as the value of a step"
+    )]
     TooDeep {
         /// The limit.
         depth_max: usize,
@@ -32,7 +34,9 @@ pub enum VariableLimit {
         bytes_max: usize,
     },
     /// All variables together are too large.
-    #[error("all variables of a task may have at most {bytes_max} bytes together; with this one they would have {bytes}")]
+    #[error(
+        "all variables of a task may have at most {bytes_max} bytes together; with this one they would have {bytes}"
+    )]
     TooLarge {
         /// How many bytes they would have.
         bytes: usize,

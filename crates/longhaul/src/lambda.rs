@@ -1,8 +1,8 @@
 //! The server as two Lambda functions: one that answers requests, one that works.
 //!
-//! Both take the same [`Server`], and the same tools run in either. They are configured by environment variables, which
-//! the deployment's template sets and [`names`] lists. Tasks are kept in a DynamoDB table; work is handed over through
-//! an SQS queue.
+//! Both take the same [`Server`]; the same tools run in either. What they need to know of their surroundings stands in
+//! environment variables, which the deployment's template sets and [`names`] lists. Tasks are kept in a DynamoDB table,
+//! work is handed over by an SQS queue.
 
 use std::sync::Arc;
 
@@ -18,13 +18,10 @@ const WORKER_THREADS: usize = 2;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FunctionError {
-    /// A policy names a tool that the handler does not have.
-    #[error(transparent)]
-    UnknownTool(#[from] UnknownTool),
-    /// Environment variables are missing or wrong.
+    /// The environment says too little, or the wrong things.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// There is no runtime for async code.
+    /// No runtime for async code.
     #[error("the function could not start its threads")]
     Runtime(#[source] std::io::Error),
     /// Something that the function needs does not answer.
@@ -33,6 +30,9 @@ pub enum FunctionError {
     /// Lambda's Runtime API does not answer.
     #[error("the Runtime API does not answer")]
     RuntimeApi(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// A policy names a tool that the handler does not have.
+    #[error(transparent)]
+    UnknownTool(#[from] UnknownTool),
 }
 
 /// The environment of this process.
@@ -63,7 +63,7 @@ pub fn api(server: &Server) -> Result<(), FunctionError> {
 }
 
 /// Runs the tools of `server` until the sandbox ends: all that the `main` of a worker function needs. The same function
-/// also handles dead letters, if it is invoked with any.
+/// looks after dead letters, where it is given any.
 ///
 /// # Errors
 /// [`FunctionError`], which says what to do.

@@ -33,9 +33,7 @@ mod tool_names;
 mod wire;
 
 pub use body::Body;
-pub use context::{
-    Amount, Answer, InputResponse, ProgressReport, StepValue, TaskContext, UseTryStep, VariableError,
-};
+pub use context::{Amount, Answer, InputResponse, ProgressReport, StepValue, TaskContext, UseTryStep, VariableError};
 pub use longhaul_engine::VariableLimit;
 pub use policy::TaskPolicy;
 pub use server::McpServer;

@@ -81,7 +81,8 @@ async fn listed<H: ServerHandler>(handler: &H) -> BTreeSet<String> {
 
 fn nearest(tool: &str, known: &BTreeSet<String>) -> Option<String> {
     let similarity = |name: &String| strsim::normalized_damerau_levenshtein(tool, name);
-    let similar = known.iter().map(|name| (similarity(name), name)).filter(|(similarity, _)| *similarity >= SIMILARITY_MIN);
+    let similar =
+        known.iter().map(|name| (similarity(name), name)).filter(|(similarity, _)| *similarity >= SIMILARITY_MIN);
     similar.max_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, name)| name.clone())
 }
 

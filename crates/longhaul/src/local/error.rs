@@ -9,9 +9,6 @@ use longhaul_mcp::UnknownTool;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// A policy names a tool that the handler does not have.
-    #[error(transparent)]
-    UnknownTool(#[from] UnknownTool),
     /// There is no runtime for async code.
     #[error("the process could not start its threads")]
     Runtime(#[source] std::io::Error),
@@ -23,7 +20,6 @@ pub enum ServeError {
     Database(#[source] Box<dyn Error + Send + Sync>),
     /// The address is taken, or does not belong to this machine.
     #[error("cannot listen on {address}; choose another address with --listen")]
-    #[non_exhaustive]
     Listen {
         /// Which address.
         address: SocketAddr,
@@ -31,4 +27,7 @@ pub enum ServeError {
         #[source]
         cause: std::io::Error,
     },
+    /// A policy names a tool that the handler does not have.
+    #[error(transparent)]
+    UnknownTool(#[from] UnknownTool),
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use longhaul::local::{self, Backend, Options};
+use longhaul::ports::Clock;
 use longhaul::ports::{Identity, OwnerId, Status, TaskStore};
 use longhaul::rmcp::{self, ErrorData, ServerHandler, tool, tool_handler, tool_router};
 use longhaul::{Server, SystemClock, TaskContext, TaskPolicy};
-use longhaul::ports::Clock;
 use serde_json::{Value, json};
 
 use crate::queue::MemoryQueue;
@@ -61,8 +61,9 @@ async fn a_server_runs_its_tasks_on_a_store_and_a_queue_of_its_own() {
     // Nothing is kept there: this is not the database that the server runs on.
     options.db = "/nowhere/at/all.db".into();
     let server = Server::new(|| Tools).task("add_up", TaskPolicy::optional());
-    let running =
-        local::start_on(&server, Backend::new(Arc::clone(&store) as Arc<dyn TaskStore>, queue), &options).await.unwrap();
+    let running = local::start_on(&server, Backend::new(Arc::clone(&store) as Arc<dyn TaskStore>, queue), &options)
+        .await
+        .unwrap();
 
     let answer = call(&format!("http://{}/mcp", running.address()), "add_up").await;
     assert_eq!(answer["result"]["content"][0]["text"], "42", "{answer}");

@@ -48,7 +48,9 @@ pub enum VariableError {
 impl From<VariableError> for ErrorData {
     fn from(error: VariableError) -> Self {
         let message = match &error {
-            VariableError::NotJson { cause, .. } | VariableError::WrongType { cause, .. } => format!("{error}: {cause}"),
+            VariableError::NotJson { cause, .. } | VariableError::WrongType { cause, .. } => {
+                format!("{error}: {cause}")
+            }
             VariableError::Limit { cause, .. } => format!("{error}: {cause}"),
         };
         Self::internal_error(message, None)

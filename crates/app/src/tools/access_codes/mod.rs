@@ -8,10 +8,10 @@ pub mod batch;
 pub mod order;
 pub mod price;
 
+use longhaul::TaskContext;
 use longhaul::rmcp::handler::server::wrapper::{Json, Parameters};
 use longhaul::rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use longhaul::rmcp::{self, ErrorData, tool, tool_router};
-use longhaul::TaskContext;
 use serde::{Deserialize, Serialize};
 
 use crate::App;
