@@ -30,4 +30,4 @@ pub use observer::Observer;
 pub use settings::Settings;
 pub use suspension::Driven;
 pub use tool::{LegEnd, Round, Suspended, ToolRunner};
-pub use variables::{VariableError, check_variable, write_variables};
+pub use variables::{VariableLimit, check_variable, write_variables};
