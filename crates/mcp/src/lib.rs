@@ -29,6 +29,7 @@ mod server;
 mod session;
 mod settings;
 mod sse;
+mod watch;
 mod wire;
 
 pub use body::Body;
