@@ -2,7 +2,7 @@
 //! sealed: so the answer may reach any instance, and nobody can answer for another.
 
 use http::{Response, StatusCode};
-use longhaul_core::{MailboxId, OwnerId, TaskId, TaskKey};
+use longhaul_core::{Ask, MailboxId, OwnerId, Task, TaskId, TaskKey};
 use longhaul_engine::{AnswerError, LeaveError};
 use rmcp::model::{ClientResult, CustomResult, InputRequest, ServerRequest};
 use rmcp::{ErrorData, Peer, RoleServer, ServiceError};
@@ -39,6 +39,48 @@ impl Asked {
     pub(crate) fn id(&self, shared: &Shared, owner: &OwnerId) -> Result<String, ErrorData> {
         shared.sealer.seal_value(Purpose::Ask, owner, self)
     }
+}
+
+/// The request that asks a client what its task asks.
+pub(crate) struct Question {
+    id: String,
+    method: String,
+    pub(crate) params: Map<String, Value>,
+}
+
+impl Question {
+    /// The whole request.
+    pub(crate) fn message(&self) -> String {
+        let Self { id, method, params } = self;
+        json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
+    }
+}
+
+/// A question as it is stored with its task.
+#[derive(Deserialize)]
+struct StoredQuestion {
+    method: String,
+    params: Option<Map<String, Value>>,
+}
+
+/// The request that asks the client of `task` this. Its parameters say which task it belongs to.
+///
+/// # Errors
+/// What the client is told where the stored question cannot be read.
+pub(crate) fn question(shared: &Shared, task: &Task, ask: &Ask) -> Result<Question, ErrorData> {
+    let StoredQuestion { method, params } = serde_json::from_str(&ask.request).map_err(|error| unreadable(&error))?;
+    let mut params = params.unwrap_or_else(Map::new);
+    let meta = params.entry("_meta").or_insert_with(|| json!({}));
+    if let Some(meta) = meta.as_object_mut() {
+        meta.insert(RELATED_TASK.to_owned(), json!({"taskId": task.id.to_string()}));
+    }
+    let id = Asked::Task(task.id, ask.key.clone()).id(shared, &task.owner)?;
+    Ok(Question { id, method, params })
+}
+
+/// What clients are told of a stored question that cannot be read.
+pub(crate) fn unreadable(error: &serde_json::Error) -> ErrorData {
+    errors::internal("a question of this task cannot be read", error)
 }
 
 /// Takes a client's answer.
@@ -168,15 +210,6 @@ pub(crate) fn message(id: &str, mut request: Map<String, Value>) -> String {
     request.insert("jsonrpc".to_owned(), "2.0".into());
     request.insert("id".to_owned(), id.into());
     Value::Object(request).to_string()
-}
-
-/// Says in the parameters of `request` that it belongs to `task`.
-pub(crate) fn relate(request: &mut Map<String, Value>, task: TaskId) {
-    let params = request.entry("params").or_insert_with(|| json!({}));
-    let meta = params.as_object_mut().map(|params| params.entry("_meta").or_insert_with(|| json!({})));
-    if let Some(meta) = meta.and_then(Value::as_object_mut) {
-        meta.insert(RELATED_TASK.to_owned(), json!({"taskId": task.to_string()}));
-    }
 }
 
 /// Takes the progress token out that `rmcp` puts in: it means nothing to a client, which tells no progress.

@@ -30,6 +30,7 @@ mod session;
 mod settings;
 mod sse;
 mod tool_names;
+mod watch;
 mod wire;
 
 pub use body::Body;

@@ -7,10 +7,10 @@ use http::Response;
 use longhaul_core::ports::Left;
 use longhaul_core::{Ask, MailboxId, Task};
 use rmcp::ErrorData;
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use super::asks;
-use crate::asking::{self, Asked};
+use crate::asking;
 use crate::front::Front;
 use crate::incoming::Incoming;
 use crate::{Body, reply, sse};
@@ -28,12 +28,12 @@ pub(super) async fn before(
 ) -> Response<Body> {
     let mut frames = Vec::new();
     for ask in asks(task) {
-        if !is_due(front, task, ask).await {
-            continue;
-        }
-        match request(call, front, token, task, ask) {
-            Ok(request) => frames.push(sse::event(&request)),
+        let request = match request(front, token, task, ask) {
+            Ok(request) => request,
             Err(error) => return reply::error(&call.id, &error),
+        };
+        if is_due(front, task, ask).await {
+            frames.push(sse::event(&request));
         }
     }
     if frames.is_empty() {
@@ -62,12 +62,9 @@ async fn is_due(front: &Front, task: &Task, ask: &Ask) -> bool {
     }
 }
 
-fn request(call: &Incoming<'_>, front: &Front, token: &str, task: &Task, ask: &Ask) -> Result<String, ErrorData> {
-    let id = Asked::Task(task.id, ask.key.clone()).id(front.shared(), &call.owner)?;
-    let mut request: Map<String, Value> = serde_json::from_str(&ask.request).unwrap_or_default();
-    asking::relate(&mut request, task.id);
-    if let Some(params) = request.get_mut("params").and_then(Value::as_object_mut) {
-        params.insert("_operation".to_owned(), json!({"token": token}));
-    }
-    Ok(asking::message(&id, request))
+/// The message that asks; it names the operation by its token.
+fn request(front: &Front, token: &str, task: &Task, ask: &Ask) -> Result<String, ErrorData> {
+    let mut question = asking::question(front.shared(), task, ask)?;
+    question.params.insert("_operation".to_owned(), json!({"token": token}));
+    Ok(question.message())
 }
