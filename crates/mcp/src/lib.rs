@@ -5,7 +5,7 @@
 //! the handler as it is. A tool that wants more than to be run again after a crash takes a [`TaskContext`].
 //!
 //! The modules form floors, and each imports only what is below it: `revision`, `policy` and `settings`; `shared`;
-//! `views`, `context`, `runner` and `backend`; `dialect`; one module for each dialect in `dialects`, and `durable` beside
+//! `views`, `context`, `runner`, `tool_names` and `backend`; `dialect`; one module for each dialect in `dialects`, and `durable` beside
 //! them; `router`; `server`. `ARCHITECTURE.md` has the table, and a test holds the code to it.
 
 mod backend;
@@ -20,11 +20,13 @@ mod runner;
 mod server;
 mod settings;
 mod shared;
+mod tool_names;
 mod views;
 
-pub use context::{Answer, InputResponse, TaskContext};
-pub use longhaul_engine::VariableError;
+pub use context::{Amount, Answer, InputResponse, ProgressReport, StepValue, TaskContext, UseTryStep, VariableError};
+pub use longhaul_engine::VariableLimit;
 pub use policy::TaskPolicy;
 pub use server::McpServer;
 pub use settings::{AnonymousLists, McpSettings};
 pub use shared::body::Body;
+pub use tool_names::{UnknownTool, check_tool_names};

@@ -19,6 +19,7 @@ pub(crate) mod session;
 pub(crate) mod signer;
 pub(crate) mod sse;
 mod state;
+pub(crate) mod watch;
 pub(crate) mod wire;
 
 pub(crate) use state::Shared;

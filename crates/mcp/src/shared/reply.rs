@@ -34,7 +34,8 @@ pub(crate) fn error_text(id: Option<&RequestId>, error: &ErrorData) -> String {
     format!(r#"{{"jsonrpc":"2.0",{id}"error":{{"code":{},"message":{message}{data}}}}}"#, error.code.0)
 }
 
-fn id_text(id: &RequestId) -> String {
+/// The JSON text of a request's id.
+pub(crate) fn id_text(id: &RequestId) -> String {
     match id {
         RequestId::Number(id) => id.to_string(),
         RequestId::String(id) => Value::from(&**id).to_string(),
