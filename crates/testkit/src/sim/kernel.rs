@@ -10,8 +10,11 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-use super::chance::{Chance, mix};
-use super::story::Line;
+use super::randomness::{Randomness, mix};
+use super::story::{Line, StoryMode};
+
+/// The first moment of every world.
+pub(crate) const EPOCH_MS: u64 = 2_000_000_000_000;
 
 /// The number of an actor.
 pub(crate) type Actor = usize;
@@ -19,7 +22,7 @@ pub(crate) type Actor = usize;
 /// What an actor does.
 pub(crate) type Play = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Time, chance, and the list of who can go on.
+/// Time, randomness, and the list of who can go on.
 pub(crate) struct Kernel {
     core: Mutex<Core>,
 }
@@ -34,9 +37,9 @@ struct Core {
     ready: Vec<Actor>,
     is_ready: Vec<bool>,
     current: Actor,
-    chances: Vec<Chance>,
+    randomness: Vec<Randomness>,
     streams: Vec<u64>,
-    order: Chance,
+    order: Randomness,
     spawned: Vec<(u64, String, Play)>,
     names: Vec<String>,
     over: bool,
@@ -73,12 +76,12 @@ impl Ord for Timer {
     }
 }
 
-struct Bell {
+struct ActorWaker {
     kernel: Arc<Kernel>,
     actor: Actor,
 }
 
-impl Wake for Bell {
+impl Wake for ActorWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -97,21 +100,21 @@ impl Core {
 
 /// How a run ended, as the executor sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rest {
+pub(crate) enum RunEnd {
     /// Somebody said that it is over.
     Over,
     /// Nobody can go on any more.
     Stuck,
     /// More happened than a world may need.
-    Restless,
+    TooManyEvents,
 }
 
 impl Kernel {
     /// Time 0 of the world of `seed`. Keeps a story where `tells`.
-    pub(crate) fn new(seed: u64, tells: super::Telling) -> Arc<Self> {
+    pub(crate) fn new(seed: u64, tells: StoryMode) -> Arc<Self> {
         let story = match tells {
-            super::Telling::Story => Some(Vec::new()),
-            super::Telling::Nothing => None,
+            StoryMode::Record => Some(Vec::new()),
+            StoryMode::Skip => None,
         };
         Arc::new(Self {
             core: Mutex::new(Core {
@@ -124,9 +127,9 @@ impl Kernel {
                 ready: Vec::with_capacity(16),
                 is_ready: Vec::with_capacity(16),
                 current: 0,
-                chances: Vec::with_capacity(16),
+                randomness: Vec::with_capacity(16),
                 streams: Vec::with_capacity(16),
-                order: Chance::stream(seed, 0),
+                order: Randomness::stream(seed, 0),
                 spawned: Vec::new(),
                 names: Vec::new(),
                 over: false,
@@ -135,27 +138,27 @@ impl Kernel {
         })
     }
 
-    /// Adds an actor. `stream` names its chance, and stays the same when other actors come or go.
+    /// Adds an actor. `stream` names its random numbers, and stays the same when other actors come or go.
     pub(crate) fn spawn(&self, stream: u64, name: String, play: impl Future<Output = ()> + Send + 'static) {
         self.lock().spawned.push((stream, name, Box::pin(play)));
     }
 
     /// Runs everybody until it is over.
-    pub(crate) fn run(self: &Arc<Self>, events_max: u64) -> Rest {
+    pub(crate) fn run(self: &Arc<Self>, events_max: u64) -> RunEnd {
         let mut plays: Vec<Option<(Waker, Play)>> = Vec::with_capacity(16);
         loop {
             self.admit(&mut plays);
-            let Some(actor) = self.next_actor() else { return Rest::Stuck };
+            let Some(actor) = self.next_actor() else { return RunEnd::Stuck };
             let Some(Some((waker, play))) = plays.get_mut(actor) else { continue };
             if play.as_mut().poll(&mut Context::from_waker(waker)).is_ready() {
                 plays[actor] = None;
             }
             let core = self.lock();
             if core.over {
-                return Rest::Over;
+                return RunEnd::Over;
             }
             if core.events > events_max {
-                return Rest::Restless;
+                return RunEnd::TooManyEvents;
             }
         }
     }
@@ -167,10 +170,10 @@ impl Kernel {
         }
         for (stream, name, play) in std::mem::take(&mut core.spawned) {
             let actor = plays.len();
-            let bell = Arc::new(Bell { kernel: Arc::clone(self), actor });
+            let bell = Arc::new(ActorWaker { kernel: Arc::clone(self), actor });
             plays.push(Some((Waker::from(bell), play)));
             let seed = core.seed;
-            core.chances.push(Chance::stream(seed, stream));
+            core.randomness.push(Randomness::stream(seed, stream));
             core.streams.push(stream);
             core.names.push(name);
             core.is_ready.push(false);
@@ -226,17 +229,17 @@ impl Kernel {
         self.lock().current
     }
 
-    /// The stream of chance of the actor whose turn it is.
+    /// The random stream of the actor whose turn it is.
     pub(crate) fn stream(&self) -> u64 {
         let core = self.lock();
         core.streams[core.current]
     }
 
-    /// Draws from the chance of the actor whose turn it is.
-    pub(crate) fn draw<T>(&self, draw: impl FnOnce(&mut Chance) -> T) -> T {
+    /// Draws from the random numbers of the actor whose turn it is.
+    pub(crate) fn draw<T>(&self, draw: impl FnOnce(&mut Randomness) -> T) -> T {
         let mut core = self.lock();
         let current = core.current;
-        draw(&mut core.chances[current])
+        draw(&mut core.randomness[current])
     }
 
     /// Ends the run after this turn.
@@ -273,7 +276,7 @@ impl Kernel {
         drop((timers, spawned));
     }
 
-    /// Returns `ms` later, and never at once: every wait is a chance for others.
+    /// Returns `ms` later, and never at once: every wait lets others go first.
     pub(crate) const fn sleep(self: &Arc<Self>, ms: u64) -> Sleep<'_> {
         Sleep { kernel: self, ms, due_ms: None }
     }

@@ -1,16 +1,16 @@
-//! What a seed stands for: the settings, the actors, what the tools do, what the clients do, how bad the weather is.
+//! What a seed stands for: the settings, the actors, what the tools do, what the clients do, how often what goes wrong.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use longhaul_engine::Settings;
 
-use super::weather::Weather;
+use super::fault_profile::FaultProfile;
 
 /// A world before it begins. Made from a seed, and made smaller by the shrinker.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Where it came from, and where all chance inside the run comes from.
+    /// Where it came from, and where all randomness inside the run comes from.
     pub seed: u64,
     /// What the operator decided.
     pub settings: Settings,
@@ -19,7 +19,7 @@ pub struct Plan {
     /// The workers.
     pub workers: Vec<WorkerPlan>,
     /// How often what goes wrong.
-    pub weather: Weather,
+    pub fault_profile: FaultProfile,
     /// How long things go wrong, in milliseconds.
     pub chaos_ms: u64,
     /// The longest usual time of one way to a port.
@@ -270,4 +270,16 @@ impl Op {
             Self::Ask | Self::TwoAsks | Self::Progress | Self::Variable(_) | Self::Crash(_) | Self::Hang => 0,
         }
     }
+}
+
+/// The request of call `number`: its number, and as many bytes as the plan says.
+pub(crate) fn request_of(number: usize, bytes: usize) -> String {
+    let mut text = format!("{number}|");
+    text.extend(std::iter::repeat_n('x', bytes.saturating_sub(text.len())));
+    text
+}
+
+/// Which call a request is of.
+pub(crate) fn call_of(request: &str) -> Option<usize> {
+    request.split_once('|')?.0.parse().ok()
 }

@@ -5,26 +5,17 @@ use std::sync::Arc;
 use longhaul_core::ports::{TaskStore, WorkQueue};
 use longhaul_core::{Clock, TaskKey};
 
-use super::checks::{Promise, Violation};
 use super::clients::{Client, care, cared_for, owner, stream_of};
-use super::defect::Defect;
-use super::kernel::{Kernel, Rest};
+use super::kernel::{Kernel, RunEnd};
 use super::plan::{After, Plan};
-use super::story::Line;
-use super::world::{Fired, State, World, stream};
+use super::planted::PlantedFault;
+use super::promise::{Promise, Violation};
+use super::story::{Line, StoryMode};
+use super::world::{Injected, State, World, stream};
 use super::{ports, workers};
 
 /// More events than any world needs.
 const EVENTS_MAX: u64 = 60_000;
-
-/// Whether a run keeps its story.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Telling {
-    /// Every sentence.
-    Story,
-    /// Nothing: that is quicker.
-    Nothing,
-}
 
 /// What came of a run.
 #[derive(Clone, Debug)]
@@ -36,7 +27,7 @@ pub struct Report {
     /// The first promise that was broken.
     pub violation: Option<Violation>,
     /// What went wrong on purpose.
-    pub fired: Vec<Fired>,
+    pub injected: Vec<Injected>,
     /// What happened, where it was to be told.
     pub story: Vec<Line>,
 }
@@ -50,51 +41,52 @@ pub struct Real {
     pub queue: Arc<dyn WorkQueue>,
 }
 
-/// Runs the world of `plan`, with `planted` in the models of store and queue.
+/// Runs the world of `plan`, with `planted` in its ports.
 #[must_use]
-pub fn run(plan: &Plan, planted: Option<Defect>, telling: Telling) -> Report {
-    run_with(plan, planted, telling, |_clock| None)
+pub fn run(plan: &Plan, planted: Option<PlantedFault>, story_mode: StoryMode) -> Report {
+    run_with(plan, planted, story_mode, |_clock| None)
 }
 
 /// Runs the world of `plan` also on the adapters that `open` gives; they get the world's clock.
 #[must_use]
 pub fn run_with(
     plan: &Plan,
-    planted: Option<Defect>,
-    telling: Telling,
+    planted: Option<PlantedFault>,
+    story_mode: StoryMode,
     open: impl FnOnce(Arc<dyn Clock>) -> Option<Real>,
 ) -> Report {
-    let kernel = Kernel::new(plan.seed, telling);
-    let world = World::new(Arc::clone(&kernel), plan.clone(), State::new(plan, planted));
+    let kernel = Kernel::new(plan.seed, story_mode);
+    let world = World::new(Arc::clone(&kernel), plan.clone(), planted);
     if let Some(real) = open(ports::true_clock(&world)) {
         let mut state = world.lock();
         state.real_store = Some(real.store);
         state.real_queue = Some(real.queue);
     }
-    people(&world);
+    spawn_actors(&world);
     let rest = kernel.run(EVENTS_MAX);
     let mut state = world.lock();
     let at_ms = kernel.now_ms();
     match rest {
-        Rest::Over => {}
-        Rest::Stuck => state.checks.fail(Promise::ComesToRest, at_ms, "nobody can go on".to_owned()),
-        Rest::Restless => {
+        RunEnd::Over => {}
+        RunEnd::Stuck => state.checks.fail(Promise::ComesToRest, at_ms, "nobody can go on".to_owned()),
+        RunEnd::TooManyEvents => {
             let what = format!("more than {EVENTS_MAX} events, and no end");
             state.checks.fail(Promise::ComesToRest, at_ms, what);
         }
     }
     let violation = state.checks.violation().cloned();
-    let fired = std::mem::take(&mut state.fired);
+    let injected = std::mem::take(&mut state.injected);
     state.checks.take_down();
     let waiters = std::mem::take(&mut state.queue.waiters);
     drop(state);
     drop(waiters);
-    let report = Report { hash: kernel.hash(), events: kernel.events(), violation, fired, story: kernel.take_story() };
+    let report =
+        Report { hash: kernel.hash(), events: kernel.events(), violation, injected, story: kernel.take_story() };
     kernel.dissolve();
     report
 }
 
-fn people(world: &Arc<World>) {
+fn spawn_actors(world: &Arc<World>) {
     let plan = &world.plan;
     let kernel = &world.kernel;
     kernel.spawn(stream::DIRECTOR, "the caretaker".to_owned(), direct(Arc::clone(world)));
@@ -107,7 +99,7 @@ fn people(world: &Arc<World>) {
         let play = workers::work(Arc::clone(world), worker.clone());
         kernel.spawn(stream::WORKER + number as u64, format!("worker {}", number + 1), play);
     }
-    let dead_letters = workers::look_after_dead_letters(Arc::clone(world));
+    let dead_letters = workers::handle_dead_letters(Arc::clone(world));
     kernel.spawn(stream::DEAD_LETTERS, "the dead-letter consumer".to_owned(), dead_letters);
     if world.lock().real_store.is_some() {
         // A real store sweeps by its own means; what has expired is not found either way.
@@ -121,7 +113,7 @@ async fn direct(world: Arc<World>) {
     let plan = &world.plan;
     let lease_ms = plan.settings.lease_ms;
     world.kernel.sleep(plan.chaos_ms).await;
-    world.lock().calm_since_ms = Some(world.kernel.now_ms());
+    world.lock().quiescent_since_ms = Some(world.kernel.now_ms());
     world.kernel.tell(|| "sees to it that nothing goes wrong from now on".to_owned());
     let carers = [Client::new(&world, 1_000, owner(0)), Client::new(&world, 1_001, owner(1))];
     let mut ends_ms = u64::MAX;

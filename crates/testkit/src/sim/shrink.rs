@@ -1,10 +1,11 @@
 //! Making a failing world smaller while it still breaks the same promise.
 
-use super::checks::Promise;
-use super::defect::Defect;
+use super::fault_profile::InjectedFault;
 use super::plan::{Act, After, Ending, Op, Plan, Tool};
-use super::run::{Report, Telling, run};
-use super::weather::Mishap;
+use super::planted::PlantedFault;
+use super::promise::Promise;
+use super::run::{Report, run};
+use super::story::StoryMode;
 
 /// The smallest failing world that was found.
 #[derive(Clone, Debug)]
@@ -20,16 +21,16 @@ pub struct Shrunk {
 /// Runs a shrinker may take.
 const TRIES_MAX: u32 = 20_000;
 
-/// A smaller world draws other chances; so each is tried with some.
-const CHANCES: u64 = 6;
+/// A smaller world draws other numbers, so each is tried with several seeds.
+const SEEDS_PER_WORLD: u64 = 6;
 
-/// Makes `plan`, which fails, smaller: fewer calls, clients, workers and mishaps, shorter scripts.
+/// Makes `plan`, which fails, smaller: fewer calls, clients, workers and injected faults, shorter scripts.
 ///
 /// # Panics
 /// Where `plan` does not fail.
 #[must_use]
-pub fn shrink(plan: &Plan, planted: Option<Defect>) -> Shrunk {
-    let promise = run(plan, planted, Telling::Nothing).violation.map(|violation| violation.promise);
+pub fn shrink(plan: &Plan, planted: Option<PlantedFault>) -> Shrunk {
+    let promise = run(plan, planted, StoryMode::Skip).violation.map(|violation| violation.promise);
     let promise = promise.expect("only a world that fails can be made smaller");
     let mut search = Search { best: plan.clone(), planted, promise, tried: 0 };
     loop {
@@ -37,7 +38,7 @@ pub fn shrink(plan: &Plan, planted: Option<Defect>) -> Shrunk {
         let gained = [
             search.fewer_calls(),
             search.fewer_clients(),
-            search.fewer_mishaps(),
+            search.fewer_injected_faults(),
             search.shorter_scripts(),
             search.fewer_acts(),
             search.plainer_world(),
@@ -46,7 +47,7 @@ pub fn shrink(plan: &Plan, planted: Option<Defect>) -> Shrunk {
             break;
         }
     }
-    let report = run(&search.best, planted, Telling::Story);
+    let report = run(&search.best, planted, StoryMode::Record);
     Shrunk { plan: search.best, report, tried: search.tried }
 }
 
@@ -58,7 +59,7 @@ enum Gain {
 
 struct Search {
     best: Plan,
-    planted: Option<Defect>,
+    planted: Option<PlantedFault>,
     promise: Promise,
     tried: u32,
 }
@@ -66,13 +67,13 @@ struct Search {
 impl Search {
     /// Takes `plan` where it fails in the same way.
     fn attempt(&mut self, mut plan: Plan) -> Gain {
-        for chance in 0..CHANCES {
+        for other in 0..SEEDS_PER_WORLD {
             if self.tried >= TRIES_MAX {
                 return Gain::None;
             }
             self.tried += 1;
-            plan.seed = plan.seed.wrapping_add(chance << 40);
-            let report = run(&plan, self.planted, Telling::Nothing);
+            plan.seed = plan.seed.wrapping_add(other << 40);
+            let report = run(&plan, self.planted, StoryMode::Skip);
             if report.violation.is_some_and(|violation| violation.promise == self.promise) {
                 self.best = plan;
                 return Gain::Some;
@@ -120,17 +121,17 @@ impl Search {
         gain
     }
 
-    fn fewer_mishaps(&mut self) -> Gain {
+    fn fewer_injected_faults(&mut self) -> Gain {
         let mut gain = Gain::None;
-        for mishap in Mishap::ALL {
-            if self.best.weather.rate(mishap) > 0 {
-                gain = or(gain, self.change(|plan| plan.weather.spare(mishap)));
+        for fault in InjectedFault::ALL {
+            if self.best.fault_profile.rate(fault) > 0 {
+                gain = or(gain, self.change(|plan| plan.fault_profile.spare(fault)));
             }
         }
-        let fired = run(&self.best, self.planted, Telling::Nothing).fired;
-        let mut size = fired.len().div_ceil(2);
+        let injected = run(&self.best, self.planted, StoryMode::Skip).injected;
+        let mut size = injected.len().div_ceil(2);
         while size > 0 {
-            for some in fired.chunks(size) {
+            for some in injected.chunks(size) {
                 if some.iter().all(|one| self.best.spared.contains(&one.id)) {
                     continue;
                 }

@@ -2,6 +2,15 @@
 
 use std::fmt;
 
+/// Whether a run keeps its story.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoryMode {
+    /// It does.
+    Record,
+    /// It does not, which is quicker.
+    Skip,
+}
+
 /// One sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {

@@ -3,8 +3,9 @@
 use longhaul_core::{FailureKind, State, TaskKey, Timestamp};
 
 use super::super::plan::{CallPlan, Care, Ending, Tool};
+use super::super::promise::Promise;
 use super::super::store::StoreModel;
-use super::{Checks, Promise};
+use super::state::Checks;
 
 impl Checks {
     /// The time is up: whatever somebody asked for has ended.

@@ -1,10 +1,10 @@
 //! How often what goes wrong.
 
-use super::chance::Chance;
+use super::randomness::Randomness;
 
 /// What can go wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Mishap {
+pub enum InjectedFault {
     /// The store fails and does nothing.
     StoreBefore,
     /// The store does it, and its answer is lost.
@@ -37,7 +37,7 @@ pub enum Mishap {
     Purge,
 }
 
-impl Mishap {
+impl InjectedFault {
     /// All of them.
     pub const ALL: [Self; 15] = [
         Self::StoreBefore,
@@ -58,62 +58,62 @@ impl Mishap {
     ];
 }
 
-/// Rates per 1,000 occasions, by mishap.
+/// Rates per 1,000 occasions, by fault.
 #[derive(Clone, Debug)]
-pub struct Weather {
-    rates: [u64; Mishap::ALL.len()],
+pub struct FaultProfile {
+    rates: [u64; InjectedFault::ALL.len()],
     /// Whether the clocks differ.
     pub clocks_differ: bool,
 }
 
-impl Weather {
-    /// A world's weather: fine, with one or two mishaps, or terrible.
-    pub(crate) fn roll(dice: &mut Chance) -> Self {
-        let mut weather = Self { rates: [0; Mishap::ALL.len()], clocks_differ: dice.happens(400) };
+impl FaultProfile {
+    /// A world's profile: fine, with one or two injected faults, or terrible.
+    pub(crate) fn roll(dice: &mut Randomness) -> Self {
+        let mut profile = Self { rates: [0; InjectedFault::ALL.len()], clocks_differ: dice.happens(400) };
         match dice.below(10) {
             0 => {}
             1..=6 => {
                 for _ in 0..dice.between(1, 4) {
-                    let mishap = dice.one_of(&Mishap::ALL);
-                    weather.rates[mishap as usize] = worst(mishap) / dice.one_of(&[1, 3, 10]);
+                    let fault = dice.one_of(&InjectedFault::ALL);
+                    profile.rates[fault as usize] = worst(fault) / dice.one_of(&[1, 3, 10]);
                 }
             }
             _ => {
-                for mishap in Mishap::ALL {
-                    weather.rates[mishap as usize] = worst(mishap) / dice.one_of(&[2, 4, 20]);
+                for fault in InjectedFault::ALL {
+                    profile.rates[fault as usize] = worst(fault) / dice.one_of(&[2, 4, 20]);
                 }
             }
         }
-        weather
+        profile
     }
 
-    /// The same weather, but nothing is lost between a record and its message.
+    /// The same profile, but nothing is lost between a record and its message.
     pub(crate) const fn without_losses(mut self) -> Self {
-        self.rates[Mishap::SendLost as usize] = 0;
-        self.rates[Mishap::ApiDies as usize] = 0;
+        self.rates[InjectedFault::SendLost as usize] = 0;
+        self.rates[InjectedFault::ApiDies as usize] = 0;
         self
     }
 
-    /// The rate of `mishap` per 1,000 occasions.
+    /// The rate of `fault` per 1,000 occasions.
     #[must_use]
-    pub const fn rate(&self, mishap: Mishap) -> u64 {
-        self.rates[mishap as usize]
+    pub const fn rate(&self, fault: InjectedFault) -> u64 {
+        self.rates[fault as usize]
     }
 
-    /// Never again `mishap`.
-    pub const fn spare(&mut self, mishap: Mishap) {
-        self.rates[mishap as usize] = 0;
+    /// Never again `fault`.
+    pub const fn spare(&mut self, fault: InjectedFault) {
+        self.rates[fault as usize] = 0;
     }
 }
 
-const fn worst(mishap: Mishap) -> u64 {
-    match mishap {
-        Mishap::StoreBefore | Mishap::StoreAfter => 150,
-        Mishap::SendBefore | Mishap::SendAfter | Mishap::SendLost => 300,
-        Mishap::SendSlow | Mishap::Double | Mishap::QueueFails => 200,
-        Mishap::Kill => 60,
-        Mishap::StoreLate | Mishap::Freeze | Mishap::StoreStall => 30,
-        Mishap::Stop | Mishap::Purge => 20,
-        Mishap::ApiDies => 100,
+const fn worst(fault: InjectedFault) -> u64 {
+    match fault {
+        InjectedFault::StoreBefore | InjectedFault::StoreAfter => 150,
+        InjectedFault::SendBefore | InjectedFault::SendAfter | InjectedFault::SendLost => 300,
+        InjectedFault::SendSlow | InjectedFault::Double | InjectedFault::QueueFails => 200,
+        InjectedFault::Kill => 60,
+        InjectedFault::StoreLate | InjectedFault::Freeze | InjectedFault::StoreStall => 30,
+        InjectedFault::Stop | InjectedFault::Purge => 20,
+        InjectedFault::ApiDies => 100,
     }
 }

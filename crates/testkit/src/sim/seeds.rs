@@ -5,13 +5,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use super::checks::Violation;
 use super::plan::Plan;
+use super::promise::Violation;
 use super::run::Report;
 
-/// What came of a hunt.
+/// What came of a search.
 #[derive(Clone, Debug)]
-pub struct Hunt {
+pub struct SeedSearch {
     /// The lowest seed among those that were run that failed, and how.
     pub found: Option<(u64, Violation)>,
     /// How many seeds were run.
@@ -21,7 +21,7 @@ pub struct Hunt {
 }
 
 /// Runs `seeds` with `run` on all cores, and stops soon after one has failed.
-pub fn hunt(seeds: Range<u64>, run: impl Fn(&Plan) -> Report + Sync) -> Hunt {
+pub fn search(seeds: Range<u64>, run: impl Fn(&Plan) -> Report + Sync) -> SeedSearch {
     let next = AtomicU64::new(seeds.start);
     let events = AtomicU64::new(0);
     let run_count = AtomicU64::new(0);
@@ -49,5 +49,5 @@ pub fn hunt(seeds: Range<u64>, run: impl Fn(&Plan) -> Report + Sync) -> Hunt {
             });
         }
     });
-    Hunt { found: found.into_inner().unwrap(), seeds: run_count.into_inner(), events: events.into_inner() }
+    SeedSearch { found: found.into_inner().unwrap(), seeds: run_count.into_inner(), events: events.into_inner() }
 }
