@@ -1,5 +1,5 @@
-//! For tests only: a clock that is set by hand, chance from a seed, ports that fail on demand, and the contract that
-//! every adapter keeps.
+//! For tests only: a clock that is set by hand, ids from a seed, ports that fail on demand, the contract that
+//! every adapter keeps, and the simulation.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,

@@ -16,7 +16,7 @@ use super::ports::engine;
 use super::randomness::Randomness;
 use super::world::{Killable, State as WorldState, World, stream};
 
-/// A client, and the API instances that it reaches.
+/// A client and the API instances that it reaches.
 pub(crate) struct Client {
     world: Arc<World>,
     number: usize,
@@ -58,7 +58,7 @@ impl Client {
         self.world.lock().clients_busy -= 1;
     }
 
-    /// Does something with the task of `call`, where its name is known; as if it were one's own.
+    /// Does something with the task of `call` if its id is known, as if it were its own.
     async fn of<F: Future<Output = ()>>(&self, call: usize, act: impl FnOnce(TaskKey) -> F) {
         let known = self.world.lock().known[call];
         if let Some(key) = known {
@@ -187,7 +187,7 @@ impl Client {
         }
     }
 
-    /// Looks what is asked, and answers all or some of it.
+    /// Reads what is asked, and answers all or some of it.
     pub(crate) async fn answer(&self, key: TaskKey) {
         let Some(task) = self.poll(key).await else { return };
         let State::InputRequired { asks, .. } = &task.state else { return };
@@ -266,7 +266,7 @@ impl Client {
     }
 }
 
-/// Looks after everything that was accepted: answers what is asked, and polls where the plan has somebody polling.
+/// Takes care of all accepted calls: answers what is asked, and polls if the plan says so.
 pub(crate) async fn care(world: &Arc<World>, carers: &[Client]) {
     for (number, carer) in carers.iter().enumerate() {
         let keys: Vec<TaskKey> = cared_for(world).into_iter().filter(|key| key.owner == owner(number)).collect();
@@ -284,7 +284,7 @@ pub(crate) async fn care(world: &Arc<World>, carers: &[Client]) {
     }
 }
 
-/// The tasks that somebody was told of; where nobody polls, all of them.
+/// The tasks that somebody was told of; all of them if nobody polls.
 pub(crate) fn cared_for(world: &World) -> Vec<TaskKey> {
     let state = world.lock();
     match world.plan.care {

@@ -1,8 +1,8 @@
-//! How often what goes wrong.
+//! The faults that can be injected into a world, and how often each is.
 
 use super::randomness::Randomness;
 
-/// What can go wrong.
+/// What can go wrong in a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum InjectedFault {
     /// The store fails and does nothing.
@@ -67,7 +67,7 @@ pub struct FaultProfile {
 }
 
 impl FaultProfile {
-    /// A world's profile: fine, with one or two injected faults, or terrible.
+    /// What a world is like: without faults, with a few kinds of them, or with all kinds.
     pub(crate) fn roll(dice: &mut Randomness) -> Self {
         let mut profile = Self { rates: [0; InjectedFault::ALL.len()], clocks_differ: dice.happens(400) };
         match dice.below(10) {
@@ -87,7 +87,7 @@ impl FaultProfile {
         profile
     }
 
-    /// The same profile, but nothing is lost between a record and its message.
+    /// The same profile, except that nothing is lost between a record and its message.
     pub(crate) const fn without_losses(mut self) -> Self {
         self.rates[InjectedFault::SendLost as usize] = 0;
         self.rates[InjectedFault::ApiDies as usize] = 0;
@@ -100,7 +100,7 @@ impl FaultProfile {
         self.rates[fault as usize]
     }
 
-    /// Never again `fault`.
+    /// Leaves `fault` out.
     pub const fn spare(&mut self, fault: InjectedFault) {
         self.rates[fault as usize] = 0;
     }

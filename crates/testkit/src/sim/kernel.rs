@@ -1,6 +1,6 @@
 //! The executor of the simulation: one thread, virtual time, and a seed that decides who goes next.
 //!
-//! Every actor is one future. An actor that waits registers a timer; where several could go on at one moment, the
+//! Every actor is one future. An actor that waits registers a timer; if several can go on at one moment, the
 //! seed picks. Nothing else decides, so one seed is one run.
 
 use std::cmp::Reverse;
@@ -98,19 +98,19 @@ impl Core {
     }
 }
 
-/// How a run ended, as the executor sees it.
+/// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunEnd {
     /// Somebody said that it is over.
     Over,
     /// Nobody can go on any more.
     Stuck,
-    /// More happened than a world may need.
+    /// More happened than any world needs.
     TooManyEvents,
 }
 
 impl Kernel {
-    /// Time 0 of the world of `seed`. Keeps a story where `tells`.
+    /// Time 0 of the world of `seed`. Keeps a story if asked to.
     pub(crate) fn new(seed: u64, tells: StoryMode) -> Arc<Self> {
         let story = match tells {
             StoryMode::Record => Some(Vec::new()),
@@ -203,7 +203,7 @@ impl Kernel {
         }
     }
 
-    /// Milliseconds since the beginning, as nobody inside knows them.
+    /// Milliseconds since the beginning, on a clock that no actor sees.
     pub(crate) fn now_ms(&self) -> u64 {
         self.lock().now_ms
     }
@@ -218,7 +218,7 @@ impl Kernel {
         self.lock().hash
     }
 
-    /// Takes note of something that a second run of the same seed has to do in the same way.
+    /// Mixes in something that a second run of the same seed has to repeat.
     pub(crate) fn note(&self, number: u64) {
         let mut core = self.lock();
         core.hash = mix(core.hash ^ number);
@@ -247,7 +247,7 @@ impl Kernel {
         self.lock().over = true;
     }
 
-    /// Adds a sentence to the story, where there is one.
+    /// Adds a sentence to the story, if one is kept.
     pub(crate) fn tell(&self, sentence: impl FnOnce() -> String) {
         let mut core = self.lock();
         if core.story.is_none() {
@@ -267,7 +267,7 @@ impl Kernel {
         self.lock().story.take().unwrap_or_default()
     }
 
-    /// Drops what holds the kernel in a circle.
+    /// Drops what refers back to the kernel.
     pub(crate) fn dissolve(&self) {
         let mut core = self.lock();
         let timers = std::mem::take(&mut core.timers);
@@ -288,8 +288,8 @@ impl Kernel {
         core.timers.push(Reverse(Timer { at_ms, tie, number, waker }));
     }
 
-    /// Rings for the one who polls, `ms` from now.
-    pub(crate) fn ring_in(&self, ms: u64, context: &Context<'_>) {
+    /// Wakes the actor that polls, `ms` from now.
+    pub(crate) fn wake_in(&self, ms: u64, context: &Context<'_>) {
         let at_ms = self.now_ms().saturating_add(ms);
         self.set_timer(at_ms, context.waker().clone());
     }

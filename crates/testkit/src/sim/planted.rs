@@ -76,7 +76,7 @@ planted_faults! {
     // A model of a store or a queue that breaks its port's promise.
 
     /// A refused write is reported as done.
-    RefusalIsSuccess breaks RepliesMatchTheRecord;
+    RefusalIsSuccess breaks StaleCannotWrite;
     /// What has expired can be read.
     ExpiredIsRead breaks ExpiredIsNotFound;
     /// A read gives the record as it was one write ago.
@@ -90,7 +90,7 @@ planted_faults! {
     /// The idempotency key is not looked up.
     KeyNotLookedUp breaks SameKeySameTask;
     /// The idempotency key is looked up without its owner.
-    KeyOfAnyOwner breaks OwnersSeeTheirOwn;
+    KeyOfAnyOwner breaks SameKeySameTask;
     /// The idempotency key is accepted with any request.
     KeyTakesAnyRequest breaks SameKeySameTask;
     /// New tasks are not counted.

@@ -26,9 +26,9 @@ pub struct Report {
     pub events: u64,
     /// The first promise that was broken.
     pub violation: Option<Violation>,
-    /// What went wrong on purpose.
+    /// The faults that were injected.
     pub injected: Vec<Injected>,
-    /// What happened, where it was to be told.
+    /// What happened, if that was asked for.
     pub story: Vec<Line>,
 }
 
@@ -63,10 +63,10 @@ pub fn run_with(
         state.real_queue = Some(real.queue);
     }
     spawn_actors(&world);
-    let rest = kernel.run(EVENTS_MAX);
+    let end = kernel.run(EVENTS_MAX);
     let mut state = world.lock();
     let at_ms = kernel.now_ms();
-    match rest {
+    match end {
         RunEnd::Over => {}
         RunEnd::Stuck => state.checks.fail(Promise::ComesToRest, at_ms, "nobody can go on".to_owned()),
         RunEnd::TooManyEvents => {
@@ -108,7 +108,7 @@ fn spawn_actors(world: &Arc<World>) {
     kernel.spawn(stream::SWEEPER, "the sweeper".to_owned(), workers::sweep(Arc::clone(world)));
 }
 
-/// Lets things go wrong for a while, then makes them stop, and looks whether all comes to its end.
+/// Lets faults be injected for a while, then stops them, and checks that every task ends.
 async fn direct(world: Arc<World>) {
     let plan = &world.plan;
     let lease_ms = plan.settings.lease_ms;
@@ -138,14 +138,14 @@ async fn direct(world: Arc<World>) {
         checks.ends_have_reasons(at_ms);
     }
     if plan.after == After::Expiry {
-        look_after_expiry(&world, &carers).await;
+        check_expiry(&world, &carers).await;
     }
-    rest(&world).await;
+    check_rest(&world).await;
     world.kernel.end();
 }
 
-/// What was ended leaves nothing behind.
-async fn rest(world: &Arc<World>) {
+/// Checks that tasks that have ended leave nothing behind.
+async fn check_rest(world: &Arc<World>) {
     let lease_ms = world.plan.settings.lease_ms;
     let longest_ms = world.plan.visibility_ms.max(lease_ms) * (u64::from(world.plan.receives_max) + 3);
     world.kernel.sleep(longest_ms + 8 * lease_ms).await;
@@ -156,11 +156,11 @@ async fn rest(world: &Arc<World>) {
     checks.must_rest(store, &messages, at_ms);
 }
 
-/// How long a calm world may take to end everything, in milliseconds.
+/// How long a quiescent world may take to end all tasks, in milliseconds.
 fn patience_ms(plan: &Plan) -> u64 {
     let settings = &plan.settings;
     let work_ms: u64 = plan.calls.iter().map(super::CallPlan::work_ms).sum();
-    // A tool that hangs, or whose tries are used up by hanging, ends at its deadline at the latest.
+    // A tool that hangs, or whose tries are used up by hanging, ends at its deadline.
     let hang_ms = plan.calls.iter().filter(|call| !call.ends_by_itself()).map(|call| call.run_ms).max().unwrap_or(0);
     // Each task may lose some legs to the end of the chaos, and each lost leg costs a lease, a visibility, a retry.
     let tries = plan.calls.iter().map(|call| u64::from(call.tries_max) + 4).sum::<u64>();
@@ -179,8 +179,8 @@ fn all_ended(world: &World) -> bool {
     keys.iter().all(done)
 }
 
-/// Lets time pass until nothing is to be found any more, also of tasks that nobody was told of.
-async fn look_after_expiry(world: &Arc<World>, carers: &[Client]) {
+/// Lets time pass until all tasks have expired, also those that no client knows, and looks for them.
+async fn check_expiry(world: &Arc<World>, carers: &[Client]) {
     let (keys, expires_at) = {
         let state = world.lock();
         let keys: Vec<TaskKey> = state.store.tasks().map(|task| task.key()).collect();

@@ -1,4 +1,4 @@
-//! Running many seeds on all cores, until one fails.
+//! Running many seeds on all cores until one fails.
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -12,7 +12,7 @@ use super::run::Report;
 /// What came of a search.
 #[derive(Clone, Debug)]
 pub struct SeedSearch {
-    /// The lowest seed among those that were run that failed, and how.
+    /// The lowest seed that failed, and how.
     pub found: Option<(u64, Violation)>,
     /// How many seeds were run.
     pub seeds: u64,

@@ -24,10 +24,10 @@ const TRIES_MAX: u32 = 20_000;
 /// A smaller world draws other numbers, so each is tried with several seeds.
 const SEEDS_PER_WORLD: u64 = 6;
 
-/// Makes `plan`, which fails, smaller: fewer calls, clients, workers and injected faults, shorter scripts.
+/// Makes `plan`, which fails, smaller: fewer calls, clients, workers and injected faults, and shorter scripts.
 ///
 /// # Panics
-/// Where `plan` does not fail.
+/// If `plan` does not fail.
 #[must_use]
 pub fn shrink(plan: &Plan, planted: Option<PlantedFault>) -> Shrunk {
     let promise = run(plan, planted, StoryMode::Skip).violation.map(|violation| violation.promise);
@@ -65,7 +65,7 @@ struct Search {
 }
 
 impl Search {
-    /// Takes `plan` where it fails in the same way.
+    /// Takes `plan` if it fails in the same way.
     fn attempt(&mut self, mut plan: Plan) -> Gain {
         for other in 0..SEEDS_PER_WORLD {
             if self.tried >= TRIES_MAX {

@@ -1,4 +1,4 @@
-//! What a run has to tell: sentences with times.
+//! The story of a run: sentences with times.
 
 use std::fmt;
 

@@ -39,10 +39,10 @@ pub(crate) struct State {
     pub(crate) store: StoreModel,
     pub(crate) queue: QueueModel,
     pub(crate) checks: Checks,
-    /// Real adapters that do the same as the models, where there are some.
+    /// Real adapters to compare with the models, if any.
     pub(crate) real_store: Option<Arc<dyn TaskStore>>,
     pub(crate) real_queue: Option<Arc<dyn WorkQueue>>,
-    /// From when on nothing goes wrong any more.
+    /// Since when no more faults are injected.
     pub(crate) quiescent_since_ms: Option<u64>,
     /// The task of each call, as soon as a client knows it.
     pub(crate) known: Vec<Option<TaskKey>>,
@@ -55,10 +55,10 @@ pub(crate) struct State {
     late_writes: u64,
 }
 
-/// A fault that happened.
+/// A fault that was injected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Injected {
-    /// Its name, for the list of those that are spared.
+    /// Names the occasion, for the list of those to leave out.
     pub id: u64,
     /// What it was.
     pub fault: InjectedFault,
@@ -99,7 +99,7 @@ impl World {
         Timestamp::from_ms((EPOCH_MS + self.kernel.now_ms()).saturating_add_signed(skew_ms))
     }
 
-    /// Whether `fault` happens now to the actor whose turn it is.
+    /// Whether `fault` is injected now, for the actor whose turn it is.
     pub(crate) fn injects(&self, fault: InjectedFault) -> bool {
         let rate = self.plan.fault_profile.rate(fault);
         if rate == 0 || !self.kernel.draw(|dice| dice.happens(rate)) {
@@ -161,7 +161,7 @@ impl World {
     }
 
     /// Runs `play` as a worker or an API instance runs it: it may be killed at any await, and stand still for a while
-    /// and go on. Nothing where it was killed.
+    /// and go on. Nothing if it was killed.
     pub(crate) async fn killable<F: Future>(&self, killable: &Killable<'_>, play: F) -> Option<F::Output> {
         let mut play = Box::pin(play);
         let mut frozen_until_ms: Option<u64> = None;
@@ -187,7 +187,7 @@ impl World {
                 self.kernel.tell(|| format!("stands still for {ms} ms"));
                 self.disturb(ms);
                 frozen_until_ms = Some(now_ms + ms);
-                self.kernel.ring_in(ms, context);
+                self.kernel.wake_in(ms, context);
             } else if !stop.is_cancelled() && self.injects(InjectedFault::Stop) {
                 self.kernel.tell(|| "is asked to stop".to_owned());
                 stop.cancel();
@@ -218,10 +218,10 @@ impl World {
     }
 }
 
-/// Of what a play dies.
+/// How an actor may be killed.
 pub(crate) struct Killable<'a> {
     pub(crate) killed_by: InjectedFault,
-    /// For workers: they freeze, too, and can be asked to stop.
+    /// For workers: they can also freeze, and be asked to stop.
     pub(crate) stop: Option<&'a tokio_util::sync::CancellationToken>,
 }
 
