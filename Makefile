@@ -9,7 +9,7 @@ RUN_ARGS ?= --listen $(LISTEN)
 # The functions are tested too, with all that is local, in one build.
 FUNCTIONS := --features longhaul-app/lambda,longhaul-conformance/lambda
 
-.PHONY: help run test check conformance conformance-local e2e local-aws simulate bench build deploy clean
+.PHONY: help run test check conformance conformance-local e2e local-aws simulate mutants bench build deploy clean
 
 help: ## This list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -65,6 +65,10 @@ ifdef SEED
 else
 	LONGHAUL_SIM_SEEDS=$(SEEDS) $(SIMULATION) --test simulation --test planted -- --nocapture
 endif
+
+mutants: ## Change the code in one place at a time, and expect a failing test: takes hours (MUTANTS_SHARD=k/n, CRATES="core sqlite")
+	scripts/setup-tools.sh mutants aws
+	scripts/mutants.sh $(CRATES)
 
 bench: ## Speed, size and memory, beside rmcp alone and a bare function (BENCH_ARGS="--quick --only lambda")
 	scripts/setup-tools.sh aws

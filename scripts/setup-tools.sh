@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs the pinned tools that the checks need, below .cache/tools (never into the machine).
 #
-#   scripts/setup-tools.sh [suite] [ts] [ts-legacy] [python] [python-legacy] [deny] [aws] [aws-lint] [cargo-lambda]
-#                                                                 (default: all of them)
+#   scripts/setup-tools.sh [suite] [ts] [ts-legacy] [python] [python-legacy] [deny] [aws] [aws-lint] [cargo-lambda] [mutants]
+#                                                                 (default: all but mutants)
 #   scripts/setup-tools.sh conformance | clients             (names for "suite", and for all that are named ts or python)
 #
 #   suite   the MCP conformance suite, and a Node that is new enough for it
@@ -14,6 +14,7 @@
 #   aws     the AWS emulator that scripts/emulator.sh runs
 #   aws-lint      SAM CLI and cfn-lint, which read template.yaml
 #   cargo-lambda  cargo-lambda with its linker, for scripts/build-lambda.sh
+#   mutants cargo-mutants, for scripts/mutants.sh; built from its source, which takes minutes
 #
 # What is there already, and was made from the same lock file, is left alone. Two runs at once are safe: one waits.
 # Afterwards .cache/tools/bin has: node, conformance, inspector, python, python-1.30.0, python-1.13.1, python-1.9.4, cargo-deny, ministack, sam, cfn-lint, cargo-lambda.
@@ -23,6 +24,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 tools=$root/.cache/tools
 readonly root tools
 readonly node_major_min=22
+readonly mutants_version=27.1.0
 
 say() { printf 'setup-tools: %s\n' "$*" >&2; }
 
@@ -219,6 +221,17 @@ setup_cargo_lambda() {
     mark_current cargo-lambda "${pins[@]}"
 }
 
+setup_mutants() {
+    if is_current mutants; then return; fi
+    say "building cargo-mutants $mutants_version"
+    # Not with the checkout's toolchain file or target directory.
+    (cd / && cargo install cargo-mutants --locked --quiet --version "$mutants_version" --root "$tools/mutants" \
+        --target-dir "$tools/mutants/build" >&2)
+    rm -rf "$tools/mutants/build"
+    "$tools/mutants/bin/cargo-mutants" mutants --version >/dev/null
+    mark_current mutants
+}
+
 main() {
     mkdir -p "$tools/bin"
     # The lock is held by this process's open file, so it ends with the process, however that ends.
@@ -243,8 +256,9 @@ main() {
             aws) setup_aws ;;
             aws-lint) setup_aws_lint ;;
             cargo-lambda) setup_cargo_lambda ;;
+            mutants) setup_mutants ;;
             *)
-                say "unknown part '$part': suite, ts, ts-legacy, python, python-legacy, deny, aws, aws-lint, cargo-lambda," \
+                say "unknown part '$part': suite, ts, ts-legacy, python, python-legacy, deny, aws, aws-lint, cargo-lambda, mutants," \
                     "conformance, clients"
                 exit 2
                 ;;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use longhaul_core::ports::{
-    ApplyError, CreateError, Created, Message, NewTask, Page, Recorded, StoreError, TaskStore, WorkQueue,
+    ApplyError, CreateError, Created, Left, Message, NewTask, Page, Recorded, StoreError, TaskStore, WorkQueue,
 };
 use longhaul_core::{
-    Entry, EntryKind, OwnerId, PartsName, Payload, Refusal, State, Suspension, Task, TaskEvent, TaskId, TaskKey,
-    Timestamp,
+    Entry, EntryKind, MailboxId, OwnerId, PartsName, Payload, Refusal, State, Suspension, Task, TaskEvent, TaskId,
+    TaskKey, Timestamp,
 };
 
 use super::super::planted::PlantedFault;
@@ -220,5 +220,24 @@ impl TaskStore for LyingStore {
 
     async fn parts(&self, key: &TaskKey, name: &PartsName, count: u32) -> Result<Option<String>, StoreError> {
         self.inner.parts(key, name, count).await
+    }
+    async fn leave(
+        &self,
+        owner: &OwnerId,
+        mailbox: &MailboxId,
+        text: &str,
+        expires_at: Timestamp,
+        now: Timestamp,
+    ) -> Result<Left, StoreError> {
+        self.inner.leave(owner, mailbox, text, expires_at, now).await
+    }
+
+    async fn collect(
+        &self,
+        owner: &OwnerId,
+        mailbox: &MailboxId,
+        now: Timestamp,
+    ) -> Result<Option<String>, StoreError> {
+        self.inner.collect(owner, mailbox, now).await
     }
 }
