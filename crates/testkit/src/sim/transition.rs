@@ -20,63 +20,42 @@ pub(super) fn apply(
 /// The record and the event as the faulty transition sees them.
 fn changed_input(fault: PlantedFault, task: &Task, event: &TaskEvent, now: Timestamp) -> (TaskRecord, TaskEvent) {
     let mut record = task.record().clone();
-    let mut event = event.clone();
-    match fault {
-        PlantedFault::StaleAttemptWrites => set_attempt(&mut event, task.attempt),
-        PlantedFault::StaleFinishAccepted => {
-            if matches!(event, TaskEvent::Finish { .. }) && !task.has_ended() {
-                set_attempt(&mut event, task.attempt);
-                record.state = held_by_nobody(now);
-            }
+    let mut changed = event.clone();
+    match (fault, event) {
+        (PlantedFault::StaleAttemptWrites, _) => set_attempt(&mut changed, task.attempt),
+        (PlantedFault::StaleFinishAccepted, TaskEvent::Finish { .. }) if !task.has_ended() => {
+            set_attempt(&mut changed, task.attempt);
+            record.state = held_by_nobody(now);
         }
-        PlantedFault::EndedTaskEndsAgain => {
-            if task.has_ended() && matches!(event, TaskEvent::Cancel | TaskEvent::TimeOut) {
-                record.state = State::Queued;
-            }
+        (PlantedFault::EndIsOverwritten, TaskEvent::Cancel | TaskEvent::Finish { .. })
+        | (PlantedFault::ProgressOverwritesTheEnd, TaskEvent::Heartbeat { .. })
+            if task.has_ended() =>
+        {
+            set_attempt(&mut changed, task.attempt);
+            record.state = held_by_nobody(now);
         }
-        PlantedFault::EndIsOverwritten => {
-            if task.has_ended() && matches!(event, TaskEvent::Cancel | TaskEvent::Finish { .. }) {
-                set_attempt(&mut event, task.attempt);
-                record.state = held_by_nobody(now);
-            }
+        (PlantedFault::EndedTaskEndsAgain, TaskEvent::Cancel | TaskEvent::TimeOut) if task.has_ended() => {
+            record.state = State::Queued;
         }
-        PlantedFault::ProgressOverwritesTheEnd => {
-            if task.has_ended() && matches!(event, TaskEvent::Heartbeat { .. }) {
-                set_attempt(&mut event, task.attempt);
-                record.state = held_by_nobody(now);
-            }
+        (PlantedFault::LeaseNeverChecked, TaskEvent::Claim { .. } | TaskEvent::Nudge { .. }) => {
+            end_the_lease(&mut record, now);
         }
-        PlantedFault::LeaseNeverChecked => {
-            if matches!(event, TaskEvent::Claim { .. } | TaskEvent::Nudge { .. }) {
-                end_the_lease(&mut record, now);
-            }
+        (PlantedFault::ClaimIgnoresTheLease, TaskEvent::Claim { .. }) if is_leased(task, now) => {
+            record.state = State::Queued;
         }
-        PlantedFault::ClaimIgnoresTheLease => {
-            if matches!(&record.state, State::Running { lease } if now < lease.until)
-                && matches!(event, TaskEvent::Claim { .. })
-            {
-                record.state = State::Queued;
-            }
-        }
-        PlantedFault::ExpiryIgnored | PlantedFault::ExpiredIsWritten => {
+        (PlantedFault::ExpiryIgnored | PlantedFault::ExpiredIsWritten, _) => {
             record.expires_at = record.expires_at.max(now.plus_ms(1));
         }
-        PlantedFault::RetriesNotCounted => {
-            if matches!(event, TaskEvent::Claim { .. } | TaskEvent::Retry { .. }) {
-                record.terms.tries_max = u32::MAX;
-            }
+        (PlantedFault::RetriesNotCounted, TaskEvent::Claim { .. } | TaskEvent::Retry { .. }) => {
+            record.terms.tries_max = u32::MAX;
         }
-        PlantedFault::UnfinishedTaskForgotten => {
-            if event == TaskEvent::Forget {
-                record.state = State::Cancelled;
-            }
-        }
+        (PlantedFault::UnfinishedTaskForgotten, TaskEvent::Forget) => record.state = State::Cancelled,
         _ => {}
     }
-    (record, event)
+    (record, changed)
 }
 
-/// The answer as the faulty transition gives it, with what was only forged for its input set right.
+/// The answer as the faulty transition gives it. What was changed only in its input is as it was.
 fn changed_answer(
     fault: PlantedFault,
     task: &Task,
@@ -84,49 +63,21 @@ fn changed_answer(
     mut next: TaskRecord,
     now: Timestamp,
 ) -> TaskRecord {
-    match fault {
-        PlantedFault::LeaseNeverChecked => {
-            if let TaskEvent::Nudge { .. } = event {
-                next.state = task.state.clone();
-            }
+    match (fault, event) {
+        (PlantedFault::LeaseNeverChecked, TaskEvent::Nudge { .. })
+        | (PlantedFault::UnfinishedTaskForgotten, TaskEvent::Forget)
+        | (PlantedFault::LeaseNotStored, TaskEvent::Heartbeat { .. }) => next.state = task.state.clone(),
+        (PlantedFault::AttemptNotRaised, _) => next.attempt = task.attempt,
+        (PlantedFault::RetriesNotCounted, _) => next.terms.tries_max = task.terms.tries_max,
+        (PlantedFault::ExpiryIgnored | PlantedFault::ExpiredIsWritten, _) if next.expires_at == now.plus_ms(1) => {
+            next.expires_at = task.expires_at;
         }
-        PlantedFault::AttemptNotRaised => next.attempt = task.attempt,
-        PlantedFault::RetriesNotCounted => next.terms.tries_max = task.terms.tries_max,
-        PlantedFault::ExpiryIgnored | PlantedFault::ExpiredIsWritten => {
-            if next.expires_at == now.plus_ms(1) {
-                next.expires_at = task.expires_at;
-            }
+        (PlantedFault::EndDoesNotExtendRetention, _) if next.ended_at != task.ended_at => {
+            next.expires_at = task.expires_at;
         }
-        PlantedFault::EndDoesNotExtendRetention => {
-            if next.ended_at != task.ended_at {
-                next.expires_at = task.expires_at;
-            }
-        }
-        PlantedFault::RetentionNotExtended => {
-            if let TaskEvent::Keep { .. } = event {
-                next = task.record().clone();
-            }
-        }
-        PlantedFault::RetentionShortened => {
-            if let TaskEvent::Keep { keep_ms } = event {
-                next.expires_at = now.plus_ms(*keep_ms);
-            }
-        }
-        PlantedFault::ForgetDoesNothing => {
-            if *event == TaskEvent::Forget {
-                next = task.record().clone();
-            }
-        }
-        PlantedFault::UnfinishedTaskForgotten => {
-            if *event == TaskEvent::Forget {
-                next.state = task.state.clone();
-            }
-        }
-        PlantedFault::LeaseNotStored => {
-            if let TaskEvent::Heartbeat { .. } = event {
-                next.state = task.state.clone();
-            }
-        }
+        (PlantedFault::RetentionShortened, TaskEvent::Keep { keep_ms }) => next.expires_at = now.plus_ms(*keep_ms),
+        (PlantedFault::RetentionNotExtended, TaskEvent::Keep { .. })
+        | (PlantedFault::ForgetDoesNothing, TaskEvent::Forget) => next = task.record().clone(),
         _ => {}
     }
     next
@@ -149,6 +100,10 @@ const fn set_attempt(event: &mut TaskEvent, latest: u32) {
         | TaskEvent::Keep { .. }
         | TaskEvent::Forget => {}
     }
+}
+
+fn is_leased(task: &Task, now: Timestamp) -> bool {
+    matches!(&task.state, State::Running { lease } if now < lease.until)
 }
 
 fn end_the_lease(record: &mut TaskRecord, now: Timestamp) {

@@ -115,11 +115,11 @@ impl LyingStore {
     /// The answer that the faulty engine believes to have got.
     fn changed(&self, event: &TaskEvent, answer: Result<Task, ApplyError>) -> Result<Task, ApplyError> {
         match (self.fault, event, answer) {
-            (PlantedFault::CancelIgnored, TaskEvent::Heartbeat { .. }, Err(ApplyError::Refused { current, why }))
-                if why == Refusal::Ended =>
-            {
-                Ok(*current)
-            }
+            (
+                PlantedFault::CancelIgnored,
+                TaskEvent::Heartbeat { .. },
+                Err(ApplyError::Refused { current, why: Refusal::Ended }),
+            ) => Ok(*current),
             (
                 PlantedFault::ArgumentsLost | PlantedFault::DeadlineIgnored,
                 TaskEvent::Claim { .. },
