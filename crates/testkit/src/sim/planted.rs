@@ -116,7 +116,7 @@ planted_faults! {
 
     /// The message is sent before the record is written.
     MessageBeforeRecord breaks RecordBeforeMessage;
-    /// A worker writes no heartbeat.
+    /// A worker writes no heartbeat, and does not keep its message hidden.
     LeaseNotRenewed breaks LivingKeepsLease;
     /// A worker goes on although its heartbeat was refused because the task has ended.
     CancelIgnored breaks CancelStopsTheTool;
@@ -153,7 +153,7 @@ planted_faults! {
     /// A worker does not stop at the deadline.
     ///
     /// An approximation: the claim gives the worker a task whose deadline is far away, so that its watch never ends.
-    /// The end of the leg itself, where there is one, still counts; in the engine the same slip could lose both.
+    /// The end of the leg itself, if there is one, still counts; in the engine the same mistake could lose both.
     DeadlineIgnored breaks DeadlineStopsTheTool;
     /// Legs after the first do not get the arguments of the call.
     ArgumentsLost breaks NothingIsCut;

@@ -7,7 +7,7 @@ use longhaul_core::{Clock, TaskKey};
 
 use super::clients::{Client, care, cared_for, owner, stream_of};
 use super::kernel::{Kernel, RunEnd};
-use super::plan::{After, Plan};
+use super::plan::{After, CallPlan, Plan};
 use super::planted::PlantedFault;
 use super::promise::{Promise, Violation};
 use super::story::{Line, StoryMode};
@@ -159,7 +159,7 @@ async fn check_rest(world: &Arc<World>) {
 /// How long a quiescent world may take to end all tasks, in milliseconds.
 fn patience_ms(plan: &Plan) -> u64 {
     let settings = &plan.settings;
-    let work_ms: u64 = plan.calls.iter().map(super::CallPlan::work_ms).sum();
+    let work_ms: u64 = plan.calls.iter().map(CallPlan::work_ms).sum();
     // A tool that hangs, or whose tries are used up by hanging, ends at its deadline.
     let hang_ms = plan.calls.iter().filter(|call| !call.ends_by_itself()).map(|call| call.run_ms).max().unwrap_or(0);
     // Each task may lose some legs to the end of the chaos, and each lost leg costs a lease, a visibility, a retry.

@@ -75,7 +75,7 @@ impl StoreModel {
         self.rows.iter().map(|row| &row.task)
     }
 
-    /// The journal entry, where there is one.
+    /// The journal entry, if there is one.
     pub(crate) fn entry(&self, key: &TaskKey, kind: EntryKind, name: &str) -> Option<&Entry> {
         let side = self.sides.iter().find(|side| side.key == *key)?;
         side.journal.iter().find(|entry| entry.kind == kind && entry.name == name)

@@ -54,7 +54,7 @@ impl LyingStore {
         }
     }
 
-    /// The write that the faulty engine does not do, where there is one.
+    /// The answer to a write that the faulty engine does not do; nothing if it does this one.
     async fn in_place_of(&self, key: &TaskKey, event: &TaskEvent, now: Timestamp) -> Option<Result<Task, ApplyError>> {
         match (self.fault, event) {
             (PlantedFault::LeaseNotRenewed, TaskEvent::Heartbeat { .. }) => {
