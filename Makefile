@@ -3,7 +3,7 @@
 CARGO ?= cargo
 TOOLS := .cache/tools/bin
 SEEDS ?= 100000
-SIMULATION := $(CARGO) test --locked --quiet --profile sim -p longhaul-engine --features planted
+SIMULATION := $(CARGO) test --locked --quiet --profile sim -p longhaul-engine
 LISTEN ?= 127.0.0.1:8080
 RUN_ARGS ?= --listen $(LISTEN)
 # The functions are tested too, with all that is local, in one build.

@@ -9,7 +9,7 @@ use longhaul_core::ports::{
 };
 use longhaul_core::{Entry, MailboxId, OwnerId, PartsName, Task, TaskEvent, TaskId, TaskKey, Timestamp};
 
-/// What befalls a call.
+/// What happens to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing.
@@ -60,15 +60,15 @@ pub enum QueueCall<'a> {
     ReceiveDead,
 }
 
-/// The cause of every planted fault.
+/// The cause of every error that a script asked for.
 #[derive(Debug, thiserror::Error)]
-#[error("planted: the call failed {0:?} it was applied")]
-struct Planted(Fault);
+#[error("injected: the call failed {0:?} it was applied")]
+struct Scripted(Fault);
 
 type StoreScript = Box<dyn FnMut(StoreCall<'_>) -> Fault + Send>;
 type QueueScript = Box<dyn FnMut(QueueCall<'_>) -> Fault + Send>;
 
-/// A store that asks a script what befalls each call.
+/// A store that asks a script what happens to each call.
 pub struct FaultyStore {
     inner: Arc<dyn TaskStore>,
     script: Mutex<StoreScript>,
@@ -91,7 +91,7 @@ impl FaultyStore {
         real: impl Future<Output = Result<T, E>> + Send,
     ) -> Result<T, E> {
         let fault = self.script.lock().unwrap_or_else(PoisonError::into_inner)(call);
-        let unavailable = || E::from(StoreError::Unavailable(Planted(fault).into()));
+        let unavailable = || E::from(StoreError::Unavailable(Scripted(fault).into()));
         match fault {
             Fault::None => real.await,
             Fault::Before => Err(unavailable()),
@@ -167,7 +167,7 @@ impl TaskStore for FaultyStore {
     }
 }
 
-/// A queue that asks a script what befalls each call.
+/// A queue that asks a script what happens to each call.
 pub struct FaultyQueue {
     inner: Arc<dyn WorkQueue>,
     script: Mutex<QueueScript>,
@@ -192,11 +192,11 @@ impl FaultyQueue {
         let fault = self.script.lock().unwrap_or_else(PoisonError::into_inner)(call);
         match fault {
             Fault::None => real.await,
-            Fault::Before => Err(QueueError(Planted(fault).into())),
+            Fault::Before => Err(QueueError(Scripted(fault).into())),
             Fault::After => {
                 // Its answer is what gets lost.
                 drop(real.await);
-                Err(QueueError(Planted(fault).into()))
+                Err(QueueError(Scripted(fault).into()))
             }
         }
     }

@@ -1,16 +1,16 @@
-//! What a seed stands for: the settings, the actors, what the tools do, what the clients do, how bad the weather is.
+//! What a seed stands for: the settings, the actors, what the tools do, what the clients do, how often which fault is injected.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use longhaul_engine::Settings;
 
-use super::weather::Weather;
+use super::fault_profile::FaultProfile;
 
 /// A world before it begins. Made from a seed, and made smaller by the shrinker.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Where it came from, and where all chance inside the run comes from.
+    /// Where it came from, and where all randomness inside the run comes from.
     pub seed: u64,
     /// What the operator decided.
     pub settings: Settings,
@@ -18,8 +18,8 @@ pub struct Plan {
     pub apis: Vec<i64>,
     /// The workers.
     pub workers: Vec<WorkerPlan>,
-    /// How often what goes wrong.
-    pub weather: Weather,
+    /// Which faults are injected, and how often.
+    pub fault_profile: FaultProfile,
     /// How long things go wrong, in milliseconds.
     pub chaos_ms: u64,
     /// The longest usual time of one way to a port.
@@ -36,9 +36,9 @@ pub struct Plan {
     pub delay_ms_max: u64,
     /// How long the queue hides a message that was handed over.
     pub visibility_ms: u64,
-    /// What happens when all has ended.
+    /// What happens when all tasks have ended.
     pub after: After,
-    /// Mishaps of the seed that do not happen; the shrinker's list.
+    /// Occasions at which no fault is injected; the list of the shrinker.
     pub spared: BTreeSet<u64>,
 }
 
@@ -47,7 +47,7 @@ pub struct Plan {
 pub struct WorkerPlan {
     /// Its clock against the true time.
     pub skew_ms: i64,
-    /// How long it may run one delivery, as a function's timeout; nothing where it has no such end.
+    /// How long it may run one delivery, as a function's timeout; nothing if it has no such limit.
     pub timeout_ms: Option<u64>,
 }
 
@@ -56,11 +56,11 @@ pub struct WorkerPlan {
 pub enum Care {
     /// Somebody polls whatever was accepted, until it has ended.
     Polls,
-    /// Nobody polls, at no time; nothing is lost between record and message, and work has to go on by itself.
+    /// Nobody ever polls; nothing is lost between record and message, and work has to go on by itself.
     Nobody,
 }
 
-/// What happens when all has ended.
+/// What happens when all tasks have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum After {
     /// Nothing more.
@@ -74,7 +74,7 @@ pub enum After {
 pub struct CallPlan {
     /// Whose.
     pub owner: usize,
-    /// With which idempotency key.
+    /// The idempotency key, if any.
     pub key: Option<u8>,
     /// Bytes of the request.
     pub request_bytes: usize,
@@ -97,7 +97,7 @@ pub struct CallPlan {
 pub enum Slack {
     /// It may well time out.
     Little,
-    /// It never does, unless something is wrong.
+    /// Only a mistake makes it time out.
     Plenty,
 }
 
@@ -131,7 +131,7 @@ pub enum Op {
     AskOrSleep(u64),
     /// A progress report.
     Progress,
-    /// Sets a variable; a large one where it is over the limit of a record.
+    /// Sets a variable; a large one if it is over the limit of a record.
     Variable(usize),
     /// Panics this many times.
     Crash(u32),
@@ -164,7 +164,7 @@ pub struct ClientPlan {
 pub enum Act {
     /// Thinks, or is away.
     Think(u64),
-    /// Makes the call, again with the same key where it had no answer.
+    /// Makes the call, and again with the same key if there was no answer.
     Call(usize),
     /// Polls once.
     Poll(usize),
@@ -174,7 +174,7 @@ pub enum Act {
     Answer(usize),
     /// Cancels.
     Cancel(usize),
-    /// Wants the result kept for this long after the end.
+    /// Wants the result retained for this long after the end.
     Prolong(usize, u64),
     /// Wants the task forgotten.
     Forget(usize),
@@ -270,4 +270,16 @@ impl Op {
             Self::Ask | Self::TwoAsks | Self::Progress | Self::Variable(_) | Self::Crash(_) | Self::Hang => 0,
         }
     }
+}
+
+/// The request of call `number`: its number, and as many bytes as the plan says.
+pub(crate) fn request_of(number: usize, bytes: usize) -> String {
+    let mut text = format!("{number}|");
+    text.extend(std::iter::repeat_n('x', bytes.saturating_sub(text.len())));
+    text
+}
+
+/// Which call a request is of.
+pub(crate) fn call_of(request: &str) -> Option<usize> {
+    request.split_once('|')?.0.parse().ok()
 }

@@ -1,18 +1,18 @@
-//! The model of a queue: at least once, in no order, with dead letters, and with defects on demand.
+//! The model of a queue: at least once, in no order, with dead letters, and with one planted fault on demand.
 
 use std::task::Waker;
 
 use longhaul_core::ports::{Delivery, Message};
 
-use super::chance::Chance;
-use super::defect::Defect;
+use super::planted::PlantedFault;
+use super::randomness::Randomness;
 
 /// Messages.
 pub(crate) struct QueueModel {
     messages: Vec<Held>,
     numbers: u64,
     receives_max: u32,
-    defect: Option<Defect>,
+    planted: Option<PlantedFault>,
     /// Raised with every change that receivers wait for.
     pub(crate) version: u64,
     /// Receivers that wait.
@@ -30,12 +30,12 @@ struct Held {
 }
 
 impl QueueModel {
-    pub(crate) const fn new(receives_max: u32, defect: Option<Defect>) -> Self {
-        Self { messages: Vec::new(), numbers: 0, receives_max, defect, version: 0, waiters: Vec::new() }
+    pub(crate) const fn new(receives_max: u32, planted: Option<PlantedFault>) -> Self {
+        Self { messages: Vec::new(), numbers: 0, receives_max, planted, version: 0, waiters: Vec::new() }
     }
 
-    fn has(&self, defect: Defect) -> bool {
-        self.defect == Some(defect)
+    fn has(&self, fault: PlantedFault) -> bool {
+        self.planted == Some(fault)
     }
 
     pub(crate) fn send(&mut self, message: &Message, visible_at_ms: u64) {
@@ -45,7 +45,13 @@ impl QueueModel {
     }
 
     /// One visible message, any of them; `twice` leaves it visible.
-    pub(crate) fn receive(&mut self, now_ms: u64, hidden_ms: u64, twice: bool, dice: &mut Chance) -> Option<Delivery> {
+    pub(crate) fn receive(
+        &mut self,
+        now_ms: u64,
+        hidden_ms: u64,
+        twice: bool,
+        dice: &mut Randomness,
+    ) -> Option<Delivery> {
         self.bury(now_ms);
         let visible: Vec<usize> =
             (0..self.messages.len()).filter(|at| self.messages[*at].is_visible(now_ms, Dead::No)).collect();
@@ -64,7 +70,7 @@ impl QueueModel {
         for held in &mut self.messages {
             held.dead |= held.visible_at_ms <= now_ms && held.receives >= max;
         }
-        if self.has(Defect::DeadLettersVanish) {
+        if self.has(PlantedFault::DeadLettersVanish) {
             self.messages.retain(|held| !held.dead);
         }
     }
@@ -81,7 +87,7 @@ impl QueueModel {
             receipt: format!("{}.{receipt}", held.number),
             receives: held.receives,
         };
-        if self.defect == Some(Defect::ReceiveDeletes) {
+        if self.has(PlantedFault::ReceiveDeletes) {
             self.messages.swap_remove(at);
         }
         Some(delivery)

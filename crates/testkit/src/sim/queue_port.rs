@@ -1,4 +1,4 @@
-//! The queue of an instance of the simulation: delay, mishap, and the model or a real queue.
+//! The queue of an instance of the simulation: delay, injected fault, and the model or a real queue.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -9,9 +9,8 @@ use async_trait::async_trait;
 use futures::executor::block_on;
 use longhaul_core::ports::{Delivery, Message, QueueError, WorkQueue};
 
-use super::ports::Staged;
-use super::weather::Mishap;
-use super::world::World;
+use super::fault_profile::InjectedFault;
+use super::world::{InjectedError, World};
 
 /// The queue, as the actors of `world` reach it.
 pub(crate) fn queue_port(world: &Arc<World>) -> Arc<dyn WorkQueue> {
@@ -61,11 +60,11 @@ impl SimQueue {
     }
 
     fn failed() -> QueueError {
-        QueueError(Box::new(Staged))
+        QueueError(Box::new(InjectedError))
     }
 
     fn fails(&self, verb: &str) -> bool {
-        let fails = self.world.befalls(Mishap::QueueFails);
+        let fails = self.world.injects(InjectedFault::QueueFails);
         if fails {
             self.world.disturb(0);
             self.world.kernel.tell(|| format!("gets no answer from the queue to {verb}"));
@@ -74,7 +73,7 @@ impl SimQueue {
     }
 
     fn take(&self, hidden_ms: u64) -> Option<Delivery> {
-        let twice = self.world.befalls(Mishap::Double);
+        let twice = self.world.injects(InjectedFault::Double);
         let now_ms = self.now_ms();
         let mut state = self.world.lock();
         let delivery = match state.real_queue.clone() {
@@ -105,16 +104,16 @@ impl WorkQueue for SimQueue {
         let now_ms = self.now_ms();
         world.lock().checks.sent(&message.task, now_ms);
         let name = world.lock().name(&message.task);
-        if world.befalls(Mishap::SendBefore) {
+        if world.injects(InjectedFault::SendBefore) {
             world.kernel.tell(|| format!("cannot send a message for {name}"));
             return Err(Self::failed());
         }
-        let slow_ms = if world.befalls(Mishap::SendSlow) {
+        let slow_ms = if world.injects(InjectedFault::SendSlow) {
             world.kernel.draw(|dice| dice.between(1, world.plan.settings.lease_ms * 2))
         } else {
             0
         };
-        if world.befalls(Mishap::SendLost) {
+        if world.injects(InjectedFault::SendLost) {
             world.kernel.tell(|| format!("sends a message for {name}, and the queue loses it"));
             return Ok(());
         }
@@ -129,7 +128,7 @@ impl WorkQueue for SimQueue {
             }
         }
         self.tell_receivers();
-        if world.befalls(Mishap::SendAfter) {
+        if world.injects(InjectedFault::SendAfter) {
             world.kernel.tell(|| "gets no answer from the queue".to_owned());
             return Err(Self::failed());
         }

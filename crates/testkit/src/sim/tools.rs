@@ -9,20 +9,10 @@ use longhaul_core::{Ask, EntryKind, Progress, ResultKind, TaskKey};
 use longhaul_engine::{Driven, Leg, LegEnd, Round, ToolRunner};
 use serde_json::Value;
 
-use super::plan::{CallPlan, Ending, Op, Tool};
+use super::plan::{CallPlan, Ending, Op, Tool, call_of};
+use super::planted::PlantedFault;
+use super::promise::Promise;
 use super::world::World;
-
-/// The request of call `number`: its number, and as many bytes as the plan says.
-pub(crate) fn request_of(number: usize, bytes: usize) -> String {
-    let mut text = format!("{number}|");
-    text.extend(std::iter::repeat_n('x', bytes.saturating_sub(text.len())));
-    text
-}
-
-/// Which call a request is of.
-pub(crate) fn call_of(request: &str) -> Option<usize> {
-    request.split_once('|')?.0.parse().ok()
-}
 
 /// Runs all tools.
 pub(crate) struct SimTools {
@@ -193,7 +183,11 @@ impl Running<'_> {
     }
 
     async fn rounds(&self, rounds: u32) -> LegEnd {
-        let before = self.leg.drive(self.leg.last_round()).await;
+        let before = if self.world.planted == Some(PlantedFault::RoundForgotten) {
+            Driven::Ended(None)
+        } else {
+            self.leg.drive(self.leg.last_round()).await
+        };
         let done = match before {
             Driven::Suspended(suspended) => return LegEnd::Suspended(suspended),
             Driven::Ended(None) => 0,
@@ -202,7 +196,7 @@ impl Running<'_> {
                 if answers.len() != 1 {
                     let at_ms = self.now_ms();
                     let what = format!("a tool asked one question, and {} answers came back", answers.len());
-                    self.world.lock().checks.fail(super::Promise::AnswersAreFinal, at_ms, what);
+                    self.world.lock().checks.fail(Promise::AnswersAreFinal, at_ms, what);
                 }
                 done
             }

@@ -6,11 +6,11 @@ use longhaul_core::ports::{NewTask, Recorded};
 use longhaul_core::{Entry, EntryKind, Payload, State, Suspension, Task, TaskEvent, TaskKey, Timestamp};
 
 use super::super::kernel::Actor;
-use super::super::plan::{Op, Tool};
+use super::super::plan::{Op, Tool, call_of};
+use super::super::promise::Promise;
 use super::super::store::{Change, StoreModel};
-use super::super::tools::call_of;
 use super::rules::{broken_by, ended};
-use super::{Checks, Leg, Promise, RecordedEntry, Trace, Variable};
+use super::state::{Checks, Leg, RecordedEntry, Trace, Variable};
 
 impl Checks {
     /// A task was created.
@@ -218,7 +218,7 @@ impl Checks {
         let gave = self.trace(&key).and_then(|trace| trace.leg(attempt)).and_then(|leg| leg.result.clone());
         if gave.is_none() {
             let what = format!("{} is completed, and the tool of attempt {attempt} gave no result", self.name(&key));
-            self.fail(Promise::ToldIsOnRecord, at_ms, what);
+            self.fail(Promise::RepliesMatchTheRecord, at_ms, what);
         }
     }
 

@@ -2,7 +2,8 @@
 
 use longhaul_core::{FailureKind, State, Suspension, Task, TaskEvent, Timestamp};
 
-use super::{Checks, Promise};
+use super::super::promise::Promise;
+use super::state::Checks;
 
 impl Checks {
     /// Legs that die or fail in a row are counted, and bounded; and no task is given up before that.

@@ -2,7 +2,9 @@
 
 use longhaul_core::{EntryKind, Task, TaskKey};
 
-use super::{Checks, Promise};
+use super::super::kernel::EPOCH_MS;
+use super::super::promise::Promise;
+use super::state::Checks;
 
 impl Checks {
     /// A tool begins under `attempt`.
@@ -35,8 +37,7 @@ impl Checks {
         let name = self.name(key);
         let Some(trace) = self.trace(key) else { return };
         let ended = trace.ended;
-        let deadline_ms =
-            trace.latest().map(|task| task.deadline().as_ms().saturating_sub(super::super::world::DAWN_MS));
+        let deadline_ms = trace.latest().map(|task| task.deadline().as_ms().saturating_sub(EPOCH_MS));
         let Some(leg) = trace.leg(attempt) else { return };
         leg.tool_runs = false;
         let (actor, began_ms) = (leg.actor, leg.began.unwrap_or(0));

@@ -3,16 +3,16 @@
 use longhaul_core::ports::{ApplyError, CreateError, Created, Recorded};
 use longhaul_core::{Entry, Outcome, Refusal, State, Suspension, Task, TaskEvent, TaskKey};
 
-use super::world::DAWN_MS;
+use super::kernel::EPOCH_MS;
 
 fn moment(at: longhaul_core::Timestamp) -> String {
-    let ms = at.as_ms().saturating_sub(DAWN_MS);
+    let ms = at.as_ms().saturating_sub(EPOCH_MS);
     format!("{}.{:03} s", ms / 1_000, ms % 1_000)
 }
 
 /// Stands for the outcome of a write in the hash of a run.
-pub(crate) fn mark(told: &Result<Task, ApplyError>) -> u64 {
-    match told {
+pub(crate) fn mark(answer: &Result<Task, ApplyError>) -> u64 {
+    match answer {
         Ok(task) => u64::from(task.attempt) + 10,
         Err(ApplyError::Refused { .. }) => 1,
         Err(ApplyError::NotFound) => 2,
@@ -85,9 +85,9 @@ fn refusal(why: Refusal) -> String {
 }
 
 /// A write.
-pub(crate) fn applied(name: &str, event: &TaskEvent, told: &Result<Task, ApplyError>) -> String {
+pub(crate) fn applied(name: &str, event: &TaskEvent, answer: &Result<Task, ApplyError>) -> String {
     let wish = wish(event);
-    match told {
+    match answer {
         Ok(task) => format!("at {name} {wish}: it is now {}", state(task)),
         Err(ApplyError::Refused { why, .. }) => format!("at {name} {wish}, and is refused: {}", refusal(*why)),
         Err(ApplyError::NotFound) => format!("at {name} {wish}, and it is not there"),

@@ -1,4 +1,4 @@
-//! Chance from a seed.
+//! Ids from a seed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,13 +1,13 @@
-//! Chance from a seed: small, quick, and the same on every machine.
+//! Randomness from a seed: small, quick, and the same on every machine.
 
 /// A stream of numbers. Two streams of different names share nothing, so that what one actor draws does not change
 /// what another one draws.
 #[derive(Clone, Debug)]
-pub(crate) struct Chance(u64);
+pub(crate) struct Randomness(u64);
 
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-impl Chance {
+impl Randomness {
     /// The stream `name` of `seed`.
     pub(crate) const fn stream(seed: u64, name: u64) -> Self {
         Self(mix(mix(seed.wrapping_add(STEP)) ^ name.wrapping_mul(0xd6e8_feb8_6659_fd93)))
