@@ -289,7 +289,7 @@ impl Leg {
 
     async fn check_name(&self, kind: EntryKind, name: &str) {
         if name.is_empty() || name.len() > limits::NAME_BYTES_MAX {
-            let message = format!("the name of a {} must have 1 to {} bytes", kind.as_str(), limits::NAME_BYTES_MAX);
+            let message = format!("{} names must have 1 to {} bytes", kind.as_str(), limits::NAME_BYTES_MAX);
             self.abort(Reason::Fail(FailureKind::Misuse, message)).await
         }
     }

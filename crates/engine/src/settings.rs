@@ -57,3 +57,17 @@ impl Settings {
         self.retry_ms.saturating_mul(1 << failures.min(16)).min(self.retry_ms_max)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Settings;
+
+    #[test]
+    fn the_delay_before_a_retry_doubles_up_to_its_limit() {
+        let settings = Settings { retry_ms: 1_000, retry_ms_max: 60_000, ..Settings::default() };
+        let delays = [0, 1, 2, 5, 6, 17, u32::MAX].map(|failures| settings.retry_delay_ms(failures));
+        assert_eq!(delays, [1_000, 2_000, 4_000, 32_000, 60_000, 60_000, 60_000]);
+        let unlimited = Settings { retry_ms_max: u64::MAX, ..settings };
+        assert_eq!(unlimited.retry_delay_ms(40), 65_536_000);
+    }
+}

@@ -3,7 +3,15 @@
 #![expect(clippy::unwrap_used, reason = "a broken promise shows as a panic")]
 
 mod accepting;
+mod dead_letters;
 mod ending;
+mod heartbeats;
+mod limits;
 mod long_work;
+mod observing;
+mod retries;
+mod rounds;
+mod sleeping;
 mod steps;
+mod variables;
 mod world;
