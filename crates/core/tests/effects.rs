@@ -67,7 +67,7 @@ fn apply_at(before: &TaskRecord, event: &TaskEvent, now: Timestamp) -> Result<Ta
 }
 
 fn apply(before: &TaskRecord, event: &TaskEvent) -> TaskRecord {
-    apply_at(before, event, NOW).unwrap()
+    apply_at(before, event, NOW).expect("the event applies")
 }
 
 fn claim() -> TaskEvent {
