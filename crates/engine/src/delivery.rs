@@ -17,7 +17,7 @@ mod watch;
 pub enum Disposition {
     /// Delete it.
     Done,
-    /// Keep it, and let it be handed over again after this time in milliseconds.
+    /// Keep it, and have it delivered again after this time in milliseconds.
     Later {
         /// How long to hide it.
         after_ms: u64,
