@@ -76,7 +76,7 @@ impl DynamoStore {
         quota: QuotaMode,
     ) -> Result<Outcome, StoreError> {
         match quota {
-            QuotaMode::Counted if expressions::is_end(event) => self.write_end(key, change).await,
+            QuotaMode::Counted if event.ends_task() => self.write_end(key, change).await,
             QuotaMode::Counted | QuotaMode::Off => outcome_of(self.table.update(&keys::task(key), change).await?),
         }
     }

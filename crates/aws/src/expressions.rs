@@ -23,7 +23,7 @@
 //! its own write, or of a later one: a claim, a heartbeat and variables, which may be written again and again by the same
 //! attempt, say when they were sent.
 
-use longhaul_core::{Advance, Lease, LeaseToken, Outcome, Progress, State, Suspension, Task, TaskEvent, Timestamp};
+use longhaul_core::{Advance, Lease, LeaseToken, Progress, State, Task, TaskEvent, Timestamp};
 
 use crate::attributes::{
     ATTEMPT, COUNTED, ENDED_AT, EXPIRES_AT, FAILURES, HEARD_AT, LAST_FAILURE, LATE_AFTER, LEASE_UNTIL, OF_STATES, OPEN,
@@ -132,7 +132,7 @@ pub(crate) fn at_once(event: &TaskEvent, now: Timestamp) -> Option<Change> {
             Some(change.set(VARIABLES, record::payload(variables)).set(UPDATED_AT, moment(now)))
         }
         TaskEvent::Suspend { attempt, suspension, progress } => {
-            let change = become_state(held(*attempt, now), &suspended(suspension)?).set(SENT_AT, moment(now));
+            let change = become_state(held(*attempt, now), &suspension.state().ok()?).set(SENT_AT, moment(now));
             let change = match progress {
                 Some(progress) => change.set(PROGRESS, json(progress)),
                 None => change,
@@ -145,7 +145,7 @@ pub(crate) fn at_once(event: &TaskEvent, now: Timestamp) -> Option<Change> {
             Some(change.set(SENT_AT, moment(now)).set(UPDATED_AT, moment(now)))
         }
         TaskEvent::Finish { attempt, outcome } => {
-            Some(end(held(*attempt, now), &ended(outcome), now).and(ENDS_IN_TIME))
+            Some(end(held(*attempt, now), &outcome.state(), now).and(ENDS_IN_TIME))
         }
         TaskEvent::Cancel => Some(cancel(now).and(ENDS_IN_TIME)),
         TaskEvent::Nudge { not_since } => {
@@ -176,7 +176,7 @@ pub(crate) fn after_seeing(seen: &Stored, event: &TaskEvent, next: &Task, now: T
             .set(LATE_AFTER, number(i128::from(next.expires_at.as_ms()) - i128::from(next.terms.keep_ms)))
     };
     match event {
-        TaskEvent::Finish { attempt, outcome } => moved(end(held(*attempt, now), &ended(outcome), now)),
+        TaskEvent::Finish { attempt, outcome } => moved(end(held(*attempt, now), &outcome.state(), now)),
         TaskEvent::Cancel => moved(cancel(now)),
         TaskEvent::Claim { .. }
         | TaskEvent::Heartbeat { .. }
@@ -189,22 +189,6 @@ pub(crate) fn after_seeing(seen: &Stored, event: &TaskEvent, next: &Task, now: T
         | TaskEvent::TimeOut
         | TaskEvent::Keep { .. }
         | TaskEvent::Forget => difference(seen, next),
-    }
-}
-
-/// Whether the event, if it applies, ends the task.
-pub(crate) const fn is_end(event: &TaskEvent) -> bool {
-    match event {
-        TaskEvent::Finish { .. } | TaskEvent::Cancel | TaskEvent::GiveUp | TaskEvent::TimeOut => true,
-        TaskEvent::Claim { .. }
-        | TaskEvent::Heartbeat { .. }
-        | TaskEvent::SetVariables { .. }
-        | TaskEvent::Suspend { .. }
-        | TaskEvent::Retry { .. }
-        | TaskEvent::Answer { .. }
-        | TaskEvent::Nudge { .. }
-        | TaskEvent::Keep { .. }
-        | TaskEvent::Forget => false,
     }
 }
 
@@ -250,23 +234,6 @@ fn note_progress(change: Change, progress: Option<&Progress>, now: Timestamp) ->
 
 fn forgive(change: Change) -> Change {
     change.set(FAILURES, number(0)).remove(LAST_FAILURE)
-}
-
-/// The state that a suspension leads to; nothing for one that asks nothing, which no task accepts.
-fn suspended(suspension: &Suspension) -> Option<State> {
-    match suspension {
-        Suspension::Input { asks, .. } if asks.is_empty() => None,
-        Suspension::Input { asks, until } => Some(State::InputRequired { asks: asks.clone(), until: *until }),
-        Suspension::Timer(until) => Some(State::Sleeping { until: *until }),
-        Suspension::Yield => Some(State::Queued),
-    }
-}
-
-fn ended(outcome: &Outcome) -> State {
-    match outcome {
-        Outcome::Completed { result, kind } => State::Completed { result: result.clone(), kind: *kind },
-        Outcome::Failed(failure) => State::Failed { failure: failure.clone() },
-    }
 }
 
 /// Sets and removes what differs.

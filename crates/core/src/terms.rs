@@ -4,20 +4,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits;
 
-/// What the author of a tool says about its tasks.
+/// What the author of a tool decides about its tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// How long a task may take from its creation to its end, waits included.
     pub run_ms_max: u64,
-    /// How long the result is kept after the end, at the least.
+    /// How long the result is retained after the end, at least.
     pub keep_ms: u64,
-    /// The time to live where the caller asks for none.
+    /// The time to live if the caller does not ask for one.
     pub ttl_ms: u64,
     /// The longest time to live that a caller may ask for.
     pub ttl_ms_max: u64,
-    /// How often the author thinks that polling makes sense.
+    /// How often polling makes sense, if the author says so.
     pub poll_ms: Option<u64>,
-    /// How many legs may die or fail in a row, without recording a step, before the task fails.
+    /// How many consecutive legs may die or fail, without recording a step, before the task fails.
     pub tries_max: u32,
 }
 
@@ -34,33 +34,33 @@ impl Default for Policy {
     }
 }
 
-/// What a caller asks for; nothing where it leaves the choice to the server.
+/// What a caller asks for; `None` leaves the choice to the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wish {
     /// Time to live from creation.
     pub ttl_ms: Option<u64>,
-    /// Time to keep the result after the end.
+    /// Time to retain the result after the end.
     pub keep_ms: Option<u64>,
 }
 
 /// What holds for one task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms {
-    /// Time from creation until the record may be forgotten.
+    /// Time from creation until the record may be deleted.
     pub ttl_ms: u64,
-    /// Time that the result is kept after the end, at the least.
+    /// Time that the result is retained after the end, at least.
     pub keep_ms: u64,
     /// Time from creation until work is stopped.
     pub run_ms: u64,
     /// The author's hint for polling.
     pub poll_ms: Option<u64>,
-    /// How many legs may die or fail in a row without recording a step.
+    /// How many consecutive legs may die or fail, without recording a step, before the task fails.
     pub tries_max: u32,
 }
 
 impl Terms {
-    /// The terms that `policy` grants for `wish`. The time to live covers the longest run and the keeping of its
-    /// result, whatever was asked for, so that a result never expires right after a long run.
+    /// The terms that `policy` grants for `wish`. The time to live always covers the longest run and the retention of
+    /// its result, even if less was asked for, so that a result never expires right after a long run.
     #[must_use]
     pub fn grant(policy: &Policy, wish: Wish) -> Self {
         let run_ms = policy.run_ms_max.clamp(1, limits::TTL_MS_CEILING);
@@ -71,8 +71,8 @@ impl Terms {
         Self { ttl_ms, keep_ms, run_ms, poll_ms: policy.poll_ms, tries_max: policy.tries_max.max(1) }
     }
 
-    /// How long a client should wait before it asks again about a task of this age, in milliseconds. Grows with the
-    /// age; the author's hint replaces the first step and is never undercut.
+    /// How long a client should wait before it polls a task of this age again, in milliseconds. Grows with the age; the
+    /// author's hint replaces the first step, and later steps are never shorter than the hint.
     #[must_use]
     pub fn poll_interval_ms(&self, age_ms: u64) -> u64 {
         let by_age = limits::POLL_STEPS
@@ -98,6 +98,42 @@ mod tests {
         let policy = Policy::default();
         assert_eq!(Terms::grant(&policy, Wish::default()).ttl_ms, 3_600_000);
         assert_eq!(Terms::grant(&policy, Wish { ttl_ms: Some(u64::MAX), keep_ms: None }).ttl_ms, 86_400_000);
+    }
+
+    #[test]
+    fn what_a_caller_asks_for_is_granted_within_the_policy() {
+        let policy =
+            Policy { run_ms_max: 10_000, keep_ms: 70_000, ttl_ms: 200_000, ttl_ms_max: 500_000, ..Policy::default() };
+        let granted = |ttl_ms, keep_ms| {
+            let terms = Terms::grant(&policy, Wish { ttl_ms, keep_ms });
+            (terms.ttl_ms, terms.keep_ms)
+        };
+        assert_eq!(granted(None, None), (200_000, 70_000));
+        assert_eq!(granted(Some(300_000), Some(90_000)), (300_000, 90_000));
+        assert_eq!(granted(Some(1), Some(1)), (80_000, 70_000), "the longest run and the retention at least");
+        assert_eq!(granted(Some(900_000), Some(900_000)), (510_000, 500_000), "the longest time to live at most");
+    }
+
+    #[test]
+    fn a_policy_is_held_to_the_limits() {
+        let least = Policy { run_ms_max: 0, keep_ms: 0, ttl_ms: 0, ttl_ms_max: 0, poll_ms: Some(7), tries_max: 0 };
+        let terms = Terms::grant(&least, Wish::default());
+        assert_eq!(terms, Terms { ttl_ms: 60_001, keep_ms: 60_000, run_ms: 1, poll_ms: Some(7), tries_max: 1 });
+        let most = Policy { run_ms_max: u64::MAX, keep_ms: u64::MAX, tries_max: 9, ..Policy::default() };
+        let terms = Terms::grant(&most, Wish::default());
+        assert_eq!((terms.run_ms, terms.keep_ms, terms.tries_max), (34_560_000_000, 34_560_000_000, 9));
+    }
+
+    #[test]
+    fn polls_become_rarer_with_age_but_never_more_frequent_than_the_hint() {
+        let intervals = |poll_ms| {
+            let terms = Terms::grant(&Policy { poll_ms, ..Policy::default() }, Wish::default());
+            [0, 9_999, 10_000, 59_999, 60_000, 599_999, 600_000].map(|age_ms| terms.poll_interval_ms(age_ms))
+        };
+        assert_eq!(intervals(None), [1_000, 1_000, 3_000, 3_000, 5_000, 5_000, 10_000]);
+        assert_eq!(intervals(Some(200)), [200, 200, 3_000, 3_000, 5_000, 5_000, 10_000]);
+        assert_eq!(intervals(Some(4_000)), [4_000, 4_000, 4_000, 4_000, 5_000, 5_000, 10_000]);
+        assert_eq!(intervals(Some(0)), [1, 1, 3_000, 3_000, 5_000, 5_000, 10_000]);
     }
 
     proptest! {

@@ -8,9 +8,9 @@ use proptest::prelude::*;
 
 const NOW: Timestamp = Timestamp::from_ms(1_000_000);
 
-struct NoChance;
+struct FixedIds;
 
-impl IdSource for NoChance {
+impl IdSource for FixedIds {
     fn fill(&self, bytes: &mut [u8]) {
         bytes.fill(7);
     }
@@ -19,7 +19,7 @@ impl IdSource for NoChance {
 fn task(terms: Terms) -> Task {
     Task::restore(TaskRecord {
         owner: OwnerId::of(Identity::Anonymous),
-        id: NoChance.task_id(NOW),
+        id: FixedIds.task_id(NOW),
         trace: None,
         tool: "tool".to_owned(),
         state: State::Queued,
@@ -171,6 +171,13 @@ proptest! {
                 prop_assert_eq!((&before.state, before.ended_at), (&after.state, after.ended_at));
             }
             prop_assert_eq!(after.has_ended(), after.ended_at.is_some());
+        }
+    }
+
+    #[test]
+    fn an_event_says_whether_it_ends_the_task(life in life()) {
+        for (before, event, _, after) in changes(&life) {
+            prop_assert_eq!(event.ends_task(), after.has_ended() && !before.has_ended(), "{:?}", event);
         }
     }
 

@@ -21,7 +21,7 @@ impl Engine {
         if text.len() > limits::ENTRY_BYTES_MAX {
             return Err(LeaveError::TooLarge { bytes: text.len(), bytes_max: limits::ENTRY_BYTES_MAX });
         }
-        let left = self.surely(|| self.store().leave(owner, mailbox, text, expires_at, self.now())).await;
+        let left = self.with_retry(|| self.store().leave(owner, mailbox, text, expires_at, self.now())).await;
         left.map_err(LeaveError::Unavailable)
     }
 
@@ -30,6 +30,6 @@ impl Engine {
     /// # Errors
     /// [`CollectError`]
     pub async fn collect(&self, owner: &OwnerId, mailbox: &MailboxId) -> Result<Option<String>, CollectError> {
-        self.surely(|| self.store().collect(owner, mailbox, self.now())).await.map_err(CollectError)
+        self.with_retry(|| self.store().collect(owner, mailbox, self.now())).await.map_err(CollectError)
     }
 }

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use longhaul_core::ports::{Delivery, TaskStore, WorkQueue};
-use longhaul_core::{OwnerId, Policy, ResultKind, State, Task, TaskEvent, TaskKey, Terms, Wish};
+use longhaul_core::ports::{Delivery, Message, QueueError, TaskStore, WorkQueue};
+use longhaul_core::{OwnerId, Policy, ResultKind, State, Task, TaskEvent, TaskKey, Terms, Timestamp, Wish};
 use longhaul_engine::{
     Accepted, Call, Disposition, Driven, Engine, Idempotency, Leg, LegEnd, Ports, Settings, ToolRunner, WorkerSignals,
 };
@@ -23,6 +23,8 @@ pub(crate) struct World {
     pub(crate) store: Arc<FaultyStore>,
     pub(crate) queue: Arc<FaultyQueue>,
     pub(crate) calls: Arc<Mutex<Vec<String>>>,
+    delays: Arc<Mutex<Vec<u64>>>,
+    extensions: Arc<Mutex<Vec<u64>>>,
 }
 
 impl World {
@@ -40,7 +42,13 @@ impl World {
             kept.lock().unwrap().push(verb(call).to_owned());
             Fault::None
         }));
-        let queue = Arc::new(FaultyQueue::new(Arc::new(FakeQueue::new(time, 10)), move |call| {
+        let (delays, extensions) = (Arc::default(), Arc::default());
+        let logged = LoggedQueue {
+            inner: FakeQueue::new(time, 10),
+            delays: Arc::clone(&delays),
+            extensions: Arc::clone(&extensions),
+        };
+        let queue = Arc::new(FaultyQueue::new(Arc::new(logged), move |call| {
             if let QueueCall::Send(_) = call {
                 sent.lock().unwrap().push("send".to_owned());
             }
@@ -52,7 +60,31 @@ impl World {
             clock: Arc::clone(&clock) as _,
             ids: Arc::new(SeededIds::new(7)),
         };
-        Self { engine: Engine::new(ports, settings), clock, store, queue, calls }
+        Self { engine: Engine::new(ports, settings), clock, store, queue, calls, delays, extensions }
+    }
+
+    /// The delays in milliseconds of the messages that were sent since this was last asked.
+    pub(crate) fn delays(&self) -> Vec<u64> {
+        std::mem::take(&mut *self.delays.lock().unwrap())
+    }
+
+    /// For how many milliseconds deliveries were extended since this was last asked.
+    pub(crate) fn extensions(&self) -> Vec<u64> {
+        std::mem::take(&mut *self.extensions.lock().unwrap())
+    }
+
+    /// The time now.
+    pub(crate) fn now(&self) -> Timestamp {
+        longhaul_core::Clock::now(&*self.clock)
+    }
+
+    /// Lets the store fail, before it applies anything, whenever `fails` says so.
+    pub(crate) fn store_fails(&self, mut fails: impl FnMut(StoreCall<'_>) -> bool + Send + 'static) {
+        let calls = Arc::clone(&self.calls);
+        self.store.follow(move |call| {
+            calls.lock().unwrap().push(verb(call).to_owned());
+            if fails(call) { Fault::Before } else { Fault::None }
+        });
     }
 
     /// The calls that left the engine since this was last asked.
@@ -148,6 +180,39 @@ impl World {
         // The fakes answer at once: when the leg waits, it waits for its tool.
         assert!(futures::FutureExt::now_or_never(leg).is_none());
         assert!(matches!(self.on_record(&delivery.message.task).await.state, State::Running { .. }));
+    }
+}
+
+/// A queue that notes for how long its messages are hidden.
+struct LoggedQueue {
+    inner: FakeQueue,
+    delays: Arc<Mutex<Vec<u64>>>,
+    extensions: Arc<Mutex<Vec<u64>>>,
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl WorkQueue for LoggedQueue {
+    async fn send(&self, message: &Message, delay_ms: u64) -> Result<(), QueueError> {
+        self.delays.lock().unwrap().push(delay_ms);
+        self.inner.send(message, delay_ms).await
+    }
+
+    async fn receive(&self, max: usize, visibility_ms: u64, wait_ms: u64) -> Result<Vec<Delivery>, QueueError> {
+        self.inner.receive(max, visibility_ms, wait_ms).await
+    }
+
+    async fn extend(&self, receipt: &str, visibility_ms: u64) -> Result<(), QueueError> {
+        self.extensions.lock().unwrap().push(visibility_ms);
+        self.inner.extend(receipt, visibility_ms).await
+    }
+
+    async fn delete(&self, receipt: &str) -> Result<(), QueueError> {
+        self.inner.delete(receipt).await
+    }
+
+    async fn receive_dead(&self, max: usize, visibility_ms: u64) -> Result<Vec<Delivery>, QueueError> {
+        self.inner.receive_dead(max, visibility_ms).await
     }
 }
 
