@@ -29,16 +29,13 @@ where
     let (runtime, call) = (&runtime, &call);
     let barrier = std::sync::Barrier::new(count);
     let barrier = &barrier;
+    let one = &|number| {
+        barrier.wait();
+        runtime.block_on(call(number))
+    };
     tokio::task::block_in_place(|| {
         std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..count)
-                .map(|number| {
-                    scope.spawn(move || {
-                        barrier.wait();
-                        runtime.block_on(call(number))
-                    })
-                })
-                .collect();
+            let threads: Vec<_> = (0..count).map(|number| scope.spawn(move || one(number))).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         })
     })
