@@ -15,7 +15,7 @@ WORKSPACE := --workspace --features longhaul-app/lambda,longhaul-conformance/lam
 END_TO_END := binary(e2e) | binary(aws_e2e) | binary(deployed)
 
 .PHONY: help run check test nightly lint features fast-tests slow-tests conformance conformance-local e2e local-aws simulate \
-	bench build deploy clean
+	mutants bench build deploy clean
 # The order of the prerequisites matters: what is quick and fails often comes first.
 .NOTPARALLEL:
 
@@ -91,6 +91,10 @@ ifdef SEED
 else
 	LONGHAUL_SIM_SEEDS=$(SEEDS) $(SIMULATION) --test simulation --test planted -- --nocapture
 endif
+
+mutants: ## Change the code in one place at a time, and expect a failing test: takes hours (MUTANTS_SHARD=k/n, CRATES="core sqlite")
+	scripts/setup-tools.sh mutants aws
+	scripts/mutants.sh $(CRATES)
 
 bench: ## Speed, size and memory, compared with rmcp alone and a bare function (BENCH_ARGS="--quick --only lambda")
 	scripts/setup-tools.sh aws

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the pinned tools that the checks need, below .cache/tools. Nothing is installed on the machine itself.
 #
-#   scripts/setup-tools.sh [PART...]        (default: all of them)
+#   scripts/setup-tools.sh [PART...]        (default: all of them but mutants)
 #
 #   suite          the MCP conformance suite, and a Node that is new enough for it
 #   ts             the TypeScript SDK that tests/clients/ts/*.mjs use (includes the Node of "suite")
@@ -14,6 +14,7 @@
 #   aws            the AWS emulator that scripts/emulator.sh runs
 #   aws-lint       SAM CLI and cfn-lint, which read template.yaml
 #   cargo-lambda   cargo-lambda with its linker, for scripts/build-lambda.sh
+#   mutants        cargo-mutants, for scripts/mutants.sh; built from source, which takes minutes
 #   conformance    another name for "suite"
 #   clients        all parts whose names begin with "ts" or "python"
 #
@@ -27,7 +28,8 @@ tools=$root/.cache/tools
 readonly root tools
 readonly node_major_min=22
 readonly npm_attempts_max=3
-readonly parts_all=(
+readonly mutants_version=27.1.0
+readonly parts_default=(
     suite ts ts-legacy python python-legacy nextest deny actionlint aws aws-lint cargo-lambda
 )
 
@@ -228,6 +230,17 @@ setup_cargo_lambda() {
     mark_current cargo-lambda "${pins[@]}"
 }
 
+setup_mutants() {
+    if is_current mutants; then return; fi
+    say "building cargo-mutants $mutants_version"
+    # Not with the checkout's toolchain file or target directory.
+    (cd / && cargo install cargo-mutants --locked --quiet --version "$mutants_version" --root "$tools/mutants" \
+        --target-dir "$tools/mutants/build" >&2)
+    rm -rf "$tools/mutants/build"
+    "$tools/mutants/bin/cargo-mutants" mutants --version >/dev/null
+    mark_current mutants
+}
+
 setup() {
     local part
     case $1 in
@@ -242,8 +255,9 @@ setup() {
         aws) setup_aws ;;
         aws-lint) setup_aws_lint ;;
         cargo-lambda) setup_cargo_lambda ;;
+        mutants) setup_mutants ;;
         *)
-            say "unknown part '$1'; the parts are: ${parts_all[*]} conformance clients"
+            say "unknown part '$1'; the parts are: ${parts_default[*]} mutants conformance clients"
             exit 2
             ;;
     esac
@@ -255,7 +269,7 @@ main() {
     exec 9>"$tools/lock"
     flock 9
     local parts=("$@") part
-    [[ ${#parts[@]} -gt 0 ]] || parts=("${parts_all[@]}")
+    [[ ${#parts[@]} -gt 0 ]] || parts=("${parts_default[@]}")
     for part in "${parts[@]}"; do setup "$part"; done
 }
 

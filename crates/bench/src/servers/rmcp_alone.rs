@@ -17,7 +17,7 @@ use rmcp::model::{
     GetTaskResult, ServerCapabilities, ServerConfig,
 };
 use rmcp::service::{RequestContext, RoleServer};
-use rmcp::task_manager::{TaskManager, TaskOptions};
+use rmcp::task_manager::{TaskExit, TaskManager, TaskOptions};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{ErrorData, ServerHandler};
@@ -37,7 +37,7 @@ struct Alone {
 }
 
 /// The tool `noop` ends at once, the other one never.
-async fn run(tool: Cow<'static, str>) -> Result<CallToolResult, ErrorData> {
+async fn end_of(tool: Cow<'static, str>) -> Result<CallToolResult, TaskExit> {
     if tool != "noop" {
         std::future::pending::<()>().await;
     }
@@ -56,7 +56,7 @@ impl ServerHandler for Alone {
             KEEP_MS
         };
         let options = TaskOptions::new().with_ttl_ms(kept_ms);
-        let task = self.tasks.spawn(options, move |_context| Box::pin(run(request.name)));
+        let task = self.tasks.spawn(options, move |_context| Box::pin(end_of(request.name)));
         Ok(CallToolResponse::Task(CreateTaskResult::new(task)))
     }
 
