@@ -75,10 +75,8 @@ impl StoreModel {
             if let Some((row, task)) =
                 found.and_then(|row| Some((row, self.live(&TaskKey::new(row.owner, row.id), now)?)))
             {
-                if row.key.request != idempotency.request && !self.has(Defect::KeyTakesAnyRequest) {
-                    return Err(CreateError::KeyReused);
-                }
-                return Ok(Created::Existing(Task::clone(&task)));
+                let fits = row.key.request == idempotency.request || self.has(Defect::KeyTakesAnyRequest);
+                return fits.then(|| Created::Existing(Task::clone(&task))).ok_or(CreateError::KeyReused);
             }
         }
         let taken = self.live(&key, now);
