@@ -78,7 +78,7 @@ npm_ci() {
     return 1
 }
 
-# Makes the virtual environment .cache/tools/$1 anew, with exactly the packages that the requirements file $2 names.
+# Replaces the virtual environment .cache/tools/$1 by one with exactly the packages of the requirements file $2.
 install_venv() {
     local name=$1 requirements=$2
     say "installing $name"
