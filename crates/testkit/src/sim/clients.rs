@@ -46,17 +46,15 @@ impl Client {
                 Act::Cancel(call) => self.of(call, async |key| self.cancel(key).await).await,
                 Act::Prolong(call, ms) => self.of(call, async |key| self.prolong(key, ms).await).await,
                 Act::Forget(call) => self.of(call, async |key| self.forget(key).await).await,
-                Act::Watch(call, times, every_ms) => self.watch(call, times, every_ms).await,
+                Act::Watch(call, times, every_ms) => {
+                    for _ in 0..times {
+                        self.of(call, async |key| drop(self.poll(key).await)).await;
+                        self.world.kernel.sleep(every_ms).await;
+                    }
+                }
             }
         }
         self.world.lock().clients_busy -= 1;
-    }
-
-    async fn watch(&self, call: usize, times: u32, every_ms: u64) {
-        for _ in 0..times {
-            self.of(call, async |key| drop(self.poll(key).await)).await;
-            self.world.kernel.sleep(every_ms).await;
-        }
     }
 
     /// Does something with the task of `call`, where its name is known; as if it were one's own.
@@ -187,12 +185,6 @@ impl Client {
         }
     }
 
-    async fn poll_and_fetch(&self, key: TaskKey) {
-        if let Some(task) = self.poll(key).await {
-            self.fetch(&task).await;
-        }
-    }
-
     /// Looks what is asked, and answers all or some of it.
     pub(crate) async fn answer(&self, key: TaskKey) {
         let Some(task) = self.poll(key).await else { return };
@@ -200,17 +192,13 @@ impl Client {
         let mut answers = BTreeMap::new();
         for ask in asks {
             if answers.is_empty() || self.world.kernel.draw(|dice| dice.happens(700)) {
-                answers.insert(ask.key.clone(), self.answer_to(&ask.key));
+                // Every answer is another one, so that the first is told from the second.
+                let number = self.world.kernel.draw(super::chance::Chance::next);
+                let bytes = if number.is_multiple_of(8) { 33_000 } else { 0 };
+                answers.insert(ask.key.clone(), format!("\"{}:{number}{}\"", ask.key, "a".repeat(bytes)));
             }
         }
         self.tell_answers(key, &answers).await;
-    }
-
-    /// Every answer is another one, so that the first is told from the second.
-    fn answer_to(&self, question: &str) -> String {
-        let number = self.world.kernel.draw(super::chance::Chance::next);
-        let bytes = if number.is_multiple_of(8) { 33_000 } else { 0 };
-        format!("\"{question}:{number}{}\"", "a".repeat(bytes))
     }
 
     /// Gives the answers once; whether they were taken.
@@ -282,10 +270,14 @@ pub(crate) async fn care(world: &Arc<World>, carers: &[Client]) {
         let keys: Vec<TaskKey> = cared_for(world).into_iter().filter(|key| key.owner == owner(number)).collect();
         for key in keys {
             match world.plan.care {
-                Care::Polls => carer.poll_and_fetch(key).await,
-                Care::Nobody => {}
+                Care::Polls => {
+                    if let Some(task) = carer.poll(key).await {
+                        carer.fetch(&task).await;
+                    }
+                    carer.answer_all(key).await;
+                }
+                Care::Nobody => carer.answer_all(key).await,
             }
-            carer.answer_all(key).await;
         }
     }
 }

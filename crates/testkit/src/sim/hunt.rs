@@ -28,26 +28,25 @@ pub fn hunt(seeds: Range<u64>, run: impl Fn(&Plan) -> Report + Sync) -> Hunt {
     let stop_at = AtomicU64::new(seeds.end);
     let found: Mutex<Option<(u64, Violation)>> = Mutex::new(None);
     let threads = thread::available_parallelism().map_or(2, std::num::NonZero::get);
-    let run_seeds = || {
-        loop {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= stop_at.load(Ordering::Relaxed) {
-                return;
-            }
-            let report = run(&Plan::of(seed));
-            events.fetch_add(report.events, Ordering::Relaxed);
-            run_count.fetch_add(1, Ordering::Relaxed);
-            let Some(violation) = report.violation else { continue };
-            stop_at.fetch_min(seed, Ordering::Relaxed);
-            let mut found = found.lock().unwrap();
-            if found.as_ref().is_none_or(|(lowest, _)| seed < *lowest) {
-                *found = Some((seed, violation));
-            }
-        }
-    };
     thread::scope(|scope| {
         for _ in 0..threads {
-            scope.spawn(run_seeds);
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= stop_at.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let report = run(&Plan::of(seed));
+                    events.fetch_add(report.events, Ordering::Relaxed);
+                    run_count.fetch_add(1, Ordering::Relaxed);
+                    let Some(violation) = report.violation else { continue };
+                    stop_at.fetch_min(seed, Ordering::Relaxed);
+                    let mut found = found.lock().unwrap();
+                    if found.as_ref().is_none_or(|(lowest, _)| seed < *lowest) {
+                        *found = Some((seed, violation));
+                    }
+                }
+            });
         }
     });
     Hunt { found: found.into_inner().unwrap(), seeds: run_count.into_inner(), events: events.into_inner() }

@@ -184,10 +184,7 @@ impl Kernel {
             let mut core = self.lock();
             let waiting = core.ready.len() as u64;
             if waiting > 0 {
-                let pick = match waiting {
-                    1 => 0,
-                    several => core.order.below(several) as usize,
-                };
+                let pick = if waiting == 1 { 0 } else { core.order.below(waiting) as usize };
                 let actor = core.ready.swap_remove(pick);
                 core.is_ready[actor] = false;
                 core.current = actor;

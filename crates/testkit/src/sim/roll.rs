@@ -59,12 +59,11 @@ impl Plan {
             return;
         }
         let calls = self.calls.len() as u64;
-        let act_of = |keeps, call, keep_ms| if keeps { Act::Prolong(call, keep_ms) } else { Act::Forget(call) };
         for client in &mut self.clients {
             for _ in 0..dice.between(1, 3) {
                 let call = dice.below(calls) as usize;
                 let keep_ms = dice.below(self.settings.lease_ms * 40);
-                let act = act_of(dice.happens(600), call, keep_ms);
+                let act = if dice.happens(600) { Act::Prolong(call, keep_ms) } else { Act::Forget(call) };
                 let place = dice.below(client.acts.len() as u64 + 1) as usize;
                 client.acts.insert(place, act);
             }

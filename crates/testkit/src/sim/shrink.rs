@@ -2,10 +2,9 @@
 
 use super::checks::Promise;
 use super::defect::Defect;
-use super::plan::{Act, After, ClientPlan, Ending, Op, Plan, Tool};
+use super::plan::{Act, After, Ending, Op, Plan, Tool};
 use super::run::{Report, Telling, run};
 use super::weather::Mishap;
-use super::world::Fired;
 
 /// The smallest failing world that was found.
 #[derive(Clone, Debug)]
@@ -94,8 +93,12 @@ impl Search {
         for call in 0..self.best.calls.len() {
             let made = |act: &Act| about(*act) == Some(call);
             if self.best.clients.iter().any(|client| client.acts.iter().any(made)) {
-                let stop_making = |client: &mut ClientPlan| client.acts.retain(|act| !made(act));
-                gain = or(gain, self.change(|plan| plan.clients.iter_mut().for_each(stop_making)));
+                gain = or(
+                    gain,
+                    self.change(|plan| {
+                        plan.clients.iter_mut().for_each(|client| client.acts.retain(|act| !made(act)));
+                    }),
+                );
             }
         }
         gain
@@ -128,18 +131,14 @@ impl Search {
         let mut size = fired.len().div_ceil(2);
         while size > 0 {
             for some in fired.chunks(size) {
-                gain = or(gain, self.spare(some));
+                if some.iter().all(|one| self.best.spared.contains(&one.id)) {
+                    continue;
+                }
+                gain = or(gain, self.change(|plan| plan.spared.extend(some.iter().map(|one| one.id))));
             }
             size = if size == 1 { 0 } else { size.div_ceil(2) };
         }
         gain
-    }
-
-    fn spare(&mut self, some: &[Fired]) -> Gain {
-        if some.iter().all(|one| self.best.spared.contains(&one.id)) {
-            return Gain::None;
-        }
-        self.change(|plan| plan.spared.extend(some.iter().map(|one| one.id)))
     }
 
     fn shorter_scripts(&mut self) -> Gain {
@@ -147,7 +146,12 @@ impl Search {
         for call in 0..self.best.calls.len() {
             let Tool::Script(ops) = &self.best.calls[call].tool else { continue };
             for place in (0..ops.len()).rev() {
-                gain = or(gain, self.without_op(call, place));
+                let Tool::Script(ops) = &self.best.calls[call].tool else { continue };
+                // The place of an operation is its name: it becomes nothing instead of going away.
+                let mut shorter = ops.clone();
+                if std::mem::replace(&mut shorter[place], Op::Progress) != Op::Progress {
+                    gain = or(gain, self.change(|plan| plan.calls[call].tool = Tool::Script(shorter)));
+                }
             }
             if self.best.calls[call].request_bytes > 10 {
                 gain = or(gain, self.change(|plan| plan.calls[call].request_bytes = 10));
@@ -159,30 +163,19 @@ impl Search {
         gain
     }
 
-    /// The place of an operation is its name: it becomes nothing instead of going away.
-    fn without_op(&mut self, call: usize, place: usize) -> Gain {
-        let Tool::Script(ops) = &self.best.calls[call].tool else { return Gain::None };
-        let mut shorter = ops.clone();
-        if std::mem::replace(&mut shorter[place], Op::Progress) == Op::Progress {
-            return Gain::None;
-        }
-        self.change(|plan| plan.calls[call].tool = Tool::Script(shorter))
-    }
-
     fn fewer_acts(&mut self) -> Gain {
         let mut gain = Gain::None;
         for client in 0..self.best.clients.len() {
             for act in (0..self.best.clients[client].acts.len()).rev() {
-                gain = or(gain, self.without_act(client, act));
+                gain = or(
+                    gain,
+                    self.change(|plan| {
+                        plan.clients[client].acts.remove(act);
+                    }),
+                );
             }
         }
         gain
-    }
-
-    fn without_act(&mut self, client: usize, act: usize) -> Gain {
-        self.change(|plan| {
-            plan.clients[client].acts.remove(act);
-        })
     }
 
     fn plainer_world(&mut self) -> Gain {

@@ -75,8 +75,10 @@ impl StoreModel {
             if let Some((row, task)) =
                 found.and_then(|row| Some((row, self.live(&TaskKey::new(row.owner, row.id), now)?)))
             {
-                let fits = row.key.request == idempotency.request || self.has(Defect::KeyTakesAnyRequest);
-                return fits.then(|| Created::Existing(Task::clone(&task))).ok_or(CreateError::KeyReused);
+                if row.key.request != idempotency.request && !self.has(Defect::KeyTakesAnyRequest) {
+                    return Err(CreateError::KeyReused);
+                }
+                return Ok(Created::Existing(Task::clone(&task)));
             }
         }
         let taken = self.live(&key, now);
