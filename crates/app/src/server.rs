@@ -102,15 +102,26 @@ impl ServerHandler for App {
 /// # Errors
 /// [`ServerError`], where the data directory cannot be read.
 pub fn server(settings: Settings) -> Result<Server, ServerError> {
+    let tools = settings.tools;
     let app = App::new(settings)?;
-    // A day for a person to answer, and an hour for the work.
-    let with_questions = TaskPolicy::optional().run_at_most(Duration::from_secs(25 * 3_600));
     let server = Server::new(move || app.clone())
         .task("profile_dataset", TaskPolicy::optional().run_at_most(Duration::from_secs(2 * 3_600)))
-        .task("bulk_generate_access_codes", with_questions)
+        .task("bulk_generate_access_codes", with_questions());
+    Ok(match tools {
+        ToolSet::Product => server,
+        ToolSet::WithDiagnostics => with_diagnostics(server),
+    })
+}
+
+/// A day for a person to answer, and an hour for the work.
+fn with_questions() -> TaskPolicy {
+    TaskPolicy::optional().run_at_most(Duration::from_secs(25 * 3_600))
+}
+
+fn with_diagnostics(server: Server) -> Server {
+    server
         .task("countdown", TaskPolicy::optional().run_at_most(Duration::from_secs(25 * 3_600)))
         .task("fail", TaskPolicy::optional().run_at_most(Duration::from_secs(diagnostics::fail::RUN_S_MAX)))
-        .task("ask", with_questions)
-        .task("large_result", TaskPolicy::optional());
-    Ok(server)
+        .task("ask", with_questions())
+        .task("large_result", TaskPolicy::optional())
 }

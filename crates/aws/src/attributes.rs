@@ -60,7 +60,7 @@ pub(crate) const VARIABLES_AT: &str = "variables_at";
 pub(crate) const KEY: &str = "key";
 
 // The other items.
-/// Text of a part.
+/// Text of a part, or in a mailbox.
 pub(crate) const TEXT: &str = "text";
 /// Kind, name and value of a journal entry.
 pub(crate) const KIND: &str = "kind";

@@ -13,6 +13,8 @@
 //! | read the journal | `Query`, consistent | beside a task, [`keys::JOURNAL`](crate::keys::JOURNAL) | |
 //! | keep the result longer | `Query` for parts that go too early, then `UpdateItem` each, before the event itself | parts, key | [`GOES_TOO_EARLY`] |
 //! | read or make up a secret | `GetItem`, consistent; `PutItem` | secret | [`NOT_THERE`] |
+//! | leave a text in a mailbox | `PutItem`, after its parts where it is large | mailbox | [`EMPTY_MAILBOX`] |
+//! | collect it | `GetItem`, consistent, then its parts where it is large | mailbox | |
 //! | write parts, read parts | `BatchWriteItem`, `BatchGetItem`, consistent | parts | |
 //!
 //! A condition on an absent attribute does not hold, so that no brackets ask for its presence first.
@@ -107,6 +109,9 @@ const REPLACEABLE_TASK: &str = "attribute_not_exists(#pk) OR (#revision = :revis
 
 /// Is the idempotency key free, or does it stand for just that expired task?
 const REPLACEABLE_KEY: &str = "attribute_not_exists(#pk) OR #task = :task";
+
+/// Is there no text in the mailbox, or one that is past its time?
+const EMPTY_MAILBOX: &str = "attribute_not_exists(#pk) OR #expires_at <= :now";
 
 /// The change of an event that one condition can decide; nothing for an event whose outcome depends on more of the
 /// task than a condition can say.
@@ -296,6 +301,11 @@ pub(crate) fn key_in_place_of(id: &str) -> Condition {
     Condition::that(REPLACEABLE_KEY).with(":task", text(id))
 }
 
+/// A text in a mailbox that has none now.
+pub(crate) fn empty_mailbox(now: Timestamp) -> Condition {
+    Condition::that(EMPTY_MAILBOX).with(":now", moment(now))
+}
+
 /// One task more that expires at `expires_at`, later than the next count is due.
 pub(crate) fn take_place(open_max: u32, expires_at: Timestamp) -> Change {
     one_place_more(Condition::that(PLACE_IS_FREE).with(":expires_at", moment(expires_at)), open_max)
@@ -415,7 +425,7 @@ mod tests {
             is_valid(&change.into_expression()).unwrap();
         }
         let seen = Stored { task, revision: 1, is_counted: false, idempotency: None };
-        for condition in [new_item(), task_in_place_of(&seen), key_in_place_of("x")] {
+        for condition in [new_item(), task_in_place_of(&seen), key_in_place_of("x"), empty_mailbox(now)] {
             is_valid(&condition.into_expression()).unwrap();
         }
     }

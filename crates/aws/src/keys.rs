@@ -2,7 +2,8 @@
 //! length or at the very end.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use longhaul_core::{EntryKind, OwnerId, PartsName, TaskId, TaskKey};
+use longhaul_core::{EntryKind, MailboxId, OwnerId, PartsName, TaskId, TaskKey, Timestamp};
+use sha2::{Digest, Sha256};
 
 use crate::attributes::{PK, SK};
 use crate::item::{Item, text};
@@ -89,6 +90,23 @@ pub(crate) fn quota(owner: &OwnerId) -> ItemKey {
     ItemKey { pk: format!("q#{owner}"), sk: "-".to_owned() }
 }
 
+/// One of an owner's mailboxes.
+pub(crate) fn mailbox(owner: &OwnerId, mailbox: &MailboxId) -> ItemKey {
+    // The digits of 32 bytes, as those of an owner.
+    ItemKey { pk: format!("m#{owner}#{}", OwnerId::from_bytes(*mailbox.as_bytes())), sk: "-".to_owned() }
+}
+
+/// What the parts of a text are called that is too large for its mailbox's own item. No other text has the name, nor the
+/// same one with another expiry, so that no writer changes the parts of another one.
+pub(crate) fn mailbox_parts_name(text: &str, expires_at: Timestamp) -> String {
+    format!("{}#{}", expires_at.as_ms(), OwnerId::from_bytes(Sha256::digest(text).into()))
+}
+
+/// One part of such a text, counted from 0.
+pub(crate) fn mailbox_part(mailbox: &ItemKey, name: &str, number: usize) -> ItemKey {
+    ItemKey { pk: mailbox.pk.clone(), sk: format!("{PARTS}{name}#{number:04}") }
+}
+
 #[cfg(test)]
 mod tests {
     use longhaul_core::Identity;
@@ -126,7 +144,8 @@ mod tests {
             let id = given::task(&SeededIds::new(1), a, given::NOW).id;
             let of = |owner: &OwnerId| {
                 let key = TaskKey::new(*owner, id);
-                [task(&key).pk, beside(&key), idempotency(owner, &hash).pk, quota(owner).pk]
+                let mailbox = mailbox(owner, &MailboxId::of(&[&hash]));
+                [task(&key).pk, beside(&key), idempotency(owner, &hash).pk, quota(owner).pk, mailbox.pk]
             };
             let (of_a, of_b) = (of(&a), of(&b));
             for (number, pk) in of_a.iter().enumerate() {

@@ -14,6 +14,7 @@ mod item;
 mod keys;
 mod lifetimes;
 mod listing;
+mod mailboxes;
 mod message;
 mod prolonging;
 mod queue;

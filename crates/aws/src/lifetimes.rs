@@ -21,7 +21,12 @@ pub(crate) fn of(task: &Task) -> Timestamp {
     task.expires_at.plus_ms(keep_ms).plus_ms(AFTERWARDS_MS)
 }
 
-/// The same for parts of a request, which are written before their task: twice the longest time to live that a caller
+/// From when on the parts of a text in a mailbox may go.
+pub(crate) const fn of_parts_until(expires_at: Timestamp) -> Timestamp {
+    expires_at.plus_ms(AFTERWARDS_MS)
+}
+
+/// The same as [`of`] for parts of a request, which are written before their task: twice the longest time to live that a caller
 /// may ask for. Where the task lives longer, its creation says so to the parts.
 pub(crate) fn before_the_task(id: &TaskId) -> Timestamp {
     let [a, b, c, d, e, f, ..] = *id.as_bytes();

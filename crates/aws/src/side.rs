@@ -95,10 +95,20 @@ impl DynamoStore {
                 self.lifetime(key).await?
             }
         };
+        self.write_texts(parts, ttl, |number| keys::part(key, name, number)).await
+    }
+
+    /// Writes each of `texts` under the key that its number has, to stay until `ttl`.
+    pub(crate) async fn write_texts(
+        &self,
+        texts: &[&str],
+        ttl: Timestamp,
+        key: impl Fn(usize) -> ItemKey,
+    ) -> Result<(), StoreError> {
         let mut requests = Vec::new();
-        for (number, part) in parts.iter().enumerate() {
+        for (number, part) in texts.iter().enumerate() {
             let attributes = Item::from([(TEXT.to_owned(), text(*part)), (TTL.to_owned(), seconds(ttl))]);
-            let put = PutRequest::builder().set_item(Some(keys::part(key, name, number).with(attributes))).build();
+            let put = PutRequest::builder().set_item(Some(key(number).with(attributes))).build();
             let put = put.map_err(|_incomplete| Unexpected::Incomplete("PutRequest"))?;
             requests.push(WriteRequest::builder().put_request(put).build());
         }
@@ -127,7 +137,16 @@ impl DynamoStore {
         name: &PartsName,
         count: u32,
     ) -> Result<Option<String>, StoreError> {
-        let wanted: Vec<ItemKey> = (0..count as usize).map(|number| keys::part(key, name, number)).collect();
+        self.read_texts(count, |number| keys::part(key, name, number)).await
+    }
+
+    /// The texts under the keys of the first `count` numbers, joined; nothing where one is missing.
+    pub(crate) async fn read_texts(
+        &self,
+        count: u32,
+        key: impl Fn(usize) -> ItemKey,
+    ) -> Result<Option<String>, StoreError> {
+        let wanted: Vec<ItemKey> = (0..count as usize).map(key).collect();
         let mut joined = String::new();
         for batch in wanted.chunks(READ_PARTS_MAX) {
             let found = self.read_batch(batch).await?;

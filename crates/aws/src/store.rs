@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use aws_sdk_dynamodb::Client;
-use longhaul_core::ports::{ApplyError, CreateError, Created, NewTask, Page, Recorded, StoreError, TaskStore};
-use longhaul_core::{Entry, OwnerId, PartsName, Task, TaskEvent, TaskId, TaskKey, Timestamp};
+use longhaul_core::ports::{ApplyError, CreateError, Created, Left, NewTask, Page, Recorded, StoreError, TaskStore};
+use longhaul_core::{Entry, MailboxId, OwnerId, PartsName, Task, TaskEvent, TaskId, TaskKey, Timestamp};
 
 use crate::lifetimes::Lifetimes;
 use crate::table::Table;
@@ -96,5 +96,25 @@ impl TaskStore for DynamoStore {
 
     async fn parts(&self, key: &TaskKey, name: &PartsName, count: u32) -> Result<Option<String>, StoreError> {
         self.read_parts(key, name, count).await
+    }
+
+    async fn leave(
+        &self,
+        owner: &OwnerId,
+        mailbox: &MailboxId,
+        text: &str,
+        expires_at: Timestamp,
+        now: Timestamp,
+    ) -> Result<Left, StoreError> {
+        self.leave_text(owner, mailbox, text, expires_at, now).await
+    }
+
+    async fn collect(
+        &self,
+        owner: &OwnerId,
+        mailbox: &MailboxId,
+        now: Timestamp,
+    ) -> Result<Option<String>, StoreError> {
+        self.collect_text(owner, mailbox, now).await
     }
 }

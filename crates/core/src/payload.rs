@@ -68,3 +68,28 @@ impl std::fmt::Display for PartsName {
         }
     }
 }
+
+/// `text` in pieces of at most `bytes_max` bytes, cut between characters.
+#[must_use]
+pub fn split(mut text: &str, bytes_max: usize) -> Vec<&str> {
+    let mut parts = Vec::with_capacity(text.len() / bytes_max.max(1) + 1);
+    while !text.is_empty() {
+        let (part, rest) = text.split_at(text.floor_char_boundary(bytes_max.max(4)));
+        parts.push(part);
+        text = rest;
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_join_to_the_text_and_none_is_too_long() {
+        let text = "añ€🦀".repeat(1000);
+        let parts = split(&text, 7);
+        assert!(parts.iter().all(|part| !part.is_empty() && part.len() <= 7));
+        assert_eq!(parts.concat(), text);
+    }
+}

@@ -5,7 +5,7 @@ use std::error::Error;
 
 use async_trait::async_trait;
 
-use crate::{Entry, OwnerId, PartsName, Refusal, Task, TaskEvent, TaskId, TaskKey, Timestamp};
+use crate::{Entry, MailboxId, OwnerId, PartsName, Refusal, Task, TaskEvent, TaskId, TaskKey, Timestamp};
 
 /// A store that could not answer.
 #[derive(Debug, thiserror::Error)]
@@ -101,6 +101,15 @@ pub enum Recorded {
     Earlier(Entry),
 }
 
+/// What came of leaving a text in a mailbox.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// The text is in the mailbox.
+    First,
+    /// This one was left before, and stays.
+    Earlier(String),
+}
+
 /// Where tasks are kept.
 #[async_trait]
 pub trait TaskStore: Send + Sync {
@@ -166,6 +175,31 @@ pub trait TaskStore: Send + Sync {
     /// # Errors
     /// [`StoreError`]
     async fn parts(&self, key: &TaskKey, name: &PartsName, count: u32) -> Result<Option<String>, StoreError>;
+
+    /// Leaves `text`, of at most [`ENTRY_BYTES_MAX`](crate::limits::ENTRY_BYTES_MAX) bytes, in one of the owner's
+    /// mailboxes until `expires_at`, unless there is a text in it. Once it returns, its own text, or the one that it
+    /// returns, is the one that [`collect`](Self::collect) finds until that text expires.
+    ///
+    /// A mailbox belongs to no task and needs none. What has expired counts as absent, and is deleted later.
+    ///
+    /// # Errors
+    /// [`StoreError`]; a try whose answer was lost is told of its own text as an earlier one.
+    async fn leave(
+        &self,
+        owner: &OwnerId,
+        mailbox: &MailboxId,
+        text: &str,
+        expires_at: Timestamp,
+        now: Timestamp,
+    ) -> Result<Left, StoreError>;
+
+    /// The text in one of the owner's mailboxes, which stays in it; nothing where none was left, or where it is past
+    /// its time. Sees every text whose `leave` has returned.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    async fn collect(&self, owner: &OwnerId, mailbox: &MailboxId, now: Timestamp)
+    -> Result<Option<String>, StoreError>;
 }
 
 /// A queue that could not answer.

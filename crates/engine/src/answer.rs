@@ -6,7 +6,7 @@ use longhaul_core::planted::{Fault, planted};
 use longhaul_core::ports::ApplyError;
 use longhaul_core::{Entry, EntryKind, PartsName, State, Task, TaskEvent, TaskKey, limits};
 
-use crate::{AnswerError, Engine, LoadError};
+use crate::{AnswerError, Engine};
 
 impl Engine {
     /// Takes the client's answers, JSON texts by key. Each goes into the journal first, where the first one wins;
@@ -41,28 +41,6 @@ impl Engine {
             Err(ApplyError::Store(error)) => return Err(AnswerError::Unavailable(error)),
         }
         Ok(())
-    }
-
-    /// Records the answer to a question that no task asked: whoever asked it looks under `place`, which is a key that
-    /// was made for this. The first answer of a name wins. The store forgets it like what is left of a task.
-    ///
-    /// # Errors
-    /// [`AnswerError`]
-    pub async fn leave_answer(&self, place: &TaskKey, name: &str, answer: &str) -> Result<(), AnswerError> {
-        self.record_answer(place, name, answer).await
-    }
-
-    /// The answer that was left, where there is one yet.
-    ///
-    /// # Errors
-    /// [`LoadError`]
-    pub async fn left_answer(&self, place: &TaskKey, name: &str) -> Result<Option<String>, LoadError> {
-        let entries = self.store().journal(place).await.map_err(LoadError::Unavailable)?;
-        let left = entries.into_iter().find(|entry| entry.kind == EntryKind::Answer && entry.name == name);
-        match left {
-            Some(entry) => self.load(place, &entry.value).await.map(Some),
-            None => Ok(None),
-        }
     }
 
     async fn record_answer(&self, key: &TaskKey, name: &str, answer: &str) -> Result<(), AnswerError> {

@@ -76,3 +76,24 @@ pub enum LoadError {
     #[error("the stored text could not be read")]
     Unavailable(#[source] StoreError),
 }
+
+/// Why a text was not left in a mailbox.
+#[derive(Debug, thiserror::Error)]
+pub enum LeaveError {
+    /// The text is too large.
+    #[error("the text has {bytes} bytes; at most {bytes_max} are taken")]
+    TooLarge {
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        bytes_max: usize,
+    },
+    /// The store failed; the same text may be left again.
+    #[error("the text could not be recorded")]
+    Unavailable(#[source] StoreError),
+}
+
+/// A mailbox could not be read, because the store failed.
+#[derive(Debug, thiserror::Error)]
+#[error("the mailbox could not be read")]
+pub struct CollectError(#[source] pub StoreError);

@@ -2,7 +2,7 @@
 
 use longhaul_core::planted::{Fault, planted};
 use longhaul_core::ports::StoreError;
-use longhaul_core::{PartsName, Payload, TaskKey, limits};
+use longhaul_core::{PartsName, Payload, TaskKey, limits, split};
 
 use crate::{Engine, LoadError};
 
@@ -41,29 +41,5 @@ impl Engine {
                 text.filter(|text| text.len() as u64 == *bytes).ok_or(LoadError::Missing)
             }
         }
-    }
-}
-
-/// `text` in pieces of at most `bytes_max`, cut between characters.
-fn split(mut text: &str, bytes_max: usize) -> Vec<&str> {
-    let mut parts = Vec::with_capacity(text.len() / bytes_max + 1);
-    while !text.is_empty() {
-        let (part, rest) = text.split_at(text.floor_char_boundary(bytes_max.max(4)));
-        parts.push(part);
-        text = rest;
-    }
-    parts
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_join_to_the_text_and_none_is_too_long() {
-        let text = "añ€🦀".repeat(1000);
-        let parts = split(&text, 7);
-        assert!(parts.iter().all(|part| !part.is_empty() && part.len() <= 7));
-        assert_eq!(parts.concat(), text);
     }
 }

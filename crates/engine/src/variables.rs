@@ -9,31 +9,36 @@ use serde_json::{Map, Value};
 use crate::Leg;
 use crate::suspension::Reason;
 
-/// Why a variable was not set. The variables are as they were.
+/// The limit that a variable would exceed. It was not set: all variables are as they were.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum VariableError {
+#[non_exhaustive]
+pub enum VariableLimit {
     /// The name is empty or too long.
-    #[error("a variable's name has 1 to {bytes_max} bytes")]
+    #[error("the name of a variable has between 1 and {bytes_max} bytes")]
     InvalidName {
         /// The limit.
         bytes_max: usize,
     },
-    /// The value is nested too deep.
-    #[error("a variable is nested at most {depth_max} deep; store large structures as a step's value")]
+    /// The value is nested too deeply.
+    #[error(
+        "the value of a variable may be nested at most {depth_max} deep; record larger structures as the value of a step"
+    )]
     TooDeep {
         /// The limit.
         depth_max: usize,
     },
     /// A string inside the value is too long.
-    #[error("a string inside a variable has at most {bytes_max} bytes; store large texts as a step's value")]
+    #[error("a string in a variable may have at most {bytes_max} bytes; record longer texts as the value of a step")]
     StringTooLong {
         /// The limit.
         bytes_max: usize,
     },
     /// All variables together are too large.
-    #[error("all variables of a task have at most {bytes_max} bytes together; this would make {bytes}")]
+    #[error(
+        "all variables of a task may have at most {bytes_max} bytes together; with this one they would have {bytes}"
+    )]
     TooLarge {
-        /// What it would be.
+        /// How many bytes they would have.
         bytes: usize,
         /// The limit.
         bytes_max: usize,
@@ -59,8 +64,8 @@ impl Leg {
     /// Sets a variable and writes all of them down; `null` removes it.
     ///
     /// # Errors
-    /// [`VariableError`], where the value is over a limit. A store that does not answer ends the leg instead.
-    pub async fn set_variable(&self, name: &str, value: Value) -> Result<(), VariableError> {
+    /// [`VariableLimit`] if the value exceeds a limit. If the store does not answer, the leg ends instead.
+    pub async fn set_variable(&self, name: &str, value: Value) -> Result<(), VariableLimit> {
         check_variable(name, &value)?;
         let mut variables = self.shared().variables.lock().await;
         let mut values = self.values(&mut variables).await.clone();
@@ -128,30 +133,30 @@ impl Leg {
 /// All variables of a task as JSON text.
 ///
 /// # Errors
-/// [`VariableError::TooLarge`]
-pub fn write_variables(values: &Map<String, Value>) -> Result<String, VariableError> {
+/// [`VariableLimit::TooLarge`]
+pub fn write_variables(values: &Map<String, Value>) -> Result<String, VariableLimit> {
     let text = serde_json::to_string(values).unwrap_or_default();
     let (bytes, bytes_max) = (text.len(), limits::VARIABLES_BYTES_MAX);
-    if bytes > bytes_max { Err(VariableError::TooLarge { bytes, bytes_max }) } else { Ok(text) }
+    if bytes > bytes_max { Err(VariableLimit::TooLarge { bytes, bytes_max }) } else { Ok(text) }
 }
 
 /// Whether a variable of this name may have this value.
 ///
 /// # Errors
-/// [`VariableError`]
-pub fn check_variable(name: &str, value: &Value) -> Result<(), VariableError> {
+/// [`VariableLimit`]
+pub fn check_variable(name: &str, value: &Value) -> Result<(), VariableLimit> {
     if name.is_empty() || name.len() > limits::NAME_BYTES_MAX {
-        return Err(VariableError::InvalidName { bytes_max: limits::NAME_BYTES_MAX });
+        return Err(VariableLimit::InvalidName { bytes_max: limits::NAME_BYTES_MAX });
     }
     check_value(value, limits::VARIABLE_DEPTH_MAX)
 }
 
-fn check_value(value: &Value, depth_left: usize) -> Result<(), VariableError> {
+fn check_value(value: &Value, depth_left: usize) -> Result<(), VariableLimit> {
     let check_string = |text: &str| {
         let bytes_max = limits::VARIABLE_STRING_BYTES_MAX;
-        if text.len() > bytes_max { Err(VariableError::StringTooLong { bytes_max }) } else { Ok(()) }
+        if text.len() > bytes_max { Err(VariableLimit::StringTooLong { bytes_max }) } else { Ok(()) }
     };
-    let deeper = || depth_left.checked_sub(1).ok_or(VariableError::TooDeep { depth_max: limits::VARIABLE_DEPTH_MAX });
+    let deeper = || depth_left.checked_sub(1).ok_or(VariableLimit::TooDeep { depth_max: limits::VARIABLE_DEPTH_MAX });
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
         Value::String(text) => check_string(text),
@@ -179,14 +184,14 @@ mod tests {
     fn depth_is_limited() {
         let nested = |depth: usize| (0..depth).fold(json!(1), |inner, _| json!([inner]));
         assert_eq!(check_variable("v", &nested(10)), Ok(()));
-        assert_eq!(check_variable("v", &nested(11)), Err(VariableError::TooDeep { depth_max: 10 }));
+        assert_eq!(check_variable("v", &nested(11)), Err(VariableLimit::TooDeep { depth_max: 10 }));
     }
 
     #[test]
     fn strings_are_limited_wherever_they_stand() {
         let long = "x".repeat(64 * 1024 + 1);
         for value in [json!(long), json!({"a": [long]}), json!({ long.clone(): 1 })] {
-            assert_eq!(check_variable("v", &value), Err(VariableError::StringTooLong { bytes_max: 65_536 }));
+            assert_eq!(check_variable("v", &value), Err(VariableLimit::StringTooLong { bytes_max: 65_536 }));
         }
     }
 }

@@ -9,13 +9,14 @@ use std::sync::Arc;
 use longhaul_lambda::{ApiConfig, WorkerConfig, World, init_logs, start_api, start_worker};
 pub use longhaul_lambda::{ConfigError, EnvSource, StartError, names};
 
-use crate::{OsIds, Server, SystemClock};
+use crate::{OsIds, Server, SystemClock, UnknownTool};
 
 /// Threads of a worker: one for tools, and one that keeps the heartbeats going while a tool computes.
 const WORKER_THREADS: usize = 2;
 
 /// Why a function does not run.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum FunctionError {
     /// The environment says too little, or the wrong things.
     #[error(transparent)]
@@ -29,6 +30,9 @@ pub enum FunctionError {
     /// Lambda's Runtime API does not answer.
     #[error("the Runtime API does not answer")]
     RuntimeApi(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// A policy names a tool that the handler does not have.
+    #[error(transparent)]
+    UnknownTool(#[from] UnknownTool),
 }
 
 /// The environment of this process.
@@ -52,6 +56,7 @@ pub fn api(server: &Server) -> Result<(), FunctionError> {
     // A sandbox answers one request at a time: a second thread would only cost time at the start.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(FunctionError::Runtime)?;
     runtime.block_on(async {
+        server.check().await?;
         let api = start_api(&config, world(), |engine, settings| server.build(engine, settings)).await?;
         api.run(&config).await.map_err(FunctionError::RuntimeApi)
     })
@@ -68,6 +73,7 @@ pub fn worker(server: &Server) -> Result<(), FunctionError> {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(WORKER_THREADS).enable_all().build().map_err(FunctionError::Runtime)?;
     runtime.block_on(async {
+        server.check().await?;
         let worker = start_worker(&config, world(), |engine, settings| server.build(engine, settings)).await?;
         worker.run().await.map_err(FunctionError::RuntimeApi)
     })

@@ -2,8 +2,8 @@
 //! sealed: so the answer may reach any instance, and nobody can answer for another.
 
 use http::{Response, StatusCode};
-use longhaul_core::{OwnerId, TaskId, TaskKey};
-use longhaul_engine::AnswerError;
+use longhaul_core::{Ask, MailboxId, OwnerId, Task, TaskId, TaskKey};
+use longhaul_engine::{AnswerError, LeaveError};
 use rmcp::model::{ClientResult, CustomResult, InputRequest, ServerRequest};
 use rmcp::{ErrorData, Peer, RoleServer, ServiceError};
 use serde::{Deserialize, Serialize};
@@ -41,6 +41,48 @@ impl Asked {
     }
 }
 
+/// The request that asks a client what its task asks.
+pub(crate) struct Question {
+    id: String,
+    method: String,
+    pub(crate) params: Map<String, Value>,
+}
+
+impl Question {
+    /// The whole request.
+    pub(crate) fn message(&self) -> String {
+        let Self { id, method, params } = self;
+        json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
+    }
+}
+
+/// A question as it is stored with its task.
+#[derive(Deserialize)]
+struct StoredQuestion {
+    method: String,
+    params: Option<Map<String, Value>>,
+}
+
+/// The request that asks the client of `task` this. Its parameters say which task it belongs to.
+///
+/// # Errors
+/// What the client is told where the stored question cannot be read.
+pub(crate) fn question(shared: &Shared, task: &Task, ask: &Ask) -> Result<Question, ErrorData> {
+    let StoredQuestion { method, params } = serde_json::from_str(&ask.request).map_err(|error| unreadable(&error))?;
+    let mut params = params.unwrap_or_else(Map::new);
+    let meta = params.entry("_meta").or_insert_with(|| json!({}));
+    if let Some(meta) = meta.as_object_mut() {
+        meta.insert(RELATED_TASK.to_owned(), json!({"taskId": task.id.to_string()}));
+    }
+    let id = Asked::Task(task.id, ask.key.clone()).id(shared, &task.owner)?;
+    Ok(Question { id, method, params })
+}
+
+/// What clients are told of a stored question that cannot be read.
+pub(crate) fn unreadable(error: &serde_json::Error) -> ErrorData {
+    errors::internal("a question of this task cannot be read", error)
+}
+
 /// Takes a client's answer.
 pub(crate) async fn take(
     shared: &Shared,
@@ -61,7 +103,7 @@ pub(crate) async fn take(
     let engine = &shared.engine;
     let taken = match asked {
         Asked::Task(task, key) => engine.answer(&TaskKey::new(owner, task), &[(key, text)].into()).await,
-        Asked::Call(call, number) => engine.leave_answer(&TaskKey::new(owner, call), &number.to_string(), &text).await,
+        Asked::Call(call, number) => leave(shared, owner, call, number, &text).await,
     };
     match taken {
         // Nobody waits for an answer to a task that is gone.
@@ -73,6 +115,25 @@ pub(crate) async fn take(
             reply::error_with(StatusCode::SERVICE_UNAVAILABLE, None, &errors::of_answer(error))
         }
     }
+}
+
+/// Leaves the answer to a plain call's request where the instance that serves the call looks for it: as long as it may
+/// still be looking.
+async fn leave(shared: &Shared, owner: OwnerId, call: TaskId, number: u32, text: &str) -> Result<(), AnswerError> {
+    let expires_at = shared.engine.ports().clock.now().plus_ms(shared.settings.ask_ms_max);
+    match shared.engine.leave(&owner, &mailbox(call, number), text, expires_at).await {
+        // Of two answers the first one counts.
+        Ok(_first_or_not) => Ok(()),
+        Err(LeaveError::TooLarge { bytes, bytes_max }) => {
+            Err(AnswerError::TooLarge { key: number.to_string(), bytes, bytes_max })
+        }
+        Err(LeaveError::Unavailable(error)) => Err(AnswerError::Unavailable(error)),
+    }
+}
+
+/// Where the answer to a plain call's request is left.
+fn mailbox(call: TaskId, number: u32) -> MailboxId {
+    MailboxId::of(&[b"answer to a call", call.as_bytes(), &number.to_be_bytes()])
 }
 
 /// Waits until the client has answered a plain call's request, on whichever instance.
@@ -87,9 +148,9 @@ pub(crate) async fn answer_to_call(
 ) -> Result<Value, ErrorData> {
     let (clock, settings) = (&shared.engine.ports().clock, &shared.settings);
     let gives_up_at = clock.now().plus_ms(settings.ask_ms_max);
-    let (place, name) = (TaskKey::new(owner, call), number.to_string());
+    let mailbox = mailbox(call, number);
     loop {
-        match shared.engine.left_answer(&place, &name).await {
+        match shared.engine.collect(&owner, &mailbox).await {
             Ok(Some(text)) => return unless_refused(serde_json::from_str(&text).unwrap_or_default()),
             Ok(None) => {}
             Err(error) => {
@@ -149,15 +210,6 @@ pub(crate) fn message(id: &str, mut request: Map<String, Value>) -> String {
     request.insert("jsonrpc".to_owned(), "2.0".into());
     request.insert("id".to_owned(), id.into());
     Value::Object(request).to_string()
-}
-
-/// Says in the parameters of `request` that it belongs to `task`.
-pub(crate) fn relate(request: &mut Map<String, Value>, task: TaskId) {
-    let params = request.entry("params").or_insert_with(|| json!({}));
-    let meta = params.as_object_mut().map(|params| params.entry("_meta").or_insert_with(|| json!({})));
-    if let Some(meta) = meta.and_then(Value::as_object_mut) {
-        meta.insert(RELATED_TASK.to_owned(), json!({"taskId": task.to_string()}));
-    }
 }
 
 /// Takes the progress token out that `rmcp` puts in: it means nothing to a client, which tells no progress.

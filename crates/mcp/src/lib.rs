@@ -29,11 +29,14 @@ mod server;
 mod session;
 mod settings;
 mod sse;
+mod tool_names;
+mod watch;
 mod wire;
 
 pub use body::Body;
-pub use context::{Answer, InputResponse, TaskContext};
-pub use longhaul_engine::VariableError;
+pub use context::{Amount, Answer, InputResponse, ProgressReport, StepValue, TaskContext, UseTryStep, VariableError};
+pub use longhaul_engine::VariableLimit;
 pub use policy::TaskPolicy;
 pub use server::McpServer;
 pub use settings::{AnonymousLists, McpSettings};
+pub use tool_names::{UnknownTool, check_tool_names};

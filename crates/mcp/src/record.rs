@@ -1,7 +1,10 @@
 //! The call as the task's record keeps it for the worker.
 
 use std::collections::BTreeMap;
+use std::error::Error;
 
+use longhaul_core::Task;
+use longhaul_engine::Engine;
 use rmcp::model::{CallToolRequestParams, InputResponses, JsonObject, ProgressToken, RequestMetaObject};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -39,6 +42,22 @@ impl StoredCall {
         meta.0.0.remove("progressToken");
         let CallToolRequestParams { arguments, input_responses, request_state, .. } = request;
         Self { arguments, meta, input_responses, request_state, progress_token: None, given }
+    }
+
+    /// The token under which the client of `task` wants to hear of progress. Where the call cannot be read, there is
+    /// nobody to tell of progress, and the rest of an answer does not depend on it.
+    pub(crate) async fn progress_token_of(engine: &Engine, task: &Task) -> Option<ProgressToken> {
+        let call = match engine.load(&task.key(), &task.request).await {
+            Ok(call) => serde_json::from_str::<Self>(&call).map_err(|error| Box::new(error) as Box<dyn Error>),
+            Err(error) => Err(error.into()),
+        };
+        match call {
+            Ok(call) => call.progress_token,
+            Err(error) => {
+                tracing::warn!(task_id = %task.id, error = &*error, "the call of a task cannot be read");
+                None
+            }
+        }
     }
 
     /// The same call by a client whose progress token outlives the request.

@@ -7,6 +7,7 @@
 mod database;
 mod error;
 mod listing;
+mod mailboxes;
 mod open;
 mod purge;
 mod queue;

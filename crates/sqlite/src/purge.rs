@@ -12,6 +12,10 @@ pub(crate) const STRAYS: &str = "SELECT owner, id FROM strays WHERE seen_at <= ?
 /// What is past its time, the oldest first.
 pub(crate) const EXPIRED: &str = "SELECT owner, id FROM tasks WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2";
 
+/// Texts in mailboxes that are past their time, the oldest first.
+pub(crate) const EXPIRED_MAILBOXES: &str =
+    "SELECT rowid FROM mailboxes WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2";
+
 /// How long parts without a record are kept: their record is written within seconds, or never.
 const STRAY_MS: u64 = 86_400_000;
 
@@ -26,8 +30,8 @@ pub enum Purged {
 
 impl Database {
     /// Deletes up to `limit` tasks that are past their time to live, with their parts, journals and keys, and gives
-    /// back the places of those that never ended; likewise parts whose task was never written down. Other calls go
-    /// between two purges, so a small limit keeps them quick.
+    /// back the places of those that never ended; likewise parts whose task was never written down, and
+    /// texts in mailboxes that are past their time. Other calls go between two purges, so a small limit keeps them quick.
     ///
     /// # Errors
     /// [`DatabaseError`]; what was purged before stays so.
@@ -46,8 +50,21 @@ fn purge(connection: &Connection, now: Timestamp, limit: u32) -> Result<Purged, 
     for key in &strays {
         forget_side(connection, key)?;
     }
-    let full = |found: &[TaskKey]| found.len() >= usize::try_from(limit).unwrap_or(usize::MAX);
-    Ok(if full(&expired) || full(&strays) { Purged::UpToLimit } else { Purged::All })
+    let texts = forget_texts(connection, now, limit)?;
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let is_full = [expired.len(), strays.len(), texts].into_iter().any(|found| found >= limit);
+    Ok(if is_full { Purged::UpToLimit } else { Purged::All })
+}
+
+/// Deletes up to `limit` texts in mailboxes that are past their time, and says how many there were.
+fn forget_texts(connection: &Connection, now: Timestamp, limit: u32) -> Result<usize, DatabaseError> {
+    let mut statement = connection.prepare_cached(EXPIRED_MAILBOXES)?;
+    let rows = statement.query_map(params![moment(now), limit], |row| row.get::<_, i64>(0))?;
+    let rows: Vec<i64> = rows.collect::<rusqlite::Result<_>>()?;
+    for row in &rows {
+        execute(connection, "DELETE FROM mailboxes WHERE rowid = ?1", [row])?;
+    }
+    Ok(rows.len())
 }
 
 fn forget_side(connection: &Connection, key: &TaskKey) -> Result<(), DatabaseError> {

@@ -8,7 +8,8 @@ use crate::OpenError;
 const APPLICATION_ID: i32 = 0x4c48_554c;
 
 /// Each step makes one version from the one before it; the first makes version 1. Never change one that was released.
-pub(crate) const MIGRATIONS: &[&str] = &["
+pub(crate) const MIGRATIONS: &[&str] = &[
+    "
     -- The record is last: what a query filters by is read without the pages that a long record spills to.
     -- It has row ids, unlike the tables of short rows: a record inside the key's own tree makes the tree deep, and
     -- spills to another page from a thousand bytes on instead of four thousand.
@@ -72,7 +73,18 @@ pub(crate) const MIGRATIONS: &[&str] = &["
         trace TEXT
     ) STRICT;
     CREATE INDEX messages_by_visibility ON messages (dead, visible_at, seq);
-"];
+",
+    "
+    CREATE TABLE mailboxes (
+        owner BLOB NOT NULL,
+        mailbox BLOB NOT NULL,
+        expires_at INTEGER NOT NULL,
+        text TEXT NOT NULL,
+        PRIMARY KEY (owner, mailbox)
+    ) STRICT;
+    CREATE INDEX mailboxes_by_expiry ON mailboxes (expires_at);
+",
+];
 
 /// Checks that the file is ours or empty, and brings it to the latest version of `migrations`, all or nothing.
 pub(crate) fn migrate(connection: &mut Connection, migrations: &[&str]) -> Result<(), OpenError> {
@@ -122,7 +134,10 @@ fn version(connection: &Connection) -> Result<usize, OpenError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{listing, purge, queue, tasks};
+    use longhaul_core::{MailboxId, Timestamp};
+    use longhaul_testkit::given;
+
+    use crate::{listing, mailboxes, purge, queue, tasks};
 
     /// Polls and lists stay quick however many finished tasks are kept: each query that could grow walks an index.
     #[test]
@@ -133,6 +148,8 @@ mod tests {
             listing::PAGE,
             purge::EXPIRED,
             purge::STRAYS,
+            purge::EXPIRED_MAILBOXES,
+            mailboxes::COLLECT,
             tasks::DISCOUNT,
             tasks::RECOUNT,
             queue::VISIBLE,
@@ -147,6 +164,20 @@ mod tests {
                 .unwrap();
             assert!(plan.iter().all(|step| step.starts_with("SEARCH ")), "{sql}\n{plan:?}");
         }
+    }
+
+    #[test]
+    fn a_file_of_the_first_version_keeps_its_tasks_and_gets_mailboxes() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection, &MIGRATIONS[..1]).unwrap();
+        let task = given::task(&longhaul_testkit::SeededIds::new(1), given::owner("alice"), given::NOW);
+        tasks::create(&connection, &given::new(task.clone()), given::NOW).unwrap().unwrap();
+        migrate(&mut connection, MIGRATIONS).unwrap();
+        let (mailbox, end) = (MailboxId::of(&[b"a"]), Timestamp::from_ms(u64::MAX));
+        mailboxes::leave(&connection, &task.owner, &mailbox, "text", end, given::NOW).unwrap();
+        let collected = mailboxes::collect(&connection, &task.owner, &mailbox, given::NOW).unwrap();
+        assert_eq!(collected.as_deref(), Some("text"));
+        assert_eq!(tasks::read_living(&connection, &task.key(), given::NOW).unwrap(), Some(task));
     }
 
     const FIRST: &str = "CREATE TABLE fruit (name TEXT); INSERT INTO fruit VALUES ('apple')";

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use longhaul_core::ports::{ApplyError, CreateError, Created, NewTask, Page, Recorded, StoreError, TaskStore};
-use longhaul_core::{Entry, OwnerId, PartsName, Task, TaskEvent, TaskId, TaskKey, Timestamp};
+use longhaul_core::ports::{ApplyError, CreateError, Created, Left, NewTask, Page, Recorded, StoreError, TaskStore};
+use longhaul_core::{Entry, MailboxId, OwnerId, PartsName, Task, TaskEvent, TaskId, TaskKey, Timestamp};
 
 use crate::database::Shared;
 use crate::tasks::{Application, NotCreated};
-use crate::{listing, side, tasks};
+use crate::{listing, mailboxes, side, tasks};
 
 /// The tasks in a [`Database`](crate::Database).
 #[derive(Clone)]
@@ -79,5 +79,28 @@ impl TaskStore for SqliteStore {
     async fn parts(&self, key: &TaskKey, name: &PartsName, count: u32) -> Result<Option<String>, StoreError> {
         let (key, name) = (*key, name.clone());
         Ok(self.shared.read(move |connection| side::parts(connection, &key, &name, count)).await?)
+    }
+
+    async fn leave(
+        &self,
+        owner: &OwnerId,
+        mailbox: &MailboxId,
+        text: &str,
+        expires_at: Timestamp,
+        now: Timestamp,
+    ) -> Result<Left, StoreError> {
+        let (owner, mailbox, text) = (*owner, *mailbox, text.to_owned());
+        let leave = move |connection: &_| mailboxes::leave(connection, &owner, &mailbox, &text, expires_at, now);
+        Ok(self.shared.writer.call(leave).await?)
+    }
+
+    async fn collect(
+        &self,
+        owner: &OwnerId,
+        mailbox: &MailboxId,
+        now: Timestamp,
+    ) -> Result<Option<String>, StoreError> {
+        let (owner, mailbox) = (*owner, *mailbox);
+        Ok(self.shared.read(move |connection| mailboxes::collect(connection, &owner, &mailbox, now)).await?)
     }
 }

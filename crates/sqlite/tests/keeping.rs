@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use longhaul_core::ports::{
-    ApplyError, CreateError, Created, Message, NewTask, Recorded, StoreError, TaskStore, WorkQueue,
+    ApplyError, CreateError, Created, Left, Message, NewTask, Recorded, StoreError, TaskStore, WorkQueue,
 };
-use longhaul_core::{Entry, EntryKind, PartsName, TaskEvent, TaskKey};
+use longhaul_core::{Entry, EntryKind, MailboxId, PartsName, TaskEvent, TaskKey};
 use longhaul_sqlite::{Database, Purged, Settings};
 use longhaul_testkit::given::{self, NOW, owner, queued};
 use longhaul_testkit::{ManualClock, SeededIds, block_on};
@@ -172,6 +172,37 @@ fn parts_that_never_got_a_record_are_purged_after_a_day() {
         database.purge(NOW.plus_ms(86_400_000), 10).await.unwrap();
         assert_eq!(rows(&path), [1, 0, 1, 2, 0, 0]);
         assert_eq!(database.store().journal(&accepted.key()).await.unwrap(), [entry("a")]);
+    });
+}
+
+#[test]
+fn texts_in_mailboxes_survive_a_restart_and_are_purged_once_they_are_past_their_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("longhaul.db");
+    let texts = || -> u32 {
+        let connection = Connection::open(&path).unwrap();
+        connection.query_row("SELECT count(*) FROM mailboxes", [], |row| row.get(0)).unwrap()
+    };
+    block_on(async {
+        let (database, _) = open(&path);
+        let alice = owner("alice");
+        let mailboxes = [b"a", b"b", b"c"].map(|word| MailboxId::of(&[word]));
+        for (mailbox, lives_ms) in mailboxes.iter().zip([1_000, 1_000, 60_000]) {
+            let left = database.store().leave(&alice, mailbox, "text", NOW.plus_ms(lives_ms), NOW).await.unwrap();
+            assert_eq!(left, Left::First);
+        }
+        database.close().await;
+
+        let (database, _) = open(&path);
+        assert_eq!(database.purge(NOW.plus_ms(999), 10).await.unwrap(), Purged::All);
+        assert_eq!(texts(), 3);
+        let later = NOW.plus_ms(1_000);
+        assert_eq!(database.purge(later, 1).await.unwrap(), Purged::UpToLimit);
+        assert_eq!(texts(), 2);
+        assert_eq!(database.purge(later, 10).await.unwrap(), Purged::All);
+        assert_eq!(texts(), 1);
+        let kept = database.store().collect(&alice, &mailboxes[2], later).await.unwrap();
+        assert_eq!(kept.as_deref(), Some("text"));
     });
 }
 

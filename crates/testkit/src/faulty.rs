@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use longhaul_core::ports::{
-    ApplyError, CreateError, Created, Delivery, Message, NewTask, Page, QueueError, Recorded, StoreError, TaskStore,
-    WorkQueue,
+    ApplyError, CreateError, Created, Delivery, Left, Message, NewTask, Page, QueueError, Recorded, StoreError,
+    TaskStore, WorkQueue,
 };
-use longhaul_core::{Entry, OwnerId, PartsName, Task, TaskEvent, TaskId, TaskKey, Timestamp};
+use longhaul_core::{Entry, MailboxId, OwnerId, PartsName, Task, TaskEvent, TaskId, TaskKey, Timestamp};
 
 /// What befalls a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,10 @@ pub enum StoreCall<'a> {
     PutParts(&'a TaskKey, &'a PartsName),
     /// [`TaskStore::parts`]
     Parts(&'a TaskKey, &'a PartsName),
+    /// [`TaskStore::leave`]
+    Leave(&'a OwnerId, &'a MailboxId),
+    /// [`TaskStore::collect`]
+    Collect(&'a OwnerId, &'a MailboxId),
 }
 
 /// A call to a queue, as a script sees it.
@@ -140,6 +144,26 @@ impl TaskStore for FaultyStore {
 
     async fn parts(&self, key: &TaskKey, name: &PartsName, count: u32) -> Result<Option<String>, StoreError> {
         self.run(StoreCall::Parts(key, name), self.inner.parts(key, name, count)).await
+    }
+
+    async fn leave(
+        &self,
+        owner: &OwnerId,
+        mailbox: &MailboxId,
+        text: &str,
+        expires_at: Timestamp,
+        now: Timestamp,
+    ) -> Result<Left, StoreError> {
+        self.run(StoreCall::Leave(owner, mailbox), self.inner.leave(owner, mailbox, text, expires_at, now)).await
+    }
+
+    async fn collect(
+        &self,
+        owner: &OwnerId,
+        mailbox: &MailboxId,
+        now: Timestamp,
+    ) -> Result<Option<String>, StoreError> {
+        self.run(StoreCall::Collect(owner, mailbox), self.inner.collect(owner, mailbox, now)).await
     }
 }
 

@@ -43,6 +43,7 @@ fn every_promise_is_in_the_list() {
         include_str!("../src/store_contract/keeping.rs"),
         include_str!("../src/store_contract/limiting.rs"),
         include_str!("../src/store_contract/listing.rs"),
+        include_str!("../src/store_contract/mailboxes.rs"),
         include_str!("../src/store_contract/rushing.rs"),
     ];
     let written = sources.iter().map(|source| source.matches("\npub async fn ").count()).sum::<usize>();
@@ -132,6 +133,39 @@ mod the_contract_finds {
         records_that_race: Fault::RecordsRace;
         creations_that_race: Fault::CreationsRace;
         progress_that_races_the_end: Fault::ProgressRacesTheEnd;
+        a_mailbox_that_is_emptied_by_reading: Fault::MailboxEmptiedByReading;
+        a_mailbox_that_is_overwritten: Fault::MailboxOverwritten;
+        a_mailbox_that_claims_to_be_first: Fault::MailboxSaysFirstAlways;
+        an_empty_text_that_counts_as_none: Fault::MailboxEmptyTextIsNone;
+        a_mailbox_of_any_owner: Fault::MailboxOfAnyOwner;
+        a_mailbox_of_any_name: Fault::MailboxOfAnyName;
+        a_mailbox_that_ignores_expiry_when_read: Fault::MailboxReadIgnoresExpiry;
+        a_mailbox_that_expires_in_whole_seconds: Fault::MailboxExpiresInWholeSeconds;
+        a_mailbox_that_stays_full_past_its_time: Fault::MailboxStaysFull;
+        a_mailbox_whose_expiry_moves: Fault::MailboxExpiryMoves;
+        a_mailbox_whose_text_is_cut: Fault::MailboxTextIsCut;
+        mailboxes_that_race: Fault::MailboxesRace;
+    }
+}
+
+#[test]
+fn each_promise_of_mailboxes_finds_its_mistake() {
+    for (promise, fault) in [
+        ("a_text_that_was_left_is_collected_as_often_as_wanted", Fault::MailboxEmptiedByReading),
+        ("the_first_text_in_a_mailbox_stays", Fault::MailboxOverwritten),
+        ("the_first_text_in_a_mailbox_stays", Fault::MailboxSaysFirstAlways),
+        ("an_empty_text_fills_a_mailbox_too", Fault::MailboxEmptyTextIsNone),
+        ("a_mailbox_is_found_by_its_owner_only", Fault::MailboxOfAnyOwner),
+        ("mailboxes_of_other_names_stand_apart", Fault::MailboxOfAnyName),
+        ("a_text_past_its_time_is_not_found", Fault::MailboxReadIgnoresExpiry),
+        ("a_text_past_its_time_is_not_found", Fault::MailboxExpiresInWholeSeconds),
+        ("a_text_past_its_time_gives_way_to_another", Fault::MailboxStaysFull),
+        ("a_later_text_does_not_move_the_expiry_of_the_first", Fault::MailboxExpiryMoves),
+        ("texts_of_any_size_and_script_come_back_whole", Fault::MailboxTextIsCut),
+        ("of_many_texts_left_at_once_one_stays", Fault::MailboxesRace),
+    ] {
+        let broken = broken_by(fault);
+        assert!(broken.contains(&promise), "{promise} does not find {fault:?}, which breaks {broken:?}");
     }
 }
 

@@ -4,7 +4,7 @@ use aws_sdk_dynamodb::types::{AttributeValue, ReturnConsumedCapacity};
 use longhaul_aws::clients::Clients;
 use longhaul_aws::{DynamoStore, QuotaMode};
 use longhaul_core::ports::{ApplyError, Created, TaskStore};
-use longhaul_core::{Entry, EntryKind, PartsName, Payload, State, TaskEvent, limits};
+use longhaul_core::{Entry, EntryKind, MailboxId, PartsName, Payload, State, TaskEvent, limits};
 use longhaul_testkit::given::{self, LEASE_MS, NOW, owner};
 use longhaul_testkit::{SeededIds, at_once, block_on};
 
@@ -219,6 +219,26 @@ fn a_large_result_costs_one_write_and_one_read_more() {
         let count = u32::try_from(parts.len()).unwrap();
         assert!(store.parts(&key, &name, count).await.unwrap() == Some(text), "the parts differ");
         counted.expect("read 3 MiB", &["BatchGetItem"]);
+    });
+}
+
+#[test]
+fn a_mailbox_costs_one_write_and_one_read_and_a_large_text_one_more_of_each() {
+    block_on(async {
+        let counted = Counted::new(QuotaMode::Off).await;
+        let (store, alice, expires_at) = (&counted.store, owner("alice"), NOW.plus_ms(60_000));
+        let (small, large) = (MailboxId::of(&[b"small"]), MailboxId::of(&[b"large"]));
+        counted.meter.calls();
+        store.leave(&alice, &small, "text", expires_at, NOW).await.unwrap();
+        counted.expect("leave", &["PutItem"]);
+        store.leave(&alice, &small, "late", expires_at, NOW).await.unwrap();
+        counted.expect("leave in a full mailbox", &["PutItem"]);
+        store.collect(&alice, &small, NOW).await.unwrap();
+        counted.expect("collect", &["GetItem"]);
+        store.leave(&alice, &large, &"x".repeat(3 * 1024 * 1024), expires_at, NOW).await.unwrap();
+        counted.expect("leave 3 MiB", &["BatchWriteItem", "PutItem"]);
+        store.collect(&alice, &large, NOW).await.unwrap();
+        counted.expect("collect 3 MiB", &["GetItem", "BatchGetItem"]);
     });
 }
 

@@ -6,7 +6,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use longhaul_aws::DynamoStore;
 use longhaul_aws::clients::Clients;
 use longhaul_core::ports::TaskStore;
-use longhaul_core::{Entry, EntryKind, PartsName, Payload, Task, TaskEvent, TaskRecord, Timestamp};
+use longhaul_core::{Entry, EntryKind, MailboxId, PartsName, Payload, Task, TaskEvent, TaskRecord, Timestamp};
 use longhaul_testkit::given::{self, NOW, owner};
 use longhaul_testkit::{SeededIds, block_on};
 
@@ -142,6 +142,24 @@ fn a_task_that_is_forgotten_is_deleted_at_once() {
         store.apply(&key, &TaskEvent::Forget, later).await.unwrap();
         assert_eq!(store.get(&key, later).await.unwrap(), None);
         assert_eq!(expiries(&table).await[&format!("o# {}", key.id)], seconds(later));
+    });
+}
+
+#[test]
+fn a_text_in_a_mailbox_goes_once_it_is_past_its_time_and_its_parts_no_sooner() {
+    block_on(async {
+        let clients = Clients::new(&emulator::config());
+        let table = emulator::table(&clients).await;
+        let store = DynamoStore::new(clients.dynamo, &table);
+        let (text, expires_at) = ("x".repeat(1024 * 1024), NOW.plus_ms(1_500));
+        store.leave(&owner("alice"), &MailboxId::of(&[b"a"]), &text, expires_at, NOW).await.unwrap();
+        let expiries = expiries(&table).await;
+        assert_eq!(expiries["m# -"], seconds(expires_at));
+        assert_eq!(expiries.len(), 4, "{expiries:?}");
+        for (item, expiry) in &expiries {
+            let days = *expiry <= seconds(expires_at.plus_ms(DAY_MS));
+            assert!(*expiry >= seconds(expires_at) && days, "{item} goes at {expiry}: {expiries:?}");
+        }
     });
 }
 

@@ -5,10 +5,10 @@ use std::future::ready;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use longhaul_core::ports::{Recorded, TaskStore};
-use longhaul_core::{Entry, EntryKind, FailureKind, State, TaskKey};
-use longhaul_engine::{AnswerError, Leg, LegEnd};
-use longhaul_testkit::{FaultyStore, given};
+use longhaul_core::ports::{Left, Recorded, TaskStore};
+use longhaul_core::{Clock as _, Entry, EntryKind, FailureKind, MailboxId, State, TaskKey};
+use longhaul_engine::{LeaveError, Leg, LegEnd};
+use longhaul_testkit::{Fault, FaultyStore, given};
 
 use super::world::{World, ann, completed, run, tool};
 
@@ -102,20 +102,49 @@ fn an_error_of_a_step_is_not_recorded() {
 }
 
 #[test]
-fn an_answer_that_is_left_is_found_by_its_name_whatever_its_size_and_the_first_one_counts() {
+fn a_text_that_is_left_is_collected_whatever_its_size_and_the_first_one_counts() {
     run(async {
         let world = World::new();
-        let [place, other] = ["0199aaaa-0000-7000-8000-000000000001", "0199aaaa-0000-7000-8000-000000000002"]
-            .map(|id| TaskKey::new(ann(), id.parse().unwrap()));
-        assert_eq!(world.engine.left_answer(&place, "city").await.unwrap(), None);
-        let long = format!("\"{}\"", "x".repeat(longhaul_core::limits::ENTRY_INLINE_BYTES_MAX + 1));
-        world.engine.leave_answer(&place, "city", &long).await.unwrap();
-        world.engine.leave_answer(&place, "city", "\"late\"").await.unwrap();
-        assert_eq!(world.engine.left_answer(&place, "city").await.unwrap(), Some(long));
-        assert_eq!(world.engine.left_answer(&place, "street").await.unwrap(), None);
-        assert_eq!(world.engine.left_answer(&other, "city").await.unwrap(), None);
+        let [city, street] = [b"city".as_slice(), b"street"].map(|name| MailboxId::of(&[name]));
+        let expires_at = world.clock.now().plus_ms(1_000);
+        assert_eq!(world.engine.collect(&ann(), &city).await.unwrap(), None);
+        let long = format!("\"{}\"", "x".repeat(longhaul_core::limits::PART_BYTES));
+        assert_eq!(world.engine.leave(&ann(), &city, &long, expires_at).await.unwrap(), Left::First);
+        let late = world.engine.leave(&ann(), &city, "\"late\"", expires_at).await.unwrap();
+        assert_eq!(late, Left::Earlier(long.clone()));
+        assert_eq!(world.engine.collect(&ann(), &city).await.unwrap(), Some(long));
+        assert_eq!(world.engine.collect(&ann(), &street).await.unwrap(), None);
+        world.clock.advance_ms(1_000);
+        assert_eq!(world.engine.collect(&ann(), &city).await.unwrap(), None);
+    });
+}
+
+#[test]
+fn a_text_may_be_as_large_as_an_answer_and_no_larger() {
+    run(async {
+        let world = World::new();
+        let (mailbox, expires_at) = (MailboxId::of(&[b"city"]), world.clock.now().plus_ms(1_000));
         let too_long = "x".repeat(longhaul_core::limits::ENTRY_BYTES_MAX + 1);
-        let refused = world.engine.leave_answer(&place, "other", &too_long).await.unwrap_err();
-        assert!(matches!(refused, AnswerError::TooLarge { .. }), "{refused}");
+        let refused = world.engine.leave(&ann(), &mailbox, &too_long, expires_at).await.unwrap_err();
+        assert!(matches!(refused, LeaveError::TooLarge { .. }), "{refused}");
+        assert_eq!(world.engine.collect(&ann(), &mailbox).await.unwrap(), None);
+        world.engine.leave(&ann(), &mailbox, &too_long[1..], expires_at).await.unwrap();
+    });
+}
+
+#[test]
+fn a_mailbox_is_used_again_where_the_store_does_not_answer() {
+    run(async {
+        let world = World::new();
+        let (mailbox, expires_at) = (MailboxId::of(&[b"city"]), world.clock.now().plus_ms(60_000));
+        let mut calls = 0;
+        world.store.follow(move |_call| {
+            calls += 1;
+            if calls % 2 == 1 { Fault::After } else { Fault::None }
+        });
+        let left = world.while_time_passes(10, world.engine.leave(&ann(), &mailbox, "first", expires_at)).await;
+        assert_eq!(left.unwrap(), Left::Earlier("first".to_owned()));
+        let collected = world.while_time_passes(10, world.engine.collect(&ann(), &mailbox)).await;
+        assert_eq!(collected.unwrap().as_deref(), Some("first"));
     });
 }

@@ -257,5 +257,7 @@ fn verb(call: StoreCall<'_>) -> &'static str {
         StoreCall::Journal(_) => "journal",
         StoreCall::PutParts(..) => "put parts",
         StoreCall::Parts(..) => "parts",
+        StoreCall::Leave(..) => "leave",
+        StoreCall::Collect(..) => "collect",
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Parser;
 use longhaul_core::limits;
 use longhaul_engine::Settings;
-use longhaul_http::{Gate, Host};
+use longhaul_http::{Host, OriginPolicy};
 
 /// What can be chosen about a local server. Each flag has an environment variable of the same name; the flag wins.
 #[derive(Clone, Debug, clap::Args)]
@@ -112,10 +112,10 @@ impl Options {
         self.db.as_os_str() == ":memory:"
     }
 
-    pub(crate) fn gate(&self) -> Gate {
+    pub(crate) fn origin_policy(&self) -> OriginPolicy {
         let mut hosts: Vec<Host> = self.allow_host.iter().map(|name| Host::new(name)).collect();
         hosts.push(Host::new(&self.listen.ip().to_string()));
-        Gate::new(hosts, self.allow_origin.clone())
+        OriginPolicy::new(hosts, self.allow_origin.clone())
     }
 
     pub(crate) fn engine(&self) -> Settings {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 use longhaul_core::{Clock, Progress, Timestamp, limits};
-use longhaul_engine::{VariableError, check_variable, write_variables};
+use longhaul_engine::{VariableLimit, check_variable, write_variables};
 use rmcp::model::{InputRequest, InputRequests, ProgressNotificationParam, ProgressToken};
 use rmcp::{ErrorData, Peer, RoleServer};
 use serde_json::{Map, Value};
@@ -165,7 +165,7 @@ impl PlainCall {
         self.variables().get(name).cloned()
     }
 
-    pub(crate) fn set_variable(&self, name: &str, value: Value) -> Result<(), VariableError> {
+    pub(crate) fn set_variable(&self, name: &str, value: Value) -> Result<(), VariableLimit> {
         check_variable(name, &value)?;
         let mut variables = self.variables();
         let mut changed = variables.clone();

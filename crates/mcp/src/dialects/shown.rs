@@ -5,7 +5,8 @@ use std::fmt::Write;
 use longhaul_core::{Failure, FailureKind, Progress, State, Task, Timestamp};
 use longhaul_engine::{Engine, LoadError};
 use rmcp::ErrorData;
-use serde_json::{Value, json};
+use rmcp::model::ProgressToken;
+use serde_json::{Map, Value, json};
 
 /// The JSON-RPC error that a failed task ended with: the tool's own as it gave it, otherwise one that says why there is
 /// none.
@@ -61,6 +62,21 @@ pub(crate) fn in_words(progress: &Progress) -> String {
         let _infallible = write!(words, " {message}");
     }
     words
+}
+
+/// A `notifications/progress` message, with what a dialect adds to its parameters.
+pub(crate) fn progress_notification<const N: usize>(
+    token: &ProgressToken,
+    progress: &Progress,
+    added: [(&str, Value); N],
+) -> String {
+    let mut params = Map::new();
+    params.insert("progressToken".to_owned(), json!(token));
+    params.insert("progress".to_owned(), progress.done.into());
+    params.extend(progress.total.map(|total| ("total".to_owned(), total.into())));
+    params.extend(progress.message.as_deref().map(|message| ("message".to_owned(), message.into())));
+    params.extend(added.map(|(name, value)| (name.to_owned(), value)));
+    json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}).to_string()
 }
 
 /// Where clients find the variables that a task's tool has set, in the `_meta` of the task.

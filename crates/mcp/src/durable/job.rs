@@ -4,7 +4,7 @@
 //! What the tool asks reaches the client as in a plain call: since `2026-07-28` the call ends with the questions, and
 //! its retry brings the answers; before, the client is asked while the call is open.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use longhaul_core::{Ask, Progress, State, Task, TaskId, TaskKey, Timestamp, Wish};
 use longhaul_engine::PollError;
@@ -26,10 +26,8 @@ use crate::outcome::Outcome;
 use crate::policy::TaskPolicy;
 use crate::record::StoredCall;
 use crate::sealed::{Binding, Rounds};
+use crate::watch::{Event, TaskWatch, Told};
 use crate::{capabilities, errors};
-
-/// The first pause between two looks at a task; each is twice the one before, up to the pause of subscriptions.
-const PAUSE_MS_FIRST: u64 = 4;
 
 /// What the caller gets of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,69 +143,95 @@ fn wait_ms(wished_s: Option<&serde_json::Value>, longest_ms: u64) -> u64 {
 impl Waiting<'_> {
     /// Waits for the end of the task, or for its questions, or until the time is over.
     async fn follow(&self, key: TaskKey) -> Result<CallToolResponse, ErrorData> {
-        let (clock, settings) = (&self.shared.engine.ports().clock, &self.shared.settings);
-        let mut ends_at = clock.now().plus_ms(self.wait_ms);
-        let (mut told, mut asked, mut pause_ms) = (None, BTreeSet::new(), PAUSE_MS_FIRST);
-        loop {
-            let task = match self.shared.engine.poll(&key).await {
-                Ok(task) => task,
-                Err(PollError::NotFound) if self.view == View::Status => {
-                    return Ok(wire::not_found(&key.id.to_string()).into());
+        let task = match self.shared.engine.poll(&key).await {
+            Ok(task) => task,
+            Err(PollError::NotFound) => return self.gone(&key),
+            Err(error @ PollError::Unavailable(_)) => return Err(errors::of_poll(error)),
+        };
+        let mut watch = self.watch(task);
+        while let Some(event) = watch.next().await {
+            match &event {
+                Event::Progress(_, progress) => self.tell_progress(progress).await,
+                Event::Question(task, _) => {
+                    if let Some(round) = self.question(task, &event, &mut watch).await? {
+                        return Ok(round);
+                    }
                 }
-                Err(error) => return Err(errors::of_poll(error)),
-            };
-            self.tell_progress(&task, &mut told).await;
-            if let Some(ended) = self.ended(&task).await? {
-                return Ok(ended);
-            }
-            let asks = self.may_ask(&task);
-            match self.caller.generation {
-                Generation::PerRequest if !asks.is_empty() => return self.round(&task, asks),
-                Generation::Handshake if asks.keys().any(|key| !asked.contains(key)) => {
-                    asked.extend(asks.keys().cloned());
-                    self.ask_all(&key, asks).await?;
-                    // The time that the user takes is the user's.
-                    ends_at = clock.now().plus_ms(self.wait_ms);
-                    continue;
+                Event::Ended(task) => {
+                    if let Some(ended) = self.ended(task).await? {
+                        return Ok(ended);
+                    }
                 }
-                Generation::PerRequest | Generation::Handshake => {}
+                Event::Left => return self.left(&key).await,
+                Event::Close(tasks) => {
+                    let Some(task) = tasks.first() else { break };
+                    let (now, wait_ms) = (self.shared.engine.ports().clock.now(), self.shared.settings.inline_wait_ms);
+                    return Ok(wire::unfinished(task, now, wait_ms).into());
+                }
+                Event::Gone(_) => break,
+                Event::Changed(_) | Event::Status(_) | Event::KeepAlive => {}
             }
-            let now = clock.now();
-            if now >= ends_at || self.shared.closing.is_cancelled() {
-                return Ok(wire::unfinished(&task, now, settings.inline_wait_ms).into());
+        }
+        self.gone(&key)
+    }
+
+    /// Asks what the task asks; where the call ends with that, gives its answer.
+    async fn question(
+        &self,
+        task: &Task,
+        event: &Event,
+        watch: &mut TaskWatch,
+    ) -> Result<Option<CallToolResponse>, ErrorData> {
+        let asks = self.may_ask(task)?;
+        if asks.is_empty() {
+            // Once some of them are answered elsewhere, this client may be able to answer the others.
+            watch.put_back(event);
+            return Ok(None);
+        }
+        match self.caller.generation {
+            Generation::PerRequest => self.round(task, asks).map(Some),
+            Generation::Handshake => {
+                self.ask_all(&task.key(), asks).await?;
+                // The time that the user takes is the user's.
+                watch.wait_until_after(self.wait_ms);
+                watch.look().await;
+                Ok(None)
             }
-            self.pause(&key, pause_ms.min(ends_at.since_ms(now))).await?;
-            pause_ms = (pause_ms * 2).min(settings.listen_poll_ms.max(1));
         }
     }
 
-    /// Waits, and ends the task where its caller leaves before it has heard of the job: nobody else can know of it,
-    /// unless the caller has a key to find it again.
-    async fn pause(&self, key: &TaskKey, ms: u64) -> Result<(), ErrorData> {
-        tokio::select! {
-            biased;
-            () = self.context.ct.cancelled() => {
-                if self.view == View::Result && !caller::has_idempotency_key(self.context) {
-                    self.shared.engine.cancel(key).await.map_err(errors::of_poll)?;
-                }
-                Err(ErrorData::internal_error("the client has left", None))
-            }
-            () = self.shared.engine.ports().clock.sleep_ms(ms.max(1)) => Ok(()),
+    fn watch(&self, task: Task) -> TaskWatch {
+        let Shared { engine, settings, closing, .. } = self.shared;
+        TaskWatch::new(engine, settings, closing, self.wait_ms, [(task, Told::default())])
+            .starting_with_short_pauses()
+            .until_left(self.context.ct.clone())
+    }
+
+    /// The answer where there is no such task, or none any more.
+    fn gone(&self, key: &TaskKey) -> Result<CallToolResponse, ErrorData> {
+        match self.view {
+            View::Status => Ok(wire::not_found(&key.id.to_string()).into()),
+            View::Result => Err(errors::task_not_found()),
         }
     }
 
-    async fn tell_progress(&self, task: &Task, told: &mut Option<Progress>) {
-        let (Some(token), Some(progress)) = (self.context.meta.get_progress_token(), &task.progress) else { return };
-        if told.as_ref().is_some_and(|told| progress.done <= told.done) {
-            return;
+    /// Ends the task where its caller leaves before it has heard of the job: nobody else can know of it, unless the
+    /// caller has a key to find it again.
+    async fn left(&self, key: &TaskKey) -> Result<CallToolResponse, ErrorData> {
+        if self.view == View::Result && !caller::has_idempotency_key(self.context) {
+            self.shared.engine.cancel(key).await.map_err(errors::of_poll)?;
         }
+        Err(ErrorData::internal_error("the client has left", None))
+    }
+
+    async fn tell_progress(&self, progress: &Progress) {
+        let Some(token) = self.context.meta.get_progress_token() else { return };
         let mut param = ProgressNotificationParam::new(token, progress.done);
         param.total = progress.total;
         param.message.clone_from(&progress.message);
         if let Err(error) = self.context.peer.notify_progress(param).await {
             tracing::debug!(%error, "a progress notification was not sent");
         }
-        *told = Some(progress.clone());
     }
 
     /// The end, as the caller is to see it.
@@ -231,14 +255,14 @@ impl Waiting<'_> {
         }
     }
 
-    /// What the task asks, where this client can be asked all of it.
-    fn may_ask(&self, task: &Task) -> InputRequests {
-        let State::InputRequired { asks, .. } = &task.state else { return InputRequests::new() };
-        let read = |ask: &Ask| Some((ask.key.clone(), serde_json::from_str::<InputRequest>(&ask.request).ok()?));
-        let requests: InputRequests = asks.iter().filter_map(read).collect();
-        let can = requests.len() == asks.len()
-            && requests.values().all(|request| capabilities::check(&self.caller.capabilities, request).is_ok());
-        if can { requests } else { InputRequests::new() }
+    /// What the task asks, where this client can be asked all of it; otherwise nothing.
+    fn may_ask(&self, task: &Task) -> Result<InputRequests, ErrorData> {
+        let State::InputRequired { asks, .. } = &task.state else { return Ok(InputRequests::new()) };
+        let read = |ask: &Ask| Ok((ask.key.clone(), serde_json::from_str::<InputRequest>(&ask.request)?));
+        let requests = asks.iter().map(read).collect::<Result<InputRequests, _>>();
+        let requests = requests.map_err(|error| asking::unreadable(&error))?;
+        let can = requests.values().all(|request| capabilities::check(&self.caller.capabilities, request).is_ok());
+        Ok(if can { requests } else { InputRequests::new() })
     }
 
     /// The questions as the end of the call; its retry goes on with the task.

@@ -1,7 +1,8 @@
 //! Tasks of MCP `2025-11-25`, each message held to the published schema.
 
-use longhaul_core::{Identity, OwnerId};
+use longhaul_core::{Clock, Identity, Outcome, OwnerId, PartsName, Payload, ResultKind, TaskEvent, TaskKey};
 use longhaul_mcp::{AnonymousLists, McpServer, McpSettings};
+use longhaul_testkit::given;
 use serde_json::{Value, json};
 
 use crate::older_client::{Older, REVISION, Stream, another_instance, everything};
@@ -427,4 +428,23 @@ async fn what_a_tool_remembers_is_there_for_its_client_to_read() {
     schema::is(REVISION, "GetTaskResult", &task);
     assert_eq!(task["_meta"], json!({"dev.longhaul/variables": {"seen": 1}}));
     assert_eq!(world.get(&id).await["_meta"], task["_meta"]);
+}
+
+/// Such a stream once said nothing for as long as it was open, and its client came back for ever.
+#[tokio::test]
+async fn a_result_whose_parts_are_missing_is_an_error_on_the_stream_too() {
+    let world = World::new();
+    let client = connect(&world).await;
+    let id = start(&client, &world.mcp, "add", json!({"a": 1, "b": 2})).await;
+    let mut stream = wait_for(&client, &world.mcp, &id).await;
+    let (store, now) = (&world.engine.ports().store, world.clock.now());
+    let key = TaskKey::new(client.owner, id.parse().unwrap());
+    store.apply(&key, &given::claim(1, now), now).await.unwrap();
+    let result = Payload::Parts { name: PartsName::Outcome { attempt: 1 }, count: 1, bytes: 2 };
+    let outcome = Outcome::Completed { result, kind: ResultKind::Success };
+    store.apply(&key, &TaskEvent::Finish { attempt: 1, outcome }, now).await.unwrap();
+    assert_eq!(world.while_time_flies(stream.next()).await.unwrap()["params"]["status"], "completed");
+    let last = world.while_time_flies(stream.next()).await.unwrap();
+    assert_eq!((&last["id"], &last["error"]["code"]), (&json!(7), &json!(-32603)));
+    assert_eq!(stream.next().await, None);
 }

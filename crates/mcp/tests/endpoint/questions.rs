@@ -1,8 +1,11 @@
 //! Tasks that ask their client.
 
+use longhaul_core::{Ask, Clock, Suspension, TaskKey};
+use longhaul_testkit::given;
 use serde_json::{Value, json};
 
-use crate::world::{Sent, World, no_tasks};
+use crate::older_client::Older;
+use crate::world::{Answer, Sent, World, alice, no_tasks};
 
 fn accept(value: &str) -> Value {
     json!({"action": "accept", "content": {"value": value}})
@@ -168,4 +171,46 @@ async fn a_tool_that_asks_first_gives_clients_without_tasks_the_result_itself() 
     assert_eq!(world.result(&call).await["resultType"], "input_required");
     let result = world.served(&call.with_param("inputResponses", json!({"name": accept("Ann")}))).await.result();
     assert_eq!(result["content"][0]["text"], "Hello, Ann!");
+}
+
+/// Each dialect once read questions in a way of its own, and one of them would have sent a request without a method.
+#[tokio::test]
+async fn a_stored_question_that_cannot_be_read_is_an_error_in_every_dialect() {
+    for request in ["{}", "not JSON", r#"{"method":7}"#, r#"{"method":"elicitation/create","params":[]}"#] {
+        let world = World::new();
+        let id = world.start("hangs", json!({})).await;
+        ask(&world, &id, request).await;
+        let unreadable = (-32603, "a question of this task cannot be read".to_owned());
+        let last = |answer: Answer| {
+            let error = answer.events().last().unwrap()["error"].clone();
+            (error["code"].as_i64().unwrap(), error["message"].as_str().unwrap().to_owned())
+        };
+
+        let client = Older::connect(&world.mcp, "2025-11-25").await;
+        let result = client.sent("tasks/result", json!({"taskId": id}));
+        assert_eq!(last(world.while_time_flies(world.send(&result)).await), unreadable, "{request}");
+        let get = json!({"token": id, "timeout": 0});
+        assert_eq!(client.error(&world.mcp, "tools/async/get", get).await, unreadable, "{request}");
+        let look = client.call("get_job_status", json!({"job_id": id, "wait_s": 0}));
+        let answer = world.while_time_flies(world.send(&look)).await.json();
+        assert_eq!(answer["error"]["message"], unreadable.1, "{request}");
+
+        let client = Older::connect(&world.mcp, "next").await;
+        for _ in 0..2 {
+            let status = client.error(&world.mcp, "tools/async/status", json!({"token": id})).await;
+            assert_eq!(status, unreadable, "{request}");
+        }
+        let look = Sent::call("get_job_status", json!({"job_id": id, "wait_s": 0})).declaring(no_tasks());
+        let (_, code, message) = world.while_time_flies(world.send(&look)).await.error();
+        assert_eq!((code, message), unreadable, "{request}");
+    }
+}
+
+/// A worker claims the task, and suspends it with this question.
+async fn ask(world: &World, id: &str, request: &str) {
+    let (store, now) = (&world.engine.ports().store, world.clock.now());
+    let key = TaskKey::new(alice(), id.parse().unwrap());
+    store.apply(&key, &given::claim(1, now), now).await.unwrap();
+    let asks = vec![Ask { key: "k".to_owned(), request: request.to_owned() }];
+    store.apply(&key, &given::suspend(1, Suspension::Input { asks, until: None }), now).await.unwrap();
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use longhaul_mcp::{Answer, TaskContext, TaskPolicy};
+use longhaul_mcp::{Answer, TaskContext, TaskPolicy, VariableError, VariableLimit};
 use rmcp::handler::server::router::tool::ToolRouter;
 use rmcp::handler::server::tool::{InputResponses as Answers, RequestState, schema_for_type};
 use rmcp::handler::server::wrapper::Parameters;
@@ -186,9 +186,9 @@ impl Tools {
     /// Reports, then asks, so that the report can be seen.
     #[tool]
     async fn reports(&self, task: TaskContext) -> Result<CallToolResult, ErrorData> {
-        task.progress(3.0, Some(10.0), "adding up").await;
+        task.progress(3).of(10).message("adding up").await;
         task.request_input("go_on", form("Go on?")).await?;
-        task.progress(10.0, Some(10.0), "added up").await;
+        task.progress(10).of(10).message("added up").await;
         Ok(text("reported"))
     }
 
@@ -233,23 +233,23 @@ impl Tools {
             Answer::Accepted(Person { name, age }) => format!("{name} is {age}"),
             Answer::Declined => "declined".to_owned(),
             Answer::Cancelled => "cancelled".to_owned(),
+            other => format!("{other:?}"),
         }))
     }
 
     #[tool]
     async fn steps(&self, task: TaskContext) -> Result<CallToolResult, ErrorData> {
-        let count = async || Ok::<_, ErrorData>(self.observed.steps_run.fetch_add(1, Ordering::SeqCst) + 1);
-        let first = task.step("first", count).await?;
+        let count = async || self.observed.steps_run.fetch_add(1, Ordering::SeqCst) + 1;
+        let first = task.step("first", count).await;
         let name = task.request_input("name", form("Name?")).await?;
-        let second = task.step("second", count).await?;
+        let second = task.step("second", count).await;
         Ok(text(format!("{} {first} {second}", value(&name))))
     }
 
     /// Does a step and gets stuck, unless another attempt did so before.
     #[tool]
     async fn stalls_once(&self, task: TaskContext) -> Result<CallToolResult, ErrorData> {
-        let count = async || Ok::<_, ErrorData>(self.observed.steps_run.fetch_add(1, Ordering::SeqCst));
-        task.step("first", count).await?;
+        task.step("first", async || self.observed.steps_run.fetch_add(1, Ordering::SeqCst)).await;
         if task.attempt() == 1 {
             self.observed.calls_begun.fetch_add(1, Ordering::SeqCst);
             std::future::pending::<()>().await;
@@ -261,9 +261,9 @@ impl Tools {
     #[tool]
     async fn misreads(&self, task: TaskContext) -> Result<CallToolResult, ErrorData> {
         if task.attempt() == 1 {
-            task.step("number", async || Ok::<_, ErrorData>("text".to_owned())).await?;
+            task.step("number", async || "text".to_owned()).await;
         } else {
-            task.step("number", async || Ok::<_, ErrorData>(1_u32)).await?;
+            task.step("number", async || 1_u32).await;
         }
         task.request_input("go_on", form("Go on?")).await?;
         Ok(text("never"))
@@ -271,25 +271,33 @@ impl Tools {
 
     #[tool]
     async fn misnames(&self, task: TaskContext) -> Result<CallToolResult, ErrorData> {
-        task.step("same", async || Ok::<_, ErrorData>(1)).await?;
-        task.step("same", async || Ok::<_, ErrorData>(2)).await?;
+        task.step("same", async || 1).await;
+        task.step("same", async || 2).await;
         Ok(text("never"))
     }
 
     #[tool]
     async fn remembers(&self, task: TaskContext) -> Result<CallToolResult, ErrorData> {
-        let seen = task.variable("seen").await.and_then(|seen| seen.as_u64()).unwrap_or_default();
-        task.set_variable("seen", json!(seen + 1)).await.unwrap();
+        let seen = task.get::<u64>("seen").await?.unwrap_or_default();
+        task.set("seen", &(seen + 1)).await?;
         let too_deep = (0..11).fold(json!(1), |inner, _| json!([inner]));
-        assert!(task.set_variable("deep", too_deep).await.is_err());
+        let refused = task.set("deep", &too_deep).await;
+        assert!(matches!(refused, Err(VariableError::Limit { cause: VariableLimit::TooDeep { .. }, .. })));
+        let refused = task.get::<String>("seen").await;
+        assert!(matches!(refused, Err(VariableError::WrongType { name, .. }) if name == "seen"));
+        let refused = task.set("pairs", &BTreeMap::from([((1, 2), 3)])).await;
+        assert!(matches!(refused, Err(VariableError::NotJson { name, .. }) if name == "pairs"));
+        task.set("gone", "soon").await?;
+        task.remove("gone").await?;
+        assert_eq!(task.get::<String>("gone").await?, None);
         task.request_input("go_on", form("Go on?")).await?;
-        Ok(text(format!("seen {}", task.variable("seen").await.unwrap())))
+        Ok(text(format!("seen {}", task.get::<u64>("seen").await?.unwrap())))
     }
 
     #[tool]
     async fn remembers_and_reports(&self, task: TaskContext) -> Result<CallToolResult, ErrorData> {
-        task.set_variable("seen", json!(1)).await.unwrap();
-        task.progress(3.0, Some(10.0), "adding up").await;
+        task.set("seen", &1).await?;
+        task.progress(3).of(10).message("adding up").await;
         task.request_input("go_on", form("Go on?")).await?;
         Ok(text("done"))
     }

@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use longhaul_core::ports::{
-    ApplyError, CreateError, Created, Delivery, Message, NewTask, Page, QueueError, Recorded, StoreError, TaskStore,
-    WorkQueue,
+    ApplyError, CreateError, Created, Delivery, Left, Message, NewTask, Page, QueueError, Recorded, StoreError,
+    TaskStore, WorkQueue,
 };
-use longhaul_core::{Clock, Entry, OwnerId, PartsName, Task, TaskEvent, TaskId, TaskKey, Timestamp};
+use longhaul_core::{Clock, Entry, MailboxId, OwnerId, PartsName, Task, TaskEvent, TaskId, TaskKey, Timestamp};
 
 use super::chance::Chance;
 use super::queue::QueueModel;
@@ -63,6 +63,26 @@ impl TaskStore for FakeStore {
 
     async fn parts(&self, key: &TaskKey, name: &PartsName, count: u32) -> Result<Option<String>, StoreError> {
         Ok(self.lock().parts(key, name, count))
+    }
+
+    async fn leave(
+        &self,
+        owner: &OwnerId,
+        mailbox: &MailboxId,
+        text: &str,
+        expires_at: Timestamp,
+        now: Timestamp,
+    ) -> Result<Left, StoreError> {
+        Ok(self.lock().leave(owner, mailbox, text, expires_at, now))
+    }
+
+    async fn collect(
+        &self,
+        owner: &OwnerId,
+        mailbox: &MailboxId,
+        now: Timestamp,
+    ) -> Result<Option<String>, StoreError> {
+        Ok(self.lock().collect(owner, mailbox, now))
     }
 }
 

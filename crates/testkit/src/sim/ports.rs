@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::executor::block_on;
-use longhaul_core::ports::{ApplyError, CreateError, Created, NewTask, Page, Recorded, StoreError, TaskStore};
-use longhaul_core::{Clock, Entry, IdSource, OwnerId, PartsName, Task, TaskEvent, TaskId, TaskKey, Timestamp};
+use longhaul_core::ports::{ApplyError, CreateError, Created, Left, NewTask, Page, Recorded, StoreError, TaskStore};
+use longhaul_core::{
+    Clock, Entry, IdSource, MailboxId, OwnerId, PartsName, Task, TaskEvent, TaskId, TaskKey, Timestamp,
+};
 use longhaul_engine::{Engine, Ports};
 
 use super::kernel::Actor;
@@ -259,6 +261,36 @@ impl TaskStore for SimStore {
             let parts = Ok(state.store.parts(key, name, count));
             same(world, state, "parts", &parts, |store| block_on(store.parts(key, name, count)));
             parts
+        })
+        .await
+    }
+
+    async fn leave(
+        &self,
+        owner: &OwnerId,
+        mailbox: &MailboxId,
+        text: &str,
+        expires_at: Timestamp,
+        now: Timestamp,
+    ) -> Result<Left, StoreError> {
+        self.call("the leaving of a text in a mailbox", |world, state| {
+            let left = Ok(state.store.leave(owner, mailbox, text, expires_at, now));
+            same(world, state, "leave", &left, |store| block_on(store.leave(owner, mailbox, text, expires_at, now)));
+            left
+        })
+        .await
+    }
+
+    async fn collect(
+        &self,
+        owner: &OwnerId,
+        mailbox: &MailboxId,
+        now: Timestamp,
+    ) -> Result<Option<String>, StoreError> {
+        self.call("the reading of a mailbox", |world, state| {
+            let text = Ok(state.store.collect(owner, mailbox, now));
+            same(world, state, "collect", &text, |store| block_on(store.collect(owner, mailbox, now)));
+            text
         })
         .await
     }

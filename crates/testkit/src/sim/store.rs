@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use longhaul_core::ports::{ApplyError, CreateError, Created, IdempotencyKey, NewTask, Page, Recorded};
-use longhaul_core::{Entry, EntryKind, OwnerId, PartsName, Refusal, Task, TaskEvent, TaskId, TaskKey, Timestamp};
+use longhaul_core::ports::{ApplyError, CreateError, Created, IdempotencyKey, Left, NewTask, Page, Recorded};
+use longhaul_core::{
+    Entry, EntryKind, MailboxId, OwnerId, PartsName, Refusal, Task, TaskEvent, TaskId, TaskKey, Timestamp,
+};
 
 use super::defect::Defect;
 
@@ -14,6 +16,7 @@ pub(crate) struct StoreModel {
     sides: Vec<Side>,
     keys: Vec<KeyRow>,
     open: Vec<(OwnerId, u32)>,
+    mailboxes: Vec<Mailbox>,
     defect: Option<Defect>,
 }
 
@@ -26,6 +29,13 @@ struct Side {
     key: TaskKey,
     journal: Vec<Entry>,
     parts: Vec<(PartsName, Vec<String>)>,
+}
+
+struct Mailbox {
+    owner: OwnerId,
+    id: MailboxId,
+    text: String,
+    expires_at: Timestamp,
 }
 
 #[derive(Clone, Copy)]
@@ -208,8 +218,30 @@ impl StoreModel {
         Some(parts.get(..count as usize)?.concat())
     }
 
+    pub(crate) fn leave(
+        &mut self,
+        owner: &OwnerId,
+        id: &MailboxId,
+        text: &str,
+        expires_at: Timestamp,
+        now: Timestamp,
+    ) -> Left {
+        if let Some(earlier) = self.collect(owner, id, now) {
+            return Left::Earlier(earlier);
+        }
+        self.mailboxes.retain(|held| (held.owner, held.id) != (*owner, *id));
+        self.mailboxes.push(Mailbox { owner: *owner, id: *id, text: text.to_owned(), expires_at });
+        Left::First
+    }
+
+    pub(crate) fn collect(&self, owner: &OwnerId, id: &MailboxId, now: Timestamp) -> Option<String> {
+        let mut held = self.mailboxes.iter().filter(|held| held.expires_at > now);
+        held.find(|held| (held.owner, held.id) == (*owner, *id)).map(|held| held.text.clone())
+    }
+
     /// Deletes what has expired.
     pub(crate) fn purge(&mut self, now: Timestamp) {
+        self.mailboxes.retain(|held| held.expires_at > now);
         let mut owners: Vec<OwnerId> = self.open.iter().map(|(owner, _)| *owner).collect();
         owners.extend(self.rows.iter().map(|row| row.task.owner));
         owners.iter().for_each(|owner| self.purge_owner(owner, now));

@@ -7,6 +7,7 @@ mod expiring;
 mod keeping;
 mod limiting;
 mod listing;
+mod mailboxes;
 mod rushing;
 
 pub use changing::*;
@@ -15,6 +16,7 @@ pub use expiring::*;
 pub use keeping::*;
 pub use limiting::*;
 pub use listing::*;
+pub use mailboxes::*;
 pub use rushing::*;
 
 use std::sync::Arc;
@@ -112,6 +114,16 @@ macro_rules! store_promises {
             parts_of_other_names_and_tasks_stand_apart,
             parts_written_again_replace_those_of_the_first_try,
             parts_written_before_the_task_belong_to_it,
+            a_text_that_was_left_is_collected_as_often_as_wanted,
+            the_first_text_in_a_mailbox_stays,
+            an_empty_text_fills_a_mailbox_too,
+            a_mailbox_is_found_by_its_owner_only,
+            mailboxes_of_other_names_stand_apart,
+            a_text_past_its_time_is_not_found,
+            a_text_past_its_time_gives_way_to_another,
+            a_later_text_does_not_move_the_expiry_of_the_first,
+            texts_of_any_size_and_script_come_back_whole,
+            of_many_texts_left_at_once_one_stays,
             of_many_claims_at_once_one_wins,
             of_many_ends_at_once_one_wins,
             of_many_records_of_one_entry_at_once_one_wins,

@@ -5,10 +5,10 @@ use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use longhaul_core::ports::{
-    ApplyError, CreateError, Created, IdempotencyKey, NewTask, Page, Recorded, StoreError, TaskStore,
+    ApplyError, CreateError, Created, IdempotencyKey, Left, NewTask, Page, Recorded, StoreError, TaskStore,
 };
 use longhaul_core::{
-    Entry, EntryKind, OwnerId, PartsName, Payload, Refusal, State, Status, Task, TaskEvent, TaskId, TaskKey,
+    Entry, EntryKind, MailboxId, OwnerId, PartsName, Payload, Refusal, State, Status, Task, TaskEvent, TaskId, TaskKey,
     TaskRecord, Timestamp,
 };
 
@@ -80,6 +80,18 @@ pub(crate) enum Fault {
     RecordsRace,
     CreationsRace,
     ProgressRacesTheEnd,
+    MailboxEmptiedByReading,
+    MailboxOverwritten,
+    MailboxSaysFirstAlways,
+    MailboxEmptyTextIsNone,
+    MailboxOfAnyOwner,
+    MailboxOfAnyName,
+    MailboxReadIgnoresExpiry,
+    MailboxExpiresInWholeSeconds,
+    MailboxStaysFull,
+    MailboxExpiryMoves,
+    MailboxTextIsCut,
+    MailboxesRace,
 }
 
 #[derive(Default)]
@@ -90,6 +102,7 @@ struct Tables {
     refunds: u32,
     journal: BTreeMap<(TaskKey, EntryKind, String), Entry>,
     parts: BTreeMap<(TaskKey, String), Vec<String>>,
+    mailboxes: BTreeMap<(OwnerId, MailboxId), (String, Timestamp)>,
 }
 
 /// The store.
@@ -499,9 +512,76 @@ impl TaskStore for PlantedStore {
         let whole = found.len() == count as usize || self.has(Fault::PartsMissingUnnoticed);
         Ok(whole.then(|| found.into_iter().map(|(_, part)| part).collect()))
     }
+
+    async fn leave(
+        &self,
+        owner: &OwnerId,
+        mailbox: &MailboxId,
+        text: &str,
+        expires_at: Timestamp,
+        now: Timestamp,
+    ) -> Result<Left, StoreError> {
+        let key = self.mailbox_key(owner, mailbox);
+        let cut = if self.has(Fault::MailboxTextIsCut) { 1_000 } else { text.len() };
+        let text = text[..text.floor_char_boundary(cut)].to_owned();
+        if self.has(Fault::MailboxesRace) {
+            let found = self.tables(|tables| self.earlier_text(tables, &key, now));
+            self.gap(true);
+            if let Some(earlier) = found {
+                return Ok(Left::Earlier(earlier));
+            }
+        }
+        Ok(self.tables(|tables| match self.earlier_text(tables, &key, now) {
+            Some(earlier) if !self.has(Fault::MailboxOverwritten) && !self.has(Fault::MailboxesRace) => {
+                if self.has(Fault::MailboxExpiryMoves) {
+                    tables.mailboxes.insert(key, (earlier.clone(), expires_at));
+                }
+                if self.has(Fault::MailboxSaysFirstAlways) { Left::First } else { Left::Earlier(earlier) }
+            }
+            Some(_) | None => {
+                tables.mailboxes.insert(key, (text, expires_at));
+                Left::First
+            }
+        }))
+    }
+
+    async fn collect(
+        &self,
+        owner: &OwnerId,
+        mailbox: &MailboxId,
+        now: Timestamp,
+    ) -> Result<Option<String>, StoreError> {
+        let key = self.mailbox_key(owner, mailbox);
+        Ok(self.tables(|tables| {
+            let (text, expires_at) = tables.mailboxes.get(&key).cloned()?;
+            if self.has(Fault::MailboxEmptiedByReading) {
+                tables.mailboxes.remove(&key);
+            }
+            (!self.text_has_expired(expires_at, now, Fault::MailboxReadIgnoresExpiry)).then_some(text)
+        }))
+    }
 }
 
 impl PlantedStore {
+    fn mailbox_key(&self, owner: &OwnerId, mailbox: &MailboxId) -> (OwnerId, MailboxId) {
+        let name = if self.has(Fault::MailboxOfAnyName) { MailboxId::of(&[]) } else { *mailbox };
+        (self.owner(*owner, Fault::MailboxOfAnyOwner), name)
+    }
+
+    fn text_has_expired(&self, expires_at: Timestamp, now: Timestamp, ignored: Fault) -> bool {
+        if self.has(Fault::MailboxExpiresInWholeSeconds) {
+            return now.as_ms() / 1_000 >= expires_at.as_ms() / 1_000;
+        }
+        !self.has(ignored) && expires_at <= now
+    }
+
+    fn earlier_text(&self, tables: &Tables, key: &(OwnerId, MailboxId), now: Timestamp) -> Option<String> {
+        let (text, expires_at) = tables.mailboxes.get(key)?;
+        let absent = text.is_empty() && self.has(Fault::MailboxEmptyTextIsNone);
+        let absent = absent || self.text_has_expired(*expires_at, now, Fault::MailboxStaysFull);
+        (!absent).then(|| text.clone())
+    }
+
     fn parts_name(&self, key: &TaskKey, name: &PartsName) -> (TaskKey, String) {
         let by_name = self.has(Fault::PartsByName);
         let key = if by_name { TaskKey::new(OwnerId::from_bytes([0; 32]), fixed_id()) } else { *key };

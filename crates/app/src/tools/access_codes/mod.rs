@@ -8,10 +8,10 @@ pub mod batch;
 pub mod order;
 pub mod price;
 
+use longhaul::TaskContext;
 use longhaul::rmcp::handler::server::wrapper::{Json, Parameters};
 use longhaul::rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use longhaul::rmcp::{self, ErrorData, tool, tool_router};
-use longhaul::{Answer, TaskContext};
 use serde::{Deserialize, Serialize};
 
 use crate::App;
@@ -57,16 +57,14 @@ impl App {
         order.check().map_err(refused)?;
         let cost = CostPreview::of(&order, Tariff::default());
         if cost.needs_confirmation {
-            match task.ask::<Confirmation>("confirm", cost.question()).await? {
-                Answer::Accepted(Confirmation { confirm: true }) => {}
-                Answer::Accepted(Confirmation { confirm: false }) | Answer::Declined | Answer::Cancelled => {
-                    return Ok(CallToolResult::error(vec![ContentBlock::text("not confirmed: no codes were made")]));
-                }
-            }
+            let answer = task.ask::<Confirmation>("confirm", cost.question()).await?;
+            let Some(Confirmation { confirm: true }) = answer.accepted() else {
+                return Ok(CallToolResult::error(vec![ContentBlock::text("not confirmed: no codes were made")]));
+            };
         }
-        let batch = task.step("seed", async || new_batch()).await?;
+        let batch = task.try_step("seed", async || new_batch()).await?;
         let codes = batch::codes(&order, &batch.seed).map_err(refused)?;
-        task.progress(f64::from(order.count), Some(f64::from(order.count)), "codes made").await;
+        task.progress(order.count).of(order.count).message("codes made").await;
         Ok(answer(&order, batch.batch_id, &codes))
     }
 }

@@ -122,7 +122,8 @@ impl App {
             let (action, answer) = match task.ask::<Answer>(&question_key(number), question.as_str()).await? {
                 Given::Accepted(Answer { answer }) => (AnswerAction::Accept, Some(answer)),
                 Given::Declined => (AnswerAction::Decline, None),
-                Given::Cancelled => (AnswerAction::Cancel, None),
+                // Cancelled, or an answer that only later versions know.
+                _ => (AnswerAction::Cancel, None),
             };
             answers.push(AnsweredQuestion { question, action, answer });
         }

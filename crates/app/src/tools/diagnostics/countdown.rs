@@ -87,17 +87,16 @@ impl App {
     ) -> Result<Json<CountdownAnswer>, ErrorData> {
         let step_time = args.step_time().map_err(refused)?;
         for step in 1..=args.steps {
-            task.step(&format!("step {step}"), || tick(step_time)).await?;
-            task.progress(f64::from(step), Some(f64::from(args.steps)), "").await;
+            task.step(&format!("step {step}"), || tick(step_time)).await;
+            task.progress(step).of(args.steps).await;
         }
         Ok(Json(CountdownAnswer { seconds: args.seconds, steps: args.steps, attempts: task.attempt() }))
     }
 }
 
 #[expect(clippy::disallowed_methods, reason = "work that takes time is what this tool stands for")]
-async fn tick(time: Duration) -> Result<(), ErrorData> {
+async fn tick(time: Duration) {
     tokio::time::sleep(time).await;
-    Ok(())
 }
 
 #[cfg(test)]

@@ -86,15 +86,14 @@ impl App {
         task: TaskContext,
     ) -> Result<CallToolResult, ErrorData> {
         let after = args.after().map_err(refused)?;
-        task.step("wait", || wait(after)).await?;
+        task.step("wait", || wait(after)).await;
         go_wrong(args.how).await
     }
 }
 
 #[expect(clippy::disallowed_methods, reason = "work that takes time is what this tool stands for")]
-async fn wait(time: Duration) -> Result<(), ErrorData> {
+async fn wait(time: Duration) {
     tokio::time::sleep(time).await;
-    Ok(())
 }
 
 #[expect(clippy::panic, reason = "it was asked for")]

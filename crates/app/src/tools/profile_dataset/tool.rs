@@ -40,10 +40,10 @@ impl App {
 
 async fn profile(sources: &Sources, args: ProfileArgs, task: &TaskContext) -> Result<DatasetProfile, ProfileError> {
     let plan = args.plan(Pace::default(), UrlPolicy::PublicHttps)?;
-    let identity = task.step("source", || sources.identify(&plan)).await?;
+    let identity = task.try_step("source", || sources.identify(&plan)).await?;
     let mut before = None;
     for chunk in 0..CHUNKS_MAX {
-        let done = task.step(&format!("chunk {chunk}"), || next(sources, &plan, &identity, before.take())).await?;
+        let done = task.try_step(&format!("chunk {chunk}"), || next(sources, &plan, &identity, before.take())).await?;
         match done {
             Progress::Done(profile) => return Ok(*profile),
             Progress::More(checkpoint) => {
@@ -64,9 +64,12 @@ async fn next(
     sources.chunk(plan, identity, before).await
 }
 
-#[expect(clippy::cast_precision_loss, reason = "progress need not be exact")]
 async fn tell(task: &TaskContext, identity: &SourceIdentity, offset: u64) {
-    task.progress(offset as f64, identity.bytes().map(|bytes| bytes as f64), "bytes read").await;
+    let progress = task.progress(offset).message("bytes read");
+    match identity.bytes() {
+        Some(bytes) => progress.of(bytes).await,
+        None => progress.await,
+    }
 }
 
 /// What the caller can change is a tool's error; what it cannot is one of the protocol.

@@ -3,10 +3,11 @@
 use longhaul_core::{Progress, Task, Timestamp};
 use rmcp::ErrorData;
 use rmcp::model::{ProgressToken, RequestId};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::resource;
 use crate::asking::RELATED_TASK;
+use crate::dialects::shown;
 use crate::errors;
 use crate::outcome::Outcome;
 
@@ -56,17 +57,7 @@ pub(super) fn pending(progress: Option<String>) -> String {
 
 /// `notifications/progress`, with the resource that tells how far the work is.
 pub(super) fn progress(token: &ProgressToken, task: &Task, progress: &Progress) -> String {
-    let mut params = Map::new();
-    params.insert("progressToken".to_owned(), json!(token));
-    params.insert("progress".to_owned(), json!(progress.done));
-    if let Some(total) = progress.total {
-        params.insert("total".to_owned(), json!(total));
-    }
-    if let Some(message) = &progress.message {
-        params.insert("message".to_owned(), json!(message));
-    }
-    params.insert("resourceUri".to_owned(), resource::uri(task).into());
-    json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}).to_string()
+    shown::progress_notification(token, progress, [("resourceUri", resource::uri(task).into())])
 }
 
 /// `notifications/cancelled`, for the request that waits.

@@ -1,9 +1,9 @@
 //! How a task looks in MCP `2025-11-25`.
 
-use longhaul_core::{ResultKind, State, Task, Timestamp};
+use longhaul_core::{Progress, ResultKind, State, Task, Timestamp};
 use longhaul_engine::{Engine, LoadError};
 use rmcp::ErrorData;
-use rmcp::model::ErrorCode;
+use rmcp::model::{ErrorCode, ProgressToken};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -128,6 +128,12 @@ pub(super) fn list(tasks: &[Task], now: Timestamp, next: Option<String>) -> Stri
 pub(super) async fn status_notification(engine: &Engine, shown: &Task) -> Result<String, ErrorData> {
     let params = task(engine, shown).await?;
     Ok(format!(r#"{{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{params}}}"#))
+}
+
+/// `notifications/progress`, with a word on which task it belongs to.
+pub(super) fn progress(token: &ProgressToken, task: &Task, progress: &Progress) -> String {
+    let meta = json!({RELATED_TASK: {"taskId": task.id.to_string()}});
+    shown::progress_notification(token, progress, [("_meta", meta)])
 }
 
 /// What the call would have been answered with, had it not become a task; nothing while the task goes on.

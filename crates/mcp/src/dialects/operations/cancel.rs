@@ -1,20 +1,27 @@
 //! `notifications/cancelled`, which names the request that started an operation. Which task that was is written down
 //! when it starts: the notification may reach another instance.
 
-use longhaul_core::{Entry, EntryKind, OwnerId, Payload, Task, TaskId, TaskKey, Timestamp};
+use longhaul_core::ports::Left;
+use longhaul_core::{MailboxId, OwnerId, TaskId, TaskKey, Timestamp};
+use longhaul_engine::CollectError;
 use rmcp::model::RequestId;
 use serde::Deserialize;
 
-use crate::derived;
 use crate::durable::Shared;
 use crate::front::Front;
 use crate::incoming::{Client, Incoming, Notice};
 
-/// How long a request can be found by its id, at the least.
+/// A request can be found by its id for at least this long.
 const DAY_MS: u64 = 24 * 3_600_000;
 
 /// Tasks of one request id that are looked at. Clients without a session may use an id again and again.
-const TASKS_MAX: usize = 32;
+const TASKS_MAX: u32 = 32;
+
+/// Tasks of one request id that are noted in a day.
+const NOTES_MAX: u32 = 1 << 20;
+
+/// How often a note is tried where others note tasks under the same request id at the same moment.
+const TRIES_MAX: usize = 16;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -24,12 +31,11 @@ struct Params {
 
 /// Notes which task a request started. A failure costs no more than this way of cancelling.
 pub(super) async fn note(call: &Incoming<'_>, front: &Front, task: TaskId) {
-    let ports = front.shared().engine.ports();
-    let day = ports.clock.now().as_ms() / DAY_MS;
-    let place = place(&call.owner, call.client, &call.id, day);
-    let entry = Entry { kind: EntryKind::Answer, name: task.to_string(), value: Payload::Inline(String::new()) };
-    if let Err(error) = ports.store.record(&place, &entry).await {
-        tracing::warn!(error = &error as &dyn std::error::Error, "an operation cannot be cancelled by its request id");
+    let shared = front.shared();
+    let day = shared.engine.ports().clock.now().as_ms() / DAY_MS;
+    let notes = Notes::of(shared, call.owner, call.client, &call.id, day);
+    if let Err(error) = notes.add(task).await {
+        tracing::warn!(error = &*error, "an operation cannot be cancelled by its request id");
     }
 }
 
@@ -41,9 +47,13 @@ pub(super) async fn hear(notice: &Notice<'_>, front: &Front) {
     let shared = front.shared();
     let today = shared.engine.ports().clock.now().as_ms() / DAY_MS;
     for day in [today, today.saturating_sub(1)] {
-        let place = place(&notice.owner, notice.client, &request_id, day);
-        if let Some(task) = youngest(shared, &notice.owner, &place).await {
-            if let Err(error) = shared.engine.cancel(&task.key()).await {
+        let notes = Notes::of(shared, notice.owner, notice.client, &request_id, day);
+        let youngest = notes.youngest_unfinished().await.unwrap_or_else(|error| {
+            tracing::warn!(error = &error as &dyn std::error::Error, "an operation was not looked for");
+            None
+        });
+        if let Some(task) = youngest {
+            if let Err(error) = shared.engine.cancel(&task).await {
                 tracing::warn!(error = &error as &dyn std::error::Error, "an operation was not cancelled");
             }
             return;
@@ -51,28 +61,74 @@ pub(super) async fn hear(notice: &Notice<'_>, front: &Front) {
     }
 }
 
-/// The youngest of the tasks noted at `place` that have not ended.
-async fn youngest(shared: &Shared, owner: &OwnerId, place: &TaskKey) -> Option<Task> {
-    let noted = shared.engine.ports().store.journal(place).await.unwrap_or_default();
-    let mut youngest: Option<Task> = None;
-    for id in noted.iter().rev().take(TASKS_MAX).filter_map(|entry| entry.name.parse().ok()) {
-        match shared.engine.poll(&TaskKey::new(*owner, id)).await {
-            Ok(task) if !task.has_ended() => {
-                if youngest.as_ref().is_none_or(|other| other.created_at <= task.created_at) {
-                    youngest = Some(task);
-                }
-            }
-            Ok(_) | Err(_) => {}
-        }
-    }
-    youngest
+/// The tasks that requests of one id started on one day, in mailboxes that are counted from 0. Each new task is noted in
+/// the first empty one, and all of them expire at the same moment, so that there is never an empty one in between.
+struct Notes<'a> {
+    shared: &'a Shared,
+    owner: OwnerId,
+    /// Request ids are unique within a session.
+    session: Vec<u8>,
+    id: String,
+    day: u64,
 }
 
-/// Where the tasks of a request id are noted. Ids are unique within a session.
-fn place(owner: &OwnerId, client: &Client, id: &RequestId, day: u64) -> TaskKey {
-    let session = client.session().map(|session| session.nonce().to_be_bytes());
-    let session = session.as_ref().map_or(&[][..], |nonce| &nonce[..]);
-    // As text, with its quotes: 1 and "1" are two ids.
-    let id = serde_json::to_string(id).unwrap_or_default();
-    derived::place(owner, Timestamp::from_ms(day * DAY_MS), &[b"operation request", session, id.as_bytes()])
+impl<'a> Notes<'a> {
+    fn of(shared: &'a Shared, owner: OwnerId, client: &Client, id: &RequestId, day: u64) -> Self {
+        let session = client.session().map(|session| session.nonce().to_be_bytes().to_vec()).unwrap_or_default();
+        // As text, with its quotes: 1 and "1" are two ids.
+        let id = serde_json::to_string(id).unwrap_or_default();
+        Self { shared, owner, session, id, day }
+    }
+
+    fn mailbox(&self, number: u32) -> MailboxId {
+        let (day, number) = (self.day.to_be_bytes(), number.to_be_bytes());
+        MailboxId::of(&[b"operation request", &self.session, self.id.as_bytes(), &day, &number])
+    }
+
+    async fn add(&self, task: TaskId) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        let (text, expires_at) = (task.to_string(), Timestamp::from_ms((self.day + 2).saturating_mul(DAY_MS)));
+        // The first one is empty, unless the client has no session.
+        let mut number = 0;
+        for _ in 0..TRIES_MAX {
+            match self.shared.engine.leave(&self.owner, &self.mailbox(number), &text, expires_at).await? {
+                Left::First => return Ok(()),
+                Left::Earlier(noted) if noted == text => return Ok(()),
+                Left::Earlier(_) => number = self.count().await?,
+            }
+        }
+        Err("too many operations are started under one request id".into())
+    }
+
+    async fn get(&self, number: u32) -> Result<Option<String>, CollectError> {
+        self.shared.engine.collect(&self.owner, &self.mailbox(number)).await
+    }
+
+    /// How many tasks are noted: the number of the first empty mailbox, found in steps that double and then halve.
+    async fn count(&self) -> Result<u32, CollectError> {
+        let (mut count, mut step) = (0, 1);
+        while count + step <= NOTES_MAX && self.get(count + step - 1).await?.is_some() {
+            count += step;
+            step *= 2;
+        }
+        while step > 1 {
+            step /= 2;
+            if self.get(count + step - 1).await?.is_some() {
+                count += step;
+            }
+        }
+        Ok(count)
+    }
+
+    /// The task noted last among those that have not ended.
+    async fn youngest_unfinished(&self) -> Result<Option<TaskKey>, CollectError> {
+        let count = self.count().await?;
+        for number in (count.saturating_sub(TASKS_MAX)..count).rev() {
+            let Some(Ok(id)) = self.get(number).await?.map(|text| text.parse()) else { continue };
+            let key = TaskKey::new(self.owner, id);
+            if self.shared.engine.poll(&key).await.is_ok_and(|task| !task.has_ended()) {
+                return Ok(Some(key));
+            }
+        }
+        Ok(None)
+    }
 }

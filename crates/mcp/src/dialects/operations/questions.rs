@@ -4,16 +4,16 @@ use std::convert::Infallible;
 
 use futures::stream::iter;
 use http::Response;
-use longhaul_core::ports::Recorded;
-use longhaul_core::{Ask, Entry, EntryKind, Payload, Task, Timestamp};
+use longhaul_core::ports::Left;
+use longhaul_core::{Ask, MailboxId, Task};
 use rmcp::ErrorData;
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use super::asks;
-use crate::asking::{self, Asked};
+use crate::asking;
 use crate::front::Front;
 use crate::incoming::Incoming;
-use crate::{Body, derived, reply, sse};
+use crate::{Body, reply, sse};
 
 /// A question is sent again to a client that has not answered it for so long: it may have got lost.
 const AGAIN_MS: u64 = 60_000;
@@ -28,12 +28,12 @@ pub(super) async fn before(
 ) -> Response<Body> {
     let mut frames = Vec::new();
     for ask in asks(task) {
-        if !is_due(front, task, ask).await {
-            continue;
-        }
-        match request(call, front, token, task, ask) {
-            Ok(request) => frames.push(sse::event(&request)),
+        let request = match request(front, token, task, ask) {
+            Ok(request) => request,
             Err(error) => return reply::error(&call.id, &error),
+        };
+        if is_due(front, task, ask).await {
+            frames.push(sse::event(&request));
         }
     }
     if frames.is_empty() {
@@ -46,25 +46,25 @@ pub(super) async fn before(
 /// Whether nobody has sent this question lately. Clients look at the status again and again, perhaps through several
 /// instances.
 async fn is_due(front: &Front, task: &Task, ask: &Ask) -> bool {
-    let ports = front.shared().engine.ports();
-    let span = ports.clock.now().as_ms() / AGAIN_MS;
-    let at = Timestamp::from_ms(span * AGAIN_MS);
-    let place = derived::place(&task.owner, at, &[b"operation ask", task.id.as_bytes(), ask.key.as_bytes()]);
-    let entry = Entry { kind: EntryKind::Answer, name: "sent".to_owned(), value: Payload::Inline(String::new()) };
-    match ports.store.record(&place, &entry).await {
-        Ok(Recorded::First) => true,
-        Ok(Recorded::Earlier(_)) => false,
-        // Rather twice than never.
-        Err(_) => true,
+    let engine = &front.shared().engine;
+    let ports = engine.ports();
+    let mailbox = MailboxId::of(&[b"operation ask", task.id.as_bytes(), ask.key.as_bytes()]);
+    // By this text an answer of the store that was lost is told from another instance's.
+    let own = ports.ids.lease_token().to_string();
+    match engine.leave(&task.owner, &mailbox, &own, ports.clock.now().plus_ms(AGAIN_MS)).await {
+        Ok(Left::First) => true,
+        Ok(Left::Earlier(sent_by)) => sent_by == own,
+        Err(error) => {
+            tracing::warn!(error = &error as &dyn std::error::Error, "a question may be sent again too soon");
+            // Rather twice than never.
+            true
+        }
     }
 }
 
-fn request(call: &Incoming<'_>, front: &Front, token: &str, task: &Task, ask: &Ask) -> Result<String, ErrorData> {
-    let id = Asked::Task(task.id, ask.key.clone()).id(front.shared(), &call.owner)?;
-    let mut request: Map<String, Value> = serde_json::from_str(&ask.request).unwrap_or_default();
-    asking::relate(&mut request, task.id);
-    if let Some(params) = request.get_mut("params").and_then(Value::as_object_mut) {
-        params.insert("_operation".to_owned(), json!({"token": token}));
-    }
-    Ok(asking::message(&id, request))
+/// The message that asks; it names the operation by its token.
+fn request(front: &Front, token: &str, task: &Task, ask: &Ask) -> Result<String, ErrorData> {
+    let mut question = asking::question(front.shared(), task, ask)?;
+    question.params.insert("_operation".to_owned(), json!({"token": token}));
+    Ok(question.message())
 }

@@ -1,4 +1,4 @@
-//! Which hosts a request may name and which pages it may come from: the defence against DNS rebinding
+//! Which hosts a request may name and which web pages it may come from: the defence against DNS rebinding
 //! (MCP `2026-07-28`, "Streamable HTTP", "Security & Endpoint").
 
 use http::header::{HOST, ORIGIN};
@@ -27,73 +27,73 @@ impl Host {
     }
 }
 
-/// Which hosts and origins are let in.
+/// Which hosts and origins are allowed.
 #[derive(Clone, Debug)]
-pub struct Gate {
+pub struct OriginPolicy {
     hosts: Hosts,
     origins: Vec<String>,
     loopback_pages: LoopbackPages,
 }
 
-/// Which hosts are let in.
+/// Which hosts are allowed.
 #[derive(Clone, Debug)]
 enum Hosts {
     /// Loopback and these.
     Named(Vec<Host>),
-    /// Whatever the platform in front sends here: it routes by the host itself.
+    /// All: the platform in front routes by host, so no other host can arrive.
     Routed,
 }
 
-/// Whether pages on loopback are let in without being named.
+/// Whether web pages on loopback are allowed without being listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LoopbackPages {
-    LetIn,
-    LikeOthers,
+    Allowed,
+    Listed,
 }
 
-impl Default for Gate {
+impl Default for OriginPolicy {
     /// Loopback only.
     fn default() -> Self {
         Self::new(Vec::new(), Vec::new())
     }
 }
 
-impl Gate {
-    /// A gate that lets in loopback, `hosts`, and pages from `origins` (such as `https://app.example.com`). Loopback
-    /// always is let in, so that a local server works out of the box and a page from elsewhere does not reach it.
+impl OriginPolicy {
+    /// A policy that allows loopback, `hosts`, and pages from `origins` (such as `https://app.example.com`). Loopback is
+    /// always allowed, so that a local server works without configuration, and a page from elsewhere cannot reach it.
     #[must_use]
     pub fn new(hosts: Vec<Host>, origins: Vec<String>) -> Self {
-        Self { hosts: Hosts::Named(hosts), origins: written_alike(origins), loopback_pages: LoopbackPages::LetIn }
+        Self { hosts: Hosts::Named(hosts), origins: normalized(origins), loopback_pages: LoopbackPages::Allowed }
     }
 
-    /// A gate behind a platform that routes requests by their host, so that no other host can arrive. Pages are let in
-    /// from `origins` only.
+    /// A policy for a server behind a platform that routes requests by host, so that no other host can arrive. Pages are
+    /// allowed from `origins` only.
     #[must_use]
     pub fn behind_router(origins: Vec<String>) -> Self {
-        Self { hosts: Hosts::Routed, origins: written_alike(origins), loopback_pages: LoopbackPages::LikeOthers }
+        Self { hosts: Hosts::Routed, origins: normalized(origins), loopback_pages: LoopbackPages::Listed }
     }
 
-    /// Checks the `Host` and, where there is one, the `Origin` of a request.
+    /// Checks the `Host` of a request, and its `Origin` if there is one.
     ///
     /// # Errors
     /// [`Rejection::Host`] or [`Rejection::Origin`]
     pub fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Rejection> {
-        if !self.hosts.let_in(uri, headers) {
+        if !self.hosts.allow(uri, headers) {
             return Err(Rejection::Host);
         }
         match headers.get(ORIGIN) {
             None => Ok(()),
-            Some(origin) if origin.to_str().is_ok_and(|origin| self.lets_in(origin)) => Ok(()),
+            Some(origin) if origin.to_str().is_ok_and(|origin| self.allows_origin(origin)) => Ok(()),
             Some(_) => Err(Rejection::Origin),
         }
     }
 
-    fn lets_in(&self, origin: &str) -> bool {
+    fn allows_origin(&self, origin: &str) -> bool {
         let origin = origin.to_ascii_lowercase();
         if self.origins.contains(&origin) {
             return true;
         }
-        if self.loopback_pages == LoopbackPages::LikeOthers {
+        if self.loopback_pages == LoopbackPages::Listed {
             return false;
         }
         let host = origin.split_once("://").and_then(|(_, authority)| Host::of_authority(authority));
@@ -102,7 +102,7 @@ impl Gate {
 }
 
 impl Hosts {
-    fn let_in(&self, uri: &Uri, headers: &HeaderMap) -> bool {
+    fn allow(&self, uri: &Uri, headers: &HeaderMap) -> bool {
         let named = match self {
             Self::Routed => return true,
             Self::Named(named) => named,
@@ -116,7 +116,7 @@ impl Hosts {
     }
 }
 
-fn written_alike(origins: Vec<String>) -> Vec<String> {
+fn normalized(origins: Vec<String>) -> Vec<String> {
     origins.into_iter().map(|origin| origin.trim_end_matches('/').to_ascii_lowercase()).collect()
 }
 
@@ -125,17 +125,18 @@ mod tests {
     use super::*;
 
     fn check(host: &str, origin: Option<&str>) -> Result<(), Rejection> {
-        let gate = Gate::new(vec![Host::new("mcp.example.com")], vec!["https://app.example.com".to_owned()]);
+        let origin_policy =
+            OriginPolicy::new(vec![Host::new("mcp.example.com")], vec!["https://app.example.com".to_owned()]);
         let mut headers = HeaderMap::new();
         headers.insert(HOST, host.parse().unwrap());
         if let Some(origin) = origin {
             headers.insert(ORIGIN, origin.parse().unwrap());
         }
-        gate.check(&Uri::from_static("/mcp"), &headers)
+        origin_policy.check(&Uri::from_static("/mcp"), &headers)
     }
 
     #[test]
-    fn loopback_and_named_hosts_are_let_in() {
+    fn loopback_and_named_hosts_are_allowed() {
         for host in
             ["localhost", "localhost:8080", "127.0.0.1:1", "[::1]:8080", "MCP.example.com", "mcp.example.com:443"]
         {
@@ -163,13 +164,13 @@ mod tests {
     }
 
     #[test]
-    fn behind_a_router_every_host_is_right_and_only_named_pages_are() {
-        let gate = Gate::behind_router(vec!["https://app.example.com/".to_owned()]);
+    fn behind_a_router_every_host_is_allowed_and_only_listed_pages_are() {
+        let origin_policy = OriginPolicy::behind_router(vec!["https://app.example.com/".to_owned()]);
         let check = |origin: Option<&'static str>| {
             let mut headers = HeaderMap::new();
             headers.insert(HOST, "abc.lambda-url.us-east-1.on.aws".parse().unwrap());
             headers.extend(origin.map(|origin| (ORIGIN, origin.parse().unwrap())));
-            gate.check(&Uri::from_static("/mcp"), &headers)
+            origin_policy.check(&Uri::from_static("/mcp"), &headers)
         };
         assert!(check(None).is_ok());
         assert!(check(Some("https://app.example.com")).is_ok());

@@ -1,4 +1,4 @@
-//! The front door: every request passes here before MCP sees it.
+//! The HTTP frontend: every request is checked here before MCP sees it.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -13,40 +13,41 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use longhaul_core::OwnerId;
 
 use crate::rejection::full;
-use crate::{Anyone, BODY_BYTES_MAX, Gate, HEALTH_PATH, Identify, MCP_PATH, Rejection};
+use crate::{Anyone, BODY_BYTES_MAX, HEALTH_PATH, Identify, MCP_PATH, OriginPolicy, Rejection};
 
-/// The body of an answer: bytes at once, or a stream of events.
+/// The body of a response: bytes at once, or a stream of events.
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-/// Headers that prove who calls. Whoever stands behind the door knows the owner and needs no proof; a tool, which can
-/// read all headers, must not get to use the caller's credentials.
+/// Headers that carry the caller's credentials. They are removed once the owner is known: tools can read all headers, and
+/// must not be able to act with the caller's credentials.
 const CREDENTIALS: [HeaderName; 2] = [AUTHORIZATION, HeaderName::from_static("x-amz-security-token")];
 
-/// Bytes over the limit that are read all the same.
+/// How many bytes beyond the limit are read and discarded before the refusal is sent.
 const DISCARDED_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// The front door.
+/// Checks requests and routes them to MCP or to the health check.
 #[derive(Clone)]
-pub struct Door {
-    gate: Gate,
+pub struct HttpFrontend {
+    origin_policy: OriginPolicy,
     identify: Arc<dyn Identify>,
 }
 
-impl Door {
-    /// A door with this gate, which lets everyone in as the anonymous owner.
+impl HttpFrontend {
+    /// A frontend with this origin policy, which treats every caller as the anonymous owner.
     #[must_use]
-    pub fn new(gate: Gate) -> Self {
-        Self { gate, identify: Arc::new(Anyone) }
+    pub fn new(origin_policy: OriginPolicy) -> Self {
+        Self { origin_policy, identify: Arc::new(Anyone) }
     }
 
-    /// The same door, with another way to find out who calls.
+    /// The same frontend, with another way to identify callers.
     #[must_use]
     pub fn identified_by(mut self, identify: Arc<dyn Identify>) -> Self {
         self.identify = identify;
         self
     }
 
-    /// Answers `request`: by itself, or by `mcp` once the request is checked, its owner is known, and it is read whole.
+    /// Answers `request`: directly, or through `mcp` once the request has been checked, its owner is known, and its body
+    /// has been read completely.
     pub async fn answer<B, F, Fut>(&self, request: Request<B>, mcp: F) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes> + Send,
@@ -58,7 +59,7 @@ impl Door {
             Ok(Admitted::Mcp(request, owner)) => mcp(*request, owner).await,
             Ok(Admitted::Health) => healthy(),
             Err(rejection) => {
-                tracing::info!(%rejection, "a request was turned away");
+                tracing::info!(%rejection, "a request was refused");
                 rejection.into_response()
             }
         }
@@ -70,7 +71,7 @@ impl Door {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let (parts, body) = request.into_parts();
-        self.gate.check(&parts.uri, &parts.headers)?;
+        self.origin_policy.check(&parts.uri, &parts.headers)?;
         match parts.uri.path() {
             HEALTH_PATH if matches!(parts.method, Method::GET | Method::HEAD) => Ok(Admitted::Health),
             HEALTH_PATH => Err(Rejection::Method),
@@ -84,9 +85,9 @@ impl Door {
     }
 }
 
-impl std::fmt::Debug for Door {
+impl std::fmt::Debug for HttpFrontend {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Door").field("gate", &self.gate).finish_non_exhaustive()
+        f.debug_struct("HttpFrontend").field("origin_policy", &self.origin_policy).finish_non_exhaustive()
     }
 }
 
@@ -121,8 +122,8 @@ where
     }
 }
 
-/// Reads on: most clients look for an answer only once they have sent everything, and one that is cut off meanwhile
-/// learns nothing of what was wrong. What never ends is cut off.
+/// Reads the rest of a body that is too large: most clients look for a response only after they have sent everything, so
+/// one that is cut off while it sends never learns why. A body that does not end within the bound is cut off.
 async fn discard<B: http_body::Body<Data = Bytes>>(mut body: Pin<Box<B>>) {
     let mut discarded = 0;
     while let Some(Ok(frame)) = body.frame().await
@@ -151,12 +152,12 @@ mod tests {
 
     async fn status(method: Method, path: &str, body: Bytes) -> StatusCode {
         let request = Request::builder().method(method).uri(path).header("host", "localhost").body(Full::new(body));
-        let door = Door::new(Gate::default());
-        door.answer(request.unwrap(), async |_, _| Response::new(full(Bytes::new()))).await.status()
+        let frontend = HttpFrontend::new(OriginPolicy::default());
+        frontend.answer(request.unwrap(), async |_, _| Response::new(full(Bytes::new()))).await.status()
     }
 
     #[tokio::test]
-    async fn only_two_paths_are_there() {
+    async fn only_two_paths_exist() {
         assert_eq!(status(Method::POST, "/mcp", Bytes::new()).await, StatusCode::OK);
         assert_eq!(status(Method::GET, "/healthz", Bytes::new()).await, StatusCode::OK);
         assert_eq!(status(Method::POST, "/healthz", Bytes::new()).await, StatusCode::METHOD_NOT_ALLOWED);
@@ -171,7 +172,7 @@ mod tests {
         assert_eq!(status(Method::POST, "/mcp", over).await, StatusCode::PAYLOAD_TOO_LARGE);
     }
 
-    /// So many frames of a MiB, counted as they are read.
+    /// A body of this many frames of 1 MiB, which counts the frames that were read.
     struct Frames(usize, Arc<AtomicUsize>);
 
     impl http_body::Body for Frames {
@@ -192,12 +193,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_too_large_is_read_to_its_end_before_the_answer_unless_it_has_none() {
+    async fn a_body_that_is_too_large_is_read_to_its_end_within_a_bound_before_the_refusal() {
         for (sent, read) in [(20, 20), (usize::MAX, 70)] {
             let count = Arc::new(AtomicUsize::new(0));
             let request = Request::post("/mcp").header("host", "localhost").body(Frames(sent, Arc::clone(&count)));
-            let door = Door::new(Gate::default());
-            let answer = door.answer(request.unwrap(), async |_, _| Response::new(full(Bytes::new()))).await;
+            let frontend = HttpFrontend::new(OriginPolicy::default());
+            let answer = frontend.answer(request.unwrap(), async |_, _| Response::new(full(Bytes::new()))).await;
             assert_eq!((answer.status(), count.load(Ordering::SeqCst)), (StatusCode::PAYLOAD_TOO_LARGE, read));
         }
     }
@@ -212,19 +213,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_caller_that_nobody_knows_does_not_get_past_the_door() {
-        let door = Door::new(Gate::default()).identified_by(Arc::new(Nobody));
+    async fn an_unidentified_caller_does_not_reach_mcp() {
+        let frontend = HttpFrontend::new(OriginPolicy::default()).identified_by(Arc::new(Nobody));
         let request =
             |path| Request::builder().uri(path).header("host", "localhost").body(Full::new(Bytes::new())).unwrap();
-        let answer = door.answer(request("/mcp"), async |_, _| panic!("behind the door")).await;
+        let answer = frontend.answer(request("/mcp"), async |_, _| panic!("MCP was reached")).await;
         assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
         assert_eq!(answer.headers()[http::header::WWW_AUTHENTICATE], "Bearer");
-        let health = door.answer(request("/healthz"), async |_, _| panic!("behind the door")).await;
+        let health = frontend.answer(request("/healthz"), async |_, _| panic!("MCP was reached")).await;
         assert_eq!(health.status(), StatusCode::OK);
     }
 
     #[tokio::test]
-    async fn credentials_stay_at_the_door() {
+    async fn credentials_are_not_passed_on() {
         let request = Request::builder()
             .uri("/mcp")
             .header("host", "localhost")
@@ -235,6 +236,9 @@ mod tests {
             assert!(request.headers().values().all(|value| !value.to_str().unwrap().contains("secret")));
             Response::new(full(Bytes::new()))
         };
-        assert_eq!(Door::new(Gate::default()).answer(request.unwrap(), mcp).await.status(), StatusCode::OK);
+        assert_eq!(
+            HttpFrontend::new(OriginPolicy::default()).answer(request.unwrap(), mcp).await.status(),
+            StatusCode::OK
+        );
     }
 }

@@ -1,0 +1,73 @@
+//! Mailboxes: one item each, and parts beside it where the text is larger than an item may be.
+
+use longhaul_core::ports::{Left, StoreError};
+use longhaul_core::{MailboxId, OwnerId, Timestamp, limits, split};
+
+use crate::attributes::{COUNT, EXPIRES_AT, PARTS, TEXT, TTL};
+use crate::error::{Unexpected, Written};
+use crate::item::{Fields, Item, Unreadable, moment, number, seconds, text};
+use crate::keys::ItemKey;
+use crate::store::DynamoStore;
+use crate::{expressions, keys, lifetimes};
+
+impl DynamoStore {
+    /// Leaves a text, unless there is one that is not past its time. The parts of a large one are written before the
+    /// item that names them.
+    pub(crate) async fn leave_text(
+        &self,
+        owner: &OwnerId,
+        mailbox: &MailboxId,
+        left: &str,
+        expires_at: Timestamp,
+        now: Timestamp,
+    ) -> Result<Left, StoreError> {
+        let key = keys::mailbox(owner, mailbox);
+        let mut item = key.with(self.text_attributes(&key, left, expires_at).await?);
+        item.insert(EXPIRES_AT.to_owned(), moment(expires_at));
+        item.insert(TTL.to_owned(), seconds(expires_at));
+        match self.table.put(item, expressions::empty_mailbox(now)).await? {
+            Written::Done(()) => Ok(Left::First),
+            Written::Refused(Some(item)) => Ok(Left::Earlier(self.text_of(&key, &item).await?)),
+            // Deleted between the refusal and its answer: it has just expired.
+            Written::Refused(None) => Err(Unexpected::Contended.into()),
+        }
+    }
+
+    /// The text in the mailbox, unless it is past its time.
+    pub(crate) async fn collect_text(
+        &self,
+        owner: &OwnerId,
+        mailbox: &MailboxId,
+        now: Timestamp,
+    ) -> Result<Option<String>, StoreError> {
+        let key = keys::mailbox(owner, mailbox);
+        let Some(item) = self.table.get(&key).await? else { return Ok(None) };
+        if Fields(&item).moment(EXPIRES_AT)? <= now {
+            return Ok(None);
+        }
+        self.text_of(&key, &item).await.map(Some)
+    }
+
+    /// The text as attributes of the mailbox's item.
+    async fn text_attributes(&self, key: &ItemKey, left: &str, expires_at: Timestamp) -> Result<Item, StoreError> {
+        if left.len() <= limits::PART_BYTES {
+            return Ok(Item::from([(TEXT.to_owned(), text(left))]));
+        }
+        let (name, parts) = (keys::mailbox_parts_name(left, expires_at), split(left, limits::PART_BYTES));
+        let ttl = lifetimes::of_parts_until(expires_at);
+        self.write_texts(&parts, ttl, |part| keys::mailbox_part(key, &name, part)).await?;
+        let count = u32::try_from(parts.len()).unwrap_or(u32::MAX);
+        Ok(Item::from([(PARTS.to_owned(), text(name)), (COUNT.to_owned(), number(count))]))
+    }
+
+    /// The text of a mailbox's item.
+    async fn text_of(&self, key: &ItemKey, item: &Item) -> Result<String, StoreError> {
+        let fields = Fields(item);
+        if !fields.has(PARTS) {
+            return Ok(fields.text(TEXT)?.to_owned());
+        }
+        let name = fields.text(PARTS)?;
+        let joined = self.read_texts(fields.number(COUNT)?, |part| keys::mailbox_part(key, name, part)).await?;
+        Ok(joined.ok_or(Unreadable { attribute: PARTS })?)
+    }
+}
