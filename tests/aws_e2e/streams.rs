@@ -20,18 +20,29 @@ struct Frames {
 impl Frames {
     async fn next(&mut self) -> Option<Value> {
         loop {
-            if let Some((frame, rest)) = self.begun.split_once("\n\n") {
-                let data: String = frame.lines().filter_map(|line| line.strip_prefix("data:")).collect();
-                let (data, rest) = (data.trim().to_owned(), rest.to_owned());
-                self.begun = rest;
-                if data.is_empty() {
-                    continue;
+            match self.arrived() {
+                Some(data) if data.is_empty() => {}
+                Some(data) => {
+                    return Some(serde_json::from_str(&data).unwrap_or_else(|error| panic!("{error}: {data}")));
                 }
-                return Some(serde_json::from_str(&data).unwrap_or_else(|error| panic!("{error}: {data}")));
+                None => self.receive().await?,
             }
-            let chunk = self.answer.chunk().await.expect("the stream ends in good order")?;
-            self.begun.push_str(std::str::from_utf8(&chunk).expect("events are text"));
         }
+    }
+
+    /// The data of the next frame that is here as a whole.
+    fn arrived(&mut self) -> Option<String> {
+        let (frame, rest) = self.begun.split_once("\n\n")?;
+        let data: String = frame.lines().filter_map(|line| line.strip_prefix("data:")).collect();
+        let (data, rest) = (data.trim().to_owned(), rest.to_owned());
+        self.begun = rest;
+        Some(data)
+    }
+
+    async fn receive(&mut self) -> Option<()> {
+        let chunk = self.answer.chunk().await.expect("the stream ends in good order")?;
+        self.begun.push_str(std::str::from_utf8(&chunk).expect("events are text"));
+        Some(())
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
+use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
@@ -322,15 +322,8 @@ impl Host {
         while let Some(frame) = body.frame().await {
             // A connection that ends in the middle is a sandbox that died: the receiver sees no end.
             let Ok(frame) = frame else { return plain(StatusCode::BAD_REQUEST) };
-            match frame.into_data() {
-                Ok(chunk) if !chunk.is_empty() => drop(parts.send(Part::Chunk(chunk))),
-                Ok(_) => {}
-                Err(trailers) => {
-                    let failed = trailers.trailers_ref().and_then(|all| all.get("lambda-runtime-function-error-type"));
-                    if let Some(kind) = failed {
-                        drop(parts.send(Part::Error(Bytes::copy_from_slice(kind.as_bytes()))));
-                    }
-                }
+            if let Some(part) = part_of(frame) {
+                drop(parts.send(part));
             }
         }
         drop(parts.send(Part::End));
@@ -340,6 +333,17 @@ impl Host {
     fn tell(&self, id: &str, part: Part) {
         if let Some(parts) = self.in_flight.lock().unwrap().remove(id) {
             drop(parts.send(part));
+        }
+    }
+}
+
+/// What a frame brings to the receiver, if anything.
+fn part_of(frame: Frame<Bytes>) -> Option<Part> {
+    match frame.into_data() {
+        Ok(chunk) => (!chunk.is_empty()).then_some(Part::Chunk(chunk)),
+        Err(trailers) => {
+            let failed = trailers.trailers_ref()?.get("lambda-runtime-function-error-type")?;
+            Some(Part::Error(Bytes::copy_from_slice(failed.as_bytes())))
         }
     }
 }

@@ -150,11 +150,8 @@ impl DynamoStore {
         let mut joined = String::new();
         for batch in wanted.chunks(READ_PARTS_MAX) {
             let found = self.read_batch(batch).await?;
-            for part in batch {
-                let item = found.iter().find(|item| Fields(item).text(SK).is_ok_and(|sk| sk == part.sk));
-                let Some(item) = item else { return Ok(None) };
-                joined.push_str(Fields(item).text(TEXT)?);
-            }
+            let Some(text) = join(batch, &found)? else { return Ok(None) };
+            joined.push_str(&text);
         }
         Ok(Some(joined))
     }
@@ -195,4 +192,15 @@ fn read_entry(item: &Item) -> Result<Entry, Unreadable> {
         name: fields.text(NAME)?.to_owned(),
         value: record::read_payload(fields, VALUE)?,
     })
+}
+
+/// The texts of `parts` among the items that were found, joined; nothing if one is missing.
+fn join(parts: &[ItemKey], found: &[Item]) -> Result<Option<String>, StoreError> {
+    let mut joined = String::new();
+    for part in parts {
+        let item = found.iter().find(|item| Fields(item).text(SK).is_ok_and(|sk| sk == part.sk));
+        let Some(item) = item else { return Ok(None) };
+        joined.push_str(Fields(item).text(TEXT)?);
+    }
+    Ok(Some(joined))
 }

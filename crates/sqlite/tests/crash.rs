@@ -36,24 +36,23 @@ fn entry() -> Entry {
 fn write_until_killed(path: &Path, seed: u64) {
     let database = open(path);
     block_on(async {
-        let writers = (0..WRITERS).map(|writer| {
-            let (store, queue) = (database.store(), database.queue());
-            async move {
-                let ids = SeededIds::new(seed * WRITERS + writer);
-                for _ in 0..100_000 {
-                    let task = given::running(&store, &ids, owner("alice")).await;
-                    say("claimed", &task.key());
-                    assert_eq!(store.record(&task.key(), &entry()).await.unwrap(), Recorded::First);
-                    say("recorded", &task.key());
-                    queue.send(&Message { task: task.key(), trace: None }, 0).await.unwrap();
-                    say("sent", &task.key());
-                    store.apply(&task.key(), &given::finish(1, "{}"), NOW).await.unwrap();
-                    say("finished", &task.key());
-                }
-            }
-        });
+        let writers = (0..WRITERS).map(|writer| write(&database, SeededIds::new(seed * WRITERS + writer)));
         futures::future::join_all(writers).await;
     });
+}
+
+async fn write(database: &Database, ids: SeededIds) {
+    let (store, queue) = (database.store(), database.queue());
+    for _ in 0..100_000 {
+        let task = given::running(&store, &ids, owner("alice")).await;
+        say("claimed", &task.key());
+        assert_eq!(store.record(&task.key(), &entry()).await.unwrap(), Recorded::First);
+        say("recorded", &task.key());
+        queue.send(&Message { task: task.key(), trace: None }, 0).await.unwrap();
+        say("sent", &task.key());
+        store.apply(&task.key(), &given::finish(1, "{}"), NOW).await.unwrap();
+        say("finished", &task.key());
+    }
 }
 
 /// One write, so that a line is whole or missing its end.

@@ -1,6 +1,7 @@
 //! The floor for the cost of the protocol: the same tools on `rmcp`'s own task runtime, which keeps tasks in memory and
 //! loses them with the process.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use rmcp::model::{
     GetTaskResult, ServerCapabilities, ServerConfig,
 };
 use rmcp::service::{RequestContext, RoleServer};
-use rmcp::task_manager::{TaskManager, TaskOptions};
+use rmcp::task_manager::{TaskExit, TaskManager, TaskOptions};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{ErrorData, ServerHandler};
@@ -35,6 +36,14 @@ struct Alone {
     tasks: TaskManager,
 }
 
+/// The tool `noop` ends at once, the other one never.
+async fn end_of(tool: Cow<'static, str>) -> Result<CallToolResult, TaskExit> {
+    if tool != "noop" {
+        std::future::pending::<()>().await;
+    }
+    Ok(CallToolResult::success(vec![ContentBlock::text("done")]))
+}
+
 impl ServerHandler for Alone {
     async fn call_tool(
         &self,
@@ -46,15 +55,8 @@ impl ServerHandler for Alone {
         } else {
             KEEP_MS
         };
-        let ends = request.name == "noop";
-        let task = self.tasks.spawn(TaskOptions::new().with_ttl_ms(kept_ms), move |_context| {
-            Box::pin(async move {
-                if !ends {
-                    std::future::pending::<()>().await;
-                }
-                Ok(CallToolResult::success(vec![ContentBlock::text("done")]))
-            })
-        });
+        let options = TaskOptions::new().with_ttl_ms(kept_ms);
+        let task = self.tasks.spawn(options, move |_context| Box::pin(end_of(request.name)));
         Ok(CallToolResponse::Task(CreateTaskResult::new(task)))
     }
 

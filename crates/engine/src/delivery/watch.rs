@@ -68,10 +68,10 @@ impl Engine {
                 return End::Stopped;
             }
             if now >= beat_at {
-                if let Err(why) = self.heartbeat(leg, delivery, signals).await {
-                    return End::Lost(why);
+                match self.heartbeat(leg, delivery, signals).await {
+                    Err(why) => return End::Lost(why),
+                    Ok(()) => beat_at = self.now().plus_ms(self.settings.heartbeat_ms),
                 }
-                beat_at = self.now().plus_ms(self.settings.heartbeat_ms);
                 continue;
             }
             let wake_at = beat_at.min(leg.ends_at()).min(grace_ends.unwrap_or(beat_at));

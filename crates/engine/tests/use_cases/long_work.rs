@@ -6,10 +6,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::future::{Either, select};
 use longhaul_core::{State, Status};
-use longhaul_engine::{Round, Settings};
-use longhaul_testkit::given;
+use longhaul_engine::{Leg, LegEnd, Round, Settings};
+use longhaul_testkit::{ManualClock, given};
 
 use super::world::{World, answers, completed, run, tool};
+
+async fn ten_steps(leg: Leg, bodies: Arc<AtomicUsize>, clock: Arc<ManualClock>) -> LegEnd {
+    for number in 0..10 {
+        let body = || async {
+            bodies.fetch_add(1, Ordering::Relaxed);
+            clock.advance_ms(200);
+            Ok::<_, Infallible>("1".to_owned())
+        };
+        let Ok(_text) = leg.step(&format!("chunk {number}"), body).await;
+    }
+    completed("1")
+}
 
 #[test]
 fn work_longer_than_a_leg_goes_on_in_the_next_one_and_no_step_is_run_twice() {
@@ -19,20 +31,7 @@ fn work_longer_than_a_leg_goes_on_in_the_next_one_and_no_step_is_run_twice() {
         let task = world.accepted().await;
         let bodies = Arc::new(AtomicUsize::new(0));
         let (bodies_in, clock) = (Arc::clone(&bodies), Arc::clone(&world.clock));
-        let tool = tool(move |leg| {
-            let (bodies, clock) = (Arc::clone(&bodies_in), Arc::clone(&clock));
-            async move {
-                for number in 0..10 {
-                    let body = || async {
-                        bodies.fetch_add(1, Ordering::Relaxed);
-                        clock.advance_ms(200);
-                        Ok::<_, Infallible>("1".to_owned())
-                    };
-                    let Ok(_text) = leg.step(&format!("chunk {number}"), body).await;
-                }
-                completed("1")
-            }
-        });
+        let tool = tool(move |leg| ten_steps(leg, Arc::clone(&bodies_in), Arc::clone(&clock)));
         let ended = world.work_until_ended(&task.key(), &tool, 10, 50).await;
         assert_eq!(ended.status(), Status::Completed);
         assert_eq!(bodies.load(Ordering::Relaxed), 10);

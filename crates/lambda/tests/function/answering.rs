@@ -362,9 +362,7 @@ async fn a_stream_that_runs_on_is_closed_before_the_function_ends() {
     let time_passes = async {
         loop {
             tokio::task::yield_now().await;
-            if let Some(moment) = world.clock.next_wake() {
-                world.clock.advance_to(moment);
-            }
+            world.clock.next_wake().into_iter().for_each(|moment| world.clock.advance_to(moment));
         }
     };
     let read = tokio::select! {

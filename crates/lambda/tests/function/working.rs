@@ -187,9 +187,7 @@ async fn a_leg_ends_before_the_function_does() {
     let time_passes = async {
         loop {
             tokio::task::yield_now().await;
-            if let Some(moment) = world.clock.next_wake() {
-                world.clock.advance_to(moment);
-            }
+            world.clock.next_wake().into_iter().for_each(|moment| world.clock.advance_to(moment));
         }
     };
     let answered = tokio::select! {

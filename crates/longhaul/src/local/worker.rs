@@ -47,14 +47,16 @@ impl Workers {
     pub(crate) async fn run_dead_letters(self) {
         while self.until_stopped(self.engine.ports().clock.sleep_ms(DEAD_LETTERS_EVERY_MS)).await.is_some() {
             match self.queue().receive_dead(DEAD_LETTERS_MAX, self.engine.settings().lease_ms).await {
-                Ok(letters) => {
-                    for letter in letters {
-                        let disposition = self.engine.run_dead_letter(&letter).await;
-                        self.dispose(&letter, disposition).await;
-                    }
-                }
+                Ok(letters) => self.run_letters(letters).await,
                 Err(error) => warn(&error),
             }
+        }
+    }
+
+    async fn run_letters(&self, letters: Vec<Delivery>) {
+        for letter in letters {
+            let disposition = self.engine.run_dead_letter(&letter).await;
+            self.dispose(&letter, disposition).await;
         }
     }
 

@@ -30,17 +30,21 @@ impl Dialect for JobTools {
             announce(shared, tool);
         }
         if is_last_page && shared.policies.values().any(|policy| policy.need() == Need::Optional) {
-            for job_tool in JobTool::ALL {
-                // A tool of the server's own keeps its name.
-                if tools.iter().all(|tool| tool.get("name").and_then(Value::as_str) != Some(job_tool.name())) {
-                    match serde_json::to_value(job_tool.tool(shared)) {
-                        Ok(tool) => tools.push(tool),
-                        Err(error) => tracing::error!(%error, "a job tool cannot be listed"),
-                    }
+            // A tool of the server's own keeps its name.
+            let missing: Vec<JobTool> =
+                JobTool::ALL.into_iter().filter(|job_tool| !has(tools, job_tool.name())).collect();
+            for job_tool in missing {
+                match serde_json::to_value(job_tool.tool(shared)) {
+                    Ok(tool) => tools.push(tool),
+                    Err(error) => tracing::error!(%error, "a job tool cannot be listed"),
                 }
             }
         }
     }
+}
+
+fn has(tools: &[Value], name: &str) -> bool {
+    tools.iter().any(|tool| tool.get("name").and_then(Value::as_str) == Some(name))
 }
 
 /// Whether nothing that the client said lets it look after a task.

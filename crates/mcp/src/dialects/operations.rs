@@ -59,10 +59,9 @@ impl Dialect for Operations {
         let policies = &endpoint.shared().policies;
         let policy = |tool: &Value| policies.get(tool.get("name")?.as_str()?);
         if call.client.revision() == NEXT {
-            for tool in tools {
-                if let (Some(_), Some(fields)) = (policy(tool), tool.as_object_mut()) {
-                    fields.insert("invocationMode".to_owned(), "async".into());
-                }
+            let async_tools = tools.iter_mut().filter(|tool| policy(tool).is_some());
+            for fields in async_tools.filter_map(Value::as_object_mut) {
+                fields.insert("invocationMode".to_owned(), "async".into());
             }
         } else {
             tools.retain(|tool| policy(tool).is_none_or(|policy| policy.need() == Need::Optional));

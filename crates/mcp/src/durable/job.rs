@@ -152,29 +152,38 @@ impl Waiting<'_> {
         };
         let mut watch = self.watch(task);
         while let Some(event) = watch.next().await {
-            match &event {
-                Event::Progress(_, progress) => self.tell_progress(progress).await,
-                Event::Question(task, _) => {
-                    if let Some(round) = self.question(task, &event, &mut watch).await? {
-                        return Ok(round);
-                    }
-                }
-                Event::Ended(task) => {
-                    if let Some(ended) = self.ended(task).await? {
-                        return Ok(ended);
-                    }
-                }
-                Event::Left => return self.left(&key).await,
-                Event::Close(tasks) => {
-                    let Some(task) = tasks.first() else { break };
-                    let (now, wait_ms) = (self.shared.engine.ports().clock.now(), self.shared.settings.inline_wait_ms);
-                    return Ok(wire::unfinished(task, now, wait_ms).into());
-                }
-                Event::Gone(_) => break,
-                Event::Changed(_) | Event::Status(_) | Event::KeepAlive => {}
+            if let Some(answer) = self.react(&key, &event, &mut watch).await? {
+                return Ok(answer);
             }
         }
         self.gone(&key)
+    }
+
+    /// What the caller gets after `event`; nothing if it goes on waiting.
+    async fn react(
+        &self,
+        key: &TaskKey,
+        event: &Event,
+        watch: &mut TaskWatch,
+    ) -> Result<Option<CallToolResponse>, ErrorData> {
+        match event {
+            Event::Progress(_, progress) => {
+                self.tell_progress(progress).await;
+                Ok(None)
+            }
+            Event::Question(task, _) => self.question(task, event, watch).await,
+            Event::Ended(task) => self.ended(task).await,
+            Event::Left => self.left(key).await.map(Some),
+            Event::Close(tasks) => match tasks.first() {
+                Some(task) => {
+                    let (now, wait_ms) = (self.shared.engine.ports().clock.now(), self.shared.settings.inline_wait_ms);
+                    Ok(Some(wire::unfinished(task, now, wait_ms).into()))
+                }
+                None => self.gone(key).map(Some),
+            },
+            Event::Gone(_) => self.gone(key).map(Some),
+            Event::Changed(_) | Event::Status(_) | Event::KeepAlive => Ok(None),
+        }
     }
 
     /// Asks what the task asks; where the call ends with that, gives its answer.

@@ -136,22 +136,25 @@ impl Stream {
             let frame = frame.await.expect("a frame")?.unwrap().into_data().unwrap();
             let text = String::from_utf8(frame.to_vec()).unwrap();
             assert!(text.ends_with("\n\n"), "{text:?}");
-            let mut message = None;
-            for line in text.lines() {
-                match line.split_once(": ") {
-                    Some(("id", id)) => {
-                        assert_ne!(id, self.last_event_id, "an event's id is its own");
-                        id.clone_into(&mut self.last_event_id);
-                    }
-                    Some(("retry", ms)) => self.retry_ms = Some(ms.parse().unwrap()),
-                    Some(("data", data)) if !data.is_empty() => message = Some(serde_json::from_str(data).unwrap()),
-                    Some(("data", _)) | None => {}
-                    Some(other) => panic!("{other:?}"),
-                }
-            }
-            if message.is_some() {
-                return message;
+            let messages: Vec<Value> = text.lines().filter_map(|line| self.take(line)).collect();
+            if let Some(message) = messages.into_iter().next_back() {
+                return Some(message);
             }
         }
+    }
+
+    /// Takes one line of an event; the message, if the line has one.
+    fn take(&mut self, line: &str) -> Option<Value> {
+        match line.split_once(": ") {
+            Some(("id", id)) => {
+                assert_ne!(id, self.last_event_id, "an event's id is its own");
+                id.clone_into(&mut self.last_event_id);
+            }
+            Some(("retry", ms)) => self.retry_ms = Some(ms.parse().unwrap()),
+            Some(("data", data)) if !data.is_empty() => return Some(serde_json::from_str(data).unwrap()),
+            Some(("data", _)) | None => {}
+            Some(other) => panic!("{other:?}"),
+        }
+        None
     }
 }

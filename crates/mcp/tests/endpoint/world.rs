@@ -310,9 +310,7 @@ impl World {
                 // Whoever is not asleep gets on meanwhile; how far makes no difference.
                 #[expect(clippy::disallowed_methods, reason = "lets threads of the store get on; measures nothing")]
                 tokio::time::sleep(Duration::from_millis(1)).await;
-                if let Some(moment) = self.clock.next_wake() {
-                    self.clock.advance_to(moment);
-                }
+                self.clock.next_wake().into_iter().for_each(|moment| self.clock.advance_to(moment));
             }
         };
         tokio::select! {

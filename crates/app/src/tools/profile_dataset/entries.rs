@@ -82,10 +82,8 @@ impl Entries {
                 return;
             }
             if slot.hash == hash {
-                if let Some(entry) = self.entries.get_mut(slot.entry as usize) {
-                    entry.times += 1;
-                }
-                return;
+                let known = self.entries.get_mut(slot.entry as usize);
+                return known.into_iter().for_each(|entry| entry.times += 1);
             }
         }
     }

@@ -1,5 +1,6 @@
 //! `template.yaml`, held against the code and against what it promises: neither is right without the other.
 
+mod alarms;
 mod permissions;
 mod resolve;
 mod yaml;
