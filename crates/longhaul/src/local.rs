@@ -3,6 +3,7 @@
 //! The same parts as on AWS, in one process: an HTTP server that accepts and answers, and workers that are fed by a
 //! queue. Tasks and messages stand in one SQLite file, so that a killed process loses nothing.
 
+mod command_line;
 mod error;
 mod http_server;
 mod logs;
@@ -12,9 +13,10 @@ mod worker;
 
 use std::net::SocketAddr;
 
+pub use command_line::{CommandLine, OptionsError};
 pub use error::ServeError;
 pub use logs::init as init_logs;
-pub use options::{LogFormat, Options};
+pub use options::Options;
 pub use running::Running;
 
 use crate::Server;
@@ -46,7 +48,7 @@ pub async fn serve(server: Server, options: Options, ready: impl FnOnce(SocketAd
 /// # Errors
 /// [`ServeError`], which says what to do.
 pub fn run(server: Server, options: Options) -> Result<(), ServeError> {
-    init_logs(&options);
+    init_logs(&options)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(ServeError::Runtime)?;
     runtime.block_on(serve(server, options, |address| tracing::info!(%address, "serving MCP on POST /mcp")))
 }

@@ -2,11 +2,16 @@
 
 use std::net::SocketAddr;
 
+use longhaul_settings::SettingsError;
 use longhaul_sqlite::{DatabaseError, OpenError};
 
 /// Why a local server does not run.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ServeError {
+    /// A setting that is out of range, or that another one does not allow.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
     /// No runtime for async code.
     #[error("the process could not start its threads")]
     Runtime(#[source] std::io::Error),

@@ -12,6 +12,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::options::Config;
 use super::worker::Workers;
 use super::{Options, ServeError, http_server};
 use crate::{OsIds, Server, SystemClock};
@@ -33,6 +34,7 @@ pub struct Running {
 
 impl Running {
     pub(crate) async fn start(server: &Server, options: &Options) -> Result<Self, ServeError> {
+        let options = &options.config()?;
         let database = open(options)?;
         let ids = Arc::new(OsIds);
         let state_key = database.secret("request-state", &*ids).await.map_err(ServeError::Database)?;
@@ -44,11 +46,12 @@ impl Running {
             clock: Arc::new(SystemClock),
             ids,
         };
-        let engine = Engine::new(ports, options.engine());
+        let engine = Engine::new(ports, options.engine);
         let settings = McpSettings {
             listen_ms_max: options.listen_ms_max,
             result_ms_max: options.listen_ms_max,
-            inline_wait_ms: options.inline_wait_s.saturating_mul(1_000),
+            ask_ms_max: options.listen_ms_max,
+            inline_wait_ms: options.inline_wait_ms,
             anonymous_lists: lists(address),
             ..McpSettings::new(state_key)
         };
@@ -73,13 +76,9 @@ impl Running {
         self.database.close().await;
     }
 
-    fn spawn(&self, engine: Engine, listener: TcpListener, options: &Options) {
-        let workers = Workers {
-            engine,
-            runner: self.mcp.runner(),
-            stop: self.stop.clone(),
-            legs_max: usize::try_from(options.concurrency).unwrap_or(usize::MAX),
-        };
+    fn spawn(&self, engine: Engine, listener: TcpListener, options: &Config) {
+        let workers =
+            Workers { engine, runner: self.mcp.runner(), stop: self.stop.clone(), legs_max: options.concurrency };
         self.parts.spawn(workers.clone().run());
         self.parts.spawn(workers.run_dead_letters());
         self.parts.spawn(purge(self.database.clone(), self.stop.clone()));
@@ -93,7 +92,7 @@ const fn lists(address: SocketAddr) -> AnonymousLists {
     if address.ip().is_loopback() { AnonymousLists::Allowed } else { AnonymousLists::Refused }
 }
 
-fn open(options: &Options) -> Result<Database, ServeError> {
+fn open(options: &Config) -> Result<Database, ServeError> {
     let (clock, settings) = (Arc::new(SystemClock), longhaul_sqlite::Settings::default());
     let opened = if options.in_memory() {
         Database::in_memory(clock, settings)
