@@ -13,7 +13,7 @@
 #                                                      JSON
 #   scripts/local-aws.sh delete STACK
 #
-# PARAMETERs are those of template.yaml. Unless told otherwise the front door is open (AuthMode=anonymous), the diagnostic
+# PARAMETERs are those of template.yaml. Unless told otherwise everyone may call (AuthMode=anonymous), the diagnostic
 # tools are served, and answers are buffered, since the emulator streams none.
 # COMMAND sees, and `deploy` needs, AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
 # LOCAL_AWS_BIN_DIR names a folder with the programs `api` and `worker`, built for this machine; without it they are

@@ -183,7 +183,7 @@ pub static LEG_MS: Setting<Number> = Setting::new(
      `WorkerTimeoutSeconds`.",
 )
 .local(Unset("no limit but the tool's own"))
-.lambda(Unset("not checked"));
+.lambda(Unset("unknown"));
 
 /// The end of a leg in which no step begins.
 pub static LEG_MARGIN_MS: Setting<Number> = Setting::new(

@@ -153,6 +153,7 @@ impl CommandLine {
     fn command(&self) -> Command {
         let command = Command::new(self.name)
             .about(self.about)
+            .next_line_help(true)
             .after_help("Every flag can also be set by the environment variable that it names; the flag wins.")
             .args(self.declared().map(|setting| arg(*setting)));
         match self.version {
@@ -178,14 +179,19 @@ fn arg(setting: &'static dyn Declared) -> Arg {
     }
 }
 
+/// The sentence about the setting, and in a line of its own what is allowed, the default and the variable.
 fn help(setting: &dyn Declared) -> String {
-    let default = match setting.preset(Place::Local) {
-        Preset::Value(text) => format!(" [default: {text}]"),
-        Preset::Unset(meaning) => format!(" [default: {meaning}]"),
-        Preset::Required | Preset::Absent => String::new(),
+    let allowed = match setting.shape() {
+        Shape::Switch => String::new(),
+        Shape::One(_) | Shape::Several(_) => format!("[{}] ", setting.allowed()),
     };
-    let allowed = setting.allowed();
-    format!("{} [{allowed}]{default} [env: {}]", setting.about(), setting.variable())
+    let default = match setting.preset(Place::Local) {
+        Preset::Value(text) => format!("[default: {text}] "),
+        Preset::Unset(meaning) => format!("[default: {meaning}] "),
+        Preset::Required => "[required] ".to_owned(),
+        Preset::Absent => String::new(),
+    };
+    format!("{}\n{allowed}{default}[env: {}]", setting.about(), setting.variable())
 }
 
 /// What the flag says; nothing where it is not given.

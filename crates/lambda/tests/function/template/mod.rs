@@ -85,7 +85,7 @@ fn the_parameters_say_what_the_settings_say() {
         let name = setting.parameter().unwrap();
         if let [least, most] = parameters::limits(&template["Parameters"][name]).as_slice()
             && template["Parameters"][name]["Type"] == "Number"
-            && !setting.allowed().starts_with(&format!("{least} to {most}"))
+            && !setting.allowed().starts_with(&format!("{least} to {most} "))
         {
             narrower.push(name);
         }
