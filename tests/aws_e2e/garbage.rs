@@ -108,7 +108,7 @@ async fn a_message_that_cannot_be_read_stays_behind_while_the_rest_of_its_batch_
     ids.push(caller.call_task("countdown", json!({"seconds": 0.2, "steps": 2})).await);
     let mut mapping = ground.mapping(None);
     mapping.batch = 10;
-    mapping.env.push(("LONGHAUL_WORKER_CONCURRENCY".to_owned(), "10".to_owned()));
+    mapping.env.push(("LONGHAUL_CONCURRENCY".to_owned(), "10".to_owned()));
     let messages = mapping.receive().await;
     assert_eq!(messages.len(), 5);
     let sandbox = Sandbox::start(worker(), &mapping.env, Idle::Frozen).await;

@@ -7,7 +7,7 @@ use crate::process::Setup;
 
 #[tokio::test]
 async fn an_http_api_serves_the_same_as_a_function_url() {
-    let setup = Setup::with(&["FrontDoor=http-api"]);
+    let setup = Setup::with(&["Endpoint=http-api"]);
     let server = setup.start();
     let caller = server.caller();
     assert!(setup.output("TemplateMcpUrl").contains(".execute-api."), "it is the door that was asked for");

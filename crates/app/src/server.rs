@@ -9,30 +9,12 @@ use longhaul::rmcp::model::{Implementation, ServerCapabilities, ServerConfig};
 use longhaul::rmcp::{self, ServerHandler, tool_handler};
 use longhaul::{Server, TaskPolicy};
 
+use crate::settings::{Settings, ToolSet};
 use crate::tools::diagnostics;
 use crate::tools::profile_dataset::source::Sources;
 use crate::tools::profile_dataset::source::address::UrlPolicy;
 use crate::tools::profile_dataset::source::fetch::Fetcher;
 use crate::tools::profile_dataset::source::file::DataDir;
-
-/// What the operator decides about the tools.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
-    /// The folder below which `profile_dataset` may read files; without one it reads none.
-    pub data_dir: Option<PathBuf>,
-    /// Which tools are served.
-    pub tools: ToolSet,
-}
-
-/// Which tools are served.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ToolSet {
-    /// Those that do something for people.
-    #[default]
-    Product,
-    /// Those, and the ones with which people check a deployment.
-    WithDiagnostics,
-}
 
 /// Why the server cannot be made.
 #[derive(Debug, thiserror::Error)]

@@ -49,6 +49,7 @@ pub mod lambda;
 #[cfg(feature = "local")]
 pub mod local;
 mod server;
+pub mod settings;
 mod system;
 
 pub use longhaul_mcp::{

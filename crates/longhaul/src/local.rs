@@ -5,6 +5,7 @@
 //! killed. [`start_on`] takes a store and a queue of your own instead.
 
 mod backend;
+mod command_line;
 mod error;
 mod http_server;
 mod logs;
@@ -15,9 +16,10 @@ mod worker;
 use std::net::SocketAddr;
 
 pub use backend::Backend;
+pub use command_line::{CommandLine, OptionsError};
 pub use error::ServeError;
 pub use logs::init as init_logs;
-pub use options::{LogFormat, Options};
+pub use options::Options;
 pub use running::Running;
 
 use crate::Server;
@@ -67,7 +69,7 @@ pub async fn serve_on(
 /// # Errors
 /// [`ServeError`], which says what to do.
 pub fn run(server: Server, options: Options) -> Result<(), ServeError> {
-    init_logs(&options);
+    init_logs(&options)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(ServeError::Runtime)?;
     runtime.block_on(serve(server, options, |address| tracing::info!(%address, "serving MCP on POST /mcp")))
 }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use clap::Parser;
 use longhaul::local;
+use longhaul::settings::table;
 use longhaul_conformance::{ListChanges, server};
 
 #[derive(Parser)]
@@ -16,6 +17,6 @@ struct Settings {
 
 fn main() -> Result<(), local::ServeError> {
     let settings = Settings::parse();
-    let options = local::Options { listen: settings.listen, db: ":memory:".into(), ..local::Options::default() };
+    let options = local::Options::default().with(&table::LISTEN, settings.listen).with(&table::DB, ":memory:");
     local::run(server(ListChanges::Told), options)
 }

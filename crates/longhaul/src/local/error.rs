@@ -4,11 +4,15 @@ use std::error::Error;
 use std::net::SocketAddr;
 
 use longhaul_mcp::UnknownTool;
+use longhaul_settings::SettingsError;
 
 /// Why a local server does not run, and what to do about it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
+    /// A setting is out of range, or contradicts another one.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
     /// There is no runtime for async code.
     #[error("the process could not start its threads")]
     Runtime(#[source] std::io::Error),

@@ -12,6 +12,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::options::Config;
 use super::worker::Workers;
 use super::{Backend, Options, ServeError, http_server};
 use crate::{OsIds, Server, SystemClock};
@@ -36,6 +37,7 @@ impl Running {
     /// Starts on the embedded database.
     pub(crate) async fn start(server: &Server, options: &Options) -> Result<Self, ServeError> {
         server.check().await?;
+        let options = &options.config()?;
         let database = open(options)?;
         let signing_key = database.secret("request-state", &OsIds).await;
         let signing_key = signing_key.map_err(|cause| ServeError::Database(cause.into()))?;
@@ -47,24 +49,25 @@ impl Running {
     /// Starts on a store and a queue of somebody else's.
     pub(crate) async fn start_on(server: &Server, backend: Backend, options: &Options) -> Result<Self, ServeError> {
         server.check().await?;
-        Self::begin(server, backend, None, options).await
+        Self::begin(server, backend, None, &options.config()?).await
     }
 
     async fn begin(
         server: &Server,
         backend: Backend,
         database: Option<Database>,
-        options: &Options,
+        options: &Config,
     ) -> Result<Self, ServeError> {
         let listener = listen(options.listen).await?;
         let address = listener.local_addr().map_err(|cause| ServeError::Listen { address: options.listen, cause })?;
         let Backend { store, queue, signing_key } = backend;
         let ports = Ports { store, queue, clock: Arc::new(SystemClock), ids: Arc::new(OsIds) };
-        let engine = Engine::new(ports, options.engine());
+        let engine = Engine::new(ports, options.engine);
         let settings = McpSettings {
             listen_ms_max: options.listen_ms_max,
             result_ms_max: options.listen_ms_max,
-            inline_wait_ms: options.inline_wait_s.saturating_mul(1_000),
+            ask_ms_max: options.listen_ms_max,
+            inline_wait_ms: options.inline_wait_ms,
             anonymous_lists: lists(address),
             ..McpSettings::new(signing_key)
         };
@@ -91,13 +94,9 @@ impl Running {
         }
     }
 
-    fn spawn(&self, engine: Engine, listener: TcpListener, options: &Options) {
-        let workers = Workers {
-            engine,
-            runner: self.mcp.runner(),
-            stop: self.stop.clone(),
-            legs_max: usize::try_from(options.concurrency).unwrap_or(usize::MAX),
-        };
+    fn spawn(&self, engine: Engine, listener: TcpListener, options: &Config) {
+        let workers =
+            Workers { engine, runner: self.mcp.runner(), stop: self.stop.clone(), legs_max: options.concurrency };
         self.parts.spawn(workers.clone().run());
         self.parts.spawn(workers.run_dead_letters());
         if let Some(database) = self.database.clone() {
@@ -113,7 +112,7 @@ const fn lists(address: SocketAddr) -> AnonymousLists {
     if address.ip().is_loopback() { AnonymousLists::Allowed } else { AnonymousLists::Refused }
 }
 
-fn open(options: &Options) -> Result<Database, ServeError> {
+fn open(options: &Config) -> Result<Database, ServeError> {
     let (clock, settings) = (Arc::new(SystemClock), longhaul_sqlite::Settings::default());
     let opened = if options.in_memory() {
         Database::in_memory(clock, settings)

@@ -1,4 +1,4 @@
-//! Who may do what: every role is held to a list, and the front door to what its parameters say.
+//! Who may do what: every role is held to a list, and the endpoint to what its parameters say.
 
 use std::collections::BTreeSet;
 
@@ -117,7 +117,7 @@ fn every_function_has_its_own_role() {
 }
 
 /// The resources that let anyone in, as far as they are there.
-fn open_doors(stack: &Stack<'_>, template: &Value) -> BTreeSet<String> {
+fn open_to_all(stack: &Stack<'_>, template: &Value) -> BTreeSet<String> {
     let is_open = |name: &String| {
         let resource = &template["Resources"][name];
         let Some(properties) = stack.resource(name) else { return false };
@@ -132,22 +132,22 @@ fn open_doors(stack: &Stack<'_>, template: &Value) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_front_door_is_open_only_where_anonymous_was_asked_for_by_name() {
+fn the_endpoint_is_open_only_where_anonymous_was_asked_for_by_name() {
     let template = template();
-    let doors = |parameters: &[(&str, &str)]| open_doors(&Stack::new(&template, parameters), &template);
-    assert_eq!(doors(&[]), BTreeSet::new());
-    assert_eq!(doors(&[("FrontDoor", "http-api")]), BTreeSet::new());
+    let open = |parameters: &[(&str, &str)]| open_to_all(&Stack::new(&template, parameters), &template);
+    assert_eq!(open(&[]), BTreeSet::new());
+    assert_eq!(open(&[("Endpoint", "http-api")]), BTreeSet::new());
     let url = ["AnyoneMayInvokeThroughTheUrl", "AnyoneMayUseTheUrl", "ApiUrl"].map(str::to_owned);
-    assert_eq!(doors(&[("AuthMode", "anonymous")]), url.into());
+    assert_eq!(open(&[("AuthMode", "anonymous")]), url.into());
     let http_api = ["HttpApiRoute".to_owned()];
-    assert_eq!(doors(&[("AuthMode", "anonymous"), ("FrontDoor", "http-api")]), http_api.into());
+    assert_eq!(open(&[("AuthMode", "anonymous"), ("Endpoint", "http-api")]), http_api.into());
 }
 
 #[test]
-fn there_is_one_front_door() {
+fn there_is_one_endpoint() {
     let template = template();
     for (parameter, there, not_there) in [("function-url", "ApiUrl", "HttpApi"), ("http-api", "HttpApi", "ApiUrl")] {
-        let stack = Stack::new(&template, &[("FrontDoor", parameter)]);
+        let stack = Stack::new(&template, &[("Endpoint", parameter)]);
         assert!(stack.resource(there).is_some() && stack.resource(not_there).is_none(), "{parameter}");
     }
 }

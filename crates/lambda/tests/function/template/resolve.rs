@@ -74,6 +74,7 @@ impl<'a> Stack<'a> {
                 assert!(!found.is_null(), "{path} leads nowhere");
                 Some(found.clone())
             }
+            (_, Some(("Fn::Sub", pattern))) if self.names_parameters_only(pattern) => Some(self.substituted(pattern)),
             (Value::Object(fields), _) => {
                 let resolved = fields.iter().filter_map(|(name, field)| Some((name.clone(), self.resolve(field)?)));
                 Some(Value::Object(resolved.collect::<Map<_, _>>()))
@@ -81,6 +82,22 @@ impl<'a> Stack<'a> {
             (Value::Array(items), _) => Some(items.iter().filter_map(|item| self.resolve(item)).collect()),
             (plain, _) => Some(plain.clone()),
         }
+    }
+
+    /// Whether all that `pattern` names are parameters. Anything else stays as it is written.
+    fn names_parameters_only(&self, pattern: &Value) -> bool {
+        let named = |pattern: &str| pattern.split("${").skip(1).all(|rest| self.parameter(name_of(rest)).is_some());
+        pattern.as_str().is_some_and(named)
+    }
+
+    fn substituted(&self, pattern: &Value) -> Value {
+        let mut parts = pattern.as_str().unwrap().split("${");
+        let mut whole = parts.next().unwrap().to_owned();
+        for part in parts {
+            whole.push_str(&text(&self.parameter(name_of(part)).unwrap()));
+            whole.push_str(part.split_once('}').unwrap().1);
+        }
+        json!(whole)
     }
 
     fn reference(&self, name: &str) -> Option<Value> {
@@ -100,6 +117,11 @@ fn sole(value: &Value) -> Option<(&str, &Value)> {
     let mut fields = value.as_object()?.iter();
     let (name, field) = fields.next()?;
     fields.next().is_none().then_some((name, field))
+}
+
+/// The name at the beginning of what follows `${`.
+fn name_of(rest: &str) -> &str {
+    rest.split_once('}').unwrap().0
 }
 
 /// As an environment variable holds it.
