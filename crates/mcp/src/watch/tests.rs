@@ -239,7 +239,7 @@ async fn a_watch_without_time_tells_what_is_known_and_looks_no_further() {
     let tasks = [(task, Told::default())];
     let mut watch = TaskWatch::new(&world.engine, &world.settings, &world.closing, 0, tasks);
     world.tells(&mut watch, &["changed", "working", "close with 1", "nothing"]).await;
-    assert_eq!(world.looked_ms(), []);
+    assert_eq!(world.looked_ms(), Vec::<u64>::new());
 }
 
 #[tokio::test]
