@@ -73,13 +73,13 @@ pub mod ports {
     pub use async_trait::async_trait;
     pub use longhaul_core::limits;
     pub use longhaul_core::ports::{
-        ApplyError, CreateError, Created, Delivery, IdempotencyKey, Message, NewTask, Page, QueueError, Recorded,
+        ApplyError, CreateError, Created, Delivery, IdempotencyKey, Left, Message, NewTask, Page, QueueError, Recorded,
         StoreError, TaskStore, WorkQueue,
     };
     pub use longhaul_core::{
         Advance, Ask, Clock, Entry, EntryKind, Failure, FailureKind, IdSource, Identity, InvalidOwner, InvalidTaskId,
-        Lease, LeaseToken, Outcome, OwnerId, PartsName, Payload, Policy, Progress, Refusal, ResultKind, State, Status,
-        Suspension, Task, TaskEvent, TaskId, TaskKey, TaskRecord, Terms, Timestamp, Wish,
+        Lease, LeaseToken, MailboxId, Outcome, OwnerId, PartsName, Payload, Policy, Progress, Refusal, ResultKind,
+        State, Status, Suspension, Task, TaskEvent, TaskId, TaskKey, TaskRecord, Terms, Timestamp, Wish,
     };
 }
 

@@ -20,17 +20,14 @@ impl Tools {
 #[tool_handler]
 impl ServerHandler for Tools {}
 
-fn options() -> Options {
-    let mut options = Options::default();
-    options.listen = "127.0.0.1:0".parse().unwrap();
-    options.db = ":memory:".into();
-    options
+fn options(db: &str) -> Options {
+    Options { listen: "127.0.0.1:0".parse().unwrap(), db: db.into(), ..Options::default() }
 }
 
 #[tokio::test]
 async fn a_misspelled_tool_is_refused_with_the_nearest_name() {
     let server = Server::new(|| Tools).task("cuntdown", TaskPolicy::optional());
-    let refused = local::start(&server, &options()).await.map(|running| running.address()).unwrap_err();
+    let refused = local::start(&server, &options(":memory:")).await.map(|running| running.address()).unwrap_err();
     assert_eq!(refused.to_string(), "there is no tool `cuntdown`; did you mean `countdown`?");
     let ServeError::UnknownTool(unknown) = refused else { panic!("{refused:?}") };
     assert_eq!((unknown.tool.as_str(), unknown.nearest.as_deref()), ("cuntdown", Some("countdown")));
@@ -39,14 +36,14 @@ async fn a_misspelled_tool_is_refused_with_the_nearest_name() {
 #[tokio::test]
 async fn a_server_whose_tools_are_all_there_starts() {
     let server = Server::new(|| Tools).task("countdown", TaskPolicy::required());
-    local::start(&server, &options()).await.unwrap().stop().await;
+    local::start(&server, &options(":memory:")).await.unwrap().stop().await;
 }
 
 #[tokio::test]
-async fn an_unusable_database_and_address_are_refused_without_their_libraries_types() {
-    let mut unusable = options();
-    unusable.db = "/nowhere/at/all.db".into();
-    let refused = local::start(&Server::new(|| Tools), &unusable).await.map(|running| running.address()).unwrap_err();
+async fn an_unusable_database_is_refused_with_its_cause() {
+    let server = Server::new(|| Tools);
+    let refused =
+        local::start(&server, &options("/nowhere/at/all.db")).await.map(|running| running.address()).unwrap_err();
     assert!(matches!(&refused, ServeError::Open(_)), "{refused:?}");
     assert!(std::error::Error::source(&refused).is_some(), "the cause is kept");
 }

@@ -56,10 +56,9 @@ async fn call(url: &str, tool: &str) -> Value {
 async fn a_server_runs_its_tasks_on_a_store_and_a_queue_of_its_own() {
     let store = Arc::new(MemoryStore::default());
     let queue = Arc::new(MemoryQueue::new(Arc::new(SystemClock)));
-    let mut options = Options::default();
-    options.listen = "127.0.0.1:0".parse().unwrap();
-    // Nothing is kept there: this is not the database that the server runs on.
-    options.db = "/nowhere/at/all.db".into();
+    // Nothing is kept in `db`: it is not what this server runs on.
+    let (listen, db) = ("127.0.0.1:0".parse().unwrap(), "/nowhere/at/all.db".into());
+    let options = Options { listen, db, ..Options::default() };
     let server = Server::new(|| Tools).task("add_up", TaskPolicy::optional());
     let running = local::start_on(&server, Backend::new(Arc::clone(&store) as Arc<dyn TaskStore>, queue), &options)
         .await

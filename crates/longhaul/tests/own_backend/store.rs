@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use longhaul::ports::{
-    ApplyError, CreateError, Created, Entry, NewTask, OwnerId, Page, PartsName, Recorded, Refusal, StoreError, Task,
-    TaskEvent, TaskId, TaskKey, TaskStore, Timestamp, async_trait,
+    ApplyError, CreateError, Created, Entry, Left, MailboxId, NewTask, OwnerId, Page, PartsName, Recorded, Refusal,
+    StoreError, Task, TaskEvent, TaskId, TaskKey, TaskStore, Timestamp, async_trait,
 };
 
 #[derive(Default)]
@@ -21,6 +21,8 @@ struct Tables {
     keys: HashMap<(OwnerId, [u8; 32]), ([u8; 32], TaskId)>,
     journals: HashMap<TaskKey, Vec<Entry>>,
     parts: HashMap<(TaskKey, PartsName), Vec<String>>,
+    /// A text, and when it expires.
+    mailboxes: BTreeMap<(OwnerId, MailboxId), (String, Timestamp)>,
 }
 
 impl MemoryStore {
@@ -33,6 +35,12 @@ impl Tables {
     /// A record past its time to live counts as absent.
     fn task(&self, key: &TaskKey, now: Timestamp) -> Option<&Task> {
         self.tasks.get(key).filter(|task| !task.has_expired(now))
+    }
+
+    /// A text past its time counts as absent.
+    fn mailbox(&self, owner: &OwnerId, mailbox: &MailboxId, now: Timestamp) -> Option<String> {
+        let held = self.mailboxes.get(&(*owner, *mailbox));
+        held.filter(|(_, expires_at)| *expires_at > now).map(|(text, _)| text.clone())
     }
 
     fn unfinished(&self, owner: &OwnerId, now: Timestamp) -> usize {
@@ -126,5 +134,30 @@ impl TaskStore for MemoryStore {
         let tables = self.lock();
         let parts = tables.parts.get(&(*key, name.clone()));
         Ok(parts.and_then(|parts| parts.get(..count)).map(|parts| parts.concat()))
+    }
+
+    async fn leave(
+        &self,
+        owner: &OwnerId,
+        mailbox: &MailboxId,
+        text: &str,
+        expires_at: Timestamp,
+        now: Timestamp,
+    ) -> Result<Left, StoreError> {
+        let mut tables = self.lock();
+        if let Some(earlier) = tables.mailbox(owner, mailbox, now) {
+            return Ok(Left::Earlier(earlier));
+        }
+        tables.mailboxes.insert((*owner, *mailbox), (text.to_owned(), expires_at));
+        Ok(Left::First)
+    }
+
+    async fn collect(
+        &self,
+        owner: &OwnerId,
+        mailbox: &MailboxId,
+        now: Timestamp,
+    ) -> Result<Option<String>, StoreError> {
+        Ok(self.lock().mailbox(owner, mailbox, now))
     }
 }
