@@ -63,7 +63,7 @@ mutate_code() {
     local status=0
     # shellcheck disable=SC2086  # Several arguments.
     "$root/.cache/tools/mutants/bin/cargo-mutants" mutants --dir "$work" --in-place --output "$out/$crate" \
-        --package "longhaul-$crate" --test-package "$(testers "$crate")" --test-tool "$tool" --cap-lints true \
+        --package "longhaul-$crate" --test-package "$(testers "$crate")" --test-tool "$tool" \
         --shard "$shard" --sharding round-robin --no-shuffle --colors never --cargo-arg=--locked \
         "${filter[@]}" ${MUTANTS_ARGS:-} || status=$?
     if [[ $status -ne 0 && $status -ne 2 && $status -ne 3 ]]; then

@@ -301,6 +301,28 @@ async fn a_client_without_a_session_cancels_its_latest_request_of_that_id() {
 }
 
 #[tokio::test]
+async fn of_many_requests_of_one_id_the_latest_that_has_not_ended_is_cancelled() {
+    let world = World::new();
+    let client = connect(&world).await;
+    let tokens = ["a", "b", "c", "d", "e", "f", "g"];
+    for token in tokens {
+        let params = call("sleeps", json!({"ms": 60_000}), json!({"token": token}));
+        world.result(&client.sent("tools/call", params).without_header("mcp-session-id")).await;
+        world.clock.advance_ms(1);
+    }
+    for (number, token) in tokens.into_iter().rev().enumerate() {
+        let mut sent = client.sent("notifications/cancelled", json!({"requestId": 7})).without_header("mcp-session-id");
+        sent.body.as_object_mut().unwrap().remove("id");
+        world.send(&sent).await;
+        assert_eq!(word(&client, &world, token).await, "canceled");
+        let unfinished = tokens.len() - 1 - number;
+        for other in &tokens[..unfinished] {
+            assert_eq!(word(&client, &world, other).await, "submitted");
+        }
+    }
+}
+
+#[tokio::test]
 async fn questions_of_an_operation_carry_its_token() {
     let world = World::new();
     let client = connect(&world).await;
