@@ -69,7 +69,7 @@ struct StoredQuestion {
 /// # Errors
 /// What the client is told where the stored question cannot be read.
 pub(crate) fn question(shared: &Shared, task: &Task, ask: &Ask) -> Result<Question, ErrorData> {
-    let StoredQuestion { method, params } = serde_json::from_str(&ask.request).map_err(|error| unreadable(&error))?;
+    let StoredQuestion { method, params } = read(ask)?;
     let mut params = params.unwrap_or_else(Map::new);
     let meta = params.entry("_meta").or_insert_with(|| json!({}));
     if let Some(meta) = meta.as_object_mut() {
@@ -77,6 +77,18 @@ pub(crate) fn question(shared: &Shared, task: &Task, ask: &Ask) -> Result<Questi
     }
     let id = Asked::Task(task.id, ask.key.clone()).id(shared, &task.owner)?;
     Ok(Question { id, method, params })
+}
+
+/// Whether a stored question is one, for those who send it as it is stored.
+///
+/// # Errors
+/// What the client is told where the stored question cannot be read.
+pub(crate) fn check(ask: &Ask) -> Result<(), ErrorData> {
+    read(ask).map(drop)
+}
+
+fn read(ask: &Ask) -> Result<StoredQuestion, ErrorData> {
+    serde_json::from_str(&ask.request).map_err(|error| unreadable(&error))
 }
 
 /// What clients are told of a stored question that cannot be read.

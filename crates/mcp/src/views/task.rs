@@ -12,7 +12,7 @@ use rmcp::model::{CreateTaskResult, RequestId, TaskStatus};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::shared::errors;
+use crate::shared::{asking, errors};
 use crate::views::fields::{self, VARIABLES, error, rfc3339, status_message};
 
 /// Where subscribers find which subscription a message belongs to.
@@ -138,7 +138,7 @@ fn write(view: &View<'_>, payload: Payload) -> Result<String, ErrorData> {
 async fn payload(engine: &Engine, task: &Task) -> Result<Payload, ErrorData> {
     let payload = match &task.state {
         State::Queued | State::Running { .. } | State::Sleeping { .. } | State::Cancelled => Payload::None,
-        State::InputRequired { asks, .. } => Payload::Field("inputRequests", requests(asks)),
+        State::InputRequired { asks, .. } => Payload::Field("inputRequests", requests(asks)?),
         State::Completed { result, .. } => {
             let result = engine.load(&task.key(), result).await.map_err(errors::of_load)?;
             Payload::Field("result", fields::object(result)?)
@@ -148,7 +148,8 @@ async fn payload(engine: &Engine, task: &Task) -> Result<Payload, ErrorData> {
     Ok(payload)
 }
 
-fn requests(asks: &[Ask]) -> String {
-    let fields = asks.iter().map(|ask| format!("{}:{}", json!(ask.key), ask.request));
-    format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
+fn requests(asks: &[Ask]) -> Result<String, ErrorData> {
+    let field = |ask: &Ask| asking::check(ask).map(|()| format!("{}:{}", json!(ask.key), ask.request));
+    let fields = asks.iter().map(field).collect::<Result<Vec<_>, _>>()?;
+    Ok(format!("{{{}}}", fields.join(",")))
 }

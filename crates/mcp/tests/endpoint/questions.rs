@@ -186,6 +186,8 @@ async fn a_stored_question_that_cannot_be_read_is_an_error_in_every_dialect() {
             (error["code"].as_i64().unwrap(), error["message"].as_str().unwrap().to_owned())
         };
 
+        let (_, code, message) = world.send(&Sent::new("tasks/get", json!({"taskId": id}))).await.error();
+        assert_eq!((code, message), unreadable, "{request}");
         let client = Older::connect(&world.mcp, "2025-11-25").await;
         let result = client.sent("tasks/result", json!({"taskId": id}));
         assert_eq!(last(world.while_time_flies(world.send(&result)).await), unreadable, "{request}");
