@@ -2,8 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "what goes wrong in a test shows as a panic")]
 
+use std::net::SocketAddr;
+
 use longhaul::local::{self, Options, ServeError};
 use longhaul::rmcp::{self, ServerHandler, tool, tool_handler, tool_router};
+use longhaul::settings::table;
 use longhaul::{Server, TaskPolicy};
 
 #[derive(Clone)]
@@ -21,7 +24,7 @@ impl Tools {
 impl ServerHandler for Tools {}
 
 fn options(db: &str) -> Options {
-    Options { listen: "127.0.0.1:0".parse().unwrap(), db: db.into(), ..Options::default() }
+    Options::default().with(&table::LISTEN, SocketAddr::from(([127, 0, 0, 1], 0))).with(&table::DB, db)
 }
 
 #[tokio::test]

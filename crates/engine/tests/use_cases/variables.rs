@@ -1,7 +1,7 @@
 //! Variables are written when they change, and read back in later legs.
 
 use longhaul_core::{FailureKind, PartsName, Payload, State};
-use longhaul_engine::VariableError;
+use longhaul_engine::VariableLimit;
 use longhaul_testkit::given;
 use serde_json::json;
 
@@ -76,7 +76,7 @@ fn a_variable_over_a_limit_is_refused_and_changes_nothing() {
         let tool = tool(|leg| async move {
             leg.set_variable("n", json!(1)).await.unwrap();
             let refused = leg.set_variable("", json!(2)).await;
-            assert!(matches!(refused, Err(VariableError::InvalidName { .. })));
+            assert!(matches!(refused, Err(VariableLimit::InvalidName { .. })));
             completed("1")
         });
         world.work(&tool).await;

@@ -1,11 +1,13 @@
 //! A server on a store and a queue of its own.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use longhaul::local::{self, Backend, Options};
 use longhaul::ports::Clock;
 use longhaul::ports::{Identity, OwnerId, Status, TaskStore};
 use longhaul::rmcp::{self, ErrorData, ServerHandler, tool, tool_handler, tool_router};
+use longhaul::settings::table;
 use longhaul::{Server, SystemClock, TaskContext, TaskPolicy};
 use serde_json::{Value, json};
 
@@ -57,8 +59,8 @@ async fn a_server_runs_its_tasks_on_a_store_and_a_queue_of_its_own() {
     let store = Arc::new(MemoryStore::default());
     let queue = Arc::new(MemoryQueue::new(Arc::new(SystemClock)));
     // Nothing is kept in `db`: it is not what this server runs on.
-    let (listen, db) = ("127.0.0.1:0".parse().unwrap(), "/nowhere/at/all.db".into());
-    let options = Options { listen, db, ..Options::default() };
+    let (listen, db) = (SocketAddr::from(([127, 0, 0, 1], 0)), "/nowhere/at/all.db");
+    let options = Options::default().with(&table::LISTEN, listen).with(&table::DB, db);
     let server = Server::new(|| Tools).task("add_up", TaskPolicy::optional());
     let running = local::start_on(&server, Backend::new(Arc::clone(&store) as Arc<dyn TaskStore>, queue), &options)
         .await
