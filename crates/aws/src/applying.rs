@@ -49,8 +49,8 @@ impl DynamoStore {
             }
             if lifetimes::of(&next) > lifetimes::of(&seen.task) {
                 // First what belongs to the task, so that it is never the task that stays alone.
-                self.prolong(&next).await?;
-                self.prolong_key(&seen, &next).await?;
+                self.extend_retention(&next).await?;
+                self.extend_key(&seen, &next).await?;
             }
             // The task takes the event: a condition could not say so, or the task has just changed.
             let quota = if seen.is_counted { self.quota } else { QuotaMode::Off };
@@ -81,13 +81,13 @@ impl DynamoStore {
         }
     }
 
-    /// An end that gives the task's place back in the same transaction. A transaction answers with no item, so the
+    /// An end that releases the task's slot in the same transaction. A transaction answers with no item, so the
     /// task is read afterwards: nothing changes it any more.
     async fn write_end(&self, key: &TaskKey, end: Change) -> Result<Outcome, StoreError> {
         let task = keys::task(key);
         let members = vec![
             self.table.update_member(&task, expressions::uncounted(end.clone()))?,
-            self.table.update_member(&keys::quota(&key.owner), expressions::give_place_back())?,
+            self.table.update_member(&keys::quota(&key.owner), expressions::release_slot())?,
         ];
         match self.table.transact(members).await? {
             Ok(()) => {

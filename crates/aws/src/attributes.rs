@@ -12,10 +12,10 @@ pub(crate) const ATTEMPT: &str = "attempt";
 pub(crate) const FAILURES: &str = "failures";
 pub(crate) const LAST_FAILURE: &str = "last_failure";
 pub(crate) const TTL_MS: &str = "ttl_ms";
-pub(crate) const KEEP_MS: &str = "keep_ms";
+pub(crate) const RETENTION_MS: &str = "keep_ms";
 pub(crate) const RUN_MS: &str = "run_ms";
 pub(crate) const POLL_MS: &str = "poll_ms";
-pub(crate) const TRIES_MAX: &str = "tries_max";
+pub(crate) const TRIES_MAX: &str = "consecutive_failures_max";
 pub(crate) const CREATED_AT: &str = "created_at";
 pub(crate) const UPDATED_AT: &str = "updated_at";
 pub(crate) const SENT_AT: &str = "sent_at";
@@ -50,7 +50,7 @@ pub(crate) const FAILURES_MAX: &str = "failures_max";
 // What only the adapter knows of a task.
 /// Raised by every write.
 pub(crate) const REVISION: &str = "revision";
-/// Whether the task takes one of its owner's places.
+/// Whether the task takes a slot of its owner.
 pub(crate) const COUNTED: &str = "counted";
 /// When the latest heartbeat was sent.
 pub(crate) const HEARD_AT: &str = "heard_at";

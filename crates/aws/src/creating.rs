@@ -1,4 +1,4 @@
-//! Creations: one conditional put, or one transaction where an idempotency key or a counted place goes with the task.
+//! Creations: one conditional put, or one transaction where an idempotency key or a reserved slot goes with the task.
 
 use longhaul_core::ports::{CreateError, Created, NewTask, StoreError};
 use longhaul_core::{OwnerId, Payload, TaskId, TaskKey, Timestamp};
@@ -21,15 +21,15 @@ struct Plan {
     task: Condition,
     /// With the idempotency key, where there is one.
     key: Option<Condition>,
-    /// With one of the owner's places, where they are counted.
-    place: Option<Change>,
+    /// With a slot of the owner, where they are counted.
+    slot: Option<Change>,
 }
 
 /// What stood in the way.
 enum Obstacle {
     Key(Option<Item>),
     Task(Option<Item>),
-    Place(Option<Item>),
+    Slot(Option<Item>),
 }
 
 /// What is to be done about it.
@@ -41,12 +41,12 @@ enum Next {
 impl DynamoStore {
     /// Writes a new task.
     pub(crate) async fn create_task(&self, new: &NewTask, now: Timestamp) -> Result<Created, CreateError> {
-        self.prolong_request(new).await?;
+        self.extend_request_parts(new).await?;
         let is_counted = self.quota == QuotaMode::Counted && !new.task.has_ended();
         let mut plan = Plan {
             task: expressions::new_item(),
             key: new.idempotency.map(|_key| expressions::new_item()),
-            place: is_counted.then(|| expressions::take_place(new.open_max, new.task.expires_at)),
+            slot: is_counted.then(|| expressions::reserve_slot(new.open_max, new.task.expires_at)),
         };
         for _ in 0..TRIES_MAX {
             let Some(obstacle) = self.write_new(new, &plan).await? else {
@@ -55,7 +55,7 @@ impl DynamoStore {
             let next = match obstacle {
                 Obstacle::Key(item) => self.key_is_taken(new, &mut plan, item, now).await?,
                 Obstacle::Task(item) => self.id_is_taken(&mut plan, item, now).await?,
-                Obstacle::Place(item) => self.no_place_is_free(new, &mut plan, item, now).await?,
+                Obstacle::Slot(item) => self.no_slot_is_free(new, &mut plan, item, now).await?,
             };
             match next {
                 Next::Answer(created) => return Ok(*created),
@@ -68,14 +68,14 @@ impl DynamoStore {
     /// Writes everything that the plan has, or nothing.
     async fn write_new(&self, new: &NewTask, plan: &Plan) -> Result<Option<Obstacle>, StoreError> {
         let owner = &new.task.owner;
-        let task = keys::task(&new.task.key()).with(task_item(new, plan.place.is_some()));
-        if plan.key.is_none() && plan.place.is_none() {
+        let task = keys::task(&new.task.key()).with(task_item(new, plan.slot.is_some()));
+        if plan.key.is_none() && plan.slot.is_none() {
             return Ok(match self.table.put(task, plan.task.clone()).await? {
                 Written::Done(()) => None,
                 Written::Refused(item) => Some(Obstacle::Task(item)),
             });
         }
-        // In the order in which they answer: a retry is a retry, also where no place is free.
+        // In the order in which they answer: a retry is a retry, also when no slot is free.
         let mut members = Vec::new();
         let mut obstacles: Vec<fn(Option<Item>) -> Obstacle> = Vec::new();
         if let (Some(condition), Some((key, item))) = (&plan.key, key_item(new)) {
@@ -84,9 +84,9 @@ impl DynamoStore {
         }
         members.push(self.table.put_member(task, plan.task.clone())?);
         obstacles.push(Obstacle::Task);
-        if let Some(place) = &plan.place {
-            members.push(self.table.update_member(&keys::quota(owner), place.clone())?);
-            obstacles.push(Obstacle::Place);
+        if let Some(slot) = &plan.slot {
+            members.push(self.table.update_member(&keys::quota(owner), slot.clone())?);
+            obstacles.push(Obstacle::Slot);
         }
         match self.table.transact(members).await? {
             Ok(()) => Ok(None),
@@ -136,7 +136,7 @@ impl DynamoStore {
         Ok(Next::TryAgain)
     }
 
-    async fn no_place_is_free(
+    async fn no_slot_is_free(
         &self,
         new: &NewTask,
         plan: &mut Plan,
@@ -148,7 +148,7 @@ impl DynamoStore {
             Room::None => return Err(CreateError::TooManyOpen { open_max: new.open_max }),
             Room::AfterCounting => {}
             Room::UntilSooner => {
-                plan.place = Some(expressions::take_place_until_sooner(new.open_max, new.task.expires_at));
+                plan.slot = Some(expressions::reserve_slot_until_sooner(new.open_max, new.task.expires_at));
             }
         }
         Ok(Next::TryAgain)
@@ -162,12 +162,12 @@ impl DynamoStore {
 
     /// Sees to it that the parts of the request do not go before the task: they were written before anybody knew how
     /// long that would live.
-    async fn prolong_request(&self, new: &NewTask) -> Result<(), StoreError> {
+    async fn extend_request_parts(&self, new: &NewTask) -> Result<(), StoreError> {
         match &new.task.request {
             Payload::Parts { name, count, .. }
                 if lifetimes::of(&new.task) > lifetimes::before_the_task(&new.task.id) =>
             {
-                self.prolong_parts(&new.task.key(), name, *count, lifetimes::of(&new.task)).await
+                self.extend_parts(&new.task.key(), name, *count, lifetimes::of(&new.task)).await
             }
             Payload::Parts { .. } | Payload::Inline(_) => Ok(()),
         }

@@ -2,11 +2,11 @@
 //!
 //! | access | call | key | condition |
 //! | --- | --- | --- | --- |
-//! | create | `PutItem`; `TransactWriteItems` with an idempotency key or a counted place | task, key, quota | [`NOT_THERE`] or one of the `REPLACEABLE`s; [`PLACE_IS_FREE`] |
+//! | create | `PutItem`; `TransactWriteItems` with an idempotency key or a reserved slot | task, key, quota | [`NOT_THERE`] or one of the `REPLACEABLE`s; [`SLOT_IS_FREE`] |
 //! | poll | `GetItem`, consistent | task | |
 //! | most events | `UpdateItem` that answers with the whole item | task | [`LIVES`] and the event's own, see [`at_once`] |
 //! | events that depend on more than a condition can say | the same, after the item was seen | task | [`UNCHANGED`], see [`after_seeing`] |
-//! | an end that gives a place back | `TransactWriteItems`, then `GetItem` | task, quota | the event's own, [`IS_COUNTED`]; [`PLACE_IS_TAKEN`] |
+//! | an end that releases a slot | `TransactWriteItems`, then `GetItem` | task, quota | the event's own, [`IS_COUNTED`]; [`SLOT_IS_RESERVED`] |
 //! | list | one `Query` per shard at the same time, consistent | shard, before an id | [`STILL_LIVES`] |
 //! | share a secret | `GetItem`, `PutItem` | secret | [`NOT_THERE`] |
 //! | record a step | `PutItem` | entry | [`NOT_THERE`] |
@@ -58,7 +58,7 @@ const HEARD_SINCE: &str = "attribute_not_exists(#heard_at) OR #heard_at <= :now"
 const VARIABLES_SINCE: &str = "attribute_not_exists(#variables_at) OR #variables_at < :now";
 
 /// May another leg fail after this one?
-const NOT_ON_LAST_TRY: &str = "#failures < #failures_max";
+const RETRIES_LEFT: &str = "#failures < #failures_max";
 
 /// Is there still time to work?
 const BEFORE_DEADLINE: &str = "#deadline_at > :now";
@@ -88,21 +88,21 @@ const EXPIRES_AS_SEEN: &str = "#expires_at = :expires_at_seen AND #keep_ms = :ke
 /// Is the item the very one that was seen?
 const UNCHANGED: &str = "attribute_exists(#pk) AND #revision = :revision";
 
-/// Does the task take one of its owner's places?
+/// Does the task take a slot of its owner?
 const IS_COUNTED: &str = "attribute_exists(#counted)";
 
-/// Does the task that a query found take one of its owner's places?
+/// Does the task that a query found take a slot of its owner?
 pub(crate) const COUNTS: &str = "attribute_exists(#counted) AND #expires_at > :now";
 
 /// May the owner have one more task, and is the next count due before this one expires?
-const PLACE_IS_FREE: &str = "(attribute_not_exists(#open) OR #open < :open_max) \
+const SLOT_IS_FREE: &str = "(attribute_not_exists(#open) OR #open < :open_max) \
      AND (attribute_not_exists(#recount_after) OR #recount_after <= :expires_at)";
 
 /// The same, where this task expires before all others.
-const PLACE_IS_FREE_UNTIL_SOONER: &str = "attribute_not_exists(#open) OR #open < :open_max";
+const SLOT_IS_FREE_UNTIL_SOONER: &str = "attribute_not_exists(#open) OR #open < :open_max";
 
 /// Is there a place to give back?
-const PLACE_IS_TAKEN: &str = "#open >= :one";
+const SLOT_IS_RESERVED: &str = "#open >= :one";
 
 /// Is the id free, or taken by just that expired task?
 const REPLACEABLE_TASK: &str = "attribute_not_exists(#pk) OR (#revision = :revision AND #expires_at = :expires_at)";
@@ -140,7 +140,7 @@ pub(crate) fn at_once(event: &TaskEvent, now: Timestamp) -> Option<Change> {
             Some(forgive(change).set(UPDATED_AT, moment(now)))
         }
         TaskEvent::Retry { attempt, not_before, reason } => {
-            let change = held(*attempt, now).and(NOT_ON_LAST_TRY).raise(FAILURES).set(LAST_FAILURE, text(reason));
+            let change = held(*attempt, now).and(RETRIES_LEFT).raise(FAILURES).set(LAST_FAILURE, text(reason));
             let change = become_state(change, &State::Sleeping { until: *not_before });
             Some(change.set(SENT_AT, moment(now)).set(UPDATED_AT, moment(now)))
         }
@@ -148,7 +148,7 @@ pub(crate) fn at_once(event: &TaskEvent, now: Timestamp) -> Option<Change> {
             Some(end(held(*attempt, now), &outcome.state(), now).and(ENDS_IN_TIME))
         }
         TaskEvent::Cancel => Some(cancel(now).and(ENDS_IN_TIME)),
-        TaskEvent::Nudge { not_since } => {
+        TaskEvent::Resend { not_since } => {
             let condition = Condition::all(&[LIVES, COULD_START, SENT_LONG_AGO]).with(":not_since", moment(*not_since));
             Some(Change::when(condition).with(":now", moment(now)).set(SENT_AT, moment(now)))
         }
@@ -157,7 +157,10 @@ pub(crate) fn at_once(event: &TaskEvent, now: Timestamp) -> Option<Change> {
             Some(Change::when(condition).set(EXPIRES_AT, moment(now)).set(TTL, seconds(now)))
         }
         // What is left to ask, what the failure says, and how long the result is kept already, depends on the task.
-        TaskEvent::Answer { .. } | TaskEvent::GiveUp | TaskEvent::TimeOut | TaskEvent::Keep { .. } => None,
+        TaskEvent::Answer { .. }
+        | TaskEvent::RetriesExhausted
+        | TaskEvent::TimeOut
+        | TaskEvent::ExtendRetention { .. } => None,
     }
 }
 
@@ -170,10 +173,10 @@ pub(crate) fn after_seeing(seen: &Stored, event: &TaskEvent, next: &Task, now: T
         change
             .and(EXPIRES_AS_SEEN)
             .with(":expires_at_seen", moment(seen.task.expires_at))
-            .with(":keep_ms_seen", number(seen.task.terms.keep_ms))
+            .with(":keep_ms_seen", number(seen.task.terms.retention_ms))
             .set(EXPIRES_AT, moment(next.expires_at))
             .set(TTL, seconds(next.expires_at))
-            .set(LATE_AFTER, number(i128::from(next.expires_at.as_ms()) - i128::from(next.terms.keep_ms)))
+            .set(LATE_AFTER, number(i128::from(next.expires_at.as_ms()) - i128::from(next.terms.retention_ms)))
     };
     match event {
         TaskEvent::Finish { attempt, outcome } => moved(end(held(*attempt, now), &outcome.state(), now)),
@@ -184,10 +187,10 @@ pub(crate) fn after_seeing(seen: &Stored, event: &TaskEvent, next: &Task, now: T
         | TaskEvent::Suspend { .. }
         | TaskEvent::Retry { .. }
         | TaskEvent::Answer { .. }
-        | TaskEvent::Nudge { .. }
-        | TaskEvent::GiveUp
+        | TaskEvent::Resend { .. }
+        | TaskEvent::RetriesExhausted
         | TaskEvent::TimeOut
-        | TaskEvent::Keep { .. }
+        | TaskEvent::ExtendRetention { .. }
         | TaskEvent::Forget => difference(seen, next),
     }
 }
@@ -246,7 +249,7 @@ fn difference(seen: &Stored, next: &Task) -> Change {
     fresh.fold(change, |change, (name, value)| change.set(&name, value))
 }
 
-/// The same end, which also gives the task's place back.
+/// The same end, which also releases the task's slot.
 pub(crate) fn uncounted(end: Change) -> Change {
     end.and(IS_COUNTED).remove(COUNTED)
 }
@@ -274,14 +277,14 @@ pub(crate) fn empty_mailbox(now: Timestamp) -> Condition {
 }
 
 /// One task more that expires at `expires_at`, later than the next count is due.
-pub(crate) fn take_place(open_max: u32, expires_at: Timestamp) -> Change {
-    one_place_more(Condition::that(PLACE_IS_FREE).with(":expires_at", moment(expires_at)), open_max)
+pub(crate) fn reserve_slot(open_max: u32, expires_at: Timestamp) -> Change {
+    one_place_more(Condition::that(SLOT_IS_FREE).with(":expires_at", moment(expires_at)), open_max)
         .set_first(RECOUNT_AFTER, moment(expires_at))
 }
 
 /// One task more, which expires at `expires_at`, before all others.
-pub(crate) fn take_place_until_sooner(open_max: u32, expires_at: Timestamp) -> Change {
-    one_place_more(Condition::that(PLACE_IS_FREE_UNTIL_SOONER), open_max).set(RECOUNT_AFTER, moment(expires_at))
+pub(crate) fn reserve_slot_until_sooner(open_max: u32, expires_at: Timestamp) -> Change {
+    one_place_more(Condition::that(SLOT_IS_FREE_UNTIL_SOONER), open_max).set(RECOUNT_AFTER, moment(expires_at))
 }
 
 fn one_place_more(condition: Condition, open_max: u32) -> Change {
@@ -289,8 +292,8 @@ fn one_place_more(condition: Condition, open_max: u32) -> Change {
 }
 
 /// One task less.
-pub(crate) fn give_place_back() -> Change {
-    Change::when(Condition::that(PLACE_IS_TAKEN)).lower(OPEN)
+pub(crate) fn release_slot() -> Change {
+    Change::when(Condition::that(SLOT_IS_RESERVED)).lower(OPEN)
 }
 
 /// What a count of the tasks themselves found, if nothing has changed meanwhile.
@@ -306,7 +309,7 @@ pub(crate) fn counted(revision: u64, open: u32, next_expiry: Option<Timestamp>) 
 pub(crate) const GOES_BEFORE: &str = "#ttl < :ttl";
 
 /// An item that has to stay until then, where it does not stay longer already.
-pub(crate) fn prolong(until: Timestamp) -> Change {
+pub(crate) fn extend_ttl(until: Timestamp) -> Change {
     Change::set_only(Condition::that(GOES_TOO_EARLY), TTL, seconds(until))
 }
 
@@ -381,12 +384,12 @@ mod tests {
         let task = given::task(&SeededIds::new(1), given::owner("alice"), given::NOW);
         let now = given::NOW;
         let changes = [
-            take_place(3, now),
-            take_place_until_sooner(3, now),
-            give_place_back(),
+            reserve_slot(3, now),
+            reserve_slot_until_sooner(3, now),
+            release_slot(),
             counted(1, 2, Some(now)),
             counted(1, 0, None),
-            prolong(now),
+            extend_ttl(now),
         ];
         for change in changes {
             is_valid(&change.into_expression()).unwrap();

@@ -53,7 +53,7 @@ fn stored_text<'a>(item: &'a Item, name: &str) -> Option<&'a str> {
 }
 
 /// What belongs to a task and has no place in its record.
-pub(crate) fn beside(key: &TaskKey) -> String {
+pub(crate) fn attachments(key: &TaskKey) -> String {
     format!("t#{}#{}", key.owner, key.id)
 }
 
@@ -62,7 +62,7 @@ pub(crate) const JOURNAL: &str = "step#";
 
 /// One journal entry. Kinds have no `#`, so that the name is all that follows the second one.
 pub(crate) fn entry(key: &TaskKey, kind: EntryKind, name: &str) -> ItemKey {
-    ItemKey { pk: beside(key), sk: format!("{JOURNAL}{}#{name}", kind.as_str()) }
+    ItemKey { pk: attachments(key), sk: format!("{JOURNAL}{}#{name}", kind.as_str()) }
 }
 
 /// With what the sort keys of all parts begin.
@@ -71,7 +71,7 @@ pub(crate) const PARTS: &str = "part#";
 /// One part, counted from 0. The length in front keeps names apart of which one begins like the other.
 pub(crate) fn part(key: &TaskKey, name: &PartsName, number: usize) -> ItemKey {
     let name = name.to_string();
-    ItemKey { pk: beside(key), sk: format!("{PARTS}{}#{name}#{number:04}", name.len()) }
+    ItemKey { pk: attachments(key), sk: format!("{PARTS}{}#{name}#{number:04}", name.len()) }
 }
 
 /// What an idempotency key stands for.
@@ -145,7 +145,7 @@ mod tests {
             let of = |owner: &OwnerId| {
                 let key = TaskKey::new(*owner, id);
                 let mailbox = mailbox(owner, &MailboxId::of(&[&hash]));
-                [task(&key).pk, beside(&key), idempotency(owner, &hash).pk, quota(owner).pk, mailbox.pk]
+                [task(&key).pk, attachments(&key), idempotency(owner, &hash).pk, quota(owner).pk, mailbox.pk]
             };
             let (of_a, of_b) = (of(&a), of(&b));
             for (number, pk) in of_a.iter().enumerate() {

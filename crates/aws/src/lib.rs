@@ -4,6 +4,7 @@
 //! (`expressions`). [`SqsQueue`] sends keys, never payloads. Both take ready clients, which [`clients`] makes.
 
 mod applying;
+mod attachments;
 mod attributes;
 mod change;
 pub mod clients;
@@ -16,12 +17,11 @@ mod lifetimes;
 mod listing;
 mod mailboxes;
 mod message;
-mod prolonging;
 mod queue;
 mod quota;
 mod record;
+mod retention;
 mod secret;
-mod side;
 mod store;
 mod table;
 

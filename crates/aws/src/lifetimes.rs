@@ -17,8 +17,8 @@ const AFTERWARDS_MS: u64 = 3_600_000;
 /// moves the expiry by no more than the time that the result is kept. So this moment only moves where somebody wishes
 /// to keep the result longer, or not at all.
 pub(crate) fn of(task: &Task) -> Timestamp {
-    let keep_ms = if task.has_ended() { 0 } else { task.terms.keep_ms };
-    task.expires_at.plus_ms(keep_ms).plus_ms(AFTERWARDS_MS)
+    let retention_ms = if task.has_ended() { 0 } else { task.terms.retention_ms };
+    task.expires_at.plus_ms(retention_ms).plus_ms(AFTERWARDS_MS)
 }
 
 /// From when on the parts of a text in a mailbox may go.

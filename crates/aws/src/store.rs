@@ -67,7 +67,7 @@ impl TaskStore for DynamoStore {
         let task = self.apply_event(key, event, now).await?;
         if self.lifetimes.has_grown(&task) {
             // Somebody wishes to keep the result longer: what this store wrote, not knowing that, has to stay, too.
-            self.prolong(&task).await?;
+            self.extend_retention(&task).await?;
         }
         Ok(self.noted(task))
     }

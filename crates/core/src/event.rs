@@ -64,18 +64,18 @@ pub enum TaskEvent {
     /// The client cancelled the task.
     Cancel,
     /// A message for the task is about to be sent again, unless one was sent after `not_since`.
-    Nudge {
+    Resend {
         /// The latest earlier sending that is old enough.
         not_since: Timestamp,
     },
     /// A dead leg was found, and no retry is left.
-    GiveUp,
+    RetriesExhausted,
     /// The task was found past its deadline.
     TimeOut,
     /// A client wants the result to be retained for at least this long after the end.
-    Keep {
+    ExtendRetention {
         /// For how long.
-        keep_ms: u64,
+        retention_ms: u64,
     },
     /// The client has the result and no longer needs the task.
     Forget,
@@ -86,15 +86,15 @@ impl TaskEvent {
     #[must_use]
     pub const fn ends_task(&self) -> bool {
         match self {
-            Self::Finish { .. } | Self::Cancel | Self::GiveUp | Self::TimeOut => true,
+            Self::Finish { .. } | Self::Cancel | Self::RetriesExhausted | Self::TimeOut => true,
             Self::Claim { .. }
             | Self::Heartbeat { .. }
             | Self::SetVariables { .. }
             | Self::Suspend { .. }
             | Self::Retry { .. }
             | Self::Answer { .. }
-            | Self::Nudge { .. }
-            | Self::Keep { .. }
+            | Self::Resend { .. }
+            | Self::ExtendRetention { .. }
             | Self::Forget => false,
         }
     }

@@ -28,6 +28,6 @@ pub use owner::{Identity, InvalidOwner, OwnerId};
 pub use payload::{PartsName, Payload, split};
 pub use table::transition_table;
 pub use task::{Ask, Failure, FailureKind, Lease, Progress, ResultKind, State, Status, Task, TaskRecord};
-pub use terms::{Policy, Terms, Wish};
+pub use terms::{Policy, RequestedTerms, Terms};
 pub use time::{Clock, Timestamp};
 pub use transition::Refusal;

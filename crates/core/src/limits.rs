@@ -66,14 +66,14 @@ pub const TTL_MS_CEILING: u64 = 400 * 86_400_000;
 pub const RUN_MS_DEFAULT: u64 = 1_800_000;
 
 /// How long a result is retained after the end by default: half an hour.
-pub const KEEP_MS_DEFAULT: u64 = 1_800_000;
+pub const RETENTION_MS_DEFAULT: u64 = 1_800_000;
 
 /// The shortest time that a result is retained after the end: a minute, enough for a poll to find that a task missed its
 /// deadline, and for the client to read that.
-pub const KEEP_MS_MIN: u64 = 60_000;
+pub const RETENTION_MS_MIN: u64 = 60_000;
 
 /// Consecutive legs that may die or fail without recording a step before the task fails.
-pub const TRIES_MAX_DEFAULT: u32 = 3;
+pub const CONSECUTIVE_FAILURES_MAX_DEFAULT: u32 = 3;
 
 /// The age below which the author's hint for polling is used unchanged.
 pub const POLL_FIRST_STEP_MS: u64 = 10_000;

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::{
     Advance, Ask, Failure, FailureKind, IdSource, Identity, Lease, LeaseToken, Outcome, OwnerId, Payload, Policy,
-    ResultKind, State, Suspension, Task, TaskEvent, TaskRecord, Terms, Timestamp, Wish,
+    RequestedTerms, ResultKind, State, Suspension, Task, TaskEvent, TaskRecord, Terms, Timestamp,
 };
 
 const NOW: Timestamp = Timestamp::from_ms(1_000_000);
@@ -70,7 +70,7 @@ fn token(byte: u8) -> LeaseToken {
 }
 
 fn task(state: State, adjust: impl FnOnce(&mut TaskRecord)) -> Task {
-    let terms = Terms::grant(&Policy::default(), Wish::default());
+    let terms = Terms::negotiate(&Policy::default(), RequestedTerms::default());
     let created_at = Timestamp::from_ms(900_000);
     let mut record = TaskRecord {
         owner: OwnerId::of(Identity::Anonymous),
@@ -113,7 +113,10 @@ fn states() -> Vec<(&'static str, Task)> {
         ("Queued, past deadline", task(State::Queued, |record| record.terms.run_ms = 1)),
         ("Running", task(running(FUTURE), unchanged)),
         ("Running, lease over", task(running(PAST), unchanged)),
-        ("Running, lease over, last try", task(running(PAST), |record| record.failures = record.terms.tries_max - 1)),
+        (
+            "Running, lease over, last try",
+            task(running(PAST), |record| record.failures = record.terms.consecutive_failures_max - 1),
+        ),
         ("Sleeping", task(State::Sleeping { until: FUTURE }, unchanged)),
         ("Sleeping, due", task(State::Sleeping { until: PAST }, unchanged)),
         ("InputRequired a, b", task(State::InputRequired { asks: vec![ask("a"), ask("b")], until: None }, unchanged)),
@@ -147,11 +150,11 @@ fn events() -> Vec<(&'static str, TaskEvent)> {
         ("Answer a, b", answer(&["a", "b"])),
         ("Answer z", answer(&["z"])),
         ("Cancel", TaskEvent::Cancel),
-        ("Nudge", TaskEvent::Nudge { not_since: PAST }),
-        ("Nudge, sent lately", TaskEvent::Nudge { not_since: Timestamp::from_ms(0) }),
-        ("GiveUp", TaskEvent::GiveUp),
+        ("Resend", TaskEvent::Resend { not_since: PAST }),
+        ("Resend, sent lately", TaskEvent::Resend { not_since: Timestamp::from_ms(0) }),
+        ("RetriesExhausted", TaskEvent::RetriesExhausted),
         ("TimeOut", TaskEvent::TimeOut),
-        ("Keep", TaskEvent::Keep { keep_ms: 1 }),
+        ("ExtendRetention", TaskEvent::ExtendRetention { retention_ms: 1 }),
         ("Forget", TaskEvent::Forget),
     ]
 }

@@ -161,7 +161,8 @@ pub enum FailureKind {
     /// The tool returned a protocol error.
     Tool,
     /// Too many consecutive legs died or failed.
-    TriesUsedUp,
+    #[serde(rename = "tries_used_up")]
+    RetriesExhausted,
     /// The task did not end within the longest run that its tool allows.
     TimedOut,
     /// The result, a step or a question exceeds its limit.
@@ -204,7 +205,7 @@ impl Task {
     }
 
     /// Whether the task has ended. Its outcome no longer changes; how long it is retained still can
-    /// ([`TaskEvent::Keep`](crate::TaskEvent::Keep), [`TaskEvent::Forget`](crate::TaskEvent::Forget)).
+    /// ([`TaskEvent::ExtendRetention`](crate::TaskEvent::ExtendRetention), [`TaskEvent::Forget`](crate::TaskEvent::Forget)).
     #[must_use]
     pub const fn has_ended(&self) -> bool {
         self.0.state.status().is_terminal()
@@ -236,8 +237,8 @@ impl Task {
 
     /// Whether the task fails if one more leg dies or fails.
     #[must_use]
-    pub const fn is_on_last_try(&self) -> bool {
-        self.0.failures.saturating_add(1) >= self.0.terms.tries_max
+    pub const fn is_on_last_retry(&self) -> bool {
+        self.0.failures.saturating_add(1) >= self.0.terms.consecutive_failures_max
     }
 }
 

@@ -47,10 +47,10 @@ pub enum Refusal {
     NotAsked,
     /// No further leg may start.
     #[error("no retries are left")]
-    TriesUsedUp,
+    RetriesExhausted,
     /// Another leg may start.
     #[error("retries are left")]
-    TriesLeft,
+    RetriesLeft,
     /// The task is past its deadline.
     #[error("the task is past its deadline")]
     PastDeadline,
@@ -82,8 +82,8 @@ impl Refusal {
             | Self::NotDue { .. }
             | Self::WaitsForInput
             | Self::NotAsked
-            | Self::TriesUsedUp
-            | Self::TriesLeft
+            | Self::RetriesExhausted
+            | Self::RetriesLeft
             | Self::PastDeadline
             | Self::NotEnded
             | Self::BeforeDeadline
@@ -173,16 +173,16 @@ impl Task {
                 self.must_not_have_ended()?;
                 end(&mut next, State::Cancelled, now);
             }
-            TaskEvent::Nudge { not_since } => {
+            TaskEvent::Resend { not_since } => {
                 self.could_start(now)?;
                 if self.sent_at > *not_since {
                     return Err(Refusal::SentAlready { at: self.sent_at });
                 }
                 next.sent_at = now;
             }
-            TaskEvent::GiveUp => end(&mut next, self.given_up(now)?, now),
+            TaskEvent::RetriesExhausted => end(&mut next, self.retries_exhausted_state(now)?, now),
             TaskEvent::TimeOut => end(&mut next, self.timed_out(now)?, now),
-            TaskEvent::Keep { keep_ms } => self.extend_retention(&mut next, *keep_ms),
+            TaskEvent::ExtendRetention { retention_ms } => self.extend_retention(&mut next, *retention_ms),
             TaskEvent::Forget if self.has_ended() => next.expires_at = now,
             TaskEvent::Forget => return Err(Refusal::NotEnded),
         }
@@ -195,7 +195,7 @@ impl Task {
     /// Only the holder of an attempt writes events that carry it, and a token is generated for one claim. So a task in
     /// the state that such an event leads to was brought there by that event.
     #[must_use]
-    pub fn shows(&self, event: &TaskEvent) -> bool {
+    pub fn already_applied(&self, event: &TaskEvent) -> bool {
         match event {
             TaskEvent::Claim { token, .. } => matches!(&self.state, State::Running { lease } if lease.token == *token),
             TaskEvent::Suspend { attempt, suspension, .. } => {
@@ -210,10 +210,10 @@ impl Task {
             | TaskEvent::SetVariables { .. }
             | TaskEvent::Answer { .. }
             | TaskEvent::Cancel
-            | TaskEvent::Nudge { .. }
-            | TaskEvent::GiveUp
+            | TaskEvent::Resend { .. }
+            | TaskEvent::RetriesExhausted
             | TaskEvent::TimeOut
-            | TaskEvent::Keep { .. }
+            | TaskEvent::ExtendRetention { .. }
             | TaskEvent::Forget => false,
         }
     }
@@ -246,11 +246,11 @@ impl Task {
         Ok(())
     }
 
-    /// Retains the result for at least `keep_ms` after the end.
-    fn extend_retention(&self, next: &mut TaskRecord, keep_ms: u64) {
-        next.terms.keep_ms = self.terms.keep_ms.max(keep_ms);
+    /// Retains the result for at least `retention_ms` after the end.
+    fn extend_retention(&self, next: &mut TaskRecord, retention_ms: u64) {
+        next.terms.retention_ms = self.terms.retention_ms.max(retention_ms);
         let from = self.ended_at.unwrap_or_else(|| self.deadline());
-        next.expires_at = self.expires_at.max(from.plus_ms(next.terms.keep_ms));
+        next.expires_at = self.expires_at.max(from.plus_ms(next.terms.retention_ms));
     }
 
     /// Whether a worker could claim the task, apart from its deadline and its retries.
@@ -298,19 +298,19 @@ impl Task {
     }
 
     fn fail_leg(&self, next: &mut TaskRecord, reason: String) -> Result<(), Refusal> {
-        if self.is_on_last_try() {
-            return Err(Refusal::TriesUsedUp);
+        if self.is_on_last_retry() {
+            return Err(Refusal::RetriesExhausted);
         }
         next.failures = self.failures.saturating_add(1);
         next.last_failure = Some(reason);
         Ok(())
     }
 
-    fn given_up(&self, now: Timestamp) -> Result<State, Refusal> {
+    fn retries_exhausted_state(&self, now: Timestamp) -> Result<State, Refusal> {
         match &self.state {
             State::Running { lease } if now < lease.until => Err(Refusal::Leased { until: lease.until }),
-            State::Running { .. } if self.is_on_last_try() => Ok(State::Failed { failure: self.retries_exhausted() }),
-            State::Running { .. } | State::Queued | State::Sleeping { .. } => Err(Refusal::TriesLeft),
+            State::Running { .. } if self.is_on_last_retry() => Ok(State::Failed { failure: self.retries_exhausted() }),
+            State::Running { .. } | State::Queued | State::Sleeping { .. } => Err(Refusal::RetriesLeft),
             State::InputRequired { .. } => Err(Refusal::WaitsForInput),
             State::Completed { .. } | State::Failed { .. } | State::Cancelled => Err(Refusal::Ended),
         }
@@ -318,8 +318,9 @@ impl Task {
 
     fn retries_exhausted(&self) -> Failure {
         let last = self.last_failure.as_deref().unwrap_or("the worker died or was killed");
-        let message = format!("gave up after {} tries: {last}", self.failures.saturating_add(1));
-        Failure { kind: FailureKind::TriesUsedUp, message, detail: None }
+        let message =
+            format!("no retries are left after {} failures in a row: {last}", self.failures.saturating_add(1));
+        Failure { kind: FailureKind::RetriesExhausted, message, detail: None }
     }
 
     fn timed_out(&self, now: Timestamp) -> Result<State, Refusal> {
@@ -336,7 +337,7 @@ fn end(next: &mut TaskRecord, state: State, now: Timestamp) {
     next.state = state;
     next.ended_at = Some(now);
     next.updated_at = now;
-    next.expires_at = next.expires_at.max(now.plus_ms(next.terms.keep_ms));
+    next.expires_at = next.expires_at.max(now.plus_ms(next.terms.retention_ms));
 }
 
 fn note_progress(next: &mut TaskRecord, progress: Option<&Progress>, now: Timestamp) {

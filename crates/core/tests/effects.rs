@@ -2,7 +2,8 @@
 
 use longhaul_core::{
     Advance, Ask, Failure, FailureKind, IdSource, Identity, Lease, LeaseToken, Outcome, OwnerId, Payload, Policy,
-    Progress, Refusal, ResultKind, State, Status, Suspension, Task, TaskEvent, TaskRecord, Terms, Timestamp, Wish,
+    Progress, Refusal, RequestedTerms, ResultKind, State, Status, Suspension, Task, TaskEvent, TaskRecord, Terms,
+    Timestamp,
 };
 
 const CREATED: Timestamp = Timestamp::from_ms(1_000_000);
@@ -39,7 +40,7 @@ fn running() -> State {
 
 /// A task in `state`, which attempt 2 claimed after one failure.
 fn record(state: State) -> TaskRecord {
-    let terms = Terms::grant(&Policy::default(), Wish::default());
+    let terms = Terms::negotiate(&Policy::default(), RequestedTerms::default());
     TaskRecord {
         owner: OwnerId::of(Identity::Anonymous),
         id: FixedIds.task_id(CREATED),
@@ -198,7 +199,7 @@ fn an_end_is_retained_for_as_long_as_was_agreed() {
     for (event, state) in ends {
         let after = TaskRecord { state, ended_at: Some(NOW), updated_at: NOW, ..before.clone() };
         assert_eq!(apply(&before, &event), after, "the time to live is long enough");
-        let expires_at = NOW.plus_ms(before.terms.keep_ms);
+        let expires_at = NOW.plus_ms(before.terms.retention_ms);
         assert_eq!(apply(&late, &event), TaskRecord { expires_at, ..after }, "the time to live is extended");
     }
 }
@@ -219,8 +220,8 @@ fn answers_close_questions_and_the_last_one_queues_the_task() {
 fn a_resend_is_noted_and_nothing_else_changes() {
     let before = record(State::Queued);
     let after = TaskRecord { sent_at: NOW, ..before.clone() };
-    assert_eq!(apply(&before, &TaskEvent::Nudge { not_since: before.sent_at }), after);
-    let too_early = TaskEvent::Nudge { not_since: before.sent_at.minus_ms(1) };
+    assert_eq!(apply(&before, &TaskEvent::Resend { not_since: before.sent_at }), after);
+    let too_early = TaskEvent::Resend { not_since: before.sent_at.minus_ms(1) };
     assert_eq!(apply_at(&before, &too_early, NOW), Err(Refusal::SentAlready { at: before.sent_at }));
 }
 
@@ -228,10 +229,10 @@ fn a_resend_is_noted_and_nothing_else_changes() {
 fn exhausted_retries_and_a_missed_deadline_say_what_happened() {
     let dead = State::Running { lease: Lease { until: NOW, token: token(1) } };
     let before = TaskRecord { failures: 2, ..record(dead) };
-    let message = "gave up after 3 tries: it panicked";
-    let state = State::Failed { failure: failure(FailureKind::TriesUsedUp, message) };
+    let message = "no retries are left after 3 failures in a row: it panicked";
+    let state = State::Failed { failure: failure(FailureKind::RetriesExhausted, message) };
     let after = TaskRecord { state, ended_at: Some(NOW), updated_at: NOW, ..before.clone() };
-    assert_eq!(apply(&before, &TaskEvent::GiveUp), after);
+    assert_eq!(apply(&before, &TaskEvent::RetriesExhausted), after);
 
     let before = TaskRecord { terms: Terms { run_ms: 100_000, ..record(running()).terms }, ..record(running()) };
     let message = "did not end within the 100000 ms that the tool may take, waits included";
@@ -243,17 +244,21 @@ fn exhausted_retries_and_a_missed_deadline_say_what_happened() {
 #[test]
 fn retention_is_extended_and_never_shortened() {
     let before = record(State::Queued);
-    let agreed = before.terms.keep_ms;
-    assert_eq!(apply(&before, &TaskEvent::Keep { keep_ms: agreed - 1 }), before);
-    let keep_ms = agreed + 86_400_000;
+    let agreed = before.terms.retention_ms;
+    assert_eq!(apply(&before, &TaskEvent::ExtendRetention { retention_ms: agreed - 1 }), before);
+    let retention_ms = agreed + 86_400_000;
     let deadline = CREATED.plus_ms(before.terms.run_ms);
-    let terms = Terms { keep_ms, ..before.terms };
-    let after = TaskRecord { terms, expires_at: deadline.plus_ms(keep_ms), ..before.clone() };
-    assert_eq!(apply(&before, &TaskEvent::Keep { keep_ms }), after, "an unfinished task may end at its deadline");
+    let terms = Terms { retention_ms, ..before.terms };
+    let after = TaskRecord { terms, expires_at: deadline.plus_ms(retention_ms), ..before.clone() };
+    assert_eq!(
+        apply(&before, &TaskEvent::ExtendRetention { retention_ms }),
+        after,
+        "an unfinished task may end at its deadline"
+    );
 
     let ended = TaskRecord { ended_at: Some(NOW), ..record(State::Cancelled) };
-    let after = TaskRecord { terms, expires_at: NOW.plus_ms(keep_ms), ..ended.clone() };
-    assert_eq!(apply(&ended, &TaskEvent::Keep { keep_ms }), after);
+    let after = TaskRecord { terms, expires_at: NOW.plus_ms(retention_ms), ..ended.clone() };
+    assert_eq!(apply(&ended, &TaskEvent::ExtendRetention { retention_ms }), after);
 }
 
 #[test]
@@ -273,7 +278,7 @@ fn a_moment_has_come_when_it_is_reached() {
     ];
     for state in due {
         let before = record(state);
-        for event in [claim(), TaskEvent::Nudge { not_since: NOW }] {
+        for event in [claim(), TaskEvent::Resend { not_since: NOW }] {
             assert!(apply_at(&before, &event, NOW).is_ok(), "{event:?} of {before:?}");
             assert!(apply_at(&before, &event, one_earlier).is_err(), "{event:?} of {before:?}");
         }
@@ -287,13 +292,13 @@ fn a_moment_has_come_when_it_is_reached() {
     assert_eq!(apply_at(&before, &TaskEvent::Cancel, before.expires_at), Err(Refusal::Expired));
     assert!(apply_at(&before, &TaskEvent::Cancel, before.expires_at.minus_ms(1)).is_ok());
     let last = TaskRecord { failures: 2, ..record(State::Running { lease: Lease { until: NOW, token: token(1) } }) };
-    assert_eq!(apply_at(&last, &TaskEvent::GiveUp, one_earlier), Err(Refusal::Leased { until: NOW }));
-    assert!(apply_at(&last, &TaskEvent::GiveUp, NOW).is_ok());
+    assert_eq!(apply_at(&last, &TaskEvent::RetriesExhausted, one_earlier), Err(Refusal::Leased { until: NOW }));
+    assert!(apply_at(&last, &TaskEvent::RetriesExhausted, NOW).is_ok());
 }
 
 #[test]
 fn only_the_own_write_is_recognised_when_it_is_sent_again() {
-    let shows = |record: &TaskRecord, event: &TaskEvent| Task::restore(record.clone()).shows(event);
+    let shows = |record: &TaskRecord, event: &TaskEvent| Task::restore(record.clone()).already_applied(event);
     let next = |record: &TaskRecord| TaskRecord { attempt: record.attempt + 1, ..record.clone() };
 
     let claimed = apply(&record(State::Queued), &claim());
@@ -331,8 +336,8 @@ fn only_ended_and_expired_tasks_leave_nothing_to_do() {
         Refusal::NotDue { until },
         Refusal::WaitsForInput,
         Refusal::NotAsked,
-        Refusal::TriesUsedUp,
-        Refusal::TriesLeft,
+        Refusal::RetriesExhausted,
+        Refusal::RetriesLeft,
         Refusal::PastDeadline,
         Refusal::NotEnded,
         Refusal::BeforeDeadline,
@@ -360,6 +365,6 @@ fn a_task_tells_what_clients_ask() {
 #[test]
 fn the_last_try_is_the_one_that_no_failure_may_follow() {
     let with_failures = |failures| Task::restore(TaskRecord { failures, ..record(State::Queued) });
-    assert_eq!(with_failures(0).terms.tries_max, 3);
-    assert_eq!([0, 1, 2, 3].map(|failures| with_failures(failures).is_on_last_try()), [false, false, true, true]);
+    assert_eq!(with_failures(0).terms.consecutive_failures_max, 3);
+    assert_eq!([0, 1, 2, 3].map(|failures| with_failures(failures).is_on_last_retry()), [false, false, true, true]);
 }

@@ -2,7 +2,8 @@
 
 use longhaul_core::{
     Advance, Ask, Failure, FailureKind, IdSource, Identity, LeaseToken, Outcome, OwnerId, PartsName, Payload, Policy,
-    Progress, Refusal, ResultKind, State, Status, Suspension, Task, TaskEvent, TaskRecord, Terms, Timestamp, Wish,
+    Progress, Refusal, RequestedTerms, ResultKind, State, Status, Suspension, Task, TaskEvent, TaskRecord, Terms,
+    Timestamp,
 };
 use proptest::prelude::*;
 
@@ -40,9 +41,10 @@ fn task(terms: Terms) -> Task {
 }
 
 fn terms() -> impl Strategy<Value = Terms> {
-    (1_u64..8_000, 0_u64..2_000, 0_u32..4).prop_map(|(run_ms_max, keep_ms, tries_max)| {
-        let policy = Policy { run_ms_max, keep_ms, ttl_ms: 0, ttl_ms_max: 0, poll_ms: None, tries_max };
-        Terms::grant(&policy, Wish::default())
+    (1_u64..8_000, 0_u64..2_000, 0_u32..4).prop_map(|(run_ms_max, retention_ms, consecutive_failures_max)| {
+        let policy =
+            Policy { run_ms_max, retention_ms, ttl_ms: 0, ttl_ms_max: 0, poll_ms: None, consecutive_failures_max };
+        Terms::negotiate(&policy, RequestedTerms::default())
     })
 }
 
@@ -102,10 +104,10 @@ fn event() -> impl Strategy<Value = TaskEvent> {
         1 => (attempt(), outcome()).prop_map(|(attempt, outcome)| TaskEvent::Finish { attempt, outcome }),
         3 => proptest::collection::vec("[abz]", 0..3).prop_map(|keys| TaskEvent::Answer { keys }),
         1 => Just(TaskEvent::Cancel),
-        2 => moment().prop_map(|not_since| TaskEvent::Nudge { not_since }),
-        1 => Just(TaskEvent::GiveUp),
+        2 => moment().prop_map(|not_since| TaskEvent::Resend { not_since }),
+        1 => Just(TaskEvent::RetriesExhausted),
         1 => Just(TaskEvent::TimeOut),
-        1 => (0_u64..10_000_000).prop_map(|keep_ms| TaskEvent::Keep { keep_ms }),
+        1 => (0_u64..10_000_000).prop_map(|retention_ms| TaskEvent::ExtendRetention { retention_ms }),
         1 => Just(TaskEvent::Forget),
     ]
 }
@@ -152,10 +154,10 @@ fn writer(event: &TaskEvent) -> Option<u32> {
         TaskEvent::Claim { .. }
         | TaskEvent::Answer { .. }
         | TaskEvent::Cancel
-        | TaskEvent::Nudge { .. }
-        | TaskEvent::GiveUp
+        | TaskEvent::Resend { .. }
+        | TaskEvent::RetriesExhausted
         | TaskEvent::TimeOut
-        | TaskEvent::Keep { .. }
+        | TaskEvent::ExtendRetention { .. }
         | TaskEvent::Forget => None,
     }
 }
@@ -167,7 +169,7 @@ proptest! {
     fn a_task_that_ended_stays_as_it_ended(life in life()) {
         for (before, event, _, after) in changes(&life) {
             if before.has_ended() {
-                prop_assert!(matches!(event, TaskEvent::Keep { .. } | TaskEvent::Forget), "{event:?} made {after:?}");
+                prop_assert!(matches!(event, TaskEvent::ExtendRetention { .. } | TaskEvent::Forget), "{event:?} made {after:?}");
                 prop_assert_eq!((&before.state, before.ended_at), (&after.state, after.ended_at));
             }
             prop_assert_eq!(after.has_ended(), after.ended_at.is_some());
@@ -216,7 +218,7 @@ proptest! {
     #[test]
     fn a_living_lease_is_never_taken(life in life()) {
         for (before, event, now, _) in changes(&life) {
-            if let (State::Running { lease }, TaskEvent::Claim { .. } | TaskEvent::GiveUp) = (&before.state, event) {
+            if let (State::Running { lease }, TaskEvent::Claim { .. } | TaskEvent::RetriesExhausted) = (&before.state, event) {
                 prop_assert!(now >= lease.until);
             }
         }
@@ -231,7 +233,7 @@ proptest! {
             }
             prop_assert!(after.expires_at >= before.expires_at, "{event:?}");
             if let Some(ended_at) = after.ended_at {
-                prop_assert!(after.expires_at >= ended_at.plus_ms(after.terms.keep_ms), "{event:?} at {now}");
+                prop_assert!(after.expires_at >= ended_at.plus_ms(after.terms.retention_ms), "{event:?} at {now}");
             }
         }
     }
@@ -256,7 +258,7 @@ proptest! {
     #[test]
     fn failures_stay_below_the_tries(life in life()) {
         for (_, event, _, after) in changes(&life) {
-            prop_assert!(after.failures < after.terms.tries_max, "{event:?} made {after:?}");
+            prop_assert!(after.failures < after.terms.consecutive_failures_max, "{event:?} made {after:?}");
         }
     }
 
@@ -273,12 +275,12 @@ proptest! {
     fn what_was_agreed_on_never_changes_but_to_keep_the_result_longer(life in life()) {
         for (before, event, _, after) in changes(&life) {
             let agreed = |task: &Task| {
-                let terms = Terms { keep_ms: 0, ..task.terms };
+                let terms = Terms { retention_ms: 0, ..task.terms };
                 (task.key(), task.tool.clone(), terms, task.created_at, task.request.clone())
             };
             prop_assert_eq!(agreed(before), agreed(after));
-            prop_assert!(after.terms.keep_ms >= before.terms.keep_ms);
-            prop_assert!(after.terms == before.terms || matches!(event, TaskEvent::Keep { .. }), "{event:?}");
+            prop_assert!(after.terms.retention_ms >= before.terms.retention_ms);
+            prop_assert!(after.terms == before.terms || matches!(event, TaskEvent::ExtendRetention { .. }), "{event:?}");
         }
     }
 
@@ -316,7 +318,7 @@ proptest! {
             {
                 let claim = TaskEvent::Claim { token: LeaseToken::from_random([0; 16]), lease_until: after.deadline() };
                 let claimed = after.apply(&claim, lease.until).is_ok();
-                let given_up = after.apply(&TaskEvent::GiveUp, lease.until).is_ok();
+                let given_up = after.apply(&TaskEvent::RetriesExhausted, lease.until).is_ok();
                 prop_assert!(claimed != given_up, "{after:?}");
             }
         }
@@ -334,13 +336,13 @@ proptest! {
                 | TaskEvent::SetVariables { .. }
                 | TaskEvent::Answer { .. }
                 | TaskEvent::Cancel
-                | TaskEvent::Nudge { .. }
-                | TaskEvent::GiveUp
+                | TaskEvent::Resend { .. }
+                | TaskEvent::RetriesExhausted
                 | TaskEvent::TimeOut
-                | TaskEvent::Keep { .. }
+                | TaskEvent::ExtendRetention { .. }
                 | TaskEvent::Forget => false,
             };
-            prop_assert_eq!(after.shows(event), told_apart, "{:?} at {} made {:?}", event, now, after);
+            prop_assert_eq!(after.already_applied(event), told_apart, "{:?} at {} made {:?}", event, now, after);
         }
     }
 

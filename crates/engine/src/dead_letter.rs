@@ -23,7 +23,7 @@ impl Engine {
         let now = self.now();
         let task = match self.with_retry(|| self.store().get(key, now)).await {
             Ok(Some(task)) => task,
-            Ok(None) => return Disposition::Done,
+            Ok(None) => return Disposition::Acknowledge,
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
                 tracing::warn!(task_id = %key.id, error, "the task of a dead letter could not be read");
@@ -31,10 +31,10 @@ impl Engine {
             }
         };
         match self.need_of(&task, now) {
-            Need::Nothing => Disposition::Done,
+            Need::Nothing => Disposition::Acknowledge,
             Need::End(event) => self.end_for_good(&task, event).await,
             Need::Message(at) => match self.send(&task, at.since_ms(now)).await {
-                Ok(()) => Disposition::Done,
+                Ok(()) => Disposition::Acknowledge,
                 Err(_logged) => self.later(),
             },
         }
@@ -48,7 +48,9 @@ impl Engine {
             return Need::End(TaskEvent::TimeOut);
         }
         match &task.state {
-            State::Running { lease } if now >= lease.until && task.is_on_last_try() => Need::End(TaskEvent::GiveUp),
+            State::Running { lease } if now >= lease.until && task.is_on_last_retry() => {
+                Need::End(TaskEvent::RetriesExhausted)
+            }
             State::Running { lease } => Need::Message(lease.until),
             State::Sleeping { until } | State::InputRequired { until: Some(until), .. } => Need::Message(*until),
             State::Queued => Need::Message(now.plus_ms(self.settings.retry_ms)),

@@ -16,9 +16,9 @@ mod watch;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disposition {
     /// Delete it.
-    Done,
+    Acknowledge,
     /// Keep it, and have it delivered again after this time in milliseconds.
-    Later {
+    RetryAfter {
         /// How long to hide it.
         after_ms: u64,
     },
@@ -108,10 +108,10 @@ impl Engine {
         };
         match why {
             // Another worker is alive. The message stays, in case that worker dies.
-            Refusal::Leased { until } => Disposition::Later { after_ms: until.since_ms(now).max(1) },
+            Refusal::Leased { until } => Disposition::RetryAfter { after_ms: until.since_ms(now).max(1) },
             // The message came early, as for a timer that is longer than the queue's longest delay: send a new one.
             Refusal::NotDue { until } => self.replace_message(current, until.since_ms(now).max(1)).await,
-            Refusal::TriesUsedUp => self.end_for_good(current, TaskEvent::GiveUp).await,
+            Refusal::RetriesExhausted => self.end_for_good(current, TaskEvent::RetriesExhausted).await,
             Refusal::PastDeadline => self.end_for_good(current, TaskEvent::TimeOut).await,
             // The answers, a poll or a timer send a message of their own.
             Refusal::WaitsForInput
@@ -119,11 +119,11 @@ impl Engine {
             | Refusal::Expired
             | Refusal::Stale { .. }
             | Refusal::NotAsked
-            | Refusal::TriesLeft
+            | Refusal::RetriesLeft
             | Refusal::BeforeDeadline
             | Refusal::NotEnded
             | Refusal::SentAlready { .. }
-            | Refusal::NothingAsked => Disposition::Done,
+            | Refusal::NothingAsked => Disposition::Acknowledge,
         }
     }
 
@@ -155,6 +155,6 @@ impl Engine {
 
     /// Have the message delivered again after the usual delay before a retry.
     pub(crate) const fn later(&self) -> Disposition {
-        Disposition::Later { after_ms: self.settings.retry_ms }
+        Disposition::RetryAfter { after_ms: self.settings.retry_ms }
     }
 }

@@ -42,16 +42,16 @@ impl Engine {
         }
     }
 
-    /// Retains the result for at least `keep_ms` after the end. Nothing is written if it is retained that long anyway.
+    /// Retains the result for at least `retention_ms` after the end. Nothing is written if it is retained that long anyway.
     ///
     /// # Errors
     /// [`PollError`]
-    pub async fn prolong(&self, key: &TaskKey, keep_ms: u64) -> Result<Task, PollError> {
+    pub async fn extend_retention(&self, key: &TaskKey, retention_ms: u64) -> Result<Task, PollError> {
         let task = self.poll(key).await?;
-        if task.terms.keep_ms >= keep_ms {
+        if task.terms.retention_ms >= retention_ms {
             return Ok(task);
         }
-        self.apply_with_retry(key, &TaskEvent::Keep { keep_ms }).await.or_else(unchanged)
+        self.apply_with_retry(key, &TaskEvent::ExtendRetention { retention_ms }).await.or_else(unchanged)
     }
 
     /// Forgets a task that has ended: from now on it is "not found". A task that has not ended stays.

@@ -47,13 +47,15 @@ impl Engine {
         }
         let due = match &task.state {
             State::Queued => task.sent_at,
-            State::Running { lease } if now >= lease.until && task.is_on_last_try() => return Some(TaskEvent::GiveUp),
+            State::Running { lease } if now >= lease.until && task.is_on_last_retry() => {
+                return Some(TaskEvent::RetriesExhausted);
+            }
             State::Running { lease } => lease.until.max(task.sent_at),
             State::Sleeping { until } | State::InputRequired { until: Some(until), .. } => (*until).max(task.sent_at),
             State::InputRequired { until: None, .. } => return None,
             State::Completed { .. } | State::Failed { .. } | State::Cancelled => return None,
         };
         let resend_ms = self.settings.resend_ms;
-        (now >= due.plus_ms(resend_ms)).then(|| TaskEvent::Nudge { not_since: now.minus_ms(resend_ms) })
+        (now >= due.plus_ms(resend_ms)).then(|| TaskEvent::Resend { not_since: now.minus_ms(resend_ms) })
     }
 }

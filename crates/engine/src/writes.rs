@@ -32,7 +32,7 @@ impl Engine {
             })
             .await?;
         match written {
-            Err(ApplyError::Refused { current, .. }) if current.shows(event) => Ok(*current),
+            Err(ApplyError::Refused { current, .. }) if current.already_applied(event) => Ok(*current),
             Ok(task) if event.ends_task() => {
                 self.observer().ended(&task);
                 Ok(task)

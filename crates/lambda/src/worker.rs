@@ -133,14 +133,14 @@ impl Worker {
             Source::DeadLetters => (&*self.dead_letters.queue, self.engine.run_dead_letter(&delivery).await),
         };
         match disposition {
-            Disposition::Done => {
+            Disposition::Acknowledge => {
                 // No heartbeat hides the message any more while the rest of the batch runs on.
                 if batch.unfinished.load(Ordering::Relaxed) > 1 {
                     log_failure(queue.delete(&delivery.receipt).await);
                 }
                 Reported::Acknowledged
             }
-            Disposition::Later { after_ms } => {
+            Disposition::RetryAfter { after_ms } => {
                 log_failure(queue.extend(&delivery.receipt, after_ms).await);
                 Reported::Failed
             }
@@ -151,7 +151,7 @@ impl Worker {
     /// and the engine's heartbeats extend that: so the message of a killed worker is delivered again after one lease.
     async fn run_leg(&self, delivery: &Delivery, batch: &Batch) -> Disposition {
         let leg = async {
-            let Some(_slot) = self.slot(delivery, batch).await else { return Disposition::Later { after_ms: 0 } };
+            let Some(_slot) = self.slot(delivery, batch).await else { return Disposition::RetryAfter { after_ms: 0 } };
             self.engine.run_delivery(delivery, &*self.runner, &batch.signals).await
         };
         let ((), disposition) = futures::join!(self.hide(delivery), leg);

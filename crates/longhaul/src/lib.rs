@@ -78,8 +78,8 @@ pub mod ports {
     };
     pub use longhaul_core::{
         Advance, Ask, Clock, Entry, EntryKind, Failure, FailureKind, IdSource, Identity, InvalidOwner, InvalidTaskId,
-        Lease, LeaseToken, MailboxId, Outcome, OwnerId, PartsName, Payload, Policy, Progress, Refusal, ResultKind,
-        State, Status, Suspension, Task, TaskEvent, TaskId, TaskKey, TaskRecord, Terms, Timestamp, Wish,
+        Lease, LeaseToken, MailboxId, Outcome, OwnerId, PartsName, Payload, Policy, Progress, Refusal, RequestedTerms,
+        ResultKind, State, Status, Suspension, Task, TaskEvent, TaskId, TaskKey, TaskRecord, Terms, Timestamp,
     };
 }
 

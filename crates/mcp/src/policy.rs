@@ -17,7 +17,7 @@ use longhaul_core::Policy;
 ///
 /// let policy = TaskPolicy::optional()
 ///     .run_at_most(2 * HOUR)
-///     .keep_result(24 * HOUR)
+///     .retention(24 * HOUR)
 ///     .ttl_at_most(72 * HOUR)
 ///     .poll_every(Duration::from_secs(5));
 /// # let _ = policy;
@@ -98,8 +98,8 @@ impl TaskPolicy {
 
     /// How long the result is kept after the end, at least. Half an hour by default.
     #[must_use]
-    pub fn keep_result(mut self, time: Duration) -> Self {
-        self.terms.keep_ms = ms(time);
+    pub fn retention(mut self, time: Duration) -> Self {
+        self.terms.retention_ms = ms(time);
         self
     }
 
@@ -130,7 +130,7 @@ impl TaskPolicy {
     /// default.
     #[must_use]
     pub const fn tries(mut self, tries: u32) -> Self {
-        self.terms.tries_max = tries;
+        self.terms.consecutive_failures_max = tries;
         self
     }
 

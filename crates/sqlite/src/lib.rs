@@ -4,6 +4,7 @@
 //! that many callers share the wait for the disk; a few reader threads answer polls meanwhile. An async caller never
 //! waits for the disk on its own thread.
 
+mod attachments;
 mod database;
 mod error;
 mod listing;
@@ -14,7 +15,6 @@ mod queue;
 mod readers;
 mod schema;
 mod settings;
-mod side;
 mod store;
 mod tasks;
 mod writer;

@@ -7,7 +7,7 @@ use crate::tasks::{execute, forget, moment};
 use crate::{Database, DatabaseError};
 
 /// What never got a record, the oldest first.
-pub(crate) const STRAYS: &str = "SELECT owner, id FROM strays WHERE seen_at <= ?1 ORDER BY seen_at LIMIT ?2";
+pub(crate) const ORPHANS: &str = "SELECT owner, id FROM orphans WHERE seen_at <= ?1 ORDER BY seen_at LIMIT ?2";
 
 /// What is past its time, the oldest first.
 pub(crate) const EXPIRED: &str = "SELECT owner, id FROM tasks WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2";
@@ -17,7 +17,7 @@ pub(crate) const EXPIRED_MAILBOXES: &str =
     "SELECT rowid FROM mailboxes WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2";
 
 /// How long parts without a record are kept: their record is written within seconds, or never.
-const STRAY_MS: u64 = 86_400_000;
+const ORPHAN_MS: u64 = 86_400_000;
 
 /// What a purge left to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,15 +44,15 @@ fn purge(connection: &Connection, now: Timestamp, limit: u32) -> Result<Purged, 
     let expired = keys(connection, EXPIRED, moment(now), limit)?;
     for key in &expired {
         forget(connection, key)?;
-        forget_side(connection, key)?;
+        forget_attachments(connection, key)?;
     }
-    let strays = keys(connection, STRAYS, moment(now.minus_ms(STRAY_MS)), limit)?;
-    for key in &strays {
-        forget_side(connection, key)?;
+    let orphans = keys(connection, ORPHANS, moment(now.minus_ms(ORPHAN_MS)), limit)?;
+    for key in &orphans {
+        forget_attachments(connection, key)?;
     }
     let texts = forget_texts(connection, now, limit)?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let is_full = [expired.len(), strays.len(), texts].into_iter().any(|found| found >= limit);
+    let is_full = [expired.len(), orphans.len(), texts].into_iter().any(|found| found >= limit);
     Ok(if is_full { Purged::UpToLimit } else { Purged::All })
 }
 
@@ -67,11 +67,11 @@ fn forget_texts(connection: &Connection, now: Timestamp, limit: u32) -> Result<u
     Ok(rows.len())
 }
 
-fn forget_side(connection: &Connection, key: &TaskKey) -> Result<(), DatabaseError> {
+fn forget_attachments(connection: &Connection, key: &TaskKey) -> Result<(), DatabaseError> {
     for sql in [
         "DELETE FROM journal WHERE owner = ?1 AND id = ?2",
         "DELETE FROM parts WHERE owner = ?1 AND id = ?2",
-        "DELETE FROM strays WHERE owner = ?1 AND id = ?2",
+        "DELETE FROM orphans WHERE owner = ?1 AND id = ?2",
     ] {
         execute(connection, sql, params![key.owner.as_bytes(), key.id.as_bytes()])?;
     }

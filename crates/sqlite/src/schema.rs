@@ -83,6 +83,10 @@ pub(crate) const MIGRATIONS: &[&str] = &[
         PRIMARY KEY (owner, mailbox)
     ) STRICT;
     CREATE INDEX mailboxes_by_expiry ON mailboxes (expires_at);
+
+    ALTER TABLE strays RENAME TO orphans;
+    DROP INDEX strays_by_age;
+    CREATE INDEX orphans_by_age ON orphans (seen_at);
 ",
 ];
 
@@ -147,7 +151,7 @@ mod tests {
         for sql in [
             listing::PAGE,
             purge::EXPIRED,
-            purge::STRAYS,
+            purge::ORPHANS,
             purge::EXPIRED_MAILBOXES,
             mailboxes::COLLECT,
             tasks::DISCOUNT,

@@ -152,10 +152,10 @@ fn insert(connection: &Connection, new: &NewTask) -> Result<(), DatabaseError> {
         "INSERT INTO quotas VALUES (?1, ?2) ON CONFLICT DO UPDATE SET open = open + excluded.open",
         params![owner, counted],
     )?;
-    execute(connection, "DELETE FROM strays WHERE owner = ?1 AND id = ?2", params![owner, id])
+    execute(connection, "DELETE FROM orphans WHERE owner = ?1 AND id = ?2", params![owner, id])
 }
 
-/// Deletes the record and its key, and gives its place back; says whether there was one. Parts and
+/// Deletes the record and its key, and releases its slot; says whether there was one. Parts and
 /// journal stay.
 pub(crate) fn forget(connection: &Connection, key: &TaskKey) -> Result<bool, DatabaseError> {
     let (owner, id) = (key.owner.as_bytes(), key.id.as_bytes());
@@ -166,7 +166,7 @@ pub(crate) fn forget(connection: &Connection, key: &TaskKey) -> Result<bool, Dat
         .optional()?;
     let Some((counted, idempotency)) = gone else { return Ok(false) };
     if counted != 0 {
-        give_back(connection, key)?;
+        release_slot(connection, key)?;
     }
     if let Some(idempotency) = idempotency {
         // The key may meanwhile stand for a younger task.
@@ -179,7 +179,7 @@ pub(crate) fn forget(connection: &Connection, key: &TaskKey) -> Result<bool, Dat
     Ok(true)
 }
 
-fn give_back(connection: &Connection, key: &TaskKey) -> Result<(), DatabaseError> {
+fn release_slot(connection: &Connection, key: &TaskKey) -> Result<(), DatabaseError> {
     execute(connection, "UPDATE quotas SET open = max(open - 1, 0) WHERE owner = ?1", params![key.owner.as_bytes()])
 }
 
@@ -213,7 +213,7 @@ fn write(connection: &Connection, before: &Task, after: &Task) -> Result<(), Dat
         );
     }
     if after.has_ended() && is_counted(connection, after)? {
-        give_back(connection, &after.key())?;
+        release_slot(connection, &after.key())?;
     }
     execute(
         connection,

@@ -13,7 +13,7 @@ use longhaul_testkit::given::{self, NOW, owner, queued};
 use longhaul_testkit::{ManualClock, SeededIds, block_on};
 use rusqlite::Connection;
 
-const TABLES: [&str; 6] = ["tasks", "keys", "journal", "parts", "strays", "messages"];
+const TABLES: [&str; 6] = ["tasks", "keys", "journal", "parts", "orphans", "messages"];
 
 fn open(path: &Path) -> (Database, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::default());

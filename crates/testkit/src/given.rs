@@ -3,7 +3,7 @@
 use longhaul_core::ports::{Created, IdempotencyKey, NewTask, TaskStore};
 use longhaul_core::{
     Advance, Ask, Failure, FailureKind, IdSource, Identity, LeaseToken, Outcome, OwnerId, Payload, Policy, Progress,
-    ResultKind, State, Suspension, Task, TaskEvent, TaskKey, TaskRecord, Terms, Timestamp, Wish,
+    RequestedTerms, ResultKind, State, Suspension, Task, TaskEvent, TaskKey, TaskRecord, Terms, Timestamp,
 };
 
 use crate::SeededIds;
@@ -29,7 +29,7 @@ pub fn task(ids: &SeededIds, owner: OwnerId, now: Timestamp) -> Task {
 /// A call of `owner` that was just accepted, as `adjust` leaves it.
 #[must_use]
 pub fn task_with(ids: &SeededIds, owner: OwnerId, now: Timestamp, adjust: impl FnOnce(&mut TaskRecord)) -> Task {
-    let terms = Terms::grant(&Policy::default(), Wish::default());
+    let terms = Terms::negotiate(&Policy::default(), RequestedTerms::default());
     let mut record = TaskRecord {
         owner,
         trace: None,

@@ -2,8 +2,8 @@
 
 use longhaul_core::ports::{ApplyError, TaskStore};
 use longhaul_core::{
-    Advance, Failure, FailureKind, LeaseToken, Outcome, PartsName, Payload, Policy, Progress, Refusal, ResultKind,
-    Suspension, Task, TaskEvent, Terms, Timestamp, Wish,
+    Advance, Failure, FailureKind, LeaseToken, Outcome, PartsName, Payload, Policy, Progress, Refusal, RequestedTerms,
+    ResultKind, Suspension, Task, TaskEvent, Terms, Timestamp,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -21,9 +21,10 @@ pub struct StoreModel;
 impl StoreModel {
     /// Terms so short that random times reach their ends.
     pub fn terms() -> impl Strategy<Value = Terms> {
-        (1_u64..8_000, 0_u64..2_000, 1_u32..4).prop_map(|(run_ms_max, keep_ms, tries_max)| {
-            let policy = Policy { run_ms_max, keep_ms, ttl_ms: 0, ttl_ms_max: 0, poll_ms: None, tries_max };
-            Terms::grant(&policy, Wish::default())
+        (1_u64..8_000, 0_u64..2_000, 1_u32..4).prop_map(|(run_ms_max, retention_ms, consecutive_failures_max)| {
+            let policy =
+                Policy { run_ms_max, retention_ms, ttl_ms: 0, ttl_ms_max: 0, poll_ms: None, consecutive_failures_max };
+            Terms::negotiate(&policy, RequestedTerms::default())
         })
     }
 
@@ -61,10 +62,10 @@ impl StoreModel {
             1 => (attempt(), Self::outcome()).prop_map(|(attempt, outcome)| TaskEvent::Finish { attempt, outcome }),
             3 => proptest::collection::vec("[abz]", 0..3).prop_map(|keys| TaskEvent::Answer { keys }),
             1 => Just(TaskEvent::Cancel),
-            2 => Self::moment().prop_map(|not_since| TaskEvent::Nudge { not_since }),
-            1 => Just(TaskEvent::GiveUp),
+            2 => Self::moment().prop_map(|not_since| TaskEvent::Resend { not_since }),
+            1 => Just(TaskEvent::RetriesExhausted),
             1 => Just(TaskEvent::TimeOut),
-            1 => (0..SPAN_MS).prop_map(|keep_ms| TaskEvent::Keep { keep_ms }),
+            1 => (0..SPAN_MS).prop_map(|retention_ms| TaskEvent::ExtendRetention { retention_ms }),
             1 => Just(TaskEvent::Forget),
         ]
     }

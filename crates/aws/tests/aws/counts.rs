@@ -131,7 +131,7 @@ fn an_end_that_moves_the_expiry_costs_one_call_more() {
     block_on(async {
         let counted = Counted::new(QuotaMode::Off).await;
         let task = given::task_with(&counted.ids, owner("alice"), NOW, |record| {
-            record.expires_at = NOW.plus_ms(record.terms.keep_ms + 1_000);
+            record.expires_at = NOW.plus_ms(record.terms.retention_ms + 1_000);
         });
         counted.store.create(given::new(task.clone()), NOW).await.unwrap();
         counted.store.apply(&task.key(), &given::claim(1, NOW), NOW).await.unwrap();
@@ -149,9 +149,9 @@ fn a_wish_to_keep_the_result_longer_costs_one_read_where_it_is_granted_already()
         let counted = Counted::new(QuotaMode::Off).await;
         let key = given::running(&counted.store, &counted.ids, owner("alice")).await.key();
         counted.meter.calls();
-        counted.store.apply(&key, &TaskEvent::Keep { keep_ms: 1 }, NOW).await.unwrap();
+        counted.store.apply(&key, &TaskEvent::ExtendRetention { retention_ms: 1 }, NOW).await.unwrap();
         counted.expect("keep, granted already", &["GetItem"]);
-        counted.store.apply(&key, &TaskEvent::Keep { keep_ms: 3_600_000 }, NOW).await.unwrap();
+        counted.store.apply(&key, &TaskEvent::ExtendRetention { retention_ms: 3_600_000 }, NOW).await.unwrap();
         // The second look is for what this store may have written before it knew.
         counted.expect("keep", &["GetItem", "Query", "UpdateItem", "Query"]);
         counted.store.apply(&key, &given::finish(1, "{}"), NOW).await.unwrap();

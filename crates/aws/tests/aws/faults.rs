@@ -36,9 +36,9 @@ enum Fault {
 
 /// Faults for the next tries, the number of tries so far, and the tries that are late.
 #[derive(Clone, Debug, Default)]
-struct Weather(Arc<Mutex<(Vec<Fault>, usize)>>, Arc<Mutex<Vec<(SharedHttpConnector, HttpRequest)>>>);
+struct FaultProfile(Arc<Mutex<(Vec<Fault>, usize)>>, Arc<Mutex<Vec<(SharedHttpConnector, HttpRequest)>>>);
 
-impl Weather {
+impl FaultProfile {
     fn next(&self, faults: &[Fault]) {
         *self.0.lock().unwrap() = (faults.iter().rev().copied().collect(), 0);
     }
@@ -48,9 +48,9 @@ impl Weather {
     }
 
     fn fault(&self) -> Option<Fault> {
-        let mut weather = self.0.lock().unwrap();
-        weather.1 += 1;
-        weather.0.pop()
+        let mut faults = self.0.lock().unwrap();
+        faults.1 += 1;
+        faults.0.pop()
     }
 
     /// The late tries arrive.
@@ -63,28 +63,28 @@ impl Weather {
     }
 
     fn client(&self) -> SharedHttpClient {
-        let (weather, inner) = (self.clone(), https());
+        let (faults, inner) = (self.clone(), https());
         http_client_fn(move |settings, components| {
             let inner = inner.http_connector(settings, components);
-            SharedHttpConnector::new(Stormy { weather: weather.clone(), inner })
+            SharedHttpConnector::new(Faulty { faults: faults.clone(), inner })
         })
     }
 }
 
 #[derive(Debug)]
-struct Stormy {
-    weather: Weather,
+struct Faulty {
+    faults: FaultProfile,
     inner: SharedHttpConnector,
 }
 
-impl HttpConnector for Stormy {
+impl HttpConnector for Faulty {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
         let lost = || ConnectorError::io("the connection was cut".into());
         let refusal = |status: u16, kind: &str| {
             let body = format!(r#"{{"__type":"com.amazonaws.dynamodb.v20120810#{kind}","message":"no"}}"#);
             HttpResponse::new(status.try_into().unwrap(), SdkBody::from(body))
         };
-        match self.weather.fault() {
+        match self.faults.fault() {
             None | Some(Fault::None) => self.inner.call(request),
             Some(Fault::AnswerLost) => {
                 let answer = self.inner.call(request);
@@ -95,7 +95,7 @@ impl HttpConnector for Stormy {
             }
             Some(Fault::CallLost) => HttpConnectorFuture::ready(Err(lost())),
             Some(Fault::CallLate) => {
-                self.weather.1.lock().unwrap().push((self.inner.clone(), request));
+                self.faults.1.lock().unwrap().push((self.inner.clone(), request));
                 HttpConnectorFuture::ready(Err(lost()))
             }
             Some(Fault::Throttled) => {
@@ -106,50 +106,50 @@ impl HttpConnector for Stormy {
     }
 }
 
-async fn stormy(quota: QuotaMode) -> (DynamoStore, Weather) {
-    let (store, weather, _table) = stormy_over_table(quota).await;
-    (store, weather)
+async fn faulty(quota: QuotaMode) -> (DynamoStore, FaultProfile) {
+    let (store, faults, _table) = faulty_over_table(quota).await;
+    (store, faults)
 }
 
-async fn stormy_over_table(quota: QuotaMode) -> (DynamoStore, Weather, String) {
-    let weather = Weather::default();
-    let config = emulator::config().into_builder().http_client(weather.client()).build();
+async fn faulty_over_table(quota: QuotaMode) -> (DynamoStore, FaultProfile, String) {
+    let faults = FaultProfile::default();
+    let config = emulator::config().into_builder().http_client(faults.client()).build();
     let clients = Clients::new(&config);
     let table = emulator::table(&clients).await;
-    weather.next(&[]);
-    (DynamoStore::new(clients.dynamo, &table).with_quota(quota), weather, table)
+    faults.next(&[]);
+    (DynamoStore::new(clients.dynamo, &table).with_quota(quota), faults, table)
 }
 
 #[test]
 fn faults_that_pass_are_retried_by_the_client() {
     block_on(async {
-        let (store, weather) = stormy(QuotaMode::Off).await;
+        let (store, faults) = faulty(QuotaMode::Off).await;
         let key = given::queued(&store, &SeededIds::new(1), owner("alice")).await.key();
         for fault in [Fault::CallLost, Fault::Throttled, Fault::Internal] {
-            weather.next(&[fault]);
+            faults.next(&[fault]);
             assert!(store.get(&key, NOW).await.unwrap().is_some(), "{fault:?}");
-            assert_eq!(weather.tries(), 2, "{fault:?}");
+            assert_eq!(faults.tries(), 2, "{fault:?}");
         }
-        weather.next(&[Fault::Throttled, Fault::Internal]);
+        faults.next(&[Fault::Throttled, Fault::Internal]);
         store.apply(&key, &given::claim(1, NOW), NOW).await.unwrap();
-        assert_eq!(weather.tries(), 3);
+        assert_eq!(faults.tries(), 3);
     });
 }
 
 #[test]
 fn faults_that_stay_are_unavailable_after_a_few_tries() {
     block_on(async {
-        let (store, weather) = stormy(QuotaMode::Off).await;
+        let (store, faults) = faulty(QuotaMode::Off).await;
         let task = given::queued(&store, &SeededIds::new(1), owner("alice")).await;
         for fault in [Fault::CallLost, Fault::Throttled, Fault::Internal] {
-            weather.next(&[fault; 20]);
+            faults.next(&[fault; 20]);
             let got = store.get(&task.key(), NOW).await;
             assert!(matches!(got, Err(StoreError::Unavailable(_))), "{fault:?}: {got:?}");
-            assert!((2..=4).contains(&weather.tries()), "{fault:?}: {} tries", weather.tries());
-            weather.next(&[fault; 20]);
+            assert!((2..=4).contains(&faults.tries()), "{fault:?}: {} tries", faults.tries());
+            faults.next(&[fault; 20]);
             let applied = store.apply(&task.key(), &TaskEvent::Cancel, NOW).await;
             assert!(matches!(applied, Err(ApplyError::Store(StoreError::Unavailable(_)))), "{fault:?}: {applied:?}");
-            weather.next(&[]);
+            faults.next(&[]);
         }
         assert_eq!(store.get(&task.key(), NOW).await.unwrap(), Some(task));
     });
@@ -158,9 +158,9 @@ fn faults_that_stay_are_unavailable_after_a_few_tries() {
 #[test]
 fn a_creation_whose_answer_was_lost_finds_its_own_task() {
     block_on(async {
-        let (store, weather) = stormy(QuotaMode::Off).await;
+        let (store, faults) = faulty(QuotaMode::Off).await;
         let task = given::task(&SeededIds::new(1), owner("alice"), NOW);
-        weather.next(&[Fault::AnswerLost]);
+        faults.next(&[Fault::AnswerLost]);
         let created = store.create(given::new(task.clone()), NOW).await.unwrap();
         // The same id: the caller knows it as its own.
         assert_eq!(created, Created::Existing(task));
@@ -170,43 +170,45 @@ fn a_creation_whose_answer_was_lost_finds_its_own_task() {
 #[test]
 fn a_transaction_whose_answer_was_lost_counts_once() {
     block_on(async {
-        let (store, weather) = stormy(QuotaMode::Counted).await;
+        let (store, faults) = faulty(QuotaMode::Counted).await;
         let ids = SeededIds::new(1);
         let task = given::task(&ids, owner("alice"), NOW);
         let mut new = given::new_with_key(task.clone(), 1, 1);
         new.open_max = 2;
-        weather.next(&[Fault::AnswerLost]);
+        faults.next(&[Fault::AnswerLost]);
         assert_eq!(store.create(new.clone(), NOW).await.unwrap(), Created::New(task.clone()));
-        weather.next(&[]);
+        faults.next(&[]);
         let second =
             longhaul_core::ports::NewTask { open_max: 2, ..given::new(given::task(&ids, owner("alice"), NOW)) };
-        assert!(matches!(store.create(second, NOW).await, Ok(Created::New(_))), "one creation took two places");
-        weather.next(&[Fault::AnswerLost]);
+        assert!(matches!(store.create(second, NOW).await, Ok(Created::New(_))), "one creation took two slots");
+        faults.next(&[Fault::AnswerLost]);
         let cancelled = store.apply(&task.key(), &TaskEvent::Cancel, NOW).await.unwrap();
         assert!(cancelled.has_ended());
-        weather.next(&[]);
+        faults.next(&[]);
         let place = |ids: &SeededIds| longhaul_core::ports::NewTask {
             open_max: 2,
             ..given::new(given::task(ids, owner("alice"), NOW))
         };
         assert!(matches!(store.create(place(&ids), NOW).await, Ok(Created::New(_))));
-        assert!(store.create(place(&ids), NOW).await.is_err(), "one end gave two places back");
+        assert!(store.create(place(&ids), NOW).await.is_err(), "one end released two slots");
     });
 }
 
 #[test]
 fn a_write_whose_answer_was_lost_is_refused_by_a_record_that_shows_it() {
     block_on(async {
-        let (store, weather) = stormy(QuotaMode::Off).await;
+        let (store, faults) = faulty(QuotaMode::Off).await;
         let key = given::queued(&store, &SeededIds::new(1), owner("alice")).await.key();
         for event in [given::claim(1, NOW), given::finish(1, "{}")] {
-            weather.next(&[Fault::AnswerLost]);
+            faults.next(&[Fault::AnswerLost]);
             match store.apply(&key, &event, NOW).await {
-                Err(ApplyError::Refused { current, .. }) => assert!(current.shows(&event), "{event:?}: {current:?}"),
+                Err(ApplyError::Refused { current, .. }) => {
+                    assert!(current.already_applied(&event), "{event:?}: {current:?}")
+                }
                 other => panic!("{event:?}: {other:?}"),
             }
         }
-        weather.next(&[]);
+        faults.next(&[]);
         assert_eq!(store.get(&key, NOW).await.unwrap().unwrap().attempt, 1);
     });
 }
@@ -214,9 +216,9 @@ fn a_write_whose_answer_was_lost_is_refused_by_a_record_that_shows_it() {
 #[test]
 fn a_heartbeat_whose_answer_was_lost_is_written_again() {
     block_on(async {
-        let (store, weather) = stormy(QuotaMode::Off).await;
+        let (store, faults) = faulty(QuotaMode::Off).await;
         let task = given::running(&store, &SeededIds::new(1), owner("alice")).await;
-        weather.next(&[Fault::AnswerLost]);
+        faults.next(&[Fault::AnswerLost]);
         let event = given::progress(1, NOW.plus_ms(5), 0.5);
         let expected = task.apply(&event, NOW.plus_ms(5)).unwrap();
         assert_eq!(store.apply(&task.key(), &event, NOW.plus_ms(5)).await.unwrap(), expected);
@@ -224,26 +226,26 @@ fn a_heartbeat_whose_answer_was_lost_is_written_again() {
 }
 
 /// A second try of `event` is on record, `later` follows it, and then the first try of `event` arrives: nothing changes.
-async fn lands_late(store: &DynamoStore, weather: &Weather, key: &TaskKey, event: &TaskEvent, later: &[TaskEvent]) {
+async fn lands_late(store: &DynamoStore, faults: &FaultProfile, key: &TaskKey, event: &TaskEvent, later: &[TaskEvent]) {
     let mut now = NOW.plus_ms(10);
-    weather.next(&[Fault::CallLate]);
+    faults.next(&[Fault::CallLate]);
     store.apply(key, event, now).await.unwrap();
     for event in later {
         now = now.plus_ms(10);
         store.apply(key, event, now).await.unwrap();
     }
     let before = store.get(key, now).await.unwrap();
-    weather.clears().await;
+    faults.clears().await;
     assert_eq!(store.get(key, now).await.unwrap(), before, "{event:?} after {later:?}");
 }
 
 #[test]
 fn variables_that_arrive_late_do_not_take_back_newer_ones() {
     block_on(async {
-        let (store, weather) = stormy(QuotaMode::Off).await;
+        let (store, faults) = faulty(QuotaMode::Off).await;
         let key = given::running(&store, &SeededIds::new(1), owner("alice")).await.key();
         let variables = |text: &str| TaskEvent::SetVariables { attempt: 1, variables: given::inline(text) };
-        lands_late(&store, &weather, &key, &variables(r#"{"a":1}"#), &[variables(r#"{"a":2}"#)]).await;
+        lands_late(&store, &faults, &key, &variables(r#"{"a":1}"#), &[variables(r#"{"a":2}"#)]).await;
         // A clock that was set back costs a write more, and nothing else.
         let applied = store.apply(&key, &variables(r#"{"a":3}"#), NOW).await.unwrap();
         assert_eq!(applied.variables.as_ref(), Some(&given::inline(r#"{"a":3}"#)));
@@ -253,10 +255,10 @@ fn variables_that_arrive_late_do_not_take_back_newer_ones() {
 #[test]
 fn a_heartbeat_that_arrives_late_takes_back_neither_lease_nor_progress() {
     block_on(async {
-        let (store, weather) = stormy(QuotaMode::Off).await;
+        let (store, faults) = faulty(QuotaMode::Off).await;
         let key = given::running(&store, &SeededIds::new(1), owner("alice")).await.key();
         let beat = |at, done| given::progress(1, NOW.plus_ms(at), done);
-        lands_late(&store, &weather, &key, &beat(10, 0.1), &[beat(20, 0.2)]).await;
+        lands_late(&store, &faults, &key, &beat(10, 0.1), &[beat(20, 0.2)]).await;
         let applied = store.apply(&key, &beat(5, 0.3), NOW.plus_ms(5)).await.unwrap();
         assert_eq!(applied, store.get(&key, NOW).await.unwrap().unwrap());
         assert!(applied.progress.as_ref().is_some_and(|progress| progress.done > 0.25));
@@ -266,11 +268,11 @@ fn a_heartbeat_that_arrives_late_takes_back_neither_lease_nor_progress() {
 #[test]
 fn a_claim_that_arrives_late_takes_no_later_leg_away() {
     block_on(async {
-        let (store, weather) = stormy(QuotaMode::Off).await;
+        let (store, faults) = faulty(QuotaMode::Off).await;
         let key = given::queued(&store, &SeededIds::new(1), owner("alice")).await.key();
         let claim = given::claim(1, NOW.plus_ms(10));
         let left = given::suspend(1, Suspension::Yield);
-        lands_late(&store, &weather, &key, &claim, &[left]).await;
+        lands_late(&store, &faults, &key, &claim, &[left]).await;
         // Another worker's clock may be behind.
         assert_eq!(store.apply(&key, &given::claim(2, NOW), NOW).await.unwrap().attempt, 2);
     });
@@ -279,17 +281,17 @@ fn a_claim_that_arrives_late_takes_no_later_leg_away() {
 #[test]
 fn a_wish_to_keep_a_result_that_arrives_late_shortens_nothing() {
     block_on(async {
-        let (store, weather, table) = stormy_over_table(QuotaMode::Off).await;
+        let (store, faults, table) = faulty_over_table(QuotaMode::Off).await;
         let key = given::running(&store, &SeededIds::new(1), owner("alice")).await.key();
         store.put_parts(&key, &PartsName::Outcome { attempt: 1 }, &["a"]).await.unwrap();
         let at_first = expiries(&table).await;
         // A look at the task, one at its parts, and then the part itself.
-        weather.next(&[Fault::None, Fault::None, Fault::CallLate]);
-        store.apply(&key, &TaskEvent::Keep { keep_ms: 2 * DAY_MS }, NOW).await.unwrap();
-        store.apply(&key, &TaskEvent::Keep { keep_ms: 4 * DAY_MS }, NOW).await.unwrap();
+        faults.next(&[Fault::None, Fault::None, Fault::CallLate]);
+        store.apply(&key, &TaskEvent::ExtendRetention { retention_ms: 2 * DAY_MS }, NOW).await.unwrap();
+        store.apply(&key, &TaskEvent::ExtendRetention { retention_ms: 4 * DAY_MS }, NOW).await.unwrap();
         let before = expiries(&table).await;
         assert!(at_first.iter().all(|(item, expiry)| before[item] > *expiry), "{at_first:?}, then {before:?}");
-        weather.clears().await;
+        faults.clears().await;
         assert_eq!(expiries(&table).await, before);
     });
 }
@@ -297,12 +299,12 @@ fn a_wish_to_keep_a_result_that_arrives_late_shortens_nothing() {
 #[test]
 fn a_step_whose_answer_was_lost_is_on_record_with_its_own_value() {
     block_on(async {
-        let (store, weather) = stormy(QuotaMode::Off).await;
+        let (store, faults) = faulty(QuotaMode::Off).await;
         let key = given::running(&store, &SeededIds::new(1), owner("alice")).await.key();
         let entry = Entry { kind: EntryKind::Step, name: "a".to_owned(), value: given::inline("1") };
-        weather.next(&[Fault::AnswerLost]);
+        faults.next(&[Fault::AnswerLost]);
         assert_eq!(store.record(&key, &entry).await.unwrap(), Recorded::Earlier(entry.clone()));
-        weather.next(&[Fault::AnswerLost]);
+        faults.next(&[Fault::AnswerLost]);
         store.put_parts(&key, &PartsName::Outcome { attempt: 1 }, &["a", "b"]).await.unwrap();
         let joined = store.parts(&key, &PartsName::Outcome { attempt: 1 }, 2).await.unwrap();
         assert_eq!(joined.as_deref(), Some("ab"));

@@ -44,7 +44,7 @@ async fn live(store: impl Fn() -> DynamoStore, adjust: impl FnOnce(&mut TaskReco
     // As late as an end can be.
     let late = task.expires_at.minus_ms(1);
     let ended = store().apply(&key, &given::finish(1, "{}"), late).await.unwrap();
-    assert_eq!(ended.expires_at, late.plus_ms(task.terms.keep_ms));
+    assert_eq!(ended.expires_at, late.plus_ms(task.terms.retention_ms));
     ended
 }
 
@@ -88,7 +88,7 @@ fn nothing_that_belongs_to_a_task_goes_before_it_whoever_wrote_it() {
 fn a_large_request_outlives_a_task_of_months() {
     let of_months = |record: &mut TaskRecord| {
         record.terms.run_ms = 100 * DAY_MS;
-        record.terms.keep_ms = 10 * DAY_MS;
+        record.terms.retention_ms = 10 * DAY_MS;
         record.expires_at = NOW.plus_ms(111 * DAY_MS);
     };
     block_on(nothing_goes_before_the_task(of_months, Shares::Nothing));
@@ -116,7 +116,7 @@ fn what_a_client_wishes_to_keep_longer_stays_longer() {
         api.put_parts(&key, &PartsName::Request, &["a", "b"]).await.unwrap();
         api.create(given::new_with_key(task.clone(), 1, 1), NOW).await.unwrap();
         worker.apply(&key, &given::claim(1, NOW), NOW).await.unwrap();
-        let kept = api.apply(&key, &TaskEvent::Keep { keep_ms: 20 * DAY_MS }, NOW).await.unwrap();
+        let kept = api.apply(&key, &TaskEvent::ExtendRetention { retention_ms: 20 * DAY_MS }, NOW).await.unwrap();
         assert_eq!(kept.expires_at, task.deadline().plus_ms(20 * DAY_MS));
         // The worker has not heard of it yet.
         worker.put_parts(&key, &PartsName::Outcome { attempt: 1 }, &["c"]).await.unwrap();
@@ -124,7 +124,7 @@ fn what_a_client_wishes_to_keep_longer_stays_longer() {
         assert_eq!(ended.expires_at, kept.expires_at);
         all_stay(&table, &ended).await;
         // And again when all is done.
-        let kept = store().apply(&key, &TaskEvent::Keep { keep_ms: 90 * DAY_MS }, NOW).await.unwrap();
+        let kept = store().apply(&key, &TaskEvent::ExtendRetention { retention_ms: 90 * DAY_MS }, NOW).await.unwrap();
         assert_eq!(kept.expires_at, NOW.plus_ms(90 * DAY_MS));
         all_stay(&table, &kept).await;
     });

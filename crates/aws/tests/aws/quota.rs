@@ -73,7 +73,7 @@ fn a_task_ends_also_where_the_count_was_lost() {
         let task = limited.created().await;
         limited.forget_the_count().await;
         assert!(limited.store.apply(&task.key(), &TaskEvent::Cancel, NOW).await.unwrap().has_ended());
-        // And gives no place back that it did not have.
+        // And releases no slot that it did not have.
         limited.created().await;
         limited.created().await;
         assert!(limited.create().await.is_err());

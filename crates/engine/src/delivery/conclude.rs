@@ -51,7 +51,7 @@ impl Engine {
     /// Writes an end that any worker may write, not only the one that holds the task.
     pub(crate) async fn end_for_good(&self, task: &Task, event: TaskEvent) -> Disposition {
         match self.apply_with_retry(&task.key(), &event).await {
-            Ok(_) => Disposition::Done,
+            Ok(_) => Disposition::Acknowledge,
             Err(error) => self.not_applied(&task.key(), error, self.settings.retry_ms),
         }
     }
@@ -60,8 +60,8 @@ impl Engine {
     /// the delivered message stays.
     pub(crate) async fn replace_message(&self, task: &Task, delay_ms: u64) -> Disposition {
         match self.send(task, delay_ms).await {
-            Ok(()) => Disposition::Done,
-            Err(_logged) => Disposition::Later { after_ms: delay_ms },
+            Ok(()) => Disposition::Acknowledge,
+            Err(_logged) => Disposition::RetryAfter { after_ms: delay_ms },
         }
     }
 
@@ -69,7 +69,7 @@ impl Engine {
     /// the message is delivered again if work may be left.
     pub(crate) fn not_applied(&self, key: &TaskKey, error: ApplyError, again_ms: u64) -> Disposition {
         match error {
-            ApplyError::NotFound => Disposition::Done,
+            ApplyError::NotFound => Disposition::Acknowledge,
             ApplyError::Refused { why, .. } => self.refused(key, why, again_ms),
             ApplyError::Store(error) => self.not_written(key, &error, again_ms),
         }
@@ -79,10 +79,10 @@ impl Engine {
     fn refused(&self, key: &TaskKey, why: Refusal, again_ms: u64) -> Disposition {
         tracing::info!(task_id = %key.id, %why, "the task refused a write of this delivery");
         if why.is_permanent() {
-            Disposition::Done
+            Disposition::Acknowledge
         } else {
             // Another worker has the task, perhaps because of this same message: it must not be deleted.
-            Disposition::Later { after_ms: again_ms }
+            Disposition::RetryAfter { after_ms: again_ms }
         }
     }
 
@@ -90,7 +90,7 @@ impl Engine {
     fn not_written(&self, key: &TaskKey, error: &StoreError, again_ms: u64) -> Disposition {
         let error = error as &dyn std::error::Error;
         tracing::error!(task_id = %key.id, error, "a write of this delivery failed");
-        Disposition::Later { after_ms: again_ms }
+        Disposition::RetryAfter { after_ms: again_ms }
     }
 
     async fn complete(&self, leg: &Leg, result: String, kind: ResultKind) -> Disposition {
@@ -126,7 +126,7 @@ impl Engine {
             Ok(ended) => {
                 let status = ended.status().as_str();
                 tracing::info!(task_id = %task.id, attempt = task.attempt, status, "the task ended");
-                Disposition::Done
+                Disposition::Acknowledge
             }
             Err(error) => self.not_applied(&task.key(), error, self.settings.lease_ms),
         }
@@ -171,9 +171,12 @@ impl Engine {
         let retry = TaskEvent::Retry { attempt: task.attempt, not_before, reason: reason.clone() };
         match self.apply_with_retry(&task.key(), &retry).await {
             Ok(task) => self.replace_message(&task, delay_ms).await,
-            Err(ApplyError::Refused { current, why: Refusal::TriesUsedUp }) => {
-                let message = format!("gave up after {} tries: {reason}", current.failures.saturating_add(1));
-                self.finish(&current, failed(FailureKind::TriesUsedUp, &message, None)).await
+            Err(ApplyError::Refused { current, why: Refusal::RetriesExhausted }) => {
+                let message = format!(
+                    "no retries are left after {} failures in a row: {reason}",
+                    current.failures.saturating_add(1)
+                );
+                self.finish(&current, failed(FailureKind::RetriesExhausted, &message, None)).await
             }
             Err(error) => self.not_applied(&task.key(), error, self.settings.lease_ms),
         }
@@ -188,7 +191,7 @@ impl Engine {
         };
         match resume_in_ms {
             Some(delay_ms) => self.replace_message(&released, delay_ms).await,
-            None => Disposition::Done,
+            None => Disposition::Acknowledge,
         }
     }
 

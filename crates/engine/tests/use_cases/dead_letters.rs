@@ -29,7 +29,7 @@ fn a_task_that_has_ended_is_left_alone_even_past_its_deadline() {
         world.deliver(&delivery, &quick()).await;
         world.clock.advance_to(task.deadline());
         world.took();
-        assert_eq!(world.engine.run_dead_letter(&delivery).await, Disposition::Done);
+        assert_eq!(world.engine.run_dead_letter(&delivery).await, Disposition::Acknowledge);
         assert_eq!(world.took(), ["get"]);
     });
 }
@@ -39,7 +39,7 @@ fn a_queued_task_gets_a_new_message_after_a_moment() {
     run(async {
         let world = World::new();
         let (_, delivery) = delivered(&world).await;
-        assert_eq!(world.engine.run_dead_letter(&delivery).await, Disposition::Done);
+        assert_eq!(world.engine.run_dead_letter(&delivery).await, Disposition::Acknowledge);
         assert_eq!(world.delays(), [world.engine.settings().retry_ms]);
     });
 }
@@ -52,7 +52,7 @@ fn a_running_task_gets_a_new_message_for_the_end_of_its_lease() {
         world.killed_in_the_tool(&delivery).await;
         for (passes_ms, delay_ms) in [(0, 30_000), (10_000, 20_000), (20_000, 0), (5_000, 0)] {
             world.clock.advance_ms(passes_ms);
-            assert_eq!(world.engine.run_dead_letter(&delivery).await, Disposition::Done);
+            assert_eq!(world.engine.run_dead_letter(&delivery).await, Disposition::Acknowledge);
             assert_eq!(world.delays(), [delay_ms]);
         }
         assert!(matches!(world.on_record(&task.key()).await.state, State::Running { .. }));
@@ -70,12 +70,12 @@ fn a_task_whose_last_leg_is_dead_fails_when_its_lease_is_over() {
             world.killed_in_the_tool(&delivery).await;
         }
         world.clock.advance_ms(world.engine.settings().lease_ms - 1);
-        assert_eq!(world.engine.run_dead_letter(&delivery).await, Disposition::Done);
+        assert_eq!(world.engine.run_dead_letter(&delivery).await, Disposition::Acknowledge);
         assert_eq!(world.delays(), [1]);
         assert!(!world.on_record(&task.key()).await.has_ended());
         world.clock.advance_ms(1);
-        assert_eq!(world.engine.run_dead_letter(&delivery).await, Disposition::Done);
-        assert_eq!(failure_of(&world, &task.key()).await, FailureKind::TriesUsedUp);
+        assert_eq!(world.engine.run_dead_letter(&delivery).await, Disposition::Acknowledge);
+        assert_eq!(failure_of(&world, &task.key()).await, FailureKind::RetriesExhausted);
         assert_eq!(world.delays(), Vec::<u64>::new());
     });
 }
@@ -92,7 +92,7 @@ fn a_sleeping_task_gets_a_new_message_for_its_moment() {
         world.deliver(&delivery, &tool).await;
         world.delays();
         world.clock.advance_ms(100_000);
-        assert_eq!(world.engine.run_dead_letter(&delivery).await, Disposition::Done);
+        assert_eq!(world.engine.run_dead_letter(&delivery).await, Disposition::Acknowledge);
         assert_eq!(world.delays(), [500_000]);
     });
 }
@@ -104,7 +104,7 @@ fn a_task_that_waits_for_its_client_needs_no_message() {
         let (_, delivery) = delivered(&world).await;
         world.deliver(&delivery, &tool(|leg| async move { completed(&leg.ask("a", "{}".to_owned()).await) })).await;
         world.took();
-        assert_eq!(world.engine.run_dead_letter(&delivery).await, Disposition::Done);
+        assert_eq!(world.engine.run_dead_letter(&delivery).await, Disposition::Acknowledge);
         assert_eq!(world.took(), ["get"]);
     });
 }
@@ -115,10 +115,10 @@ fn a_task_past_its_deadline_is_timed_out() {
         let world = World::new();
         let (task, delivery) = delivered(&world).await;
         world.clock.advance_to(task.deadline().minus_ms(1));
-        assert_eq!(world.engine.run_dead_letter(&delivery).await, Disposition::Done);
+        assert_eq!(world.engine.run_dead_letter(&delivery).await, Disposition::Acknowledge);
         assert!(!world.on_record(&task.key()).await.has_ended());
         world.clock.advance_ms(1);
-        assert_eq!(world.engine.run_dead_letter(&delivery).await, Disposition::Done);
+        assert_eq!(world.engine.run_dead_letter(&delivery).await, Disposition::Acknowledge);
         assert_eq!(failure_of(&world, &task.key()).await, FailureKind::TimedOut);
     });
 }
@@ -129,7 +129,7 @@ fn a_dead_letter_of_no_task_is_deleted() {
         let world = World::new();
         let (task, mut delivery) = delivered(&world).await;
         delivery.message.task = TaskKey::new(given::owner("bob"), task.id);
-        assert_eq!(world.engine.run_dead_letter(&delivery).await, Disposition::Done);
+        assert_eq!(world.engine.run_dead_letter(&delivery).await, Disposition::Acknowledge);
         assert_eq!(world.took(), ["get"]);
     });
 }
@@ -139,7 +139,7 @@ fn a_dead_letter_stays_when_store_or_queue_do_not_answer() {
     run(async {
         let world = World::new();
         let (task, delivery) = delivered(&world).await;
-        let later = Disposition::Later { after_ms: world.engine.settings().retry_ms };
+        let later = Disposition::RetryAfter { after_ms: world.engine.settings().retry_ms };
         world.sendings_fail(1);
         assert_eq!(world.engine.run_dead_letter(&delivery).await, later);
 

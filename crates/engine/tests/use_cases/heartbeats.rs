@@ -169,7 +169,7 @@ fn a_worker_that_will_be_killed_holds_no_lease_past_that_moment() {
         world.clock.advance_ms(4_999);
         assert!(leg.as_mut().now_or_never().is_none());
         world.clock.advance_ms(1);
-        assert_eq!(leg.as_mut().now_or_never(), Some(Disposition::Done));
+        assert_eq!(leg.as_mut().now_or_never(), Some(Disposition::Acknowledge));
         assert_eq!(world.on_record(&key).await.failures, 1, "the tool overran its leg");
     });
 }
@@ -187,7 +187,7 @@ fn a_leg_that_reaches_no_step_boundary_in_its_time_is_a_failure_that_says_so() {
         world.clock.advance_ms(999);
         assert!(leg.as_mut().now_or_never().is_none());
         world.clock.advance_ms(1);
-        assert_eq!(leg.as_mut().now_or_never(), Some(Disposition::Done));
+        assert_eq!(leg.as_mut().now_or_never(), Some(Disposition::Acknowledge));
         let reason = world.on_record(&key).await.last_failure.clone().unwrap();
         assert!(reason.contains("of 1000 ms"), "{reason}");
     });
@@ -208,7 +208,7 @@ fn a_worker_that_is_asked_to_stop_gives_the_task_back_after_its_grace() {
         assert!(leg.as_mut().now_or_never().is_none());
         world.delays();
         world.clock.advance_ms(1);
-        assert_eq!(leg.as_mut().now_or_never(), Some(Disposition::Done));
+        assert_eq!(leg.as_mut().now_or_never(), Some(Disposition::Acknowledge));
         let given_back = world.on_record(&key).await;
         assert_eq!((given_back.state.clone(), given_back.failures), (State::Queued, 0));
         assert_eq!(world.delays(), [0]);
@@ -243,7 +243,7 @@ fn a_worker_that_is_asked_to_stop_starts_no_further_step() {
                 completed("1")
             }
         });
-        assert_eq!(world.engine.run_delivery(&delivery, &tool, &signals).await, Disposition::Done);
+        assert_eq!(world.engine.run_delivery(&delivery, &tool, &signals).await, Disposition::Acknowledge);
         assert_eq!(world.on_record(&key).await.state, State::Queued);
         world.work(&quick()).await;
         assert_eq!(world.on_record(&key).await.status(), Status::Completed);
@@ -269,7 +269,7 @@ fn a_worker_that_lost_its_task_stops_its_tool_and_leaves_the_message() {
         let (claim, now) = (given::claim(9, world.now()), world.now());
         let claimed = longhaul_core::ports::TaskStore::apply(&*world.store, &key, &claim, now).await;
         assert_eq!(claimed.unwrap().attempt, 2);
-        assert_eq!(leg.as_mut().now_or_never(), Some(Disposition::Later { after_ms: 30_000 }));
+        assert_eq!(leg.as_mut().now_or_never(), Some(Disposition::RetryAfter { after_ms: 30_000 }));
         assert!(seen.lock().unwrap().as_ref().unwrap().cancelled().is_cancelled());
         assert_eq!(world.on_record(&key).await.attempt, 2);
     });

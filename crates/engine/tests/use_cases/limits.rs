@@ -239,12 +239,15 @@ fn retention_that_is_long_enough_is_not_written_again() {
     run(async {
         let world = World::new();
         let task = world.accepted().await;
-        let keep_ms = task.terms.keep_ms;
+        let retention_ms = task.terms.retention_ms;
         world.took();
-        assert_eq!(world.engine.prolong(&task.key(), keep_ms).await.unwrap(), task);
+        assert_eq!(world.engine.extend_retention(&task.key(), retention_ms).await.unwrap(), task);
         assert_eq!(world.took(), ["get"]);
-        assert_eq!(world.engine.prolong(&task.key(), keep_ms + 1).await.unwrap().terms.keep_ms, keep_ms + 1);
-        assert_eq!(world.took(), ["get", "keep"]);
+        assert_eq!(
+            world.engine.extend_retention(&task.key(), retention_ms + 1).await.unwrap().terms.retention_ms,
+            retention_ms + 1
+        );
+        assert_eq!(world.took(), ["get", "extend retention"]);
         world.engine.forget(&task.key()).await.unwrap();
         assert!(!world.on_record(&task.key()).await.has_ended(), "an unfinished task is not forgotten");
     });

@@ -210,7 +210,7 @@ fn an_early_message_of_a_question_with_a_moment_is_sent_on() {
             world.took();
             let signals = longhaul_engine::WorkerSignals::default();
             let early = world.engine.run_delivery(&delivery, &tool, &signals).await;
-            assert_eq!(early, longhaul_engine::Disposition::Done);
+            assert_eq!(early, longhaul_engine::Disposition::Acknowledge);
             assert_eq!(world.took(), ["claim", "send"]);
         }
         assert_eq!(world.on_record(&task.key()).await.status(), Status::InputRequired);

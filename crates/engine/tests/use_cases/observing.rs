@@ -69,7 +69,7 @@ fn a_call_is_told_once_and_its_life_in_order() {
         world.work(&slow).await;
         assert_eq!(log.take(), ["leg 1 began after Some(70)", "ended completed", "leg 1 ended after 200"]);
         world.engine.cancel(&task.key()).await.unwrap();
-        world.engine.prolong(&task.key(), 7_200_000).await.unwrap();
+        world.engine.extend_retention(&task.key(), 7_200_000).await.unwrap();
         world.engine.forget(&task.key()).await.unwrap();
         assert_eq!(log.take(), Vec::<String>::new(), "it ended once");
     });

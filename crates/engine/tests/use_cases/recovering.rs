@@ -39,7 +39,7 @@ fn a_poll_sends_the_message_of_a_dead_worker_again_once_per_bound() {
         assert_eq!(world.took(), ["get"]);
         world.clock.advance_ms(1);
         world.engine.poll(&key).await.unwrap();
-        assert_eq!(world.took(), ["get", "nudge", "send"]);
+        assert_eq!(world.took(), ["get", "resend", "send"]);
         world.engine.poll(&key).await.unwrap();
         assert_eq!(world.took(), ["get"], "it was sent just now");
     });
@@ -58,7 +58,7 @@ fn a_poll_sends_the_message_of_a_sleeper_again_once_per_bound() {
         world.clock.advance_ms(60_000 + world.engine.settings().resend_ms);
         world.took();
         world.engine.poll(&key).await.unwrap();
-        assert_eq!(world.took(), ["get", "nudge", "send"]);
+        assert_eq!(world.took(), ["get", "resend", "send"]);
         world.engine.poll(&key).await.unwrap();
         assert_eq!(world.took(), ["get"], "it was sent just now");
     });
@@ -114,8 +114,8 @@ fn a_delivery_ends_a_task_whose_legs_are_all_dead() {
             world.killed_in_the_tool(&delivery).await;
         }
         world.clock.advance_ms(world.engine.settings().lease_ms);
-        assert_eq!(world.deliver(&delivery, &quick()).await, Disposition::Done);
-        assert_eq!(failure_kind(&world, &key).await, FailureKind::TriesUsedUp);
+        assert_eq!(world.deliver(&delivery, &quick()).await, Disposition::Acknowledge);
+        assert_eq!(failure_kind(&world, &key).await, FailureKind::RetriesExhausted);
     });
 }
 
@@ -127,7 +127,7 @@ fn a_delivery_ends_a_task_past_its_deadline() {
         let delivery = world.receive().await.unwrap();
         world.clock.advance_to(task.deadline());
         let tool = quick();
-        assert_eq!(world.deliver(&delivery, &tool).await, Disposition::Done);
+        assert_eq!(world.deliver(&delivery, &tool).await, Disposition::Acknowledge);
         assert_eq!((tool.runs(), failure_kind(&world, &task.key()).await), (0, FailureKind::TimedOut));
     });
 }
@@ -147,7 +147,7 @@ fn a_claim_whose_answer_was_lost_is_a_claim() {
             _ => Fault::None,
         });
         let disposition = world.while_time_passes(10, world.deliver(&delivery, &quick())).await;
-        assert_eq!(disposition, Disposition::Done);
+        assert_eq!(disposition, Disposition::Acknowledge);
         let ended = world.on_record(&key).await;
         assert_eq!((ended.attempt, ended.status()), (1, Status::Completed));
     });
@@ -165,7 +165,7 @@ fn a_leg_whose_task_was_forgotten_ends() {
         world.engine.cancel(&key).await.unwrap();
         world.engine.forget(&key).await.unwrap();
         world.clock.advance_ms(world.engine.settings().heartbeat_ms);
-        assert_eq!(leg.as_mut().now_or_never(), Some(Disposition::Done));
+        assert_eq!(leg.as_mut().now_or_never(), Some(Disposition::Acknowledge));
     });
 }
 
@@ -316,7 +316,7 @@ fn a_question_that_is_asked_outside_of_the_tools_future_wakes_the_leg() {
         let mut asked = pin!(leg.ask("a", "{}".to_owned()));
         assert!(asked.as_mut().now_or_never().is_none());
         assert!(*woken.0.lock().unwrap());
-        assert_eq!(delivered.as_mut().now_or_never(), Some(Disposition::Done));
+        assert_eq!(delivered.as_mut().now_or_never(), Some(Disposition::Acknowledge));
         assert_eq!(world.on_record(&key).await.status(), Status::InputRequired);
     });
 }

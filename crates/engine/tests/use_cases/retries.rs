@@ -107,8 +107,8 @@ fn a_store_that_does_not_answer_is_an_error_for_every_request() {
         assert!(matches!(world.while_time_passes(50, engine.forget(&key)).await, Err(PollError::Unavailable(_))));
         assert!(world.while_time_passes(50, engine.answer(&key, &none)).await.is_err());
         world.store_fails(|call| matches!(call, StoreCall::Apply(..)));
-        let prolonged = world.while_time_passes(50, engine.prolong(&key, 7_200_000)).await;
-        assert!(matches!(prolonged, Err(PollError::Unavailable(_))));
+        let extended = world.while_time_passes(50, engine.extend_retention(&key, 7_200_000)).await;
+        assert!(matches!(extended, Err(PollError::Unavailable(_))));
     });
 }
 
@@ -131,7 +131,7 @@ fn an_end_that_cannot_be_written_is_left_to_the_next_delivery() {
         let delivery = world.receive().await.unwrap();
         world.store_fails(|call| matches!(call, StoreCall::Apply(_, TaskEvent::Finish { .. })));
         let disposition = world.while_time_passes(50, world.deliver(&delivery, &quick())).await;
-        assert_eq!(disposition, Disposition::Later { after_ms: world.engine.settings().lease_ms });
+        assert_eq!(disposition, Disposition::RetryAfter { after_ms: world.engine.settings().lease_ms });
         world.store_fails(|_call| false);
         world.clock.advance_ms(world.engine.settings().lease_ms);
         world.work(&quick()).await;
@@ -147,7 +147,7 @@ fn a_claim_that_cannot_be_written_is_left_to_the_next_delivery() {
         let delivery = world.receive().await.unwrap();
         world.store_fails(|_call| true);
         let disposition = world.while_time_passes(50, world.deliver(&delivery, &quick())).await;
-        assert_eq!(disposition, Disposition::Later { after_ms: world.engine.settings().retry_ms });
+        assert_eq!(disposition, Disposition::RetryAfter { after_ms: world.engine.settings().retry_ms });
     });
 }
 
@@ -162,7 +162,7 @@ fn a_leg_whose_journal_cannot_be_read_gives_the_task_back_without_a_failure() {
         world.store_fails(|call| matches!(call, StoreCall::Journal(_)));
         world.delays();
         let tool = quick();
-        assert_eq!(world.while_time_passes(50, world.deliver(&delivery, &tool)).await, Disposition::Done);
+        assert_eq!(world.while_time_passes(50, world.deliver(&delivery, &tool)).await, Disposition::Acknowledge);
         assert_eq!(tool.runs(), 0);
         assert_eq!(world.delays(), [world.engine.settings().retry_ms]);
         assert_eq!(world.on_record(&task.key()).await.state, State::Queued);
@@ -177,6 +177,6 @@ fn a_message_that_cannot_be_replaced_stays() {
         let delivery = world.receive().await.unwrap();
         world.sendings_fail(1);
         let disposition = world.engine.run_delivery(&delivery, &crashing(), &Default::default()).await;
-        assert_eq!(disposition, Disposition::Later { after_ms: 1_000 });
+        assert_eq!(disposition, Disposition::RetryAfter { after_ms: 1_000 });
     });
 }

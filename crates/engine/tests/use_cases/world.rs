@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use longhaul_core::ports::{Delivery, Message, QueueError, TaskStore, WorkQueue};
-use longhaul_core::{OwnerId, Policy, ResultKind, State, Task, TaskEvent, TaskKey, Terms, Timestamp, Wish};
+use longhaul_core::{OwnerId, Policy, RequestedTerms, ResultKind, State, Task, TaskEvent, TaskKey, Terms, Timestamp};
 use longhaul_engine::{
     Accepted, Call, Disposition, Driven, Engine, Idempotency, Leg, LegEnd, Ports, Settings, ToolRunner, WorkerSignals,
 };
@@ -122,8 +122,8 @@ impl World {
     pub(crate) async fn deliver(&self, delivery: &Delivery, tool: &dyn ToolRunner) -> Disposition {
         let disposition = self.engine.run_delivery(delivery, tool, &WorkerSignals::default()).await;
         match disposition {
-            Disposition::Done => self.queue.delete(&delivery.receipt).await.unwrap(),
-            Disposition::Later { after_ms } => self.queue.extend(&delivery.receipt, after_ms).await.unwrap(),
+            Disposition::Acknowledge => self.queue.delete(&delivery.receipt).await.unwrap(),
+            Disposition::RetryAfter { after_ms } => self.queue.extend(&delivery.receipt, after_ms).await.unwrap(),
         }
         disposition
     }
@@ -227,7 +227,7 @@ pub(crate) fn call() -> Call {
         owner: ann(),
         tool: "tool".to_owned(),
         request: "{}".to_owned(),
-        terms: Terms::grant(&Policy::default(), Wish::default()),
+        terms: Terms::negotiate(&Policy::default(), RequestedTerms::default()),
         idempotency: None,
         trace: None,
     }
@@ -311,10 +311,10 @@ fn verb(call: StoreCall<'_>) -> &'static str {
             TaskEvent::Finish { .. } => "finish",
             TaskEvent::Answer { .. } => "answer",
             TaskEvent::Cancel => "cancel",
-            TaskEvent::Nudge { .. } => "nudge",
-            TaskEvent::GiveUp => "give up",
+            TaskEvent::Resend { .. } => "resend",
+            TaskEvent::RetriesExhausted => "retries exhausted",
             TaskEvent::TimeOut => "time out",
-            TaskEvent::Keep { .. } => "keep",
+            TaskEvent::ExtendRetention { .. } => "extend retention",
             TaskEvent::Forget => "forget",
         },
         StoreCall::List(_) => "list",

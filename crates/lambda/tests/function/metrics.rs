@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use longhaul_core::ports::Delivery;
-use longhaul_core::{ResultKind, TaskKey, Terms, Wish};
+use longhaul_core::{RequestedTerms, ResultKind, TaskKey, Terms};
 use longhaul_engine::{Call, Leg, LegEnd, ToolRunner, WorkerSignals};
 use longhaul_lambda::metrics::EmbeddedMetrics;
 use longhaul_testkit::given;
@@ -44,7 +44,7 @@ async fn accept(world: &World) -> (longhaul_engine::Engine, Lines, TaskKey) {
         owner: given::owner("ann"),
         tool: "countdown".to_owned(),
         request: "{}".to_owned(),
-        terms: Terms::grant(&longhaul_core::Policy::default(), Wish::default()),
+        terms: Terms::negotiate(&longhaul_core::Policy::default(), RequestedTerms::default()),
         idempotency: None,
         trace: None,
     };

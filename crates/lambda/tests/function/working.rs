@@ -223,7 +223,7 @@ async fn a_dead_letter_ends_its_task_or_sends_its_message_again() {
     }
     assert_eq!(answer(&worker(&world, &runner, 3), &event, LONG_MS, &world).await, failed(&[message_id(&event, 1)]));
     let ended = world.task(&key).await;
-    assert!(matches!(&ended.state, State::Failed { failure } if failure.kind == FailureKind::TriesUsedUp));
+    assert!(matches!(&ended.state, State::Failed { failure } if failure.kind == FailureKind::RetriesExhausted));
     assert_eq!(runner.running_max.load(Ordering::SeqCst), 0, "dead letters run no tools");
 }
 

@@ -93,8 +93,8 @@ impl Workers {
 
     async fn dispose(&self, delivery: &Delivery, disposition: Disposition) {
         let disposed = match disposition {
-            Disposition::Done => self.queue().delete(&delivery.receipt).await,
-            Disposition::Later { after_ms } => self.queue().extend(&delivery.receipt, after_ms).await,
+            Disposition::Acknowledge => self.queue().delete(&delivery.receipt).await,
+            Disposition::RetryAfter { after_ms } => self.queue().extend(&delivery.receipt, after_ms).await,
         };
         // The message comes back, and the next claim finds out that there is nothing to do.
         if let Err(error) = disposed {

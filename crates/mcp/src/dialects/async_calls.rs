@@ -5,7 +5,7 @@
 
 use async_trait::async_trait;
 use http::Response;
-use longhaul_core::Wish;
+use longhaul_core::RequestedTerms;
 use longhaul_engine::{AcceptError, PollError};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolRequestParams, JsonObject};
@@ -81,7 +81,8 @@ impl Dialect for AsyncCalls {
 
 /// Says in the handshake that there are such calls, and how long a result can be kept.
 fn declare(shared: &Shared, result: &mut Map<String, Value>) {
-    let longest_ms = shared.policies.values().map(|policy| policy.terms().ttl_ms_max.max(policy.terms().keep_ms)).max();
+    let longest_ms =
+        shared.policies.values().map(|policy| policy.terms().ttl_ms_max.max(policy.terms().retention_ms)).max();
     let capabilities = result.get_mut("capabilities").and_then(Value::as_object_mut);
     if let (Some(longest_ms), Some(capabilities)) = (longest_ms, capabilities) {
         capabilities.insert("async".to_owned(), json!({"maxKeepAliveTime": longest_ms / 1_000}));
@@ -118,10 +119,11 @@ async fn begin(call: &Incoming<'_>, endpoint: &Endpoint) -> Result<String, Error
     let mut params = CallToolRequestParams::new(name.clone());
     params.arguments = arguments;
     meta.set_client_capabilities(call.capabilities()?);
-    let wish = Wish { ttl_ms: None, keep_ms: keep_alive.map(|seconds| seconds.saturating_mul(1_000)) };
+    let requested =
+        RequestedTerms { ttl_ms: None, retention_ms: keep_alive.map(|seconds| seconds.saturating_mul(1_000)) };
     let told = meta.get_progress_token();
     let stored = StoredCall::new(params, meta, Default::default()).telling(told);
-    let new = NewTask { owner: call.owner, tool: name, call: stored, policy, wish, idempotency };
+    let new = NewTask { owner: call.owner, tool: name, call: stored, policy, requested, idempotency };
     let engine = &endpoint.shared().engine;
     match engine.accept(accept::call(new)?).await {
         Ok(accepted) => Ok(wire::accepted(&accepted.into_task(), engine.ports().clock.now())),
@@ -145,9 +147,10 @@ async fn join(call: &Incoming<'_>, endpoint: &Endpoint) -> Result<String, ErrorD
     }
     let mut task = task(call, endpoint, &token).await?;
     if let Some(seconds) = keep_alive {
-        let longest_ms = shared.policies.get(&task.tool).map_or(task.terms.keep_ms, |policy| policy.terms().ttl_ms_max);
-        let keep_ms = seconds.saturating_mul(1_000).min(longest_ms);
-        task = shared.engine.prolong(&task.key(), keep_ms).await.map_err(errors::of_poll)?;
+        let longest_ms =
+            shared.policies.get(&task.tool).map_or(task.terms.retention_ms, |policy| policy.terms().ttl_ms_max);
+        let retention_ms = seconds.saturating_mul(1_000).min(longest_ms);
+        task = shared.engine.extend_retention(&task.key(), retention_ms).await.map_err(errors::of_poll)?;
     }
     Ok(wire::accepted(&task, shared.engine.ports().clock.now()))
 }

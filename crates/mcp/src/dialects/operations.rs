@@ -91,7 +91,7 @@ fn refuse_async_only(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Respons
 
 /// Whether the time that the result was to be kept for is over. The record may be there still.
 fn is_past_keeping(task: &Task, now: Timestamp) -> bool {
-    task.ended_at.is_some_and(|ended_at| now >= ended_at.plus_ms(task.terms.keep_ms))
+    task.ended_at.is_some_and(|ended_at| now >= ended_at.plus_ms(task.terms.retention_ms))
 }
 
 /// `tools/async/status`. Where the operation waits for its client, what it asks goes before the status.

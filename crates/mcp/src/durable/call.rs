@@ -1,6 +1,6 @@
 //! `tools/call`: whether it becomes a task, and accepting it as one.
 
-use longhaul_core::Wish;
+use longhaul_core::RequestedTerms;
 use rmcp::model::{CallToolRequestParams, CallToolResponse};
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -74,7 +74,8 @@ impl<H: ServerHandler> Durable<H> {
         let tool = request.name.to_string();
         request.request_state = verified.state;
         let call = StoredCall::new(request, context.meta.clone(), verified.answers);
-        let new = NewTask { owner: caller.owner, tool, call, policy, wish: Wish::default(), idempotency };
+        let new =
+            NewTask { owner: caller.owner, tool, call, policy, requested: RequestedTerms::default(), idempotency };
         let task = accept::accept(&self.shared, new).await?.into_task();
         Ok(view::created(&task, self.shared.engine.ports().clock.now()).into())
     }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use longhaul_core::{Ask, Progress, State, Task, TaskId, TaskKey, Timestamp, Wish};
+use longhaul_core::{Ask, Progress, RequestedTerms, State, Task, TaskId, TaskKey, Timestamp};
 use longhaul_engine::PollError;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, InputRequest, InputRequests, InputRequiredResult,
@@ -131,7 +131,8 @@ impl<H: ServerHandler> Durable<H> {
         let mut meta = context.meta.clone();
         meta.set_client_capabilities(caller.capabilities.clone());
         let call = StoredCall::new(request, meta, answers);
-        let new = NewTask { owner: caller.owner, tool, call, policy, wish: Wish::default(), idempotency };
+        let new =
+            NewTask { owner: caller.owner, tool, call, policy, requested: RequestedTerms::default(), idempotency };
         Ok(accept::accept(&self.shared, new).await?.into_task().key())
     }
 }

@@ -1,6 +1,6 @@
 //! Accepting a tool call as a task: the same for all dialects.
 
-use longhaul_core::{OwnerId, Terms, Wish};
+use longhaul_core::{OwnerId, RequestedTerms, Terms};
 use longhaul_engine::{Accepted, Call, Idempotency};
 use rmcp::ErrorData;
 
@@ -17,7 +17,7 @@ pub(crate) struct NewTask<'a> {
     pub(crate) call: StoredCall,
     pub(crate) policy: &'a TaskPolicy,
     /// What the caller asks for.
-    pub(crate) wish: Wish,
+    pub(crate) requested: RequestedTerms,
     pub(crate) idempotency: Option<Idempotency>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn call(new: NewTask<'_>) -> Result<Call, ErrorData> {
         owner: new.owner,
         tool: new.tool,
         request,
-        terms: Terms::grant(new.policy.terms(), new.wish),
+        terms: Terms::negotiate(new.policy.terms(), new.requested),
         idempotency: new.idempotency,
         trace,
     })

@@ -53,7 +53,7 @@ pub(crate) async fn error_data(engine: &Engine, task: &Task, failure: &Failure) 
 const fn reason(kind: FailureKind) -> &'static str {
     match kind {
         FailureKind::Tool => "tool_error",
-        FailureKind::TriesUsedUp => "tries_used_up",
+        FailureKind::RetriesExhausted => "retries_exhausted",
         FailureKind::TimedOut => "timed_out",
         FailureKind::TooLarge => "too_large",
         FailureKind::Corrupt => "corrupt",

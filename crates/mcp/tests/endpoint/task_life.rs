@@ -106,7 +106,7 @@ async fn a_tool_that_panics_every_time_fails_after_its_last_try() {
     let id = world.start("panics_always", json!({})).await;
     let task = world.work_until(&id, "failed").await;
     assert_eq!(task["error"]["code"], -32603);
-    assert_eq!(task["error"]["data"]["reason"], "tries_used_up");
+    assert_eq!(task["error"]["data"]["reason"], "retries_exhausted");
     let message = task["error"]["message"].as_str().unwrap();
     assert!(message.contains("3 tries") && message.contains("the tool panicked"), "{message}");
     assert!(!task.to_string().contains("as ever"), "what it panicked with is for the log: {task}");

@@ -68,7 +68,7 @@ pub(crate) fn policies() -> BTreeMap<String, TaskPolicy> {
     policies.insert("after_rounds".to_owned(), TaskPolicy::optional().after_input());
     policies.insert("gone".to_owned(), TaskPolicy::optional());
     let fetched = TaskPolicy::optional().immediate("Greeting them now.").forget_once_fetched();
-    policies.insert("greets".to_owned(), fetched.keep_result(Duration::from_secs(90)));
+    policies.insert("greets".to_owned(), fetched.retention(Duration::from_secs(90)));
     let short = TaskPolicy::optional().run_at_most(Duration::from_secs(60)).poll_every(Duration::from_millis(700));
     policies.insert("hangs".to_owned(), short);
     policies

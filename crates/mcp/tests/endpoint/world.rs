@@ -272,8 +272,8 @@ impl World {
             let Some(delivery) = self.queue.receive(1, 30_000, 0).await.unwrap().pop() else { return };
             let leg = async { self.engine.run_delivery(&delivery, runner, &WorkerSignals::default()).await };
             match tokio::time::timeout(PATIENCE, leg).await.expect("the leg ends") {
-                Disposition::Done => self.queue.delete(&delivery.receipt).await.unwrap(),
-                Disposition::Later { after_ms } => self.queue.extend(&delivery.receipt, after_ms).await.unwrap(),
+                Disposition::Acknowledge => self.queue.delete(&delivery.receipt).await.unwrap(),
+                Disposition::RetryAfter { after_ms } => self.queue.extend(&delivery.receipt, after_ms).await.unwrap(),
             }
         }
         panic!("there is no end of deliveries");

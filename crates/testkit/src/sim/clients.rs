@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 
-use longhaul_core::{Identity, OwnerId, Policy, State, Task, TaskKey, Terms, Wish};
+use longhaul_core::{Identity, OwnerId, Policy, RequestedTerms, State, Task, TaskKey, Terms};
 use longhaul_engine::{AcceptError, AnswerError, Call, Engine, Idempotency, PollError};
 use sha2::{Digest, Sha256};
 
@@ -45,7 +45,7 @@ impl Client {
                 Act::Poll(call) => self.of(call, async |key| drop(self.poll(key).await)).await,
                 Act::Answer(call) => self.of(call, async |key| self.answer(key).await).await,
                 Act::Cancel(call) => self.of(call, async |key| self.cancel(key).await).await,
-                Act::Prolong(call, ms) => self.of(call, async |key| self.prolong(key, ms).await).await,
+                Act::ExtendRetention(call, ms) => self.of(call, async |key| self.extend_retention(key, ms).await).await,
                 Act::Forget(call) => self.of(call, async |key| self.forget(key).await).await,
                 Act::Watch(call, times, every_ms) => self.watch(call, times, every_ms).await,
             }
@@ -99,11 +99,11 @@ impl Client {
         let plan = &self.world.plan.calls[number];
         let policy = Policy {
             run_ms_max: plan.run_ms,
-            keep_ms: plan.keep_ms,
+            retention_ms: plan.retention_ms,
             ttl_ms: 1,
-            ttl_ms_max: plan.run_ms + plan.keep_ms,
+            ttl_ms_max: plan.run_ms + plan.retention_ms,
             poll_ms: None,
-            tries_max: plan.tries_max,
+            consecutive_failures_max: plan.consecutive_failures_max,
         };
         let request = request_of(number, plan.request_bytes);
         let idempotency =
@@ -112,7 +112,7 @@ impl Client {
             owner: self.owner,
             tool: "tool".to_owned(),
             request,
-            terms: Terms::grant(&policy, Wish::default()),
+            terms: Terms::negotiate(&policy, RequestedTerms::default()),
             idempotency: idempotency.clone(),
             trace: None,
         };
@@ -249,12 +249,12 @@ impl Client {
         }
     }
 
-    async fn prolong(&self, key: TaskKey, keep_ms: u64) {
-        self.world.kernel.tell(|| format!("wants {} kept for {keep_ms} ms", self.world.lock().name(&key)));
-        let answer = self.request(|engine| async move { engine.prolong(&key, keep_ms).await }).await;
+    async fn extend_retention(&self, key: TaskKey, retention_ms: u64) {
+        self.world.kernel.tell(|| format!("wants {} kept for {retention_ms} ms", self.world.lock().name(&key)));
+        let answer = self.request(|engine| async move { engine.extend_retention(&key, retention_ms).await }).await;
         let Some((observed, answer)) = answer else { return };
         match answer {
-            Ok(task) => self.world.lock().checks.observed_prolonged(observed, &task, keep_ms),
+            Ok(task) => self.world.lock().checks.observed_extended(observed, &task, retention_ms),
             Err(PollError::NotFound) => self.not_found(observed, &key),
             Err(PollError::Unavailable(_)) => self.unavailable(observed),
         }

@@ -87,9 +87,9 @@ pub struct CallPlan {
     /// Whether that is plenty.
     pub slack: Slack,
     /// How long the result is kept.
-    pub keep_ms: u64,
+    pub retention_ms: u64,
     /// How many legs may die in a row.
-    pub tries_max: u32,
+    pub consecutive_failures_max: u32,
 }
 
 /// Whether a tool has more time than it needs.
@@ -175,7 +175,7 @@ pub enum Act {
     /// Cancels.
     Cancel(usize),
     /// Wants the result retained for this long after the end.
-    Prolong(usize, u64),
+    ExtendRetention(usize, u64),
     /// Wants the task forgotten.
     Forget(usize),
     /// Lists its tasks.
@@ -211,7 +211,7 @@ impl Plan {
                 writeln!(
                     f,
                     "  call {number}: {:?}, then {:?}; may run {} ms, {} tries, key {:?}",
-                    call.tool, call.ending, call.run_ms, call.tries_max, call.key
+                    call.tool, call.ending, call.run_ms, call.consecutive_failures_max, call.key
                 )?;
             }
         }

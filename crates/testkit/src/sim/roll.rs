@@ -59,12 +59,14 @@ impl Plan {
             return;
         }
         let calls = self.calls.len() as u64;
-        let act_of = |keeps, call, keep_ms| if keeps { Act::Prolong(call, keep_ms) } else { Act::Forget(call) };
+        let act_of = |keeps, call, retention_ms| {
+            if keeps { Act::ExtendRetention(call, retention_ms) } else { Act::Forget(call) }
+        };
         for client in &mut self.clients {
             for _ in 0..dice.between(1, 3) {
                 let call = dice.below(calls) as usize;
-                let keep_ms = dice.below(self.settings.lease_ms * 40);
-                let act = act_of(dice.happens(600), call, keep_ms);
+                let retention_ms = dice.below(self.settings.lease_ms * 40);
+                let act = act_of(dice.happens(600), call, retention_ms);
                 let place = dice.below(client.acts.len() as u64 + 1) as usize;
                 client.acts.insert(place, act);
             }
@@ -135,8 +137,8 @@ fn call(dice: &mut Randomness, settings: &Settings, owners: usize, chaos_ms: u64
         ending,
         run_ms,
         slack,
-        keep_ms: lease_ms * dice.between(1, 20),
-        tries_max: dice.between(1, 4) as u32,
+        retention_ms: lease_ms * dice.between(1, 20),
+        consecutive_failures_max: dice.between(1, 4) as u32,
     }
 }
 

@@ -163,7 +163,7 @@ fn patience_ms(plan: &Plan) -> u64 {
     // A tool that hangs, or whose tries are used up by hanging, ends at its deadline.
     let hang_ms = plan.calls.iter().filter(|call| !call.ends_by_itself()).map(|call| call.run_ms).max().unwrap_or(0);
     // Each task may lose some legs to the end of the chaos, and each lost leg costs a lease, a visibility, a retry.
-    let tries = plan.calls.iter().map(|call| u64::from(call.tries_max) + 4).sum::<u64>();
+    let tries = plan.calls.iter().map(|call| u64::from(call.consecutive_failures_max) + 4).sum::<u64>();
     let lost_ms = settings.lease_ms * 2
         + plan.visibility_ms.min(settings.lease_ms * 6)
         + settings.resend_ms

@@ -20,7 +20,7 @@ pub(crate) fn mark(answer: &Result<Task, ApplyError>) -> u64 {
     }
 }
 
-fn wish(event: &TaskEvent) -> String {
+fn requested(event: &TaskEvent) -> String {
     match event {
         TaskEvent::Claim { lease_until, .. } => format!("claims it until {}", moment(*lease_until)),
         TaskEvent::Heartbeat { attempt, lease_until, progress, .. } => {
@@ -40,10 +40,10 @@ fn wish(event: &TaskEvent) -> String {
         },
         TaskEvent::Answer { keys } => format!("notes the answers to {}", keys.join(" and ")),
         TaskEvent::Cancel => "cancels it".to_owned(),
-        TaskEvent::Nudge { .. } => "notes that a message is sent again".to_owned(),
-        TaskEvent::GiveUp => "gives it up".to_owned(),
+        TaskEvent::Resend { .. } => "notes that a message is sent again".to_owned(),
+        TaskEvent::RetriesExhausted => "gives it up".to_owned(),
         TaskEvent::TimeOut => "ends it because its time is over".to_owned(),
-        TaskEvent::Keep { keep_ms } => format!("keeps its result for {keep_ms} ms"),
+        TaskEvent::ExtendRetention { retention_ms } => format!("keeps its result for {retention_ms} ms"),
         TaskEvent::Forget => "forgets it".to_owned(),
     }
 }
@@ -86,12 +86,12 @@ fn refusal(why: Refusal) -> String {
 
 /// A write.
 pub(crate) fn applied(name: &str, event: &TaskEvent, answer: &Result<Task, ApplyError>) -> String {
-    let wish = wish(event);
+    let requested = requested(event);
     match answer {
-        Ok(task) => format!("at {name} {wish}: it is now {}", state(task)),
-        Err(ApplyError::Refused { why, .. }) => format!("at {name} {wish}, and is refused: {}", refusal(*why)),
-        Err(ApplyError::NotFound) => format!("at {name} {wish}, and it is not there"),
-        Err(ApplyError::Store(error)) => format!("at {name} {wish}, and {error}"),
+        Ok(task) => format!("at {name} {requested}: it is now {}", state(task)),
+        Err(ApplyError::Refused { why, .. }) => format!("at {name} {requested}, and is refused: {}", refusal(*why)),
+        Err(ApplyError::NotFound) => format!("at {name} {requested}, and it is not there"),
+        Err(ApplyError::Store(error)) => format!("at {name} {requested}, and {error}"),
     }
 }
 

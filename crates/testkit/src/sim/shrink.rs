@@ -217,7 +217,7 @@ const fn about(act: Act) -> Option<usize> {
         | Act::Watch(call, ..)
         | Act::Answer(call)
         | Act::Cancel(call)
-        | Act::Prolong(call, _)
+        | Act::ExtendRetention(call, _)
         | Act::Forget(call) => Some(call),
         Act::Think(_) | Act::List => None,
     }

@@ -153,7 +153,7 @@ impl StoreModel {
                 (Ok(Task::clone(&after)), Some(Change { before, after }))
             }
             Err(Refusal::Expired) => (Err(ApplyError::NotFound), None),
-            Err(_) if planted == Some(PlantedFault::RefusalIsSuccess) && !matches!(event, TaskEvent::Nudge { .. }) => {
+            Err(_) if planted == Some(PlantedFault::RefusalIsSuccess) && !matches!(event, TaskEvent::Resend { .. }) => {
                 (Ok(Task::clone(&row.task)), None)
             }
             Err(why) => (Err(ApplyError::Refused { current: Box::new(Task::clone(&row.task)), why }), None),

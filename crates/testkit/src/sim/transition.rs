@@ -37,7 +37,7 @@ fn changed_input(fault: PlantedFault, task: &Task, event: &TaskEvent, now: Times
         (PlantedFault::EndedTaskEndsAgain, TaskEvent::Cancel | TaskEvent::TimeOut) if task.has_ended() => {
             record.state = State::Queued;
         }
-        (PlantedFault::LeaseNeverChecked, TaskEvent::Claim { .. } | TaskEvent::Nudge { .. }) => {
+        (PlantedFault::LeaseNeverChecked, TaskEvent::Claim { .. } | TaskEvent::Resend { .. }) => {
             end_the_lease(&mut record, now);
         }
         (PlantedFault::ClaimIgnoresTheLease, TaskEvent::Claim { .. }) if is_leased(task, now) => {
@@ -47,7 +47,7 @@ fn changed_input(fault: PlantedFault, task: &Task, event: &TaskEvent, now: Times
             record.expires_at = record.expires_at.max(now.plus_ms(1));
         }
         (PlantedFault::RetriesNotCounted, TaskEvent::Claim { .. } | TaskEvent::Retry { .. }) => {
-            record.terms.tries_max = u32::MAX;
+            record.terms.consecutive_failures_max = u32::MAX;
         }
         (PlantedFault::UnfinishedTaskForgotten, TaskEvent::Forget) => record.state = State::Cancelled,
         _ => {}
@@ -64,19 +64,23 @@ fn changed_answer(
     now: Timestamp,
 ) -> TaskRecord {
     match (fault, event) {
-        (PlantedFault::LeaseNeverChecked, TaskEvent::Nudge { .. })
+        (PlantedFault::LeaseNeverChecked, TaskEvent::Resend { .. })
         | (PlantedFault::UnfinishedTaskForgotten, TaskEvent::Forget)
         | (PlantedFault::LeaseNotStored, TaskEvent::Heartbeat { .. }) => next.state = task.state.clone(),
         (PlantedFault::AttemptNotRaised, _) => next.attempt = task.attempt,
-        (PlantedFault::RetriesNotCounted, _) => next.terms.tries_max = task.terms.tries_max,
+        (PlantedFault::RetriesNotCounted, _) => {
+            next.terms.consecutive_failures_max = task.terms.consecutive_failures_max
+        }
         (PlantedFault::ExpiryIgnored | PlantedFault::ExpiredIsWritten, _) if next.expires_at == now.plus_ms(1) => {
             next.expires_at = task.expires_at;
         }
         (PlantedFault::EndDoesNotExtendRetention, _) if next.ended_at != task.ended_at => {
             next.expires_at = task.expires_at;
         }
-        (PlantedFault::RetentionShortened, TaskEvent::Keep { keep_ms }) => next.expires_at = now.plus_ms(*keep_ms),
-        (PlantedFault::RetentionNotExtended, TaskEvent::Keep { .. })
+        (PlantedFault::RetentionShortened, TaskEvent::ExtendRetention { retention_ms }) => {
+            next.expires_at = now.plus_ms(*retention_ms)
+        }
+        (PlantedFault::RetentionNotExtended, TaskEvent::ExtendRetention { .. })
         | (PlantedFault::ForgetDoesNothing, TaskEvent::Forget) => next = task.record().clone(),
         _ => {}
     }
@@ -94,10 +98,10 @@ const fn set_attempt(event: &mut TaskEvent, latest: u32) {
         TaskEvent::Claim { .. }
         | TaskEvent::Answer { .. }
         | TaskEvent::Cancel
-        | TaskEvent::Nudge { .. }
-        | TaskEvent::GiveUp
+        | TaskEvent::Resend { .. }
+        | TaskEvent::RetriesExhausted
         | TaskEvent::TimeOut
-        | TaskEvent::Keep { .. }
+        | TaskEvent::ExtendRetention { .. }
         | TaskEvent::Forget => {}
     }
 }

@@ -62,11 +62,11 @@ async fn serve(
 
 async fn settle(world: &World, queue: &dyn WorkQueue, delivery: &Delivery, disposition: Disposition) {
     match disposition {
-        Disposition::Done => {
+        Disposition::Acknowledge => {
             world.kernel.tell(|| "deletes its message".to_owned());
             let _again_later = queue.delete(&delivery.receipt).await;
         }
-        Disposition::Later { after_ms } => {
+        Disposition::RetryAfter { after_ms } => {
             world.kernel.tell(|| format!("leaves its message for {after_ms} ms"));
             let _again_later = queue.extend(&delivery.receipt, after_ms).await;
         }

@@ -27,8 +27,8 @@ fn events_of_anybody() -> Vec<TaskEvent> {
         given::claim(9, NOW),
         given::answer(&["a"]),
         TaskEvent::Cancel,
-        TaskEvent::Nudge { not_since: NOW.plus_ms(1) },
-        TaskEvent::GiveUp,
+        TaskEvent::Resend { not_since: NOW.plus_ms(1) },
+        TaskEvent::RetriesExhausted,
         TaskEvent::TimeOut,
     ]
 }
@@ -165,7 +165,9 @@ pub async fn a_refusal_carries_the_record_as_it_is(store: &dyn TaskStore) {
 /// Promise: a refused event leaves no trace.
 pub async fn a_refusal_changes_nothing(store: &dyn TaskStore) {
     let task = queued(store, &SeededIds::new(1), owner("alice")).await;
-    for event in events_of(1).into_iter().chain([given::answer(&["a"]), TaskEvent::GiveUp, TaskEvent::TimeOut]) {
+    for event in
+        events_of(1).into_iter().chain([given::answer(&["a"]), TaskEvent::RetriesExhausted, TaskEvent::TimeOut])
+    {
         refused(store, &task.key(), &event, NOW).await;
         assert_eq!(on_record(store, &task.key()).await.as_ref(), Some(&task), "{event:?}");
     }
@@ -220,24 +222,24 @@ pub async fn answers_close_their_questions_one_by_one(store: &dyn TaskStore) {
 pub async fn a_message_is_sent_again_once_per_bound(store: &dyn TaskStore) {
     let task = queued(store, &SeededIds::new(1), owner("alice")).await;
     let later = NOW.plus_ms(10_000);
-    let nudge = TaskEvent::Nudge { not_since: NOW };
-    assert_eq!(store.apply(&task.key(), &nudge, later).await.unwrap().sent_at, later);
-    assert_eq!(refused(store, &task.key(), &nudge, later).await, Refusal::SentAlready { at: later });
+    let resend = TaskEvent::Resend { not_since: NOW };
+    assert_eq!(store.apply(&task.key(), &resend, later).await.unwrap().sent_at, later);
+    assert_eq!(refused(store, &task.key(), &resend, later).await, Refusal::SentAlready { at: later });
 }
 
 /// Promise: a task that always fails comes to its end.
 pub async fn tries_are_counted_across_calls(store: &dyn TaskStore) {
     let task = queued(store, &SeededIds::new(1), owner("alice")).await;
-    for attempt in 1..task.terms.tries_max {
+    for attempt in 1..task.terms.consecutive_failures_max {
         store.apply(&task.key(), &given::claim(1, NOW), NOW).await.unwrap();
         let failed = store.apply(&task.key(), &given::retry(attempt, NOW), NOW).await.unwrap();
         assert_eq!(failed.failures, attempt);
     }
     store.apply(&task.key(), &given::claim(1, NOW), NOW).await.unwrap();
-    let last = task.terms.tries_max;
-    assert_eq!(refused(store, &task.key(), &given::retry(last, NOW), NOW).await, Refusal::TriesUsedUp);
+    let last = task.terms.consecutive_failures_max;
+    assert_eq!(refused(store, &task.key(), &given::retry(last, NOW), NOW).await, Refusal::RetriesExhausted);
     let later = NOW.plus_ms(LEASE_MS);
-    let ended = store.apply(&task.key(), &TaskEvent::GiveUp, later).await.unwrap();
+    let ended = store.apply(&task.key(), &TaskEvent::RetriesExhausted, later).await.unwrap();
     assert_eq!(ended.status(), Status::Failed);
 }
 

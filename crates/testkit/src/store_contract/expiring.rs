@@ -26,7 +26,7 @@ pub async fn an_expired_task_is_not_found(store: &dyn TaskStore) {
 pub async fn an_expired_task_takes_no_event(store: &dyn TaskStore) {
     let (task, expiry) = short_lived(store, &SeededIds::new(1)).await;
     for event in
-        [given::claim(1, expiry), TaskEvent::Cancel, TaskEvent::TimeOut, TaskEvent::Nudge { not_since: expiry }]
+        [given::claim(1, expiry), TaskEvent::Cancel, TaskEvent::TimeOut, TaskEvent::Resend { not_since: expiry }]
     {
         let outcome = store.apply(&task.key(), &event, expiry).await;
         assert!(matches!(outcome, Err(ApplyError::NotFound)), "{event:?}: {outcome:?}");
@@ -72,7 +72,7 @@ pub async fn a_late_end_keeps_the_result_for_its_time(store: &dyn TaskStore) {
     let (task, expiry) = short_lived(store, &ids).await;
     let late = expiry.minus_ms(1);
     let ended = store.apply(&task.key(), &TaskEvent::Cancel, late).await.unwrap();
-    assert_eq!(ended.expires_at, late.plus_ms(task.terms.keep_ms));
+    assert_eq!(ended.expires_at, late.plus_ms(task.terms.retention_ms));
     let last = ended.expires_at.minus_ms(1);
     assert_eq!(store.get(&task.key(), last).await.unwrap(), Some(ended.clone()));
     assert_eq!(store.list(&owner("alice"), None, 10, last).await.unwrap().tasks, std::slice::from_ref(&ended));
@@ -84,14 +84,14 @@ pub async fn a_late_end_keeps_the_result_for_its_time(store: &dyn TaskStore) {
 /// Promise: a result is kept as long as somebody asked for, before the end and after it.
 pub async fn a_task_is_kept_longer_on_request(store: &dyn TaskStore) {
     let (task, expiry) = short_lived(store, &SeededIds::new(1)).await;
-    let keep = |more_ms| TaskEvent::Keep { keep_ms: task.terms.keep_ms + more_ms };
+    let keep = |more_ms| TaskEvent::ExtendRetention { retention_ms: task.terms.retention_ms + more_ms };
     let longer = store.apply(&task.key(), &keep(1_000), NOW).await.unwrap();
-    assert!(longer.expires_at >= task.deadline().plus_ms(task.terms.keep_ms + 1_000));
+    assert!(longer.expires_at >= task.deadline().plus_ms(task.terms.retention_ms + 1_000));
     let late = expiry.minus_ms(1);
     let ended = store.apply(&task.key(), &TaskEvent::Cancel, late).await.unwrap();
-    assert!(ended.expires_at >= late.plus_ms(task.terms.keep_ms + 1_000));
+    assert!(ended.expires_at >= late.plus_ms(task.terms.retention_ms + 1_000));
     let longer = store.apply(&task.key(), &keep(2_000_000), late).await.unwrap();
-    assert_eq!(longer.expires_at, late.plus_ms(task.terms.keep_ms + 2_000_000));
+    assert_eq!(longer.expires_at, late.plus_ms(task.terms.retention_ms + 2_000_000));
     let last = longer.expires_at.minus_ms(1);
     assert_eq!(store.get(&task.key(), last).await.unwrap(), Some(longer.clone()));
     // Never shorter.

@@ -96,10 +96,10 @@ pub async fn a_cancel_gives_the_place_back(store: &dyn TaskStore) {
 /// Promise: every end gives the task's place back.
 pub async fn giving_up_gives_the_place_back(store: &dyn TaskStore) {
     let mut events = Vec::new();
-    for attempt in 1..longhaul_core::limits::TRIES_MAX_DEFAULT {
+    for attempt in 1..longhaul_core::limits::CONSECUTIVE_FAILURES_MAX_DEFAULT {
         events.extend([(given::claim(1, NOW), NOW), (given::retry(attempt, NOW), NOW)]);
     }
-    events.extend([(given::claim(1, NOW), NOW), (TaskEvent::GiveUp, NOW.plus_ms(LEASE_MS))]);
+    events.extend([(given::claim(1, NOW), NOW), (TaskEvent::RetriesExhausted, NOW.plus_ms(LEASE_MS))]);
     frees_one_place(store, &events).await;
 }
 

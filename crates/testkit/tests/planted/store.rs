@@ -254,14 +254,14 @@ impl PlantedStore {
             | TaskEvent::Suspend { attempt, .. }
             | TaskEvent::Retry { attempt, .. }
             | TaskEvent::Finish { attempt, .. } => self.bend_fence(task, attempt),
-            TaskEvent::Nudge { not_since } if self.has(Fault::NudgeAlways) => *not_since = task.sent_at,
+            TaskEvent::Resend { not_since } if self.has(Fault::NudgeAlways) => *not_since = task.sent_at,
             TaskEvent::Claim { .. }
             | TaskEvent::Answer { .. }
             | TaskEvent::Cancel
-            | TaskEvent::Nudge { .. }
-            | TaskEvent::GiveUp
+            | TaskEvent::Resend { .. }
+            | TaskEvent::RetriesExhausted
             | TaskEvent::TimeOut
-            | TaskEvent::Keep { .. }
+            | TaskEvent::ExtendRetention { .. }
             | TaskEvent::Forget => {}
         }
         event
@@ -311,10 +311,10 @@ impl PlantedStore {
             | TaskEvent::Suspend { .. }
             | TaskEvent::Retry { .. }
             | TaskEvent::Answer { .. }
-            | TaskEvent::Nudge { .. }
-            | TaskEvent::GiveUp
+            | TaskEvent::Resend { .. }
+            | TaskEvent::RetriesExhausted
             | TaskEvent::TimeOut
-            | TaskEvent::Keep { .. }
+            | TaskEvent::ExtendRetention { .. }
             | TaskEvent::Forget => false,
         }
     }

@@ -17,9 +17,9 @@ const RECEIVED: &str = "dev.longhaul/received";
 /// `CallToolAsyncResult` of a call that goes on. Its `_meta` names the task, for clients that speak other designs too.
 pub(super) fn accepted(task: &Task, now: Timestamp) -> String {
     // After the end, what is left of the time.
-    let kept_ms = task
-        .ended_at
-        .map_or(task.terms.keep_ms, |ended_at| ended_at.plus_ms(task.terms.keep_ms).max(task.expires_at).since_ms(now));
+    let kept_ms = task.ended_at.map_or(task.terms.retention_ms, |ended_at| {
+        ended_at.plus_ms(task.terms.retention_ms).max(task.expires_at).since_ms(now)
+    });
     json!({
         "accepted": true,
         "token": task.id.to_string(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use http::Response;
-use longhaul_core::Wish;
+use longhaul_core::RequestedTerms;
 use rmcp::ErrorData;
 use rmcp::model::{CallToolRequestParams, ErrorCode};
 use serde::Deserialize;
@@ -55,7 +55,7 @@ async fn create(
     policy: &TaskPolicy,
     task: Value,
 ) -> Result<String, ErrorData> {
-    let wish = wish(task)?;
+    let requested = requested(task)?;
     endpoint.must_have(tool)?;
     let params: CallToolRequestParams =
         call.params().ok_or_else(|| ErrorData::invalid_params("the params of tools/call are malformed", None))?;
@@ -64,14 +64,14 @@ async fn create(
     let idempotency = caller::idempotency_of(call.http.headers(), &meta, &params.name, params.arguments.as_ref());
     meta.set_client_capabilities(call.capabilities()?);
     let stored = StoredCall::new(params, meta, BTreeMap::new()).telling(progress_token);
-    let new = NewTask { owner: call.owner, tool: tool.to_owned(), call: stored, policy, wish, idempotency };
+    let new = NewTask { owner: call.owner, tool: tool.to_owned(), call: stored, policy, requested, idempotency };
     let shared = endpoint.shared();
     let task = accept::accept(shared, new).await?.into_task();
     Ok(wire::render_created(&task, shared.engine.ports().clock.now(), policy.immediate_text()))
 }
 
 /// Fractions of a millisecond are no wish.
-fn wish(task: Value) -> Result<Wish, ErrorData> {
+fn requested(task: Value) -> Result<RequestedTerms, ErrorData> {
     let bad = || ErrorData::invalid_params("`task` is an object; its `ttl` is a number of milliseconds", None);
     let TaskMetadata { ttl } = serde_json::from_value(task).map_err(|_malformed| bad())?;
     let ttl_ms = match ttl {
@@ -79,7 +79,7 @@ fn wish(task: Value) -> Result<Wish, ErrorData> {
         Some(ttl) if ttl >= 0.0 => Some(whole(ttl)),
         Some(_) => return Err(bad()),
     };
-    Ok(Wish { ttl_ms, keep_ms: None })
+    Ok(RequestedTerms { ttl_ms, retention_ms: None })
 }
 
 #[expect(

@@ -1,7 +1,7 @@
 //! `tools/call` that starts an operation.
 
 use http::Response;
-use longhaul_core::{IdSource, TaskId, TaskKey, Wish};
+use longhaul_core::{IdSource, RequestedTerms, TaskId, TaskKey};
 use longhaul_engine::{AcceptError, Accepted, Idempotency};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolRequestParams, JsonObject, RequestMetaObject};
@@ -71,7 +71,8 @@ async fn start(
     wanted: Wanted,
 ) -> Result<String, ErrorData> {
     endpoint.must_have(&params.name)?;
-    let wish = Wish { ttl_ms: None, keep_ms: wanted.keep_alive.as_ref().map(keep_ms).transpose()? };
+    let requested =
+        RequestedTerms { ttl_ms: None, retention_ms: wanted.keep_alive.as_ref().map(retention_ms).transpose()? };
     let ports = endpoint.shared().engine.ports();
     let key = match &wanted.token {
         Some(token) => free_place(call, endpoint, token).await?,
@@ -82,7 +83,7 @@ async fn start(
     meta.set_client_capabilities(call.capabilities()?);
     let tool = params.name.to_string();
     let stored = StoredCall::new(params, meta, Default::default());
-    let new = NewTask { owner: call.owner, tool, call: stored, policy, wish, idempotency };
+    let new = NewTask { owner: call.owner, tool, call: stored, policy, requested, idempotency };
     let task = accept_as(endpoint, key.id, new).await?;
     let token = wanted.token.unwrap_or_else(|| task.id.to_string());
     cancel::note(call, endpoint, task.id).await;
@@ -99,7 +100,7 @@ async fn accept_as(endpoint: &Endpoint, id: TaskId, new: NewTask<'_>) -> Result<
 }
 
 /// Seconds to keep the result; `null` is "unlimited", which is as long as the server allows.
-fn keep_ms(keep_alive: &Value) -> Result<u64, ErrorData> {
+fn retention_ms(keep_alive: &Value) -> Result<u64, ErrorData> {
     if keep_alive.is_null() {
         return Ok(u64::MAX);
     }

@@ -65,7 +65,7 @@ pub(super) fn accepted(token: &str, task: &Task, immediate: Option<&str>, now: T
         "content": content,
         "operation": {
             "token": token,
-            "keepAlive": task.terms.keep_ms.div_ceil(1_000),
+            "keepAlive": task.terms.retention_ms.div_ceil(1_000),
             "pollFrequency": seconds(task.poll_interval_ms(now)),
             "status": word(task),
         },

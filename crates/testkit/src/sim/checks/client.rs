@@ -167,12 +167,12 @@ impl Checks {
     }
 
     /// A client was told that its result is kept for as long as it wants.
-    pub(crate) fn observed_prolonged(&mut self, observed: Observation, task: &Task, keep_ms: u64) {
+    pub(crate) fn observed_extended(&mut self, observed: Observation, task: &Task, retention_ms: u64) {
         self.observed_task(observed, task);
         let from = task.ended_at.unwrap_or_else(|| task.deadline());
         // One that was forgotten a moment ago may still be seen, by a clock that is behind.
-        let forgotten = task.expires_at < from.plus_ms(task.terms.keep_ms);
-        if !forgotten && task.expires_at < from.plus_ms(keep_ms) {
+        let forgotten = task.expires_at < from.plus_ms(task.terms.retention_ms);
+        if !forgotten && task.expires_at < from.plus_ms(retention_ms) {
             let what = format!("{} is kept for less time than a client was told", self.name(&task.key()));
             self.fail(Promise::ExpiredIsNotFound, observed.at_ms, what);
         }

@@ -78,7 +78,7 @@ fn unexpected(call: &CallPlan, state: &State) -> Option<(Promise, String)> {
             FailureKind::TimedOut if call.ends_by_itself() && call.has_time() => {
                 Some((Promise::EndsInTime, "timed out, and its tool had plenty of time".to_owned()))
             }
-            FailureKind::TriesUsedUp | FailureKind::TimedOut => None,
+            FailureKind::RetriesExhausted | FailureKind::TimedOut => None,
             FailureKind::Corrupt => {
                 Some((Promise::NothingIsCut, format!("cannot be read any more: {}", failure.message)))
             }

@@ -125,7 +125,7 @@ impl Checks {
                 self.check_writer(actor, &key, *attempt, at_ms);
                 self.check_finish(before, after, *attempt, at_ms);
             }
-            TaskEvent::Nudge { .. } => {
+            TaskEvent::Resend { .. } => {
                 // The sending before this one may have been stamped by a clock that is behind.
                 let since_ms = after.sent_at.as_ms().saturating_sub(before.sent_at.as_ms());
                 if since_ms + self.skew_ms < self.resend_ms {
@@ -134,8 +134,11 @@ impl Checks {
                 }
             }
             TaskEvent::Answer { .. } => self.check_answer(before, after, at_ms),
-            TaskEvent::Cancel | TaskEvent::GiveUp | TaskEvent::TimeOut | TaskEvent::Keep { .. } | TaskEvent::Forget => {
-            }
+            TaskEvent::Cancel
+            | TaskEvent::RetriesExhausted
+            | TaskEvent::TimeOut
+            | TaskEvent::ExtendRetention { .. }
+            | TaskEvent::Forget => {}
         }
     }
 

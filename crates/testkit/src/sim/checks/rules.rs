@@ -9,7 +9,7 @@ impl Checks {
     /// Legs that die or fail in a row are counted, and bounded; and no task is given up before that.
     pub(super) fn check_tries(&mut self, before: &Task, after: &Task, event: &TaskEvent, at_ms: u64) {
         let key = before.key();
-        let tries_max = before.terms.tries_max;
+        let consecutive_failures_max = before.terms.consecutive_failures_max;
         let Some(trace) = self.trace(&key) else { return };
         let failed = match event {
             TaskEvent::Claim { .. } => {
@@ -26,20 +26,20 @@ impl Checks {
         trace.failed_legs += u32::from(failed);
         let (in_a_row, failed_legs) = (trace.legs_in_a_row, trace.failed_legs);
         let advanced = trace.leg(before.attempt).is_some_and(|leg| leg.advanced);
-        if in_a_row > tries_max {
+        if in_a_row > consecutive_failures_max {
             let what = format!(
-                "{} has its leg {in_a_row} in a row without getting further; {tries_max} are allowed",
+                "{} has its leg {in_a_row} in a row without getting further; {consecutive_failures_max} are allowed",
                 self.name(&key)
             );
             self.fail(Promise::TriesAreCounted, at_ms, what);
         }
         let State::Failed { failure } = &after.state else { return };
-        if failure.kind != FailureKind::TriesUsedUp || ended(before) {
+        if failure.kind != FailureKind::RetriesExhausted || ended(before) {
             return;
         }
-        if failed_legs + 1 < tries_max {
+        if failed_legs + 1 < consecutive_failures_max {
             let what = format!(
-                "{} was given up after {} failed legs; {tries_max} are allowed",
+                "{} was given up after {} failed legs; {consecutive_failures_max} are allowed",
                 self.name(&key),
                 failed_legs + 1
             );
@@ -47,7 +47,8 @@ impl Checks {
         }
         let orderly = matches!(event, TaskEvent::Finish { .. });
         let actor = self.trace(&key).and_then(|trace| trace.leg(before.attempt)).map_or(0, |leg| leg.actor);
-        if orderly && advanced && tries_max > 1 && self.disturbed_until_ms(actor) + self.lease_ms < at_ms {
+        if orderly && advanced && consecutive_failures_max > 1 && self.disturbed_until_ms(actor) + self.lease_ms < at_ms
+        {
             let what =
                 format!("{} was given up although its last leg got further than the ones before", self.name(&key));
             self.fail(Promise::TriesAreCounted, at_ms, what);
@@ -68,7 +69,7 @@ pub(super) fn broken_by(before: &Task, after: &Task, event: &TaskEvent, now: Tim
     if before.expires_at <= now {
         return Some((Promise::ExpiredIsNotFound, "was written after it had expired".to_owned()));
     }
-    if let TaskEvent::Keep { .. } | TaskEvent::Forget = event {
+    if let TaskEvent::ExtendRetention { .. } | TaskEvent::Forget = event {
         // These change how long a task is kept, and nothing of what it is.
         let same = before.state == after.state && before.attempt == after.attempt && before.request == after.request;
         if *event == TaskEvent::Forget && !ended(before) {
@@ -78,9 +79,9 @@ pub(super) fn broken_by(before: &Task, after: &Task, event: &TaskEvent, now: Tim
             return Some((Promise::EndsOnce, "changed when only its keeping was to change".to_owned()));
         }
         let kept = match event {
-            TaskEvent::Keep { keep_ms } => {
+            TaskEvent::ExtendRetention { retention_ms } => {
                 let from = after.ended_at.unwrap_or_else(|| after.deadline());
-                after.expires_at >= before.expires_at.max(from.plus_ms(*keep_ms))
+                after.expires_at >= before.expires_at.max(from.plus_ms(*retention_ms))
             }
             _ => after.expires_at <= now,
         };
@@ -90,7 +91,7 @@ pub(super) fn broken_by(before: &Task, after: &Task, event: &TaskEvent, now: Tim
         return (before != after)
             .then(|| (Promise::EndsOnce, format!("changed from {:?} after its end", before.state)));
     }
-    let kept_until_ms = now.as_ms() + after.terms.keep_ms;
+    let kept_until_ms = now.as_ms() + after.terms.retention_ms;
     if ended(after) && after.expires_at.as_ms() < kept_until_ms {
         let what = "ended late, and its result is not kept as long as it was said".to_owned();
         return Some((Promise::ExpiredIsNotFound, what));
@@ -126,8 +127,12 @@ pub(super) fn broken_by(before: &Task, after: &Task, event: &TaskEvent, now: Tim
         TaskEvent::TimeOut if now.as_ms() < before.created_at.as_ms() + before.terms.run_ms => {
             Some((Promise::EndsInTime, "timed out before its deadline".to_owned()))
         }
-        TaskEvent::GiveUp => match &before.state {
-            State::Running { lease } if lease.until <= now && before.failures + 1 >= before.terms.tries_max => None,
+        TaskEvent::RetriesExhausted => match &before.state {
+            State::Running { lease }
+                if lease.until <= now && before.failures + 1 >= before.terms.consecutive_failures_max =>
+            {
+                None
+            }
             _ => Some((Promise::TriesAreCounted, "was given up although it could have gone on".to_owned())),
         },
         _ if rise != 0 => Some((Promise::StaleCannotWrite, "the attempt changed without a claim".to_owned())),

@@ -22,7 +22,7 @@ impl<R: ToolRunner> ToolRunner for CrashIsTheEnd<R> {
             LegEnd::Crashed { reason } => reason,
             end => return end,
         };
-        match leg.drive(leg.fail::<LegEnd>(FailureKind::TriesUsedUp, reason)).await {
+        match leg.drive(leg.fail::<LegEnd>(FailureKind::RetriesExhausted, reason)).await {
             Driven::Ended(end) => end,
             Driven::Suspended(suspended) => LegEnd::Suspended(suspended),
         }

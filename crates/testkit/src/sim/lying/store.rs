@@ -43,7 +43,7 @@ impl LyingStore {
 
     /// The resend that a poll without a bound adds to every look at a task.
     async fn resend(&self, task: Task, now: Timestamp) -> Task {
-        let event = TaskEvent::Nudge { not_since: now.plus_ms(1) };
+        let event = TaskEvent::Resend { not_since: now.plus_ms(1) };
         match self.inner.apply(&task.key(), &event, now).await {
             Ok(task) => {
                 let message = Message { task: task.key(), trace: task.trace.clone() };
@@ -67,9 +67,10 @@ impl LyingStore {
                 let told = self.unchanged(key, now).await;
                 Some(told.map(|task| task.apply(event, now).unwrap_or(task)))
             }
-            (PlantedFault::RecoveryNever, TaskEvent::Nudge { .. } | TaskEvent::GiveUp | TaskEvent::TimeOut)
-                if self.instance == Instance::Api =>
-            {
+            (
+                PlantedFault::RecoveryNever,
+                TaskEvent::Resend { .. } | TaskEvent::RetriesExhausted | TaskEvent::TimeOut,
+            ) if self.instance == Instance::Api => {
                 let told = self.unchanged(key, now).await;
                 Some(told.and_then(|task| {
                     let why = Refusal::SentAlready { at: task.sent_at };
@@ -84,7 +85,7 @@ impl LyingStore {
     fn note(&self, key: &TaskKey, event: &TaskEvent, answer: &Result<Task, ApplyError>) {
         let written = match answer {
             Ok(task) => Some(task),
-            Err(ApplyError::Refused { current, .. }) if current.shows(event) => Some(&**current),
+            Err(ApplyError::Refused { current, .. }) if current.already_applied(event) => Some(&**current),
             Err(_) => None,
         };
         let refused = match answer {
@@ -124,7 +125,7 @@ impl LyingStore {
                 PlantedFault::ArgumentsLost | PlantedFault::DeadlineIgnored,
                 TaskEvent::Claim { .. },
                 Err(ApplyError::Refused { current, .. }),
-            ) if current.shows(event) => Ok(self.claimed(*current)),
+            ) if current.already_applied(event) => Ok(self.claimed(*current)),
             (_, TaskEvent::Claim { .. }, Ok(task)) => Ok(self.claimed(task)),
             (_, _, answer) => answer,
         }

@@ -74,7 +74,7 @@ impl DynamoStore {
                 .key_condition_expression("#pk = :pk AND begins_with(#sk, :journal)")
                 .expression_attribute_names("#pk", PK)
                 .expression_attribute_names("#sk", SK)
-                .expression_attribute_values(":pk", text(keys::beside(key)))
+                .expression_attribute_values(":pk", text(keys::attachments(key)))
                 .expression_attribute_values(":journal", text(keys::JOURNAL))
                 .set_exclusive_start_key(from);
             let page = self.table.page(query).await?;

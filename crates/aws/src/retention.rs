@@ -22,7 +22,7 @@ const PAGES_MAX: usize = 4_096;
 
 impl DynamoStore {
     /// All parts of the task, as far as they would go before it.
-    pub(crate) async fn prolong(&self, task: &Task) -> Result<(), StoreError> {
+    pub(crate) async fn extend_retention(&self, task: &Task) -> Result<(), StoreError> {
         let (until, mut from) = (lifetimes::of(task), None);
         for _ in 0..PAGES_MAX {
             let query = self
@@ -34,7 +34,7 @@ impl DynamoStore {
                 .expression_attribute_names("#pk", PK)
                 .expression_attribute_names("#sk", SK)
                 .expression_attribute_names("#ttl", TTL)
-                .expression_attribute_values(":pk", text(keys::beside(&task.key())))
+                .expression_attribute_values(":pk", text(keys::attachments(&task.key())))
                 .expression_attribute_values(":parts", text(keys::PARTS))
                 .expression_attribute_values(":ttl", seconds(until))
                 .set_exclusive_start_key(from);
@@ -44,7 +44,7 @@ impl DynamoStore {
                 let fields = Fields(item);
                 found.push(ItemKey { pk: fields.text(PK)?.to_owned(), sk: fields.text(SK)?.to_owned() });
             }
-            self.prolong_items(&found, until).await?;
+            self.extend_items(&found, until).await?;
             from = page.rest;
             if from.is_none() {
                 return Ok(());
@@ -54,7 +54,7 @@ impl DynamoStore {
     }
 
     /// These parts of a task that is about to be written.
-    pub(crate) async fn prolong_parts(
+    pub(crate) async fn extend_parts(
         &self,
         key: &TaskKey,
         name: &PartsName,
@@ -62,22 +62,22 @@ impl DynamoStore {
         until: Timestamp,
     ) -> Result<(), StoreError> {
         let parts: Vec<ItemKey> = (0..count as usize).map(|number| keys::part(key, name, number)).collect();
-        self.prolong_items(&parts, until).await
+        self.extend_items(&parts, until).await
     }
 
     /// The idempotency key that stands for the task.
-    pub(crate) async fn prolong_key(&self, seen: &Stored, next: &Task) -> Result<(), StoreError> {
+    pub(crate) async fn extend_key(&self, seen: &Stored, next: &Task) -> Result<(), StoreError> {
         match seen.idempotency {
-            Some(hash) => self.prolong_items(&[keys::idempotency(&next.owner, &hash)], lifetimes::of(next)).await,
+            Some(hash) => self.extend_items(&[keys::idempotency(&next.owner, &hash)], lifetimes::of(next)).await,
             None => Ok(()),
         }
     }
 
     /// What is missing stays missing: whoever reads it will notice.
-    async fn prolong_items(&self, items: &[ItemKey], until: Timestamp) -> Result<(), StoreError> {
+    async fn extend_items(&self, items: &[ItemKey], until: Timestamp) -> Result<(), StoreError> {
         for some in items.chunks(WRITES_MAX) {
-            let writes = some.iter().map(|key| self.table.update(key, expressions::prolong(until)));
-            let _prolonged_or_fine_or_missing = try_join_all(writes).await?;
+            let writes = some.iter().map(|key| self.table.update(key, expressions::extend_ttl(until)));
+            let _extended_or_long_enough_or_missing = try_join_all(writes).await?;
         }
         Ok(())
     }

@@ -29,7 +29,7 @@ pub(crate) fn record(
         "INSERT INTO journal (owner, id, kind, name, value) VALUES (?1, ?2, ?3, ?4, ?5)",
         params![owner, id, kind, entry.name, value],
     )?;
-    note_if_stray(connection, key, now)?;
+    note_if_orphan(connection, key, now)?;
     Ok(Recorded::First)
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn put_parts(
             params![owner, id, name, number, part],
         )?;
     }
-    note_if_stray(connection, key, now)
+    note_if_orphan(connection, key, now)
 }
 
 /// The first `count` parts under `name`, joined; nothing where one is missing.
@@ -91,10 +91,10 @@ pub(crate) fn parts(
 }
 
 /// Notes what belongs to no record, so that it is found again if none ever comes.
-fn note_if_stray(connection: &Connection, key: &TaskKey, now: Timestamp) -> Result<(), DatabaseError> {
+fn note_if_orphan(connection: &Connection, key: &TaskKey, now: Timestamp) -> Result<(), DatabaseError> {
     execute(
         connection,
-        "INSERT OR IGNORE INTO strays SELECT ?1, ?2, ?3 \
+        "INSERT OR IGNORE INTO orphans SELECT ?1, ?2, ?3 \
          WHERE NOT EXISTS (SELECT 1 FROM tasks WHERE owner = ?1 AND id = ?2)",
         params![key.owner.as_bytes(), key.id.as_bytes(), moment(now)],
     )
