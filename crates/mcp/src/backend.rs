@@ -1,4 +1,4 @@
-//! The author's handler as everything above sees it, whatever its type.
+//! The author's handler as the layers above see it, independent of its type.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -31,10 +31,10 @@ pub(crate) trait Backend: Send + Sync {
     fn revisions(&self) -> Cow<'static, [ProtocolVersion]>;
 }
 
-/// An exchange with the handler. Dropping it drops whatever the handler is doing.
+/// An exchange with the handler. Dropping it drops what the handler is doing.
 pub(crate) struct Conversation {
     pub(crate) pipes: Pipes,
-    /// The service that drives the handler, whatever its type.
+    /// The service that drives the handler, of any type.
     _running: Box<dyn Any + Send + Sync>,
 }
 

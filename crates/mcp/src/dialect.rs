@@ -9,12 +9,11 @@
 //! - What a request says is in [`Incoming`]: read once, with the revision and the capabilities of its client, from the
 //!   request itself or from its signed session.
 //! - What the server can do is in [`Endpoint`]: the engine and the settings ([`Endpoint::shared`]), asking whether a
-//! tool
-//!   exists, and passing a request on to `rmcp` ([`Endpoint::pass_on`]). [`crate::shared::accept`] accepts a call as a
-//!   task.
+//!   tool exists, and passing a request on to `rmcp` ([`Endpoint::pass_on`]). [`crate::shared::accept`] accepts a call
+//!   as a task.
 //! - Answers are made with [`crate::shared::reply`]; what all dialects show in the same way is in [`crate::views`].
 //! - A revision that `rmcp` does not know has its line in [`crate::revision`]; handshake, headers and sessions then
-//!   deal with it.
+//!   support it.
 
 use std::sync::Arc;
 

@@ -31,7 +31,7 @@ use crate::views::job as wire;
 use crate::views::job_tools::JobTool;
 use crate::views::outcome::Outcome;
 
-/// What the caller gets to see of a job.
+/// Which view of a job the caller gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum View {
     /// What the tool itself would have answered.
@@ -219,7 +219,7 @@ impl Waiting<'_> {
             .until_left(self.context.ct.clone())
     }
 
-    /// The answer if there is no such task, or no longer.
+    /// The answer if the task does not exist, or no longer exists.
     fn gone(&self, key: &TaskKey) -> Result<CallToolResponse, ErrorData> {
         match self.view {
             View::Status => Ok(wire::not_found(&key.id.to_string()).into()),

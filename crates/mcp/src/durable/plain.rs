@@ -25,7 +25,7 @@ pub(super) struct Verified {
     pub(super) answers: BTreeMap<String, Value>,
     /// The tool's own state.
     pub(super) state: Option<String>,
-    /// The call's idempotency key, if there was an earlier round.
+    /// The call's idempotency key, if an earlier round had one.
     call_key: Option<String>,
     /// The task that the call became in an earlier round.
     pub(super) job: Option<TaskId>,

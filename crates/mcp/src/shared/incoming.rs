@@ -89,7 +89,7 @@ impl Incoming<'_> {
     /// The `_meta` of the request; empty if there is none.
     ///
     /// # Errors
-    /// `-32602` if it is there and malformed.
+    /// `-32602` if it is present but malformed.
     pub(crate) fn meta(&self) -> Result<RequestMetaObject, ErrorData> {
         let Some(params) = self.params else { return Ok(RequestMetaObject::default()) };
         let read = serde_json::from_str::<WithMeta>(params.get());

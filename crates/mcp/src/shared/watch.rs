@@ -280,7 +280,7 @@ impl Watched {
         Self { task: Arc::new(task), reported, seen: None, end_reported: false, gone: false }
     }
 
-    /// Whether everything was reported that there will ever be.
+    /// Whether there is nothing more to report, now or later.
     const fn is_finished(&self) -> bool {
         self.gone || (self.end_reported && self.seen.is_some())
     }

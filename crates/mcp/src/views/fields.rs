@@ -61,7 +61,7 @@ const fn reason(kind: FailureKind) -> &'static str {
     }
 }
 
-/// A message about the task's present state, if there is anything to say.
+/// A message about the task's present state, if there is one.
 pub(crate) fn status_message(task: &Task) -> Option<String> {
     match &task.state {
         State::Failed { failure } => Some(failure.message.clone()),

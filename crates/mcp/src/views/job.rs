@@ -36,8 +36,8 @@ pub(crate) fn unfinished(task: &Task, now: Timestamp, wait_ms: u64) -> CallToolR
     let id = task.id;
     let sentence = format!(
         "This is not the result yet: the tool `{}` continues as job {id}.{waits} To get its result, call \
-         get_job_status with job_id \"{id}\"; it waits up to {wait_s} s for the end. If the job is not done by then, do \
-         something else and ask again after {again_s} s. Do not call the tool again. cancel_job stops it.",
+         get_job_status with job_id \"{id}\"; it waits up to {wait_s} s for the end. If the job is not done by then, \
+         do something else and ask again after {again_s} s. Do not call the tool again. cancel_job stops it.",
         task.tool
     );
     enveloped(job, Some(sentence))

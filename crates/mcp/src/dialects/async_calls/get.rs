@@ -62,7 +62,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Begins to wait, if there is something to wait for; otherwise the error is the answer.
+    /// Begins to wait, if there is something to wait for; otherwise `Err` has the answer.
     async fn begin(call: &Incoming<'_>, endpoint: &Endpoint) -> Result<Self, Result<String, ErrorData>> {
         let Named { token, timeout, .. } = named(call).map_err(Err)?;
         let shared = endpoint.shared();
@@ -153,7 +153,7 @@ impl Waiting {
 }
 
 fn ms(seconds: f64) -> u64 {
-    // A negative time is none, and one that is too large for a `Duration` is the longest.
+    // A negative time counts as 0, and one that is too large for a `Duration` as the longest.
     let negative = seconds.is_sign_negative();
     let time = Duration::try_from_secs_f64(seconds).ok();
     time.map_or(if negative { 0 } else { u64::MAX }, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
