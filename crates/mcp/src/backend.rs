@@ -1,4 +1,4 @@
-//! The author's handler as everything above sees it, whatever its type.
+//! The author's handler as the layers above see it, independent of its type.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -13,28 +13,28 @@ use crate::Body;
 use crate::shared::Shared;
 use crate::shared::wire::Pipes;
 
-/// The handler behind one seam.
+/// The handler behind one interface.
 #[async_trait]
 pub(crate) trait Backend: Send + Sync {
-    /// What `rmcp` and the handler answer to an HTTP request, always in JSON-RPC. `id` is the request's, where it has
+    /// What `rmcp` and the handler answer to an HTTP request, always in JSON-RPC. `id` is the request's, if it has
     /// one.
     async fn answer(&self, request: Request<Bytes>, id: Option<&RequestId>) -> Response<Body>;
 
-    /// Speaks with the handler past HTTP: its answer to `message`, and all that it says before. `client` is what a
-    /// handshake would have told it.
+    /// Talks to the handler without HTTP: its answer to `message`, and everything that it sends before. `client` is
+    /// what it would have learned in a handshake.
     fn converse(&self, message: ClientJsonRpcMessage, client: InitializeRequestParams) -> Conversation;
 
-    /// Refuses a tool that is not there (`-32602`).
+    /// Refuses a tool that does not exist (`-32602`).
     fn must_have(&self, tool: &str) -> Result<(), ErrorData>;
 
     /// The revisions that the handler supports.
     fn revisions(&self) -> Cow<'static, [ProtocolVersion]>;
 }
 
-/// An exchange with the handler. Dropping it drops whatever the handler is doing.
+/// An exchange with the handler. Dropping it drops what the handler is doing.
 pub(crate) struct Conversation {
     pub(crate) pipes: Pipes,
-    /// The service that drives the handler, whatever its type.
+    /// The service that drives the handler, of any type.
     _running: Box<dyn Any + Send + Sync>,
 }
 
@@ -44,8 +44,8 @@ impl Conversation {
     }
 }
 
-/// Refuses a tool that is not there. A handler that is written by hand may know its tools without being able to
-/// name one, so a "no" counts only if it says "yes" to another tool.
+/// Refuses a tool that does not exist. A handler written by hand may have tools and not implement `get_tool`, so a
+/// "no" counts only if it says "yes" to another tool.
 ///
 /// # Errors
 /// `-32602`

@@ -95,7 +95,7 @@ impl TaskContext {
     /// unique within a task: two steps with the same name end it as failed. A store that does not answer ends the leg
     /// and is tried again, which the tool never sees. A recorded value that is no longer a `T` ends the task as failed.
     ///
-    /// A `Result` is refused by the compiler, because its error would be recorded, and replayed for good:
+    /// A `Result` is refused by the compiler, because its error would be recorded, and replayed in every later leg:
     ///
     /// ```compile_fail,E0283
     /// # use longhaul_mcp as longhaul;
@@ -166,7 +166,7 @@ impl TaskContext {
     /// Sleeps. In a task this costs nothing, for hours or days. In a plain call the time is limited: a tool that sleeps
     /// longer than its server allows ends with an error that says so.
     ///
-    /// A sleep is numbered when this is called, not when it is first polled: sleeps are told apart by their order.
+    /// A sleep is numbered when this is called, not when it is first polled: sleeps are identified by their order.
     pub fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send + '_ {
         let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         match &self.0.run {
@@ -216,7 +216,8 @@ impl TaskContext {
 
     /// A key for other systems that recognise a repeated request by one. In a task it is the task's id, the same in
     /// every leg. In a plain call it is derived from the caller and the idempotency key that it sent, so that a retry
-    /// has the same one; if it sent none, the key is made up for this call and kept through its rounds of questions.
+    /// has the same one; if it sent none, the key is generated for this call and stays the same through its rounds of
+    /// questions.
     #[must_use]
     pub fn idempotency_key(&self) -> String {
         match &self.0.run {

@@ -1,18 +1,19 @@
-//! What a way of speaking about tasks on the wire is, and what it can use to answer.
+//! The interface of a dialect, and what it can use to answer.
 //!
-//! Which dialect a request speaks is decided for each request, from what it carries; nothing is remembered between two.
+//! Which dialect a request speaks is decided for each request, from its contents; nothing is remembered between two
+//! requests.
 //!
 //! To add a dialect: a module in [`crate::dialects`] with a type that implements [`Dialect`], its line in the router's
-//! list, and its row in the table of floors in `ARCHITECTURE.md`.
+//! list, and its row in the table of layers in `ARCHITECTURE.md`.
 //!
 //! - What a request says is in [`Incoming`]: read once, with the revision and the capabilities of its client, from the
 //!   request itself or from its signed session.
-//! - What the server can do is in [`Endpoint`]: the engine and the settings ([`Endpoint::shared`]), asking whether a tool
-//!   is there, and passing a request on to `rmcp` ([`Endpoint::pass_on`]). [`crate::shared::accept`] accepts a call as a
-//!   task.
-//! - Answers are made with [`crate::shared::reply`]; what all dialects show alike is in [`crate::views`].
+//! - What the server can do is in [`Endpoint`]: the engine and the settings ([`Endpoint::shared`]), asking whether a
+//!   tool exists, and passing a request on to `rmcp` ([`Endpoint::pass_on`]). [`crate::shared::accept`] accepts a call
+//!   as a task.
+//! - Answers are made with [`crate::shared::reply`]; what all dialects show in the same way is in [`crate::views`].
 //! - A revision that `rmcp` does not know has its line in [`crate::revision`]; handshake, headers and sessions then
-//!   deal with it.
+//!   support it.
 
 use std::sync::Arc;
 
@@ -30,21 +31,21 @@ use crate::shared::Shared;
 use crate::shared::incoming::{Incoming, Notice};
 use crate::shared::{errors, reply};
 
-/// One way of speaking about tasks. A dialect keeps nothing: all of it is in the request and in the store.
+/// One way of speaking about tasks. A dialect has no state: everything is in the request and in the store.
 #[async_trait]
 pub(crate) trait Dialect: Send + Sync {
-    /// Answers a request that is the dialect's own; nothing leaves it to the next one, and in the end to `rmcp`.
+    /// Answers a request of this dialect; `None` leaves it to the next one, and in the end to `rmcp`.
     async fn answer(&self, _call: &Incoming<'_>, _endpoint: &Endpoint) -> Option<Response<Body>> {
         None
     }
 
-    /// Resumes a stream that the dialect began and whose connection was closed; nothing if the stream is not one of its
-    /// own. `last_event_id` is the last that the client received.
+    /// Resumes a stream that the dialect began and whose connection was closed; `None` if the stream is not one of its
+    /// own. `last_event_id` is that of the last event that the client received.
     async fn resume(&self, _last_event_id: &str, _owner: OwnerId, _endpoint: &Endpoint) -> Option<Response<Body>> {
         None
     }
 
-    /// Is told of every notification, whichever it is. Its sender gets no answer.
+    /// Is called for every notification. Its sender gets no answer.
     async fn on_notification(&self, _notice: &Notice<'_>, _endpoint: &Endpoint) {}
 
     /// Whether [`patch`](Self::patch) changes the result of this request. A result is parsed only then.
@@ -52,7 +53,8 @@ pub(crate) trait Dialect: Send + Sync {
         false
     }
 
-    /// Changes what a handshake or a list tells this client: adds what the dialect has, hides what it must not show.
+    /// Changes what a handshake or a list shows this client: adds what the dialect has, hides what the client must not
+    /// see.
     fn patch(&self, _call: &Incoming<'_>, _endpoint: &Endpoint, _result: &mut Map<String, Value>) {}
 }
 
@@ -60,7 +62,7 @@ pub(crate) trait Dialect: Send + Sync {
 pub(crate) struct Endpoint {
     backend: Arc<dyn Backend>,
     shared: Arc<Shared>,
-    /// All dialects, in the order in which they are asked. A dialect knows none of them by name.
+    /// All dialects, in the order in which they are asked. No dialect knows another one by name.
     dialects: &'static [&'static dyn Dialect],
 }
 
@@ -78,12 +80,12 @@ impl Endpoint {
         &self.shared
     }
 
-    /// The handler itself, for those who speak with it past HTTP.
+    /// The handler itself, for dialects that talk to it without HTTP.
     pub(crate) const fn backend(&self) -> &Arc<dyn Backend> {
         &self.backend
     }
 
-    /// Refuses a tool that is not there.
+    /// Refuses a tool that does not exist.
     ///
     /// # Errors
     /// `-32602`

@@ -1,5 +1,5 @@
 //! The ways of speaking about tasks on the wire: one module each, with its wire types and its mapping to the engine.
-//! None of them imports another.
+//! They do not import each other.
 
 pub(crate) mod async_calls;
 pub(crate) mod core_tasks;

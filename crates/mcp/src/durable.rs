@@ -1,5 +1,5 @@
-//! The durable handler: an `rmcp` handler around the author's own. It turns calls into tasks, answers for tasks, and
-//! passes everything else on.
+//! The durable handler: an `rmcp` handler around the author's own. It turns calls into tasks, answers requests about
+//! jobs, and passes everything else on.
 
 #![expect(deprecated, reason = "methods of older revisions are passed on too")]
 
@@ -39,7 +39,7 @@ impl<H: ServerHandler> Durable<H> {
     }
 }
 
-/// Says that the server knows tasks. The object is empty: some clients take anything else for "no".
+/// Declares that the server supports tasks. The object is empty: some clients take anything else for "no".
 fn declare_tasks(extensions: &mut Option<ExtensionCapabilities>) {
     extensions.get_or_insert_default().insert(TASKS_EXTENSION_ID.to_owned(), serde_json::Map::new());
 }
@@ -67,7 +67,7 @@ impl<H: ServerHandler> ServerHandler for Durable<H> {
         Ok(discovered)
     }
 
-    /// A subscription that is not about tasks: bounded, since a stream costs as long as it is open.
+    /// A subscription that is not about tasks: limited in time, since every open stream has a cost.
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let clock = Arc::clone(&self.shared.engine.ports().clock);
         tokio::select! {
@@ -83,14 +83,14 @@ impl<H: ServerHandler> ServerHandler for Durable<H> {
         request: CustomRequest,
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        // `rmcp` takes a method that it knows for a custom one when the parameters do not fit.
+        // `rmcp` treats a method that it knows as a custom one if the parameters do not match.
         if has_typed_params(&request.method) {
             return Err(ErrorData::invalid_params(format!("the params of {} are malformed", request.method), None));
         }
         guard(self.inner.on_custom_request(request, context)).await
     }
 
-    // Everything below is passed on as it is. Requests about tasks do not come here: their dialects answer them.
+    // Everything below is passed on unchanged. Requests about tasks do not come here: their dialects answer them.
 
     async fn get_task(
         &self,
@@ -273,7 +273,7 @@ impl<H: ServerHandler> ServerHandler for Durable<H> {
 
 fn logged(notified: Result<(), Panicked>) {
     if let Err(Panicked(words)) = notified {
-        tracing::error!(panic = words, "the handler panicked over a notification");
+        tracing::error!(panic = words, "the handler panicked when it got a notification");
     }
 }
 

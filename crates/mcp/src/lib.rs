@@ -1,12 +1,13 @@
 //! Durable tool calls for any rmcp server: the handler, the tool runner and the dialects.
 //!
 //! [`McpServer`] answers requests and, on the worker's side, runs tools. It wraps an ordinary `rmcp` handler: calls of
-//! the tools that were named with a [`TaskPolicy`] become tasks for clients that know tasks; everything else reaches
-//! the handler as it is. A tool that wants more than to be run again after a crash takes a [`TaskContext`].
+//! the tools that have a [`TaskPolicy`] become tasks for clients that know tasks; everything else reaches the handler
+//! unchanged. A tool that needs more than being run again after a crash takes a [`TaskContext`].
 //!
-//! The modules form floors, and each imports only what is below it: `revision`, `policy` and `settings`; `shared`;
-//! `views`, `context`, `runner`, `tool_names` and `backend`; `dialect`; one module for each dialect in `dialects`, and `durable` beside
-//! them; `router`; `server`. `ARCHITECTURE.md` has the table, and a test holds the code to it.
+//! The modules form layers, and each imports only from the layers below it: `revision`, `policy` and `settings`;
+//! `shared`; `views`, `context`, `runner`, `tool_names` and `backend`; `dialect`; one module for each dialect in
+//! `dialects`, and `durable` at the same level; `router`; `server`. `ARCHITECTURE.md` has the table, and a test checks
+//! the code against it.
 
 mod backend;
 mod context;

@@ -60,8 +60,8 @@ pub(crate) enum Start {
 
 impl TaskPolicy {
     /// A call becomes a task, and clients that know tasks get its id at once. All other clients wait for the answer for
-    /// a limited time, 20 seconds by default, and after that get a job id to ask with. Their call is a task too, so that
-    /// the work goes on when they leave.
+    /// a limited time, 20 seconds by default, and after that get a job id to ask with. Their call is a task too, so
+    /// that the work goes on when they leave.
     #[must_use]
     pub fn optional() -> Self {
         Self {
@@ -73,9 +73,9 @@ impl TaskPolicy {
         }
     }
 
-    /// A call becomes a task, and clients that cannot have one are refused. Clients of revision `2026-07-28` that did not
-    /// declare the Tasks extension are told that they have to; so are calls of `2025-11-25` that do not ask for a task.
-    /// Clients of older revisions are not shown the tool.
+    /// A call becomes a task, and clients that cannot have one are refused. Clients of revision `2026-07-28` that did
+    /// not declare the Tasks extension are told that they have to; so are calls of `2025-11-25` that do not ask for a
+    /// task. Clients of older revisions are not shown the tool.
     #[must_use]
     pub fn required() -> Self {
         Self { need: Need::Required, ..Self::optional() }
@@ -143,7 +143,8 @@ impl TaskPolicy {
     }
 
     /// Deletes the task as soon as its client has fetched the result, in the dialects that know when that is: the
-    /// operations of SEP-1391. Do not use it for results that others may still read, such as other clients of one owner.
+    /// operations of SEP-1391. Do not use it for results that others may still read, such as other clients of one
+    /// owner.
     #[must_use]
     pub const fn forget_once_fetched(mut self) -> Self {
         self.after_fetch = AfterFetch::Forget;

@@ -12,16 +12,16 @@ pub(crate) const NEXT: &str = "next";
 /// A revision that `rmcp` does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OwnRevision {
-    /// What its clients call it.
+    /// The name that its clients use.
     pub(crate) name: &'static str,
-    /// As which revision `rmcp` serves its requests.
+    /// The revision as which `rmcp` serves its requests.
     pub(crate) served_as: &'static str,
 }
 
 /// The revisions that `rmcp` does not know.
 const OWN: [OwnRevision; 1] = [OwnRevision { name: NEXT, served_as: "2025-11-25" }];
 
-/// The own revision of this name, if there is one.
+/// The revision of this name, if it is one of these.
 pub(crate) fn own_revision(name: &str) -> Option<OwnRevision> {
     OWN.into_iter().find(|own| own.name == name)
 }

@@ -1,5 +1,5 @@
 //! What every request goes through: it is read once, offered to the dialects in their order, and passed on to `rmcp` if
-//! none of them answers. Only this module knows which dialects there are.
+//! none of them answers. Only this module has the list of all dialects.
 
 use std::sync::Arc;
 
@@ -21,8 +21,8 @@ use crate::shared::message::Message;
 use crate::shared::session::{self, Session};
 use crate::shared::{asking, reply};
 
-/// The dialects, in the order in which they are asked. The handshake takes what is left of older revisions, so it is
-/// the last.
+/// The dialects, in the order in which they are asked. The handshake takes all that is left of older revisions, so it
+/// is the last.
 const DIALECTS: &[&dyn Dialect] = &[
     &tasks_extension::TasksExtension,
     &operations::Operations,
@@ -32,7 +32,7 @@ const DIALECTS: &[&dyn Dialect] = &[
     &handshake::Handshake,
 ];
 
-/// What JSON-RPC clients expect of a session that is not there.
+/// The code that JSON-RPC clients expect for a session that does not exist.
 const SESSION_NOT_FOUND: ErrorCode = ErrorCode(-32_001);
 
 /// The router of one server.
@@ -108,10 +108,10 @@ impl Router {
         reply::error_with(StatusCode::NOT_FOUND, None, &error)
     }
 
-    /// Who sent the message, as far as the request and its session tell.
+    /// Who sent the message, as far as the request and its session say.
     ///
     /// # Errors
-    /// A session that is not ours, or was changed.
+    /// If the session is not ours, or was changed.
     fn client(&self, request: &Request<Bytes>, owner: &OwnerId, message: &Message<'_>) -> Result<Client, ErrorData> {
         let begins = matches!(message, Message::Request { method, .. } if method == "initialize");
         if begins || Generation::of(request.headers()) == Generation::PerRequest {

@@ -15,7 +15,7 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 use crate::TaskContext;
 use crate::shared::guard::{Panicked, catch};
 use crate::shared::record::StoredCall;
-use crate::shared::wire::{Nobody, Wire};
+use crate::shared::wire::{UnusedService, Wire};
 use crate::shared::{capabilities, errors};
 use pump::Pump;
 
@@ -26,7 +26,7 @@ pub(crate) struct Runner<H> {
     make_handler: Arc<dyn Fn() -> H + Send + Sync>,
 }
 
-/// How a call of the handler ended, or that it waits.
+/// How a call of the handler ended, or that it is waiting.
 type Called = Driven<Result<Result<CallToolResponse, ErrorData>, Panicked>>;
 
 impl<H: ServerHandler> Runner<H> {
@@ -38,7 +38,7 @@ impl<H: ServerHandler> Runner<H> {
     async fn call(&self, leg: &Leg, call: &StoredCall, round: Option<(Option<String>, InputResponses)>) -> LegEnd {
         let declared = call.meta.client_capabilities().unwrap_or_default();
         let (wire, pipes) = Wire::new();
-        let service = serve_directly::<RoleServer, _, _, _, _>(Nobody, wire, Some(client(declared.clone())));
+        let service = serve_directly::<RoleServer, _, _, _, _>(UnusedService, wire, Some(client(declared.clone())));
         let context = context(&service, leg, call, &declared);
         let params = call.params(&leg.task().tool, round);
         let make_handler = Arc::clone(&self.make_handler);
@@ -93,7 +93,7 @@ fn client(capabilities: ClientCapabilities) -> InitializeRequestParams {
 }
 
 fn context(
-    service: &RunningService<RoleServer, Nobody>,
+    service: &RunningService<RoleServer, UnusedService>,
     leg: &Leg,
     call: &StoredCall,
     declared: &ClientCapabilities,
@@ -110,7 +110,7 @@ async fn end(leg: &Leg, called: Called, declared: &ClientCapabilities) -> LegEnd
     match called {
         Driven::Suspended(suspended) => LegEnd::Suspended(suspended),
         Driven::Ended(Err(Panicked(words))) => {
-            // Its words are for whoever wrote the tool: the reason is shown to clients.
+            // The panic's message is for the tool's author; clients are shown the reason.
             tracing::error!(panic = words, task_id = %leg.task().id, "the tool panicked");
             LegEnd::Crashed { reason: "the tool panicked".to_owned() }
         }
@@ -120,7 +120,7 @@ async fn end(leg: &Leg, called: Called, declared: &ClientCapabilities) -> LegEnd
             Ok(round) => leg.ask_round(round).await,
             Err(error) => failed(&error),
         },
-        // A task, or what a later version of `rmcp` may add.
+        // A task, or anything that a later version of `rmcp` may add.
         Driven::Ended(Ok(Ok(_))) => failed(&errors::made_a_task()),
     }
 }

@@ -19,7 +19,7 @@ mod rmcp_backend;
 
 /// One MCP server. Clones are the same server.
 ///
-/// It keeps nothing between two requests: any instance answers any of them.
+/// It has no state between two requests: any instance can answer any of them.
 #[derive(Clone)]
 pub struct McpServer {
     router: Arc<Router>,
@@ -44,8 +44,8 @@ impl McpServer {
     }
 
     /// Answers a request to the MCP endpoint, of any HTTP method. `owner` is who calls, as the HTTP frontend verified
-    /// it; host and origin are checked before. Never panics. A client leaves by dropping the future, or the body of its
-    /// answer.
+    /// it; host and origin are checked before. Never panics. To say that the client has left, drop the future, or the
+    /// body of the answer.
     pub async fn respond(&self, request: Request<Bytes>, owner: OwnerId) -> Response<Body> {
         self.router.respond(request, owner).await
     }
@@ -56,7 +56,7 @@ impl McpServer {
         Arc::clone(&self.runner)
     }
 
-    /// Ends open subscription streams in order, and every later one at once.
+    /// Ends open subscription streams properly, with a last message, and every later one at once.
     pub fn close(&self) {
         self.shared.closing.cancel();
     }

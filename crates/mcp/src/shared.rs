@@ -1,5 +1,5 @@
-//! What all that answers requests and runs tools has in common: the server's state, who calls, messages, replies,
-//! errors, and calls on their way to the engine.
+//! What the code that answers requests and the code that runs tools have in common: the server's state, who calls,
+//! messages, replies, errors, and calls on their way to the engine.
 
 pub(crate) mod accept;
 pub(crate) mod asking;

@@ -8,12 +8,12 @@ use rmcp::{RoleServer, ServerHandler};
 
 use crate::TaskPolicy;
 use crate::shared::guard::{catch, guard};
-use crate::shared::wire::{Nobody, Wire};
+use crate::shared::wire::{UnusedService, Wire};
 
-/// Pages of a list of tools that are read at most.
+/// At most so many pages of a list of tools are read.
 const PAGES_MAX: usize = 100;
 
-/// How similar a name has to be to be suggested, between 0 and 1.
+/// How similar a name must be to be suggested, between 0 and 1.
 const SIMILARITY_MIN: f64 = 0.5;
 
 /// A policy names a tool that the handler does not have.
@@ -23,7 +23,7 @@ const SIMILARITY_MIN: f64 = 0.5;
 pub struct UnknownTool {
     /// The name in the policy.
     pub tool: String,
-    /// The most similar name among the tools that there are, if one is similar.
+    /// The most similar name among the handler's tools, if any is similar enough.
     pub nearest: Option<String>,
 }
 
@@ -60,11 +60,12 @@ async fn check<H: ServerHandler>(handler: &H, policies: &BTreeMap<String, TaskPo
     }
 }
 
-/// The tools that the handler shows to a caller of whom it knows nothing; none if it does not show all of them.
+/// The tools that the handler lists for a caller about whom it knows nothing; empty if the list cannot be read to its
+/// end.
 async fn listed<H: ServerHandler>(handler: &H) -> BTreeSet<String> {
     let (wire, _pipes) = Wire::new();
     let client = InitializeRequestParams::default();
-    let service = serve_directly::<RoleServer, _, _, _, _>(Nobody, wire, Some(client));
+    let service = serve_directly::<RoleServer, _, _, _, _>(UnusedService, wire, Some(client));
     let (mut names, mut cursor) = (BTreeSet::new(), None);
     for _ in 0..PAGES_MAX {
         let context = RequestContext::new(NumberOrString::Number(0), service.peer().clone());
@@ -93,7 +94,7 @@ mod tests {
 
     use super::*;
 
-    /// A handler that is written by hand: it lists its tools page by page, and does not name them one by one.
+    /// A handler written by hand: it lists its tools page by page, and does not implement `get_tool`.
     struct Listing(&'static [&'static str]);
 
     impl ServerHandler for Listing {
@@ -110,7 +111,7 @@ mod tests {
         }
     }
 
-    /// A handler that is written by hand: it names its tools one by one, and cannot list them.
+    /// A handler written by hand: it implements `get_tool`, and cannot list its tools.
     struct Naming(&'static [&'static str]);
 
     impl ServerHandler for Naming {

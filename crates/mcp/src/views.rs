@@ -1,4 +1,4 @@
-//! How tasks look on the wire, where more than one module shows them: in the Tasks extension, as jobs, and as the
+//! How tasks look on the wire, for views that more than one module uses: in the Tasks extension, as jobs, and as the
 //! outcome of a plain call.
 
 pub(crate) mod fields;

@@ -48,9 +48,10 @@ impl TaskContext {
     /// Sends the client any request that the protocol allows, and waits for its answer, for days if need be. For forms,
     /// [`ask`](Self::ask) is shorter.
     ///
-    /// Meanwhile a task is `input_required` and costs nothing. Questions that are asked side by side (`join!`) reach the
-    /// client together. A plain call of revision `2026-07-28` ends with the questions, and starts again when the client
-    /// sends its answers. A plain call of an older revision stays open and waits for as long as its server allows.
+    /// Meanwhile a task is `input_required` and costs nothing. Questions that are asked side by side (`join!`) reach
+    /// the client together. A plain call of revision `2026-07-28` ends with the questions, and starts again when the
+    /// client sends its answers. A plain call of an older revision stays open and waits for as long as its server
+    /// allows.
     ///
     /// `key` identifies the question and is unique within the task.
     ///

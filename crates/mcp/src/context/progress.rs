@@ -41,7 +41,7 @@ impl ProgressReport<'_> {
         self
     }
 
-    /// What the work is at, in words for a person. An empty message is left out.
+    /// What the tool is doing now, as a text for users. An empty message is left out.
     pub fn message(mut self, message: impl Into<String>) -> Self {
         self.progress.message = Some(message.into()).filter(|message| !message.is_empty());
         self

@@ -83,8 +83,8 @@ impl TaskContext {
     }
 
     /// Sets a variable: small state that outlives legs and that later legs read with [`get`](Self::get). Unlike a step,
-    /// a variable can change. In a plain call it lives as long as the call. A value that is written as JSON `null`, such
-    /// as `None`, removes the variable.
+    /// a variable can change. In a plain call it lives as long as the call. A value that is written as JSON `null`,
+    /// such as `None`, removes the variable.
     ///
     /// # Errors
     /// [`VariableError`] if the value is not JSON or exceeds a limit.

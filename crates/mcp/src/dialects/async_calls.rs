@@ -1,7 +1,7 @@
 //! The draft of asynchronous tool calls ("Async Tool Calls"): calls that are joined, waited for and cancelled by token,
-//! beside the synchronous ones of any revision with a handshake. The server says in the handshake that it has them.
+//! in addition to the synchronous ones of any revision with a handshake. The server declares them in the handshake.
 //!
-//! A token of ours is the task's id. A call that was not accepted has a token too, which is the signed reason.
+//! The token of a call is its task's id. A call that was not accepted has a token too, which is the signed reason.
 
 use async_trait::async_trait;
 use http::Response;
@@ -45,7 +45,7 @@ impl Dialect for AsyncCalls {
             "tools/async/call" => Some(reply::outcome(&call.id, begin(call, endpoint).await)),
             "tools/async/join" => Some(reply::outcome(&call.id, join(call, endpoint).await)),
             "tools/async/get" => Some(get::answer(call, endpoint).await),
-            // A notification, says the draft; a client that wants an answer gets one.
+            // The draft says that this is a notification; a client that sends a request gets an answer.
             "tools/async/cancel" => Some(reply::outcome(&call.id, cancel(call, endpoint).await)),
             "resources/read" => resource::answer(call, endpoint).await,
             _ => None,
@@ -79,7 +79,7 @@ impl Dialect for AsyncCalls {
     }
 }
 
-/// Says in the handshake that there are such calls, and how long a result can be kept.
+/// Declares such calls in the handshake, with how long a result can be kept.
 fn declare(shared: &Shared, result: &mut Map<String, Value>) {
     let longest_ms =
         shared.policies.values().map(|policy| policy.terms().ttl_ms_max.max(policy.terms().retention_ms)).max();
@@ -107,7 +107,7 @@ struct Called {
 
 /// `tools/async/call`.
 async fn begin(call: &Incoming<'_>, endpoint: &Endpoint) -> Result<String, ErrorData> {
-    let malformed = "tools/async/call takes a `name`, `arguments` and `keepAlive`, which is a number of whole seconds";
+    let malformed = "tools/async/call takes a `name`, `arguments` and `keepAlive`, a whole number of seconds";
     let Called { name, arguments, keep_alive } =
         call.params().ok_or_else(|| ErrorData::invalid_params(malformed, None))?;
     endpoint.must_have(&name)?;
@@ -121,8 +121,8 @@ async fn begin(call: &Incoming<'_>, endpoint: &Endpoint) -> Result<String, Error
     meta.set_client_capabilities(call.capabilities()?);
     let requested =
         RequestedTerms { ttl_ms: None, retention_ms: keep_alive.map(|seconds| seconds.saturating_mul(1_000)) };
-    let told = meta.get_progress_token();
-    let stored = StoredCall::new(params, meta, Default::default()).telling(told);
+    let progress_token = meta.get_progress_token();
+    let stored = StoredCall::new(params, meta, Default::default()).with_progress_token(progress_token);
     let new = NewTask { owner: call.owner, tool: name, call: stored, policy, requested, idempotency };
     let engine = &endpoint.shared().engine;
     match engine.accept(accept::call(new)?).await {
@@ -132,13 +132,13 @@ async fn begin(call: &Incoming<'_>, endpoint: &Endpoint) -> Result<String, Error
     }
 }
 
-/// The call was not accepted; its token says why to whoever asks for the result.
+/// The answer to a call that was not accepted; its token gives the reason to any client that asks for the result.
 fn rejected(call: &Incoming<'_>, endpoint: &Endpoint, why: &str) -> Result<String, ErrorData> {
     let token = endpoint.shared().signer.sign(Purpose::Rejection, &call.owner, &why)?;
     Ok(json!({"accepted": false, "token": token}).to_string())
 }
 
-/// `tools/async/join`: any client of the owner may, and may have the result kept longer.
+/// `tools/async/join`: any client of the owner may join, and may extend the retention of the result.
 async fn join(call: &Incoming<'_>, endpoint: &Endpoint) -> Result<String, ErrorData> {
     let Named { token, keep_alive, .. } = named(call)?;
     let shared = endpoint.shared();

@@ -1,5 +1,5 @@
-//! Tasks as MCP `2025-11-25` has them in its core: the client asks for a task with the call, polls it, and fetches the
-//! result with a request that waits for it.
+//! Tasks as MCP `2025-11-25` defines them in its core: the client asks for a task with the call, polls it, and fetches
+//! the result with a request that waits for it.
 
 use async_trait::async_trait;
 use http::Response;
@@ -78,7 +78,8 @@ fn speaks(call: &Incoming<'_>) -> bool {
     call.client.revision() == REVISION
 }
 
-/// Whoever cannot be told from others may not see what they do, unless the operator says that there are no others.
+/// An anonymous caller may not see the tasks of other anonymous callers, unless the operator says that there is only
+/// one.
 fn may_list(shared: &Shared, owner: &OwnerId) -> bool {
     match shared.settings.anonymous_lists {
         AnonymousLists::Allowed => true,
@@ -86,7 +87,7 @@ fn may_list(shared: &Shared, owner: &OwnerId) -> bool {
     }
 }
 
-/// Says in the handshake that the server knows tasks, where this revision was agreed on.
+/// Declares tasks in the handshake, if this revision was negotiated.
 fn declare(call: &Incoming<'_>, shared: &Shared, result: &mut Map<String, Value>) {
     if result.get("protocolVersion").and_then(Value::as_str) != Some(REVISION) || shared.policies.is_empty() {
         return;
@@ -121,7 +122,7 @@ async fn cancel(call: &Incoming<'_>, shared: &Shared) -> Result<String, ErrorDat
         return Err(ended(&task));
     }
     let task = shared.engine.cancel(&task.key()).await.map_err(errors::of_poll)?;
-    // Its tool was quicker.
+    // Its tool ended first.
     if task.status() != Status::Cancelled {
         return Err(ended(&task));
     }

@@ -1,4 +1,4 @@
-//! Revisions before `2026-07-28`: a handshake says what client and server can do. What was agreed on goes out in a
+//! Revisions before `2026-07-28`: a handshake says what client and server can do. What was negotiated goes out in a
 //! signed session id and comes back with every later request.
 
 use async_trait::async_trait;
@@ -17,7 +17,8 @@ use crate::shared::{errors, reply};
 
 mod call;
 
-/// What a tool has in a list, and since which revision. Fields of drafts are not here: they are shown by those who know them.
+/// The fields of a tool in a list, and since which revision they exist. Fields of drafts are not here: only the
+/// dialects that know them show them.
 const TOOL_FIELDS: [(&str, &str); 6] = [
     ("annotations", "2025-03-26"),
     ("_meta", "2025-06-18"),
@@ -36,7 +37,7 @@ impl Dialect for Handshake {
         match (call.client.generation(), &*call.method) {
             (Generation::Handshake, "initialize") => Some(initialize(call, endpoint).await),
             (Generation::Handshake, "tools/call") => Some(call::answer(call, endpoint).await),
-            // `rmcp` knows them, for later revisions.
+            // `rmcp` would answer these: they exist in later revisions.
             (Generation::Handshake, method) if method.starts_with("tasks/") => Some(no_such_method(call)),
             (Generation::Handshake | Generation::PerRequest, _) => None,
         }
@@ -71,16 +72,16 @@ struct Params {
     capabilities: ClientCapabilities,
 }
 
-/// The handshake: `rmcp` negotiates, the dialects add what they have, and the session id remembers the outcome.
+/// The handshake: `rmcp` negotiates, the dialects add what they have, and the session id stores the outcome.
 async fn initialize(call: &Incoming<'_>, endpoint: &Endpoint) -> Response<Body> {
-    // What cannot be read is refused by `rmcp`, and begins no session.
+    // A request that cannot be read is refused by `rmcp`, and begins no session.
     let Some(params) = call.params::<Params>() else {
         return endpoint.pass_on(call.http.clone(), Some(&call.id)).await;
     };
     let own = own_revision(&params.protocol_version);
     let mut request = call.http.clone();
     if let Some(own) = own {
-        match asking_for(call, own.served_as) {
+        match with_requested_revision(call, own.served_as) {
             Some(body) => *request.body_mut() = body.into(),
             None => return endpoint.pass_on(request, Some(&call.id)).await,
         }
@@ -90,7 +91,7 @@ async fn initialize(call: &Incoming<'_>, endpoint: &Endpoint) -> Response<Body> 
         return answer;
     }
     let answer = match own {
-        Some(own) => match agreed_on(answer, own.name).await {
+        Some(own) => match with_agreed_revision(answer, own.name).await {
             Ok(answer) => answer,
             Err(error) => return reply::error(&call.id, &error),
         },
@@ -100,15 +101,15 @@ async fn initialize(call: &Incoming<'_>, endpoint: &Endpoint) -> Response<Body> 
     with_session(answer, call, endpoint, params.capabilities).await
 }
 
-/// The request with another revision in it; nothing if its parameters are not an object.
-fn asking_for(call: &Incoming<'_>, revision: &str) -> Option<String> {
+/// The request with another revision in it; `None` if its parameters are not an object.
+fn with_requested_revision(call: &Incoming<'_>, revision: &str) -> Option<String> {
     let mut params: Map<String, Value> = call.params()?;
     params.insert("protocolVersion".to_owned(), revision.into());
     Some(serde_json::json!({"jsonrpc": "2.0", "id": call.id, "method": "initialize", "params": params}).to_string())
 }
 
 /// The answer with another revision in it.
-async fn agreed_on(answer: Response<Body>, revision: &str) -> Result<Response<Body>, ErrorData> {
+async fn with_agreed_revision(answer: Response<Body>, revision: &str) -> Result<Response<Body>, ErrorData> {
     let (parts, body) = answer.into_parts();
     let text = reply::read(body).await;
     let mut message: Value = serde_json::from_slice(&text)
@@ -131,7 +132,7 @@ struct Negotiated {
     protocol_version: String,
 }
 
-/// The answer with the session that it begins. Errors begin none.
+/// The answer with the session that it begins. An error does not begin a session.
 async fn with_session(
     answer: Response<Body>,
     call: &Incoming<'_>,

@@ -1,7 +1,8 @@
 //! Jobs, for clients that know no tasks of any kind: a call that takes long answers with a job id, and two tools manage
 //! the job. A job is a task, and its id the task's id.
 //!
-//! The tools run in the durable handler, where calls become tasks; here is what such clients see of them in the list.
+//! The tools run in the durable handler, where calls become tasks; this module is what such clients see of them in the
+//! list.
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
@@ -30,7 +31,7 @@ impl Dialect for JobTools {
             announce(shared, tool);
         }
         if is_last_page && shared.policies.values().any(|policy| policy.need() == Need::Optional) {
-            // A tool of the server's own keeps its name.
+            // A tool of the server with the same name is not replaced.
             let missing: Vec<JobTool> =
                 JobTool::ALL.into_iter().filter(|job_tool| !has(tools, job_tool.name())).collect();
             for job_tool in missing {
@@ -47,7 +48,7 @@ fn has(tools: &[Value], name: &str) -> bool {
     tools.iter().any(|tool| tool.get("name").and_then(Value::as_str) == Some(name))
 }
 
-/// Whether nothing that the client said lets it look after a task.
+/// Whether the client cannot manage a task, by what it declared.
 fn knows_no_tasks(call: &Incoming<'_>) -> bool {
     match call.client.generation() {
         Generation::PerRequest => !call.capabilities().is_ok_and(|capabilities| capabilities.supports_tasks()),
@@ -56,7 +57,8 @@ fn knows_no_tasks(call: &Incoming<'_>) -> bool {
     }
 }
 
-/// Says of a tool that it may answer with a job id. Such an answer does not fit the schema of its results, so that goes.
+/// Adds to a tool's description that it may answer with a job id. Such an answer does not match the schema of its
+/// results, so the schema is removed.
 fn announce(shared: &Shared, tool: &mut Map<String, Value>) {
     let policy = tool.get("name").and_then(Value::as_str).and_then(|name| shared.policies.get(name));
     if policy.is_none_or(|policy| policy.need() != Need::Optional) {

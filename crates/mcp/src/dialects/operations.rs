@@ -1,8 +1,8 @@
 //! SEP-1391, "Asynchronous Tool Execution": operations, named by tokens. Its clients name the revision `next`.
 //!
-//! A token that the client gave is the name of the task: the task's id follows from owner and token, so that any
-//! instance finds it with one read. The id's time is 0 then, and such tasks are the last of every list. A token that
-//! the server gave is the task's id.
+//! A token that the client chose names the task: the task's id is derived from owner and token, so that any instance
+//! finds it with one read. The id's time is 0 then, and such tasks are the last in every list. A token that the server
+//! chose is the task's id.
 
 use async_trait::async_trait;
 use http::Response;
@@ -26,7 +26,7 @@ mod wire;
 
 use lookup::{Named, not_retrieved, operation};
 
-/// The first revision that has tasks of its own, and says of each tool whether it takes part.
+/// The first revision that has tasks of its own, and says of each tool whether it supports them.
 const TASKS_SINCE: &str = "2025-11-25";
 
 /// The dialect.
@@ -75,7 +75,7 @@ fn knows_no_tasks(call: &Incoming<'_>) -> bool {
     call.client.generation() == Generation::Handshake && revision != NEXT && revision < TASKS_SINCE
 }
 
-/// "Long-running operation called by an outdated client": a tool that it was not shown.
+/// "Long-running operation called by an outdated client": a tool that is not in the list that it sees.
 fn refuse_async_only(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Response<Body>> {
     let Named { name } = call.params()?;
     let policy = endpoint.shared().policies.get(&name)?;
@@ -83,31 +83,31 @@ fn refuse_async_only(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Respons
         Need::Optional => None,
         Need::Required => {
             let message =
-                format!("the tool `{name}` runs only as an operation or a task, which this revision does not have");
+                format!("the tool `{name}` runs only as an operation or a task, and this revision supports neither");
             Some(reply::error(&call.id, &ErrorData::invalid_request(message, None)))
         }
     }
 }
 
-/// Whether the time that the result was to be kept for is over. The record may be there still.
-fn is_past_keeping(task: &Task, now: Timestamp) -> bool {
+/// Whether the retention of the result is over. The record may still exist.
+fn is_past_retention(task: &Task, now: Timestamp) -> bool {
     task.ended_at.is_some_and(|ended_at| now >= ended_at.plus_ms(task.terms.retention_ms))
 }
 
-/// `tools/async/status`. Where the operation waits for its client, what it asks goes before the status.
+/// `tools/async/status`. If the operation waits for its client, its questions are sent before the status.
 async fn status(call: &Incoming<'_>, endpoint: &Endpoint) -> Response<Body> {
     let (token, task) = match operation(call, endpoint).await {
         Ok(found) => found,
         Err(error) => return reply::error(&call.id, &error),
     };
     let engine = &endpoint.shared().engine;
-    let told = if is_past_keeping(&task, engine.ports().clock.now()) {
+    let status = if is_past_retention(&task, engine.ports().clock.now()) {
         Ok(wire::expired(&token))
     } else {
         wire::status(engine, &token, &task).await.map_err(errors::of_load)
     };
-    match told {
-        Ok(told) => questions::before(call, endpoint, &token, &task, &told).await,
+    match status {
+        Ok(status) => questions::before(call, endpoint, &token, &task, &status).await,
         Err(error) => reply::error(&call.id, &error),
     }
 }
@@ -116,7 +116,7 @@ async fn status(call: &Incoming<'_>, endpoint: &Endpoint) -> Response<Body> {
 async fn result(call: &Incoming<'_>, endpoint: &Endpoint) -> Result<String, ErrorData> {
     let (token, task) = operation(call, endpoint).await?;
     let shared = endpoint.shared();
-    if is_past_keeping(&task, shared.engine.ports().clock.now()) {
+    if is_past_retention(&task, shared.engine.ports().clock.now()) {
         return Err(not_retrieved("Operation has expired"));
     }
     let result = match Outcome::of(&shared.engine, &task).await.map_err(errors::of_load)? {
@@ -126,7 +126,7 @@ async fn result(call: &Incoming<'_>, endpoint: &Endpoint) -> Result<String, Erro
         Some(Outcome::Result(result)) => result,
     };
     if shared.policies.get(&task.tool).is_some_and(|policy| policy.after_fetch() == AfterFetch::Forget) {
-        // Where this fails, the result expires in its time.
+        // If this fails, the result expires later.
         if let Err(error) = shared.engine.forget(&task.key()).await {
             tracing::warn!(error = &error as &dyn std::error::Error, "a fetched operation was not forgotten");
         }

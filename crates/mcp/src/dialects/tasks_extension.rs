@@ -1,5 +1,5 @@
 //! The Tasks extension of MCP `2026-07-28`. `rmcp` serves `tools/call`, and calls become tasks inside our handler;
-//! everything about a task that is there already is answered here.
+//! all requests about an existing task are answered here.
 
 use async_trait::async_trait;
 use http::{Response, StatusCode};
@@ -22,7 +22,7 @@ use tasks::Method;
 /// The dialect.
 pub(crate) struct TasksExtension;
 
-/// Methods of older revisions that `2026-07-28` removed. `rmcp` would serve some of them if a handler has them.
+/// Methods of older revisions that `2026-07-28` removed. `rmcp` would serve those that a handler implements.
 const REMOVED: [&str; 5] = ["initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
 
 #[async_trait]
@@ -30,7 +30,7 @@ impl Dialect for TasksExtension {
     async fn answer(&self, call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Response<Body>> {
         match call.client.generation() {
             Generation::PerRequest => answer_modern(call, endpoint).await,
-            // The handshake belongs to older revisions, whatever its headers leave out.
+            // The handshake belongs to older revisions, even if its headers do not name a revision.
             Generation::Handshake if call.method == "initialize" && envelope::claims_metadata(call.params) => {
                 Some(no_such_method(call))
             }

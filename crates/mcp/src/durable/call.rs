@@ -17,7 +17,7 @@ use crate::shared::{accept, errors};
 use crate::views::job_tools::JobTool;
 use crate::views::task as view;
 
-/// What becomes of a call.
+/// How a call is answered.
 enum Plan<'a> {
     /// It is answered by the tool itself.
     Plain,

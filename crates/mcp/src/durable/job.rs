@@ -1,5 +1,5 @@
-//! Calls by clients that know no tasks, of tools that may become tasks: a task beneath, whose end is waited for within
-//! a bound. Whoever comes too late gets a job id.
+//! Calls by clients that know no tasks, of tools that may become tasks: each is a task, whose end is waited for during
+//! a limited time. After that the caller gets a job id.
 //!
 //! What the tool asks reaches the client as in a plain call: since `2026-07-28` the call ends with the questions, and
 //! its retry brings the answers; before, the client is asked while the call is open.
@@ -25,18 +25,18 @@ use crate::shared::asking;
 use crate::shared::caller::{self, Caller};
 use crate::shared::record::StoredCall;
 use crate::shared::signer::{Binding, Rounds};
-use crate::shared::watch::{Event, TaskWatch, Told};
+use crate::shared::watch::{Event, Reported, TaskWatch};
 use crate::shared::{capabilities, errors};
 use crate::views::job as wire;
 use crate::views::job_tools::JobTool;
 use crate::views::outcome::Outcome;
 
-/// What the caller gets of a job.
+/// Which view of a job the caller gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum View {
     /// What the tool itself would have answered.
     Result,
-    /// How the job is.
+    /// The status of the job.
     Status,
 }
 
@@ -51,7 +51,7 @@ struct Waiting<'a> {
 }
 
 impl<H: ServerHandler> Durable<H> {
-    /// The job tool of this name, unless the handler has a tool of the name itself.
+    /// The job tool of this name, unless the handler has a tool with the same name.
     pub(super) fn job_tool(&self, name: &str) -> Option<JobTool> {
         let tool = JobTool::named(name)?;
         if self.inner.get_tool(name).is_some() || self.shared.policies.is_empty() { None } else { Some(tool) }
@@ -67,7 +67,7 @@ impl<H: ServerHandler> Durable<H> {
     ) -> Result<CallToolResponse, ErrorData> {
         let Verified { answers, state, binding, job, .. } = verified;
         let key = match job {
-            Some(job) => self.go_on(TaskKey::new(caller.owner, job), &request).await?,
+            Some(job) => self.answer_job(TaskKey::new(caller.owner, job), &request).await?,
             None => self.begin_job(request, &context, caller, (answers, state), policy).await?,
         };
         let wait_ms = self.shared.settings.inline_wait_ms;
@@ -103,14 +103,14 @@ impl<H: ServerHandler> Durable<H> {
             }
         };
         if verified.job == Some(id) {
-            self.go_on(key, &request).await?;
+            self.answer_job(key, &request).await?;
         }
         let (shared, context, binding) = (&*self.shared, &context, &verified.binding);
         Waiting { shared, context, caller, binding, view: View::Status, wait_ms }.follow(key).await
     }
 
     /// Takes the answers that a later round of the call brings.
-    async fn go_on(&self, key: TaskKey, request: &CallToolRequestParams) -> Result<TaskKey, ErrorData> {
+    async fn answer_job(&self, key: TaskKey, request: &CallToolRequestParams) -> Result<TaskKey, ErrorData> {
         let given = request.input_responses.iter().flatten();
         let answers: BTreeMap<_, _> = given.map(|(key, answer)| (key.clone(), answer.to_string())).collect();
         self.shared.engine.answer(&key, &answers).await.map_err(errors::of_answer)?;
@@ -137,14 +137,14 @@ impl<H: ServerHandler> Durable<H> {
     }
 }
 
-fn wait_ms(wished_s: Option<&serde_json::Value>, longest_ms: u64) -> u64 {
-    let wished = wished_s.and_then(serde_json::Value::as_f64).filter(|seconds| *seconds >= 0.0);
-    let wished = wished.and_then(|seconds| std::time::Duration::try_from_secs_f64(seconds).ok());
-    wished.map_or(longest_ms, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX).min(longest_ms))
+fn wait_ms(requested_s: Option<&serde_json::Value>, longest_ms: u64) -> u64 {
+    let requested = requested_s.and_then(serde_json::Value::as_f64).filter(|seconds| *seconds >= 0.0);
+    let requested = requested.and_then(|seconds| std::time::Duration::try_from_secs_f64(seconds).ok());
+    requested.map_or(longest_ms, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX).min(longest_ms))
 }
 
 impl Waiting<'_> {
-    /// Waits for the end of the task, or for its questions, or until the time is over.
+    /// Waits until the task ends or asks something, or the time is over.
     async fn follow(&self, key: TaskKey) -> Result<CallToolResponse, ErrorData> {
         let task = match self.shared.engine.poll(&key).await {
             Ok(task) => task,
@@ -160,7 +160,7 @@ impl Waiting<'_> {
         self.gone(&key)
     }
 
-    /// What the caller gets after `event`; nothing if it goes on waiting.
+    /// What the caller gets after `event`; `None` if it keeps waiting.
     async fn react(
         &self,
         key: &TaskKey,
@@ -169,7 +169,7 @@ impl Waiting<'_> {
     ) -> Result<Option<CallToolResponse>, ErrorData> {
         match event {
             Event::Progress(_, progress) => {
-                self.tell_progress(progress).await;
+                self.notify_progress(progress).await;
                 Ok(None)
             }
             Event::Question(task, _) => self.question(task, event, watch).await,
@@ -187,7 +187,7 @@ impl Waiting<'_> {
         }
     }
 
-    /// Asks what the task asks; where the call ends with that, gives its answer.
+    /// Asks the questions of the task; returns the answer to the call if the call ends with them.
     async fn question(
         &self,
         task: &Task,
@@ -196,7 +196,7 @@ impl Waiting<'_> {
     ) -> Result<Option<CallToolResponse>, ErrorData> {
         let asks = self.may_ask(task)?;
         if asks.is_empty() {
-            // Once some of them are answered elsewhere, this client may be able to answer the others.
+            // Once another client has answered some of them, this client may be able to answer the others.
             watch.put_back(event);
             return Ok(None);
         }
@@ -204,7 +204,7 @@ impl Waiting<'_> {
             Generation::PerRequest => self.round(task, asks).map(Some),
             Generation::Handshake => {
                 self.ask_all(&task.key(), asks).await?;
-                // The time that the user takes is the user's.
+                // The time that the user took does not count.
                 watch.wait_until_after(self.wait_ms);
                 watch.look().await;
                 Ok(None)
@@ -214,12 +214,12 @@ impl Waiting<'_> {
 
     fn watch(&self, task: Task) -> TaskWatch {
         let Shared { engine, settings, closing, .. } = self.shared;
-        TaskWatch::new(engine, settings, closing, self.wait_ms, [(task, Told::default())])
+        TaskWatch::new(engine, settings, closing, self.wait_ms, [(task, Reported::default())])
             .starting_with_short_pauses()
             .until_left(self.context.ct.clone())
     }
 
-    /// The answer where there is no such task, or none any more.
+    /// The answer if the task does not exist, or no longer exists.
     fn gone(&self, key: &TaskKey) -> Result<CallToolResponse, ErrorData> {
         match self.view {
             View::Status => Ok(wire::not_found(&key.id.to_string()).into()),
@@ -227,8 +227,8 @@ impl Waiting<'_> {
         }
     }
 
-    /// Ends the task where its caller leaves before it has heard of the job: nobody else can know of it, unless the
-    /// caller has a key to find it again.
+    /// Cancels the task if its caller leaves before it has the job id: no one else can know the id, unless the caller
+    /// has an idempotency key to find the job again.
     async fn left(&self, key: &TaskKey) -> Result<CallToolResponse, ErrorData> {
         if self.view == View::Result && !caller::has_idempotency_key(self.context) {
             self.shared.engine.cancel(key).await.map_err(errors::of_poll)?;
@@ -236,7 +236,7 @@ impl Waiting<'_> {
         Err(ErrorData::internal_error("the client has left", None))
     }
 
-    async fn tell_progress(&self, progress: &Progress) {
+    async fn notify_progress(&self, progress: &Progress) {
         let Some(token) = self.context.meta.get_progress_token() else { return };
         let mut param = ProgressNotificationParam::new(token, progress.done);
         param.total = progress.total;
@@ -246,7 +246,7 @@ impl Waiting<'_> {
         }
     }
 
-    /// The end, as the caller is to see it.
+    /// The outcome, in the form that the caller gets.
     async fn ended(&self, task: &Task) -> Result<Option<CallToolResponse>, ErrorData> {
         let engine = &self.shared.engine;
         let Some(outcome) = Outcome::of(engine, task).await.map_err(errors::of_load)? else { return Ok(None) };
@@ -255,7 +255,7 @@ impl Waiting<'_> {
             (View::Result, Outcome::Result(result)) => {
                 let mut result: CallToolResult = serde_json::from_value(result.into())
                     .map_err(|error| errors::internal("the stored result of this task cannot be read", &error))?;
-                // For those of its time; `rmcp` takes it from what older clients get.
+                // For clients of `2026-07-28`; `rmcp` removes it for older ones.
                 result.result_type = Some(ResultType::COMPLETE);
                 Ok(Some(result.into()))
             }
@@ -267,7 +267,7 @@ impl Waiting<'_> {
         }
     }
 
-    /// What the task asks, where this client can be asked all of it; otherwise nothing.
+    /// The questions of the task, if this client can be asked all of them; otherwise none.
     fn may_ask(&self, task: &Task) -> Result<InputRequests, ErrorData> {
         let State::InputRequired { asks, .. } = &task.state else { return Ok(InputRequests::new()) };
         let read = |ask: &Ask| Ok((ask.key.clone(), serde_json::from_str::<InputRequest>(&ask.request)?));
@@ -277,7 +277,7 @@ impl Waiting<'_> {
         Ok(if can { requests } else { InputRequests::new() })
     }
 
-    /// The questions as the end of the call; its retry goes on with the task.
+    /// Ends the call with the questions; its retry continues with the task.
     fn round(&self, task: &Task, asks: InputRequests) -> Result<CallToolResponse, ErrorData> {
         let until: Timestamp = self.shared.engine.ports().clock.now().plus_ms(self.shared.settings.state_ms_max);
         let rounds = Rounds { job: Some(task.id), ..Rounds::default() };

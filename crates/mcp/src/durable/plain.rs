@@ -1,4 +1,4 @@
-//! A call that is answered by its tool, while the caller waits.
+//! A call that is answered by its tool while the caller waits.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,9 +23,9 @@ use crate::shared::{capabilities, digest, errors};
 pub(super) struct Verified {
     /// All answers so far, those of this request included.
     pub(super) answers: BTreeMap<String, Value>,
-    /// The state that is the tool's own.
+    /// The tool's own state.
     pub(super) state: Option<String>,
-    /// The call's idempotency key, where an earlier round had one.
+    /// The call's idempotency key, if an earlier round had one.
     call_key: Option<String>,
     /// The task that the call became in an earlier round.
     pub(super) job: Option<TaskId>,
@@ -65,7 +65,7 @@ impl<H: ServerHandler> Durable<H> {
         let ended = tokio::select! {
             biased;
             ended = call.drive(guard(self.inner.call_tool(request, context))) => ended,
-            // The tool's future is dropped here: nobody waits for it any more.
+            // The tool's future is dropped here: no one waits for it any more.
             () = client_left.cancelled() => {
                 return Err(ErrorData::internal_error("the client has left", None));
             }
@@ -100,8 +100,8 @@ impl<H: ServerHandler> Durable<H> {
         })
     }
 
-    /// Questions that the tool asked by returning them. Its own state goes out as it is, unless there are answers of
-    /// earlier rounds to be kept with it.
+    /// Questions that the tool asked by returning them. Its own state goes out unchanged, unless answers of earlier
+    /// rounds have to go with it.
     fn with_earlier_answers(
         &self,
         mut asked: InputRequiredResult,
@@ -121,7 +121,7 @@ impl<H: ServerHandler> Durable<H> {
         self.shared.signer.sign_rounds(rounds, binding, until)
     }
 
-    /// The caller's own key, bound to the caller; otherwise one that is made up.
+    /// The caller's own key, bound to the caller; otherwise a random one.
     fn call_key(
         &self,
         request: &CallToolRequestParams,

@@ -1,4 +1,4 @@
-//! The backend that runs the author's handler in `rmcp`, with what `rmcp` needs of a request and what clients need of
+//! The backend that runs the author's handler in `rmcp`, with what `rmcp` needs in a request and what clients need in
 //! its answers.
 
 use std::borrow::Cow;
@@ -30,7 +30,7 @@ pub(super) struct RmcpBackend<H: ServerHandler> {
     make_handler: Arc<dyn Fn() -> H + Send + Sync>,
     shared: Arc<Shared>,
     service: StreamableHttpService<Durable<H>, NeverSessionManager>,
-    /// Asked of the first handler: all of them are alike.
+    /// Read from the first handler: all of them are the same.
     revisions: OnceLock<Cow<'static, [ProtocolVersion]>>,
 }
 
@@ -52,14 +52,14 @@ impl<H: ServerHandler> Backend for RmcpBackend<H> {
         serve_as_known(request.headers_mut());
         request.extensions_mut().insert(RequestSpan(Span::current()));
         let answer = self.service.handle(request.map(Full::new)).await.map(BodyExt::boxed_unsync);
-        if reply::speaks_json_rpc(&answer) { answer } else { reply::reworded(answer, id).await }
+        if reply::speaks_json_rpc(&answer) { answer } else { reply::as_json_rpc(answer, id).await }
     }
 
     fn converse(&self, message: ClientJsonRpcMessage, client: InitializeRequestParams) -> Conversation {
         let (wire, pipes) = Wire::new();
         let durable = Durable::new((self.make_handler)(), Arc::clone(&self.shared));
         let running = serve_directly::<RoleServer, _, _, _, _>(durable, wire, Some(client));
-        // The other end was made a line above and is still there.
+        // The other end was created a few lines above and is still open.
         drop(pipes.to_tool.send(message));
         Conversation::new(pipes, Box::new(running))
     }
@@ -77,18 +77,18 @@ fn config() -> StreamableHttpServerConfig {
     StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true)
-        // The HTTP frontend knows which hosts are ours.
+        // The HTTP frontend checks the host.
         .disable_allowed_hosts()
         .with_max_request_body_bytes(reply::BODY_BYTES_MAX)
 }
 
-/// A client has to say that it accepts JSON and event streams. One that says neither, or "anything", is taken to mean
-/// both: it asked for an answer, and there are only these two kinds.
+/// `rmcp` requires that a client accepts both JSON and event streams. Here every client counts as accepting both: it
+/// asked for an answer, and there are only these two kinds.
 fn widen_accept(headers: &mut HeaderMap) {
     headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
 }
 
-/// Names a revision that `rmcp` knows in place of one that it does not.
+/// Replaces a revision that `rmcp` does not know with one that it knows.
 fn serve_as_known(headers: &mut HeaderMap) {
     let named = headers.get(VERSION_HEADER).and_then(|value| value.to_str().ok());
     if let Some(own) = named.and_then(own_revision) {

@@ -21,10 +21,10 @@ pub(crate) struct NewTask<'a> {
     pub(crate) idempotency: Option<Idempotency>,
 }
 
-/// Accepts the call. Whether the tool is there is asked before.
+/// Accepts the call. The caller checks before that the tool exists.
 ///
 /// # Errors
-/// What the client is told.
+/// The error for the client.
 pub(crate) async fn accept(shared: &Shared, new: NewTask<'_>) -> Result<Accepted, ErrorData> {
     shared.engine.accept(call(new)?).await.map_err(errors::of_accept)
 }
@@ -32,7 +32,7 @@ pub(crate) async fn accept(shared: &Shared, new: NewTask<'_>) -> Result<Accepted
 /// The call as the engine takes it.
 ///
 /// # Errors
-/// What the client is told.
+/// The error for the client.
 pub(crate) fn call(new: NewTask<'_>) -> Result<Call, ErrorData> {
     let trace = new.call.meta.0.get_traceparent().map(str::to_owned);
     let request =

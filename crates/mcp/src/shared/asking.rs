@@ -1,5 +1,5 @@
-//! Requests of the server to clients of older revisions, and their answers. A request's id says what it belongs to,
-//! signed: so the answer may reach any instance, and nobody can answer for another.
+//! Requests of the server to clients of older revisions, and their answers. A request's id is signed and says what the
+//! request belongs to: so the answer may reach any instance, and no client can answer for another.
 
 use http::{Response, StatusCode};
 use longhaul_core::{Ask, MailboxId, OwnerId, Task, TaskId, TaskKey};
@@ -15,7 +15,7 @@ use crate::shared::Shared;
 use crate::shared::signer::Purpose;
 use crate::shared::{errors, reply};
 
-/// In place of an answer: the error that the client answered with.
+/// In place of an answer: the error with which the client answered.
 const REFUSED: &str = "dev.longhaul/error";
 
 /// Says which task a message belongs to.
@@ -27,7 +27,7 @@ pub(crate) enum Asked {
     /// A question of a task, by its key.
     #[serde(rename = "t")]
     Task(TaskId, String),
-    /// A request of a plain call, by its number. The id names the call alone.
+    /// A request of a plain call, by its number. The id belongs to this call only.
     #[serde(rename = "c")]
     Call(TaskId, u32),
 }
@@ -36,13 +36,13 @@ impl Asked {
     /// The id under which the client is asked.
     ///
     /// # Errors
-    /// What the client is told.
+    /// The error for the client.
     pub(crate) fn id(&self, shared: &Shared, owner: &OwnerId) -> Result<String, ErrorData> {
         shared.signer.sign(Purpose::Ask, owner, self)
     }
 }
 
-/// The request that asks a client what its task asks.
+/// A question of a task, as the request that is sent to the client.
 pub(crate) struct Question {
     id: String,
     method: String,
@@ -64,10 +64,10 @@ struct StoredQuestion {
     params: Option<Map<String, Value>>,
 }
 
-/// The request that asks the client of `task` this. Its parameters say which task it belongs to.
+/// The request that sends `ask` to the client of `task`. Its parameters say which task it belongs to.
 ///
 /// # Errors
-/// What the client is told where the stored question cannot be read.
+/// The error for the client, if the stored question cannot be read.
 pub(crate) fn question(shared: &Shared, task: &Task, ask: &Ask) -> Result<Question, ErrorData> {
     let StoredQuestion { method, params } = read(ask)?;
     let mut params = params.unwrap_or_else(Map::new);
@@ -79,10 +79,10 @@ pub(crate) fn question(shared: &Shared, task: &Task, ask: &Ask) -> Result<Questi
     Ok(Question { id, method, params })
 }
 
-/// Whether a stored question is one, for those who send it as it is stored.
+/// Checks that a stored question can be read, for dialects that send its stored text.
 ///
 /// # Errors
-/// What the client is told where the stored question cannot be read.
+/// The error for the client, if the stored question cannot be read.
 pub(crate) fn check(ask: &Ask) -> Result<(), ErrorData> {
     read(ask).map(drop)
 }
@@ -91,7 +91,7 @@ fn read(ask: &Ask) -> Result<StoredQuestion, ErrorData> {
     serde_json::from_str(&ask.request).map_err(|error| unreadable(&error))
 }
 
-/// What clients are told of a stored question that cannot be read.
+/// The error for clients if a stored question cannot be read.
 pub(crate) fn unreadable(error: &serde_json::Error) -> ErrorData {
     errors::internal("a question of this task cannot be read", error)
 }
@@ -106,7 +106,7 @@ pub(crate) async fn take(
     let id: Option<String> = serde_json::from_str(id.get()).ok();
     let asked = id.and_then(|id| shared.signer.verify(Purpose::Ask, &owner, &id));
     let Some(asked) = asked else {
-        let error = ErrorData::invalid_request("nothing was asked under this id", None);
+        let error = ErrorData::invalid_request("the server has not sent a request with this id", None);
         return reply::error_with(StatusCode::BAD_REQUEST, None, &error);
     };
     let text = match outcome {
@@ -119,7 +119,7 @@ pub(crate) async fn take(
         Asked::Call(call, number) => leave(shared, owner, call, number, &text).await,
     };
     match taken {
-        // Nobody waits for an answer to a task that is gone.
+        // An answer to a task that no longer exists is of no use to anyone.
         Ok(()) | Err(AnswerError::NotFound) => reply::accepted(),
         Err(error @ AnswerError::TooLarge { .. }) => {
             reply::error_with(StatusCode::PAYLOAD_TOO_LARGE, None, &errors::of_answer(error))
@@ -130,8 +130,8 @@ pub(crate) async fn take(
     }
 }
 
-/// Leaves the answer to a plain call's request where the instance that serves the call looks for it: as long as it may
-/// still be looking.
+/// Leaves the answer to a plain call's request in the mailbox that the instance that serves the call reads, for as long
+/// as that instance may wait for it.
 async fn leave(shared: &Shared, owner: OwnerId, call: TaskId, number: u32, text: &str) -> Result<(), AnswerError> {
     let expires_at = shared.engine.ports().clock.now().plus_ms(shared.settings.ask_ms_max);
     match shared.engine.leave(&owner, &mailbox(call, number), text, expires_at).await {
@@ -144,15 +144,15 @@ async fn leave(shared: &Shared, owner: OwnerId, call: TaskId, number: u32, text:
     }
 }
 
-/// Where the answer to a plain call's request is left.
+/// The mailbox for the answer to a plain call's request.
 fn mailbox(call: TaskId, number: u32) -> MailboxId {
     MailboxId::of(&[b"answer to a call", call.as_bytes(), &number.to_be_bytes()])
 }
 
-/// Waits until the client has answered a plain call's request, on whichever instance.
+/// Waits until the client has answered a plain call's request, on any instance.
 ///
 /// # Errors
-/// What the client answered, or that it did not.
+/// The error with which the client answered, or that it did not answer.
 pub(crate) async fn answer_to_call(
     shared: &Shared,
     owner: OwnerId,
@@ -160,24 +160,24 @@ pub(crate) async fn answer_to_call(
     number: u32,
 ) -> Result<Value, ErrorData> {
     let (clock, settings) = (&shared.engine.ports().clock, &shared.settings);
-    let gives_up_at = clock.now().plus_ms(settings.ask_ms_max);
+    let deadline = clock.now().plus_ms(settings.ask_ms_max);
     let mailbox = mailbox(call, number);
     loop {
         match shared.engine.collect(&owner, &mailbox).await {
             Ok(Some(text)) => return read_answer(&text),
             Ok(None) => {}
             Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "an answer could not be looked for");
+                tracing::warn!(error = &error as &dyn std::error::Error, "a mailbox could not be read for an answer");
             }
         }
-        if clock.now() >= gives_up_at {
+        if clock.now() >= deadline {
             return Err(ErrorData::internal_error("the client did not answer in time", None));
         }
         clock.sleep_ms(settings.listen_poll_ms.max(1)).await;
     }
 }
 
-/// Asks the client while a call of its own is open, and gives what it answers.
+/// Asks the client while its call is open, and returns its answer.
 ///
 /// # Errors
 /// The client's own error, or one that says why it could not be asked.
@@ -186,8 +186,8 @@ pub(crate) async fn ask(peer: &Peer<RoleServer>, request: InputRequest) -> Resul
         InputRequest::Elicitation(request) => ServerRequest::ElicitRequest(request),
         InputRequest::CreateMessage(request) => ServerRequest::CreateMessageRequest(request),
         InputRequest::ListRoots(request) => ServerRequest::ListRootsRequest(request),
-        // What a later version of `rmcp` may add.
-        _ => return Err(ErrorData::invalid_request("this cannot be asked while a call is open", None)),
+        // Anything that a later version of `rmcp` may add.
+        _ => return Err(ErrorData::invalid_request("this request cannot be sent while a call is open", None)),
     };
     match peer.send_request(request).await {
         Ok(answer) => {
@@ -198,24 +198,24 @@ pub(crate) async fn ask(peer: &Peer<RoleServer>, request: InputRequest) -> Resul
     }
 }
 
-/// What stands in place of an answer: why there is none.
+/// What is stored in place of an answer if the client refused.
 pub(crate) fn refusal(error: &ErrorData) -> String {
     json!({REFUSED: error}).to_string()
 }
 
-/// A stored answer, read.
+/// Reads a stored answer.
 ///
 /// # Errors
-/// What the client answered, or that it cannot be read.
+/// The error with which the client answered, or that the text cannot be read.
 pub(crate) fn read_answer(text: &str) -> Result<Value, ErrorData> {
     let answer = serde_json::from_str(text);
     unless_refused(answer.map_err(|error| errors::internal("a stored answer cannot be read", &error))?)
 }
 
-/// The answer; an error that stands in its place comes out as that.
+/// The answer; or the error that is stored in its place.
 ///
 /// # Errors
-/// What the client answered.
+/// The error with which the client answered.
 pub(crate) fn unless_refused(mut answer: Value) -> Result<Value, ErrorData> {
     let Some(error) = answer.get_mut(REFUSED) else { return Ok(answer) };
     let error = serde_json::from_value(error.take());
@@ -227,14 +227,14 @@ pub(crate) fn client_result(answer: Value) -> ClientResult {
     serde_json::from_value(answer.clone()).unwrap_or(ClientResult::CustomResult(CustomResult(answer)))
 }
 
-/// A whole request: `request` has its method and its parameters.
+/// A complete request: `request` has its method and its parameters.
 pub(crate) fn message(id: &str, mut request: Map<String, Value>) -> String {
     request.insert("jsonrpc".to_owned(), "2.0".into());
     request.insert("id".to_owned(), id.into());
     Value::Object(request).to_string()
 }
 
-/// Takes the progress token out that `rmcp` puts in: it means nothing to a client, which tells no progress.
+/// Removes the progress token that `rmcp` adds: it means nothing to a client that reports no progress.
 pub(crate) fn strip_progress_token(request: &mut Value) {
     let Some(params) = request.get_mut("params").and_then(Value::as_object_mut) else { return };
     let meta_is_empty = params.get_mut("_meta").and_then(Value::as_object_mut).is_some_and(|meta| {

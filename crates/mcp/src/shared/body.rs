@@ -1,4 +1,4 @@
-//! Bodies of answers, and the answers that are made here rather than by `rmcp`.
+//! Bodies of answers, and answers that this crate makes itself, without `rmcp`.
 
 use std::convert::Infallible;
 
@@ -8,10 +8,10 @@ use http::{Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 
-/// The body of an answer: bytes at once, or a stream of events.
+/// The body of an answer: all its bytes at once, or a stream of events.
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-/// An answer of JSON text.
+/// An answer with this JSON text.
 pub(crate) fn json(status: StatusCode, text: impl Into<Bytes>) -> Response<Body> {
     let mut response = Response::new(Full::new(text.into()).boxed_unsync());
     *response.status_mut() = status;

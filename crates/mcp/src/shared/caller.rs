@@ -15,10 +15,10 @@ use crate::shared::digest;
 /// The header that makes a retry of a call recognisable.
 const KEY_HEADER: &str = "idempotency-key";
 
-/// The same for clients that cannot set headers.
+/// The same in `_meta`, for clients that cannot set headers.
 const KEY_META: &str = "dev.longhaul/idempotencyKey";
 
-/// What a request says of its caller.
+/// What a request says about its caller.
 pub(crate) struct Caller {
     /// Who it is, as the HTTP frontend verified it.
     pub(crate) owner: OwnerId,
@@ -36,8 +36,8 @@ impl Caller {
         Ok(Self { owner: owner(context)?, capabilities, generation })
     }
 
-    /// Whether task handles may be sent to it. A handshake may declare the extension too, on a wire that has no task
-    /// handles: that does not count.
+    /// Whether task handles may be sent to it. A handshake may declare the extension too, in a revision that has no
+    /// task handles: that does not count.
     pub(crate) fn knows_tasks(&self) -> bool {
         self.generation == Generation::PerRequest && self.capabilities.supports_tasks()
     }
@@ -53,7 +53,7 @@ pub(crate) fn owner(context: &RequestContext<RoleServer>) -> Result<OwnerId, Err
     })
 }
 
-/// The span of a request on its way through `rmcp`, which runs handlers in tasks of their own.
+/// The span of a request on its way through `rmcp`, which spawns a task for each handler.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestSpan(pub(crate) Span);
 
@@ -67,7 +67,7 @@ pub(crate) fn parts(context: &RequestContext<RoleServer>) -> Option<&Parts> {
     context.extensions.get::<Parts>()
 }
 
-/// What recognises a retry of this call, where its caller wants that.
+/// What recognises a retry of this call, if its caller sent a key.
 pub(crate) fn idempotency(
     request: &CallToolRequestParams,
     context: &RequestContext<RoleServer>,
@@ -77,7 +77,7 @@ pub(crate) fn idempotency(
     idempotency_of(headers, &context.meta, &request.name, request.arguments.as_ref())
 }
 
-/// Whether the caller can find its call again by a key of its own.
+/// Whether the caller sent a key by which it can find its call again.
 pub(crate) fn has_idempotency_key(context: &RequestContext<RoleServer>) -> bool {
     let none = HeaderMap::new();
     idempotency_of(parts(context).map_or(&none, |parts| &parts.headers), &context.meta, "", None).is_some()
@@ -90,7 +90,7 @@ pub(crate) fn idempotency_of(
     tool: &str,
     arguments: Option<&JsonObject>,
 ) -> Option<Idempotency> {
-    // A header that is no text is a key all the same; the engine checks its length.
+    // A header that is not text counts as a key too; the engine checks its length.
     let header = headers.get(KEY_HEADER).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     let key = header.or_else(|| Some(meta.0.0.get(KEY_META)?.as_str()?.to_owned()))?;
     Some(Idempotency { key, fingerprint: digest::of_call(tool, arguments) })

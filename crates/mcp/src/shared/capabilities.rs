@@ -1,4 +1,4 @@
-//! What a client declared that it can be asked.
+//! What a client can be asked, according to the capabilities that it declared.
 
 use rmcp::ErrorData;
 use rmcp::model::{
@@ -23,12 +23,12 @@ fn needed(request: &InputRequest) -> ClientCapabilities {
                 ElicitRequestParams::UrlElicitationParams { .. } => {
                     ElicitationCapability::new().with_url(UrlElicitationCapability::default())
                 }
-                // Forms, and whatever else a later version of `rmcp` may add.
+                // Forms, and anything that a later version of `rmcp` may add.
                 _ => ElicitationCapability::new().with_form(FormElicitationCapability::default()),
             });
         }
         InputRequest::CreateMessage(_) => needed.sampling = Some(rmcp::model::SamplingCapability::default()),
-        // Roots, and whatever else a later version of `rmcp` may add.
+        // Roots, and anything that a later version of `rmcp` may add.
         _ => needed.roots = Some(rmcp::model::RootsCapabilities::default()),
     }
     needed
@@ -39,7 +39,7 @@ fn covers(declared: &ClientCapabilities, needed: &ClientCapabilities) -> bool {
         (_, None) => true,
         (None, Some(_)) => false,
         (Some(declared), Some(needed)) if needed.url.is_some() => declared.url.is_some(),
-        // An empty object has meant forms since before there were other kinds.
+        // An empty object means forms: it dates from before there were other kinds.
         (Some(declared), Some(_)) => declared.form.is_some() || declared.url.is_none(),
     };
     let sampling = needed.sampling.is_none() || declared.sampling.is_some();

@@ -6,15 +6,15 @@ use longhaul_engine::{AcceptError, AnswerError, LoadError, PollError};
 use rmcp::ErrorData;
 use rmcp::model::{ClientCapabilities, ErrorCode};
 
-/// What clients are told of a result that is no longer there as it was stored.
+/// The message for clients if a result is no longer what was stored.
 const UNREADABLE_RESULT: &str = "the stored result of this task cannot be read";
 
-/// The answer to whoever did not declare the Tasks extension (`-32021`).
+/// The answer to a client that did not declare the Tasks extension (`-32021`).
 pub(crate) fn tasks_not_declared() -> ErrorData {
     ErrorData::missing_required_client_capability(ClientCapabilities::builder().enable_tasks().build())
 }
 
-/// The one answer to a task that is not there, not the caller's, or no task id at all.
+/// The same answer for a task that does not exist, is not the caller's, or whose id is not a task id.
 pub(crate) fn task_not_found() -> ErrorData {
     ErrorData::invalid_params(PollError::NotFound.to_string(), None)
 }
@@ -54,7 +54,8 @@ pub(crate) fn of_load(error: LoadError) -> ErrorData {
     }
 }
 
-/// The same for a client of an older revision, which has no code for a capability that it did not declare (`-32600`).
+/// The same error for a client of an older revision, which has no code for a capability that was not declared:
+/// `-32600`.
 pub(crate) fn for_older(error: ErrorData) -> ErrorData {
     if error.code == ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY {
         return ErrorData::invalid_request(error.message, error.data);
@@ -62,17 +63,17 @@ pub(crate) fn for_older(error: ErrorData) -> ErrorData {
     error
 }
 
-/// The answer of a task whose stored result is not what its tool returned: damaged, or of a shape that no tool returns.
+/// The answer of a task whose stored result is not what its tool returned: damaged, or in a form that no tool returns.
 pub(crate) fn unreadable_result(cause: &(dyn Error + 'static)) -> ErrorData {
     internal(UNREADABLE_RESULT, cause)
 }
 
-/// The answer of a handler that makes tasks itself, past us.
+/// The answer if a handler creates tasks itself, without Longhaul.
 pub(crate) fn made_a_task() -> ErrorData {
-    ErrorData::internal_error("the handler made a task of its own; name the tool with a TaskPolicy instead", None)
+    ErrorData::internal_error("the handler created a task itself; give the tool a TaskPolicy instead", None)
 }
 
-/// What is wrong with our own code or its surroundings: the log knows more than the client.
+/// A fault of our own code or its environment: the log says more than the client gets to see.
 pub(crate) fn internal(what: &'static str, cause: &(dyn Error + 'static)) -> ErrorData {
     tracing::error!(error = cause, "{what}");
     ErrorData::internal_error(what, None)

@@ -1,4 +1,4 @@
-//! Calls into code of others: a panic there becomes an error here.
+//! Calls into the author's code: a panic there becomes an error here.
 
 use std::any::Any;
 use std::future::Future;
@@ -7,12 +7,13 @@ use std::panic::AssertUnwindSafe;
 use futures::FutureExt;
 use rmcp::ErrorData;
 
-/// What a panic said, where it said it in words.
+/// The message of a panic, if it has one.
 pub(crate) struct Panicked(pub(crate) String);
 
-/// Runs `call`; a panic inside is caught and told.
+/// Runs `call`; a panic inside is caught and returned as an error.
 pub(crate) async fn catch<T>(call: impl Future<Output = T>) -> Result<T, Panicked> {
-    // Nothing of the call outlives the panic: its future is dropped, and shared state of a handler is its own affair.
+    // Nothing of the call outlives the panic: its future is dropped, and the state that handlers share is their own
+    // responsibility.
     AssertUnwindSafe(call).catch_unwind().await.map_err(|panic| Panicked(words(&*panic)))
 }
 

@@ -1,4 +1,4 @@
-//! A request as the dialects see it: read once, with what is known of its client.
+//! A request as the dialects see it: read once, with what is known about its client.
 
 use std::borrow::Cow;
 
@@ -23,7 +23,7 @@ pub(crate) struct Incoming<'a> {
     /// Who it is, as the HTTP frontend verified it.
     pub(crate) owner: OwnerId,
     pub(crate) client: &'a Client,
-    /// The whole request, for those who pass it on.
+    /// The whole request, for dialects that pass it on.
     pub(crate) http: &'a Request<Bytes>,
 }
 
@@ -35,17 +35,17 @@ pub(crate) struct Notice<'a> {
     pub(crate) client: &'a Client,
 }
 
-/// What is known of a client besides who it is.
+/// What is known about a client besides who it is.
 pub(crate) struct Client {
     revision: String,
     session: Option<Session>,
 }
 
-/// The revision of requests that do not say which they are of (MCP `2025-11-25`, "Protocol Version Header").
+/// The revision of requests that do not name one (MCP `2025-11-25`, "Protocol Version Header").
 const REVISION_ASSUMED: &str = "2025-03-26";
 
 impl Client {
-    /// The client of a request with this header, in this session. What was negotiated counts more than the header,
+    /// The client of a request with this header, in this session. What was negotiated takes precedence over the header,
     /// except that revisions without handshakes have no sessions.
     pub(crate) fn new(http: &Request<Bytes>, session: Option<Session>) -> Self {
         let header = http.headers().get(VERSION_HEADER).and_then(|value| value.to_str().ok());
@@ -57,8 +57,8 @@ impl Client {
         Self { revision, session }
     }
 
-    /// The revision that was agreed on, in its client's words: a date, or the name of an own revision of a dialect. In
-    /// a handshake itself this says nothing; there the result has it.
+    /// The negotiated revision, under the name that its client uses: a date, or the name of a dialect's own revision.
+    /// In the handshake itself this has no meaning; there it is in the result.
     pub(crate) fn revision(&self) -> &str {
         &self.revision
     }
@@ -68,7 +68,7 @@ impl Client {
         Generation::of_version(Some(&self.revision))
     }
 
-    /// What the client said in its handshake; nothing where it has no session.
+    /// What the client said in its handshake; `None` if it has no session.
     pub(crate) const fn session(&self) -> Option<&Session> {
         self.session.as_ref()
     }
@@ -81,15 +81,15 @@ struct WithMeta {
 }
 
 impl Incoming<'_> {
-    /// The parameters as a `T`; nothing where they are missing or malformed.
+    /// The parameters as a `T`; `None` if they are missing or malformed.
     pub(crate) fn params<T: DeserializeOwned>(&self) -> Option<T> {
         serde_json::from_str(self.params?.get()).ok()
     }
 
-    /// What the request says of itself in `_meta`.
+    /// The `_meta` of the request; empty if there is none.
     ///
     /// # Errors
-    /// `-32602` if it is there and malformed.
+    /// `-32602` if it is present but malformed.
     pub(crate) fn meta(&self) -> Result<RequestMetaObject, ErrorData> {
         let Some(params) = self.params else { return Ok(RequestMetaObject::default()) };
         let read = serde_json::from_str::<WithMeta>(params.get());

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 pub(crate) enum Message<'a> {
     /// Wants an answer.
     Request { id: RequestId, method: Cow<'a, str>, params: Option<&'a RawValue> },
-    /// Wants none.
+    /// Wants no answer.
     Notification { method: Cow<'a, str>, params: Option<&'a RawValue> },
     /// Answers a request of the server: with a result, or else with an error.
     Reply { id: &'a RawValue, outcome: Result<&'a RawValue, &'a RawValue> },
@@ -24,7 +24,7 @@ struct Peek<'a> {
     jsonrpc: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     method: Option<Cow<'a, str>>,
-    /// An id that is `null` is there, and wrong.
+    /// An id that is `null` is present, and wrong.
     #[serde(borrow, default, deserialize_with = "present")]
     id: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -41,20 +41,20 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de Raw
 
 impl<'a> Message<'a> {
     /// # Errors
-    /// `-32700` for what is no JSON, `-32600` for what is no JSON-RPC message, batches among it.
+    /// `-32700` for a body that is not JSON, `-32600` for one that is not a JSON-RPC message, batches included.
     pub(crate) fn read(body: &'a [u8]) -> Result<Self, ErrorData> {
         let invalid = |what: &'static str| ErrorData::invalid_request(what, None);
-        let peek = serde_json::from_slice::<Peek<'_>>(body).map_err(|error| no_message(body, &error))?;
+        let peek = serde_json::from_slice::<Peek<'_>>(body).map_err(|error| not_a_message(body, &error))?;
         if body.trim_ascii_start().first() != Some(&b'{') {
-            return Err(invalid("a message is a JSON object"));
+            return Err(invalid("a message must be a JSON object"));
         }
         if peek.jsonrpc.as_deref() != Some("2.0") {
-            return Err(invalid("`jsonrpc` has to be \"2.0\""));
+            return Err(invalid("`jsonrpc` must be \"2.0\""));
         }
         match (peek.method, peek.id) {
             (Some(method), Some(id)) => {
                 let id = serde_json::from_str(id.get())
-                    .map_err(|_other_type| invalid("`id` has to be a string or an integer"))?;
+                    .map_err(|_other_type| invalid("`id` must be a string or an integer"))?;
                 Ok(Message::Request { id, method, params: peek.params })
             }
             (Some(method), None) => Ok(Message::Notification { method, params: peek.params }),
@@ -68,7 +68,7 @@ impl<'a> Message<'a> {
     }
 }
 
-fn no_message(body: &[u8], error: &serde_json::Error) -> ErrorData {
+fn not_a_message(body: &[u8], error: &serde_json::Error) -> ErrorData {
     if body.trim_ascii_start().first() == Some(&b'[') && serde_json::from_slice::<IgnoredAny>(body).is_ok() {
         return ErrorData::invalid_request("batches are not supported; send one message at a time", None);
     }
@@ -102,14 +102,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_a_parse_error() {
+    fn a_body_that_is_not_json_is_a_parse_error() {
         for body in ["", "{", "nope", r#"{"jsonrpc":"2.0","id":1,"method":"a""#, "\u{0}"] {
             assert_eq!(code(body), Some(-32700), "{body}");
         }
     }
 
     #[test]
-    fn what_is_no_message_is_an_invalid_request() {
+    fn json_that_is_not_a_message_is_an_invalid_request() {
         for body in [
             "[]",
             r#"[{"jsonrpc":"2.0","id":1,"method":"tools/list"}]"#,

@@ -1,6 +1,6 @@
-//! How often a client may ask for a result that is not there yet. "The determination of what constitutes too many
+//! How often a client may ask for a result that does not exist yet. "The determination of what constitutes too many
 //! requests MAY be defined by the server at runtime": here each process counts for itself, so that counting costs
-//! nothing. It is not what keeps anybody's data right.
+//! nothing. No data depends on these counts.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -10,10 +10,10 @@ use longhaul_core::{TaskKey, Timestamp};
 /// Requests for one call that are answered at once, however quickly they come.
 const BURST: u32 = 10;
 
-/// After that, one request in this time.
+/// After that, one request is answered per this time.
 const EVERY_MS: u64 = 500;
 
-/// Calls that are counted. Where there are more, all counts begin anew.
+/// Calls that are counted. If there are more, all counts start again.
 const CALLS_MAX: usize = 4_096;
 
 /// The counts of one process.
@@ -30,7 +30,7 @@ impl Rate {
     /// Counts a request at `now`.
     ///
     /// # Errors
-    /// When to ask again, in milliseconds, where it is one too many.
+    /// If it is one too many: when to ask again, in milliseconds.
     pub(crate) fn count(&self, call: &TaskKey, now: Timestamp) -> Result<(), u64> {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if counts.len() >= CALLS_MAX && !counts.contains_key(call) {
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_is_refused_and_patience_is_rewarded() {
+    fn a_loop_is_refused_and_a_client_that_waits_is_answered() {
         let (rate, start) = (Rate::default(), Timestamp::from_ms(1_000));
         assert!((0..BURST).all(|_| rate.count(&call(1), start).is_ok()));
         assert_eq!(rate.count(&call(1), start.plus_ms(100)), Err(400));
@@ -80,6 +80,6 @@ mod tests {
         assert_eq!(rate.count(&call(1), start.plus_ms(EVERY_MS)), Err(EVERY_MS));
         let later = start.plus_ms(3_600_000);
         assert!((0..BURST).all(|_| rate.count(&call(1), later).is_ok()));
-        assert!(rate.count(&call(1), later).is_err(), "time adds up to one burst and no more");
+        assert!(rate.count(&call(1), later).is_err(), "waiting earns one burst at most");
     }
 }

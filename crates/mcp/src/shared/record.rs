@@ -1,4 +1,4 @@
-//! The call as the task's record keeps it for the worker.
+//! The call as the task's record stores it for the worker.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -9,13 +9,13 @@ use rmcp::model::{CallToolRequestParams, InputResponses, JsonObject, ProgressTok
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A tool call, with all that the tool may want to know of it.
+/// A tool call, with everything that the tool may want to know about it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct StoredCall {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     arguments: Option<JsonObject>,
-    /// What the request said of its client: version, name, capabilities.
+    /// What the request said about its client: version, name, capabilities.
     #[serde(default, rename = "_meta")]
     pub(crate) meta: RequestMetaObject,
     /// The answers and the state that came with the call that became the task.
@@ -23,7 +23,7 @@ pub(crate) struct StoredCall {
     input_responses: Option<InputResponses>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     request_state: Option<String>,
-    /// Where the client wants to hear of progress for as long as the task lives.
+    /// The token for progress notifications, if it is valid for as long as the task lives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) progress_token: Option<ProgressToken>,
     /// All answers that the client gave before the call became a task.
@@ -32,8 +32,8 @@ pub(crate) struct StoredCall {
 }
 
 impl StoredCall {
-    /// The call to be kept. Its progress token ends with the request that brought it, unless it is told
-    /// [otherwise](Self::telling).
+    /// The call to be stored. Its progress token is valid only for the request that brought it, unless it is stored
+    /// [too](Self::with_progress_token).
     pub(crate) fn new(
         request: CallToolRequestParams,
         mut meta: RequestMetaObject,
@@ -44,8 +44,8 @@ impl StoredCall {
         Self { arguments, meta, input_responses, request_state, progress_token: None, given }
     }
 
-    /// The token under which the client of `task` wants to hear of progress. Where the call cannot be read, there is
-    /// nobody to tell of progress, and the rest of an answer does not depend on it.
+    /// The token for progress notifications to the client of `task`. If the call cannot be read, no progress is
+    /// reported; the rest of an answer does not depend on it.
     pub(crate) async fn progress_token_of(engine: &Engine, task: &Task) -> Option<ProgressToken> {
         let call = match engine.load(&task.key(), &task.request).await {
             Ok(call) => serde_json::from_str::<Self>(&call).map_err(|error| Box::new(error) as Box<dyn Error>),
@@ -60,8 +60,8 @@ impl StoredCall {
         }
     }
 
-    /// The same call by a client whose progress token outlives the request.
-    pub(crate) fn telling(mut self, progress_token: Option<ProgressToken>) -> Self {
+    /// The same call with a progress token that outlives the request.
+    pub(crate) fn with_progress_token(mut self, progress_token: Option<ProgressToken>) -> Self {
         self.progress_token = progress_token;
         self
     }
@@ -77,7 +77,7 @@ impl StoredCall {
         params
     }
 
-    /// What the tool finds in the context of its request. A tool reports progress only where there is a token.
+    /// What the tool finds in the context of its request. A tool reports progress only if there is a token.
     pub(crate) fn meta_for(&self, token: ProgressToken) -> RequestMetaObject {
         let mut meta = self.meta.clone();
         meta.set_progress_token(token);

@@ -1,4 +1,4 @@
-//! Answers that are made here, always in JSON-RPC: `rmcp` refuses some requests in plain text.
+//! Answers that this crate makes itself, always in JSON-RPC: `rmcp` refuses some requests in plain text.
 
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
@@ -11,13 +11,14 @@ use serde_json::Value;
 use crate::Body;
 use crate::shared::body::json;
 
-/// Bytes that a request has besides the arguments that are kept: names, capabilities, the answers of earlier rounds.
+/// Bytes that a request may have besides the arguments that are stored: names, capabilities, the answers of earlier
+/// rounds.
 const ENVELOPE_BYTES_MAX: usize = 1024 * 1024;
 
-/// Bytes of a whole request.
+/// The largest request, in bytes.
 pub(crate) const BODY_BYTES_MAX: usize = longhaul_core::limits::REQUEST_BYTES_MAX + ENVELOPE_BYTES_MAX;
 
-/// Bytes of a plain text that are told on.
+/// Bytes of a plain text that are repeated in an answer.
 const TEXT_BYTES_MAX: usize = 1024;
 
 /// The JSON text of a message that answers with `result`, which is JSON text itself.
@@ -47,12 +48,12 @@ pub(crate) fn result(id: &RequestId, result: &str) -> Response<Body> {
     json(StatusCode::OK, result_text(id, result))
 }
 
-/// An error of a method: older revisions know no other status for it.
+/// An error of a method, with status 200: older revisions know no other status for it.
 pub(crate) fn error(id: &RequestId, error: &ErrorData) -> Response<Body> {
     error_with(StatusCode::OK, Some(id), error)
 }
 
-/// Whichever came of it.
+/// The result or the error.
 pub(crate) fn outcome(id: &RequestId, outcome: Result<String, ErrorData>) -> Response<Body> {
     match outcome {
         Ok(text) => result(id, &text),
@@ -60,21 +61,21 @@ pub(crate) fn outcome(id: &RequestId, outcome: Result<String, ErrorData>) -> Res
     }
 }
 
-/// A message was taken, and there is nothing to say to it.
+/// A message was accepted, and there is no answer to it.
 pub(crate) fn accepted() -> Response<Body> {
     let mut response = Response::new(http_body_util::Empty::new().boxed_unsync());
     *response.status_mut() = StatusCode::ACCEPTED;
     response
 }
 
-/// An error with a status of its own.
+/// An error with this status.
 pub(crate) fn error_with(status: StatusCode, id: Option<&RequestId>, error: &ErrorData) -> Response<Body> {
     json(status, error_text(id, error))
 }
 
-/// The transport knows `POST` alone.
+/// The transport supports only `POST`.
 pub(crate) fn method_not_allowed() -> Response<Body> {
-    let error = ErrorData::invalid_request("the MCP endpoint takes POST", None);
+    let error = ErrorData::invalid_request("the MCP endpoint accepts only POST", None);
     let mut response = error_with(StatusCode::METHOD_NOT_ALLOWED, None, &error);
     response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
     response
@@ -98,14 +99,14 @@ pub(crate) fn body(text: impl Into<Bytes>) -> Body {
     Full::new(text.into()).boxed_unsync()
 }
 
-/// Whether an answer of `rmcp` is one that a JSON-RPC client can read.
+/// Whether a JSON-RPC client can read this answer of `rmcp`.
 pub(crate) fn speaks_json_rpc(answer: &Response<Body>) -> bool {
     let failed = answer.status().is_client_error() || answer.status().is_server_error();
     !failed || is_json(answer)
 }
 
-/// The same refusal in JSON-RPC.
-pub(crate) async fn reworded(refused: Response<Body>, id: Option<&RequestId>) -> Response<Body> {
+/// The same refusal, in JSON-RPC.
+pub(crate) async fn as_json_rpc(refused: Response<Body>, id: Option<&RequestId>) -> Response<Body> {
     let status = refused.status();
     let text = read(refused.into_body()).await;
     let text = longhaul_core::limits::cut(&String::from_utf8_lossy(&text), TEXT_BYTES_MAX);

@@ -1,5 +1,5 @@
-//! What a handshake agreed on. No server remembers it: it travels in a signed `Mcp-Session-Id`, which any instance can
-//! read and nobody can change.
+//! What a handshake agreed on. No server stores it: it is contained in a signed `Mcp-Session-Id`, which any instance
+//! can read and no client can change.
 
 use longhaul_core::{IdSource, OwnerId};
 use rmcp::ErrorData;
@@ -11,19 +11,19 @@ use crate::shared::signer::{Purpose, Signer};
 /// The header that carries a session.
 pub(crate) const HEADER: &str = "mcp-session-id";
 
-/// Bytes of the capabilities that are kept whole. Proxies refuse long headers.
+/// The longest capabilities that go into the header as a whole, in bytes. Proxies refuse long headers.
 const CAPABILITIES_BYTES_MAX: usize = 2_048;
 
 /// One session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Session {
-    /// The revision that was agreed on, in its client's words.
+    /// The negotiated revision, under the name that its client uses.
     #[serde(rename = "v")]
     pub(crate) revision: String,
     /// What the client can be asked.
     #[serde(rename = "c")]
     pub(crate) capabilities: ClientCapabilities,
-    /// Makes each session another one.
+    /// Makes each session unique.
     #[serde(rename = "n")]
     nonce: u64,
 }
@@ -33,7 +33,7 @@ impl Session {
     pub(crate) fn new(revision: String, mut capabilities: ClientCapabilities, ids: &dyn IdSource) -> Self {
         let bytes = serde_json::to_vec(&capabilities).map_or(usize::MAX, |text| text.len());
         if bytes > CAPABILITIES_BYTES_MAX {
-            // What is left is of known size, and all that questions depend on.
+            // What is left has a bounded size, and questions depend only on that.
             capabilities.experimental = None;
             capabilities.extensions = None;
         }
@@ -42,7 +42,7 @@ impl Session {
         Self { revision, capabilities, nonce: u64::from_be_bytes(nonce) }
     }
 
-    /// What tells this session from all others.
+    /// What distinguishes this session from all others.
     pub(crate) const fn nonce(&self) -> u64 {
         self.nonce
     }
@@ -52,7 +52,7 @@ impl Session {
         signer.sign(Purpose::Session, owner, self)
     }
 
-    /// The session of a header; nothing where it was changed, or is another owner's.
+    /// The session of a header; `None` if it was changed, or is another owner's.
     pub(crate) fn verify(signed: &str, signer: &Signer, owner: &OwnerId) -> Option<Self> {
         signer.verify(Purpose::Session, owner, signed)
     }

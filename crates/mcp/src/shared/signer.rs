@@ -1,8 +1,8 @@
-//! What a plain call hands to the client between two rounds of questions, and takes back.
+//! What a plain call gives to the client between two rounds of questions, and gets back.
 //!
 //! It passes through the client, so it is signed, and bound to the caller, the tool, its arguments and a time
 //! (multi round-trip requests, "Server Requirements"). It is signed and not encrypted: it holds nothing that the
-//! client did not say itself, but for the tool's own state, which is in its tool's care.
+//! client did not send itself, except for the tool's own state, for which the tool is responsible.
 
 use std::collections::BTreeMap;
 
@@ -15,15 +15,15 @@ use serde_json::Value;
 
 use crate::shared::errors;
 
-/// Tells our own states from those of tools, which pass as they are.
+/// Distinguishes our own states from those of tools, which are passed through unchanged.
 const MARK: &str = "longhaul.";
 
-/// The answers of earlier rounds, and what else must not be lost between two rounds.
+/// The answers of earlier rounds, and everything else that must not be lost between two rounds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Rounds {
     /// By the key of the question.
     pub(crate) answers: BTreeMap<String, Value>,
-    /// What the tool itself wants back.
+    /// The tool's own state.
     pub(crate) state: Option<String>,
     /// The call's idempotency key, the same in all rounds.
     pub(crate) call_key: String,
@@ -51,14 +51,14 @@ impl Binding {
     }
 }
 
-/// What a signed value is for: one that was made for another purpose is refused.
+/// What a signed value is for: one that was signed for another purpose is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// What a handshake agreed on.
     Session,
-    /// Where a list goes on.
+    /// Where a list continues.
     Cursor,
-    /// Where a stream goes on.
+    /// Where a stream continues.
     Event,
     /// What a request of the server asks for.
     Ask,
@@ -98,19 +98,19 @@ impl Signer {
         Ok(format!("{MARK}{signed}"))
     }
 
-    /// A value that comes back from its owner as it went out, in URL-safe characters and dots.
+    /// Signs a value that its owner will send back unchanged. The text has only URL-safe characters and dots.
     pub(crate) fn sign<T: Serialize>(&self, purpose: Purpose, owner: &OwnerId, value: &T) -> Result<String, ErrorData> {
         let binding = purpose.binding(owner);
         let signed = self.codec.seal_json_with(value, &SealOptions::new().associated_data(&binding));
         signed.map_err(|error| errors::internal("a value could not be signed", &error))
     }
 
-    /// What was signed; nothing where it was changed, or made for another purpose or owner.
+    /// What was signed; `None` if it was changed, or signed for another purpose or owner.
     pub(crate) fn verify<T: DeserializeOwned>(&self, purpose: Purpose, owner: &OwnerId, signed: &str) -> Option<T> {
         self.codec.open_json_with(signed, &purpose.binding(owner)).ok()
     }
 
-    /// What was signed; a state that is the tool's own comes out as that.
+    /// What was signed; a state that the tool made itself is returned as the tool's state.
     ///
     /// # Errors
     /// `-32602` for a state that was changed, is too old, or belongs to another caller or call.
@@ -118,7 +118,7 @@ impl Signer {
         let Some(signed) = state.strip_prefix(MARK) else {
             return Ok(Rounds { state: Some(state.to_owned()), ..Rounds::default() });
         };
-        // One answer to all: which check failed is nobody's business.
+        // The same answer to all: clients do not learn which check failed.
         let refused =
             || ErrorData::invalid_params("requestState is not valid for this call; call again without it", None);
         match self.codec.open_json_with::<Signed>(signed, &binding.0) {

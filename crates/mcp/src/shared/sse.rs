@@ -1,4 +1,4 @@
-//! Server-sent events: how answers look that come bit by bit.
+//! Server-sent events: the form of answers that come in several messages.
 
 use std::convert::Infallible;
 
@@ -11,7 +11,7 @@ use http_body_util::{BodyExt, StreamBody};
 
 use crate::Body;
 
-/// A comment, for streams that have nothing to say.
+/// A comment, for idle streams.
 pub(crate) const KEEP_ALIVE: &[u8] = b":\n\n";
 
 /// One event. The message is JSON without raw line breaks, so one line is enough.
@@ -19,13 +19,13 @@ pub(crate) fn event(message: &str) -> Bytes {
     Bytes::from(format!("data: {message}\n\n"))
 }
 
-/// One event that a client can go on from.
+/// One event from which a client can resume.
 pub(crate) fn event_with_id(id: &str, message: &str) -> Bytes {
     Bytes::from(format!("id: {id}\ndata: {message}\n\n"))
 }
 
-/// The event that makes a stream one to go on from, before it has said anything; its data is empty. `retry_ms` is when
-/// to come back after the connection was closed.
+/// The event that makes a stream resumable before it has sent a message; its data is empty. `retry_ms` is how long the
+/// client should wait before it reconnects after the connection was closed.
 pub(crate) fn priming(id: &str, retry_ms: u64) -> Bytes {
     Bytes::from(format!("id: {id}\nretry: {retry_ms}\ndata: \n\n"))
 }

@@ -15,9 +15,9 @@ pub(crate) struct Shared {
     pub(crate) policies: BTreeMap<String, TaskPolicy>,
     pub(crate) settings: McpSettings,
     pub(crate) signer: Signer,
-    /// Who asks how often for results that are not there yet.
+    /// How often clients ask for results that do not exist yet.
     pub(crate) rate: Rate,
-    /// Fires when open streams are to end.
+    /// Cancelled when open streams are to end.
     pub(crate) closing: CancellationToken,
 }
 

@@ -1,10 +1,10 @@
-//! Waiting for news of tasks: the one loop behind every stream about tasks and every call that stays open until its
-//! task ends.
+//! Waiting for changes of tasks: the loop behind every stream about tasks and every call that stays open until its task
+//! ends.
 //!
-//! A [`TaskWatch`] looks at its tasks again and again and says what its client has not been told yet, one [`Event`] at
-//! a time. The dialects write the events down as messages, each in its own way, and decide nothing else.
+//! A [`TaskWatch`] polls its tasks and returns what has not been reported to its client yet, one [`Event`] at a time.
+//! The dialects turn the events into messages, each in its own way, and decide nothing else.
 //!
-//! A watch is pulled by whoever reads the answer, and spawns nothing. When the client leaves, the answer is dropped,
+//! A watch is driven by the reader of the answer, and spawns nothing. When the client leaves, the answer is dropped,
 //! and the watch with it.
 
 use std::collections::VecDeque;
@@ -25,14 +25,15 @@ mod tests;
 /// The first pause of a watch that [starts with short pauses](TaskWatch::starting_with_short_pauses).
 const PAUSE_MS_FIRST: u64 = 4;
 
-/// What a watch says. The events of one look come in the order in which they are listed here.
+/// What a watch reports. The events of one look come in the order in which they are listed here.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Event {
-    /// Nothing was [sent](TaskWatch::sent) for a while. Whoever keeps a connection open sends a sign of life.
+    /// Nothing was [sent](TaskWatch::sent) for a while. A dialect that holds a connection open sends a keep-alive
+    /// comment.
     KeepAlive,
-    /// The task is no longer there.
+    /// The task no longer exists.
     Gone(TaskKey),
-    /// A client could see a difference, whichever it is. Also said of a task that is seen for the first time.
+    /// Something that a client can see is different. Also reported when a task is seen for the first time.
     Changed(Arc<Task>),
     /// The status is different.
     Status(Arc<Task>),
@@ -44,20 +45,20 @@ pub(crate) enum Event {
     Ended(Arc<Task>),
     /// The client has left. This is the last event.
     Left,
-    /// The time is over, the server closes, or there is nothing left to wait for. This is the last event; it names the
-    /// tasks that go on, each as the last look found it.
+    /// The time is over, the server closes, or there is nothing left to wait for. This is the last event; it has the
+    /// tasks that have not ended, each as the last look found it.
     Close(Vec<Arc<Task>>),
 }
 
-/// What a client was told of a task. It can go out to the client, and come back with the request that resumes a
-/// stream; hence the short names.
+/// What was reported to a client about a task. It can be sent to the client, and come back with the request that
+/// resumes a stream; hence the short names.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Told {
+pub(crate) struct Reported {
     #[serde(rename = "d", skip_serializing_if = "Option::is_none")]
     progress: Option<f64>,
     #[serde(rename = "u", skip_serializing_if = "Option::is_none")]
     status: Option<String>,
-    /// The questions that may not be answered yet, each by the beginning of the hash of its key.
+    /// The questions that may still be open, each as the beginning of the hash of its key.
     #[serde(rename = "a", skip_serializing_if = "Vec::is_empty", default)]
     asked: Vec<u32>,
 }
@@ -66,12 +67,12 @@ pub(crate) struct Told {
 pub(crate) struct TaskWatch {
     engine: Engine,
     watched: Vec<Watched>,
-    /// What the last look found and the client has not been told yet.
-    agenda: VecDeque<Event>,
+    /// What the last look found and was not reported yet.
+    pending: VecDeque<Event>,
     ends_at: Timestamp,
-    /// Fires when the server closes.
+    /// Cancelled when the server closes.
     closing: CancellationToken,
-    /// Fires when the client leaves.
+    /// Cancelled when the client leaves.
     leaving: CancellationToken,
     pause_ms: u64,
     pause_ms_max: u64,
@@ -81,20 +82,20 @@ pub(crate) struct TaskWatch {
 }
 
 impl TaskWatch {
-    /// A watch that ends after `wait_ms` at the latest, or as soon as `closing` fires. Each task comes with what its
-    /// client was told of it before.
+    /// A watch that ends after `wait_ms` at the latest, or as soon as `closing` is cancelled. Each task comes with what
+    /// was reported about it before.
     pub(crate) fn new(
         engine: &Engine,
         settings: &McpSettings,
         closing: &CancellationToken,
         wait_ms: u64,
-        tasks: impl IntoIterator<Item = (Task, Told)>,
+        tasks: impl IntoIterator<Item = (Task, Reported)>,
     ) -> Self {
         let now = engine.ports().clock.now();
         let mut watched: Vec<Watched> = tasks.into_iter().map(Watched::new).collect();
         Self {
             engine: engine.clone(),
-            agenda: watched.iter_mut().flat_map(Watched::news).collect(),
+            pending: watched.iter_mut().flat_map(Watched::unreported).collect(),
             watched,
             ends_at: now.plus_ms(wait_ms),
             closing: closing.clone(),
@@ -114,18 +115,18 @@ impl TaskWatch {
         self
     }
 
-    /// The same watch for a client whose leaving is told by `leaving`, and does not drop the watch.
+    /// The same watch for a client that does not drop the watch when it leaves: `leaving` is cancelled instead.
     pub(crate) fn until_left(mut self, leaving: CancellationToken) -> Self {
         self.leaving = leaving;
         self
     }
 
-    /// The next event; nothing after the last one. The client counts as told of what is returned, unless it is
+    /// The next event; `None` after the last one. What is returned counts as reported, unless it is
     /// [put back](Self::put_back).
     pub(crate) async fn next(&mut self) -> Option<Event> {
         loop {
-            if let Some(event) = self.agenda.pop_front() {
-                self.note(&event);
+            if let Some(event) = self.pending.pop_front() {
+                self.mark_reported(&event);
                 return Some(event);
             }
             if self.over {
@@ -142,47 +143,47 @@ impl TaskWatch {
         }
     }
 
-    /// Takes note that the client was not told of `event` after all: it comes again with the next look.
+    /// Marks `event` as not reported after all: it comes again with the next look.
     pub(crate) fn put_back(&mut self, event: &Event) {
         match event {
             Event::Changed(task) => self.change(task.id, |watched| watched.seen = None),
-            Event::Status(task) => self.change(task.id, |watched| watched.told.status = None),
+            Event::Status(task) => self.change(task.id, |watched| watched.reported.status = None),
             Event::Question(task, ask) => {
-                self.change(task.id, |watched| watched.told.asked.retain(|asked| *asked != short(&ask.key)));
+                self.change(task.id, |watched| watched.reported.asked.retain(|asked| *asked != short(&ask.key)));
             }
-            Event::Ended(task) => self.change(task.id, |watched| watched.end_told = false),
-            // What was told before is not known any more, and the next progress says all that this one did.
+            Event::Ended(task) => self.change(task.id, |watched| watched.end_reported = false),
+            // The value before is no longer known, and the next progress includes this one.
             Event::Progress(..) | Event::KeepAlive | Event::Gone(_) | Event::Left | Event::Close(_) => {}
         }
     }
 
-    /// Takes note that something is being sent to the client, so that no sign of life is due for a while.
+    /// Records that something is being sent to the client, so that no keep-alive is due for a while.
     pub(crate) fn sent(&mut self) {
         self.last_sent_at = self.now();
     }
 
     /// Ends the watch without another event: the client has its answer.
     pub(crate) fn stop(&mut self) {
-        self.agenda.clear();
+        self.pending.clear();
         self.over = true;
     }
 
-    /// Lets the watch go on until `wait_ms` from now.
+    /// Extends the watch until `wait_ms` from now.
     pub(crate) fn wait_until_after(&mut self, wait_ms: u64) {
         self.ends_at = self.now().plus_ms(wait_ms);
     }
 
-    /// What the client was told of a task so far; nothing where the task is not watched.
-    pub(crate) fn told(&self, id: TaskId) -> Option<&Told> {
-        self.watched.iter().find(|watched| watched.task.id == id).map(|watched| &watched.told)
+    /// What was reported about a task so far; `None` if the task is not watched.
+    pub(crate) fn reported(&self, id: TaskId) -> Option<&Reported> {
+        self.watched.iter().find(|watched| watched.task.id == id).map(|watched| &watched.reported)
     }
 
-    /// Looks at the tasks at once; what is new replaces what was still to be said of the look before. A task that
-    /// cannot be read stays as it was, and the next look tries again.
+    /// Looks at the tasks at once; the events found replace those of the look before that were not returned yet. A task
+    /// that cannot be read stays as it was, and the next look tries again.
     pub(crate) async fn look(&mut self) {
-        self.agenda.clear();
+        self.pending.clear();
         if self.now().since_ms(self.last_sent_at) >= self.keep_alive_ms {
-            self.agenda.push_back(Event::KeepAlive);
+            self.pending.push_back(Event::KeepAlive);
         }
         self.watched.retain(|watched| !watched.is_finished());
         for watched in &mut self.watched {
@@ -191,18 +192,18 @@ impl TaskWatch {
                 Ok(task) => watched.task = Arc::new(task),
                 Err(PollError::NotFound) => {
                     watched.gone = true;
-                    self.agenda.push_back(Event::Gone(key));
+                    self.pending.push_back(Event::Gone(key));
                 }
                 Err(PollError::Unavailable(error)) => {
                     tracing::warn!(task_id = %key.id, error = &error as &dyn Error, "a watched task could not be read");
                 }
             }
         }
-        self.agenda.extend(self.watched.iter_mut().flat_map(Watched::news));
+        self.pending.extend(self.watched.iter_mut().flat_map(Watched::unreported));
     }
 
-    /// Waits for the next look. The only place that decides when it comes, so whatever is to wake all who wait, such as
-    /// an end in the same process, is to be heard here.
+    /// Waits for the next look. Only this function decides when that is: anything that should wake all watches early,
+    /// such as the end of a task in the same process, has to be added here.
     async fn pause(&mut self) {
         let left_ms = self.ends_at.since_ms(self.now());
         let pause_ms = self.pause_ms.min(left_ms).max(1);
@@ -215,7 +216,7 @@ impl TaskWatch {
         }
     }
 
-    /// The last event, where it is time for it.
+    /// The last event, if it is due.
     fn last(&self) -> Option<Event> {
         if self.leaving.is_cancelled() {
             return Some(Event::Left);
@@ -230,18 +231,18 @@ impl TaskWatch {
         self.leaving.is_cancelled() || self.closing.is_cancelled()
     }
 
-    /// Takes note that the client is being told of `event`.
-    fn note(&mut self, event: &Event) {
+    /// Marks `event` as reported.
+    fn mark_reported(&mut self, event: &Event) {
         match event {
             Event::Changed(task) => self.change(task.id, |watched| watched.seen = Some(Seen::of(task))),
             Event::Status(task) => {
-                self.change(task.id, |watched| watched.told.status = Some(task.status().as_str().to_owned()));
+                self.change(task.id, |watched| watched.reported.status = Some(task.status().as_str().to_owned()));
             }
             Event::Progress(task, progress) => {
-                self.change(task.id, |watched| watched.told.progress = Some(progress.done));
+                self.change(task.id, |watched| watched.reported.progress = Some(progress.done));
             }
-            Event::Question(task, ask) => self.change(task.id, |watched| watched.told.asked.push(short(&ask.key))),
-            Event::Ended(task) => self.change(task.id, |watched| watched.end_told = true),
+            Event::Question(task, ask) => self.change(task.id, |watched| watched.reported.asked.push(short(&ask.key))),
+            Event::Ended(task) => self.change(task.id, |watched| watched.end_reported = true),
             Event::KeepAlive | Event::Gone(_) | Event::Left | Event::Close(_) => {}
         }
     }
@@ -257,8 +258,8 @@ impl TaskWatch {
     }
 }
 
-impl Told {
-    /// What a client was told that knows the task's status and nothing else.
+impl Reported {
+    /// What is reported to a client that knows only the task's status.
     pub(crate) fn status_of(task: &Task) -> Self {
         Self { status: Some(task.status().as_str().to_owned()), ..Self::default() }
     }
@@ -267,53 +268,54 @@ impl Told {
 /// A task that is watched.
 struct Watched {
     task: Arc<Task>,
-    told: Told,
-    /// What the task looked like when the client was last told of a change.
+    reported: Reported,
+    /// The task as it was when a change was last reported.
     seen: Option<Seen>,
-    end_told: bool,
+    end_reported: bool,
     gone: bool,
 }
 
 impl Watched {
-    fn new((task, told): (Task, Told)) -> Self {
-        Self { task: Arc::new(task), told, seen: None, end_told: false, gone: false }
+    fn new((task, reported): (Task, Reported)) -> Self {
+        Self { task: Arc::new(task), reported, seen: None, end_reported: false, gone: false }
     }
 
-    /// Whether the client knows all that there will ever be to know.
+    /// Whether there is nothing more to report, now or later.
     const fn is_finished(&self) -> bool {
-        self.gone || (self.end_told && self.seen.is_some())
+        self.gone || (self.end_reported && self.seen.is_some())
     }
 
-    /// What the client was not told yet.
-    fn news(&mut self) -> Vec<Event> {
+    /// What was not reported yet.
+    fn unreported(&mut self) -> Vec<Event> {
         if self.gone {
             return Vec::new();
         }
-        let (task, told) = (&self.task, &mut self.told);
+        let (task, reported) = (&self.task, &mut self.reported);
         let asks = asks(task);
         if !asks.is_empty() {
-            told.asked.retain(|asked| asks.iter().any(|ask| short(&ask.key) == *asked));
+            reported.asked.retain(|asked| asks.iter().any(|ask| short(&ask.key) == *asked));
         }
-        let mut news = Vec::new();
+        let mut events = Vec::new();
         if self.seen.as_ref() != Some(&Seen::of(task)) {
-            news.push(Event::Changed(Arc::clone(task)));
+            events.push(Event::Changed(Arc::clone(task)));
         }
-        if told.status.as_deref() != Some(task.status().as_str()) {
-            news.push(Event::Status(Arc::clone(task)));
+        if reported.status.as_deref() != Some(task.status().as_str()) {
+            events.push(Event::Status(Arc::clone(task)));
         }
-        // Dialects promise that it grows, and a leg that starts again says what was said before.
-        let grown = task.progress.iter().filter(|progress| told.progress.is_none_or(|told| progress.done > told));
-        news.extend(grown.map(|progress| Event::Progress(Arc::clone(task), progress.clone())));
-        let new = asks.iter().filter(|ask| !told.asked.contains(&short(&ask.key)));
-        news.extend(new.map(|ask| Event::Question(Arc::clone(task), ask.clone())));
-        if task.has_ended() && !self.end_told {
-            news.push(Event::Ended(Arc::clone(task)));
+        // Dialects promise that progress grows, and a leg that starts again repeats what was reported before.
+        let grown =
+            task.progress.iter().filter(|progress| reported.progress.is_none_or(|reported| progress.done > reported));
+        events.extend(grown.map(|progress| Event::Progress(Arc::clone(task), progress.clone())));
+        let new = asks.iter().filter(|ask| !reported.asked.contains(&short(&ask.key)));
+        events.extend(new.map(|ask| Event::Question(Arc::clone(task), ask.clone())));
+        if task.has_ended() && !self.end_reported {
+            events.push(Event::Ended(Arc::clone(task)));
         }
-        news
+        events
     }
 }
 
-/// What a client can tell two states of a task apart by.
+/// What a client can see to distinguish two states of a task.
 #[derive(Clone, Debug, PartialEq)]
 struct Seen {
     status: Status,
@@ -329,7 +331,7 @@ impl Seen {
     }
 }
 
-/// What the task asks at the moment.
+/// The open questions of the task.
 fn asks(task: &Task) -> &[Ask] {
     match &task.state {
         State::InputRequired { asks, .. } => asks,
@@ -342,7 +344,7 @@ fn asks(task: &Task) -> &[Ask] {
     }
 }
 
-/// Enough of a key's hash to tell one task's questions apart.
+/// Enough of a key's hash to distinguish the questions of one task.
 fn short(key: &str) -> u32 {
     let [a, b, c, d, ..]: [u8; 32] = Sha256::digest(key).into();
     u32::from_be_bytes([a, b, c, d])

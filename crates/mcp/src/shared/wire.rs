@@ -1,4 +1,4 @@
-//! The wire between a running tool and us: typed messages in memory, no JSON.
+//! The connection between a running tool and the server: typed messages in memory, no JSON.
 
 use std::convert::Infallible;
 use std::future::{Future, ready};
@@ -9,19 +9,19 @@ use rmcp::transport::Transport;
 use rmcp::{RoleServer, ServerHandler};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// The service behind a tool's peer. Nothing is ever sent to it: a peer cannot be had without one.
-pub(crate) struct Nobody;
+/// The service behind a tool's peer. `rmcp` makes no peer without one, and nothing is ever sent to it.
+pub(crate) struct UnusedService;
 
-impl ServerHandler for Nobody {}
+impl ServerHandler for UnusedService {}
 
-/// The tool's end of the wire.
+/// The tool's end of the connection.
 pub(crate) struct Wire {
     out: UnboundedSender<ServerJsonRpcMessage>,
     back: UnboundedReceiver<ClientJsonRpcMessage>,
 }
 
-/// Our end of the wire. What comes out was awaited by the tool, one message at a time for each of its branches, so the
-/// queue is as short as the tool is narrow.
+/// The server's end of the connection. A tool awaits each message that it sends, so the queue is never longer than the
+/// number of branches that the tool runs concurrently.
 pub(crate) struct Pipes {
     pub(crate) from_tool: UnboundedReceiver<ServerJsonRpcMessage>,
     pub(crate) to_tool: UnboundedSender<ClientJsonRpcMessage>,
@@ -42,7 +42,7 @@ impl Transport<RoleServer> for Wire {
         &mut self,
         message: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = Result<(), Infallible>> + Send + 'static {
-        // Where our end is gone, the leg is over and nobody listens.
+        // If the server's end is closed, the leg is over and the message has no reader.
         drop(self.out.send(message));
         ready(Ok(()))
     }

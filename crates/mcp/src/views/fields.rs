@@ -1,4 +1,4 @@
-//! What all views show of a task in the same words: times, messages, errors.
+//! What all views show of a task in the same way: times, messages, errors.
 
 use std::fmt::Write;
 
@@ -11,11 +11,11 @@ use serde_json::{Map, Value, json};
 
 use crate::shared::errors;
 
-/// The JSON-RPC error that a failed task ended with: the tool's own as it gave it, otherwise one that says why there is
-/// none.
+/// The JSON-RPC error that a failed task ended with: the tool's own if it returned one, otherwise one that says what
+/// went wrong.
 ///
 /// # Errors
-/// What the client is told, if it cannot be read.
+/// The error for the client, if it cannot be read.
 pub(crate) async fn error(engine: &Engine, task: &Task, failure: &Failure) -> Result<String, ErrorData> {
     if let Some(detail) = &failure.detail {
         return object(engine.load(&task.key(), detail).await.map_err(errors::of_load)?);
@@ -23,10 +23,10 @@ pub(crate) async fn error(engine: &Engine, task: &Task, failure: &Failure) -> Re
     Ok(json!({"code": -32603, "message": failure.message, "data": {"reason": reason(failure.kind)}}).to_string())
 }
 
-/// A stored text, if it is a JSON object: spliced into an answer, anything else would spoil the whole of it.
+/// A stored text, if it is a JSON object: anything else, inserted into an answer, would make the whole answer invalid.
 ///
 /// # Errors
-/// What the client is told instead.
+/// The error that the client gets instead.
 pub(crate) fn object(text: String) -> Result<String, ErrorData> {
     let checked = serde_json::from_str::<&RawValue>(&text).and_then(|value| {
         if value.get().starts_with('{') { Ok(()) } else { Err(serde::de::Error::custom("not a JSON object")) }
@@ -37,7 +37,7 @@ pub(crate) fn object(text: String) -> Result<String, ErrorData> {
     }
 }
 
-/// The same, as `rmcp` knows it. An error that is stored and cannot be read is told as one.
+/// The same, in the type of `rmcp`. If the stored error cannot be read, the error says so.
 ///
 /// # Errors
 /// [`LoadError`], if it cannot be loaded.
@@ -61,7 +61,7 @@ const fn reason(kind: FailureKind) -> &'static str {
     }
 }
 
-/// What there is to say about the task as it is.
+/// A message about the task's present state, if there is one.
 pub(crate) fn status_message(task: &Task) -> Option<String> {
     match &task.state {
         State::Failed { failure } => Some(failure.message.clone()),
@@ -72,7 +72,7 @@ pub(crate) fn status_message(task: &Task) -> Option<String> {
     }
 }
 
-/// Such as "3/10 adding up".
+/// For example "3/10 adding up".
 pub(crate) fn in_words(progress: &Progress) -> String {
     let mut words = progress.done.to_string();
     if let Some(total) = progress.total {
@@ -99,13 +99,13 @@ pub(crate) fn progress_notification<const N: usize>(
     json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}).to_string()
 }
 
-/// Where clients find the variables that a task's tool has set, in the `_meta` of the task.
+/// The key in a task's `_meta` under which clients find the variables that its tool has set.
 pub(crate) const VARIABLES: &str = "dev.longhaul/variables";
 
-/// The variables of the task; nothing where its tool has set none.
+/// The variables of the task; `None` if its tool has set none.
 ///
 /// # Errors
-/// What the client is told, if they cannot be read.
+/// The error for the client, if they cannot be read.
 pub(crate) async fn variables(engine: &Engine, task: &Task) -> Result<Option<Value>, ErrorData> {
     let Some(variables) = &task.variables else { return Ok(None) };
     let text = engine.load(&task.key(), variables).await.map_err(errors::of_load)?;

@@ -1,4 +1,4 @@
-//! How a job looks: an envelope with `data`, for programs and models alike, and a sentence for the model.
+//! Jobs on the wire: an envelope with `data`, for both programs and models, and a sentence for the model.
 
 use longhaul_core::{ResultKind, State, Task, Timestamp};
 use rmcp::model::{CallToolResult, ContentBlock};
@@ -7,13 +7,13 @@ use serde_json::{Map, Value, json};
 use crate::views::fields;
 use crate::views::outcome::{Outcome, text_of};
 
-/// When to ask again, in seconds, by the job's age: (younger than, interval).
+/// When to ask again, by the job's age: (younger than, in milliseconds; interval, in seconds).
 const CADENCE: [(u64, u64); 2] = [(10_000, 1), (60_000, 5)];
 
 /// The same for older jobs.
 const CADENCE_LAST_S: u64 = 30;
 
-/// A job that goes on, for whoever called the tool or asked how the job is.
+/// A job that has not ended, for a client that called the tool or asked for the job's status.
 pub(crate) fn unfinished(task: &Task, now: Timestamp, wait_ms: u64) -> CallToolResult {
     let again_s = poll_after_s(now.since_ms(task.created_at));
     let mut job = job(task);
@@ -36,14 +36,14 @@ pub(crate) fn unfinished(task: &Task, now: Timestamp, wait_ms: u64) -> CallToolR
     let id = task.id;
     let sentence = format!(
         "This is not the result yet: the tool `{}` continues as job {id}.{waits} To get its result, call \
-         get_job_status with job_id \"{id}\"; it waits up to {wait_s} s for the end. If the job is not done by then, do \
-         something else and ask again after {again_s} s. Do not call the tool again. cancel_job stops it.",
+         get_job_status with job_id \"{id}\"; it waits up to {wait_s} s for the end. If the job is not done by then, \
+         do something else and ask again after {again_s} s. Do not call the tool again. cancel_job stops it.",
         task.tool
     );
     enveloped(job, Some(sentence))
 }
 
-/// A job that has ended, for whoever asked how it is.
+/// A job that has ended, for a client that asked for its status.
 pub(crate) fn ended(task: &Task, outcome: Outcome) -> CallToolResult {
     let mut job = job(task);
     let mut more = Vec::new();
@@ -56,7 +56,7 @@ pub(crate) fn ended(task: &Task, outcome: Outcome) -> CallToolResult {
             job.insert("error".to_owned(), error("tool_error", &text_of(&result), Some(Value::Object(result))));
         }
         Outcome::Error(failed) => {
-            // Also of a job that completed, if its result cannot be read any more.
+            // Also for a job that completed, if its result can no longer be read.
             job.insert("status".to_owned(), "failed".into());
             let details = json!({"code": failed.code.0, "data": failed.data});
             job.insert("error".to_owned(), error("failed", &failed.message, Some(details)));
@@ -70,9 +70,9 @@ pub(crate) fn ended(task: &Task, outcome: Outcome) -> CallToolResult {
     result
 }
 
-/// There is no such job.
+/// The answer if there is no such job.
 pub(crate) fn not_found(job_id: &str) -> CallToolResult {
-    let message = format!("There is no job \"{job_id}\", or its result is no longer kept.");
+    let message = format!("There is no job \"{job_id}\", or its result has expired.");
     let envelope = json!({"error": error("not_found", &message, None)});
     let mut result = CallToolResult::structured_error(envelope.clone());
     result.content = vec![ContentBlock::text(envelope.to_string())];
@@ -97,7 +97,7 @@ fn is_success(task: &Task) -> bool {
     matches!(&task.state, State::Completed { kind: ResultKind::Success, .. })
 }
 
-/// The result as data, where the tool gave data; otherwise its content.
+/// The structured content of the result, if it has any; otherwise its content.
 fn output(mut result: Map<String, Value>) -> Value {
     result.remove("structuredContent").unwrap_or_else(|| {
         result.remove("_meta");
@@ -106,7 +106,7 @@ fn output(mut result: Map<String, Value>) -> Value {
     })
 }
 
-/// Pictures and the like, which a model cannot see in JSON.
+/// Content blocks such as images, which a model cannot see in JSON.
 fn other_than_text(result: &Map<String, Value>) -> Vec<ContentBlock> {
     let blocks = result.get("content").and_then(Value::as_array).into_iter().flatten();
     let others = blocks.filter(|block| block.get("type").and_then(Value::as_str) != Some("text"));

@@ -1,4 +1,4 @@
-//! The tools with which clients that know no tasks manage their jobs: how a list shows them.
+//! The tools with which clients that know no tasks manage their jobs, as a list shows them.
 
 use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::json;
@@ -8,7 +8,7 @@ use crate::shared::Shared;
 /// One of the tools that manage jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JobTool {
-    /// Tells how a job is, and waits for its end for a while.
+    /// Reports the status of a job, after waiting a while for its end.
     Status,
     /// Ends a job.
     Cancel,
@@ -34,11 +34,11 @@ impl JobTool {
     /// The tool as a client sees it.
     pub(crate) fn tool(self, shared: &Shared) -> Tool {
         let wait_s = shared.settings.inline_wait_ms / 1_000;
-        let job_id = json!({"type": "string", "description": "The job_id that another tool answered with"});
+        let job_id = json!({"type": "string", "description": "The job_id that another tool returned"});
         let (description, schema, annotations) = match self {
             Self::Status => (
                 format!(
-                    "Reports the status of a job, by the job_id that another tool answered with: queued, running, completed \
+                    "Reports the status of a job, by the job_id that another tool returned: queued, running, completed \
                      with its result, or failed with its error. Waits up to {wait_s} s for the end before it answers."
                 ),
                 rmcp::object!({
@@ -55,7 +55,7 @@ impl JobTool {
                 ToolAnnotations::new().read_only(true).open_world(false),
             ),
             Self::Cancel => (
-                "Stops a job. A job that has ended stays as it ended.".to_owned(),
+                "Stops a job. A job that has already ended is not changed.".to_owned(),
                 rmcp::object!({"type": "object", "properties": {"job_id": job_id}, "required": ["job_id"]}),
                 ToolAnnotations::new().read_only(false).destructive(true).idempotent(true).open_world(false),
             ),

@@ -1,4 +1,5 @@
-//! What a plain call would have answered, once its task has ended: what dialects of older revisions show of a result.
+//! What a plain call would have answered, once its task has ended: what dialects of older revisions show
+//! of a result.
 
 use longhaul_core::{Failure, FailureKind, State, Task};
 use longhaul_engine::{Engine, LoadError};
@@ -13,14 +14,14 @@ use crate::views::fields;
 pub(crate) enum Outcome {
     /// With a result of its tool: a `CallToolResult` as older revisions write it.
     Result(Map<String, Value>),
-    /// With an error, which a plain call would have answered too; or with a result that cannot be read any more.
+    /// With an error, which a plain call would have answered too; or with a result that can no longer be read.
     Error(ErrorData),
-    /// By its client.
+    /// By a request of its client.
     Cancelled,
 }
 
 impl Outcome {
-    /// The outcome of `task`; nothing where it has not ended.
+    /// The outcome of `task`; `None` if it has not ended.
     ///
     /// # Errors
     /// [`LoadError`], if it cannot be loaded.
@@ -31,7 +32,7 @@ impl Outcome {
                 let text = engine.load(&task.key(), result).await?;
                 Ok(Some(match serde_json::from_str::<Map<String, Value>>(&text) {
                     Ok(mut result) => {
-                        // Older revisions have but one kind of result.
+                        // Older revisions have only one kind of result.
                         result.remove("resultType");
                         Self::Result(result)
                     }
@@ -44,12 +45,12 @@ impl Outcome {
     }
 }
 
-/// Whether the record itself, rather than the tool, is what went wrong.
+/// Whether the task failed because its record is damaged, and not because of its tool.
 pub(crate) fn is_unreadable(task: &Task) -> bool {
     matches!(&task.state, State::Failed { failure: Failure { kind: FailureKind::Corrupt, .. } })
 }
 
-/// All text of a result, for those who have room for nothing else.
+/// All text of a result, for messages that can hold only text.
 pub(crate) fn text_of(result: &Map<String, Value>) -> String {
     let blocks = result.get("content").and_then(Value::as_array).into_iter().flatten();
     let texts = blocks.filter_map(|block| block.get("text")?.as_str());

@@ -1,7 +1,7 @@
-//! The Tasks extension of MCP `2026-07-28`: how a task looks on the wire, in all the places where it does.
+//! The Tasks extension of MCP `2026-07-28`: a task on the wire, in every message that shows one.
 //!
-//! Payloads are stored as the JSON text that goes out, so that a large result is checked and copied, and never built
-//! again.
+//! Payloads are stored as the JSON text that goes out, so that a large result is checked and copied, and never
+//! serialized again.
 
 use std::fmt::Write;
 
@@ -15,10 +15,10 @@ use serde_json::json;
 use crate::shared::{asking, errors};
 use crate::views::fields::{self, VARIABLES, error, rfc3339, status_message};
 
-/// Where subscribers find which subscription a message belongs to.
+/// The key in `_meta` that says which subscription a message belongs to.
 const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
-/// A task as this dialect shows it: `Task` of the specification, with what the message around it adds.
+/// A task as this dialect shows it: `Task` of the specification, with the fields that the message around it adds.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct View<'a> {
@@ -36,13 +36,13 @@ struct View<'a> {
     poll_interval_ms: u64,
 }
 
-/// What a detailed task has besides: the name of the field, and its JSON text.
+/// The additional field of a `DetailedTask`: its name, and its JSON text.
 enum Payload {
     None,
     Field(&'static str, String),
 }
 
-/// `CreateTaskResult`: the task without its payload, also where it has ended already.
+/// `CreateTaskResult`: the task without its payload, even if it has ended already.
 pub(crate) fn created(task: &Task, now: Timestamp) -> CreateTaskResult {
     let status = match task.status() {
         Status::Working => TaskStatus::Working,
@@ -62,7 +62,7 @@ pub(crate) fn created(task: &Task, now: Timestamp) -> CreateTaskResult {
 /// `GetTaskResult`.
 ///
 /// # Errors
-/// What the client is told, if the payload cannot be read.
+/// The error for the client, if the payload cannot be read.
 pub(crate) async fn render(engine: &Engine, task: &Task) -> Result<String, ErrorData> {
     let payload = payload(engine, task).await?;
     let mut view = view(task, engine.ports().clock.now(), Some("complete"));
@@ -73,7 +73,7 @@ pub(crate) async fn render(engine: &Engine, task: &Task) -> Result<String, Error
 /// A whole `notifications/tasks` message: exactly what `tasks/get` would answer at this moment.
 ///
 /// # Errors
-/// What the client is told, if the payload cannot be read.
+/// The error for the client, if the payload cannot be read.
 pub(crate) async fn render_notification(
     engine: &Engine,
     task: &Task,
@@ -89,7 +89,7 @@ pub(crate) async fn render_notification(
     Ok(format!(r#"{{"jsonrpc":"2.0","method":"notifications/tasks","params":{params}}}"#))
 }
 
-/// The first message of a subscription: which tasks will be told of.
+/// The first message of a subscription: which tasks it is about.
 pub(crate) fn acknowledged(ids: &[String], subscription: &RequestId) -> String {
     json!({
         "jsonrpc": "2.0",
@@ -99,7 +99,7 @@ pub(crate) fn acknowledged(ids: &[String], subscription: &RequestId) -> String {
     .to_string()
 }
 
-/// The last message of a subscription that ends in order.
+/// The last message of a subscription that the server ends.
 pub(crate) fn closed(subscription: &RequestId) -> String {
     json!({
         "jsonrpc": "2.0",
@@ -123,7 +123,7 @@ fn view(task: &Task, now: Timestamp, result_type: Option<&'static str>) -> View<
     }
 }
 
-/// The task's object, with the payload spliced in as it is stored.
+/// The task's object, with the stored payload inserted unchanged.
 fn write(view: &View<'_>, payload: Payload) -> Result<String, ErrorData> {
     let mut text =
         serde_json::to_string(view).map_err(|error| errors::internal("the task could not be written", &error))?;

@@ -1,5 +1,5 @@
 //! `tasks/get`, `tasks/update` and `tasks/cancel` of `2026-07-28` are answered without `rmcp`, exactly as `rmcp` 3.9
-//! answered them: `tasks_parity.txt` is what it said to these requests, good and bad, when it still got them.
+//! answered them: `tasks_parity.txt` has its answers to these requests, valid and invalid, from when it still got them.
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Request};
@@ -20,7 +20,7 @@ const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 struct Case {
     name: String,
     sent: Sent,
-    /// In place of the body.
+    /// Replaces the body.
     body: Option<String>,
     /// Headers of any bytes, added to the others.
     more: Vec<(&'static str, &'static [u8])>,
@@ -196,7 +196,7 @@ impl Cases {
         }
     }
 
-    /// Which of several errors is told.
+    /// Which of several errors is reported.
     fn about_order(&mut self) {
         let good = self.good.clone();
         let bare = good.clone().declaring(no_tasks());
@@ -246,9 +246,9 @@ impl Cases {
     }
 }
 
-/// What makes one answer like another: status, kind of content, the error with the names of its data, or the names in
+/// The part of an answer that is compared: status, content type, the error with the names of its data, or the names in
 /// the result.
-async fn told(world: &World, case: &Case) -> String {
+async fn summary(world: &World, case: &Case) -> String {
     let mut request = match &case.body {
         None => case.sent.request(),
         Some(body) => {
@@ -263,14 +263,14 @@ async fn told(world: &World, case: &Case) -> String {
     let json = answer.json();
     let names = |value: &Value| value.as_object().map(|fields| fields.keys().cloned().collect::<Vec<_>>().join(" "));
     let kind = answer.headers["content-type"].to_str().unwrap();
-    let said = match (&json["result"], &json["error"]) {
+    let outcome = match (&json["result"], &json["error"]) {
         (Value::Null, error) => {
             let data = names(&error["data"]).unwrap_or_default();
             format!("{} {} {{{data}}}", error["code"], error["message"])
         }
         (result, _) => format!("{} {{{}}}", result["resultType"], names(result).unwrap()),
     };
-    format!("{} {kind} id {} {}: {said}", answer.status.as_u16(), json["id"], names(&json).unwrap())
+    format!("{} {kind} id {} {}: {outcome}", answer.status.as_u16(), json["id"], names(&json).unwrap())
 }
 
 #[tokio::test]
@@ -286,7 +286,7 @@ async fn requests_about_tasks_are_answered_as_rmcp_answers_them() {
         cases.about_bodies(&id);
         cases.about_order();
         for case in cases.cases {
-            let line = format!("{} -> {}", case.name, told(&world, &case).await);
+            let line = format!("{} -> {}", case.name, summary(&world, &case).await);
             lines.push(line.replace(&id, "(the task)"));
         }
     }

@@ -1,4 +1,4 @@
-//! A handler with one tool for each thing that a tool can do.
+//! A handler with one tool for each feature that a tool can use.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 static TOOLS: LazyLock<ToolRouter<Tools>> = LazyLock::new(Tools::tool_router);
 
-/// What tools did, seen from outside.
+/// What tools did, for tests to check.
 #[derive(Default)]
 pub(crate) struct Observed {
     pub(crate) steps_run: AtomicU32,
@@ -133,7 +133,7 @@ impl Tools {
         CallToolResult::structured(json!({"greeting": "hello"}))
     }
 
-    /// No policy names it, and it has a field of each revision.
+    /// It has no policy, and one field of each revision.
     #[tool(title = "At once", annotations(read_only_hint = true), output_schema = schema_for_type::<Add>())]
     async fn at_once(&self) -> CallToolResult {
         text("there")
@@ -162,7 +162,7 @@ impl Tools {
 
     #[tool]
     async fn panics_always(&self) -> CallToolResult {
-        panic!("as ever")
+        panic!("this tool always panics")
     }
 
     #[tool]
@@ -183,7 +183,7 @@ impl Tools {
         text("x".repeat(bytes))
     }
 
-    /// Reports, then asks, so that the report can be seen.
+    /// Reports progress, then asks, so that the progress can be seen.
     #[tool]
     async fn reports(&self, task: TaskContext) -> Result<CallToolResult, ErrorData> {
         task.progress(3).of(10).message("adding up").await;
@@ -192,7 +192,7 @@ impl Tools {
         Ok(text("reported"))
     }
 
-    /// Reports as any `rmcp` tool does.
+    /// Reports progress as any `rmcp` tool does.
     #[tool]
     async fn meters(
         &self,
@@ -322,14 +322,14 @@ impl Tools {
         };
         match (state.0, answers.get("value")) {
             (None, None) => ask("value", None).into(),
-            // The same key again: a task may not use it twice.
+            // The same key again, which a task may not use twice.
             (None, Some(first)) => ask("value", Some(value(first))).into(),
             (Some(first), Some(second)) => text(format!("{first} and {}", value(second))).into(),
             (Some(first), None) => ask("value", Some(first)).into(),
         }
     }
 
-    /// Wants to be called again with its state, and asks nothing.
+    /// Returns only a state, without questions, to be called again with it.
     #[tool]
     async fn carries_state(&self, state: RequestState) -> CallToolResponse {
         match state.0 {
@@ -359,7 +359,7 @@ impl Tools {
         Ok(text(format!("{} likes {}", value(&name), value(&color))))
     }
 
-    /// Sleeps, and asks then.
+    /// Sleeps, and then asks.
     #[tool]
     async fn after_rounds_of_sleep(&self, task: TaskContext) -> Result<CallToolResult, ErrorData> {
         task.sleep(Duration::from_secs(60)).await;
@@ -397,7 +397,7 @@ impl ServerHandler for Tools {
         request: GetPromptRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        assert_ne!(request.name, "panics", "as it was asked to");
+        assert_ne!(request.name, "panics", "this prompt panics");
         Ok(GetPromptResult::new(vec![PromptMessage::new_text(Role::User, format!("prompt {}", request.name))]).into())
     }
 

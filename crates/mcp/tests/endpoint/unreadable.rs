@@ -10,7 +10,7 @@ use crate::world::{Sent, World, no_tasks};
 
 const UNREADABLE: &str = "the stored result of this task cannot be read";
 
-/// What a result may have become: cut off, no JSON, and JSON that no tool returns.
+/// Damaged results: cut off, not JSON, and JSON that no tool returns.
 const DAMAGED: [&str; 5] = [r#"{"content":[{"type":"text","te"#, "not JSON", "", "[]", "7"];
 
 /// Ends every task with this text in place of a result.
@@ -23,7 +23,7 @@ impl ToolRunner for Damages {
     }
 }
 
-/// A task that has ended like that, which a call with the idempotency key `k` leads to.
+/// A task that has ended with a damaged result, created by a call with the idempotency key `k`.
 async fn damaged(world: &World, text: &'static str, kind: ResultKind) -> String {
     let call = Sent::call("add", json!({"a": 1, "b": 2})).with_header("idempotency-key", "k");
     let id = world.result(&call).await["taskId"].as_str().unwrap().to_owned();
@@ -55,7 +55,7 @@ async fn in_the_tasks_of_2025_11_25() {
         let id = damaged(&world, text, ResultKind::ToolError).await;
         let client = Older::connect(&world.mcp, "2025-11-25").await;
         let error = client.error(&world.mcp, "tasks/get", json!({"taskId": id})).await;
-        assert_eq!(error, (-32603, UNREADABLE.to_owned()), "its status message is the tool's own words: {text}");
+        assert_eq!(error, (-32603, UNREADABLE.to_owned()), "its status message comes from the result: {text}");
     }
 }
 

@@ -1,5 +1,5 @@
-//! `tools/async/get`: the result, where it comes within a bound. Whoever waits hears of progress and is asked what the
-//! call asks; the answer is JSON where there is nothing to say before.
+//! `tools/async/get`: the result, if it comes within a limited time. A client that waits is sent progress and the
+//! questions of the call; the answer is JSON if nothing is sent before it.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -22,7 +22,7 @@ use crate::shared::asking;
 use crate::shared::body::json;
 use crate::shared::incoming::Incoming;
 use crate::shared::record::StoredCall;
-use crate::shared::watch::{Event, TaskWatch, Told};
+use crate::shared::watch::{Event, Reported, TaskWatch};
 use crate::shared::{errors, reply, sse};
 use crate::views::fields;
 use crate::views::outcome::Outcome;
@@ -35,34 +35,34 @@ pub(super) async fn answer(call: &Incoming<'_>, endpoint: &Endpoint) -> Response
     };
     match waiting.next().await {
         None => reply::error(&call.id, &no_such_call()),
-        Some(Said::Last(text)) => json(StatusCode::OK, text),
-        Some(Said::Before(text)) => waiting.stream(sse::event(&text)),
-        Some(Said::Nothing) => waiting.stream(Bytes::from_static(sse::KEEP_ALIVE)),
+        Some(Outgoing::Last(text)) => json(StatusCode::OK, text),
+        Some(Outgoing::Before(text)) => waiting.stream(sse::event(&text)),
+        Some(Outgoing::Nothing) => waiting.stream(Bytes::from_static(sse::KEEP_ALIVE)),
     }
 }
 
 /// What goes to the client.
-enum Said {
+enum Outgoing {
     /// Something before the result.
     Before(String),
-    /// That the server is still there.
+    /// A sign that the server is still working.
     Nothing,
     /// The result.
     Last(String),
 }
 
-/// A client that waits.
+/// A client that waits for a result.
 struct Waiting {
     shared: Arc<Shared>,
     id: RequestId,
-    /// The token under which it wants to hear of progress.
+    /// The token for progress notifications, if it wants any.
     progress_token: Option<ProgressToken>,
     watch: TaskWatch,
-    queue: VecDeque<Said>,
+    queue: VecDeque<Outgoing>,
 }
 
 impl Waiting {
-    /// Begins to wait, where there is something to wait for; otherwise says what the answer is.
+    /// Begins to wait, if there is something to wait for; otherwise `Err` has the answer.
     async fn begin(call: &Incoming<'_>, endpoint: &Endpoint) -> Result<Self, Result<String, ErrorData>> {
         let Named { token, timeout, .. } = named(call).map_err(Err)?;
         let shared = endpoint.shared();
@@ -80,18 +80,18 @@ impl Waiting {
             None => StoredCall::progress_token_of(&shared.engine, &task).await,
             own => own,
         };
-        let tasks = [(task, Told::default())];
+        let tasks = [(task, Reported::default())];
         let watch = TaskWatch::new(&shared.engine, &shared.settings, &shared.closing, wait_ms, tasks);
         let shared = Arc::clone(shared);
         Ok(Self { shared, id: call.id.clone(), progress_token, watch, queue: VecDeque::new() })
     }
 
-    /// What is said next; nothing after the end.
-    async fn next(&mut self) -> Option<Said> {
+    /// What is sent next; `None` after the end.
+    async fn next(&mut self) -> Option<Outgoing> {
         loop {
-            if let Some(said) = self.queue.pop_front() {
+            if let Some(outgoing) = self.queue.pop_front() {
                 self.watch.sent();
-                return Some(said);
+                return Some(outgoing);
             }
             let event = self.watch.next().await?;
             self.render(event).await;
@@ -102,16 +102,16 @@ impl Waiting {
         match event {
             Event::Progress(task, progress) => {
                 let message = self.progress_token.as_ref().map(|token| wire::progress(token, &task, &progress));
-                self.queue.extend(message.map(Said::Before));
+                self.queue.extend(message.map(Outgoing::Before));
             }
             Event::Question(task, ask) => match asking::question(&self.shared, &task, &ask) {
-                Ok(question) => self.queue.push_back(Said::Before(question.message())),
+                Ok(question) => self.queue.push_back(Outgoing::Before(question.message())),
                 Err(error) => self.end(Err(error)),
             },
             Event::Ended(task) => match Outcome::of(&self.shared.engine, &task).await {
                 Ok(Some(outcome)) => {
                     if matches!(outcome, Outcome::Cancelled) {
-                        self.queue.push_back(Said::Before(wire::cancelled(&self.id)));
+                        self.queue.push_back(Outgoing::Before(wire::cancelled(&self.id)));
                     }
                     self.end(wire::ended(outcome));
                 }
@@ -119,7 +119,7 @@ impl Waiting {
                 Err(error) => self.end(Err(errors::of_load(error))),
             },
             Event::Gone(_) => self.end(Err(no_such_call())),
-            Event::KeepAlive => self.queue.push_back(Said::Nothing),
+            Event::KeepAlive => self.queue.push_back(Outgoing::Nothing),
             Event::Close(tasks) => {
                 let progress = tasks.first().and_then(|task| fields::status_message(task));
                 self.end(Ok(wire::pending(progress)));
@@ -129,7 +129,7 @@ impl Waiting {
     }
 
     fn end(&mut self, outcome: Result<String, ErrorData>) {
-        self.queue.push_back(Said::Last(match outcome {
+        self.queue.push_back(Outgoing::Last(match outcome {
             Ok(result) => reply::result_text(&self.id, &result),
             Err(error) => reply::error_text(Some(&self.id), &error),
         }));
@@ -142,8 +142,8 @@ impl Waiting {
             let frame = match first {
                 Some(first) => first,
                 None => match waiting.next().await? {
-                    Said::Before(text) | Said::Last(text) => sse::event(&text),
-                    Said::Nothing => Bytes::from_static(sse::KEEP_ALIVE),
+                    Outgoing::Before(text) | Outgoing::Last(text) => sse::event(&text),
+                    Outgoing::Nothing => Bytes::from_static(sse::KEEP_ALIVE),
                 },
             };
             Some((Ok::<_, Infallible>(http_body::Frame::data(frame)), (waiting, None)))
@@ -153,13 +153,13 @@ impl Waiting {
 }
 
 fn ms(seconds: f64) -> u64 {
-    // What is below zero or beyond all bounds is none, or all, of the time that there is.
+    // A negative time counts as 0, and one that is too large for a `Duration` as the longest.
     let negative = seconds.is_sign_negative();
     let time = Duration::try_from_secs_f64(seconds).ok();
     time.map_or(if negative { 0 } else { u64::MAX }, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
 }
 
 fn too_many(after_ms: u64) -> ErrorData {
-    let message = "too many requests for a result that is not there yet; wait for it with `timeout`";
+    let message = "too many requests for a result that does not exist yet; wait for it with `timeout`";
     ErrorData::invalid_request(message, Some(json!({"retryAfterMs": after_ms})))
 }

@@ -1,5 +1,5 @@
-//! The resource that tells how far a call is: its status, its progress and its tool's variables. It stands in progress
-//! notifications and in no list, and stays as long as the task.
+//! The resource that shows how far a call is: its status, its progress and its tool's variables. Progress notifications
+//! name it, and no list does; it exists as long as the task.
 
 use http::Response;
 use longhaul_core::{Task, TaskKey};
@@ -17,10 +17,10 @@ use crate::views::fields;
 
 const SCHEME: &str = "longhaul://tasks/";
 
-/// Older revisions have a code of their own for it.
+/// The code of older revisions for this.
 const RESOURCE_NOT_FOUND: ErrorCode = ErrorCode(-32_002);
 
-/// What names the resource of `task`.
+/// The URI of the resource of `task`.
 pub(super) fn uri(task: &Task) -> String {
     format!("{SCHEME}{}", task.id)
 }
@@ -30,7 +30,7 @@ struct Params {
     uri: String,
 }
 
-/// Answers `resources/read`; nothing where the resource is not one of ours.
+/// Answers `resources/read`; `None` if the resource is not one of ours.
 pub(super) async fn answer(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Response<Body>> {
     let Params { uri } = call.params()?;
     let id = uri.strip_prefix(SCHEME)?;
@@ -50,7 +50,7 @@ pub(super) async fn answer(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<R
 
 async fn contents(endpoint: &Endpoint, uri: &str, task: &Task) -> Result<String, ErrorData> {
     let variables = fields::variables(&endpoint.shared().engine, task).await?.unwrap_or_else(|| json!({}));
-    let told = json!({"status": task.status().as_str(), "progress": task.progress, "variables": variables});
-    let text = told.to_string();
+    let state = json!({"status": task.status().as_str(), "progress": task.progress, "variables": variables});
+    let text = state.to_string();
     Ok(json!({"contents": [{"uri": uri, "mimeType": "application/json", "text": text}]}).to_string())
 }

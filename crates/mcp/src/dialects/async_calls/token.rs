@@ -19,7 +19,7 @@ pub(super) enum Token {
 }
 
 impl Token {
-    /// The task that it names; tokens that are no ids of ours name none.
+    /// The task that it names; `None` if it is not the id of a task.
     pub(super) fn key(&self, owner: &OwnerId) -> Option<TaskKey> {
         match self {
             Self::Text(text) => text.parse().ok().map(|id| TaskKey::new(*owner, id)),
@@ -27,7 +27,7 @@ impl Token {
         }
     }
 
-    /// Why the call with this token was not accepted, where it was not.
+    /// Why the call with this token was not accepted; `None` if it was.
     pub(super) fn rejection(&self, shared: &Shared, owner: &OwnerId) -> Option<String> {
         match self {
             Self::Text(text) => shared.signer.verify(Purpose::Rejection, owner, text),
@@ -45,13 +45,13 @@ pub(super) struct Named {
     pub(super) timeout: Option<f64>,
 }
 
-/// Reads them.
+/// Reads these parameters.
 ///
 /// # Errors
 /// `-32602`
 pub(super) fn named(call: &Incoming<'_>) -> Result<Named, ErrorData> {
     call.params().ok_or_else(|| {
-        let message = format!("{} takes a `token`, a string or an integer; times are seconds", call.method);
+        let message = format!("{} takes a `token`, which is a string or an integer; times are in seconds", call.method);
         ErrorData::invalid_params(message, None)
     })
 }

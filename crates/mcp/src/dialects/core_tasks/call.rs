@@ -21,23 +21,23 @@ use crate::{Body, TaskPolicy};
 #[derive(Deserialize)]
 struct Params {
     name: String,
-    /// What asks for a task; `null` asks for none.
+    /// Asks for a task; `null` does not.
     task: Option<Value>,
 }
 
-/// What the client wishes for its task.
+/// What the client requests for its task.
 #[derive(Deserialize)]
 struct TaskMetadata {
     ttl: Option<f64>,
 }
 
-/// Answers a call that asks for a task, or that should have. All others are plain.
+/// Answers a call that asks for a task, or that should have asked for one. All others are plain calls.
 pub(super) async fn answer(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Response<Body>> {
     let Params { name, task } = call.params()?;
     let policy = endpoint.shared().policies.get(&name);
     let outcome = match (task, policy) {
         (None, Some(policy)) if policy.need() == Need::Required => {
-            Err(wrong_support(format!("`{name}` runs as a task only; call it with `task`")))
+            Err(wrong_support(format!("`{name}` runs only as a task; call it with `task`")))
         }
         (None, _) => return None,
         (Some(_), None) => endpoint
@@ -63,16 +63,16 @@ async fn create(
     let progress_token = meta.get_progress_token();
     let idempotency = caller::idempotency_of(call.http.headers(), &meta, &params.name, params.arguments.as_ref());
     meta.set_client_capabilities(call.capabilities()?);
-    let stored = StoredCall::new(params, meta, BTreeMap::new()).telling(progress_token);
+    let stored = StoredCall::new(params, meta, BTreeMap::new()).with_progress_token(progress_token);
     let new = NewTask { owner: call.owner, tool: tool.to_owned(), call: stored, policy, requested, idempotency };
     let shared = endpoint.shared();
     let task = accept::accept(shared, new).await?.into_task();
     Ok(wire::render_created(&task, shared.engine.ports().clock.now(), policy.immediate_text()))
 }
 
-/// Fractions of a millisecond are no wish.
+/// The requested terms. Fractions of a millisecond are cut off.
 fn requested(task: Value) -> Result<RequestedTerms, ErrorData> {
-    let bad = || ErrorData::invalid_params("`task` is an object; its `ttl` is a number of milliseconds", None);
+    let bad = || ErrorData::invalid_params("`task` must be an object, and its `ttl` a number of milliseconds", None);
     let TaskMetadata { ttl } = serde_json::from_value(task).map_err(|_malformed| bad())?;
     let ttl_ms = match ttl {
         None => None,
@@ -85,13 +85,13 @@ fn requested(task: Value) -> Result<RequestedTerms, ErrorData> {
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "not negative; what is too large becomes the largest, and is held to what the policy allows"
+    reason = "not negative; what is too large becomes the largest value, and is limited by the policy"
 )]
 const fn whole(ms: f64) -> u64 {
     ms as u64
 }
 
-/// What clients that ignore `taskSupport` are told.
+/// The error for clients that ignore `taskSupport`.
 fn wrong_support(message: String) -> ErrorData {
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None)
 }

@@ -10,7 +10,7 @@ use crate::shared::errors;
 use crate::shared::incoming::Incoming;
 use crate::shared::signer::Purpose;
 
-/// Tasks of one page.
+/// Tasks on one page.
 const PAGE: usize = 50;
 
 #[derive(Default, Deserialize)]
@@ -19,7 +19,7 @@ struct Params {
     cursor: Option<String>,
 }
 
-/// One page of the caller's tasks, newest first, in whichever dialect they were created.
+/// One page of the caller's tasks, newest first, from all dialects.
 pub(super) async fn answer(call: &Incoming<'_>, shared: &Shared) -> Result<String, ErrorData> {
     let bad_cursor = || ErrorData::invalid_params("the cursor is not valid; start again without one", None);
     let params = match call.params {

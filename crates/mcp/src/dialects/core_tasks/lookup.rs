@@ -16,7 +16,7 @@ struct TaskParams {
 /// The task that the request names.
 pub(super) async fn named(call: &Incoming<'_>, shared: &Shared) -> Result<Task, ErrorData> {
     let TaskParams { task_id } =
-        call.params().ok_or_else(|| ErrorData::invalid_params("`taskId` has to be a string", None))?;
+        call.params().ok_or_else(|| ErrorData::invalid_params("`taskId` must be a string", None))?;
     let id = task_id.parse().map_err(|_no_task_id| errors::task_not_found())?;
     shared.engine.poll(&TaskKey::new(call.owner, id)).await.map_err(errors::of_poll)
 }

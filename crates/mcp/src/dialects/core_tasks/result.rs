@@ -1,8 +1,8 @@
-//! `tasks/result`: the outcome of a task, at once where it has ended, and otherwise at the end of a stream that tells
-//! what happens before, and asks what the task asks.
+//! `tasks/result`: the outcome of a task, at once if it has ended, and otherwise at the end of a stream that reports
+//! what happens before, and asks the questions of the task.
 //!
-//! No stream stays open for as long as a task may take. It closes after a while, and the client comes back with the id
-//! of the last event that it got: the id is signed and says all there is to know, so any instance can resume the
+//! No stream stays open for as long as a task may take. It closes after a while, and the client reconnects with the
+//! id of the last event that it received: the id is signed and holds the position, so any instance can resume the
 //! stream.
 
 use std::collections::VecDeque;
@@ -26,35 +26,35 @@ use crate::shared::asking;
 use crate::shared::incoming::Incoming;
 use crate::shared::record::StoredCall;
 use crate::shared::signer::Purpose;
-use crate::shared::watch::{Event, TaskWatch, Told};
+use crate::shared::watch::{Event, Reported, TaskWatch};
 use crate::shared::{errors, reply, sse};
 
-/// Where a stream is, and what its client was told. This is what an event's id says.
+/// The position of a stream, and what was reported to its client. An event's id contains it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Place {
+struct Position {
     #[serde(rename = "t")]
     task: TaskId,
     /// The request that the stream answers.
     #[serde(rename = "r")]
     request: RequestId,
-    /// Tells the streams of one request apart.
+    /// Distinguishes the streams of one request.
     #[serde(rename = "s")]
     stream: u64,
     /// The event's number.
     #[serde(rename = "n")]
     number: u64,
-    /// The token under which the client wants to hear of progress.
+    /// The token for progress notifications, if the client wants any.
     #[serde(rename = "p", skip_serializing_if = "Option::is_none")]
     progress_token: Option<ProgressToken>,
     #[serde(flatten)]
-    told: Told,
+    reported: Reported,
 }
 
 /// A stream while it is open.
 struct Open {
     shared: Arc<Shared>,
     owner: OwnerId,
-    place: Place,
+    position: Position,
     watch: TaskWatch,
     /// Frames that wait to be sent.
     queue: VecDeque<Bytes>,
@@ -70,24 +70,24 @@ pub(super) async fn answer(call: &Incoming<'_>, shared: &Arc<Shared>) -> Respons
         Err(error) => reply::error(&call.id, &errors::of_load(error)),
         Ok(Some(outcome)) => reply::outcome(&call.id, outcome),
         Ok(None) => {
-            let place = Place {
+            let position = Position {
                 task: task.id,
                 request: call.id.clone(),
                 stream: random(shared),
                 number: 0,
                 progress_token: StoredCall::progress_token_of(&shared.engine, &task).await,
-                told: Told::status_of(&task),
+                reported: Reported::status_of(&task),
             };
-            Open::new(shared, call.owner, place, task).stream()
+            Open::new(shared, call.owner, position, task).stream()
         }
     }
 }
 
-/// Resumes a stream; nothing where the id is not one of ours, or its task is gone.
+/// Resumes a stream; `None` if the id is not one of ours, or its task is gone.
 pub(super) async fn resume(last_event_id: &str, owner: OwnerId, shared: &Arc<Shared>) -> Option<Response<Body>> {
-    let place: Place = shared.signer.verify(Purpose::Event, &owner, last_event_id)?;
-    let task = shared.engine.poll(&TaskKey::new(owner, place.task)).await.ok()?;
-    Some(Open::new(shared, owner, place, task).stream())
+    let position: Position = shared.signer.verify(Purpose::Event, &owner, last_event_id)?;
+    let task = shared.engine.poll(&TaskKey::new(owner, position.task)).await.ok()?;
+    Some(Open::new(shared, owner, position, task).stream())
 }
 
 fn random(shared: &Shared) -> u64 {
@@ -97,15 +97,15 @@ fn random(shared: &Shared) -> u64 {
 }
 
 impl Open {
-    fn new(shared: &Arc<Shared>, owner: OwnerId, place: Place, task: Task) -> Self {
-        let (settings, tasks) = (&shared.settings, [(task, place.told.clone())]);
+    fn new(shared: &Arc<Shared>, owner: OwnerId, position: Position, task: Task) -> Self {
+        let (settings, tasks) = (&shared.settings, [(task, position.reported.clone())]);
         let watch = TaskWatch::new(&shared.engine, settings, &shared.closing, settings.result_ms_max, tasks);
-        Self { shared: Arc::clone(shared), owner, place, watch, queue: VecDeque::new() }
+        Self { shared: Arc::clone(shared), owner, position, watch, queue: VecDeque::new() }
     }
 
-    /// Pulled by whoever reads the answer; nothing outlives it.
+    /// Driven by the reader of the answer; nothing outlives it.
     fn stream(mut self) -> Response<Body> {
-        self.say_where();
+        self.send_position();
         let frames = unfold(self, |mut open| async move {
             let frame = open.next().await?;
             Some((Ok::<_, Infallible>(http_body::Frame::data(frame)), open))
@@ -113,7 +113,7 @@ impl Open {
         sse::response(frames)
     }
 
-    /// The next frame; nothing after the last one.
+    /// The next frame; `None` after the last one.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if let Some(frame) = self.queue.pop_front() {
@@ -128,22 +128,22 @@ impl Open {
     async fn render(&mut self, event: &Event) {
         match event {
             Event::Status(task) => match wire::status_notification(&self.shared.engine, task).await {
-                Ok(message) => self.say(&message),
-                // Why is in the log.
+                Ok(message) => self.send(&message),
+                // The log says why.
                 Err(_) => self.watch.put_back(event),
             },
             // The outcome says more.
             Event::Progress(task, _) if task.has_ended() => {}
-            Event::Progress(task, progress) => self.say_progress(task, progress),
+            Event::Progress(task, progress) => self.send_progress(task, progress),
             Event::Question(task, ask) => match asking::question(&self.shared, task, ask) {
-                Ok(question) => self.say(&question.message()),
+                Ok(question) => self.send(&question.message()),
                 Err(error) => self.end(Err(error)),
             },
             Event::Ended(task) => match wire::outcome(&self.shared.engine, task).await {
                 Ok(Some(outcome)) => self.end(outcome),
                 Ok(None) => {}
                 Err(error @ LoadError::Missing) => self.end(Err(errors::of_load(error))),
-                // Found with the next look, or by the client's next request.
+                // The next look will find it, or the client's next request.
                 Err(LoadError::Unavailable(error)) => {
                     let cause = &error as &dyn std::error::Error;
                     tracing::warn!(task_id = %task.id, error = cause, "a result could not be read for its stream");
@@ -152,28 +152,28 @@ impl Open {
             },
             Event::Gone(_) => self.end(Err(errors::task_not_found())),
             Event::KeepAlive => self.queue.push_back(Bytes::from_static(sse::KEEP_ALIVE)),
-            Event::Close(_) => self.say_where(),
+            Event::Close(_) => self.send_position(),
             Event::Changed(_) | Event::Left => {}
         }
     }
 
-    fn say_progress(&mut self, task: &Task, progress: &Progress) {
-        if let Some(token) = &self.place.progress_token {
+    fn send_progress(&mut self, task: &Task, progress: &Progress) {
+        if let Some(token) = &self.position.progress_token {
             let message = wire::progress(token, task, progress);
-            self.say(&message);
+            self.send(&message);
         }
     }
 
-    /// Says the answer to the request, which is the last message.
+    /// Sends the answer to the request, which is the last message.
     fn end(&mut self, outcome: Result<String, ErrorData>) {
-        self.say(&match outcome {
-            Ok(result) => reply::result_text(&self.place.request, &result),
-            Err(error) => reply::error_text(Some(&self.place.request), &error),
+        self.send(&match outcome {
+            Ok(result) => reply::result_text(&self.position.request, &result),
+            Err(error) => reply::error_text(Some(&self.position.request), &error),
         });
         self.watch.stop();
     }
 
-    fn say(&mut self, message: &str) {
+    fn send(&mut self, message: &str) {
         let frame = match self.event_id() {
             Some(id) => sse::event_with_id(&id, message),
             None => sse::event(message),
@@ -181,18 +181,18 @@ impl Open {
         self.queue.push_back(frame);
     }
 
-    /// Says from where the stream can be resumed, and when.
-    fn say_where(&mut self) {
+    /// Sends the position from which the stream can be resumed, and when.
+    fn send_position(&mut self) {
         if let Some(id) = self.event_id() {
             self.queue.push_back(sse::priming(&id, self.shared.settings.retry_ms));
         }
     }
 
     fn event_id(&mut self) -> Option<String> {
-        self.place.number += 1;
-        if let Some(told) = self.watch.told(self.place.task) {
-            self.place.told.clone_from(told);
+        self.position.number += 1;
+        if let Some(reported) = self.watch.reported(self.position.task) {
+            self.position.reported.clone_from(reported);
         }
-        self.shared.signer.sign(Purpose::Event, &self.owner, &self.place).ok()
+        self.shared.signer.sign(Purpose::Event, &self.owner, &self.position).ok()
     }
 }

@@ -12,10 +12,10 @@ use crate::shared::asking::RELATED_TASK;
 use crate::shared::errors;
 use crate::views::fields::{self, VARIABLES, rfc3339};
 
-/// What the host may tell its model while the task runs.
+/// A text that the host may show its model while the task runs.
 const IMMEDIATE_RESPONSE: &str = "io.modelcontextprotocol/model-immediate-response";
 
-/// Bytes of a tool's own words that a status message repeats.
+/// Bytes of a tool's own message that a status message repeats.
 const WORDS_BYTES_MAX: usize = 512;
 
 /// `Task` of the specification.
@@ -34,7 +34,7 @@ pub(super) struct View {
     poll_interval: u64,
 }
 
-/// A call whose result says that it did not work has failed.
+/// The status of the task. A result with `isError` counts as failed.
 pub(super) fn status(task: &Task) -> &'static str {
     match &task.state {
         State::Queued | State::Running { .. } | State::Sleeping { .. } => "working",
@@ -69,11 +69,11 @@ pub(super) fn view(task: &Task, now: Timestamp) -> View {
     }
 }
 
-/// `GetTaskResult`, and the parameters of a status notification. A failure is told in the tool's own words: some
-/// clients look no further.
+/// `GetTaskResult`, and the parameters of a status notification. A failure is shown with the tool's own
+/// message: some clients read nothing else.
 ///
 /// # Errors
-/// What the client is told.
+/// The error for the client.
 pub(super) async fn render(engine: &Engine, task: &Task) -> Result<String, ErrorData> {
     let mut view = view(task, engine.ports().clock.now());
     let variables = fields::variables(engine, task).await?;
@@ -86,7 +86,7 @@ pub(super) async fn render(engine: &Engine, task: &Task) -> Result<String, Error
 }
 
 #[derive(Deserialize)]
-struct Said {
+struct Content {
     #[serde(default)]
     content: Vec<Block>,
 }
@@ -99,10 +99,10 @@ struct Block {
 /// The first text of a result.
 ///
 /// # Errors
-/// What the client is told of a result that cannot be read.
+/// The error for the client, if the result cannot be read.
 fn words(result: &str) -> Result<Option<String>, ErrorData> {
-    let said: Said = serde_json::from_str(result).map_err(|error| errors::unreadable_result(&error))?;
-    let text = said.content.into_iter().find_map(|block| block.text);
+    let result: Content = serde_json::from_str(result).map_err(|error| errors::unreadable_result(&error))?;
+    let text = result.content.into_iter().find_map(|block| block.text);
     Ok(text.map(|text| longhaul_core::limits::cut(&text, WORDS_BYTES_MAX)))
 }
 
@@ -127,22 +127,22 @@ pub(super) fn render_list(tasks: &[Task], now: Timestamp, next: Option<String>) 
 /// A `notifications/tasks/status` message.
 ///
 /// # Errors
-/// What keeps the task from being shown.
-pub(super) async fn status_notification(engine: &Engine, told: &Task) -> Result<String, ErrorData> {
-    let params = render(engine, told).await?;
+/// Why the task cannot be shown.
+pub(super) async fn status_notification(engine: &Engine, task: &Task) -> Result<String, ErrorData> {
+    let params = render(engine, task).await?;
     Ok(format!(r#"{{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{params}}}"#))
 }
 
-/// `notifications/progress`, with a word on which task it belongs to.
+/// `notifications/progress`, with the id of the task in `_meta`.
 pub(super) fn progress(token: &ProgressToken, task: &Task, progress: &Progress) -> String {
     let meta = json!({RELATED_TASK: {"taskId": task.id.to_string()}});
     fields::progress_notification(token, progress, [("_meta", meta)])
 }
 
-/// What the call would have been answered with, had it not become a task; nothing while the task goes on.
+/// What the call would have been answered with if it had not become a task; `None` while the task has not ended.
 ///
 /// # Errors
-/// [`LoadError`], where it cannot be read.
+/// [`LoadError`], if it cannot be read.
 pub(super) async fn outcome(engine: &Engine, task: &Task) -> Result<Option<Result<String, ErrorData>>, LoadError> {
     let outcome = match &task.state {
         State::Queued | State::Running { .. } | State::Sleeping { .. } | State::InputRequired { .. } => {
@@ -158,8 +158,8 @@ pub(super) async fn outcome(engine: &Engine, task: &Task) -> Result<Option<Resul
     Ok(Some(outcome))
 }
 
-/// The result as its tool gave it, with a word on which task it belongs to, and without what this revision does not
-/// know. Its parts are copied as they stand, whatever their size.
+/// The result as the tool returned it, with the id of the task in `_meta`, and without what this revision does not
+/// know. Its fields are copied unparsed, however large they are.
 fn related(result: &str, task: &Task) -> Result<String, serde_json::Error> {
     let mut fields: std::collections::BTreeMap<String, Box<RawValue>> = serde_json::from_str(result)?;
     fields.remove("resultType");

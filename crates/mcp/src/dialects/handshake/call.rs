@@ -1,5 +1,5 @@
 //! A plain call of a revision in which servers send requests to their clients while a call is open. The answer to the
-//! call is JSON where nothing comes before it, and otherwise a stream that ends with it.
+//! call is JSON if nothing comes before it, and otherwise a stream that ends with it.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -37,23 +37,23 @@ pub(super) async fn answer(call: &Incoming<'_>, endpoint: &Endpoint) -> Response
         Ok(open) => open,
         Err(error) => return reply::error(&call.id, &error),
     };
-    // Dropped with the connection where the client leaves before: then the tool is dropped too.
+    // If the client leaves before, this is dropped with the connection, and the tool with it.
     match open.next().await {
         None => reply::error(&call.id, &ErrorData::internal_error("the call ended without an answer", None)),
-        Some(Said::Last(text)) => json(StatusCode::OK, text),
-        Some(Said::Before(text)) => open.stream(text),
+        Some(Outgoing::Last(text)) => json(StatusCode::OK, text),
+        Some(Outgoing::Before(text)) => open.stream(text),
     }
 }
 
 /// What goes to the client.
-enum Said {
+enum Outgoing {
     /// Something before the answer.
     Before(String),
     /// The answer.
     Last(String),
 }
 
-/// A call that is not answered yet.
+/// A call that has not been answered yet.
 struct Open {
     shared: Arc<Shared>,
     owner: OwnerId,
@@ -63,7 +63,7 @@ struct Open {
     name: TaskId,
     requests: u32,
     conversation: Conversation,
-    /// Answers that are waited for.
+    /// Answers that are awaited.
     awaited: FuturesUnordered<BoxFuture<'static, ClientJsonRpcMessage>>,
     over: bool,
 }
@@ -80,14 +80,14 @@ impl Open {
         Ok(Self { shared, owner, id: call.id.clone(), name, requests: 0, conversation, awaited, over: false })
     }
 
-    /// What is said next; nothing after the end.
-    async fn next(&mut self) -> Option<Said> {
+    /// What is sent next; `None` after the end.
+    async fn next(&mut self) -> Option<Outgoing> {
         loop {
             tokio::select! {
                 biased;
                 message = self.conversation.pipes.from_tool.recv() => {
-                    if let Some(said) = self.said(message?) {
-                        return Some(said);
+                    if let Some(outgoing) = self.outgoing(message?) {
+                        return Some(outgoing);
                     }
                 }
                 Some(answer) = self.awaited.next() => self.answered(answer),
@@ -95,21 +95,21 @@ impl Open {
         }
     }
 
-    fn said(&mut self, message: ServerJsonRpcMessage) -> Option<Said> {
+    fn outgoing(&mut self, message: ServerJsonRpcMessage) -> Option<Outgoing> {
         let text = |message: &ServerJsonRpcMessage| {
             let text = serde_json::to_string(message);
             text.map_err(|error| errors::internal("a message of the tool could not be written", &error))
         };
-        let unwritten = |error: ErrorData| Said::Last(reply::error_text(Some(&self.id), &error));
+        let unwritten = |error: ErrorData| Outgoing::Last(reply::error_text(Some(&self.id), &error));
         match message {
             ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_) => {
-                Some(text(&message).map_or_else(unwritten, Said::Last))
+                Some(text(&message).map_or_else(unwritten, Outgoing::Last))
             }
-            ServerJsonRpcMessage::Notification(_) => Some(text(&message).map_or_else(unwritten, Said::Before)),
+            ServerJsonRpcMessage::Notification(_) => Some(text(&message).map_or_else(unwritten, Outgoing::Before)),
             ServerJsonRpcMessage::Request(request) => {
                 let id = request.id.clone();
                 match self.ask(&ServerJsonRpcMessage::Request(request), id.clone()) {
-                    Ok(text) => Some(Said::Before(text)),
+                    Ok(text) => Some(Outgoing::Before(text)),
                     Err(error) => {
                         self.answered(ClientJsonRpcMessage::error(error, Some(id)));
                         None
@@ -119,7 +119,7 @@ impl Open {
         }
     }
 
-    /// The request as the client gets it, under an id of its own; from now on its answer is looked for.
+    /// The request as the client gets it, with its own id; from now on its answer is awaited.
     fn ask(&mut self, request: &ServerJsonRpcMessage, id: RequestId) -> Result<String, ErrorData> {
         let (shared, owner, name, number) = (Arc::clone(&self.shared), self.owner, self.name, self.requests);
         let signed = Asked::Call(name, number).id(&shared, &owner)?;
@@ -140,7 +140,7 @@ impl Open {
     }
 
     fn answered(&self, answer: ClientJsonRpcMessage) {
-        // Where the tool is gone, its end is about to be seen.
+        // If the tool is gone, `next` is about to see that.
         drop(self.conversation.pipes.to_tool.send(answer));
     }
 
@@ -165,9 +165,9 @@ impl Open {
         let quiet_ms = self.shared.settings.keep_alive_ms;
         tokio::select! {
             biased;
-            said = self.next() => match said? {
-                Said::Before(text) => Some(sse::event(&text)),
-                Said::Last(text) => {
+            outgoing = self.next() => match outgoing? {
+                Outgoing::Before(text) => Some(sse::event(&text)),
+                Outgoing::Last(text) => {
                     self.over = true;
                     Some(sse::event(&text))
                 }

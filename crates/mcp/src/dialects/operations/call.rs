@@ -8,7 +8,7 @@ use rmcp::model::{CallToolRequestParams, JsonObject, RequestMetaObject};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::lookup::{Named, find, place};
+use super::lookup::{Named, find, key_of_token};
 use super::{cancel, wire};
 use crate::dialect::Endpoint;
 use crate::shared::accept::{self, NewTask};
@@ -17,7 +17,7 @@ use crate::shared::record::StoredCall;
 use crate::shared::{caller, derived, errors, reply};
 use crate::{Body, TaskPolicy};
 
-/// Bytes of a token.
+/// The longest token, in bytes.
 const TOKEN_BYTES_MAX: usize = 256;
 
 #[derive(Deserialize)]
@@ -25,7 +25,7 @@ struct Params {
     name: Option<String>,
     arguments: Option<JsonObject>,
     operation: Option<Wanted>,
-    /// The design's own example has name and arguments in here.
+    /// The proposal's own example has name and arguments in here.
     request: Option<Box<Self>>,
 }
 
@@ -37,12 +37,12 @@ struct Wanted {
     keep_alive: Option<Value>,
 }
 
-/// `null` says something here.
+/// `null` has a meaning here.
 fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
 
-/// Starts an operation; nothing where the tool is a synchronous one, whatever else the call says.
+/// Starts an operation; `None` if the tool is synchronous, whatever else the call says.
 pub(super) async fn answer(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Response<Body>> {
     let Some(Params { name, arguments, operation, request }) = call.params() else { return unreadable(call, endpoint) };
     let inner = request.and_then(|inner| Some((inner.name?, inner.arguments)));
@@ -59,7 +59,7 @@ fn unreadable(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Response<Body>
     let Named { name } = call.params()?;
     endpoint.shared().policies.get(&name)?;
     let message =
-        "Failed to start operation: `arguments` and `operation` are objects, and `operation.token` is a string";
+        "Failed to start operation: `arguments` and `operation` must be objects, and `operation.token` a string";
     Some(reply::error(&call.id, &ErrorData::invalid_params(message, None)))
 }
 
@@ -75,7 +75,7 @@ async fn start(
         RequestedTerms { ttl_ms: None, retention_ms: wanted.keep_alive.as_ref().map(retention_ms).transpose()? };
     let ports = endpoint.shared().engine.ports();
     let key = match &wanted.token {
-        Some(token) => free_place(call, endpoint, token).await?,
+        Some(token) => unused_key(call, endpoint, token).await?,
         None => TaskKey::new(call.owner, ports.ids.task_id(ports.clock.now())),
     };
     let mut meta = call.meta()?;
@@ -107,30 +107,30 @@ fn retention_ms(keep_alive: &Value) -> Result<u64, ErrorData> {
     let seconds = keep_alive.as_f64().filter(|seconds| *seconds >= 0.0);
     let seconds = seconds.and_then(|seconds| std::time::Duration::try_from_secs_f64(seconds).ok());
     let seconds = seconds.ok_or_else(|| {
-        ErrorData::invalid_params("`operation.keepAlive` is a number of seconds, or null for no limit", None)
+        ErrorData::invalid_params("`operation.keepAlive` must be a number of seconds, or null for no limit", None)
     })?;
     Ok(u64::try_from(seconds.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// The place that belongs to a token of the client, which no living task may have.
-async fn free_place(call: &Incoming<'_>, endpoint: &Endpoint, token: &str) -> Result<TaskKey, ErrorData> {
+/// The key that belongs to a token of the client. No task that still exists may have it.
+async fn unused_key(call: &Incoming<'_>, endpoint: &Endpoint, token: &str) -> Result<TaskKey, ErrorData> {
     if token.is_empty() || token.len() > TOKEN_BYTES_MAX {
-        let message = format!("`operation.token` has 1 to {TOKEN_BYTES_MAX} bytes");
+        let message = format!("`operation.token` must have 1 to {TOKEN_BYTES_MAX} bytes");
         return Err(ErrorData::invalid_params(message, None));
     }
-    // A token that is the id of another task would name two.
+    // A token that is the id of another task would name two tasks.
     if token.parse::<TaskId>().is_ok() && find(endpoint.shared(), &call.owner, token).await.is_ok() {
         return Err(token_used());
     }
-    Ok(place(&call.owner, token))
+    Ok(key_of_token(&call.owner, token))
 }
 
 fn token_used() -> ErrorData {
     ErrorData::invalid_params("Failed to start operation: the token was already used", None)
 }
 
-/// What tells two calls with one token apart. A token is good for one call, so without the caller's own idempotency key
-/// every call is another one: a client whose answer was lost asks for the status of its token instead.
+/// What distinguishes two calls with one token. A token is valid for one call, so without the caller's own idempotency
+/// key every call is a new one: a client whose answer was lost asks for the status of its token instead.
 fn idempotency(
     call: &Incoming<'_>,
     meta: &RequestMetaObject,

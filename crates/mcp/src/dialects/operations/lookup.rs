@@ -20,14 +20,14 @@ struct WithToken {
     token: String,
 }
 
-/// The place of the operation that the client gave this token.
-pub(super) fn place(owner: &OwnerId, token: &str) -> TaskKey {
-    derived::place(owner, Timestamp::from_ms(0), &[b"operation", token.as_bytes()])
+/// The key of the operation to which the client gave this token.
+pub(super) fn key_of_token(owner: &OwnerId, token: &str) -> TaskKey {
+    derived::task_key(owner, Timestamp::from_ms(0), &[b"operation", token.as_bytes()])
 }
 
 /// The task of this token: the one that the client named, or the one whose id it is.
 pub(super) async fn find(shared: &Shared, owner: &OwnerId, token: &str) -> Result<Task, PollError> {
-    match shared.engine.poll(&place(owner, token)).await {
+    match shared.engine.poll(&key_of_token(owner, token)).await {
         Err(PollError::NotFound) => match token.parse::<TaskId>() {
             Ok(id) => shared.engine.poll(&TaskKey::new(*owner, id)).await,
             Err(_no_id) => Err(PollError::NotFound),
@@ -50,7 +50,7 @@ pub(super) fn not_retrieved(why: &str) -> ErrorData {
     ErrorData::invalid_params(format!("Failed to retrieve operation: {why}"), None)
 }
 
-/// What is asked at the moment.
+/// The open questions of the task.
 pub(super) fn asks(task: &Task) -> &[longhaul_core::Ask] {
     match &task.state {
         State::InputRequired { asks, .. } => asks,

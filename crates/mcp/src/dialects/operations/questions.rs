@@ -1,4 +1,4 @@
-//! What an operation asks its client: requests on the stream that answers a look at the status.
+//! The questions of an operation: requests on the stream that answers a request for the status.
 
 use std::convert::Infallible;
 
@@ -16,10 +16,10 @@ use crate::shared::asking;
 use crate::shared::incoming::Incoming;
 use crate::shared::{reply, sse};
 
-/// A question is sent again to a client that has not answered it for so long: it may have got lost.
+/// A question is sent again to a client that has not answered it for this long: it may have been lost.
 const AGAIN_MS: u64 = 60_000;
 
-/// The answer that tells the status, after everything that is to be asked.
+/// The answer with the status, after all questions that are to be asked.
 pub(super) async fn before(
     call: &Incoming<'_>,
     endpoint: &Endpoint,
@@ -44,13 +44,13 @@ pub(super) async fn before(
     sse::response(iter(frames.into_iter().map(|frame| Ok::<_, Infallible>(http_body::Frame::data(frame)))))
 }
 
-/// Whether nobody has sent this question lately. Clients look at the status again and again, perhaps through several
+/// Whether no instance has sent this question recently. Clients ask for the status again and again, perhaps on several
 /// instances.
 async fn is_due(endpoint: &Endpoint, task: &Task, ask: &Ask) -> bool {
     let engine = &endpoint.shared().engine;
     let ports = engine.ports();
     let mailbox = MailboxId::of(&[b"operation ask", task.id.as_bytes(), ask.key.as_bytes()]);
-    // By this text an answer of the store that was lost is told from another instance's.
+    // This text shows whether an earlier write is our own, whose answer was lost, or another instance's.
     let own = ports.ids.lease_token().to_string();
     match engine.leave(&task.owner, &mailbox, &own, ports.clock.now().plus_ms(AGAIN_MS)).await {
         Ok(Left::First) => true,

@@ -1,5 +1,5 @@
-//! What every request of `2026-07-28` says around its parameters, for the requests that `rmcp` does not see: the checks
-//! that it makes for the methods that it serves, in its order and with its words.
+//! The headers and the `_meta` of every request of `2026-07-28`, for the requests that `rmcp` does not see: the checks
+//! that it makes for the methods that it serves, in its order and with its messages.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -18,7 +18,7 @@ use crate::shared::{errors, reply};
 const METHOD: &str = "Mcp-Method";
 const NAME: &str = "Mcp-Name";
 
-/// An error, and the HTTP status that it comes with.
+/// An error, and its HTTP status.
 pub(super) struct Refusal {
     pub(super) status: StatusCode,
     pub(super) error: ErrorData,
@@ -81,10 +81,10 @@ pub(super) fn meta_of(params: &RawValue) -> Result<RequestMetaObject, Refusal> {
 }
 
 /// Compares the headers with the body, and the revision with those that the server supports. `task_id` is what the body
-/// says; a client that leaves the header `Mcp-Name` out means no other task.
+/// says; the client may leave out the header `Mcp-Name`.
 ///
 /// # Errors
-/// `-32020` where headers and body differ, `-32602` where `_meta` is not complete, `-32022` for other revisions.
+/// `-32020` if headers and body differ, `-32602` if `_meta` is not complete, `-32022` for other revisions.
 pub(super) fn check(
     call: &Incoming<'_>,
     meta: &RequestMetaObject,
@@ -157,7 +157,7 @@ fn check_name(headers: &HeaderMap, task_id: &str) -> Result<(), Refusal> {
     }
 }
 
-/// The one value of this header, if there is any. More than one could be understood differently by whoever is in between.
+/// The only value of this header, if it is present. A proxy could understand several values differently.
 fn only<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Refusal> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! `subscriptions/listen` with `taskIds`: opening a stream that tells of tasks.
+//! `subscriptions/listen` with `taskIds`: opening a stream that reports changes of tasks.
 
 use std::sync::Arc;
 
@@ -28,12 +28,12 @@ struct Filter {
     task_ids: Option<Vec<String>>,
 }
 
-/// The tasks that the request names; nothing where it is not about tasks.
+/// The tasks that the request names; `None` if it is not about tasks.
 pub(super) fn task_ids(params: Option<&RawValue>) -> Option<Vec<String>> {
     serde_json::from_str::<Params>(params?.get()).ok()?.notifications.task_ids
 }
 
-/// Opens the stream, or says why not. Whatever else the filter asks for is left out of the acknowledgement.
+/// Opens the stream, or says why not. Anything else that the filter asks for is left out of the acknowledgement.
 pub(super) async fn open(call: &Incoming<'_>, endpoint: &Endpoint, task_ids: Vec<String>) -> Response<Body> {
     let meta = envelope::meta(call.params);
     let checked = envelope::check(call, &meta, None, &endpoint.backend().revisions());
@@ -47,12 +47,12 @@ pub(super) async fn open(call: &Incoming<'_>, endpoint: &Endpoint, task_ids: Vec
     }
 }
 
-/// The tasks that are there and the caller's, each once. Others are left out without a word, so that nobody learns
+/// The tasks that exist and are the caller's, each once. Others are left out silently, so that a client cannot find out
 /// whether they exist.
 async fn known(shared: &Shared, owner: OwnerId, task_ids: &[String]) -> Result<Vec<Task>, ErrorData> {
     let max = shared.settings.listen_tasks_max;
     if task_ids.len() > max {
-        return Err(ErrorData::invalid_params(format!("a subscription names at most {max} tasks"), None));
+        return Err(ErrorData::invalid_params(format!("a subscription may name at most {max} tasks"), None));
     }
     let mut tasks: Vec<Task> = Vec::new();
     for id in task_ids.iter().filter_map(|id| id.parse().ok()) {

@@ -13,7 +13,7 @@ use rmcp::model::RequestId;
 use crate::Body;
 use crate::shared::Shared;
 use crate::shared::sse::{self, event};
-use crate::shared::watch::{Event, TaskWatch, Told};
+use crate::shared::watch::{Event, Reported, TaskWatch};
 use crate::views::task as view;
 
 /// A subscription while it is open.
@@ -25,12 +25,12 @@ struct Subscription {
     queue: VecDeque<Bytes>,
 }
 
-/// The stream that tells of `tasks`: first which they are, then each as it is, then each change, until all have ended
-/// or the longest wait is over.
+/// The stream about `tasks`: first their ids, then the state of each, then each change, until all have ended or the
+/// longest wait is over.
 pub(super) fn of_tasks(shared: Arc<Shared>, id: RequestId, tasks: Vec<Task>) -> Response<Body> {
     let ids: Vec<String> = tasks.iter().map(|task| task.id.to_string()).collect();
     let queue = VecDeque::from([event(&view::acknowledged(&ids, &id))]);
-    let (settings, tasks) = (&shared.settings, tasks.into_iter().map(|task| (task, Told::default())));
+    let (settings, tasks) = (&shared.settings, tasks.into_iter().map(|task| (task, Reported::default())));
     let watch = TaskWatch::new(&shared.engine, settings, &shared.closing, settings.listen_ms_max, tasks);
     let frames = unfold(Subscription { shared, id, watch, queue }, |mut subscription| async move {
         let frame = subscription.next().await?;
@@ -40,7 +40,7 @@ pub(super) fn of_tasks(shared: Arc<Shared>, id: RequestId, tasks: Vec<Task>) -> 
 }
 
 impl Subscription {
-    /// The next frame; nothing after the last one.
+    /// The next frame; `None` after the last one.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if let Some(frame) = self.queue.pop_front() {
@@ -53,15 +53,15 @@ impl Subscription {
         }
     }
 
-    /// One message tells all of a task, so whatever changed in a look is told by a single one.
-    async fn render(&mut self, told: &Event) -> Option<Bytes> {
-        match told {
+    /// One message shows the whole task, so a single one reports everything that a look found changed.
+    async fn render(&mut self, update: &Event) -> Option<Bytes> {
+        match update {
             Event::Changed(task) => match view::render_notification(&self.shared.engine, task, &self.id).await {
                 Ok(message) => Some(event(&message)),
                 Err(error) => {
                     let cause = &error as &dyn std::error::Error;
                     tracing::warn!(task_id = %task.id, error = cause, "a task could not be shown to a subscriber");
-                    self.watch.put_back(told);
+                    self.watch.put_back(update);
                     None
                 }
             },

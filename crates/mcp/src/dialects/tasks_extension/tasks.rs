@@ -29,7 +29,7 @@ pub(super) enum Method {
     Cancel,
 }
 
-/// The parameters of all three. What they hold is read after the envelope was checked, which comes first.
+/// The parameters of all three. Their values are read after the envelope was checked.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Params<'a> {
@@ -83,19 +83,19 @@ async fn cancel(engine: &Engine, call: &Incoming<'_>, id: &str) -> Result<String
     Ok(ACKNOWLEDGED.to_owned())
 }
 
-/// The caller's task of this name. What is not the name of a task is answered like a task that is not there.
+/// The key of the caller's task with this id. A text that is not a task id is answered like a task that does not exist.
 fn key(call: &Incoming<'_>, task_id: &str) -> Result<TaskKey, ErrorData> {
     let id: TaskId = task_id.parse().map_err(|_no_task_id| errors::task_not_found())?;
     Ok(TaskKey::new(call.owner, id))
 }
 
-/// The request, once everything in it is as it has to be.
+/// The request, if it passes all checks.
 fn check(method: Method, call: &Incoming<'_>, endpoint: &Endpoint) -> Result<Wanted, Refusal> {
     envelope::check_body(call.http)?;
     let params: Params<'_> = match call.params {
         Some(params) => match serde_json::from_str(params.get()) {
             Ok(params) => params,
-            // The envelope comes first here too; then these parameters are malformed.
+            // The envelope is checked first here too; then the answer is that these parameters are malformed.
             Err(_malformed) => Params { meta: Some(envelope::meta_of(params)?), ..Params::default() },
         },
         None => Params::default(),
