@@ -1,4 +1,4 @@
-//! The tools of the simulation: they play their script, and tell the checkers what they see.
+//! The tools of the simulation: they follow their scripts, and report to the checkers what they see.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ struct Running<'a> {
     attempt: u32,
     call: usize,
     plan: &'a CallPlan,
-    heard: std::sync::Mutex<Vec<(String, String)>>,
+    received: std::sync::Mutex<Vec<(String, String)>>,
 }
 
 impl Drop for Running<'_> {
@@ -50,7 +50,7 @@ impl ToolRunner for SimTools {
         let (key, attempt) = (leg.task().key(), leg.task().attempt);
         let name = world.lock().name(&key);
         world.kernel.tell(|| format!("runs the tool of {name} as attempt {attempt}"));
-        let running = Running { world, leg: &leg, key, attempt, call, plan, heard: std::sync::Mutex::default() };
+        let running = Running { world, leg: &leg, key, attempt, call, plan, received: std::sync::Mutex::default() };
         match &plan.tool {
             Tool::Rounds(rounds) => running.rounds(*rounds).await,
             Tool::Script(ops) => match leg.drive(running.script(ops)).await {
@@ -113,7 +113,7 @@ impl Running<'_> {
             self.world.lock().checks.step_runs(&self.key, self.attempt, &name, at_ms);
             self.world.kernel.tell(|| format!("runs step `{name}`, which takes {ms} ms"));
             self.world.kernel.sleep(ms).await;
-            // Every run gives something else, so that a replay is told from a second run.
+            // Every run returns a different text, so that a replay can be told from a second run.
             let mut text = format!("{}.{}", self.attempt, self.world.kernel.events());
             text.extend(std::iter::repeat_n('y', bytes.saturating_sub(text.len())));
             Ok::<_, Infallible>(text)
@@ -131,8 +131,8 @@ impl Running<'_> {
     fn got(&self, kind: EntryKind, name: &str, text: &str) {
         let at_ms = self.now_ms();
         self.world.lock().checks.tool_got(&self.key, self.attempt, kind, name, text, at_ms);
-        let mut heard = self.heard.lock().unwrap();
-        heard.push((name.to_owned(), text.chars().take(20).collect()));
+        let mut received = self.received.lock().unwrap();
+        received.push((name.to_owned(), text.chars().take(20).collect()));
     }
 
     async fn sleep(&self, place: usize, ms: u64) {
@@ -143,7 +143,7 @@ impl Running<'_> {
         self.world.lock().checks.sleep_ends(&self.key, place, ms, at_ms);
     }
 
-    /// Which came first is a step of its own: the next leg may find both.
+    /// Which came first is recorded as a step: the next leg may find both.
     async fn ask_or_sleep(&self, place: usize, ms: u64) {
         let name = format!("q{place}");
         let first = {
@@ -195,7 +195,7 @@ impl Running<'_> {
                 let done: u32 = carry.parse().unwrap_or(0);
                 if answers.len() != 1 {
                     let at_ms = self.now_ms();
-                    let what = format!("a tool asked one question, and {} answers came back", answers.len());
+                    let what = format!("a tool asked one question, and got {} answers", answers.len());
                     self.world.lock().checks.fail(Promise::AnswersAreFinal, at_ms, what);
                 }
                 done
@@ -209,10 +209,10 @@ impl Running<'_> {
     }
 
     fn end(&self) -> LegEnd {
-        let heard = self.heard.lock().unwrap().clone();
+        let received = self.received.lock().unwrap().clone();
         match self.plan.ending {
             Ending::Result(bytes) => {
-                let mut result = format!("{heard:?}");
+                let mut result = format!("{received:?}");
                 result.extend(std::iter::repeat_n('r', bytes.saturating_sub(result.len())));
                 self.completed(result, ResultKind::Success)
             }
@@ -223,7 +223,7 @@ impl Running<'_> {
 
     fn completed(&self, result: String, kind: ResultKind) -> LegEnd {
         self.world.lock().checks.tool_gave(&self.key, self.attempt, &result);
-        self.world.kernel.tell(|| "comes to the end of the tool".to_owned());
+        self.world.kernel.tell(|| "reaches the end of the tool".to_owned());
         LegEnd::Completed { result, kind }
     }
 }

@@ -1,6 +1,6 @@
 //! Ports that lie: each does at the port what an engine with the planted mistake would do there.
 //!
-//! They stand between the engine and the models, so that the checkers, which watch the models, see what happened.
+//! They sit between the engine and the models, so that the checkers, which watch the models, see what happened.
 
 mod memo;
 mod queue;
