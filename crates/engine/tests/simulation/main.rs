@@ -66,9 +66,9 @@ fn seeds_that_once_failed_stay_fixed() {
 fn the_same_seed_is_the_same_run_event_for_event() {
     for seed in 0..200 {
         let silent = run(&Plan::of(seed), None, StoryMode::Skip);
-        let told = run(&Plan::of(seed), None, StoryMode::Record);
+        let with_story = run(&Plan::of(seed), None, StoryMode::Record);
         let again = run(&Plan::of(seed), None, StoryMode::Record);
-        assert_eq!((silent.hash, silent.events), (told.hash, told.events), "seed {seed}");
-        assert_eq!(told.story, again.story, "seed {seed}");
+        assert_eq!((silent.hash, silent.events), (with_story.hash, with_story.events), "seed {seed}");
+        assert_eq!(with_story.story, again.story, "seed {seed}");
     }
 }

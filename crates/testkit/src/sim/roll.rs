@@ -67,8 +67,8 @@ impl Plan {
                 let call = dice.below(calls) as usize;
                 let retention_ms = dice.below(self.settings.lease_ms * 40);
                 let act = act_of(dice.happens(600), call, retention_ms);
-                let place = dice.below(client.acts.len() as u64 + 1) as usize;
-                client.acts.insert(place, act);
+                let position = dice.below(client.acts.len() as u64 + 1) as usize;
+                client.acts.insert(position, act);
             }
         }
     }

@@ -147,8 +147,8 @@ impl Search {
         let mut gain = Gain::None;
         for call in 0..self.best.calls.len() {
             let Tool::Script(ops) = &self.best.calls[call].tool else { continue };
-            for place in (0..ops.len()).rev() {
-                gain = or(gain, self.without_op(call, place));
+            for position in (0..ops.len()).rev() {
+                gain = or(gain, self.without_op(call, position));
             }
             if self.best.calls[call].request_bytes > 10 {
                 gain = or(gain, self.change(|plan| plan.calls[call].request_bytes = 10));
@@ -161,10 +161,10 @@ impl Search {
     }
 
     /// An operation's position is its name: the operation is replaced by one that does nothing, not removed.
-    fn without_op(&mut self, call: usize, place: usize) -> Gain {
+    fn without_op(&mut self, call: usize, position: usize) -> Gain {
         let Tool::Script(ops) = &self.best.calls[call].tool else { return Gain::None };
         let mut shorter = ops.clone();
-        if std::mem::replace(&mut shorter[place], Op::Progress) == Op::Progress {
+        if std::mem::replace(&mut shorter[position], Op::Progress) == Op::Progress {
             return Gain::None;
         }
         self.change(|plan| plan.calls[call].tool = Tool::Script(shorter))

@@ -134,8 +134,8 @@ pub async fn texts_of_any_size_and_script_come_back_whole(store: &dyn TaskStore)
             assert_eq!(store.leave(&alice, &mailbox, &text, expiry(), NOW).await.unwrap(), Left::First);
             let collected = store.collect(&alice, &mailbox, NOW).await.unwrap();
             assert!(collected.as_deref() == Some(&text), "{script} of {size} bytes differs");
-            let told = store.leave(&alice, &mailbox, "late", expiry(), NOW).await.unwrap();
-            assert!(told == Left::Earlier(text), "{script} of {size} bytes differs for a later caller");
+            let left = store.leave(&alice, &mailbox, "late", expiry(), NOW).await.unwrap();
+            assert!(left == Left::Earlier(text), "{script} of {size} bytes differs for a later caller");
         }
     }
 }

@@ -88,7 +88,7 @@ impl Checks {
         idempotency: Option<u8>,
     ) {
         let (Accepted::New(task) | Accepted::Existing(task)) = accepted;
-        if self.place(&task.key()).is_none() {
+        if self.position(&task.key()).is_none() {
             let what = "a call was accepted, but its task is not on record".to_owned();
             return self.fail(Promise::AcceptedStaysOnRecord, observed.at_ms, what);
         }
@@ -101,11 +101,11 @@ impl Checks {
         let key = task.key();
         let earlier =
             self.observed.keys.iter().position(|(owner, held, _)| *owner == key.owner && *held == idempotency);
-        let Some(place) = earlier else {
+        let Some(position) = earlier else {
             self.observed.keys.push((key.owner, idempotency, key));
             return;
         };
-        let (_, _, held) = self.observed.keys[place];
+        let (_, _, held) = self.observed.keys[position];
         let skew_ms = self.skew_ms;
         let alive = self
             .trace(&held)
@@ -115,7 +115,7 @@ impl Checks {
             let what = "the same idempotency key gave two tasks".to_owned();
             self.fail(Promise::SameKeySameTask, observed.at_ms, what);
         }
-        self.observed.keys[place].2 = key;
+        self.observed.keys[position].2 = key;
     }
 
     /// A client was told that its call is not accepted.

@@ -16,7 +16,7 @@ impl Checks {
     /// A task was created.
     pub(crate) fn created(&mut self, store: &StoreModel, task: &Task, new: &NewTask, now: Timestamp, at_ms: u64) {
         let key = task.key();
-        if self.place(&key).is_some() {
+        if self.position(&key).is_some() {
             return self.fail(Promise::EndsOnce, at_ms, format!("{} was created a second time", self.name(&key)));
         }
         let text = text_of(store, &key, &task.request);
@@ -148,8 +148,8 @@ impl Checks {
         let Suspension::Input { asks, until: None } = suspension else { return };
         let call = self.trace(key).map(|trace| trace.call).and_then(|call| self.calls.get(call));
         let Some(Tool::Script(ops)) = call.map(|call| &call.tool) else { return };
-        let forgotten = ops.iter().enumerate().any(|(place, op)| {
-            matches!(op, Op::AskOrSleep(_)) && asks.iter().any(|ask| ask.key == format!("q{place}"))
+        let forgotten = ops.iter().enumerate().any(|(position, op)| {
+            matches!(op, Op::AskOrSleep(_)) && asks.iter().any(|ask| ask.key == format!("q{position}"))
         });
         if forgotten {
             let what = format!("{} asks, and loses the sleep alongside its question", self.name(key));
@@ -292,7 +292,7 @@ impl Checks {
 
     /// A message is being sent.
     pub(crate) fn sent(&mut self, key: &TaskKey, at_ms: u64) {
-        if self.place(key).is_none() {
+        if self.position(key).is_none() {
             self.fail(Promise::RecordBeforeMessage, at_ms, "a message names a task that is not on record".to_owned());
         }
     }

@@ -134,7 +134,7 @@ impl Checks {
             .map_or_else(|| "a task that is not on record".to_owned(), task_name)
     }
 
-    pub(super) fn place(&self, key: &TaskKey) -> Option<usize> {
+    pub(super) fn position(&self, key: &TaskKey) -> Option<usize> {
         self.traces.iter().position(|trace| trace.key == *key)
     }
 

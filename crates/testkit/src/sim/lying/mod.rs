@@ -29,7 +29,7 @@ pub(crate) fn ports(
     (Arc::new(store::LyingStore::new(fault, instance, store, queue, memo)), Arc::new(lying_queue))
 }
 
-/// The tools of one worker, with `fault` in their runner where it belongs there.
+/// The tools of one worker, with `fault` in their runner if it is a fault of the runner.
 pub(crate) fn runner<R: ToolRunner + 'static>(planted: Option<PlantedFault>, tools: R) -> Box<dyn ToolRunner> {
     if planted == Some(PlantedFault::CrashIsTheEnd) {
         Box::new(runner::CrashIsTheEnd::new(tools))

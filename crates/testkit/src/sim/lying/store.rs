@@ -86,7 +86,7 @@ impl LyingStore {
         }
     }
 
-    /// Leaves a memo for the queue where the message that follows this answer is to be dropped.
+    /// Leaves a memo for the queue if the message that follows this answer should be dropped.
     fn note(&self, key: &TaskKey, event: &TaskEvent, answer: &Result<Task, ApplyError>) {
         let written = match answer {
             Ok(task) => Some(task),
