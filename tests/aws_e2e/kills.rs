@@ -143,7 +143,7 @@ async fn a_tool_that_kills_its_worker_fails_after_the_last_try_also_where_nobody
     })
     .await;
     let failed = caller.get(&id).await;
-    assert!(failed["statusMessage"].as_str().unwrap().contains("3 tries"), "{failed}");
+    assert!(failed["statusMessage"].as_str().unwrap().contains("3 failures in a row"), "{failed}");
     assert!(failed["error"]["code"].is_i64(), "{failed}");
     // The function lives and serves others.
     let next = caller.call_task("countdown", json!({"seconds": 0, "steps": 1})).await;

@@ -68,7 +68,7 @@ async fn a_tool_that_kills_its_process_fails_after_the_last_try() {
     }
     let server = setup.start();
     let failed = server.caller().until(&id, "failed").await;
-    assert!(failed["statusMessage"].as_str().unwrap().contains("3 tries"), "{failed}");
+    assert!(failed["statusMessage"].as_str().unwrap().contains("3 failures in a row"), "{failed}");
     // The server lives and serves others.
     assert_eq!(server.caller().call("echo", json!({"text": "hi"})).await["resultType"], "complete");
 }

@@ -59,7 +59,7 @@ pub const TTL_MS_DEFAULT: u64 = 3_600_000;
 /// The longest time to live that a caller may ask for: 24 hours. A tool whose longest run exceeds that gets more.
 pub const TTL_MS_MAX_DEFAULT: u64 = 86_400_000;
 
-/// The longest run that a policy may grant: 400 days.
+/// The longest run that a policy may allow: 400 days.
 pub const TTL_MS_CEILING: u64 = 400 * 86_400_000;
 
 /// The longest run of a tool whose author does not set one: half an hour.

@@ -150,13 +150,13 @@ pub trait TaskStore: Send + Sync {
     /// Records a journal entry unless there is one of its kind and name. Once it returns, the entry that it returns,
     /// or its own, is the one that every later reader finds.
     ///
-    /// Not fenced by the attempt: the first record wins, whoever wrote it, and is true for all.
+    /// Not fenced by the attempt: the first record wins, whoever wrote it, and holds for all.
     ///
     /// # Errors
     /// [`StoreError`]
     async fn record(&self, key: &TaskKey, entry: &Entry) -> Result<Recorded, StoreError>;
 
-    /// All journal entries of a task, in no order.
+    /// All journal entries of a task, in no particular order.
     ///
     /// # Errors
     /// [`StoreError`]
@@ -182,7 +182,7 @@ pub trait TaskStore: Send + Sync {
     /// A mailbox belongs to no task and needs none. What has expired counts as absent, and is deleted later.
     ///
     /// # Errors
-    /// [`StoreError`]; a try whose answer was lost is told of its own text as an earlier one.
+    /// [`StoreError`]; a retry after a lost answer gets its own text as an earlier one.
     async fn leave(
         &self,
         owner: &OwnerId,
@@ -192,8 +192,8 @@ pub trait TaskStore: Send + Sync {
         now: Timestamp,
     ) -> Result<Left, StoreError>;
 
-    /// The text in one of the owner's mailboxes, which stays in it; nothing where none was left, or where it is past
-    /// its time. Sees every text whose `leave` has returned.
+    /// The text in one of the owner's mailboxes, which stays in it; `None` if none was left or it has expired.
+    /// Sees every text whose `leave` has returned.
     ///
     /// # Errors
     /// [`StoreError`]

@@ -139,7 +139,7 @@ pub struct Progress {
 pub enum ResultKind {
     /// The tool did what it was asked to do.
     Success,
-    /// The tool answered, and its answer is that it could not.
+    /// The tool answered that it could not do what it was asked to do.
     ToolError,
 }
 

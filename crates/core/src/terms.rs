@@ -61,8 +61,8 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// The terms that `policy` grants for `wish`. The time to live always covers the longest run and the retention of
-    /// its result, even if less was asked for, so that a result never expires right after a long run.
+    /// The terms that `policy` allows for `requested`. The time to live always covers the longest run and the retention
+    /// of its result, even if less was asked for, so that a result never expires right after a long run.
     #[must_use]
     pub fn negotiate(policy: &Policy, requested: RequestedTerms) -> Self {
         let run_ms = policy.run_ms_max.clamp(1, limits::TTL_MS_CEILING);
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_caller_asks_for_is_granted_within_the_policy() {
+    fn requested_terms_are_negotiated_within_the_policy() {
         let policy = Policy {
             run_ms_max: 10_000,
             retention_ms: 70_000,
@@ -121,14 +121,14 @@ mod tests {
             ttl_ms_max: 500_000,
             ..Policy::default()
         };
-        let granted = |ttl_ms, retention_ms| {
+        let negotiated = |ttl_ms, retention_ms| {
             let terms = Terms::negotiate(&policy, RequestedTerms { ttl_ms, retention_ms });
             (terms.ttl_ms, terms.retention_ms)
         };
-        assert_eq!(granted(None, None), (200_000, 70_000));
-        assert_eq!(granted(Some(300_000), Some(90_000)), (300_000, 90_000));
-        assert_eq!(granted(Some(1), Some(1)), (80_000, 70_000), "the longest run and the retention at least");
-        assert_eq!(granted(Some(900_000), Some(900_000)), (510_000, 500_000), "the longest time to live at most");
+        assert_eq!(negotiated(None, None), (200_000, 70_000));
+        assert_eq!(negotiated(Some(300_000), Some(90_000)), (300_000, 90_000));
+        assert_eq!(negotiated(Some(1), Some(1)), (80_000, 70_000), "the longest run and the retention at least");
+        assert_eq!(negotiated(Some(900_000), Some(900_000)), (510_000, 500_000), "the longest time to live at most");
     }
 
     #[test]

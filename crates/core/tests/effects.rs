@@ -139,7 +139,7 @@ fn a_heartbeat_extends_the_lease_and_nothing_else() {
     let with_progress = TaskRecord { progress: Some(progress()), updated_at: NOW, ..after.clone() };
     assert_eq!(apply(&before, &heartbeat(Some(progress()), Advance::NotYet)), with_progress);
     let kept = apply(&with_progress, &heartbeat(None, Advance::NotYet));
-    assert_eq!(kept.progress, Some(progress()), "a heartbeat without news leaves the progress");
+    assert_eq!(kept.progress, Some(progress()), "a heartbeat without new progress leaves the progress");
     let advanced = TaskRecord { failures: 0, last_failure: None, ..after };
     assert_eq!(apply(&before, &heartbeat(None, Advance::Recorded)), advanced);
 }
@@ -267,7 +267,7 @@ fn a_forgotten_task_expires_now() {
     assert_eq!(apply(&before, &TaskEvent::Forget), TaskRecord { expires_at: NOW, ..before });
 }
 
-/// One millisecond earlier the task is refused, at the moment itself it is taken.
+/// One millisecond earlier the event is refused; at the moment itself it applies.
 #[test]
 fn a_moment_has_come_when_it_is_reached() {
     let one_earlier = NOW.minus_ms(1);
@@ -297,7 +297,7 @@ fn a_moment_has_come_when_it_is_reached() {
 }
 
 #[test]
-fn only_the_own_write_is_recognised_when_it_is_sent_again() {
+fn only_the_writers_own_write_is_recognised_when_it_is_sent_again() {
     let shows = |record: &TaskRecord, event: &TaskEvent| Task::restore(record.clone()).already_applied(event);
     let next = |record: &TaskRecord| TaskRecord { attempt: record.attempt + 1, ..record.clone() };
 
@@ -349,7 +349,7 @@ fn only_ended_and_expired_tasks_leave_nothing_to_do() {
 }
 
 #[test]
-fn a_task_tells_what_clients_ask() {
+fn a_task_has_the_status_that_clients_see() {
     let task = Task::restore(record(State::Queued));
     assert_eq!(task.ttl_ms(), 3_600_000);
     assert_eq!(task.poll_interval_ms(CREATED.plus_ms(9_999)), 1_000);
@@ -363,7 +363,7 @@ fn a_task_tells_what_clients_ask() {
 }
 
 #[test]
-fn the_last_try_is_the_one_that_no_failure_may_follow() {
+fn the_last_leg_is_the_one_that_no_failure_may_follow() {
     let with_failures = |failures| Task::restore(TaskRecord { failures, ..record(State::Queued) });
     assert_eq!(with_failures(0).terms.consecutive_failures_max, 3);
     assert_eq!([0, 1, 2, 3].map(|failures| with_failures(failures).is_on_last_retry()), [false, false, true, true]);

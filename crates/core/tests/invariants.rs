@@ -1,4 +1,4 @@
-//! What holds for a task whatever happens to it, in whatever order and at whatever time.
+//! What holds for a task whatever happens to it, in any order and at any time.
 
 use longhaul_core::{
     Advance, Ask, Failure, FailureKind, IdSource, Identity, LeaseToken, Outcome, OwnerId, PartsName, Payload, Policy,
@@ -61,7 +61,7 @@ fn payload() -> impl Strategy<Value = Payload> {
     ]
 }
 
-/// Quarters, which every way of writing numbers gives back as they were.
+/// Quarters, which every number format reads back exactly.
 fn progress() -> impl Strategy<Value = Option<Progress>> {
     let progress = (any::<i32>(), any::<Option<i32>>(), any::<Option<String>>()).prop_map(|(done, total, message)| {
         Progress { done: f64::from(done) / 4.0, total: total.map(|total| f64::from(total) / 4.0), message }
@@ -112,7 +112,7 @@ fn event() -> impl Strategy<Value = TaskEvent> {
     ]
 }
 
-/// What happened to a task, and what became of it.
+/// What happened to a task, and the result.
 #[derive(Debug)]
 struct Change {
     before: Task,
@@ -121,8 +121,8 @@ struct Change {
     after: Result<Task, Refusal>,
 }
 
-/// A life: what happened to one task, refused events too. Times go forward and sometimes back, as clocks of different
-/// machines do.
+/// A life: what happened to one task, refused events too. Times go forward and sometimes back, as the clocks of
+/// different machines do.
 fn life() -> impl Strategy<Value = Vec<Change>> {
     let step = prop_oneof![4 => 0_i64..200, 1 => -300_i64..2_000];
     (terms(), proptest::collection::vec((event(), step), 1..60)).prop_map(|(terms, steps)| {
@@ -197,13 +197,13 @@ proptest! {
             if let Some(attempt) = writer(event) {
                 prop_assert_eq!(attempt, before.attempt);
                 let held = matches!(before.state, State::Running { .. });
-                prop_assert!(held, "{:?} upon {:?}", event, before);
+                prop_assert!(held, "{:?} applied to {:?}", event, before);
             }
         }
     }
 
     #[test]
-    fn a_task_is_held_by_whoever_claimed_it_last(life in life()) {
+    fn a_task_is_held_by_the_worker_that_claimed_it_last(life in life()) {
         let mut holder = None;
         for (_, event, _, after) in changes(&life) {
             if let TaskEvent::Claim { token, .. } = event {
@@ -239,7 +239,7 @@ proptest! {
     }
 
     #[test]
-    fn an_expired_task_changes_no_more(life in life()) {
+    fn an_expired_task_no_longer_changes(life in life()) {
         for change in &life {
             let expired = change.before.has_expired(change.now);
             prop_assert_eq!(expired, change.after == Err(Refusal::Expired));
@@ -256,7 +256,7 @@ proptest! {
     }
 
     #[test]
-    fn failures_stay_below_the_tries(life in life()) {
+    fn failures_stay_below_the_maximum(life in life()) {
         for (_, event, _, after) in changes(&life) {
             prop_assert!(after.failures < after.terms.consecutive_failures_max, "{event:?} made {after:?}");
         }
@@ -272,7 +272,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_agreed_on_never_changes_but_to_keep_the_result_longer(life in life()) {
+    fn terms_never_change_except_to_extend_the_retention(life in life()) {
         for (before, event, _, after) in changes(&life) {
             let agreed = |task: &Task| {
                 let terms = Terms { retention_ms: 0, ..task.terms };
@@ -284,7 +284,7 @@ proptest! {
         }
     }
 
-    /// Whoever looks at a task now and then never sees an end taken back.
+    /// A client that looks at a task now and then never sees an end undone.
     #[test]
     fn the_status_never_leaves_an_end(life in life()) {
         let mut seen: Option<Status> = None;
@@ -297,8 +297,7 @@ proptest! {
         }
     }
 
-    /// From every state that a task can get into there is a way to an end that needs no worker: no client polls
-    /// `working` for ever.
+    /// Every state that a task can reach leads to an end without a worker: no client sees `working` forever.
     #[test]
     fn a_task_past_its_deadline_can_always_be_ended(life in life()) {
         for (_, _, _, after) in changes(&life) {
@@ -309,17 +308,17 @@ proptest! {
         }
     }
 
-    /// A task whose worker is dead can be claimed or given up: one of the two, never neither.
+    /// A task whose worker is dead can either be claimed or failed: exactly one of the two.
     #[test]
-    fn a_task_whose_lease_ran_out_goes_on_or_ends(life in life()) {
+    fn a_task_whose_lease_ran_out_continues_or_ends(life in life()) {
         for (_, _, _, after) in changes(&life) {
             if let State::Running { lease } = &after.state
                 && lease.until < after.deadline()
             {
                 let claim = TaskEvent::Claim { token: LeaseToken::from_random([0; 16]), lease_until: after.deadline() };
                 let claimed = after.apply(&claim, lease.until).is_ok();
-                let given_up = after.apply(&TaskEvent::RetriesExhausted, lease.until).is_ok();
-                prop_assert!(claimed != given_up, "{after:?}");
+                let failed = after.apply(&TaskEvent::RetriesExhausted, lease.until).is_ok();
+                prop_assert!(claimed != failed, "{after:?}");
             }
         }
     }
@@ -327,7 +326,7 @@ proptest! {
     #[test]
     fn a_write_that_was_applied_is_recognised_when_it_is_sent_again(life in life()) {
         for (_, event, now, after) in changes(&life) {
-            let told_apart = match event {
+            let recognisable = match event {
                 TaskEvent::Claim { .. }
                 | TaskEvent::Suspend { .. }
                 | TaskEvent::Retry { .. }
@@ -342,7 +341,7 @@ proptest! {
                 | TaskEvent::ExtendRetention { .. }
                 | TaskEvent::Forget => false,
             };
-            prop_assert_eq!(after.already_applied(event), told_apart, "{:?} at {} made {:?}", event, now, after);
+            prop_assert_eq!(after.already_applied(event), recognisable, "{:?} at {} made {:?}", event, now, after);
         }
     }
 

@@ -36,7 +36,7 @@ impl Engine {
         Self { ports, settings, observer: None }
     }
 
-    /// The same engine, with an observer that is told what happens.
+    /// The same engine, with an observer of what happens.
     #[must_use]
     pub fn observed_by(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = Some(observer);

@@ -81,7 +81,7 @@ pub enum LoadError {
 #[derive(Debug, thiserror::Error)]
 pub enum LeaveError {
     /// The text is too large.
-    #[error("the text has {bytes} bytes; at most {bytes_max} are taken")]
+    #[error("the text has {bytes} bytes; at most {bytes_max} are allowed")]
     TooLarge {
         /// Its size.
         bytes: usize,

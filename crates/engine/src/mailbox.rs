@@ -6,8 +6,8 @@ use longhaul_core::{MailboxId, OwnerId, Timestamp, limits};
 use crate::{CollectError, Engine, LeaveError};
 
 impl Engine {
-    /// Leaves `text` in one of the owner's mailboxes until `expires_at`. The first text stays; whoever comes later is
-    /// told of it. Where the store's first answer was lost, that may be the caller's own text.
+    /// Leaves `text` in one of the owner's mailboxes until `expires_at`. The first text stays, and later
+    /// callers get it. If the store's first answer was lost, that may be the caller's own text.
     ///
     /// # Errors
     /// [`LeaveError`]
@@ -25,7 +25,7 @@ impl Engine {
         left.map_err(LeaveError::Unavailable)
     }
 
-    /// The text in one of the owner's mailboxes; nothing where none was left, or where it has expired.
+    /// The text in one of the owner's mailboxes; `None` if none was left or it has expired.
     ///
     /// # Errors
     /// [`CollectError`]

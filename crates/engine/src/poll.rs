@@ -6,7 +6,7 @@ use longhaul_core::{OwnerId, Task, TaskEvent, TaskId, TaskKey, limits};
 use crate::{Engine, PollError};
 
 impl Engine {
-    /// The task as it is. If nobody works on it although somebody should, the poll recovers it, at most once per
+    /// The task as it is. If no worker has it although one should, the poll recovers it, at most once per
     /// [`resend_ms`](crate::Settings::resend_ms) for all pollers together.
     ///
     /// # Errors

@@ -94,8 +94,8 @@ impl SuspendState {
         StepRunning(self)
     }
 
-    /// Runs `tool` until it ends, or until none of its branches can go on and one of them waits for something that ends
-    /// the leg.
+    /// Runs `tool` until it ends, or until none of its branches can continue and one of them waits for something that
+    /// ends the leg.
     pub(crate) async fn drive<F: Future>(&self, tool: F) -> Driven<F::Output> {
         let mut tool = pin!(tool);
         std::future::poll_fn(move |context| {
@@ -128,7 +128,7 @@ impl SuspendState {
 }
 
 impl Waits {
-    /// Why the leg ends now; `None` while it goes on.
+    /// Why the leg ends now; `None` while it continues.
     fn take_reason(&mut self) -> Option<Reason> {
         if let Some(reason) = self.aborted.take() {
             return Some(reason);

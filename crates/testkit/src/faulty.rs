@@ -1,4 +1,4 @@
-//! Ports that fail on demand, before the call or after it: what a network does.
+//! Ports that fail on demand, before the call or after it, as a network does.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -60,7 +60,7 @@ pub enum QueueCall<'a> {
     ReceiveDead,
 }
 
-/// The cause of every error that a script asked for.
+/// The cause of every error that a script requested.
 #[derive(Debug, thiserror::Error)]
 #[error("injected: the call failed {0:?} it was applied")]
 struct Scripted(Fault);
@@ -75,12 +75,12 @@ pub struct FaultyStore {
 }
 
 impl FaultyStore {
-    /// `inner`, with the faults that `script` says, call by call.
+    /// `inner`, with the faults that `script` returns, call by call.
     pub fn new(inner: Arc<dyn TaskStore>, script: impl FnMut(StoreCall<'_>) -> Fault + Send + 'static) -> Self {
         Self { inner, script: Mutex::new(Box::new(script)) }
     }
 
-    /// Follows another script from now on.
+    /// Uses another script from now on.
     pub fn follow(&self, script: impl FnMut(StoreCall<'_>) -> Fault + Send + 'static) {
         *self.script.lock().unwrap_or_else(PoisonError::into_inner) = Box::new(script);
     }
@@ -96,7 +96,7 @@ impl FaultyStore {
             Fault::None => real.await,
             Fault::Before => Err(unavailable()),
             Fault::After => {
-                // Its answer is what gets lost.
+                // Only its answer is lost.
                 drop(real.await);
                 Err(unavailable())
             }
@@ -174,12 +174,12 @@ pub struct FaultyQueue {
 }
 
 impl FaultyQueue {
-    /// `inner`, with the faults that `script` says, call by call.
+    /// `inner`, with the faults that `script` returns, call by call.
     pub fn new(inner: Arc<dyn WorkQueue>, script: impl FnMut(QueueCall<'_>) -> Fault + Send + 'static) -> Self {
         Self { inner, script: Mutex::new(Box::new(script)) }
     }
 
-    /// Follows another script from now on.
+    /// Uses another script from now on.
     pub fn follow(&self, script: impl FnMut(QueueCall<'_>) -> Fault + Send + 'static) {
         *self.script.lock().unwrap_or_else(PoisonError::into_inner) = Box::new(script);
     }
@@ -194,7 +194,7 @@ impl FaultyQueue {
             Fault::None => real.await,
             Fault::Before => Err(QueueError(Scripted(fault).into())),
             Fault::After => {
-                // Its answer is what gets lost.
+                // Only its answer is lost.
                 drop(real.await);
                 Err(QueueError(Scripted(fault).into()))
             }

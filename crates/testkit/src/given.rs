@@ -1,4 +1,4 @@
-//! What tests start from: owners, tasks and events in short words.
+//! What tests start from: short helpers for owners, tasks and events.
 
 use longhaul_core::ports::{Created, IdempotencyKey, NewTask, TaskStore};
 use longhaul_core::{
@@ -92,13 +92,13 @@ pub const fn claim(number: u8, now: Timestamp) -> TaskEvent {
     TaskEvent::Claim { token: LeaseToken::from_random([number; 16]), lease_until: now.plus_ms(LEASE_MS) }
 }
 
-/// A heartbeat of `attempt` at `now` that says nothing else.
+/// A heartbeat of `attempt` at `now` that reports nothing else.
 #[must_use]
 pub const fn heartbeat(attempt: u32, now: Timestamp) -> TaskEvent {
     TaskEvent::Heartbeat { attempt, lease_until: now.plus_ms(LEASE_MS), progress: None, advance: Advance::NotYet }
 }
 
-/// A heartbeat of `attempt` that says how far the work is.
+/// A heartbeat of `attempt` that reports how far the work is.
 #[must_use]
 pub fn progress(attempt: u32, now: Timestamp, done: f64) -> TaskEvent {
     TaskEvent::Heartbeat {

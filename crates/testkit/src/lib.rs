@@ -1,4 +1,4 @@
-//! For tests only: a clock that is set by hand, ids from a seed, ports that fail on demand, the contract that
+//! For tests only: a clock that is set by hand, ids from a seed, ports that fail on demand, the contracts that
 //! every adapter keeps, and the simulation.
 #![expect(
     clippy::unwrap_used,

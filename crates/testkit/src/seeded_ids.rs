@@ -17,7 +17,7 @@ impl SeededIds {
         Self { state: AtomicU64::new(seed) }
     }
 
-    /// The next number: a counter with odd step, then mixed so that neighbours share nothing (SplitMix64).
+    /// The next number: a counter with odd step, then mixed so that neighbours are unrelated (SplitMix64).
     #[must_use]
     pub fn next_u64(&self) -> u64 {
         const STEP: u64 = 0x9e37_79b9_7f4a_7c15;

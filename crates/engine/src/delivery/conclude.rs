@@ -1,4 +1,4 @@
-//! Writing how a leg ended, and deciding what becomes of its message.
+//! Writing how a leg ended, and deciding what to do with its message.
 
 use longhaul_core::ports::{ApplyError, StoreError};
 use longhaul_core::{
@@ -11,7 +11,7 @@ use crate::suspension::{Reason, Suspended};
 use crate::{Disposition, Engine, Leg, LegEnd, LoadError};
 
 impl Engine {
-    /// Writes how the leg ended, and says what becomes of its message.
+    /// Writes how the leg ended, and returns what to do with its message.
     pub(crate) async fn conclude(&self, leg: &Leg, end: End) -> Disposition {
         match end {
             End::Tool(LegEnd::Completed { result, kind }) => self.complete(leg, result, kind).await,
@@ -65,7 +65,7 @@ impl Engine {
         }
     }
 
-    /// Decides what becomes of the message when a write was not applied: the only place that does. `again_ms` is when
+    /// Decides what to do with the message when a write was not applied: the only place that does. `again_ms` is when
     /// the message is delivered again if work may be left.
     pub(crate) fn not_applied(&self, key: &TaskKey, error: ApplyError, again_ms: u64) -> Disposition {
         match error {
@@ -159,7 +159,7 @@ impl Engine {
         if advance == Advance::Recorded && task.failures > 0 {
             let lease_until = self.now().plus_ms(self.settings.lease_ms);
             let heartbeat = TaskEvent::Heartbeat { attempt: task.attempt, lease_until, progress: None, advance };
-            // If the store fails here, the write that follows is tried all the same, and decides.
+            // If the store fails here, the write that follows is tried anyway, and decides.
             if let Err(error @ ApplyError::Refused { .. }) = self.apply_with_retry(&task.key(), &heartbeat).await {
                 return self.not_applied(&task.key(), error, self.settings.lease_ms);
             }

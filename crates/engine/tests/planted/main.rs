@@ -25,7 +25,7 @@ fn first_seed(fault: PlantedFault) -> Option<u64> {
     seed
 }
 
-#[expect(clippy::print_stdout, reason = "the table of what was found is what somebody who runs this wants to see")]
+#[expect(clippy::print_stdout, reason = "the table of what was found is the output of this test")]
 fn print(fault: PlantedFault, seed: Option<u64>) {
     let (name, promise) = (format!("{fault:?}"), fault.breaks());
     match seed {

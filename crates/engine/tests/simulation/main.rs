@@ -1,16 +1,16 @@
-//! The simulation: many seeds, the seeds that once failed, and the proof that a seed is a run.
+//! The simulation: many seeds, the seeds that once failed, and the proof that one seed is one run.
 //!
-//! `LONGHAUL_SIM_SEEDS` says how many seeds are run, and `LONGHAUL_SIM_SEED` replays one and tells its story.
+//! `LONGHAUL_SIM_SEEDS` says how many seeds are run, and `LONGHAUL_SIM_SEED` replays one and prints its story.
 
 mod stores;
 
 use longhaul_testkit::sim::{Plan, StoryMode, run, search, shrink};
 
-/// Seeds of a run that nobody asked anything special of: some seconds without optimization.
+/// Seeds of an ordinary run: some seconds without optimization.
 const SEEDS_DEFAULT: u64 = 1_500;
 
 fn number(name: &str) -> Option<u64> {
-    #[expect(clippy::disallowed_methods, reason = "a test harness is an outermost crate, and a seed its argument")]
+    #[expect(clippy::disallowed_methods, reason = "a test harness is an outermost crate, and a seed is its argument")]
     let text = std::env::var(name).ok()?;
     let number = text.parse().ok();
     assert!(number.is_some(), "{name} is not a number: {text}");
@@ -66,9 +66,9 @@ fn seeds_that_once_failed_stay_fixed() {
 fn the_same_seed_is_the_same_run_event_for_event() {
     for seed in 0..200 {
         let silent = run(&Plan::of(seed), None, StoryMode::Skip);
-        let told = run(&Plan::of(seed), None, StoryMode::Record);
+        let with_story = run(&Plan::of(seed), None, StoryMode::Record);
         let again = run(&Plan::of(seed), None, StoryMode::Record);
-        assert_eq!((silent.hash, silent.events), (told.hash, told.events), "seed {seed}");
-        assert_eq!(told.story, again.story, "seed {seed}");
+        assert_eq!((silent.hash, silent.events), (with_story.hash, with_story.events), "seed {seed}");
+        assert_eq!(with_story.story, again.story, "seed {seed}");
     }
 }

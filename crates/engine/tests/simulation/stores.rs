@@ -1,4 +1,4 @@
-//! The same worlds on real stores: what they say is compared with the model, and every promise is watched.
+//! The same worlds on real stores: their answers are compared with the model's, and every promise is checked.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ fn sqlite_does_what_the_model_does() {
         let plan = Plan::of(seed);
         let report = run_with(&plan, None, StoryMode::Record, |clock| {
             let settings = Settings { receives_max: plan.receives_max, ..Settings::default() };
-            let database = Database::in_memory(clock, settings).expect("a database in memory needs nothing");
+            let database = Database::in_memory(clock, settings).expect("a database in memory always opens");
             Some(Real { store: Arc::new(database.store()), queue: Arc::new(database.queue()) })
         });
         if let Some(violation) = report.violation {
@@ -30,11 +30,11 @@ fn sqlite_does_what_the_model_does() {
 
 #[test]
 fn a_store_that_differs_from_the_model_is_found() {
-    // SQLite is right, and the model lies: the comparison sees it from either side.
+    // SQLite is right and the model lies: the comparison finds a difference either way.
     let found = (0..seeds()).find_map(|seed| {
         let plan = Plan::of(seed);
         let report = run_with(&plan, Some(PlantedFault::CounterKeptOnCancel), StoryMode::Skip, |clock| {
-            let database = Database::in_memory(clock, Settings::default()).expect("a database in memory needs nothing");
+            let database = Database::in_memory(clock, Settings::default()).expect("a database in memory always opens");
             Some(Real { store: Arc::new(database.store()), queue: Arc::new(database.queue()) })
         });
         report.violation

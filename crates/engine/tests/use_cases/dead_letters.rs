@@ -1,4 +1,4 @@
-//! A dead letter ends a task only for what its record says; every other task that needs one gets a new message.
+//! A dead letter ends a task only if its record says so; any other task that needs a message gets a new one.
 
 use longhaul_core::ports::Delivery;
 use longhaul_core::{FailureKind, State, Task, TaskKey};
@@ -124,7 +124,7 @@ fn a_task_past_its_deadline_is_timed_out() {
 }
 
 #[test]
-fn a_dead_letter_of_no_task_is_deleted() {
+fn a_dead_letter_of_a_missing_task_is_deleted() {
     run(async {
         let world = World::new();
         let (task, mut delivery) = delivered(&world).await;
@@ -140,7 +140,7 @@ fn a_dead_letter_stays_when_store_or_queue_do_not_answer() {
         let world = World::new();
         let (task, delivery) = delivered(&world).await;
         let later = Disposition::RetryAfter { after_ms: world.engine.settings().retry_ms };
-        world.sendings_fail(1);
+        world.sends_fail(1);
         assert_eq!(world.engine.run_dead_letter(&delivery).await, later);
 
         world.store_fails(|call| matches!(call, StoreCall::Get(_)));

@@ -1,4 +1,4 @@
-//! A task ends once; a task always ends; cancel reaches the worker; expiry never surprises.
+//! A task ends once; a task always ends; a cancel request reaches the worker; expiry is exact.
 
 use longhaul_core::{FailureKind, State, Status, limits};
 use longhaul_engine::{Disposition, PollError, WorkerSignals};
@@ -42,7 +42,7 @@ fn a_late_worker_cannot_end_a_task_that_another_one_has() {
 }
 
 #[test]
-fn a_task_whose_tool_panics_every_time_fails_after_its_tries_and_says_so() {
+fn a_task_whose_tool_panics_every_time_fails_when_retries_are_exhausted_and_says_so() {
     run(async {
         let world = World::new();
         let task = world.accepted().await;
@@ -51,7 +51,11 @@ fn a_task_whose_tool_panics_every_time_fails_after_its_tries_and_says_so() {
         assert_eq!(tool.runs(), 3);
         let State::Failed { failure } = &ended.state else { panic!("{:?}", ended.state) };
         assert_eq!(failure.kind, FailureKind::RetriesExhausted);
-        assert!(failure.message.contains("3 tries") && failure.message.contains("it panicked"), "{}", failure.message);
+        assert!(
+            failure.message.contains("3 failures in a row") && failure.message.contains("it panicked"),
+            "{}",
+            failure.message
+        );
     });
 }
 
@@ -173,7 +177,7 @@ fn a_result_at_the_limit_comes_back_whole() {
 }
 
 #[test]
-fn work_past_its_deadline_is_stopped_and_its_result_is_kept_as_long_as_was_said() {
+fn work_past_its_deadline_is_stopped_and_its_result_is_retained_as_agreed() {
     run(async {
         let world = World::new();
         let task = world.accepted().await;

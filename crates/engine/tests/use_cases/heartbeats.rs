@@ -113,7 +113,7 @@ fn progress_that_is_not_a_number_is_ignored_and_a_long_message_is_cut() {
 }
 
 #[test]
-fn the_first_step_after_failures_is_told_at_once_and_later_ones_are_not() {
+fn the_first_step_after_failures_is_written_at_once_and_later_ones_are_not() {
     run(async {
         let world = World::new();
         let key = world.accepted().await.key();
@@ -194,7 +194,7 @@ fn a_leg_that_reaches_no_step_boundary_in_its_time_is_a_failure_that_says_so() {
 }
 
 #[test]
-fn a_worker_that_is_asked_to_stop_gives_the_task_back_after_its_grace() {
+fn a_worker_that_is_asked_to_stop_releases_the_task_after_its_grace_period() {
     run(async {
         let world = World::new();
         let key = world.accepted().await.key();
@@ -228,7 +228,7 @@ fn a_worker_that_is_asked_to_stop_starts_no_further_step() {
             async move {
                 let Ok(_text) = leg.step("a", async || Ok::<_, Infallible>("1".to_owned())).await;
                 stop.cancel();
-                // Lets the watch over this leg see the signal.
+                // Lets the code that watches this leg see the signal.
                 let mut looked = false;
                 std::future::poll_fn(|context| {
                     context.waker().wake_by_ref();

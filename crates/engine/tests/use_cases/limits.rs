@@ -1,4 +1,4 @@
-//! At a limit all is well; one more is refused with an error that says so.
+//! A value at a limit is accepted; one above it is refused with an error that says so.
 
 use std::convert::Infallible;
 

@@ -1,4 +1,4 @@
-//! The promises of the engine, one test each, with fakes around it: given, when, then; what can come twice, comes twice.
+//! The promises of the engine, one test each, with fakes around it. What can happen twice, happens twice.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a broken promise shows as a panic")]
 

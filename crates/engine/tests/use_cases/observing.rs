@@ -1,4 +1,4 @@
-//! An observer is told what happened, once.
+//! An observer is told once about each thing that happens.
 
 use std::sync::{Arc, Mutex};
 
@@ -51,7 +51,7 @@ fn observed() -> (World, Arc<Log>) {
 }
 
 #[test]
-fn a_call_is_told_once_and_its_life_in_order() {
+fn a_call_is_reported_once_and_its_life_in_order() {
     run(async {
         let (world, log) = observed();
         let task = world.accept(call_with_key("k", 1)).await;
@@ -76,7 +76,7 @@ fn a_call_is_told_once_and_its_life_in_order() {
 }
 
 #[test]
-fn later_legs_are_told_without_the_time_that_they_waited() {
+fn later_legs_are_reported_without_the_time_that_they_waited() {
     run(async {
         let (world, log) = observed();
         world.accepted().await;
@@ -97,7 +97,7 @@ fn later_legs_are_told_without_the_time_that_they_waited() {
 }
 
 #[test]
-fn a_worker_that_takes_over_from_a_dead_one_is_told_as_a_recovery() {
+fn a_worker_that_takes_over_from_a_dead_one_is_reported_as_a_recovery() {
     run(async {
         let (world, log) = observed();
         world.accepted().await;
@@ -111,7 +111,7 @@ fn a_worker_that_takes_over_from_a_dead_one_is_told_as_a_recovery() {
 }
 
 #[test]
-fn what_a_poll_recovers_is_told() {
+fn what_a_poll_recovers_is_reported() {
     run(async {
         let (world, log) = observed();
         let task = world.accepted().await;
@@ -130,7 +130,7 @@ fn what_a_poll_recovers_is_told() {
 }
 
 #[test]
-fn a_cancelled_task_is_told_as_ended_once() {
+fn a_cancelled_task_is_reported_as_ended_once() {
     run(async {
         let (world, log) = observed();
         let task = world.accepted().await;

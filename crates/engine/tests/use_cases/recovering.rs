@@ -1,4 +1,4 @@
-//! What polls and deliveries find stuck is recovered, and what is not stuck costs nothing more than the look.
+//! Stuck tasks that polls and deliveries find are recovered; a task that is not stuck costs only the read.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -209,7 +209,7 @@ fn an_advance_that_a_heartbeat_could_not_write_is_written_by_the_next_one() {
 }
 
 #[test]
-fn later_steps_and_repeated_progress_are_nothing_new() {
+fn later_steps_and_repeated_progress_do_not_count_as_updates() {
     run(async {
         let world = World::new();
         let key = world.accepted().await.key();
@@ -240,7 +240,7 @@ fn later_steps_and_repeated_progress_are_nothing_new() {
     });
 }
 
-/// Pending once, as something that takes a moment.
+/// Pending once, like something that takes a moment.
 async fn a_moment() {
     let mut looked = false;
     std::future::poll_fn(|context| {
@@ -251,7 +251,7 @@ async fn a_moment() {
 }
 
 #[test]
-fn a_step_that_runs_beside_a_question_is_recorded_before_the_leg_ends() {
+fn a_step_that_runs_alongside_a_question_is_recorded_before_the_leg_ends() {
     run(async {
         let world = World::new();
         let key = world.accepted().await.key();

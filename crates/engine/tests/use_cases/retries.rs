@@ -1,4 +1,4 @@
-//! Failed legs are retried after growing delays; writes are retried a few times and then given up.
+//! Failed legs are retried after growing delays; writes are retried a few times and then abandoned.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ fn a_failed_leg_is_retried_after_a_delay_that_doubles() {
 }
 
 #[test]
-fn a_leg_that_records_a_step_before_it_fails_starts_the_count_anew() {
+fn a_leg_that_records_a_step_before_it_fails_restarts_the_count() {
     run(async {
         let world = World::new();
         let task = world.accepted().await;
@@ -152,7 +152,7 @@ fn a_claim_that_cannot_be_written_is_left_to_the_next_delivery() {
 }
 
 #[test]
-fn a_leg_whose_journal_cannot_be_read_gives_the_task_back_without_a_failure() {
+fn a_leg_whose_journal_cannot_be_read_releases_the_task_without_a_failure() {
     run(async {
         let world = World::new();
         let task = world.accepted().await;
@@ -175,7 +175,7 @@ fn a_message_that_cannot_be_replaced_stays() {
         let world = World::new();
         world.accepted().await;
         let delivery = world.receive().await.unwrap();
-        world.sendings_fail(1);
+        world.sends_fail(1);
         let disposition = world.engine.run_delivery(&delivery, &crashing(), &Default::default()).await;
         assert_eq!(disposition, Disposition::RetryAfter { after_ms: 1_000 });
     });

@@ -1,4 +1,4 @@
-//! Short sleeps stay in their leg, long ones end it, and what is due does not wait.
+//! Short sleeps stay in their leg, long ones end it, and a sleep that is due does not wait.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -49,7 +49,7 @@ fn a_sleep_that_does_not_fit_into_its_leg_ends_it() {
 }
 
 #[test]
-fn a_sleep_in_its_leg_lasts_as_long_as_it_was_told_to() {
+fn a_sleep_in_its_leg_lasts_as_long_as_asked() {
     run(async {
         let world = World::new();
         let key = world.accepted().await.key();
@@ -143,7 +143,7 @@ fn the_earliest_of_several_sleeps_wakes_the_task() {
 }
 
 #[test]
-fn a_short_sleep_beside_a_question_is_when_the_task_goes_on() {
+fn a_task_with_a_question_and_a_short_sleep_wakes_at_the_moment() {
     run(async {
         let world = World::new();
         let moment = world.now().plus_ms(500);

@@ -41,7 +41,7 @@ fn a_recorded_step_is_not_run_again_after_a_crash() {
 
 async fn pay_too_late(leg: Leg, store: Arc<FaultyStore>, key: TaskKey) -> LegEnd {
     let body = || async {
-        // A worker that was thought dead records the same step a moment earlier.
+        // A worker that was thought to be dead records the same step a moment earlier.
         let entry = Entry { kind: EntryKind::Step, name: "pay".to_owned(), value: given::inline("\"other\"") };
         assert_eq!(store.record(&key, &entry).await.unwrap(), Recorded::First);
         Ok::<_, Infallible>("\"mine\"".to_owned())
@@ -133,7 +133,7 @@ fn a_text_may_be_as_large_as_an_answer_and_no_larger() {
 }
 
 #[test]
-fn a_mailbox_is_used_again_where_the_store_does_not_answer() {
+fn a_mailbox_is_tried_again_if_the_store_does_not_answer() {
     run(async {
         let world = World::new();
         let (mailbox, expires_at) = (MailboxId::of(&[b"city"]), world.clock.now().plus_ms(60_000));

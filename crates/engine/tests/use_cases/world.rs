@@ -16,7 +16,7 @@ use longhaul_engine::{
 use longhaul_testkit::sim::{FakeQueue, FakeStore};
 use longhaul_testkit::{Fault, FaultyQueue, FaultyStore, ManualClock, QueueCall, SeededIds, StoreCall, given};
 
-/// An engine, and its surroundings.
+/// An engine and its fakes.
 pub(crate) struct World {
     pub(crate) engine: Engine,
     pub(crate) clock: Arc<ManualClock>,
@@ -78,7 +78,7 @@ impl World {
         longhaul_core::Clock::now(&*self.clock)
     }
 
-    /// Lets the store fail, before it applies anything, whenever `fails` says so.
+    /// Makes the store fail, before it applies anything, whenever `fails` returns true.
     pub(crate) fn store_fails(&self, mut fails: impl FnMut(StoreCall<'_>) -> bool + Send + 'static) {
         let calls = Arc::clone(&self.calls);
         self.store.follow(move |call| {
@@ -92,8 +92,8 @@ impl World {
         std::mem::take(&mut *self.calls.lock().unwrap())
     }
 
-    /// Lets the queue's next `count` sendings fail before anything is sent.
-    pub(crate) fn sendings_fail(&self, count: usize) {
+    /// Makes the queue's next `count` sends fail before anything is sent.
+    pub(crate) fn sends_fail(&self, count: usize) {
         let mut left = count;
         self.queue.follow(move |call| match call {
             QueueCall::Send(_) if left > 0 => {
@@ -118,7 +118,7 @@ impl World {
         self.queue.receive(1, self.engine.settings().lease_ms, 0).await.unwrap().pop()
     }
 
-    /// Runs one delivery with `tool`, and does with its message what the engine says.
+    /// Runs one delivery with `tool`, and handles its message as the engine says.
     pub(crate) async fn deliver(&self, delivery: &Delivery, tool: &dyn ToolRunner) -> Disposition {
         let disposition = self.engine.run_delivery(delivery, tool, &WorkerSignals::default()).await;
         match disposition {
@@ -153,7 +153,7 @@ impl World {
         self.on_record(key).await
     }
 
-    /// Runs `play` while time passes whenever everybody waits, in steps of `step_ms`, until it has ended.
+    /// Runs `play` to its end; whenever everything waits, time passes in steps of `step_ms`.
     pub(crate) async fn while_time_passes<T>(&self, step_ms: u64, play: impl Future<Output = T>) -> T {
         let mut play = std::pin::pin!(play);
         poll_fn(|context| {
@@ -183,7 +183,7 @@ impl World {
     }
 }
 
-/// A queue that notes for how long its messages are hidden.
+/// A queue that logs for how long its messages are hidden.
 struct LoggedQueue {
     inner: FakeQueue,
     delays: Arc<Mutex<Vec<u64>>>,
@@ -262,7 +262,7 @@ where
     Tool { play: Box::new(move |leg| Box::pin(play(leg))), runs: AtomicUsize::new(0) }
 }
 
-/// A tool that gives a result at once.
+/// A tool that returns a result at once.
 pub(crate) fn quick() -> Tool {
     tool(|_leg| async { completed("\"done\"") })
 }

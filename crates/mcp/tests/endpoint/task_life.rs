@@ -108,7 +108,7 @@ async fn a_tool_that_panics_every_time_fails_after_its_last_try() {
     assert_eq!(task["error"]["code"], -32603);
     assert_eq!(task["error"]["data"]["reason"], "retries_exhausted");
     let message = task["error"]["message"].as_str().unwrap();
-    assert!(message.contains("3 tries") && message.contains("the tool panicked"), "{message}");
+    assert!(message.contains("3 failures in a row") && message.contains("the tool panicked"), "{message}");
     assert!(!task.to_string().contains("always panics"), "the panic's message belongs in the log only: {task}");
 }
 

@@ -1,4 +1,4 @@
-//! The clients: they call, poll, answer, cancel, retry, disappear and come back.
+//! The clients: they call, poll, answer, cancel, retry, disappear and return.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -68,7 +68,7 @@ impl Client {
         }
     }
 
-    /// One request to one API instance, which may die over it.
+    /// One request to one API instance, which may die during the request.
     async fn request<'a, T, F>(&'a self, request: impl FnOnce(&'a Engine) -> F) -> Option<(Observation, T)>
     where
         F: Future<Output = T> + 'a,
@@ -94,7 +94,7 @@ impl Client {
         }
     }
 
-    /// Makes the call; whether there was an answer.
+    /// Makes the call, and returns whether there was an answer.
     async fn call(&self, number: usize) -> bool {
         let plan = &self.world.plan.calls[number];
         let policy = Policy {
@@ -122,7 +122,7 @@ impl Client {
             Ok(accepted) => {
                 self.world.lock().checks.observed_accepted(observed, &accepted, number, plan.key);
                 let key = accepted.into_task().key();
-                self.world.kernel.tell(|| format!("is told that it became {}", self.world.lock().name(&key)));
+                self.world.kernel.tell(|| format!("gets {} for its call", self.world.lock().name(&key)));
                 self.world.lock().known[number] = Some(key);
                 true
             }
@@ -131,7 +131,7 @@ impl Client {
                 false
             }
             Err(error) => {
-                self.world.kernel.tell(|| format!("is told: {error}"));
+                self.world.kernel.tell(|| format!("gets an error: {error}"));
                 let key = idempotency.map_or([0; 32], |idempotency| Sha256::digest(idempotency.key).into());
                 self.world.lock().checks.observed_refused(observed, &error, key);
                 true
@@ -145,7 +145,7 @@ impl Client {
         let quiescent_since_ms = state.quiescent_since_ms;
         state.checks.observed_unavailable(observed, quiescent_since_ms, nothing_goes_wrong);
         drop(state);
-        self.world.kernel.tell(|| "is told that it is not available".to_owned());
+        self.world.kernel.tell(|| "gets an error: not available".to_owned());
     }
 
     /// Polls once.
@@ -155,7 +155,7 @@ impl Client {
             Ok(task) => {
                 self.world.lock().checks.observed_task(observed, &task);
                 let name = self.world.lock().name(&key);
-                self.world.kernel.tell(|| format!("is told that {name} is {}", task.status().as_str()));
+                self.world.kernel.tell(|| format!("sees that {name} is {}", task.status().as_str()));
                 Some(task)
             }
             Err(PollError::NotFound) => {
@@ -171,7 +171,7 @@ impl Client {
 
     fn not_found(&self, observed: Observation, key: &TaskKey) {
         self.world.lock().checks.observed_not_found(observed, key);
-        self.world.kernel.tell(|| "is told that there is no such task".to_owned());
+        self.world.kernel.tell(|| "gets an error: no such task".to_owned());
     }
 
     /// Reads the whole result of a task that has ended.
@@ -195,7 +195,7 @@ impl Client {
         }
     }
 
-    /// Reads what is asked, and answers all or some of it.
+    /// Reads the open questions, and answers some or all of them.
     pub(crate) async fn answer(&self, key: TaskKey) {
         let Some(task) = self.poll(key).await else { return };
         let State::InputRequired { asks, .. } = &task.state else { return };
@@ -205,18 +205,18 @@ impl Client {
                 answers.insert(ask.key.clone(), self.answer_to(&ask.key));
             }
         }
-        self.tell_answers(key, &answers).await;
+        self.send_answers(key, &answers).await;
     }
 
-    /// Every answer is another one, so that the first is told from the second.
+    /// Every answer is different, so that the first can be told from the second.
     fn answer_to(&self, question: &str) -> String {
         let number = self.world.kernel.draw(Randomness::next);
         let bytes = if number.is_multiple_of(8) { 33_000 } else { 0 };
         format!("\"{question}:{number}{}\"", "a".repeat(bytes))
     }
 
-    /// Gives the answers once; whether they were taken.
-    pub(crate) async fn tell_answers(&self, key: TaskKey, answers: &BTreeMap<String, String>) -> bool {
+    /// Sends the answers once, and returns whether they were accepted.
+    pub(crate) async fn send_answers(&self, key: TaskKey, answers: &BTreeMap<String, String>) -> bool {
         let names: Vec<String> = answers.keys().cloned().collect();
         self.world.kernel.tell(|| format!("answers {}", names.join(" and ")));
         let Some((observed, taken)) = self.request(|engine| engine.answer(&key, answers)).await else { return false };
@@ -238,7 +238,7 @@ impl Client {
 
     /// Cancels once.
     pub(crate) async fn cancel(&self, key: TaskKey) {
-        self.world.kernel.tell(|| format!("cancels {}", self.world.lock().name(&key)));
+        self.world.kernel.tell(|| format!("asks to cancel {}", self.world.lock().name(&key)));
         let Some((observed, answer)) = self.request(|engine| async move { engine.cancel(&key).await }).await else {
             return;
         };
@@ -250,7 +250,7 @@ impl Client {
     }
 
     async fn extend_retention(&self, key: TaskKey, retention_ms: u64) {
-        self.world.kernel.tell(|| format!("wants {} kept for {retention_ms} ms", self.world.lock().name(&key)));
+        self.world.kernel.tell(|| format!("asks to retain {} for {retention_ms} ms", self.world.lock().name(&key)));
         let answer = self.request(|engine| async move { engine.extend_retention(&key, retention_ms).await }).await;
         let Some((observed, answer)) = answer else { return };
         match answer {
@@ -261,7 +261,7 @@ impl Client {
     }
 
     async fn forget(&self, key: TaskKey) {
-        self.world.kernel.tell(|| format!("wants {} forgotten", self.world.lock().name(&key)));
+        self.world.kernel.tell(|| format!("asks to forget {}", self.world.lock().name(&key)));
         let answer = self.request(|engine| async move { engine.forget(&key).await }).await;
         if let Some((observed, Err(_))) = answer {
             self.unavailable(observed);
@@ -278,7 +278,7 @@ impl Client {
     }
 }
 
-/// Takes care of all accepted calls: answers what is asked, and polls if the plan says so.
+/// Attends to all accepted calls: answers questions, and polls if the plan says so.
 pub(crate) async fn care(world: &Arc<World>, carers: &[Client]) {
     for (number, carer) in carers.iter().enumerate() {
         let keys: Vec<TaskKey> = cared_for(world).into_iter().filter(|key| key.owner == owner(number)).collect();
@@ -292,7 +292,7 @@ pub(crate) async fn care(world: &Arc<World>, carers: &[Client]) {
     }
 }
 
-/// The tasks that somebody was told of; all of them if nobody polls.
+/// The tasks that a client knows; all tasks if nobody polls.
 pub(crate) fn cared_for(world: &World) -> Vec<TaskKey> {
     let state = world.lock();
     match world.plan.care {
@@ -302,10 +302,10 @@ pub(crate) fn cared_for(world: &World) -> Vec<TaskKey> {
 }
 
 impl Client {
-    /// Answers what the record asks, without a poll, until the answers are taken.
+    /// Answers the questions on record, without a poll, until the answers are accepted.
     async fn answer_all(&self, key: TaskKey) {
         let asks = match self.world.lock().store.peek(&key).map(|task| task.state.clone()) {
-            // A question with a timer beside it goes on by itself, and has to.
+            // A task with a timer alongside its question continues by itself, and has to.
             Some(State::InputRequired { asks, until }) if until.is_none() || self.world.plan.care == Care::Polls => {
                 asks
             }
@@ -313,14 +313,14 @@ impl Client {
         };
         let answers = asks.into_iter().map(|ask| (ask.key.clone(), format!("\"{}:all\"", ask.key))).collect();
         for _ in 0..8 {
-            if self.tell_answers(key, &answers).await {
+            if self.send_answers(key, &answers).await {
                 return;
             }
         }
     }
 }
 
-/// Every client and its random stream.
+/// The random stream of `client`.
 pub(crate) const fn stream_of(client: usize) -> u64 {
     stream::CLIENT + client as u64
 }

@@ -86,14 +86,14 @@ impl TaskStore for FakeStore {
     }
 }
 
-/// A queue in memory that tells the time by a clock. It does not wait: a receiver gets what is visible now.
+/// A queue in memory that uses the given clock. It does not wait: a receiver gets what is visible now.
 pub struct FakeQueue {
     held: Mutex<(QueueModel, Randomness)>,
     clock: Arc<dyn Clock>,
 }
 
 impl FakeQueue {
-    /// An empty queue, whose messages are dead letters after `receives_max` handings-over.
+    /// An empty queue, whose messages become dead letters after `receives_max` deliveries.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, receives_max: u32) -> Self {
         Self { held: Mutex::new((QueueModel::new(receives_max, None), Randomness::stream(0, 0))), clock }

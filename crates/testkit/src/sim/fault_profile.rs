@@ -7,7 +7,7 @@ use super::randomness::Randomness;
 pub enum InjectedFault {
     /// The store fails and does nothing.
     StoreBefore,
-    /// The store does it, and its answer is lost.
+    /// The store succeeds, and its answer is lost.
     StoreAfter,
     /// The store's answer is lost, and the write lands much later.
     StoreLate,
@@ -15,25 +15,25 @@ pub enum InjectedFault {
     StoreStall,
     /// The queue fails and sends nothing.
     SendBefore,
-    /// The queue sends, and its answer is lost.
+    /// The queue sends the message, and its answer is lost.
     SendAfter,
     /// A message vanishes.
     SendLost,
-    /// A message comes much later than it should.
+    /// A message arrives much later than it should.
     SendSlow,
-    /// A delivery comes twice.
+    /// A message is delivered twice.
     Double,
     /// Another call to the queue fails.
     QueueFails,
     /// A worker is killed.
     Kill,
-    /// A worker stands still for a while, and then goes on.
+    /// A worker freezes for a while, and then continues.
     Freeze,
     /// A worker is asked to stop.
     Stop,
     /// An API instance dies in the middle of a request.
     ApiDies,
-    /// The store sweeps out what has expired.
+    /// The store deletes what has expired.
     Purge,
 }
 
@@ -67,7 +67,7 @@ pub struct FaultProfile {
 }
 
 impl FaultProfile {
-    /// What a world is like: without faults, with a few kinds of them, or with all kinds.
+    /// A profile without faults, with a few kinds of them, or with all kinds.
     pub(crate) fn roll(dice: &mut Randomness) -> Self {
         let mut profile = Self { rates: [0; InjectedFault::ALL.len()], clocks_differ: dice.happens(400) };
         match dice.below(10) {

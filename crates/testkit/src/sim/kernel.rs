@@ -1,7 +1,7 @@
-//! The executor of the simulation: one thread, virtual time, and a seed that decides who goes next.
+//! The executor of the simulation: one thread, virtual time, and a seed that decides who runs next.
 //!
-//! Every actor is one future. An actor that waits registers a timer; if several can go on at one moment, the
-//! seed picks. Nothing else decides, so one seed is one run.
+//! Every actor is one future. An actor that waits registers a timer; if several are ready at the same moment,
+//! the seed picks. Nothing else decides, so one seed is one run.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -22,7 +22,7 @@ pub(crate) type Actor = usize;
 /// What an actor does.
 pub(crate) type Play = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Time, randomness, and the list of who can go on.
+/// Time, randomness, and the list of actors that are ready.
 pub(crate) struct Kernel {
     core: Mutex<Core>,
 }
@@ -101,18 +101,18 @@ impl Core {
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunEnd {
-    /// Somebody said that it is over.
+    /// An actor ended it.
     Over,
-    /// Nobody can go on any more.
+    /// No actor can continue.
     Stuck,
-    /// More happened than any world needs.
+    /// There were more events than any world needs.
     TooManyEvents,
 }
 
 impl Kernel {
-    /// Time 0 of the world of `seed`. Keeps a story if asked to.
-    pub(crate) fn new(seed: u64, tells: StoryMode) -> Arc<Self> {
-        let story = match tells {
+    /// Time 0 of the world of `seed`. Records a story if asked to.
+    pub(crate) fn new(seed: u64, story_mode: StoryMode) -> Arc<Self> {
+        let story = match story_mode {
             StoryMode::Record => Some(Vec::new()),
             StoryMode::Skip => None,
         };
@@ -143,7 +143,7 @@ impl Kernel {
         self.lock().spawned.push((stream, name, Box::pin(play)));
     }
 
-    /// Runs everybody until it is over.
+    /// Runs all actors until the run ends.
     pub(crate) fn run(self: &Arc<Self>, events_max: u64) -> RunEnd {
         let mut plays: Vec<Option<(Waker, Play)>> = Vec::with_capacity(16);
         loop {
@@ -170,8 +170,8 @@ impl Kernel {
         }
         for (stream, name, play) in std::mem::take(&mut core.spawned) {
             let actor = plays.len();
-            let bell = Arc::new(ActorWaker { kernel: Arc::clone(self), actor });
-            plays.push(Some((Waker::from(bell), play)));
+            let waker = Arc::new(ActorWaker { kernel: Arc::clone(self), actor });
+            plays.push(Some((Waker::from(waker), play)));
             let seed = core.seed;
             core.randomness.push(Randomness::stream(seed, stream));
             core.streams.push(stream);
@@ -181,7 +181,7 @@ impl Kernel {
         }
     }
 
-    /// Picks who goes on; lets time pass where nobody can.
+    /// Picks the next actor; advances time if no actor is ready.
     fn next_actor(&self) -> Option<Actor> {
         loop {
             let mut core = self.lock();
@@ -216,12 +216,12 @@ impl Kernel {
         self.lock().events
     }
 
-    /// Stands for the whole order of events.
+    /// A hash of the whole order of events.
     pub(crate) fn hash(&self) -> u64 {
         self.lock().hash
     }
 
-    /// Mixes in something that a second run of the same seed has to repeat.
+    /// Mixes into the hash something that a second run of the same seed has to repeat.
     pub(crate) fn note(&self, number: u64) {
         let mut core = self.lock();
         core.hash = mix(core.hash ^ number);
@@ -250,7 +250,7 @@ impl Kernel {
         self.lock().over = true;
     }
 
-    /// Adds a sentence to the story, if one is kept.
+    /// Adds a sentence to the story, if one is recorded.
     pub(crate) fn tell(&self, sentence: impl FnOnce() -> String) {
         let mut core = self.lock();
         if core.story.is_none() {
@@ -270,7 +270,7 @@ impl Kernel {
         self.lock().story.take().unwrap_or_default()
     }
 
-    /// Drops what refers back to the kernel.
+    /// Drops everything that refers back to the kernel.
     pub(crate) fn dissolve(&self) {
         let mut core = self.lock();
         let timers = std::mem::take(&mut core.timers);

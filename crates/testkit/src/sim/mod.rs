@@ -6,7 +6,7 @@
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "the numbers of a small world fit wherever they go, and nothing here runs in production"
+    reason = "the numbers of a small world fit into every type used here, and nothing here runs in production"
 )]
 
 mod checks;

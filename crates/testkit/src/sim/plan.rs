@@ -1,4 +1,4 @@
-//! What a seed stands for: the settings, the actors, what the tools do, what the clients do, how often which fault is injected.
+//! What a seed stands for: the settings, the actors, what tools and clients do, and how often each fault is injected.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -20,21 +20,21 @@ pub struct Plan {
     pub workers: Vec<WorkerPlan>,
     /// Which faults are injected, and how often.
     pub fault_profile: FaultProfile,
-    /// How long things go wrong, in milliseconds.
+    /// How long faults are injected, in milliseconds.
     pub chaos_ms: u64,
-    /// The longest usual time of one way to a port.
+    /// The longest usual time of one trip to or from a port.
     pub latency_ms: u64,
     /// The calls.
     pub calls: Vec<CallPlan>,
     /// Who makes them.
     pub clients: Vec<ClientPlan>,
-    /// Whether somebody polls in the end.
+    /// Whether clients poll at the end.
     pub care: Care,
-    /// How often a message is handed over before it is a dead letter.
+    /// How often a message is delivered before it becomes a dead letter.
     pub receives_max: u32,
     /// The longest delay that the queue takes; it shortens longer ones.
     pub delay_ms_max: u64,
-    /// How long the queue hides a message that was handed over.
+    /// How long the queue hides a delivered message.
     pub visibility_ms: u64,
     /// What happens when all tasks have ended.
     pub after: After,
@@ -47,16 +47,16 @@ pub struct Plan {
 pub struct WorkerPlan {
     /// Its clock against the true time.
     pub skew_ms: i64,
-    /// How long it may run one delivery, as a function's timeout; nothing if it has no such limit.
+    /// How long it may run one delivery, like a function's timeout; `None` if there is no such limit.
     pub timeout_ms: Option<u64>,
 }
 
-/// Whether somebody polls in the end.
+/// Whether clients poll at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Care {
-    /// Somebody polls whatever was accepted, until it has ended.
+    /// Every accepted task is polled until it has ended.
     Polls,
-    /// Nobody ever polls; nothing is lost between record and message, and work has to go on by itself.
+    /// Nobody ever polls; nothing is lost between record and message, and work has to continue by itself.
     Nobody,
 }
 
@@ -65,14 +65,14 @@ pub enum Care {
 pub enum After {
     /// Nothing more.
     Stop,
-    /// Time passes until everything has expired, and somebody looks again.
+    /// Time passes until everything has expired, and clients look again.
     Expiry,
 }
 
-/// A call that some client makes.
+/// A call that a client makes.
 #[derive(Clone, Debug)]
 pub struct CallPlan {
-    /// Whose.
+    /// Who makes it.
     pub owner: usize,
     /// The idempotency key, if any.
     pub key: Option<u8>,
@@ -84,11 +84,11 @@ pub struct CallPlan {
     pub ending: Ending,
     /// The longest run.
     pub run_ms: u64,
-    /// Whether that is plenty.
+    /// Whether that is more than enough.
     pub slack: Slack,
-    /// How long the result is kept.
+    /// How long the result is retained.
     pub retention_ms: u64,
-    /// How many legs may die in a row.
+    /// How many consecutive legs may die.
     pub consecutive_failures_max: u32,
 }
 
@@ -106,7 +106,7 @@ pub enum Slack {
 pub enum Tool {
     /// One that knows of its task.
     Script(Vec<Op>),
-    /// One that knows nothing, and just takes this long.
+    /// One that does not know of its task, and just takes this long.
     Plain(u64),
     /// One that asks by returning questions, this many times.
     Rounds(u32),
@@ -117,17 +117,17 @@ pub enum Tool {
 pub enum Op {
     /// Works, outside of any step.
     Work(u64),
-    /// A step that takes this long and gives this many bytes.
+    /// A step that takes this long and returns this many bytes.
     Step(u64, usize),
-    /// Two steps side by side.
+    /// Two concurrent steps.
     TwoSteps(u64, u64),
     /// A sleep.
     Sleep(u64),
     /// A question.
     Ask,
-    /// Two questions side by side.
+    /// Two concurrent questions.
     TwoAsks,
-    /// A question, or a moment.
+    /// A question or a timer, whichever comes first.
     AskOrSleep(u64),
     /// A progress report.
     Progress,
@@ -135,7 +135,7 @@ pub enum Op {
     Variable(usize),
     /// Panics this many times.
     Crash(u32),
-    /// Never comes back.
+    /// Never returns.
     Hang,
 }
 
@@ -155,7 +155,7 @@ pub enum Ending {
 pub struct ClientPlan {
     /// Who it is.
     pub owner: usize,
-    /// What it does, one after the other.
+    /// What it does, in this order.
     pub acts: Vec<Act>,
 }
 
@@ -164,7 +164,7 @@ pub struct ClientPlan {
 pub enum Act {
     /// Thinks, or is away.
     Think(u64),
-    /// Makes the call, and again with the same key if there was no answer.
+    /// Makes the call, and repeats it with the same key if there was no answer.
     Call(usize),
     /// Polls once.
     Poll(usize),
@@ -188,7 +188,7 @@ impl Plan {
         let settings = &self.settings;
         writeln!(
             f,
-            "lease {} ms, heartbeat {} ms, resend {} ms, legs of at most {:?} ms, {} open tasks, {:?} in the end",
+            "lease {} ms, heartbeat {} ms, resend {} ms, legs of at most {:?} ms, {} open tasks, {:?} at the end",
             settings.lease_ms,
             settings.heartbeat_ms,
             settings.resend_ms,
@@ -210,7 +210,7 @@ impl Plan {
             if self.clients.iter().any(made) {
                 writeln!(
                     f,
-                    "  call {number}: {:?}, then {:?}; may run {} ms, {} tries, key {:?}",
+                    "  call {number}: {:?}, then {:?}; may run {} ms, {} failures in a row, key {:?}",
                     call.tool, call.ending, call.run_ms, call.consecutive_failures_max, call.key
                 )?;
             }
@@ -236,7 +236,7 @@ impl fmt::Display for Plan {
 }
 
 impl CallPlan {
-    /// How long the tool takes where nothing goes wrong and answers come at once.
+    /// How long the tool takes if nothing goes wrong and answers come at once.
     #[must_use]
     pub fn work_ms(&self) -> u64 {
         match &self.tool {
@@ -279,7 +279,7 @@ pub(crate) fn request_of(number: usize, bytes: usize) -> String {
     text
 }
 
-/// Which call a request is of.
+/// The call that a request belongs to.
 pub(crate) fn call_of(request: &str) -> Option<usize> {
     request.split_once('|')?.0.parse().ok()
 }

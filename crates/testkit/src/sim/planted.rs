@@ -45,47 +45,47 @@ planted_faults! {
     AttemptNotRaised breaks StaleCannotWrite;
     /// Nothing ever expires: not for reads, writes, lists or keys.
     ExpiryIgnored breaks ExpiredIsNotFound;
-    /// No leg is one too many.
-    RetriesNotCounted breaks TriesAreCounted;
-    /// A heartbeat takes a task that has ended back to work.
+    /// Legs may fail without limit.
+    RetriesNotCounted breaks FailuresAreCounted;
+    /// A heartbeat sets a task that has ended back to running.
     ProgressOverwritesTheEnd breaks EndsOnce;
-    /// A task that ends late is not kept for longer.
+    /// The expiry of a task that ends late is not extended.
     EndDoesNotExtendRetention breaks ExpiredIsNotFound;
-    /// A longer retention is agreed to, and nothing changes.
+    /// A longer retention is confirmed, and nothing changes.
     RetentionNotExtended breaks ExpiredIsNotFound;
-    /// A longer retention begins now instead of at the end of the task.
+    /// A longer retention is counted from now instead of from the end of the task.
     RetentionShortened breaks ExpiredIsNotFound;
     /// A task that has not ended can be forgotten.
-    UnfinishedTaskForgotten breaks AcceptedIsKept;
-    /// A task is said to be forgotten, and stays.
+    UnfinishedTaskForgotten breaks AcceptedStaysOnRecord;
+    /// Forgetting a task is confirmed, and the task stays.
     ForgetDoesNothing breaks ExpiredIsNotFound;
 
     // The same in one write of an adapter: a condition is missing, or a field is not written.
 
     /// The fence is missing in the write that finishes a task.
     StaleFinishAccepted breaks StaleCannotWrite;
-    /// The write that claims a task does not look at the lease.
+    /// The write that claims a task does not check the lease.
     ClaimIgnoresTheLease breaks StaleCannotWrite;
-    /// The writes that cancel or finish a task do not look whether it has ended.
+    /// The writes that cancel or finish a task do not check whether it has ended.
     EndIsOverwritten breaks EndsOnce;
     /// A heartbeat is accepted, but the lease is not stored.
-    LeaseNotStored breaks LivingKeepsLease;
+    LeaseNotStored breaks LiveWorkerKeepsLease;
     /// What has expired can be written.
     ExpiredIsWritten breaks ExpiredIsNotFound;
 
     // A model of a store or a queue that breaks its port's promise.
 
-    /// A refused write is reported as done.
+    /// A refused write is reported as applied.
     RefusalIsSuccess breaks StaleCannotWrite;
     /// What has expired can be read.
     ExpiredIsRead breaks ExpiredIsNotFound;
-    /// A read gives the record as it was one write ago.
+    /// A read returns the record as it was one write ago.
     StaleReads breaks RepliesMatchTheRecord;
-    /// A read does not look at the owner.
-    GetOfAnyOwner breaks OwnersSeeTheirOwn;
-    /// A list does not look at the owner.
-    ListOfAnyOwner breaks OwnersSeeTheirOwn;
-    /// A creation replaces the record of the same id.
+    /// A read does not check the owner.
+    GetOfAnyOwner breaks OwnersSeeOnlyTheirOwn;
+    /// A list does not check the owner.
+    ListOfAnyOwner breaks OwnersSeeOnlyTheirOwn;
+    /// A creation replaces the record with the same id.
     CreateOverwrites breaks EndsOnce;
     /// The idempotency key is not looked up.
     KeyNotLookedUp breaks SameKeySameTask;
@@ -95,7 +95,7 @@ planted_faults! {
     KeyTakesAnyRequest breaks SameKeySameTask;
     /// New tasks are not counted.
     OpenNotCounted breaks QuotaIsRight;
-    /// A cancelled task is counted as unfinished for ever.
+    /// A cancelled task is counted as unfinished forever.
     CounterKeptOnCancel breaks QuotaIsRight;
     /// A step that is recorded again replaces the earlier record.
     StepOverwritten breaks StepsAreRecordedOnce;
@@ -103,22 +103,22 @@ planted_faults! {
     AnswerOverwritten breaks AnswersAreFinal;
     /// The journal is read without its last entry.
     JournalCutShort breaks StepsAreRecordedOnce;
-    /// A part is cut.
-    PartCut breaks NothingIsCut;
+    /// A part is truncated.
+    PartCut breaks NothingIsTruncated;
     /// Parts of different attempts overwrite each other.
-    PartsShareAName breaks NothingIsCut;
+    PartsShareAName breaks NothingIsTruncated;
     /// The queue drops its dead letters.
-    DeadLettersVanish breaks GoesOnWithoutPolls;
-    /// A message is gone once it was handed over.
-    ReceiveDeletes breaks GoesOnWithoutPolls;
+    DeadLettersVanish breaks ContinuesWithoutPolls;
+    /// A message is deleted when it is delivered.
+    ReceiveDeletes breaks ContinuesWithoutPolls;
 
-    // A mistake of the engine, played by a port between the engine and the model.
+    // A mistake in the engine, imitated by a port between the engine and the model.
 
     /// The message is sent before the record is written.
     MessageBeforeRecord breaks RecordBeforeMessage;
     /// A worker writes no heartbeat, and does not keep its message hidden.
-    LeaseNotRenewed breaks LivingKeepsLease;
-    /// A worker goes on although its heartbeat was refused because the task has ended.
+    LeaseNotRenewed breaks LiveWorkerKeepsLease;
+    /// A worker continues although its heartbeat was refused because the task has ended.
     CancelIgnored breaks CancelStopsTheTool;
     /// A client is told that its task is cancelled, and nothing is written.
     CancelNotWritten breaks RepliesMatchTheRecord;
@@ -127,42 +127,42 @@ planted_faults! {
     /// Every poll sends a message again.
     RecoveryWithoutBound breaks ResendsAreBounded;
     /// The record names a result in parts, and the worker dies before it writes them.
-    PartsAfterRecord breaks NothingIsCut;
+    PartsAfterRecord breaks NothingIsTruncated;
     /// A leg does not use the steps that are on record.
     StepRunAgain breaks StepsAreRecordedOnce;
-    /// A leg that lost the race for a step gives its tool its own value.
+    /// A leg that lost the race for a step passes its own value to its tool.
     StepGivesItsOwnValue breaks StepsAreRecordedOnce;
     /// A leg does not use the answers that are on record.
     AnswerAskedAgain breaks EndsInTime;
-    /// An answer counts, and is not recorded.
+    /// An answer is accepted, and not recorded.
     AnswerWithoutRecord breaks AnswersAreFinal;
-    /// An answer is recorded, and starts no leg.
-    AnswerWithoutMessage breaks GoesOnWithoutPolls;
+    /// An answer is recorded, and does not start a leg.
+    AnswerWithoutMessage breaks ContinuesWithoutPolls;
     /// The caller's idempotency key is not passed on.
     KeyNotPassedOn breaks SameKeySameTask;
     /// A task sleeps, and no message will wake it.
-    SleepForgotten breaks GoesOnWithoutPolls;
-    /// A leg takes every sleep on record for over.
-    SleepCutShort breaks SleepsAreSlept;
+    SleepForgotten breaks ContinuesWithoutPolls;
+    /// A leg treats every sleep on record as over.
+    SleepCutShort breaks SleepsLastAsAsked;
     /// Dead letters are deleted unread.
-    DeadLetterDropped breaks GoesOnWithoutPolls;
+    DeadLetterDropped breaks ContinuesWithoutPolls;
     /// The message of a task that another worker holds is deleted.
-    LeasedMessageDropped breaks GoesOnWithoutPolls;
-    /// A message that came early is deleted, and not sent on.
-    EarlyMessageDropped breaks GoesOnWithoutPolls;
+    LeasedMessageDropped breaks ContinuesWithoutPolls;
+    /// A message that came early is deleted, and not sent again.
+    EarlyMessageDropped breaks ContinuesWithoutPolls;
     /// A worker does not stop at the deadline.
     ///
-    /// An approximation: the claim gives the worker a task whose deadline is far away, so that its watch never ends.
-    /// The end of the leg itself, if there is one, still counts; in the engine the same mistake could lose both.
+    /// An approximation: the claim gives the worker a task whose deadline is far away, so that it is never reached. The
+    /// limit of the leg itself, if there is one, still applies; in the engine the same mistake could lose both.
     DeadlineIgnored breaks DeadlineStopsTheTool;
     /// Legs after the first do not get the arguments of the call.
-    ArgumentsLost breaks NothingIsCut;
-    /// Variables are said to be set, and are not written.
+    ArgumentsLost breaks NothingIsTruncated;
+    /// Variables are reported as set, and are not written.
     VariablesNotWritten breaks VariablesAreKept;
-    /// A tool that crashes is given up at once.
-    CrashIsTheEnd breaks TriesAreCounted;
-    /// A leg is to be tried again, and no message is sent for that.
-    RetryNotSent breaks GoesOnWithoutPolls;
+    /// A task whose tool crashes fails at once.
+    CrashIsTheEnd breaks FailuresAreCounted;
+    /// A leg is to be retried, and no message is sent for it.
+    RetryNotSent breaks ContinuesWithoutPolls;
     /// A leg does not use the rounds that are on record.
     RoundForgotten breaks EndsInTime;
 }

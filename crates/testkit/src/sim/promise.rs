@@ -1,43 +1,43 @@
-//! The promises that the checkers watch over.
+//! The promises that the checkers verify.
 
-/// A promise, and the checker that watches over it.
+/// A promise, and the checker that verifies it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Promise {
     /// An accepted call is on record until it expires.
-    AcceptedIsKept,
+    AcceptedStaysOnRecord,
     /// Nothing changes a task that has ended.
     EndsOnce,
-    /// A task that somebody asks for ends within a bound.
+    /// A task whose client waits for it ends within a bound.
     EndsInTime,
-    /// Work goes on without polls where nothing was lost between record and message.
-    GoesOnWithoutPolls,
+    /// Work continues without polls if nothing was lost between record and message.
+    ContinuesWithoutPolls,
     /// Only the highest attempt writes, and there is one worker for an attempt.
     StaleCannotWrite,
-    /// A worker that lives keeps its lease.
-    LivingKeepsLease,
-    /// Legs that die in a row are counted, and their number is bounded.
-    TriesAreCounted,
+    /// A worker that is alive keeps its lease.
+    LiveWorkerKeepsLease,
+    /// Consecutive legs that die are counted, and their number is bounded.
+    FailuresAreCounted,
     /// A step is recorded once, and not run again after that.
     StepsAreRecordedOnce,
     /// The tool of a task that has ended is stopped within a heartbeat.
     CancelStopsTheTool,
     /// Work stops at the deadline.
     DeadlineStopsTheTool,
-    /// No poller sees a task go back.
-    ReadingIsMonotone,
+    /// No poller sees a task go back to an earlier state.
+    ReadsAreMonotonic,
     /// Owners see only their own tasks.
-    OwnersSeeTheirOwn,
-    /// The same key is the same task.
+    OwnersSeeOnlyTheirOwn,
+    /// The same idempotency key gives the same task.
     SameKeySameTask,
     /// What has expired is not found, and not a moment earlier.
     ExpiredIsNotFound,
     /// An owner has at most as many unfinished tasks as allowed, and is refused only then.
     QuotaIsRight,
-    /// What a client is told is on record.
+    /// What a client is told agrees with the record.
     RepliesMatchTheRecord,
-    /// Arguments, results and steps come back as they went in, whatever their size.
-    NothingIsCut,
-    /// The first answer to a question is the answer, and a tool gets what was asked for.
+    /// Arguments, results and steps are read back as they were written, whatever their size.
+    NothingIsTruncated,
+    /// The first answer to a question counts, and the tool gets it.
     AnswersAreFinal,
     /// The message is sent after the record was written.
     RecordBeforeMessage,
@@ -47,10 +47,10 @@ pub enum Promise {
     VariablesAreKept,
     /// Progress of one attempt does not go back.
     ProgressOnlyGrows,
-    /// A sleep lasts as long as it was told to.
-    SleepsAreSlept,
-    /// When all has ended, nothing happens any more.
-    ComesToRest,
+    /// A sleep lasts as long as the tool asked for.
+    SleepsLastAsAsked,
+    /// When all tasks have ended, nothing more happens.
+    BecomesIdle,
     /// A store does what the model does.
     EqualsTheModel,
 }

@@ -44,8 +44,8 @@ impl SimQueue {
         .await;
     }
 
-    /// Tells the waiting receivers that something is new.
-    fn tell_receivers(&self) {
+    /// Wakes the waiting receivers because the queue changed.
+    fn wake_receivers(&self) {
         let waiters = {
             let mut state = self.world.lock();
             state.queue.version += 1;
@@ -54,7 +54,7 @@ impl SimQueue {
         waiters.into_iter().for_each(Waker::wake);
     }
 
-    /// The clock of a real queue stands in the world, too; it only ever waits outside.
+    /// A real queue uses the world's clock too, and is never asked to wait.
     fn now_ms(&self) -> u64 {
         self.world.kernel.now_ms()
     }
@@ -88,8 +88,10 @@ impl SimQueue {
         };
         if let Some(delivery) = &delivery {
             let name = state.name(&delivery.message.task);
-            let doubled = if twice { ", and the queue will hand it over again at once" } else { "" };
-            self.world.kernel.tell(|| format!("receives the message for {name} (time {}){doubled}", delivery.receives));
+            let doubled = if twice { ", and the queue will deliver it again at once" } else { "" };
+            self.world
+                .kernel
+                .tell(|| format!("receives the message for {name} (delivery {}){doubled}", delivery.receives));
         }
         delivery
     }
@@ -117,7 +119,7 @@ impl WorkQueue for SimQueue {
             world.kernel.tell(|| format!("sends a message for {name}, and the queue loses it"));
             return Ok(());
         }
-        world.kernel.tell(|| format!("sends a message for {name}, to be seen in {} ms", delay_ms + slow_ms));
+        world.kernel.tell(|| format!("sends a message for {name}, visible in {} ms", delay_ms + slow_ms));
         {
             let mut state = world.lock();
             // An adapter with a longest delay shortens longer ones.
@@ -127,7 +129,7 @@ impl WorkQueue for SimQueue {
                 None => state.queue.send(message, now_ms + delay_ms),
             }
         }
-        self.tell_receivers();
+        self.wake_receivers();
         if world.injects(InjectedFault::SendAfter) {
             world.kernel.tell(|| "gets no answer from the queue".to_owned());
             return Err(Self::failed());
@@ -153,7 +155,7 @@ impl WorkQueue for SimQueue {
             }
             let next_ms = {
                 let state = self.world.lock();
-                // A real queue does not say when its next message is due.
+                // A real queue does not report when its next message is due.
                 let look_ms = state.real_queue.is_some().then_some(now_ms + self.world.plan.settings.lease_ms / 10);
                 look_ms.or_else(|| state.queue.next_at_ms()).unwrap_or(ends_ms).clamp(now_ms + 1, ends_ms)
             };
@@ -172,7 +174,7 @@ impl WorkQueue for SimQueue {
             state.queue.extend(receipt, visible_at_ms);
             state.real_queue.clone()
         };
-        self.tell_receivers();
+        self.wake_receivers();
         real.map_or(Ok(()), |queue| block_on(queue.extend(receipt, visibility_ms)))
     }
 

@@ -19,7 +19,7 @@ impl Randomness {
         mix(self.0)
     }
 
-    /// A number below `end`; 0 where `end` is 0.
+    /// A number below `end`; 0 if `end` is 0.
     pub(crate) const fn below(&mut self, end: u64) -> u64 {
         if end == 0 { 0 } else { self.next() % end }
     }
@@ -40,7 +40,7 @@ impl Randomness {
     }
 }
 
-/// Mixes the bits of `number`, so that neighbours share nothing.
+/// Mixes the bits of `number`, so that neighbouring numbers give unrelated results.
 pub(crate) const fn mix(number: u64) -> u64 {
     let mixed = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

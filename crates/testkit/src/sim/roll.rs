@@ -47,13 +47,13 @@ impl Plan {
             after: if dice.happens(250) { After::Expiry } else { After::Stop },
             spared: BTreeSet::new(),
         };
-        plan.somebody_makes_every_call();
-        plan.somebody_keeps_and_forgets();
+        plan.ensure_every_call_is_made();
+        plan.add_retention_and_forget_requests();
         plan
     }
 
-    /// From dice of its own, so that seeds of the corpus stay the worlds that they were.
-    fn somebody_keeps_and_forgets(&mut self) {
+    /// From separate dice, so that the seeds of the corpus still give the same worlds.
+    fn add_retention_and_forget_requests(&mut self) {
         let dice = &mut Randomness::stream(self.seed, 3);
         if self.care == Care::Nobody || !dice.happens(200) {
             return;
@@ -67,13 +67,13 @@ impl Plan {
                 let call = dice.below(calls) as usize;
                 let retention_ms = dice.below(self.settings.lease_ms * 40);
                 let act = act_of(dice.happens(600), call, retention_ms);
-                let place = dice.below(client.acts.len() as u64 + 1) as usize;
-                client.acts.insert(place, act);
+                let position = dice.below(client.acts.len() as u64 + 1) as usize;
+                client.acts.insert(position, act);
             }
         }
     }
 
-    fn somebody_makes_every_call(&mut self) {
+    fn ensure_every_call_is_made(&mut self) {
         for (number, call) in self.calls.iter().enumerate() {
             let made = |client: &ClientPlan| client.acts.contains(&Act::Call(number));
             if !self.clients.iter().any(made) {
@@ -171,7 +171,7 @@ fn client(dice: &mut Randomness, calls: &[CallPlan], owners: usize, lease_ms: u6
     for number in &own {
         acts.push(Act::Call(*number));
         for _ in 0..dice.below(4) {
-            // Mostly of its own tasks, now and then of another one's.
+            // Mostly its own tasks, sometimes another client's.
             let target = if dice.happens(850) { *number } else { any(dice) };
             acts.push(act(dice, target, lease_ms));
             if dice.happens(500) {

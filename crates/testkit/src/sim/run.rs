@@ -17,10 +17,10 @@ use super::{ports, workers};
 /// More events than any world needs.
 const EVENTS_MAX: u64 = 60_000;
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// Stands for the whole order of events: the same plan gives the same hash.
+    /// A hash of the whole order of events: the same plan gives the same hash.
     pub hash: u64,
     /// How many events there were.
     pub events: u64,
@@ -28,7 +28,7 @@ pub struct Report {
     pub violation: Option<Violation>,
     /// The faults that were injected.
     pub injected: Vec<Injected>,
-    /// What happened, if that was asked for.
+    /// The story, if it was asked for.
     pub story: Vec<Line>,
 }
 
@@ -37,7 +37,7 @@ pub struct Report {
 pub struct Real {
     /// The store.
     pub store: Arc<dyn TaskStore>,
-    /// The queue; it tells the time by the clock that it was opened with.
+    /// The queue; it uses the clock that it was opened with.
     pub queue: Arc<dyn WorkQueue>,
 }
 
@@ -47,7 +47,7 @@ pub fn run(plan: &Plan, planted: Option<PlantedFault>, story_mode: StoryMode) ->
     run_with(plan, planted, story_mode, |_clock| None)
 }
 
-/// Runs the world of `plan` also on the adapters that `open` gives; they get the world's clock.
+/// Runs the world of `plan` also on the adapters that `open` returns; they get the world's clock.
 #[must_use]
 pub fn run_with(
     plan: &Plan,
@@ -68,10 +68,10 @@ pub fn run_with(
     let at_ms = kernel.now_ms();
     match end {
         RunEnd::Over => {}
-        RunEnd::Stuck => state.checks.fail(Promise::ComesToRest, at_ms, "nobody can go on".to_owned()),
+        RunEnd::Stuck => state.checks.fail(Promise::BecomesIdle, at_ms, "no actor can continue".to_owned()),
         RunEnd::TooManyEvents => {
-            let what = format!("more than {EVENTS_MAX} events, and no end");
-            state.checks.fail(Promise::ComesToRest, at_ms, what);
+            let what = format!("more than {EVENTS_MAX} events without an end");
+            state.checks.fail(Promise::BecomesIdle, at_ms, what);
         }
     }
     let violation = state.checks.violation().cloned();
@@ -102,7 +102,7 @@ fn spawn_actors(world: &Arc<World>) {
     let dead_letters = workers::handle_dead_letters(Arc::clone(world));
     kernel.spawn(stream::DEAD_LETTERS, "the dead-letter consumer".to_owned(), dead_letters);
     if world.lock().real_store.is_some() {
-        // A real store sweeps by its own means; what has expired is not found either way.
+        // A real store deletes expired tasks by itself; what has expired is not found either way.
         return;
     }
     kernel.spawn(stream::SWEEPER, "the sweeper".to_owned(), workers::sweep(Arc::clone(world)));
@@ -114,7 +114,7 @@ async fn direct(world: Arc<World>) {
     let lease_ms = plan.settings.lease_ms;
     world.kernel.sleep(plan.chaos_ms).await;
     world.lock().quiescent_since_ms = Some(world.kernel.now_ms());
-    world.kernel.tell(|| "sees to it that nothing goes wrong from now on".to_owned());
+    world.kernel.tell(|| "stops the injection of faults".to_owned());
     let carers = [Client::new(&world, 1_000, owner(0)), Client::new(&world, 1_001, owner(1))];
     let mut ends_ms = u64::MAX;
     while world.kernel.now_ms() < ends_ms {
@@ -160,7 +160,7 @@ async fn check_rest(world: &Arc<World>) {
 fn patience_ms(plan: &Plan) -> u64 {
     let settings = &plan.settings;
     let work_ms: u64 = plan.calls.iter().map(CallPlan::work_ms).sum();
-    // A tool that hangs, or whose tries are used up by hanging, ends at its deadline.
+    // A task whose tool hangs, or uses up its retries by hanging, ends at its deadline.
     let hang_ms = plan.calls.iter().filter(|call| !call.ends_by_itself()).map(|call| call.run_ms).max().unwrap_or(0);
     // Each task may lose some legs to the end of the chaos, and each lost leg costs a lease, a visibility, a retry.
     let tries = plan.calls.iter().map(|call| u64::from(call.consecutive_failures_max) + 4).sum::<u64>();
@@ -179,7 +179,7 @@ fn all_ended(world: &World) -> bool {
     keys.iter().all(done)
 }
 
-/// Lets time pass until all tasks have expired, also those that no client knows, and looks for them.
+/// Lets time pass until all tasks have expired, including those that no client knows, and looks for them.
 async fn check_expiry(world: &Arc<World>, carers: &[Client]) {
     let (keys, expires_at) = {
         let state = world.lock();

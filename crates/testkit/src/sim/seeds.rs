@@ -9,7 +9,7 @@ use super::plan::Plan;
 use super::promise::Violation;
 use super::run::Report;
 
-/// What came of a search.
+/// The result of a search.
 #[derive(Clone, Debug)]
 pub struct SeedSearch {
     /// The lowest seed that failed, and how.

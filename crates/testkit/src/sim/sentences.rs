@@ -10,7 +10,7 @@ fn moment(at: longhaul_core::Timestamp) -> String {
     format!("{}.{:03} s", ms / 1_000, ms % 1_000)
 }
 
-/// Stands for the outcome of a write in the hash of a run.
+/// Represents the outcome of a write in the hash of a run.
 pub(crate) fn mark(answer: &Result<Task, ApplyError>) -> u64 {
     match answer {
         Ok(task) => u64::from(task.attempt) + 10,
@@ -20,31 +20,34 @@ pub(crate) fn mark(answer: &Result<Task, ApplyError>) -> u64 {
     }
 }
 
-fn requested(event: &TaskEvent) -> String {
+fn requested(name: &str, event: &TaskEvent) -> String {
     match event {
-        TaskEvent::Claim { lease_until, .. } => format!("claims it until {}", moment(*lease_until)),
+        TaskEvent::Claim { lease_until, .. } => format!("claims {name} until {}", moment(*lease_until)),
         TaskEvent::Heartbeat { attempt, lease_until, progress, .. } => {
-            let told = progress.as_ref().map_or_else(String::new, |progress| format!(", progress {}", progress.done));
-            format!("as attempt {attempt} renews its lease until {}{told}", moment(*lease_until))
+            let reported =
+                progress.as_ref().map_or_else(String::new, |progress| format!(", progress {}", progress.done));
+            format!("renews its lease of {name} as attempt {attempt} until {}{reported}", moment(*lease_until))
         }
-        TaskEvent::SetVariables { attempt, .. } => format!("as attempt {attempt} writes the variables"),
+        TaskEvent::SetVariables { attempt, .. } => format!("writes the variables of {name} as attempt {attempt}"),
         TaskEvent::Suspend { attempt, suspension, .. } => {
-            format!("as attempt {attempt} suspends it {}", until(suspension))
+            format!("suspends {name} as attempt {attempt} {}", until(suspension))
         }
         TaskEvent::Retry { attempt, not_before, reason } => {
-            format!("as attempt {attempt} asks for another try at {} ({reason})", moment(*not_before))
+            format!("asks for a retry of {name} as attempt {attempt} at {} ({reason})", moment(*not_before))
         }
         TaskEvent::Finish { attempt, outcome } => match outcome {
-            Outcome::Completed { .. } => format!("as attempt {attempt} finishes it with a result"),
-            Outcome::Failed(failure) => format!("as attempt {attempt} finishes it with an error ({})", failure.message),
+            Outcome::Completed { .. } => format!("finishes {name} as attempt {attempt} with a result"),
+            Outcome::Failed(failure) => {
+                format!("finishes {name} as attempt {attempt} with an error ({})", failure.message)
+            }
         },
-        TaskEvent::Answer { keys } => format!("notes the answers to {}", keys.join(" and ")),
-        TaskEvent::Cancel => "cancels it".to_owned(),
-        TaskEvent::Resend { .. } => "notes that a message is sent again".to_owned(),
-        TaskEvent::RetriesExhausted => "gives it up".to_owned(),
-        TaskEvent::TimeOut => "ends it because its time is over".to_owned(),
-        TaskEvent::ExtendRetention { retention_ms } => format!("keeps its result for {retention_ms} ms"),
-        TaskEvent::Forget => "forgets it".to_owned(),
+        TaskEvent::Answer { keys } => format!("notes that {} of {name} is answered", keys.join(" and ")),
+        TaskEvent::Cancel => format!("cancels {name}"),
+        TaskEvent::Resend { .. } => format!("notes that a message for {name} is sent again"),
+        TaskEvent::RetriesExhausted => format!("fails {name} because no retries are left"),
+        TaskEvent::TimeOut => format!("times {name} out"),
+        TaskEvent::ExtendRetention { retention_ms } => format!("retains the result of {name} for {retention_ms} ms"),
+        TaskEvent::Forget => format!("forgets {name}"),
     }
 }
 
@@ -56,7 +59,7 @@ fn until(suspension: &Suspension) -> String {
             format!("until {} is answered{or}", names.join(" and "))
         }
         Suspension::Timer(until) => format!("until {}", moment(*until)),
-        Suspension::Yield => "for the next worker".to_owned(),
+        Suspension::Yield => "so that the next worker can continue".to_owned(),
     }
 }
 
@@ -86,12 +89,12 @@ fn refusal(why: Refusal) -> String {
 
 /// A write.
 pub(crate) fn applied(name: &str, event: &TaskEvent, answer: &Result<Task, ApplyError>) -> String {
-    let requested = requested(event);
+    let requested = requested(name, event);
     match answer {
-        Ok(task) => format!("at {name} {requested}: it is now {}", state(task)),
-        Err(ApplyError::Refused { why, .. }) => format!("at {name} {requested}, and is refused: {}", refusal(*why)),
-        Err(ApplyError::NotFound) => format!("at {name} {requested}, and it is not there"),
-        Err(ApplyError::Store(error)) => format!("at {name} {requested}, and {error}"),
+        Ok(task) => format!("{requested}: it is now {}", state(task)),
+        Err(ApplyError::Refused { why, .. }) => format!("{requested}, and is refused: {}", refusal(*why)),
+        Err(ApplyError::NotFound) => format!("{requested}, and does not find it"),
+        Err(ApplyError::Store(error)) => format!("{requested}, and fails: {error}"),
     }
 }
 
@@ -108,7 +111,7 @@ pub(crate) fn created(created: &Result<Created, CreateError>, name: impl Fn(&Tas
 pub(crate) fn read(name: &str, found: Option<&Task>) -> String {
     match found {
         Some(task) => format!("reads {name}: {}", state(task)),
-        None => format!("looks for {name}, and it is not there"),
+        None => format!("looks for {name}, and does not find it"),
     }
 }
 
@@ -117,7 +120,7 @@ pub(crate) fn recorded(name: &str, entry: &Entry, recorded: Option<&Recorded>) -
     let what = format!("the {} `{}` of {name}", entry.kind.as_str(), entry.name);
     match recorded {
         Some(Recorded::First) => format!("records {what}"),
-        Some(Recorded::Earlier(_)) => format!("wants to record {what}, which is on record already"),
+        Some(Recorded::Earlier(_)) => format!("tries to record {what}, which is on record already"),
         None => format!("cannot record {what}"),
     }
 }

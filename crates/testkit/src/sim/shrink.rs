@@ -19,7 +19,7 @@ pub struct Shrunk {
     pub tried: u32,
 }
 
-/// Runs a shrinker may take.
+/// How many runs the shrinker may use.
 const TRIES_MAX: u32 = 20_000;
 
 /// A smaller world draws other numbers, so each is tried with several seeds.
@@ -66,7 +66,7 @@ struct Search {
 }
 
 impl Search {
-    /// Takes `plan` if it fails in the same way.
+    /// Accepts `plan` if it fails in the same way.
     fn attempt(&mut self, mut plan: Plan) -> Gain {
         for other in 0..SEEDS_PER_WORLD {
             if self.tried >= TRIES_MAX {
@@ -89,7 +89,7 @@ impl Search {
         self.attempt(plan)
     }
 
-    /// Nobody makes the call any more.
+    /// Removes calls: no client makes them any more.
     fn fewer_calls(&mut self) -> Gain {
         let mut gain = Gain::None;
         for call in 0..self.best.calls.len() {
@@ -147,8 +147,8 @@ impl Search {
         let mut gain = Gain::None;
         for call in 0..self.best.calls.len() {
             let Tool::Script(ops) = &self.best.calls[call].tool else { continue };
-            for place in (0..ops.len()).rev() {
-                gain = or(gain, self.without_op(call, place));
+            for position in (0..ops.len()).rev() {
+                gain = or(gain, self.without_op(call, position));
             }
             if self.best.calls[call].request_bytes > 10 {
                 gain = or(gain, self.change(|plan| plan.calls[call].request_bytes = 10));
@@ -160,11 +160,11 @@ impl Search {
         gain
     }
 
-    /// The place of an operation is its name: it becomes nothing instead of going away.
-    fn without_op(&mut self, call: usize, place: usize) -> Gain {
+    /// An operation's position is its name: the operation is replaced by one that does nothing, not removed.
+    fn without_op(&mut self, call: usize, position: usize) -> Gain {
         let Tool::Script(ops) = &self.best.calls[call].tool else { return Gain::None };
         let mut shorter = ops.clone();
-        if std::mem::replace(&mut shorter[place], Op::Progress) == Op::Progress {
+        if std::mem::replace(&mut shorter[position], Op::Progress) == Op::Progress {
             return Gain::None;
         }
         self.change(|plan| plan.calls[call].tool = Tool::Script(shorter))

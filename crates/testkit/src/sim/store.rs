@@ -1,4 +1,4 @@
-//! The model of a store: what the port promises, in the plainest words, and with one planted fault on demand.
+//! The model of a store: what the port promises, as simply as possible, and with one planted fault on demand.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::transition;
 #[derive(Default)]
 pub(crate) struct StoreModel {
     rows: Vec<Row>,
-    sides: Vec<Side>,
+    attachments: Vec<Attachments>,
     keys: Vec<KeyRow>,
     open: Vec<(OwnerId, u32)>,
     mailboxes: Vec<Mailbox>,
@@ -26,7 +26,7 @@ struct Row {
     before: Arc<Task>,
 }
 
-struct Side {
+struct Attachments {
     key: TaskKey,
     journal: Vec<Entry>,
     parts: Vec<(PartsName, Vec<String>)>,
@@ -65,7 +65,7 @@ impl StoreModel {
         !self.has(PlantedFault::ExpiryIgnored) && task.has_expired(now)
     }
 
-    /// The record, whatever the clock says.
+    /// The record, even if it has expired.
     pub(crate) fn peek(&self, key: &TaskKey) -> Option<&Arc<Task>> {
         self.rows.iter().map(|row| &row.task).find(|task| task.key() == *key)
     }
@@ -77,8 +77,8 @@ impl StoreModel {
 
     /// The journal entry, if there is one.
     pub(crate) fn entry(&self, key: &TaskKey, kind: EntryKind, name: &str) -> Option<&Entry> {
-        let side = self.sides.iter().find(|side| side.key == *key)?;
-        side.journal.iter().find(|entry| entry.kind == kind && entry.name == name)
+        let found = self.attachments.iter().find(|held| held.key == *key)?;
+        found.journal.iter().find(|entry| entry.kind == kind && entry.name == name)
     }
 
     pub(crate) fn create(&mut self, new: NewTask, now: Timestamp) -> Result<Created, CreateError> {
@@ -174,8 +174,9 @@ impl StoreModel {
             EntryKind::Answer => self.has(PlantedFault::AnswerOverwritten),
             EntryKind::Step | EntryKind::Timer | EntryKind::Round => self.has(PlantedFault::StepOverwritten),
         };
-        let side = self.side(key);
-        let found = side.journal.iter_mut().find(|earlier| earlier.kind == entry.kind && earlier.name == entry.name);
+        let attachments = self.attachments(key);
+        let found =
+            attachments.journal.iter_mut().find(|earlier| earlier.kind == entry.kind && earlier.name == entry.name);
         match found {
             Some(earlier) if overwrites => {
                 earlier.clone_from(entry);
@@ -183,7 +184,7 @@ impl StoreModel {
             }
             Some(earlier) => Recorded::Earlier(earlier.clone()),
             None => {
-                side.journal.push(entry.clone());
+                attachments.journal.push(entry.clone());
                 Recorded::First
             }
         }
@@ -191,7 +192,7 @@ impl StoreModel {
 
     pub(crate) fn journal(&self, key: &TaskKey) -> Vec<Entry> {
         let mut journal =
-            self.sides.iter().find(|side| side.key == *key).map_or_else(Vec::new, |side| side.journal.clone());
+            self.attachments.iter().find(|held| held.key == *key).map_or_else(Vec::new, |held| held.journal.clone());
         if self.has(PlantedFault::JournalCutShort) && journal.len() > 2 {
             journal.pop();
         }
@@ -204,19 +205,19 @@ impl StoreModel {
             parts.iter_mut().for_each(|part| part.truncate(3_000));
         }
         let one_name = self.has(PlantedFault::PartsShareAName);
-        let side = self.side(key);
+        let attachments = self.attachments(key);
         let same = |held: &PartsName| *held == *name || (one_name && same_kind(held, name));
-        match side.parts.iter_mut().find(|(held, _)| same(held)) {
+        match attachments.parts.iter_mut().find(|(held, _)| same(held)) {
             Some((_, held)) => *held = parts,
-            None => side.parts.push((name.clone(), parts)),
+            None => attachments.parts.push((name.clone(), parts)),
         }
     }
 
     pub(crate) fn parts(&self, key: &TaskKey, name: &PartsName, count: u32) -> Option<String> {
         let one_name = self.has(PlantedFault::PartsShareAName);
-        let side = self.sides.iter().find(|side| side.key == *key)?;
+        let found = self.attachments.iter().find(|held| held.key == *key)?;
         let same = |held: &PartsName| *held == *name || (one_name && same_kind(held, name));
-        let (_, parts) = side.parts.iter().find(|(held, _)| same(held))?;
+        let (_, parts) = found.parts.iter().find(|(held, _)| same(held))?;
         Some(parts.get(..count as usize)?.concat())
     }
 
@@ -254,17 +255,17 @@ impl StoreModel {
         let unfinished = self.rows.iter().filter(|row| gone(&row.task) && !row.task.has_ended()).count();
         let keys: Vec<TaskKey> = self.rows.iter().filter(|row| gone(&row.task)).map(|row| row.task.key()).collect();
         self.rows.retain(|row| !keys.contains(&row.task.key()));
-        self.sides.retain(|side| !keys.contains(&side.key));
+        self.attachments.retain(|held| !keys.contains(&held.key));
         self.keys.retain(|row| !keys.contains(&TaskKey::new(row.owner, row.id)));
         self.count_open(owner, -(unfinished as i64));
     }
 
-    fn side(&mut self, key: &TaskKey) -> &mut Side {
-        let place = self.sides.iter().position(|side| side.key == *key).unwrap_or_else(|| {
-            self.sides.push(Side { key: *key, journal: Vec::new(), parts: Vec::new() });
-            self.sides.len() - 1
+    fn attachments(&mut self, key: &TaskKey) -> &mut Attachments {
+        let index = self.attachments.iter().position(|held| held.key == *key).unwrap_or_else(|| {
+            self.attachments.push(Attachments { key: *key, journal: Vec::new(), parts: Vec::new() });
+            self.attachments.len() - 1
         });
-        &mut self.sides[place]
+        &mut self.attachments[index]
     }
 
     fn open_count(&self, owner: &OwnerId) -> u32 {

@@ -22,7 +22,7 @@ struct SimStore {
 }
 
 impl SimStore {
-    /// One call: there, done or not, and back. `act` is what the store does.
+    /// One call: the request travels, is applied or not, and the answer travels back. `act` is what the store does.
     async fn call<T, E>(
         &self,
         verb: &'static str,
@@ -74,14 +74,14 @@ fn unavailable<E: From<StoreError>>() -> E {
     StoreError::Unavailable(Box::new(InjectedError)).into()
 }
 
-/// Compares what a real store says with what the model said.
+/// Compares the answer of a real store with the model's.
 fn same<T: Debug>(world: &World, state: &mut State, verb: &str, model: &T, real: impl FnOnce(&dyn TaskStore) -> T) {
     let Some(store) = state.real_store.clone() else { return };
     let real = format!("{:?}", real(&*store));
     let model = format!("{model:?}");
     if real != model {
         let at_ms = world.kernel.now_ms();
-        state.checks.differs(at_ms, &format!("{verb}: the store says {real}, and the model says {model}"));
+        state.checks.differs(at_ms, &format!("{verb}: the store answers {real}, and the model answers {model}"));
     }
 }
 
@@ -182,7 +182,7 @@ impl TaskStore for SimStore {
     }
 
     async fn journal(&self, key: &TaskKey) -> Result<Vec<Entry>, StoreError> {
-        self.call("the reading of the journal", |world, state| {
+        self.call("the read of the journal", |world, state| {
             let mut journal = state.store.journal(key);
             journal.sort_by(|one, other| (one.kind, &one.name).cmp(&(other.kind, &other.name)));
             let journal = Ok(journal);
@@ -198,7 +198,7 @@ impl TaskStore for SimStore {
     }
 
     async fn put_parts(&self, key: &TaskKey, name: &PartsName, parts: &[&str]) -> Result<(), StoreError> {
-        self.call("the writing of parts", |world, state| {
+        self.call("the write of parts", |world, state| {
             state.store.put_parts(key, name, parts);
             same(world, state, "put_parts", &Ok(()), |store| block_on(store.put_parts(key, name, parts)));
             world.kernel.tell(|| format!("writes {} part(s) of {} of {}", parts.len(), name, state.name(key)));
@@ -208,7 +208,7 @@ impl TaskStore for SimStore {
     }
 
     async fn parts(&self, key: &TaskKey, name: &PartsName, count: u32) -> Result<Option<String>, StoreError> {
-        self.call("the reading of parts", |world, state| {
+        self.call("the read of parts", |world, state| {
             let parts = Ok(state.store.parts(key, name, count));
             same(world, state, "parts", &parts, |store| block_on(store.parts(key, name, count)));
             parts
@@ -223,7 +223,7 @@ impl TaskStore for SimStore {
         expires_at: Timestamp,
         now: Timestamp,
     ) -> Result<Left, StoreError> {
-        self.call("the leaving of a text in a mailbox", |world, state| {
+        self.call("the write to a mailbox", |world, state| {
             let left = Ok(state.store.leave(owner, mailbox, text, expires_at, now));
             same(world, state, "leave", &left, |store| block_on(store.leave(owner, mailbox, text, expires_at, now)));
             left
@@ -237,7 +237,7 @@ impl TaskStore for SimStore {
         mailbox: &MailboxId,
         now: Timestamp,
     ) -> Result<Option<String>, StoreError> {
-        self.call("the reading of a mailbox", |world, state| {
+        self.call("the read of a mailbox", |world, state| {
             let text = Ok(state.store.collect(owner, mailbox, now));
             same(world, state, "collect", &text, |store| block_on(store.collect(owner, mailbox, now)));
             text

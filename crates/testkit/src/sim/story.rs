@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Whether a run keeps its story.
+/// Whether a run records its story.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoryMode {
     /// It does.

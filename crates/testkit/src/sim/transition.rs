@@ -4,7 +4,7 @@ use longhaul_core::{Lease, LeaseToken, Refusal, State, Task, TaskEvent, TaskReco
 
 use super::planted::PlantedFault;
 
-/// What a store with the planted fault makes of `event`; what the domain says where none of the faults here is planted.
+/// How a store with the planted fault answers `event`; the domain's answer if the fault is not one of those here.
 pub(super) fn apply(
     planted: Option<PlantedFault>,
     task: &Task,
@@ -55,7 +55,7 @@ fn changed_input(fault: PlantedFault, task: &Task, event: &TaskEvent, now: Times
     (record, changed)
 }
 
-/// The answer as the faulty transition gives it. What was changed only in its input is as it was.
+/// The answer as the faulty transition gives it. What was changed only in the input is restored.
 fn changed_answer(
     fault: PlantedFault,
     task: &Task,

@@ -13,7 +13,7 @@ use super::ports::engine;
 use super::tools::SimTools;
 use super::world::{Killable, World};
 
-/// A worker: takes one delivery after the other. When it is killed, another one takes its place a moment later.
+/// A worker: handles one delivery after another. When it is killed, another one replaces it a moment later.
 pub(crate) async fn work(world: Arc<World>, plan: WorkerPlan) {
     let engine = engine(&world, Instance::Worker, plan.skew_ms);
     let tools = lying::runner(world.planted, SimTools { world: Arc::clone(&world) });
@@ -43,7 +43,7 @@ async fn serve(
         let Ok(taken) = queue.receive(1, visibility_ms, lease_ms * 4).await else { continue };
         for delivery in taken {
             if visibility_ms > lease_ms {
-                // As long as a function's timeout in the queue's settings; a crash is to cost less.
+                // The queue's setting covers a function's timeout; a crash should cost less time than that.
                 let _comes_later = queue.extend(&delivery.receipt, lease_ms).await;
             }
             let reserve_ms = lease_ms / 10;
@@ -67,7 +67,7 @@ async fn settle(world: &World, queue: &dyn WorkQueue, delivery: &Delivery, dispo
             let _again_later = queue.delete(&delivery.receipt).await;
         }
         Disposition::RetryAfter { after_ms } => {
-            world.kernel.tell(|| format!("leaves its message for {after_ms} ms"));
+            world.kernel.tell(|| format!("has its message delivered again after {after_ms} ms"));
             let _again_later = queue.extend(&delivery.receipt, after_ms).await;
         }
     }

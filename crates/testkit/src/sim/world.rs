@@ -29,7 +29,7 @@ pub(crate) mod stream {
 pub(crate) struct World {
     pub(crate) kernel: Arc<Kernel>,
     pub(crate) plan: Plan,
-    /// The one fault of this world that its checkers are to find.
+    /// The one planted fault of this world, which the checkers should find.
     pub(crate) planted: Option<PlantedFault>,
     state: Mutex<State>,
 }
@@ -49,7 +49,7 @@ pub(crate) struct State {
     /// How often each call's tool crashed.
     pub(crate) crashes: Vec<Vec<u32>>,
     pub(crate) injected: Vec<Injected>,
-    /// Clients that have not done all that they plan to do.
+    /// Clients that have not finished their plans.
     pub(crate) clients_busy: usize,
     hits: Vec<u64>,
     late_writes: u64,
@@ -58,13 +58,13 @@ pub(crate) struct State {
 /// A fault that was injected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Injected {
-    /// Names the occasion, for the list of those to leave out.
+    /// Identifies the occasion, for the list of those to leave out.
     pub id: u64,
     /// What it was.
     pub fault: InjectedFault,
 }
 
-/// What becomes of a call to a port.
+/// The outcome of a call to a port.
 pub(crate) struct CallOutcome {
     pub(crate) there_ms: u64,
     pub(crate) back_ms: Option<u64>,
@@ -81,7 +81,7 @@ pub(crate) enum OutcomeKind {
 
 /// The error of a call that fails because of an injected fault.
 #[derive(Debug, thiserror::Error)]
-#[error("the simulation lets this call fail")]
+#[error("the simulation made this call fail")]
 pub(crate) struct InjectedError;
 
 impl World {
@@ -94,7 +94,7 @@ impl World {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The time as a clock shows it that is off by `skew_ms`.
+    /// The time on a clock that is off by `skew_ms`.
     pub(crate) fn clock(&self, skew_ms: i64) -> Timestamp {
         Timestamp::from_ms((EPOCH_MS + self.kernel.now_ms()).saturating_add_signed(skew_ms))
     }
@@ -127,7 +127,7 @@ impl World {
         true
     }
 
-    /// What becomes of a call to the store.
+    /// The outcome of a call to the store.
     pub(crate) fn outcome(&self) -> CallOutcome {
         let latency_ms = self.plan.latency_ms;
         let (there_ms, back_ms) = self.kernel.draw(|dice| {
@@ -154,14 +154,14 @@ impl World {
         outcome
     }
 
-    /// Takes note that the actor whose turn it is has trouble until `ms` from now.
+    /// Notes that the actor whose turn it is has trouble until `ms` from now.
     pub(crate) fn disturb(&self, ms: u64) {
         let (actor, now_ms) = (self.kernel.actor(), self.kernel.now_ms());
         self.lock().checks.disturb(actor, now_ms + ms);
     }
 
-    /// Runs `play` as a worker or an API instance runs it: it may be killed at any await, and stand still for a while
-    /// and go on. Nothing if it was killed.
+    /// Runs `play` as a worker or an API instance runs it: it may be killed at any await, and may freeze for a
+    /// while and continue. `None` if it was killed.
     pub(crate) async fn killable<F: Future>(&self, killable: &Killable<'_>, play: F) -> Option<F::Output> {
         let mut play = Box::pin(play);
         let mut frozen_until_ms: Option<u64> = None;
@@ -171,7 +171,7 @@ impl World {
                 return Poll::Pending;
             }
             if frozen_until_ms.take().is_some() {
-                self.kernel.tell(|| "goes on as if nothing had happened".to_owned());
+                self.kernel.tell(|| "continues as if nothing had happened".to_owned());
             }
             if let Poll::Ready(output) = play.as_mut().poll(context) {
                 return Poll::Ready(Some(output));
@@ -184,7 +184,7 @@ impl World {
             if self.injects(InjectedFault::Freeze) {
                 let lease_ms = self.plan.settings.lease_ms;
                 let ms = self.kernel.draw(|dice| dice.between(lease_ms / 4, lease_ms * 4));
-                self.kernel.tell(|| format!("stands still for {ms} ms"));
+                self.kernel.tell(|| format!("freezes for {ms} ms"));
                 self.disturb(ms);
                 frozen_until_ms = Some(now_ms + ms);
                 self.kernel.wake_in(ms, context);
@@ -204,7 +204,7 @@ impl World {
         match futures::future::select(std::pin::pin!(play), sleep).await {
             futures::future::Either::Left((output, _)) => Some(output),
             futures::future::Either::Right(_) => {
-                self.kernel.tell(|| "is killed: its time is over".to_owned());
+                self.kernel.tell(|| "is killed: it reached its timeout".to_owned());
                 None
             }
         }

@@ -1,4 +1,4 @@
-//! Checkers of what a client is observed.
+//! Checkers of what clients observe.
 
 use longhaul_core::ports::Page;
 use longhaul_core::{OwnerId, State, Task, TaskKey};
@@ -11,14 +11,14 @@ use super::record::text_of;
 use super::state::{Checks, Observation, Trace};
 
 impl Checks {
-    /// A client was told how a task is.
+    /// A client was told the state of a task.
     pub(crate) fn observed_task(&mut self, observed: Observation, task: &Task) {
         let key = task.key();
         let at_ms = observed.at_ms;
         let name = self.name(&key);
         if key.owner != observed.owner {
             return self.fail(
-                Promise::OwnersSeeTheirOwn,
+                Promise::OwnersSeeOnlyTheirOwn,
                 at_ms,
                 format!("a client was told of {name}, which is not its own"),
             );
@@ -48,13 +48,13 @@ impl Checks {
         let end = self.observed.ends.iter().find(|(client, end)| *client == observed.client && end.key() == key);
         if end.is_some_and(|(_, end)| end.state != task.state) {
             let what = format!("a client that knew the end of {name} was told that it is {}", task.status().as_str());
-            return self.fail(Promise::ReadingIsMonotone, observed.at_ms, what);
+            return self.fail(Promise::ReadsAreMonotonic, observed.at_ms, what);
         }
         let seen = self.observed.seen.iter_mut().find(|(client, held, _)| *client == observed.client && *held == key);
         match seen {
             Some((_, _, attempt)) if *attempt > task.attempt => {
                 let what = format!("a client was told of attempt {} of {name} after attempt {attempt}", task.attempt);
-                return self.fail(Promise::ReadingIsMonotone, observed.at_ms, what);
+                return self.fail(Promise::ReadsAreMonotonic, observed.at_ms, what);
             }
             Some((_, _, attempt)) => *attempt = task.attempt,
             None => self.observed.seen.push((observed.client, key, task.attempt)),
@@ -74,8 +74,8 @@ impl Checks {
         let Some(task) = trace.latest() else { return };
         let latest_now_ms = EPOCH_MS + observed.at_ms + skew_ms;
         if latest_now_ms < task.expires_at.as_ms() {
-            let what = format!("a client was told that {name} is not there, and it has not expired");
-            self.fail(Promise::AcceptedIsKept, observed.at_ms, what);
+            let what = format!("a client was told that {name} does not exist, although it has not expired");
+            self.fail(Promise::AcceptedStaysOnRecord, observed.at_ms, what);
         }
     }
 
@@ -88,24 +88,24 @@ impl Checks {
         idempotency: Option<u8>,
     ) {
         let (Accepted::New(task) | Accepted::Existing(task)) = accepted;
-        if self.place(&task.key()).is_none() {
-            let what = "a call was accepted, and its task is not on record".to_owned();
-            return self.fail(Promise::AcceptedIsKept, observed.at_ms, what);
+        if self.position(&task.key()).is_none() {
+            let what = "a call was accepted, but its task is not on record".to_owned();
+            return self.fail(Promise::AcceptedStaysOnRecord, observed.at_ms, what);
         }
         self.observed_task(observed, task);
         if self.trace(&task.key()).is_some_and(|trace| trace.call != call) {
-            let what = "a call was accepted as a retry of another call, which had other arguments".to_owned();
+            let what = "a call was accepted as a retry of another call with different arguments".to_owned();
             self.fail(Promise::SameKeySameTask, observed.at_ms, what);
         }
         let Some(idempotency) = idempotency else { return };
         let key = task.key();
         let earlier =
             self.observed.keys.iter().position(|(owner, held, _)| *owner == key.owner && *held == idempotency);
-        let Some(place) = earlier else {
+        let Some(position) = earlier else {
             self.observed.keys.push((key.owner, idempotency, key));
             return;
         };
-        let (_, _, held) = self.observed.keys[place];
+        let (_, _, held) = self.observed.keys[position];
         let skew_ms = self.skew_ms;
         let alive = self
             .trace(&held)
@@ -115,7 +115,7 @@ impl Checks {
             let what = "the same idempotency key gave two tasks".to_owned();
             self.fail(Promise::SameKeySameTask, observed.at_ms, what);
         }
-        self.observed.keys[place].2 = key;
+        self.observed.keys[position].2 = key;
     }
 
     /// A client was told that its call is not accepted.
@@ -166,19 +166,19 @@ impl Checks {
         }
     }
 
-    /// A client was told that its result is kept for as long as it wants.
+    /// A client was told that its result is retained for as long as it asked for.
     pub(crate) fn observed_extended(&mut self, observed: Observation, task: &Task, retention_ms: u64) {
         self.observed_task(observed, task);
         let from = task.ended_at.unwrap_or_else(|| task.deadline());
-        // One that was forgotten a moment ago may still be seen, by a clock that is behind.
+        // A task that was forgotten a moment ago may still be seen, by a clock that is behind.
         let forgotten = task.expires_at < from.plus_ms(task.terms.retention_ms);
         if !forgotten && task.expires_at < from.plus_ms(retention_ms) {
-            let what = format!("{} is kept for less time than a client was told", self.name(&task.key()));
+            let what = format!("{} is retained for less time than a client was told", self.name(&task.key()));
             self.fail(Promise::ExpiredIsNotFound, observed.at_ms, what);
         }
     }
 
-    /// A client was told that its answers are taken.
+    /// A client was told that its answers are accepted.
     pub(crate) fn observed_answered(&mut self, observed: Observation, key: &TaskKey, names: &[String]) {
         let name = self.name(key);
         let Some(trace) = self.trace(key) else { return };
@@ -186,18 +186,18 @@ impl Checks {
         let open = |asked: &&String| trace.latest().is_some_and(|task| is_open(task, asked));
         let lost = names.iter().find(|asked| unchanged && open(asked));
         if let Some(lost) = lost {
-            let what = format!("a client answered `{lost}` of {name}, and it is still asked");
+            let what = format!("a client answered `{lost}` of {name}, but the question is still open");
             self.fail(Promise::AnswersAreFinal, observed.at_ms, what);
         }
     }
 
-    /// A client was given one page.
+    /// A client got one page.
     pub(crate) fn observed_page(&mut self, observed: Observation, page: &Page, limit: usize) {
         for task in &page.tasks {
             self.observed_task(observed, task);
         }
         if page.tasks.windows(2).any(|pair| pair[0].id <= pair[1].id) {
-            self.fail(Promise::RepliesMatchTheRecord, observed.at_ms, "a list is not in order".to_owned());
+            self.fail(Promise::RepliesMatchTheRecord, observed.at_ms, "a list is out of order".to_owned());
         }
         let latest_now_ms = EPOCH_MS + observed.at_ms + self.skew_ms;
         let missing = self.traces.iter().find(|trace| {
@@ -208,8 +208,8 @@ impl Checks {
         if page.tasks.len() < limit
             && let Some(key) = missing.map(|trace| trace.key)
         {
-            let what = format!("{} is missing in a list", self.name(&key));
-            self.fail(Promise::AcceptedIsKept, observed.at_ms, what);
+            let what = format!("{} is missing from a list", self.name(&key));
+            self.fail(Promise::AcceptedStaysOnRecord, observed.at_ms, what);
         }
     }
 
@@ -225,12 +225,13 @@ impl Checks {
         let held = text_of(store, &task.key(), result);
         let gave = self.trace(&task.key()).and_then(|trace| trace.leg(task.attempt)).and_then(|leg| leg.result.clone());
         if text != gave.as_deref() || held.as_deref() != text {
-            let what = format!("the result of {} that a client read is not what the tool gave", self.name(&task.key()));
-            self.fail(Promise::NothingIsCut, observed.at_ms, what);
+            let what =
+                format!("the result of {} that a client read is not what the tool returned", self.name(&task.key()));
+            self.fail(Promise::NothingIsTruncated, observed.at_ms, what);
         }
     }
 
-    /// A client was told of an error although nothing had gone wrong.
+    /// A client got an error although no fault was injected.
     pub(crate) fn observed_unavailable(
         &mut self,
         observed: Observation,
@@ -241,7 +242,7 @@ impl Checks {
             self.fail(
                 Promise::RepliesMatchTheRecord,
                 observed.at_ms,
-                "a client was told of a failure that nobody had".to_owned(),
+                "a client was told of a failure that did not happen".to_owned(),
             );
         }
     }

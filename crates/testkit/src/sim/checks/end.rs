@@ -1,4 +1,4 @@
-//! Checkers of what holds in the end, when all is quiet.
+//! Checkers of what holds at the end, when the world is quiescent.
 
 use longhaul_core::{FailureKind, State, TaskKey, Timestamp};
 
@@ -8,7 +8,7 @@ use super::super::store::StoreModel;
 use super::state::Checks;
 
 impl Checks {
-    /// The time is up: whatever somebody asked for has ended.
+    /// The time is up: every task that a client waits for must have ended.
     pub(crate) fn must_have_ended(
         &mut self,
         store: &StoreModel,
@@ -24,15 +24,15 @@ impl Checks {
             }
             let promise = match care {
                 Care::Polls => Promise::EndsInTime,
-                Care::Nobody => Promise::GoesOnWithoutPolls,
+                Care::Nobody => Promise::ContinuesWithoutPolls,
             };
             let what =
-                format!("{} has not ended, although nothing goes wrong any more: {:?}", self.name(key), task.state);
+                format!("{} has not ended, although no faults are injected any more: {:?}", self.name(key), task.state);
             self.fail(promise, at_ms, what);
         }
     }
 
-    /// Every end has its reason.
+    /// Every end has a reason.
     pub(crate) fn ends_have_reasons(&mut self, at_ms: u64) {
         let wrong: Vec<(TaskKey, Promise, String)> = self
             .traces
@@ -55,7 +55,7 @@ impl Checks {
         let left = messages.iter().find(|key| store.peek(key).is_none_or(|task| task.has_ended())).copied();
         if let Some(key) = left {
             let what = format!("a message for {} is still there, long after its end", self.name(&key));
-            self.fail(Promise::ComesToRest, at_ms, what);
+            self.fail(Promise::BecomesIdle, at_ms, what);
         }
         let runs = self.traces.iter().find(|trace| trace.ended.is_some() && trace.legs.iter().any(|leg| leg.tool_runs));
         if let Some(key) = runs.map(|trace| trace.key) {
@@ -69,22 +69,21 @@ impl Checks {
 fn unexpected(call: &CallPlan, state: &State) -> Option<(Promise, String)> {
     let gives_errors = matches!(call.ending, Ending::Error(_));
     match state {
-        State::Completed { .. } => {
-            gives_errors.then(|| (Promise::EndsInTime, "is completed, and its tool only gives errors".to_owned()))
-        }
+        State::Completed { .. } => gives_errors
+            .then(|| (Promise::EndsInTime, "is completed, although its tool only returns errors".to_owned())),
         State::Failed { failure } => match failure.kind {
             FailureKind::Tool => (!gives_errors)
-                .then(|| (Promise::EndsInTime, "failed with an error that its tool never gives".to_owned())),
+                .then(|| (Promise::EndsInTime, "failed with an error that its tool never returns".to_owned())),
             FailureKind::TimedOut if call.ends_by_itself() && call.has_time() => {
-                Some((Promise::EndsInTime, "timed out, and its tool had plenty of time".to_owned()))
+                Some((Promise::EndsInTime, "timed out, although its tool had plenty of time".to_owned()))
             }
             FailureKind::RetriesExhausted | FailureKind::TimedOut => None,
             FailureKind::Corrupt => {
-                Some((Promise::NothingIsCut, format!("cannot be read any more: {}", failure.message)))
+                Some((Promise::NothingIsTruncated, format!("cannot be read any more: {}", failure.message)))
             }
             FailureKind::TooLarge | FailureKind::Misuse => Some((
                 Promise::EndsInTime,
-                format!("failed for a reason that its tool does not give: {}", failure.message),
+                format!("failed for a reason that its tool does not cause: {}", failure.message),
             )),
         },
         State::Queued

@@ -1,4 +1,4 @@
-//! The checkers: one per promise. They watch from outside, and restate each promise in their own words instead of
+//! The checkers: one per promise. They watch from outside, and restate each promise independently instead of
 //! asking the code under test.
 
 mod client;

@@ -11,7 +11,7 @@ use super::super::story::task_name;
 
 /// All checkers, and what they remember.
 pub(crate) struct Checks {
-    /// Raised with every write, so that what came first is known within one moment.
+    /// Raised with every write, so that the order of writes is known even within one moment.
     pub(crate) seq: u64,
     pub(super) violation: Option<Violation>,
     pub(super) traces: Vec<Trace>,
@@ -24,9 +24,9 @@ pub(crate) struct Checks {
     pub(super) skew_ms: u64,
     pub(super) open_max: usize,
     pub(super) calls: Vec<CallPlan>,
-    /// How long each actor may run one delivery, where there is an end to that.
+    /// How long each actor may run one delivery, if that is limited.
     pub(super) timeouts_ms: Vec<Option<u64>>,
-    /// No tool is watched any more: the world is being taken down.
+    /// Tools are not checked any more: the world is being taken down.
     pub(super) over: bool,
 }
 
@@ -35,13 +35,13 @@ pub(super) struct Trace {
     pub(super) key: TaskKey,
     pub(super) call: usize,
     pub(super) fingerprint: Option<([u8; 32], [u8; 32])>,
-    /// Since when, and what. The last one is on record now.
+    /// Every version of the record, and since when it held. The last one is on record now.
     pub(super) versions: Vec<(u64, Arc<Task>)>,
     pub(super) legs: Vec<Leg>,
     pub(super) entries: Vec<RecordedEntry>,
-    /// Claims since a leg last recorded something new or suspended in order.
+    /// Claims since a leg last recorded something new or suspended normally.
     pub(super) legs_in_a_row: u32,
-    /// Legs that failed, in all.
+    /// All legs that failed.
     pub(super) failed_legs: u32,
     pub(super) ended: Option<(u64, u64)>,
     pub(super) variable: Variable,
@@ -69,7 +69,7 @@ pub(super) struct RecordedEntry {
 
 #[derive(Default)]
 pub(super) struct Variable {
-    pub(super) sure: Option<u64>,
+    pub(super) confirmed: Option<u64>,
     pub(super) maybe: Vec<u64>,
 }
 
@@ -134,7 +134,7 @@ impl Checks {
             .map_or_else(|| "a task that is not on record".to_owned(), task_name)
     }
 
-    pub(super) fn place(&self, key: &TaskKey) -> Option<usize> {
+    pub(super) fn position(&self, key: &TaskKey) -> Option<usize> {
         self.traces.iter().position(|trace| trace.key == *key)
     }
 
@@ -163,13 +163,13 @@ pub(crate) struct Observation {
     pub(crate) at_ms: u64,
 }
 
-/// What clients were told before.
+/// What clients saw before.
 #[derive(Default)]
 pub(super) struct Observed {
-    /// The end that each client was told.
+    /// The end that each client saw.
     pub(super) ends: Vec<(usize, Task)>,
-    /// The highest attempt that each client was told of.
+    /// The highest attempt that each client saw.
     pub(super) seen: Vec<(usize, TaskKey, u32)>,
-    /// Task and idempotency key that were told to belong together.
+    /// Tasks and idempotency keys that belong together, as clients were told.
     pub(super) keys: Vec<(OwnerId, u8, TaskKey)>,
 }

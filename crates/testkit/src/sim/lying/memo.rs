@@ -1,10 +1,10 @@
-//! What the lying store of an instance leaves to the lying queue of the same instance.
+//! What the lying store of an instance leaves for the lying queue of the same instance.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use longhaul_core::TaskKey;
 
-/// Which part of the product an instance plays.
+/// Which part of the product an instance is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Instance {
     /// It answers clients.
@@ -26,7 +26,7 @@ impl Memo {
         *self.lock() = None;
     }
 
-    /// Whether there is a task, once.
+    /// The task, once.
     pub(super) fn take(&self) -> Option<TaskKey> {
         self.lock().take()
     }

@@ -1,6 +1,6 @@
 //! Ports that lie: each does at the port what an engine with the planted mistake would do there.
 //!
-//! They stand between the engine and the models, so that the checkers, which watch the models, see what happened.
+//! They sit between the engine and the models, so that the checkers, which watch the models, see what happened.
 
 mod memo;
 mod queue;
@@ -29,7 +29,7 @@ pub(crate) fn ports(
     (Arc::new(store::LyingStore::new(fault, instance, store, queue, memo)), Arc::new(lying_queue))
 }
 
-/// The tools of one worker, with `fault` in their runner where it belongs there.
+/// The tools of one worker, with `fault` in their runner if it is a fault of the runner.
 pub(crate) fn runner<R: ToolRunner + 'static>(planted: Option<PlantedFault>, tools: R) -> Box<dyn ToolRunner> {
     if planted == Some(PlantedFault::CrashIsTheEnd) {
         Box::new(runner::CrashIsTheEnd::new(tools))

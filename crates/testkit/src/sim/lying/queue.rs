@@ -23,7 +23,7 @@ impl LyingQueue {
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl WorkQueue for LyingQueue {
-    /// Does not send the message of which the store left a memo.
+    /// Does not send the message for which the store left a memo.
     async fn send(&self, message: &Message, delay_ms: u64) -> Result<(), QueueError> {
         if self.memo.take() == Some(message.task) {
             return Ok(());

@@ -36,12 +36,12 @@ impl LyingStore {
         Self { fault, instance, inner, queue, memo }
     }
 
-    /// Says that a write is done, and writes nothing.
+    /// Reports a write as done, and writes nothing.
     async fn unchanged(&self, key: &TaskKey, now: Timestamp) -> Result<Task, ApplyError> {
         self.inner.get(key, now).await?.ok_or(ApplyError::NotFound)
     }
 
-    /// The resend that a poll without a bound adds to every look at a task.
+    /// The resend that a poll without a bound adds to every read of a task.
     async fn resend(&self, task: Task, now: Timestamp) -> Task {
         let event = TaskEvent::Resend { not_since: now.plus_ms(1) };
         match self.inner.apply(&task.key(), &event, now).await {
@@ -54,8 +54,13 @@ impl LyingStore {
         }
     }
 
-    /// The answer to a write that the faulty engine does not do; nothing if it does this one.
-    async fn in_place_of(&self, key: &TaskKey, event: &TaskEvent, now: Timestamp) -> Option<Result<Task, ApplyError>> {
+    /// The answer to a write that the faulty engine does not do; `None` if it does this one.
+    async fn replacement_for(
+        &self,
+        key: &TaskKey,
+        event: &TaskEvent,
+        now: Timestamp,
+    ) -> Option<Result<Task, ApplyError>> {
         match (self.fault, event) {
             (PlantedFault::LeaseNotRenewed, TaskEvent::Heartbeat { .. }) => {
                 let unchanged = self.unchanged(key, now).await;
@@ -64,15 +69,15 @@ impl LyingStore {
             }
             (PlantedFault::VariablesNotWritten, TaskEvent::SetVariables { .. }) => Some(self.unchanged(key, now).await),
             (PlantedFault::CancelNotWritten, TaskEvent::Cancel) => {
-                let told = self.unchanged(key, now).await;
-                Some(told.map(|task| task.apply(event, now).unwrap_or(task)))
+                let current = self.unchanged(key, now).await;
+                Some(current.map(|task| task.apply(event, now).unwrap_or(task)))
             }
             (
                 PlantedFault::RecoveryNever,
                 TaskEvent::Resend { .. } | TaskEvent::RetriesExhausted | TaskEvent::TimeOut,
             ) if self.instance == Instance::Api => {
-                let told = self.unchanged(key, now).await;
-                Some(told.and_then(|task| {
+                let current = self.unchanged(key, now).await;
+                Some(current.and_then(|task| {
                     let why = Refusal::SentAlready { at: task.sent_at };
                     Err(ApplyError::Refused { current: Box::new(task), why })
                 }))
@@ -81,7 +86,7 @@ impl LyingStore {
         }
     }
 
-    /// Leaves a memo for the queue where the message that follows this answer is to be dropped.
+    /// Leaves a memo for the queue if the message that follows this answer should be dropped.
     fn note(&self, key: &TaskKey, event: &TaskEvent, answer: &Result<Task, ApplyError>) {
         let written = match answer {
             Ok(task) => Some(task),
@@ -113,7 +118,7 @@ impl LyingStore {
         }
     }
 
-    /// The answer that the faulty engine believes to have got.
+    /// The answer that the faulty engine believes it got.
     fn changed(&self, event: &TaskEvent, answer: Result<Task, ApplyError>) -> Result<Task, ApplyError> {
         match (self.fault, event, answer) {
             (
@@ -131,7 +136,7 @@ impl LyingStore {
         }
     }
 
-    /// The task as the worker that claimed it is told that it is.
+    /// The task as it is shown to the worker that claimed it.
     fn claimed(&self, task: Task) -> Task {
         let mut record = task.into_record();
         match self.fault {
@@ -169,7 +174,7 @@ impl TaskStore for LyingStore {
 
     async fn apply(&self, key: &TaskKey, event: &TaskEvent, now: Timestamp) -> Result<Task, ApplyError> {
         self.memo.clear();
-        if let Some(answer) = self.in_place_of(key, event, now).await {
+        if let Some(answer) = self.replacement_for(key, event, now).await {
             return answer;
         }
         let answer = self.inner.apply(key, event, now).await;
