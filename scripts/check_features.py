@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Compiles each feature set of the workspace with the oldest Rust that Cargo.toml says works (`rust-version`).
+"""Compiles each feature set of the workspace with the oldest Rust that Cargo.toml supports (`rust-version`).
 
-For each package with features: without any of them, and with each one alone. Without this only the sets that the tests
+For each package with features: without any of them, and with each one alone. Otherwise only the sets that the tests
 use would be compiled, and features of other packages would hide what one of them lacks.
 """
 
@@ -26,13 +26,13 @@ def oldest_rust(packages):
 
 
 def cargo_of(rust):
-    """The cargo that belongs to Rust `rust`: the default one, or another one that rustup has."""
+    """The cargo that belongs to Rust `rust`: the default one, or another one that rustup has installed."""
     installed = run("rustc", "--version").split()[1]
     if installed == rust or installed.startswith(f"{rust}."):
         return ["cargo"]
     cargo = ["cargo", f"+{rust}"]
     if subprocess.run([*cargo, "--version"], capture_output=True).returncode:
-        fail(f"Rust {rust}, the oldest that works, is not installed: run `rustup toolchain install {rust}`")
+        fail(f"Rust {rust}, the oldest supported version, is not installed: run `rustup toolchain install {rust}`")
     return cargo
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the pinned MCP conformance suite against conformance-server, and fails on every failure that is not expected.
+# Runs the pinned MCP conformance suite against conformance-server, and fails on every unexpected failure.
 #
 #   scripts/conformance.sh [REVISION]        (default: 2026-07-28)
 #

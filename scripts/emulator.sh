@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Runs the AWS emulator on the loopback interface, for tests and for trying things out.
 #
-#   scripts/emulator.sh run-with COMMAND [ARGUMENTS]   runs COMMAND with an emulator of its own, and then stops that
-#   scripts/emulator.sh start                          starts an emulator that stays; prints its endpoint
+#   scripts/emulator.sh run-with COMMAND [ARGUMENTS]   runs COMMAND with its own emulator, and then stops that
+#   scripts/emulator.sh start                          starts an emulator that keeps running; prints its endpoint
 #   scripts/emulator.sh stop                           stops the emulator that `start` started
 #   scripts/emulator.sh spawn LOG                      starts one for the caller; prints its process group and endpoint
-#   scripts/emulator.sh end GROUP                      stops an emulator that `spawn` started, and what runs in it
+#   scripts/emulator.sh end GROUP                      stops an emulator that `spawn` started, and everything in it
 #   scripts/emulator.sh shared                         starts one for all test processes of this checkout, or finds it;
 #                                                      prints its endpoint. Each user holds a shared lock on
 #                                                      .cache/emulator/users.lock; the emulator stops by itself soon
@@ -120,7 +120,7 @@ spawn() {
 stop() {
     [[ -f $state/started ]] || return 0
     read -r pid endpoint <"$state/started"
-    # Another process may have this id by now: it is ours only while the endpoint answers.
+    # Another process may have this id by now: it is the emulator's only while the endpoint answers.
     if is_ready "$endpoint"; then end_group "$pid"; fi
     rm -f "$state/started"
 }
@@ -143,7 +143,7 @@ shared() {
     printf '%s\n' "$endpoint"
 }
 
-# Stops the shared emulator once nobody has held the users' lock for a while.
+# Stops the shared emulator when the users' lock has been free for a while.
 end_when_unused() {
     pid=$1 endpoint=$2
     local idle=0

@@ -47,7 +47,7 @@ clean_up() {
     if [[ -n $scratch ]]; then rm -rf "$scratch"; fi
 }
 
-# Runs a command that can be interrupted: a shell does not hear signals while it waits for one in the foreground.
+# Runs a command that can be interrupted: a shell does not handle signals while it waits for one in the foreground.
 run() {
     local status=0
     "$@" <&0 &
@@ -106,7 +106,7 @@ shared() {
     mkdir -p "$state/tmp"
     exec 5>"$state/upload.lock"
     flock 5
-    # What an earlier emulator has unpacked is of no use to the next one.
+    # What an earlier emulator has unpacked is useless to the next one.
     if ! curl --silent --fail --max-time 2 --output /dev/null "$(cat "$state/shared" 2>/dev/null)/_ministack/health"; then
         rm -rf "$state/tmp"
         mkdir "$state/tmp"

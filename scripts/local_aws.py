@@ -1,4 +1,4 @@
-"""Deploys template.yaml to the AWS emulator. Called by scripts/local-aws.sh, which says how."""
+"""Deploys template.yaml to the AWS emulator. Called by scripts/local-aws.sh, which documents it."""
 
 import io
 import json
@@ -50,7 +50,7 @@ def upload(programs):
 
 
 def packaged_template():
-    """Does what `sam package` does: names the functions' code by its place in S3."""
+    """Does what `sam package` does: replaces the paths of the functions' code by its location in S3."""
     template = (ROOT / "template.yaml").read_text()
     packaged, replaced = re.subn(
         r"CodeUri: target/lambda/(\w+)/bootstrap\.zip", rf"CodeUri: s3://{BUCKET}/\1.zip", template
@@ -93,7 +93,7 @@ def settled(cloudformation, stack):
 
 
 def outputs_of(description):
-    """The stack's outputs, with an MCP URL that this machine can reach: names below .localhost may not resolve."""
+    """The stack's outputs, with an MCP URL that this machine can reach: names under .localhost may not resolve."""
     outputs = {output["OutputKey"]: output["OutputValue"] for output in description["Outputs"]}
     outputs["TemplateMcpUrl"] = outputs["McpUrl"]
     url_id = re.match(r"https?://([^.]+)\.lambda-url\.", outputs["McpUrl"])
@@ -119,7 +119,7 @@ To look inside, with any AWS client:
 
 export AWS_ENDPOINT_URL={os.environ["AWS_ENDPOINT_URL"]} AWS_REGION=us-east-1 AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test
 
-By hand, the list of tools:
+To list the tools by hand:
 
 curl -sS '{outputs["McpUrl"]}' \\
   -H 'content-type: application/json' -H 'accept: application/json, text/event-stream' \\

@@ -1,4 +1,4 @@
-//! The shipped application: tools that run for long, as an ordinary `rmcp` server would write them.
+//! The shipped application: long-running tools, written as in any ordinary `rmcp` server.
 
 mod server;
 pub mod settings;

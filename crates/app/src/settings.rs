@@ -14,7 +14,7 @@ pub static DATA_DIR: Setting<Path> = Setting::new(
 )
 .local(Unset("none"));
 
-/// Whether there are tools for checking a deployment.
+/// Whether the tools for checking a deployment are served.
 pub static DIAGNOSTICS: Setting<Switch> = Setting::new(
     "diagnostics",
     "LONGHAUL_DIAGNOSTICS",
@@ -25,13 +25,13 @@ pub static DIAGNOSTICS: Setting<Switch> = Setting::new(
 .lambda(Value("false"))
 .parameter("Diagnostics");
 
-/// All of them.
+/// All settings of the application.
 pub static ALL: [&dyn Declared; 2] = [&DATA_DIR, &DIAGNOSTICS];
 
 /// What the operator decides about the tools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// The folder below which `profile_dataset` may read files; without one it reads none.
+    /// The folder below which `profile_dataset` may read files; if unset, it reads no files.
     pub data_dir: Option<PathBuf>,
     /// Which tools are served.
     pub tools: ToolSet,
@@ -40,15 +40,15 @@ pub struct Settings {
 /// Which tools are served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ToolSet {
-    /// Those that do something for people.
+    /// The tools that users call.
     #[default]
     Product,
-    /// Those, and the ones with which people check a deployment.
+    /// Those, and the tools for checking a deployment.
     WithDiagnostics,
 }
 
 impl Settings {
-    /// The settings that `values` hold. A function has no files of its own, and so no data directory.
+    /// The settings that `values` hold. A Lambda function has no local files, so it has no data directory.
     ///
     /// # Errors
     /// [`SettingsError`]

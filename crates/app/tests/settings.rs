@@ -1,6 +1,6 @@
 //! The documented settings are the declared ones, and the template sets those of the application.
 
-#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may end by a panic")]
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
 
 use longhaul::settings::{Declared, Place, Preset, page, table};
 use longhaul_app::settings;
@@ -23,7 +23,7 @@ mod world {
 
 const PAGE: &str = "docs/settings.md";
 
-/// `page` with what stands between the marks of `part` replaced by the table of `declared`.
+/// `text` with what is between the markers of `part` replaced by the table of `declared`.
 fn renewed(text: &str, part: &str, declared: &[&'static dyn Declared]) -> String {
     let (begin, end) = (format!("<!-- {part}: begin -->\n"), format!("<!-- {part}: end -->"));
     let (before, rest) = text.split_once(&begin).expect("the begin marker");

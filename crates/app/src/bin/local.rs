@@ -22,18 +22,18 @@ fn main() -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What somebody needs who has just started it: where it is, how to tell a client, how to try it by hand.
-#[expect(clippy::print_stdout, reason = "this is what the program has to say to the person who started it")]
+/// What a user needs after starting the server: its URL, a client's configuration, and a request to try by hand.
+#[expect(clippy::print_stdout, reason = "this output is for the user who started the program")]
 fn print_welcome(address: SocketAddr) {
     let url = format!("http://{address}/mcp");
     println!(
         r#"Longhaul serves MCP on {url}
 
-For a client's configuration:
+Configuration for a client:
 
 {{"mcpServers": {{"longhaul": {{"type": "http", "url": "{url}"}}}}}}
 
-By hand, the list of tools:
+To list the tools by hand:
 
 curl -sS {url} \
   -H 'content-type: application/json' -H 'accept: application/json, text/event-stream' \

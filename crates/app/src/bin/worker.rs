@@ -1,4 +1,4 @@
-//! `worker`: the Lambda function that runs the tools of tasks, and takes dead letters.
+//! `worker`: the Lambda function that runs the tools of tasks, and handles dead letters.
 
 use longhaul::lambda::WorkerFunction;
 use longhaul_app::{Settings, server, settings};

@@ -1,5 +1,5 @@
-//! The floor for the cost of the protocol: the same tools on `rmcp`'s own task runtime, which keeps tasks in memory and
-//! loses them with the process.
+//! The floor for the cost of the protocol: the same tools on `rmcp`'s own task runtime, which stores tasks in memory
+//! and loses them with the process.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -23,10 +23,10 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use rmcp::{ErrorData, ServerHandler};
 use tokio::net::TcpListener;
 
-/// How long a task of `noop` is kept. Short, since every call walks over all that are kept.
+/// How long a task of `noop` is retained. Short, since every call walks over all retained tasks.
 const KEEP_MS: u64 = 1_000;
 
-/// How long a task is kept whose polls are measured.
+/// How long a task whose polls are measured is retained.
 const KEEP_LONG_MS: u64 = 3_600_000;
 
 type Service = StreamableHttpService<Alone, NeverSessionManager>;
@@ -50,12 +50,12 @@ impl ServerHandler for Alone {
         request: CallToolRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let kept_ms = if request.arguments.is_some_and(|arguments| arguments.contains_key("keep")) {
+        let retention_ms = if request.arguments.is_some_and(|arguments| arguments.contains_key("keep")) {
             KEEP_LONG_MS
         } else {
             KEEP_MS
         };
-        let options = TaskOptions::new().with_ttl_ms(kept_ms);
+        let options = TaskOptions::new().with_ttl_ms(retention_ms);
         let task = self.tasks.spawn(options, move |_context| Box::pin(end_of(request.name)));
         Ok(CallToolResponse::Task(CreateTaskResult::new(task)))
     }

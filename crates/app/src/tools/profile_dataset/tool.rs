@@ -14,7 +14,7 @@ use super::source::address::UrlPolicy;
 use super::source::{SourceIdentity, Sources};
 use crate::App;
 
-/// Chunks of one data set: more than the largest one has.
+/// The maximum number of chunks in a data set: more than the largest one has.
 const CHUNKS_MAX: u32 = 4_000;
 
 #[tool_router(router = profile_tool, vis = "pub(crate)")]
@@ -47,7 +47,7 @@ async fn profile(sources: &Sources, args: ProfileArgs, task: &TaskContext) -> Re
         match done {
             Progress::Done(profile) => return Ok(*profile),
             Progress::More(checkpoint) => {
-                tell(task, &identity, checkpoint.offset).await;
+                report_progress(task, &identity, checkpoint.offset).await;
                 before = Some(checkpoint);
             }
         }
@@ -64,7 +64,7 @@ async fn next(
     sources.chunk(plan, identity, before).await
 }
 
-async fn tell(task: &TaskContext, identity: &SourceIdentity, offset: u64) {
+async fn report_progress(task: &TaskContext, identity: &SourceIdentity, offset: u64) {
     let progress = task.progress(offset).message("bytes read");
     match identity.bytes() {
         Some(bytes) => progress.of(bytes).await,
@@ -72,7 +72,7 @@ async fn tell(task: &TaskContext, identity: &SourceIdentity, offset: u64) {
     }
 }
 
-/// What the caller can change is a tool's error; what it cannot is one of the protocol.
+/// What the caller can correct is a tool error; anything else is a protocol error.
 fn answer_to(error: &ProfileError) -> Result<CallToolResult, ErrorData> {
     match error {
         ProfileError::Arguments(_) => Err(ErrorData::invalid_params(error.to_string(), None)),
