@@ -35,7 +35,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server whose requests are answered by the handlers that `make_handler` makes. It is called often, both in the
+    /// A server whose requests are answered by the handlers that `make_handler` builds. It is called often, both in the
     /// process that answers requests and in the one that runs tasks: keep shared state behind an `Arc`, and state that
     /// has to last in a database.
     pub fn new<H, F>(make_handler: F) -> Self
@@ -95,7 +95,7 @@ impl std::fmt::Debug for Server {
     }
 }
 
-/// What the author's handlers are made by, whatever their type.
+/// Creates the author's handlers; hides their type.
 #[async_trait]
 trait Handlers: Send + Sync {
     fn build(&self, tasks: BTreeMap<String, TaskPolicy>, engine: Engine, settings: McpSettings) -> McpServer;
