@@ -175,7 +175,7 @@ impl DynamoStore {
     }
 
     /// From when on the task's attachments may be deleted. The record is read if this store has not seen it lately. If
-    /// there is no record, nobody will read the attachments.
+    /// there is no record, the attachments are not read any more.
     async fn lifetime(&self, key: &TaskKey) -> Result<Timestamp, StoreError> {
         if let Some(known) = self.lifetimes.known(key) {
             return Ok(known);

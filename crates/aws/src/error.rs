@@ -26,7 +26,7 @@ pub(crate) struct CallFailed {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unexpected {
     /// The SDK's type allows for an answer that the service never gives.
-    #[error("the answer to {0} is incomplete")]
+    #[error("a part of {0} is missing")]
     Incomplete(&'static str),
     /// Each time, another write changed the item between the read and the write.
     #[error("other writes keep changing the same item")]

@@ -224,8 +224,8 @@ fn end(change: Change, state: &State, now: Timestamp) -> Change {
 /// Sets the attributes of the state, and removes those of other states.
 fn become_state(change: Change, state: &State) -> Change {
     let attributes = record::state(state);
-    let gone = OF_STATES.into_iter().filter(|name| attributes.iter().all(|(kept, _)| kept != name));
-    let change = gone.fold(change, Change::remove);
+    let removed = OF_STATES.into_iter().filter(|name| attributes.iter().all(|(kept, _)| kept != name));
+    let change = removed.fold(change, Change::remove);
     attributes.into_iter().fold(change, |change, (name, value)| change.set(name, value))
 }
 
@@ -243,9 +243,9 @@ fn reset_failures(change: Change) -> Change {
 /// Sets and removes the attributes that differ.
 fn difference(seen: &Stored, next: &Task) -> Change {
     let (before, after) = (record::attributes(&seen.task), record::attributes(next));
-    let gone: Vec<String> = before.keys().filter(|name| !after.contains_key(*name)).cloned().collect();
+    let removed: Vec<String> = before.keys().filter(|name| !after.contains_key(*name)).cloned().collect();
     let change = Change::when(Condition::that(UNCHANGED)).with(":revision", number(seen.revision));
-    let change = gone.into_iter().fold(change, Change::remove);
+    let change = removed.into_iter().fold(change, Change::remove);
     let fresh = after.into_iter().filter(|(name, value)| before.get(name) != Some(value));
     fresh.fold(change, |change, (name, value)| change.set(&name, value))
 }

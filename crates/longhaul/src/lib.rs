@@ -63,9 +63,9 @@ pub use system::{OsIds, SystemClock};
 /// What a server needs from its environment, as traits, and the types in their methods: for your own store and queue,
 /// on which `local::start_on` runs a server.
 ///
-/// A [`TaskStore`](ports::TaskStore) keeps tasks and decides nothing: its `apply` is right if it does in one atomic write
-/// what [`Task::apply`](ports::Task::apply) returns. A [`WorkQueue`](ports::WorkQueue) delivers every message at least
-/// once. The feature `contract` has a test for each promise of both.
+/// A [`TaskStore`](ports::TaskStore) keeps tasks and decides nothing: its `apply` is right if it does in one atomic
+/// write what [`Task::apply`](ports::Task::apply) returns. A [`WorkQueue`](ports::WorkQueue) delivers every message at
+/// least once. The feature `contract` has a test for each promise of both.
 ///
 /// These traits and types are not `#[non_exhaustive]`: an adapter has to know all of them, so that every addition is a
 /// new major version.

@@ -39,7 +39,7 @@ pub trait Kind: Sync + 'static {
     }
 }
 
-/// How a flag takes a value. The text stands for the value in a help page.
+/// How a flag takes a value. The text is the placeholder for the value in a help page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// The flag alone means `true`.

@@ -102,7 +102,7 @@ impl<K> Setting<K> {
     }
 }
 
-/// A setting, whatever values it takes.
+/// A setting with any kind of values.
 pub trait Declared: Sync {
     /// Its name, which is the flag without the two hyphens.
     fn name(&self) -> &'static str;

@@ -76,8 +76,8 @@ fn a_value_that_another_one_does_not_allow_is_refused_and_a_default_fits() {
         assert_eq!(read(&[("LONGHAUL_LEASE_MS", "1500")]).unwrap().get(&HEARTBEAT_MS), Ok(500));
         assert_eq!(read(&[("LONGHAUL_LEG_MS", "60")]).unwrap().get(&LEG_MARGIN_MS), Ok(15));
         let error = read(&[("LONGHAUL_LEASE_MS", "6000"), ("LONGHAUL_HEARTBEAT_MS", "3000")]).unwrap_err();
-        let expected = "LONGHAUL_HEARTBEAT_MS is `3000`; it must be at most a third of LONGHAUL_LEASE_MS, which allows 2000 \
-                    milliseconds";
+        let expected = "LONGHAUL_HEARTBEAT_MS is `3000`; it must be at most a third of LONGHAUL_LEASE_MS, which allows \
+                        2000 milliseconds";
         assert!(error.to_string().ends_with(expected), "{error}");
         assert!(read(&[("LONGHAUL_LEG_MS", "4000"), ("LONGHAUL_LEG_MARGIN_MS", "1001")]).is_err());
         assert!(read(&[("LONGHAUL_LEG_MS", "4000"), ("LONGHAUL_LEG_MARGIN_MS", "1000")]).is_ok());

@@ -62,7 +62,7 @@ impl Database {
         Ok(Self { shared: Arc::new(Shared { writer, readers, clock, settings, messages: Notify::new() }) })
     }
 
-    /// A new database in memory, which is gone when its last clone is dropped.
+    /// A new database in memory, which is lost when its last clone is dropped.
     ///
     /// # Errors
     /// [`OpenError`]

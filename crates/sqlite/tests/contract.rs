@@ -1,5 +1,5 @@
 //! The contracts of the ports, tested on SQLite: in a file and in memory.
-#![expect(clippy::unwrap_used, reason = "what goes wrong in a test shows as a panic")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 //! Acknowledged writes survive: a process that writes is killed at random moments, several times.
-#![expect(clippy::unwrap_used, reason = "what goes wrong in a test shows as a panic")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};

@@ -1,5 +1,5 @@
 //! What the file keeps: across restarts, and until it is purged.
-#![expect(clippy::unwrap_used, reason = "what goes wrong in a test shows as a panic")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::path::Path;
 use std::sync::Arc;
@@ -119,7 +119,7 @@ fn a_purge_deletes_expired_tasks_with_their_attachments_and_nothing_else() {
         assert_eq!(database.purge(NOW.plus_ms(999), 10).await.unwrap(), Purged::All);
         assert_eq!(rows(&path), [4, 4, 4, 8, 0, 0]);
 
-        // The cancelled one is kept for as long as the retention says.
+        // The cancelled one is kept for its retention.
         let later = NOW.plus_ms(1_000);
         assert_eq!(database.purge(later, 1).await.unwrap(), Purged::UpToLimit);
         assert_eq!(rows(&path), [3, 3, 3, 6, 0, 0]);

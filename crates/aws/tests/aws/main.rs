@@ -1,10 +1,5 @@
 //! The adapters against the emulator: the contracts of the ports, the calls that they cost, and the effects of faults.
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "what goes wrong in a test shows as a panic"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test panics")]
 #![expect(clippy::print_stdout, reason = "the measured costs are printed for the reader")]
 
 mod contract;

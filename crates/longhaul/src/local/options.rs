@@ -13,8 +13,8 @@ use crate::settings::ProcessEnv;
 
 /// The options of a local server: the settings of [`settings::table`](crate::settings::table) that it reads.
 ///
-/// [`Options::default`] has the defaults and reads nothing. [`Options::parse`] reads the flags and the environment of the
-/// process; [`CommandLine`] does so for a program with its own settings.
+/// [`Options::default`] has the defaults and reads nothing. [`Options::parse`] reads the flags and the environment of
+/// the process; [`CommandLine`] does so for a program with its own settings.
 #[derive(Clone, Debug)]
 pub struct Options {
     values: Values,
@@ -34,7 +34,8 @@ impl From<Values> for Options {
 }
 
 impl Options {
-    /// The options in the flags and the environment of this process. Each flag has a variable; the flag wins.
+    /// The options in the flags and the environment of this process. Each flag has an environment variable; the flag
+    /// wins.
     ///
     /// # Errors
     /// [`OptionsError`], also if help was requested: [`OptionsError::report`] prints it.
