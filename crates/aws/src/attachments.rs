@@ -1,4 +1,4 @@
-//! What belongs to a task and has no place in its record: journal entries and parts.
+//! Attachments, stored outside the task's record: journal entries and parts.
 
 use aws_sdk_dynamodb::types::{DeleteRequest, KeysAndAttributes, PutRequest, WriteRequest};
 use longhaul_core::ports::{Recorded, StoreError};
@@ -11,24 +11,25 @@ use crate::keys::ItemKey;
 use crate::store::DynamoStore;
 use crate::{expressions, keys, lifetimes, record};
 
-/// Parts of one write. DynamoDB takes 25 items and 16 MB, and every quotation mark of a text counts twice on the wire.
+/// Parts in one write. DynamoDB accepts 25 items and 16 MB, and every quotation mark in a text counts twice on the
+/// wire.
 const WRITE_PARTS_MAX: usize = 16;
 
-/// Parts of one read. DynamoDB answers with 100 items and 16 MB at most.
+/// Parts in one read. DynamoDB answers with at most 100 items and 16 MB.
 const READ_PARTS_MAX: usize = 40;
 
-/// Items of one write that deletes. DynamoDB takes 25.
+/// Items in one write that deletes. DynamoDB accepts 25.
 const DELETE_ITEMS_MAX: usize = 25;
 
-/// How often what a batch left undone is asked for again. Every round does something or is refused as a whole, and
+/// How often the unprocessed items of a batch are sent again. Every round processes some or is refused as a whole, and
 /// then the client waits and retries.
 const ROUNDS_MAX: usize = 64;
 
-/// Pages of a journal: each has 1 MB or is the last, or holds at least one entry.
+/// Pages of a journal: each has at least one entry, or is the last.
 const JOURNAL_PAGES_MAX: usize = limits::ENTRIES_MAX;
 
 impl DynamoStore {
-    /// Records an entry unless there is one.
+    /// Records an entry, unless there is one already.
     pub(crate) async fn record_entry(&self, key: &TaskKey, entry: &Entry) -> Result<Recorded, StoreError> {
         let item = keys::entry(key, entry.kind, &entry.name).with(Item::from([
             (KIND.to_owned(), word(&entry.kind)),
@@ -39,7 +40,7 @@ impl DynamoStore {
         match self.table.put(item, expressions::new_item()).await? {
             Written::Done(()) => Ok(Recorded::First),
             Written::Refused(Some(item)) => Ok(Recorded::Earlier(read_entry(&item)?)),
-            // Deleted between the refusal and its answer: the task is long gone.
+            // Deleted between the refusal and its answer: the task expired long ago.
             Written::Refused(None) => Err(Unexpected::Contended.into()),
         }
     }
@@ -51,7 +52,7 @@ impl DynamoStore {
     }
 
     /// Deletes all entries of a task.
-    pub(crate) async fn forget_entries(&self, key: &TaskKey) -> Result<(), StoreError> {
+    pub(crate) async fn delete_entries(&self, key: &TaskKey) -> Result<(), StoreError> {
         let mut requests = Vec::new();
         for mut item in self.entry_items(key).await? {
             item.retain(|name, _| name == PK || name == SK);
@@ -98,7 +99,7 @@ impl DynamoStore {
         self.write_texts(parts, ttl, |number| keys::part(key, name, number)).await
     }
 
-    /// Writes each of `texts` under the key that its number has, to stay until `ttl`.
+    /// Writes each of `texts` under the key for its number, to be kept until `ttl`.
     pub(crate) async fn write_texts(
         &self,
         texts: &[&str],
@@ -130,7 +131,7 @@ impl DynamoStore {
         Err(Unexpected::Endless("a write of parts").into())
     }
 
-    /// The first `count` parts, joined; nothing where one is missing.
+    /// The first `count` parts, joined; `None` if one is missing.
     pub(crate) async fn read_parts(
         &self,
         key: &TaskKey,
@@ -140,7 +141,7 @@ impl DynamoStore {
         self.read_texts(count, |number| keys::part(key, name, number)).await
     }
 
-    /// The texts under the keys of the first `count` numbers, joined; nothing where one is missing.
+    /// The texts under the keys for the first `count` numbers, joined; `None` if one is missing.
     pub(crate) async fn read_texts(
         &self,
         count: u32,
@@ -173,8 +174,8 @@ impl DynamoStore {
         Err(Unexpected::Endless("a read of parts").into())
     }
 
-    /// From when on what belongs to a task may go. The record is read where this store has not seen it lately; parts
-    /// and entries of a task that is not there are as good as gone.
+    /// From when on the task's attachments may be deleted. The record is read if this store has not seen it lately. If
+    /// there is no record, the attachments are not read any more.
     async fn lifetime(&self, key: &TaskKey) -> Result<Timestamp, StoreError> {
         if let Some(known) = self.lifetimes.known(key) {
             return Ok(known);
@@ -194,7 +195,7 @@ fn read_entry(item: &Item) -> Result<Entry, Unreadable> {
     })
 }
 
-/// The texts of `parts` among the items that were found, joined; nothing if one is missing.
+/// The texts of `parts` in `found`, joined; `None` if one is missing.
 fn join(parts: &[ItemKey], found: &[Item]) -> Result<Option<String>, StoreError> {
     let mut joined = String::new();
     for part in parts {

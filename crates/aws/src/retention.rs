@@ -1,6 +1,6 @@
-//! Keeping what belongs to a task as long as the task, where that lives longer than was known when it was written.
+//! Extending the TTL of attachments if their task is kept longer than was known when they were written.
 //!
-//! Steps are left as they are: they are needed until the task ends, and nothing moves its deadline.
+//! Journal entries are not extended: they are needed until the task ends, and nothing moves its deadline.
 
 use futures::future::try_join_all;
 use longhaul_core::ports::StoreError;
@@ -14,14 +14,14 @@ use crate::record::Stored;
 use crate::store::DynamoStore;
 use crate::{expressions, keys, lifetimes};
 
-/// Writes at the same time.
+/// How many writes run at the same time.
 const WRITES_MAX: usize = 16;
 
-/// Pages of parts: each has 1 MB or is the last, so that this is more than a task may have.
+/// Pages of parts: each has 1 MB or is the last, so this is more than a task may have.
 const PAGES_MAX: usize = 4_096;
 
 impl DynamoStore {
-    /// All parts of the task, as far as they would go before it.
+    /// Extends all parts of the task that would be deleted before it.
     pub(crate) async fn extend_retention(&self, task: &Task) -> Result<(), StoreError> {
         let (until, mut from) = (lifetimes::of(task), None);
         for _ in 0..PAGES_MAX {
@@ -29,7 +29,7 @@ impl DynamoStore {
                 .table
                 .query()
                 .key_condition_expression("#pk = :pk AND begins_with(#sk, :parts)")
-                .filter_expression(expressions::GOES_BEFORE)
+                .filter_expression(expressions::TTL_IS_BEFORE)
                 .projection_expression("#pk, #sk")
                 .expression_attribute_names("#pk", PK)
                 .expression_attribute_names("#sk", SK)
@@ -50,10 +50,10 @@ impl DynamoStore {
                 return Ok(());
             }
         }
-        Err(Unexpected::Endless("a look for parts").into())
+        Err(Unexpected::Endless("a query for parts").into())
     }
 
-    /// These parts of a task that is about to be written.
+    /// Extends these parts of a task that is about to be written.
     pub(crate) async fn extend_parts(
         &self,
         key: &TaskKey,
@@ -65,7 +65,7 @@ impl DynamoStore {
         self.extend_items(&parts, until).await
     }
 
-    /// The idempotency key that stands for the task.
+    /// Extends the idempotency key of the task, if any.
     pub(crate) async fn extend_key(&self, seen: &Stored, next: &Task) -> Result<(), StoreError> {
         match seen.idempotency {
             Some(hash) => self.extend_items(&[keys::idempotency(&next.owner, &hash)], lifetimes::of(next)).await,
@@ -73,7 +73,7 @@ impl DynamoStore {
         }
     }
 
-    /// What is missing stays missing: whoever reads it will notice.
+    /// A missing item stays missing: its readers notice.
     async fn extend_items(&self, items: &[ItemKey], until: Timestamp) -> Result<(), StoreError> {
         for some in items.chunks(WRITES_MAX) {
             let writes = some.iter().map(|key| self.table.update(key, expressions::extend_ttl(until)));

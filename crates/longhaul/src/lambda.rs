@@ -1,9 +1,8 @@
 //! The server as two Lambda functions: one that answers requests, one that works.
 //!
-//! Both take the same [`Server`]; the same tools run in either. What they need to know of their surroundings stands in
-//! environment variables, which the deployment's template sets and
-//! [`settings::table`](crate::settings::table) declares. Tasks are kept in a DynamoDB table,
-//! work is handed over by an SQS queue.
+//! Both take the same [`Server`]; the same tools run in either. Their configuration is in environment variables,
+//! which the deployment's template sets and [`settings::table`](crate::settings::table) declares. Tasks are stored in a
+//! DynamoDB table; an SQS queue delivers the work.
 
 use std::sync::Arc;
 
@@ -21,10 +20,10 @@ const WORKER_THREADS: usize = 2;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FunctionError {
-    /// The environment says too little, or the wrong things.
+    /// Settings in the environment are missing or wrong.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// No runtime for async code.
+    /// The runtime for async code could not be started.
     #[error("the function could not start its threads")]
     Runtime(#[source] std::io::Error),
     /// Something that the function needs does not answer.
@@ -47,7 +46,7 @@ pub fn api(server: &Server) -> Result<(), FunctionError> {
 }
 
 /// Runs the tools of `server` until the sandbox ends: all that the `main` of a worker function needs. The same function
-/// takes dead letters, where it is given any.
+/// takes dead letters, if it is given any.
 ///
 /// # Errors
 /// [`FunctionError`], which says what to do.
@@ -55,7 +54,7 @@ pub fn worker(server: &Server) -> Result<(), FunctionError> {
     WorkerFunction::from_env(&[])?.run(server)
 }
 
-/// The function that answers requests, for an application that has settings of its own.
+/// The function that answers requests, for an application that has its own settings.
 pub struct ApiFunction {
     config: ApiConfig,
     values: Values,
@@ -95,7 +94,7 @@ impl ApiFunction {
     }
 }
 
-/// The function that runs tools and takes dead letters, for an application that has settings of its own.
+/// The function that runs tools and takes dead letters, for an application that has its own settings.
 pub struct WorkerFunction {
     config: WorkerConfig,
     values: Values,

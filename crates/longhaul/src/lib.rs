@@ -37,12 +37,12 @@
 //! # }
 //! ```
 //!
-//! Where to read on:
+//! Where to start:
 //!
-//! - [`TaskContext`] is what a tool sees of its call: steps, sleeps, questions, progress, variables.
+//! - [`TaskContext`] is a tool's view of its call: steps, sleeps, questions, progress, variables.
 //! - [`TaskPolicy`] says on which terms calls of a tool become tasks.
 //! - `local` serves from one process, `lambda` from two Lambda functions; each is a feature of this crate.
-//! - [`ports`] has the traits of the store and the queue, for a backend of your own.
+//! - [`ports`] has the traits of the store and the queue, for your own backend.
 
 #[cfg(feature = "lambda")]
 pub mod lambda;
@@ -60,12 +60,12 @@ pub use rmcp;
 pub use server::Server;
 pub use system::{OsIds, SystemClock};
 
-/// What a server needs of its surroundings, as traits, and the types that they speak in: for a store and a queue of your
-/// own, which `local::start_on` runs a server on.
+/// What a server needs from its environment, as traits, and the types in their methods: for your own store and queue,
+/// on which `local::start_on` runs a server.
 ///
-/// A [`TaskStore`](ports::TaskStore) keeps tasks and decides nothing: its `apply` is right if it does in one atomic write
-/// what [`Task::apply`](ports::Task::apply) returns. A [`WorkQueue`](ports::WorkQueue) delivers every message at least
-/// once. The feature `contract` has a test for each promise of both.
+/// A [`TaskStore`](ports::TaskStore) keeps tasks and decides nothing: its `apply` is right if it does in one atomic
+/// write what [`Task::apply`](ports::Task::apply) returns. A [`WorkQueue`](ports::WorkQueue) delivers every message at
+/// least once. The feature `contract` has a test for each promise of both.
 ///
 /// These traits and types are not `#[non_exhaustive]`: an adapter has to know all of them, so that every addition is a
 /// new major version.
@@ -83,7 +83,7 @@ pub mod ports {
     };
 }
 
-/// What every store and queue has to keep, as tests: [`store_contract!`](contract::store_contract!) and
+/// What every store and queue has to guarantee, as tests: [`store_contract!`](contract::store_contract!) and
 /// [`queue_contract!`](contract::queue_contract!) make one test of each promise, and
 /// [`store_model_property!`](contract::store_model_property!) compares a store with the pure function, event by event.
 ///

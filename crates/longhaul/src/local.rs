@@ -1,8 +1,8 @@
-//! The server as one process: for a laptop, a test, or a machine of your own.
+//! The server as one process: for a laptop, a test, or your own machine.
 //!
-//! It has the same parts as on AWS: an HTTP server that accepts calls and answers, and workers that take messages from a
-//! queue and run tools. Tasks and messages are kept in one SQLite file, so that nothing is lost when the process is
-//! killed. [`start_on`] takes a store and a queue of your own instead.
+//! It has the same parts as on AWS: an HTTP server that accepts calls and answers, and workers that take messages from
+//! a queue and run tools. Tasks and messages are stored in one SQLite file, so that nothing is lost when the process is
+//! killed. [`start_on`] takes your own store and queue instead.
 
 mod backend;
 mod command_line;
@@ -32,7 +32,7 @@ pub async fn start(server: &Server, options: &Options) -> Result<Running, ServeE
     Running::start(server, options).await
 }
 
-/// [`start`] on a store and a queue of your own. Of the options, `db` does not count here.
+/// [`start`] on your own store and queue. The option `db` is ignored.
 ///
 /// # Errors
 /// [`ServeError`], which says what to do.
@@ -40,8 +40,8 @@ pub async fn start_on(server: &Server, backend: Backend, options: &Options) -> R
     Running::start_on(server, backend, options).await
 }
 
-/// Serves until the process is asked to stop (Ctrl-C or SIGTERM), then stops in order: running legs are given back to
-/// the queue. `ready` is called with the address once the server listens.
+/// Serves until the process is asked to stop (Ctrl-C or SIGTERM), then shuts down: running legs are returned to the
+/// queue. `ready` is called with the address once the server listens.
 ///
 /// # Errors
 /// [`ServeError`], which says what to do.
@@ -50,7 +50,7 @@ pub async fn serve(server: Server, options: Options, ready: impl FnOnce(SocketAd
     Ok(())
 }
 
-/// [`serve`] on a store and a queue of your own. Of the options, `db` does not count here.
+/// [`serve`] on your own store and queue. The option `db` is ignored.
 ///
 /// # Errors
 /// [`ServeError`], which says what to do.
@@ -64,7 +64,7 @@ pub async fn serve_on(
     Ok(())
 }
 
-/// [`serve`] in a runtime of its own: all that a `main` needs.
+/// [`serve`] in its own runtime: all that a `main` needs.
 ///
 /// # Errors
 /// [`ServeError`], which says what to do.
@@ -77,7 +77,7 @@ pub fn run(server: Server, options: Options) -> Result<(), ServeError> {
 async fn until_stopped(running: Running, ready: impl FnOnce(SocketAddr)) {
     ready(running.address());
     stop_wanted().await;
-    tracing::info!("stopping: running legs are given back to the queue");
+    tracing::info!("stopping: running legs are returned to the queue");
     running.stop().await;
 }
 

@@ -8,8 +8,8 @@ use longhaul_engine::Engine;
 use longhaul_mcp::{McpServer, McpSettings, TaskPolicy, UnknownTool, check_tool_names};
 use rmcp::ServerHandler;
 
-/// A durable server, not yet running anywhere. `longhaul::local` runs it as one process, `longhaul::lambda` as two Lambda
-/// functions.
+/// A durable server that is not running yet. `longhaul::local` runs it as one process, `longhaul::lambda` as two
+/// Lambda functions.
 ///
 /// ```
 /// use longhaul::{Server, TaskPolicy};
@@ -35,7 +35,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server whose requests are answered by the handlers that `make_handler` makes. It is called often, both in the
+    /// A server whose requests are answered by the handlers that `make_handler` builds. It is called often, both in the
     /// process that answers requests and in the one that runs tasks: keep shared state behind an `Arc`, and state that
     /// has to last in a database.
     pub fn new<H, F>(make_handler: F) -> Self
@@ -55,8 +55,8 @@ impl Server {
     }
 
     /// Checks that the handler has every tool that was named with [`task`](Self::task): that its `get_tool` returns it,
-    /// or its `list_tools` shows it. A handler that names no tool in either way cannot be checked, and passes. Every way
-    /// to start the server does this first; a test may do it, too.
+    /// or its `list_tools` shows it. A handler that shows no tool in either way cannot be checked, and passes. Every
+    /// way to start the server does this first; a test may do it, too.
     ///
     /// # Errors
     /// [`UnknownTool`] for the first name that the handler does not have, with the most similar one that it has.
@@ -95,7 +95,7 @@ impl std::fmt::Debug for Server {
     }
 }
 
-/// What the author's handlers are made by, whatever their type.
+/// Creates the author's handlers; hides their type.
 #[async_trait]
 trait Handlers: Send + Sync {
     fn build(&self, tasks: BTreeMap<String, TaskPolicy>, engine: Engine, settings: McpSettings) -> McpServer;

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use longhaul_core::{Clock, IdSource, Timestamp};
 
-/// The clock of this machine, for whatever asks for a [`Clock`](crate::ports::Clock).
+/// The clock of this machine, as a [`Clock`](crate::ports::Clock).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -23,15 +23,14 @@ impl Clock for SystemClock {
     }
 }
 
-/// Ids and tokens from the randomness of the operating system, for whatever asks for an
-/// [`IdSource`](crate::ports::IdSource).
+/// Ids and tokens from the randomness of the operating system, as an [`IdSource`](crate::ports::IdSource).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OsIds;
 
 impl IdSource for OsIds {
     /// # Panics
-    /// If the operating system has no randomness to give: ids that are made without it could be guessed.
-    #[expect(clippy::expect_used, reason = "there is no safe way to go on")]
+    /// If the operating system provides no randomness: ids that are generated without it could be guessed.
+    #[expect(clippy::expect_used, reason = "there is no safe way to continue")]
     fn fill(&self, bytes: &mut [u8]) {
         getrandom::fill(bytes).expect("the operating system gives random bytes");
     }

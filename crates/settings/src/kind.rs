@@ -1,4 +1,4 @@
-//! What values a setting takes, and how they are written.
+//! The kinds of values that settings take, and how they are written.
 
 use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
@@ -6,18 +6,18 @@ use std::path::PathBuf;
 
 use crate::{Setting, Values};
 
-/// What values a setting takes.
+/// The kind of values that a setting takes.
 pub trait Kind: Sync + 'static {
     /// A value.
     type Value;
 
-    /// The value that `text` says; nothing where `text` is not allowed.
+    /// The value that `text` stands for; `None` if `text` is not allowed.
     fn parse(&self, text: &OsStr) -> Option<Self::Value>;
 
     /// `value` as text, which [`Kind::parse`] reads.
     fn text(&self, value: &Self::Value) -> OsString;
 
-    /// What is allowed, in a sentence that begins with "it must be".
+    /// What is allowed: the end of a sentence that begins with "it must be".
     fn expected(&self) -> String;
 
     /// What is allowed, in a few words for a table.
@@ -28,25 +28,25 @@ pub trait Kind: Sync + 'static {
     /// How a flag takes the value.
     fn shape(&self) -> Shape;
 
-    /// What is wrong with `value`, which is allowed in itself, given the other settings.
+    /// What is wrong with `value` because of the other settings; by itself it is allowed.
     fn conflict(&self, _value: &Self::Value, _others: &Values) -> Option<String> {
         None
     }
 
-    /// The default `value` as the other settings allow it.
+    /// The default `value`, changed if the other settings do not allow it.
     fn fitted(&self, value: Self::Value, _others: &Values) -> Self::Value {
         value
     }
 }
 
-/// How a flag takes a value. The text stands for the value in a help page.
+/// How a flag takes a value. The text is the placeholder for the value in a help page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// The flag alone says `true`.
+    /// The flag alone means `true`.
     Switch,
     /// One value.
     One(&'static str),
-    /// Values between commas, or the flag several times.
+    /// Values separated by commas, or the flag several times.
     Several(&'static str),
 }
 
@@ -118,13 +118,13 @@ impl Number {
         Self { unit: Unit::Each(plural), least, most, share: None }
     }
 
-    /// Allows at most a third of what `of` says. A default that is longer is shortened; a given value is refused.
+    /// Allows at most a third of the value of `of`. A default that is longer is shortened; a given value is refused.
     #[must_use]
     pub const fn at_most_a_third(self, of: &'static Setting<Self>) -> Self {
         Self { share: Some(Share { of, parts: 3, fraction: "a third" }), ..self }
     }
 
-    /// Allows at most a quarter of what `of` says. A default that is longer is shortened; a given value is refused.
+    /// Allows at most a quarter of the value of `of`. A default that is longer is shortened; a given value is refused.
     #[must_use]
     pub const fn at_most_a_quarter(self, of: &'static Setting<Self>) -> Self {
         Self { share: Some(Share { of, parts: 4, fraction: "a quarter" }), ..self }
@@ -142,7 +142,7 @@ impl Number {
         self.most
     }
 
-    /// The bound that another setting's value sets. Nothing where that is not set, or wrong: that is a fault of its own.
+    /// The bound from another setting's value; `None` if that is not set, or wrong: that is reported separately.
     fn bound(&self, others: &Values) -> Option<u64> {
         let share = self.share.as_ref()?;
         Some(others.find(share.of).ok()?? / share.parts)
@@ -241,7 +241,7 @@ impl Kind for Switch {
     }
 }
 
-/// Any text. What stands for it in a help page.
+/// Any text, with its placeholder in a help page.
 pub struct Text(pub &'static str);
 
 impl Kind for Text {
@@ -268,7 +268,7 @@ impl Kind for Text {
     }
 }
 
-/// Texts between commas. What stands for one in a help page.
+/// Texts separated by commas, with the placeholder for one in a help page.
 pub struct List(pub &'static str);
 
 impl Kind for List {
@@ -296,7 +296,7 @@ impl Kind for List {
     }
 }
 
-/// A file or a folder. What stands for it in a help page.
+/// A file or a folder, with its placeholder in a help page.
 pub struct Path(pub &'static str);
 
 impl Kind for Path {
@@ -346,7 +346,7 @@ impl Kind for Address {
     }
 }
 
-/// A URL of HTTP.
+/// An HTTP URL.
 pub struct Url;
 
 impl Kind for Url {

@@ -2,7 +2,7 @@
 //! sentence. The flags of the local server, the environment of the Lambda functions, the parameters of the template and
 //! `docs/settings.md` all come from that table, or are compared with it by tests.
 //!
-//! An application declares settings of its own in the same way: a `static` [`Setting`] for each, and a list of them.
+//! An application declares its own settings in the same way: a `static` [`Setting`] for each, and a list of them.
 
 mod kind;
 mod page;

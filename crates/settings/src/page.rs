@@ -1,4 +1,4 @@
-//! The table of settings as people read it in the documentation.
+//! The table of settings in the documentation.
 
 use crate::{Declared, Place, Preset};
 

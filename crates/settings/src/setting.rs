@@ -15,20 +15,20 @@ pub enum Place {
     Worker,
 }
 
-/// What holds where nothing is said.
+/// What holds if no value is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preset {
     /// The setting is not read there.
     Absent,
-    /// Something has to be said.
+    /// A value has to be given.
     Required,
-    /// Nothing; the text tells what that means.
+    /// No value; the text says what that means.
     Unset(&'static str),
     /// This value, as it would be written.
     Value(&'static str),
 }
 
-/// One setting. [`Setting::new`] declares one that nobody reads yet; the other methods say who does.
+/// One setting. [`Setting::new`] declares it; the other methods say who reads it.
 pub struct Setting<K> {
     name: &'static str,
     variable: &'static str,
@@ -42,7 +42,7 @@ pub struct Setting<K> {
 
 impl<K> Setting<K> {
     /// A setting with the flag `--name` and the environment variable `variable`. `about` is what a help page, the
-    /// documentation and the template's parameter say of it.
+    /// documentation and the template's parameter say about it.
     #[must_use]
     pub const fn new(name: &'static str, variable: &'static str, kind: K, about: &'static str) -> Self {
         let (local, api, worker) = (Preset::Absent, Preset::Absent, Preset::Absent);
@@ -95,14 +95,14 @@ impl<K> Setting<K> {
         self.variable
     }
 
-    /// What values it takes.
+    /// The kind of values that it takes.
     #[must_use]
     pub const fn kind(&self) -> &K {
         &self.kind
     }
 }
 
-/// A setting, whatever values it takes.
+/// A setting with any kind of values.
 pub trait Declared: Sync {
     /// Its name, which is the flag without the two hyphens.
     fn name(&self) -> &'static str;
@@ -112,13 +112,13 @@ pub trait Declared: Sync {
     fn about(&self) -> &'static str;
     /// The parameter of `template.yaml` that sets it.
     fn parameter(&self) -> Option<&'static str>;
-    /// What holds at `place` where nothing is said.
+    /// What holds at `place` if no value is given.
     fn preset(&self, place: Place) -> Preset;
     /// What is allowed, in a few words.
     fn allowed(&self) -> String;
     /// How a flag takes the value.
     fn shape(&self) -> Shape;
-    /// Nothing if `text` is allowed, or else a sentence that tells what is.
+    /// `None` if `text` is allowed, otherwise a sentence that says what is.
     fn refusal(&self, text: &OsStr, others: &Values) -> Option<String>;
 }
 

@@ -1,5 +1,5 @@
-//! Every setting of Longhaul. To add one, declare it here and in [`ALL`], and read it where it is needed; the tests then
-//! ask for its line in `docs/settings.md` and, if a function reads it, in `template.yaml`.
+//! Every setting of Longhaul. To add one, declare it here and in [`ALL`], and read it where it is needed; the tests
+//! then ask for its line in `docs/settings.md` and, if a function reads it, in `template.yaml`.
 
 use Preset::{Required, Unset, Value};
 use longhaul_core::limits;
@@ -13,15 +13,15 @@ pub enum Callers {
     Iam,
     /// By the token that the authorizer of an HTTP API checked before it invoked the function.
     Gateway,
-    /// Not at all: everyone is one owner, and whoever knows a task's id can see the task.
+    /// Not at all: all callers are one owner, and anyone who knows a task's id can see the task.
     Anonymous,
 }
 
-/// What of a signed caller makes the owner of its tasks.
+/// Which part of a signed caller's identity is the owner of its tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IamOwner {
-    /// The user or the role. All sessions of a role are one owner: whoever assumes a role chooses the name of the
-    /// session, so that name proves nothing, and a client finds its tasks again after its credentials were renewed.
+    /// The user or the role. All sessions of a role are one owner: the name of a session is chosen by the one who
+    /// assumes the role, so it proves nothing; and a client finds its tasks again after its credentials were renewed.
     Principal,
     /// The session of a role. For roles where the trust policy, or IAM Identity Center, decides the session's name.
     Session,
@@ -94,7 +94,7 @@ pub static AUTH: Setting<Words<Callers>> = Setting::new(
 .api(Value("iam"))
 .parameter("AuthMode");
 
-/// What of a signed caller makes the owner.
+/// Which part of a signed caller's identity is the owner.
 pub static IAM_OWNER: Setting<Words<IamOwner>> = Setting::new(
     "iam-owner",
     "LONGHAUL_IAM_OWNER",

@@ -1,4 +1,4 @@
-//! Reading settings: from flags, the environment and a program, with all that is wrong told at once.
+//! Reading settings: from flags, the environment and a program; all faults are reported at once.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -8,7 +8,7 @@ use crate::{Declared, Kind, Place, Preset, Setting};
 
 /// Where environment variables come from.
 pub trait EnvSource {
-    /// The value of `name`, where there is one.
+    /// The value of `name`, if there is one.
     fn get(&self, name: &str) -> Option<OsString>;
 }
 
@@ -25,7 +25,7 @@ pub type Flags = BTreeMap<&'static str, OsString>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Fault {
-    /// The setting, as whoever set it knows it: a flag or an environment variable.
+    /// The setting, named as it was set: a flag or an environment variable.
     pub name: String,
     /// What is wrong, and what would be right.
     pub problem: String,
@@ -68,7 +68,7 @@ impl fmt::Display for SettingsError {
 
 impl std::error::Error for SettingsError {}
 
-/// Who said what a setting is.
+/// Where a setting's value was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {
     Flag,
@@ -82,7 +82,7 @@ struct Given {
     origin: Origin,
 }
 
-/// What was said about settings at one place. Everything else has its default.
+/// The values that were given for settings at one place. All other settings have their defaults.
 #[derive(Clone)]
 pub struct Values {
     place: Place,
@@ -97,8 +97,8 @@ impl Values {
         Self { place, declared: declared.concat(), given: BTreeMap::new() }
     }
 
-    /// What `flags` and `env` say; a flag wins. An empty variable counts as none, since a template cannot always leave
-    /// one out.
+    /// The values in `flags` and `env`; a flag wins. An empty variable counts as absent, since a template cannot always
+    /// leave one out.
     ///
     /// # Errors
     /// [`SettingsError`], with every fault.
@@ -123,13 +123,13 @@ impl Values {
         Ok(values)
     }
 
-    /// Says what `setting` is. [`Values::check`] tells whether that is allowed.
+    /// Sets the value of `setting`. [`Values::check`] says whether it is allowed.
     pub fn set<K: Kind>(&mut self, setting: &Setting<K>, value: &K::Value) {
         let given = Given { text: setting.kind().text(value), origin: Origin::Program };
         self.given.insert(setting.name(), given);
     }
 
-    /// Whether all that was said is allowed, each by itself and together, and all that is needed was said.
+    /// Checks that all given values are allowed, each by itself and together, and that no required value is missing.
     ///
     /// # Errors
     /// [`SettingsError`], with every fault.
@@ -141,19 +141,19 @@ impl Values {
     /// The value of `setting`, given or default.
     ///
     /// # Errors
-    /// [`SettingsError`], where it has no value or one that is not allowed.
+    /// [`SettingsError`], if it has no value or one that is not allowed.
     pub fn get<K: Kind>(&self, setting: &Setting<K>) -> Result<K::Value, SettingsError> {
         self.find(setting)?.ok_or_else(|| SettingsError::of(self.name_of(setting), MISSING))
     }
 
-    /// The value of `setting`, given or default, where it has one.
+    /// The value of `setting`, given or default, if it has one.
     ///
     /// # Errors
-    /// [`SettingsError`], where it has to have one, or has one that is not allowed.
+    /// [`SettingsError`], if a required value is missing, or the value is not allowed.
     pub fn find<K: Kind>(&self, setting: &Setting<K>) -> Result<Option<K::Value>, SettingsError> {
         let parsed = |text: &OsStr| {
             let sentence = format!("it must be {}", setting.kind().expected());
-            let refused = || SettingsError::of(self.name_of(setting), is_refused(text, &sentence));
+            let refused = || SettingsError::of(self.name_of(setting), refusal(text, &sentence));
             setting.kind().parse(text).ok_or_else(refused)
         };
         match (self.given.get(setting.name()), setting.preset(self.place)) {
@@ -166,7 +166,7 @@ impl Values {
         }
     }
 
-    /// What whoever set `setting`, or would set it here, calls it.
+    /// The name of `setting` as it was set, or would be set here.
     pub(crate) fn name_of(&self, setting: &dyn Declared) -> String {
         match self.given.get(setting.name()).map(|given| given.origin) {
             Some(Origin::Flag) => format!("--{}", setting.name()),
@@ -181,7 +181,7 @@ impl Values {
             (Some(_), Preset::Absent) => "is not read here".to_owned(),
             (None, Preset::Required) => MISSING.to_owned(),
             (None, _) => return None,
-            (Some(given), _) => is_refused(&given.text, &setting.refusal(&given.text, self)?),
+            (Some(given), _) => refusal(&given.text, &setting.refusal(&given.text, self)?),
         };
         Some(Fault { name: self.name_of(setting), problem })
     }
@@ -195,6 +195,6 @@ impl fmt::Debug for Values {
 
 const MISSING: &str = "is missing";
 
-fn is_refused(text: &OsStr, sentence: &str) -> String {
+fn refusal(text: &OsStr, sentence: &str) -> String {
     format!("is `{}`; {sentence}", text.display())
 }

@@ -31,13 +31,13 @@ fn every_setting_is_declared_once_and_its_flag_and_variable_are_one_name() {
         assert!(names.insert(setting.name()), "{} twice", setting.name());
         let variable = format!("LONGHAUL_{}", setting.name().to_uppercase().replace('-', "_"));
         assert_eq!(setting.variable(), variable);
-        assert!(PLACES.iter().any(|place| setting.preset(*place) != Preset::Absent), "{variable} is read by nobody");
+        assert!(PLACES.iter().any(|place| setting.preset(*place) != Preset::Absent), "{variable} is not read anywhere");
         assert!(setting.about().ends_with('.'), "{variable}");
     }
 }
 
 #[test]
-fn every_default_is_a_value_that_is_allowed() {
+fn every_default_is_allowed() {
     for place in PLACES {
         let defaults = Values::defaults(place, &[&ALL]);
         for setting in ALL {
@@ -58,12 +58,12 @@ fn a_flag_wins_over_a_variable_and_a_variable_over_the_default() {
 }
 
 #[test]
-fn what_is_out_of_range_is_refused_alike_everywhere_and_named_as_it_was_given() {
+fn a_value_out_of_range_is_refused_everywhere_and_named_as_it_was_given() {
     let sentence = "is `5`; it must be a number of milliseconds from 1000 to 50000";
-    let told = |read: Result<Values, SettingsError>| read.unwrap_err().faults().first().unwrap().to_string();
-    assert_eq!(told(local(&[("lease-ms", "5")], &[])), format!("--lease-ms {sentence}"));
-    assert_eq!(told(local(&[], &[("LONGHAUL_LEASE_MS", "5")])), format!("LONGHAUL_LEASE_MS {sentence}"));
-    assert_eq!(told(worker(&[("LONGHAUL_LEASE_MS", "5")])), format!("LONGHAUL_LEASE_MS {sentence}"));
+    let fault = |read: Result<Values, SettingsError>| read.unwrap_err().faults().first().unwrap().to_string();
+    assert_eq!(fault(local(&[("lease-ms", "5")], &[])), format!("--lease-ms {sentence}"));
+    assert_eq!(fault(local(&[], &[("LONGHAUL_LEASE_MS", "5")])), format!("LONGHAUL_LEASE_MS {sentence}"));
+    assert_eq!(fault(worker(&[("LONGHAUL_LEASE_MS", "5")])), format!("LONGHAUL_LEASE_MS {sentence}"));
     let mut values = Values::defaults(Place::Local, &[&ALL]);
     values.set(&LEASE_MS, &5);
     assert_eq!(values.check().unwrap_err().faults().first().unwrap().to_string(), format!("`lease-ms` {sentence}"));
@@ -76,26 +76,26 @@ fn a_value_that_another_one_does_not_allow_is_refused_and_a_default_fits() {
         assert_eq!(read(&[("LONGHAUL_LEASE_MS", "1500")]).unwrap().get(&HEARTBEAT_MS), Ok(500));
         assert_eq!(read(&[("LONGHAUL_LEG_MS", "60")]).unwrap().get(&LEG_MARGIN_MS), Ok(15));
         let error = read(&[("LONGHAUL_LEASE_MS", "6000"), ("LONGHAUL_HEARTBEAT_MS", "3000")]).unwrap_err();
-        let told = "LONGHAUL_HEARTBEAT_MS is `3000`; it must be at most a third of LONGHAUL_LEASE_MS, which allows 2000 \
-                    milliseconds";
-        assert!(error.to_string().ends_with(told), "{error}");
+        let expected = "LONGHAUL_HEARTBEAT_MS is `3000`; it must be at most a third of LONGHAUL_LEASE_MS, which allows \
+                        2000 milliseconds";
+        assert!(error.to_string().ends_with(expected), "{error}");
         assert!(read(&[("LONGHAUL_LEG_MS", "4000"), ("LONGHAUL_LEG_MARGIN_MS", "1001")]).is_err());
         assert!(read(&[("LONGHAUL_LEG_MS", "4000"), ("LONGHAUL_LEG_MARGIN_MS", "1000")]).is_ok());
     }
 }
 
 #[test]
-fn all_faults_are_told_at_once_in_one_line() {
+fn all_faults_are_reported_at_once_in_one_line() {
     let env = BTreeMap::from([("LONGHAUL_LEASE_MS", "soon"), ("LONGHAUL_QUEUE_URL", "work")]);
     let error = Values::read(Place::Worker, &[&ALL], &Flags::new(), &env).unwrap_err();
-    let told: Vec<_> = error.faults().iter().map(|fault| fault.name.as_str()).collect();
+    let names: Vec<_> = error.faults().iter().map(|fault| fault.name.as_str()).collect();
     let expected = ["LONGHAUL_TABLE", "LONGHAUL_QUEUE_URL", "LONGHAUL_DEAD_LETTER_QUEUE_URL", "LONGHAUL_LEASE_MS"];
-    assert_eq!(told, expected);
+    assert_eq!(names, expected);
     assert_eq!(error.to_string().lines().count(), 1);
 }
 
 #[test]
-fn what_a_place_does_not_read_is_not_looked_at() {
+fn a_setting_that_a_place_does_not_read_is_ignored() {
     assert_eq!(worker(&[("LONGHAUL_DB", "x")]).unwrap().find(&DB), Ok(None));
     let mut values = Values::defaults(Place::Worker, &[&[&DB]]);
     values.set(&DB, &"x".into());
@@ -104,7 +104,7 @@ fn what_a_place_does_not_read_is_not_looked_at() {
 
 #[cfg(unix)]
 #[test]
-fn what_is_not_text_is_refused_and_a_path_need_not_be_text() {
+fn a_value_in_another_encoding_is_refused_except_for_a_path() {
     use std::ffi::OsString;
     use std::os::unix::ffi::OsStringExt;
 
@@ -115,8 +115,8 @@ fn what_is_not_text_is_refused_and_a_path_need_not_be_text() {
         }
     }
     let error = Values::read(Place::Local, &[&ALL], &Flags::new(), &Bytes).unwrap_err();
-    let told: Vec<_> = error.faults().iter().map(|fault| fault.name.as_str()).collect();
-    assert_eq!(told, ["LONGHAUL_LOG"]);
+    let names: Vec<_> = error.faults().iter().map(|fault| fault.name.as_str()).collect();
+    assert_eq!(names, ["LONGHAUL_LOG"]);
 }
 
 #[test]

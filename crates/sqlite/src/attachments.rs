@@ -1,4 +1,4 @@
-//! What is kept beside a record: journal entries and parts.
+//! Attachments, stored outside the record: journal entries and parts.
 
 use longhaul_core::ports::Recorded;
 use longhaul_core::{Entry, EntryKind, PartsName, Payload, TaskKey, Timestamp};
@@ -49,7 +49,7 @@ pub(crate) fn journal(connection: &Connection, key: &TaskKey) -> Result<Vec<Entr
     Ok(entries)
 }
 
-/// Writes `parts` under `name`, in place of all that stood there.
+/// Writes `parts` under `name`, replacing all that were there.
 pub(crate) fn put_parts(
     connection: &Connection,
     key: &TaskKey,
@@ -69,7 +69,7 @@ pub(crate) fn put_parts(
     note_if_orphan(connection, key, now)
 }
 
-/// The first `count` parts under `name`, joined; nothing where one is missing.
+/// The first `count` parts under `name`, joined; `None` if one is missing.
 pub(crate) fn parts(
     connection: &Connection,
     key: &TaskKey,
@@ -90,7 +90,7 @@ pub(crate) fn parts(
     Ok((found == count).then_some(joined))
 }
 
-/// Notes what belongs to no record, so that it is found again if none ever comes.
+/// Notes attachments without a record, so that they can be found if no record is ever written.
 fn note_if_orphan(connection: &Connection, key: &TaskKey, now: Timestamp) -> Result<(), DatabaseError> {
     execute(
         connection,

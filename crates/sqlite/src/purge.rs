@@ -1,4 +1,4 @@
-//! Deleting what is past its time to live.
+//! Deleting what has expired.
 
 use longhaul_core::{OwnerId, TaskId, TaskKey, Timestamp};
 use rusqlite::{Connection, params};
@@ -6,35 +6,35 @@ use rusqlite::{Connection, params};
 use crate::tasks::{execute, forget, moment};
 use crate::{Database, DatabaseError};
 
-/// What never got a record, the oldest first.
+/// Orphans, oldest first.
 pub(crate) const ORPHANS: &str = "SELECT owner, id FROM orphans WHERE seen_at <= ?1 ORDER BY seen_at LIMIT ?2";
 
-/// What is past its time, the oldest first.
+/// Expired tasks, oldest first.
 pub(crate) const EXPIRED: &str = "SELECT owner, id FROM tasks WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2";
 
-/// Texts in mailboxes that are past their time, the oldest first.
+/// Expired texts in mailboxes, oldest first.
 pub(crate) const EXPIRED_MAILBOXES: &str =
     "SELECT rowid FROM mailboxes WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2";
 
-/// How long parts without a record are kept: their record is written within seconds, or never.
+/// How long orphans are kept: the record of such parts is written within seconds, or never.
 const ORPHAN_MS: u64 = 86_400_000;
 
-/// What a purge left to do.
+/// Whether a purge left anything to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purged {
-    /// Nothing that is past its time is left.
+    /// Nothing expired is left.
     All,
-    /// As much as one call may delete; call again.
+    /// It deleted as much as one call may; call again.
     UpToLimit,
 }
 
 impl Database {
-    /// Deletes up to `limit` tasks that are past their time to live, with their parts, journals and keys, and gives
-    /// back the places of those that never ended; likewise parts whose task was never written down, and
-    /// texts in mailboxes that are past their time. Other calls go between two purges, so a small limit keeps them quick.
+    /// Deletes up to `limit` expired tasks, with their parts, journals and keys, and releases the slots of those that
+    /// never ended. Also deletes up to `limit` orphans, and up to `limit` expired texts in mailboxes. Other calls run
+    /// between two purges, so a small limit keeps them quick.
     ///
     /// # Errors
-    /// [`DatabaseError`]; what was purged before stays so.
+    /// [`DatabaseError`]; what earlier calls purged stays deleted.
     pub async fn purge(&self, now: Timestamp, limit: u32) -> Result<Purged, DatabaseError> {
         self.shared().writer.call(move |connection| purge(connection, now, limit)).await
     }
@@ -56,7 +56,7 @@ fn purge(connection: &Connection, now: Timestamp, limit: u32) -> Result<Purged, 
     Ok(if is_full { Purged::UpToLimit } else { Purged::All })
 }
 
-/// Deletes up to `limit` texts in mailboxes that are past their time, and says how many there were.
+/// Deletes up to `limit` expired texts in mailboxes, and returns how many it deleted.
 fn forget_texts(connection: &Connection, now: Timestamp, limit: u32) -> Result<usize, DatabaseError> {
     let mut statement = connection.prepare_cached(EXPIRED_MAILBOXES)?;
     let rows = statement.query_map(params![moment(now), limit], |row| row.get::<_, i64>(0))?;

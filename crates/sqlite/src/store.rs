@@ -1,4 +1,4 @@
-//! The task store over the database's threads.
+//! The task store: passes each call to the database's threads.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ impl TaskStore for SqliteStore {
 
     async fn get(&self, key: &TaskKey, now: Timestamp) -> Result<Option<Task>, StoreError> {
         let key = *key;
-        Ok(self.shared.read(move |connection| tasks::read_living(connection, &key, now)).await?)
+        Ok(self.shared.read(move |connection| tasks::read_unexpired(connection, &key, now)).await?)
     }
 
     async fn apply(&self, key: &TaskKey, event: &TaskEvent, now: Timestamp) -> Result<Task, ApplyError> {

@@ -1,5 +1,5 @@
-//! What the file keeps: across restarts, until it is purged, and no longer.
-#![expect(clippy::unwrap_used, reason = "what goes wrong in a test shows as a panic")]
+//! What the file keeps: across restarts, and until it is purged.
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ fn open(path: &Path) -> (Database, Arc<ManualClock>) {
     (Database::open(path, Arc::clone(&clock) as _, Settings::default()).unwrap(), clock)
 }
 
-/// How many rows the tables have, counted beside the database's own connections.
+/// How many rows the tables have, counted over a separate connection.
 fn rows(path: &Path) -> Vec<u32> {
     let connection = Connection::open(path).unwrap();
     let count = |table| connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap();
@@ -31,7 +31,7 @@ fn entry(name: &str) -> Entry {
     Entry { kind: EntryKind::Step, name: name.to_owned(), value: given::inline("1") }
 }
 
-async fn write_beside(database: &Database, key: &TaskKey) {
+async fn write_attachments(database: &Database, key: &TaskKey) {
     database.store().record(key, &entry("a")).await.unwrap();
     database.store().put_parts(key, &PartsName::Request, &["a", "b"]).await.unwrap();
 }
@@ -43,7 +43,7 @@ fn tasks_and_messages_survive_a_restart() {
     block_on(async {
         let (database, _) = open(&path);
         let task = given::running(&database.store(), &SeededIds::new(1), owner("alice")).await;
-        write_beside(&database, &task.key()).await;
+        write_attachments(&database, &task.key()).await;
         let message = Message { task: task.key(), trace: None };
         database.queue().send(&message, 0).await.unwrap();
         let stale = database.queue().receive(1, 0, 0).await.unwrap();
@@ -64,7 +64,7 @@ fn tasks_and_messages_survive_a_restart() {
 }
 
 #[test]
-fn a_closed_database_is_unavailable_in_every_verb() {
+fn every_call_on_a_closed_database_is_unavailable() {
     block_on(async {
         let directory = tempfile::tempdir().unwrap();
         let (database, _) = open(&directory.path().join("longhaul.db"));
@@ -100,7 +100,7 @@ fn a_receive_that_waits_ends_when_the_database_closes() {
 }
 
 #[test]
-fn a_purge_deletes_all_that_belongs_to_expired_tasks_and_nothing_else() {
+fn a_purge_deletes_expired_tasks_with_their_attachments_and_nothing_else() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("longhaul.db");
     block_on(async {
@@ -112,14 +112,14 @@ fn a_purge_deletes_all_that_belongs_to_expired_tasks_and_nothing_else() {
             keys.push(task.key());
             let number = u8::try_from(number).unwrap();
             store.create(given::new_with_key(task.clone(), number, 1), NOW).await.unwrap();
-            write_beside(&database, &task.key()).await;
+            write_attachments(&database, &task.key()).await;
         }
         store.apply(&keys[0], &TaskEvent::Cancel, NOW).await.unwrap();
         assert_eq!(rows(&path), [4, 4, 4, 8, 0, 0]);
         assert_eq!(database.purge(NOW.plus_ms(999), 10).await.unwrap(), Purged::All);
         assert_eq!(rows(&path), [4, 4, 4, 8, 0, 0]);
 
-        // The cancelled one is kept for as long as results are.
+        // The cancelled one is kept for its retention.
         let later = NOW.plus_ms(1_000);
         assert_eq!(database.purge(later, 1).await.unwrap(), Purged::UpToLimit);
         assert_eq!(rows(&path), [3, 3, 3, 6, 0, 0]);
@@ -131,7 +131,7 @@ fn a_purge_deletes_all_that_belongs_to_expired_tasks_and_nothing_else() {
 }
 
 #[test]
-fn a_purge_gives_back_the_places_of_tasks_that_never_ended_once() {
+fn a_purge_releases_the_slots_of_tasks_that_never_ended_once() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("longhaul.db");
     block_on(async {
@@ -144,7 +144,7 @@ fn a_purge_gives_back_the_places_of_tasks_that_never_ended_once() {
         for lives_ms in [1_000, 1_000, 60_000] {
             create(lives_ms).await.unwrap();
         }
-        // Counted out by a creation at the limit, then purged: the purge must not count it out again.
+        // A creation at the limit takes these off the count, then they are purged: the purge must not count them again.
         let late = given::task(&ids, alice, NOW);
         store.create(NewTask { open_max: 3, ..given::new(late) }, NOW.plus_ms(1_000)).await.unwrap();
         database.purge(NOW.plus_ms(1_000), 10).await.unwrap();
@@ -154,15 +154,15 @@ fn a_purge_gives_back_the_places_of_tasks_that_never_ended_once() {
 }
 
 #[test]
-fn parts_that_never_got_a_record_are_purged_after_a_day() {
+fn orphans_are_purged_after_a_day() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("longhaul.db");
     block_on(async {
         let (database, _) = open(&path);
         let ids = SeededIds::new(1);
         let (accepted, lost) = (given::task(&ids, owner("alice"), NOW), given::task(&ids, owner("alice"), NOW));
-        write_beside(&database, &accepted.key()).await;
-        write_beside(&database, &lost.key()).await;
+        write_attachments(&database, &accepted.key()).await;
+        write_attachments(&database, &lost.key()).await;
         let lives_on = given::task_with(&SeededIds::new(1), owner("alice"), NOW, |record| {
             record.expires_at = NOW.plus_ms(1_000_000_000);
         });
@@ -176,7 +176,7 @@ fn parts_that_never_got_a_record_are_purged_after_a_day() {
 }
 
 #[test]
-fn texts_in_mailboxes_survive_a_restart_and_are_purged_once_they_are_past_their_time() {
+fn texts_in_mailboxes_survive_a_restart_and_are_purged_once_they_have_expired() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("longhaul.db");
     let texts = || -> u32 {
@@ -207,7 +207,7 @@ fn texts_in_mailboxes_survive_a_restart_and_are_purged_once_they_are_past_their_
 }
 
 #[test]
-fn a_task_made_anew_after_its_expiry_finds_no_journal_of_its_first_life() {
+fn a_task_created_again_after_its_expiry_does_not_find_its_old_journal() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("longhaul.db");
     block_on(async {
@@ -217,7 +217,7 @@ fn a_task_made_anew_after_its_expiry_finds_no_journal_of_its_first_life() {
             record.expires_at = NOW.plus_ms(1_000);
         });
         store.create(given::new(task.clone()), NOW).await.unwrap();
-        write_beside(&database, &task.key()).await;
+        write_attachments(&database, &task.key()).await;
         let again = given::task(&SeededIds::new(1), owner("alice"), NOW);
         let created = store.create(given::new(again.clone()), NOW.plus_ms(1_000)).await.unwrap();
         assert_eq!(created, Created::New(again));
@@ -239,7 +239,7 @@ fn a_record_that_cannot_be_read_is_corrupt_and_not_unavailable() {
 }
 
 #[test]
-fn a_dead_letter_is_out_of_reach_of_the_last_living_receipt() {
+fn a_dead_letter_cannot_be_deleted_with_the_last_receipt_from_before() {
     let directory = tempfile::tempdir().unwrap();
     let clock = Arc::new(ManualClock::default());
     let settings = Settings { receives_max: 1, ..Settings::default() };
@@ -249,10 +249,10 @@ fn a_dead_letter_is_out_of_reach_of_the_last_living_receipt() {
         let (queue, ids) = (database.queue(), SeededIds::new(1));
         let message = Message { task: given::task(&ids, owner("alice"), NOW).key(), trace: None };
         queue.send(&message, 0).await.unwrap();
-        let living = queue.receive(1, 1_000, 0).await.unwrap();
+        let delivered = queue.receive(1, 1_000, 0).await.unwrap();
         clock.advance_ms(1_000);
         assert_eq!(queue.receive(1, 1_000, 0).await.unwrap(), []);
-        queue.delete(&living[0].receipt).await.unwrap();
+        queue.delete(&delivered[0].receipt).await.unwrap();
         let dead = queue.receive_dead(1, 1_000).await.unwrap();
         assert_eq!((&dead[0].message, dead[0].receives), (&message, 2));
     });

@@ -1,4 +1,4 @@
-//! Throttling, faults of the service and lost answers, between the SDK and the emulator.
+//! Throttling, internal errors of the service and lost answers, injected between the SDK and the emulator.
 
 use std::sync::{Arc, Mutex};
 
@@ -20,17 +20,17 @@ use crate::lifetimes::{DAY_MS, expiries};
 /// What happens to a try.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
-    /// Nothing does.
+    /// Nothing.
     None,
-    /// The answer does not arrive; the call was carried out.
+    /// The answer does not arrive, but the call was executed.
     AnswerLost,
     /// The call does not arrive.
     CallLost,
-    /// The call does not arrive before the test says so: the client has given it up by then.
+    /// The call does not arrive before the test says so: by then the client has stopped waiting for it.
     CallLate,
-    /// DynamoDB says that it was asked too much.
+    /// DynamoDB reports throttling.
     Throttled,
-    /// DynamoDB says that it has a fault.
+    /// DynamoDB reports an internal error.
     Internal,
 }
 
@@ -53,12 +53,12 @@ impl FaultProfile {
         faults.0.pop()
     }
 
-    /// The late tries arrive.
-    async fn clears(&self) {
+    /// Lets the late tries arrive.
+    async fn deliver_late(&self) {
         let late = std::mem::take(&mut *self.1.lock().unwrap());
         assert!(!late.is_empty(), "nothing was late");
-        for (way, request) in late {
-            way.call(request).await.unwrap();
+        for (connector, request) in late {
+            connector.call(request).await.unwrap();
         }
     }
 
@@ -121,7 +121,7 @@ async fn faulty_over_table(quota: QuotaMode) -> (DynamoStore, FaultProfile, Stri
 }
 
 #[test]
-fn faults_that_pass_are_retried_by_the_client() {
+fn the_client_retries_transient_faults() {
     block_on(async {
         let (store, faults) = faulty(QuotaMode::Off).await;
         let key = given::queued(&store, &SeededIds::new(1), owner("alice")).await.key();
@@ -137,7 +137,7 @@ fn faults_that_pass_are_retried_by_the_client() {
 }
 
 #[test]
-fn faults_that_stay_are_unavailable_after_a_few_tries() {
+fn permanent_faults_are_unavailable_after_a_few_tries() {
     block_on(async {
         let (store, faults) = faulty(QuotaMode::Off).await;
         let task = given::queued(&store, &SeededIds::new(1), owner("alice")).await;
@@ -162,7 +162,7 @@ fn a_creation_whose_answer_was_lost_finds_its_own_task() {
         let task = given::task(&SeededIds::new(1), owner("alice"), NOW);
         faults.next(&[Fault::AnswerLost]);
         let created = store.create(given::new(task.clone()), NOW).await.unwrap();
-        // The same id: the caller knows it as its own.
+        // By the id, the caller knows that it is its own task.
         assert_eq!(created, Created::Existing(task));
     });
 }
@@ -185,12 +185,12 @@ fn a_transaction_whose_answer_was_lost_counts_once() {
         let cancelled = store.apply(&task.key(), &TaskEvent::Cancel, NOW).await.unwrap();
         assert!(cancelled.has_ended());
         faults.next(&[]);
-        let place = |ids: &SeededIds| longhaul_core::ports::NewTask {
+        let another = |ids: &SeededIds| longhaul_core::ports::NewTask {
             open_max: 2,
             ..given::new(given::task(ids, owner("alice"), NOW))
         };
-        assert!(matches!(store.create(place(&ids), NOW).await, Ok(Created::New(_))));
-        assert!(store.create(place(&ids), NOW).await.is_err(), "one end released two slots");
+        assert!(matches!(store.create(another(&ids), NOW).await, Ok(Created::New(_))));
+        assert!(store.create(another(&ids), NOW).await.is_err(), "one end released two slots");
     });
 }
 
@@ -225,8 +225,14 @@ fn a_heartbeat_whose_answer_was_lost_is_written_again() {
     });
 }
 
-/// A second try of `event` is on record, `later` follows it, and then the first try of `event` arrives: nothing changes.
-async fn lands_late(store: &DynamoStore, faults: &FaultProfile, key: &TaskKey, event: &TaskEvent, later: &[TaskEvent]) {
+/// The second try of `event` is applied, then `later`, and then the first try of `event` arrives: nothing changes.
+async fn check_late_arrival(
+    store: &DynamoStore,
+    faults: &FaultProfile,
+    key: &TaskKey,
+    event: &TaskEvent,
+    later: &[TaskEvent],
+) {
     let mut now = NOW.plus_ms(10);
     faults.next(&[Fault::CallLate]);
     store.apply(key, event, now).await.unwrap();
@@ -235,30 +241,30 @@ async fn lands_late(store: &DynamoStore, faults: &FaultProfile, key: &TaskKey, e
         store.apply(key, event, now).await.unwrap();
     }
     let before = store.get(key, now).await.unwrap();
-    faults.clears().await;
+    faults.deliver_late().await;
     assert_eq!(store.get(key, now).await.unwrap(), before, "{event:?} after {later:?}");
 }
 
 #[test]
-fn variables_that_arrive_late_do_not_take_back_newer_ones() {
+fn variables_that_arrive_late_do_not_overwrite_newer_ones() {
     block_on(async {
         let (store, faults) = faulty(QuotaMode::Off).await;
         let key = given::running(&store, &SeededIds::new(1), owner("alice")).await.key();
         let variables = |text: &str| TaskEvent::SetVariables { attempt: 1, variables: given::inline(text) };
-        lands_late(&store, &faults, &key, &variables(r#"{"a":1}"#), &[variables(r#"{"a":2}"#)]).await;
-        // A clock that was set back costs a write more, and nothing else.
+        check_late_arrival(&store, &faults, &key, &variables(r#"{"a":1}"#), &[variables(r#"{"a":2}"#)]).await;
+        // A clock that was set back costs one more write, and nothing else.
         let applied = store.apply(&key, &variables(r#"{"a":3}"#), NOW).await.unwrap();
         assert_eq!(applied.variables.as_ref(), Some(&given::inline(r#"{"a":3}"#)));
     });
 }
 
 #[test]
-fn a_heartbeat_that_arrives_late_takes_back_neither_lease_nor_progress() {
+fn a_heartbeat_that_arrives_late_overwrites_neither_lease_nor_progress() {
     block_on(async {
         let (store, faults) = faulty(QuotaMode::Off).await;
         let key = given::running(&store, &SeededIds::new(1), owner("alice")).await.key();
         let beat = |at, done| given::progress(1, NOW.plus_ms(at), done);
-        lands_late(&store, &faults, &key, &beat(10, 0.1), &[beat(20, 0.2)]).await;
+        check_late_arrival(&store, &faults, &key, &beat(10, 0.1), &[beat(20, 0.2)]).await;
         let applied = store.apply(&key, &beat(5, 0.3), NOW.plus_ms(5)).await.unwrap();
         assert_eq!(applied, store.get(&key, NOW).await.unwrap().unwrap());
         assert!(applied.progress.as_ref().is_some_and(|progress| progress.done > 0.25));
@@ -266,38 +272,38 @@ fn a_heartbeat_that_arrives_late_takes_back_neither_lease_nor_progress() {
 }
 
 #[test]
-fn a_claim_that_arrives_late_takes_no_later_leg_away() {
+fn a_claim_that_arrives_late_does_not_end_a_later_leg() {
     block_on(async {
         let (store, faults) = faulty(QuotaMode::Off).await;
         let key = given::queued(&store, &SeededIds::new(1), owner("alice")).await.key();
         let claim = given::claim(1, NOW.plus_ms(10));
         let left = given::suspend(1, Suspension::Yield);
-        lands_late(&store, &faults, &key, &claim, &[left]).await;
+        check_late_arrival(&store, &faults, &key, &claim, &[left]).await;
         // Another worker's clock may be behind.
         assert_eq!(store.apply(&key, &given::claim(2, NOW), NOW).await.unwrap().attempt, 2);
     });
 }
 
 #[test]
-fn a_wish_to_keep_a_result_that_arrives_late_shortens_nothing() {
+fn an_extension_that_arrives_late_shortens_nothing() {
     block_on(async {
         let (store, faults, table) = faulty_over_table(QuotaMode::Off).await;
         let key = given::running(&store, &SeededIds::new(1), owner("alice")).await.key();
         store.put_parts(&key, &PartsName::Outcome { attempt: 1 }, &["a"]).await.unwrap();
         let at_first = expiries(&table).await;
-        // A look at the task, one at its parts, and then the part itself.
+        // A read of the task, a query of its parts, and then the write of the part.
         faults.next(&[Fault::None, Fault::None, Fault::CallLate]);
         store.apply(&key, &TaskEvent::ExtendRetention { retention_ms: 2 * DAY_MS }, NOW).await.unwrap();
         store.apply(&key, &TaskEvent::ExtendRetention { retention_ms: 4 * DAY_MS }, NOW).await.unwrap();
         let before = expiries(&table).await;
         assert!(at_first.iter().all(|(item, expiry)| before[item] > *expiry), "{at_first:?}, then {before:?}");
-        faults.clears().await;
+        faults.deliver_late().await;
         assert_eq!(expiries(&table).await, before);
     });
 }
 
 #[test]
-fn a_step_whose_answer_was_lost_is_on_record_with_its_own_value() {
+fn a_step_whose_answer_was_lost_is_recorded_with_its_own_value() {
     block_on(async {
         let (store, faults) = faulty(QuotaMode::Off).await;
         let key = given::running(&store, &SeededIds::new(1), owner("alice")).await.key();

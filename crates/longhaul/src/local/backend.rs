@@ -1,4 +1,4 @@
-//! A store and a queue that somebody else wrote.
+//! A store and a queue that the application provides.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use longhaul_core::IdSource;
 use crate::OsIds;
 use crate::ports::{TaskStore, WorkQueue};
 
-/// A store and a queue of your own, for a server that [`start_on`](super::start_on) starts on them instead of the
+/// Your own store and queue, for a server that [`start_on`](super::start_on) starts on them instead of the
 /// embedded database.
 ///
 /// Both are described by the traits in [`ports`](crate::ports): each method is atomic, and its documentation says what
@@ -45,7 +45,7 @@ impl Backend {
 
     /// The key that signs what clients carry between their requests: sessions, and the state of plain calls that ask
     /// questions. Give the same secret key to all processes that share the store, and to this one after a restart.
-    /// Without it a random key is used, and clients have to begin anew after a restart.
+    /// Without it a random key is used, and clients have to start new sessions after a restart.
     #[must_use]
     pub const fn signing_key(mut self, key: [u8; 32]) -> Self {
         self.signing_key = key;

@@ -10,11 +10,11 @@ use longhaul_settings::{Declared, EnvSource, Flags, Place, Preset, SettingsError
 use super::Options;
 use crate::settings::ProcessEnv;
 
-/// Why there are no options to start with.
+/// Why the command line gave no options.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OptionsError {
-    /// Help, or the version, was asked for.
+    /// Help or the version was requested.
     #[error("{0}")]
     Help(String),
     /// The arguments cannot be understood.
@@ -26,13 +26,9 @@ pub enum OptionsError {
 }
 
 impl OptionsError {
-    /// Prints it as programs do: help on standard output, what is wrong on standard error. The result is the exit code
-    /// that goes with it: 0 for help, 2 otherwise.
-    #[expect(
-        clippy::print_stdout,
-        clippy::print_stderr,
-        reason = "this is what the program has to say to who started it"
-    )]
+    /// Prints it as programs do: help on standard output, errors on standard error. Returns the exit code: 0 for help,
+    /// 2 otherwise.
+    #[expect(clippy::print_stdout, clippy::print_stderr, reason = "this is the output of the program for its user")]
     #[must_use]
     pub fn report(&self) -> ExitCode {
         match self {
@@ -52,7 +48,7 @@ impl OptionsError {
     }
 }
 
-/// The command line of a program that serves locally: the flags of every local setting, and of an application's own.
+/// The command line of a program that serves locally: the flags of all local settings, and of the application's.
 ///
 /// ```no_run
 /// use std::process::ExitCode;
@@ -83,7 +79,7 @@ pub struct CommandLine {
 }
 
 impl Default for CommandLine {
-    /// A program without settings of its own.
+    /// A program without its own settings.
     fn default() -> Self {
         Self::new("server")
     }
@@ -96,7 +92,7 @@ impl CommandLine {
         Self { name, version: None, about: "A durable MCP server in one process.", own: Vec::new() }
     }
 
-    /// What `--version` says.
+    /// What `--version` prints.
     #[must_use]
     pub const fn version(mut self, version: &'static str) -> Self {
         self.version = Some(version);
@@ -117,18 +113,18 @@ impl CommandLine {
         self
     }
 
-    /// What the flags and the environment of this process say.
+    /// The options in the flags and the environment of this process.
     ///
     /// # Errors
-    /// [`OptionsError`], also where help was asked for: [`OptionsError::report`] prints it.
+    /// [`OptionsError`], also if help was requested: [`OptionsError::report`] prints it.
     pub fn parse(&self) -> Result<Options, OptionsError> {
         self.read(std::env::args_os(), &ProcessEnv)
     }
 
-    /// What `args` and `env` say. The first of `args` is the program's name.
+    /// The options in `args` and `env`. The first of `args` is the program's name.
     ///
     /// # Errors
-    /// [`OptionsError`], also where help was asked for: [`OptionsError::report`] prints it.
+    /// [`OptionsError`], also if help was requested: [`OptionsError::report`] prints it.
     pub fn read(
         &self,
         args: impl IntoIterator<Item = impl Into<OsString> + Clone>,
@@ -179,7 +175,7 @@ fn arg(setting: &'static dyn Declared) -> Arg {
     }
 }
 
-/// The sentence about the setting, and in a line of its own what is allowed, the default and the variable.
+/// The sentence about the setting, and on a separate line what is allowed, the default and the variable.
 fn help(setting: &dyn Declared) -> String {
     let allowed = match setting.shape() {
         Shape::Switch => String::new(),
@@ -194,7 +190,7 @@ fn help(setting: &dyn Declared) -> String {
     format!("{}\n{allowed}{default}[env: {}]", setting.about(), setting.variable())
 }
 
-/// What the flag says; nothing where it is not given.
+/// The value of the flag; `None` if it is not given.
 fn text(setting: &dyn Declared, matches: &mut ArgMatches) -> Option<OsString> {
     match setting.shape() {
         Shape::Switch => matches.get_flag(setting.name()).then(|| "true".into()),

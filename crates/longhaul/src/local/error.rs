@@ -13,13 +13,13 @@ pub enum ServeError {
     /// A setting is out of range, or contradicts another one.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// There is no runtime for async code.
+    /// The runtime for async code could not be started.
     #[error("the process could not start its threads")]
     Runtime(#[source] std::io::Error),
     /// The database cannot be opened.
     #[error("the database cannot be opened; choose another file with --db, or `:memory:` to keep nothing")]
     Open(#[source] Box<dyn Error + Send + Sync>),
-    /// The database was opened and does not answer.
+    /// The database was opened but does not answer.
     #[error("the database does not answer")]
     Database(#[source] Box<dyn Error + Send + Sync>),
     /// The address is taken, or does not belong to this machine.

@@ -1,4 +1,4 @@
-//! The HTTP server: connections in, answers out.
+//! The HTTP server: accepts connections and serves them.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ pub(crate) async fn serve(listener: TcpListener, frontend: HttpFrontend, mcp: Mc
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "a connection lives beside the others, in a process that stays")]
+#[expect(clippy::disallowed_methods, reason = "connections run concurrently, in a process that keeps running")]
 fn connect(
     stream: TcpStream,
     builder: &Arc<auto::Builder<TokioExecutor>>,

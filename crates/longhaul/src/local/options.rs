@@ -1,4 +1,4 @@
-//! What can be chosen about a local server.
+//! The options of a local server.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -11,10 +11,10 @@ use longhaul_settings::{Kind, Place, Setting, SettingsError, Values, table};
 use super::{CommandLine, OptionsError};
 use crate::settings::ProcessEnv;
 
-/// What can be chosen about a local server: the settings of [`settings::table`](crate::settings::table) that it reads.
+/// The options of a local server: the settings of [`settings::table`](crate::settings::table) that it reads.
 ///
-/// [`Options::default`] has the defaults and reads nothing. [`Options::parse`] reads the flags and the environment of the
-/// process; [`CommandLine`] does so for a program with settings of its own.
+/// [`Options::default`] has the defaults and reads nothing. [`Options::parse`] reads the flags and the environment of
+/// the process; [`CommandLine`] does so for a program with its own settings.
 #[derive(Clone, Debug)]
 pub struct Options {
     values: Values,
@@ -34,18 +34,19 @@ impl From<Values> for Options {
 }
 
 impl Options {
-    /// What the flags and the environment of this process say. Each flag has an environment variable; the flag wins.
+    /// The options in the flags and the environment of this process. Each flag has an environment variable; the flag
+    /// wins.
     ///
     /// # Errors
-    /// [`OptionsError`], also where help was asked for: [`OptionsError::report`] prints it.
+    /// [`OptionsError`], also if help was requested: [`OptionsError::report`] prints it.
     pub fn parse() -> Result<Self, OptionsError> {
         CommandLine::default().parse()
     }
 
-    /// What `args` and the environment of this process say. The first of `args` is the program's name.
+    /// The options in `args` and the environment of this process. The first of `args` is the program's name.
     ///
     /// # Errors
-    /// [`OptionsError`], also where help was asked for: [`OptionsError::report`] prints it.
+    /// [`OptionsError`], also if help was requested: [`OptionsError::report`] prints it.
     pub fn from_args(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Self, OptionsError> {
         CommandLine::default().read(args, &ProcessEnv)
     }
@@ -63,7 +64,7 @@ impl Options {
         &self.values
     }
 
-    /// What the server works with, once everything was checked.
+    /// The server's configuration, after all options were checked.
     pub(crate) fn config(&self) -> Result<Config, SettingsError> {
         let values = &self.values;
         values.check()?;
@@ -89,7 +90,7 @@ impl Options {
     }
 }
 
-/// What a local server works with.
+/// The configuration of a local server.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) listen: SocketAddr,

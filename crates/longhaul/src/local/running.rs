@@ -1,4 +1,4 @@
-//! A local server that runs: its parts, and how they are stopped in order.
+//! A running local server: its parts, and how they are stopped.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,10 +23,10 @@ const PURGE_EVERY_MS: u64 = 10_000;
 /// Expired tasks that are deleted in one transaction.
 const PURGE_MAX: u32 = 500;
 
-/// A local server that runs. If it is dropped without [`Running::stop`], it goes on until the runtime ends.
+/// A running local server. If it is dropped without [`Running::stop`], it runs until the runtime ends.
 pub struct Running {
     address: SocketAddr,
-    /// The embedded database, unless the server runs on a store of somebody else's.
+    /// The embedded database, unless the server runs on the application's own store.
     database: Option<Database>,
     mcp: McpServer,
     stop: CancellationToken,
@@ -46,7 +46,7 @@ impl Running {
         Self::begin(server, backend, Some(database), options).await
     }
 
-    /// Starts on a store and a queue of somebody else's.
+    /// Starts on the application's own store and queue.
     pub(crate) async fn start_on(server: &Server, backend: Backend, options: &Options) -> Result<Self, ServeError> {
         server.check().await?;
         Self::begin(server, backend, None, &options.config()?).await
@@ -83,7 +83,7 @@ impl Running {
         self.address
     }
 
-    /// Stops in order: no new connections, running legs given back to the queue, the file closed.
+    /// Shuts down: accepts no new connections, returns running legs to the queue, closes the file.
     pub async fn stop(self) {
         self.mcp.close();
         self.stop.cancel();
@@ -107,7 +107,7 @@ impl Running {
     }
 }
 
-/// A local server does not know who calls. On loopback it is the one user of this machine; elsewhere it may be anybody.
+/// A local server does not know who calls. On loopback it is the only user of this machine; elsewhere it may be anyone.
 const fn lists(address: SocketAddr) -> AnonymousLists {
     if address.ip().is_loopback() { AnonymousLists::Allowed } else { AnonymousLists::Refused }
 }
