@@ -1,12 +1,11 @@
-//! Holds the modules of our crates to two rules: no circle of imports among the files of a crate, and in `mcp` no import
-//! that runs up the floors that `ARCHITECTURE.md` draws.
+//! Checks two rules for the modules of our crates: no import cycle among the files of a crate, and in `mcp` no import of
+//! a higher floor of `ARCHITECTURE.md`.
 //!
-//! A parent and its own child are two modules like any others: where each imports something of the other, that is a
-//! circle. A parent that only declares its child, or re-exports what is in it, does not import it.
+//! A parent and its own child are two modules like any others: if each imports something of the other, that is a cycle. A parent that only declares its child, or re-exports what is in it, does not import it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::modules::{Imports, circles, imports};
+use crate::modules::{Imports, cycles, imports};
 use crate::{cells, root, table};
 
 fn imports_in(name: &str) -> Imports {
@@ -14,28 +13,28 @@ fn imports_in(name: &str) -> Imports {
 }
 
 #[track_caller]
-fn has_no_circle(name: &str) {
-    let circles = circles(&imports_in(name));
-    assert!(circles.is_empty(), "modules of {name} that import each other: {circles:#?}");
+fn has_no_cycle(name: &str) {
+    let cycles = cycles(&imports_in(name));
+    assert!(cycles.is_empty(), "modules of {name} that import each other: {cycles:#?}");
 }
 
 #[test]
 fn no_modules_of_mcp_import_each_other() {
-    has_no_circle("mcp");
+    has_no_cycle("mcp");
 }
 
 #[test]
 fn no_modules_of_the_engine_import_each_other() {
-    has_no_circle("engine");
+    has_no_cycle("engine");
 }
 
 #[test]
 fn no_modules_of_the_testkit_import_each_other() {
-    has_no_circle("testkit");
+    has_no_cycle("testkit");
 }
 
 /// The floors of `mcp` from the lowest to the highest, and which of the others each imports.
-fn drawn_floors() -> Vec<(String, BTreeSet<String>)> {
+fn documented_floors() -> Vec<(String, BTreeSet<String>)> {
     let rows = table("floors");
     rows.iter()
         .map(|row| {
@@ -56,27 +55,27 @@ fn floor_of<'a>(floors: &'a [(String, BTreeSet<String>)], module: &str) -> Optio
 
 #[test]
 fn the_floors_of_mcp_import_what_is_below_them_and_nothing_else() {
-    let drawn = drawn_floors();
-    for (index, (floor, imports)) in drawn.iter().enumerate() {
-        let below: BTreeSet<&str> = drawn.iter().take(index).map(|(floor, _)| floor.as_str()).collect();
+    let documented = documented_floors();
+    for (index, (floor, imports)) in documented.iter().enumerate() {
+        let below: BTreeSet<&str> = documented.iter().take(index).map(|(floor, _)| floor.as_str()).collect();
         let up: Vec<&String> = imports.iter().filter(|import| !below.contains(import.as_str())).collect();
         assert!(up.is_empty(), "ARCHITECTURE.md: `{floor}` imports what is not below it: {up:?}");
     }
     let mut real: BTreeMap<String, BTreeSet<String>> =
-        drawn.iter().map(|(floor, _)| (floor.clone(), BTreeSet::new())).collect();
+        documented.iter().map(|(floor, _)| (floor.clone(), BTreeSet::new())).collect();
     for (module, imports) in imports_in("mcp") {
-        let Some(floor) = floor_of(&drawn, &module) else {
+        let Some(floor) = floor_of(&documented, &module) else {
             assert!(imports.is_empty(), "ARCHITECTURE.md has no floor for `{module}`, which imports {imports:?}");
             continue;
         };
         for import in imports {
-            let target = floor_of(&drawn, &import).unwrap_or(&import);
+            let target = floor_of(&documented, &import).unwrap_or(&import);
             if target != floor {
                 real.entry(floor.to_owned()).or_default().insert(target.to_owned());
             }
         }
     }
-    assert_eq!(real, drawn.into_iter().collect(), "left: the modules of mcp, right: ARCHITECTURE.md");
+    assert_eq!(real, documented.into_iter().collect(), "left: the modules of mcp, right: ARCHITECTURE.md");
 }
 
 #[test]
