@@ -1,4 +1,4 @@
-//! Functions that are killed, and messages that arrive twice or not at all: an accepted task ends once, and as it should.
+//! Functions that are killed, and messages that arrive twice or not at all: an accepted task ends once, as it should.
 
 use std::time::{Duration, Instant};
 

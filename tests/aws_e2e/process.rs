@@ -1,5 +1,5 @@
-//! A deployment of the real template in the emulator, for one test. It has the interface of the local suite's server, so
-//! that the same flows run against both.
+//! A deployment of the real template in the emulator, for one test. It has the interface of the local suite's server,
+//! so that the same flows run against both.
 
 use std::fs::File;
 use std::io::Read;

@@ -1,5 +1,5 @@
-//! The event source mapping of a worker: it receives messages from SQS, delivers them to a sandbox as events, and deletes
-//! those that the answer does not report as failed.
+//! The event source mapping of a worker: it receives messages from SQS, delivers them to a sandbox as events, and
+//! deletes those that the answer does not report as failed.
 
 use std::path::PathBuf;
 use std::sync::Arc;
