@@ -1,7 +1,8 @@
 //! Checks two rules for the modules of our crates: no import cycle among the files of a crate, and in `mcp` no import
 //! of a higher floor of `ARCHITECTURE.md`.
 //!
-//! A parent and its own child are two modules like any others: if each imports something of the other, that is a cycle. A parent that only declares its child, or re-exports what is in it, does not import it.
+//! A parent and its own child are two modules like any others: if each imports something of the other, that is
+//! a cycle. A parent that only declares its child, or re-exports what is in it, does not import it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -128,8 +128,8 @@ impl Mapping {
                 "attributes": attributes.map(|(name, value)| (name.as_str().to_owned(), json!(value)))
                     .collect::<serde_json::Map<_, _>>(),
                 "messageAttributes": of_sender
-                    .map(|(name, value)| (name.clone(), json!({"stringValue": value.string_value(), "dataType": value.data_type(),
-                        "stringListValues": [], "binaryListValues": []})))
+                    .map(|(name, value)| (name.clone(), json!({"stringValue": value.string_value(),
+                        "dataType": value.data_type(), "stringListValues": [], "binaryListValues": []})))
                     .collect::<serde_json::Map<_, _>>(),
                 "md5OfBody": message.md5_of_body(),
                 "eventSource": "aws:sqs",

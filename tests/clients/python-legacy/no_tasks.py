@@ -73,7 +73,7 @@ async def ask(connect: Connect) -> dict[str, Any]:
 
 
 async def job(connect: Connect) -> dict[str, Any]:
-    """A call that takes longer than the server waits: a job, polled and cancelled by tools, in the end from another session."""
+    """A call that takes longer than the server waits: a job, polled and cancelled by tools, also from a later session."""
     async with connect() as session:
         tools = {tool.name: tool for tool in (await session.list_tools()).tools}
         expect(JOB_TOOLS <= tools.keys(), f"the job tools are not listed: {sorted(tools)}")
