@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-mod floors;
+mod layers;
 mod modules;
 
 type Edges = BTreeMap<String, BTreeSet<String>>;
@@ -42,8 +42,8 @@ fn real_edges() -> Edges {
 
 /// The rows of the table between the two marks of this name.
 fn table(mark: &str) -> Vec<String> {
-    let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md is there");
-    let table = text.split(&format!("<!-- {mark} -->")).nth(1).expect("the table has its mark");
+    let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md exists");
+    let table = text.split(&format!("<!-- {mark} -->")).nth(1).expect("the table is between its marks");
     let table = table.split(&format!("<!-- /{mark} -->")).next().expect("splitting gives something");
     table.lines().filter(|line| line.starts_with("| `")).map(str::to_owned).collect()
 }
@@ -54,8 +54,8 @@ fn cells(row: &str) -> [&str; 3] {
     cells.try_into().unwrap_or_else(|cells| panic!("three cells: {cells:?}"))
 }
 
-/// The dependencies as drawn.
-fn drawn_edges() -> Edges {
+/// The dependencies in the table.
+fn documented_edges() -> Edges {
     table("crates")
         .iter()
         .map(|row| {
@@ -71,12 +71,12 @@ fn short(name: &str) -> String {
 }
 
 #[test]
-fn the_crates_depend_on_each_other_as_drawn() {
-    assert_eq!(real_edges(), drawn_edges(), "left: Cargo.toml files, right: ARCHITECTURE.md");
+fn the_crates_depend_on_each_other_as_documented() {
+    assert_eq!(real_edges(), documented_edges(), "left: Cargo.toml files, right: ARCHITECTURE.md");
 }
 
 #[test]
-fn the_core_knows_neither_mcp_nor_aws_nor_a_runtime() {
+fn the_core_depends_on_neither_mcp_nor_aws_nor_a_runtime() {
     let out = Command::new(env!("CARGO"))
         .args(["tree", "--package", "longhaul-core", "--edges", "normal", "--prefix", "none", "--offline"])
         .current_dir(root())
@@ -84,13 +84,13 @@ fn the_core_knows_neither_mcp_nor_aws_nor_a_runtime() {
         .expect("cargo can be run");
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     let tree = String::from_utf8_lossy(&out.stdout);
-    for stranger in ["rmcp", "aws", "tokio", "hyper", "rusqlite"] {
-        assert!(!tree.lines().any(|line| line.starts_with(stranger)), "{stranger} is below longhaul-core:\n{tree}");
+    for dependency in ["rmcp", "aws", "tokio", "hyper", "rusqlite"] {
+        assert!(!tree.lines().any(|line| line.starts_with(dependency)), "{dependency} is below longhaul-core:\n{tree}");
     }
 }
 
 #[test]
 fn the_map_is_short_enough_to_read() {
-    let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md is there");
+    let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md exists");
     assert!(text.lines().count() <= 400);
 }

@@ -1,9 +1,9 @@
 //! Which module of a crate imports which, read from its source files.
 //!
-//! A node is a file; a module inside a file belongs to it. A module imports another one if a path in its code names something of it: in a `use`, in an
-//! expression or a type, or inside a macro. What a path leads to is followed through re-exports, so `crate::Body` is an
-//! import of the module that defines `Body`. These are no imports: declaring a child module, re-exporting what a module
-//! below it defines, and code of tests (`#[cfg(test)]`).
+//! A node is a file; a module inside a file belongs to it. A module imports another one if a path in its code names
+//! something in it: in a `use`, in an expression or a type, or inside a macro. Paths are followed through re-exports, so
+//! `crate::Body` is an import of the module that defines `Body`. These are not imports: declaring a child module,
+//! re-exporting what a module below it defines, and code of tests (`#[cfg(test)]`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 use syn::{Attribute, Item, ItemMod, ItemUse, UseTree, Visibility};
 
-/// Who imports whom. Modules are named like `dialects::core_tasks::wire`, and the root is `crate`.
+/// Which module imports which. Modules are named like `dialects::core_tasks::wire`, and the root is `crate`.
 pub(crate) type Imports = BTreeMap<String, BTreeSet<String>>;
 
 type Segments = Vec<String>;
@@ -20,7 +20,7 @@ type Segments = Vec<String>;
 /// The modules of a crate, by their paths from its root.
 struct Crate {
     files: BTreeMap<Segments, syn::File>,
-    /// What each module re-exports: the name, and what it stands for.
+    /// What each module re-exports: the name, and its target.
     exports: BTreeMap<(Segments, String), Segments>,
 }
 
@@ -52,9 +52,9 @@ impl Crate {
                 continue;
             }
             let child = module.ident.to_string();
-            let beside: PathBuf = children.join(format!("{child}.rs"));
+            let flat: PathBuf = children.join(format!("{child}.rs"));
             let below = children.join(&child);
-            let file = if beside.exists() { beside } else { below.join("mod.rs") };
+            let file = if flat.exists() { flat } else { below.join("mod.rs") };
             self.add([path.clone(), vec![child]].concat(), &file, &below);
         }
         self.files.insert(path, parsed);
@@ -70,7 +70,7 @@ impl Crate {
             .collect()
     }
 
-    /// A path as it is written in the module `from`, from the root of the crate; nothing for other crates.
+    /// A path as it is written in the module `from`, from the root of the crate; `None` for other crates.
     fn absolute(&self, from: &[String], written: &[String]) -> Option<Segments> {
         let (first, rest) = written.split_first()?;
         match first.as_str() {
@@ -248,7 +248,7 @@ impl Inline {
         self.paths.insert((self.inside.clone(), path));
     }
 
-    /// Paths among tokens, which nobody but the macro can parse.
+    /// Paths among tokens, which only the macro can parse.
     fn tokens(&mut self, tokens: TokenStream) {
         let mut path = Segments::new();
         let mut colons = 0;
@@ -278,24 +278,24 @@ impl Inline {
 }
 
 /// The sets of modules that import each other, directly or through others.
-pub(crate) fn circles(imports: &Imports) -> Vec<BTreeSet<String>> {
+pub(crate) fn cycles(imports: &Imports) -> Vec<BTreeSet<String>> {
     let reachable: BTreeMap<&str, BTreeSet<&str>> =
         imports.keys().map(|from| (from.as_str(), reachable_from(imports, from))).collect();
-    let mut circles: Vec<BTreeSet<String>> = Vec::new();
+    let mut cycles: Vec<BTreeSet<String>> = Vec::new();
     for module in imports.keys() {
-        if circles.iter().any(|circle| circle.contains(module)) {
+        if cycles.iter().any(|cycle| cycle.contains(module)) {
             continue;
         }
-        let circle: BTreeSet<String> = reachable[module.as_str()]
+        let cycle: BTreeSet<String> = reachable[module.as_str()]
             .iter()
             .filter(|other| reachable.get(**other).is_some_and(|back| back.contains(module.as_str())))
             .map(|other| (*other).to_owned())
             .collect();
-        if !circle.is_empty() {
-            circles.push(circle);
+        if !cycle.is_empty() {
+            cycles.push(cycle);
         }
     }
-    circles
+    cycles
 }
 
 fn reachable_from<'a>(imports: &'a Imports, from: &str) -> BTreeSet<&'a str> {

@@ -7,14 +7,14 @@ use longhaul_settings::table::{self, Callers};
 pub use longhaul_settings::table::{IamOwner, Responses};
 use longhaul_settings::{EnvSource, Flags, Place, SettingsError, Values};
 
-/// What is left of a request after its longest wait, to look a last time and to answer.
+/// How much of a request remains after its longest wait, for the last read and the answer.
 const ANSWER_MS: u64 = 5_000;
 
-/// How often a request that waits looks at its task. Each look is one read of DynamoDB for each task, and the function
-/// that waits is paid for: a thousand looks cost less than the seconds between them.
+/// How often a waiting request reads its task. Each time is one DynamoDB read for each task, and the waiting function is
+/// billed: a thousand reads cost less than the seconds between them.
 const LISTEN_POLL_MS: u64 = 1_000;
 
-/// How long a tool may sleep in a plain call, which is paid for meanwhile.
+/// How long a tool may sleep in a plain call, which is billed meanwhile.
 const PLAIN_WAIT_MS_MAX: u64 = 20_000;
 
 /// How callers are identified.
@@ -41,16 +41,16 @@ pub struct Common {
     pub log: String,
     /// Times and limits of the engine.
     pub engine: Settings,
-    /// Whether the limit of unfinished tasks is kept, which makes each creation and each end a transaction.
+    /// Whether the limit of unfinished tasks is enforced, which makes each creation and each end a transaction.
     pub open_tasks: OpenTasks,
 }
 
 /// Whether the unfinished tasks of an owner are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenTasks {
-    /// They are not.
+    /// They are not counted.
     Unlimited,
-    /// They are, and [`Settings::open_tasks_max`] holds.
+    /// They are counted, and [`Settings::open_tasks_max`] is the limit.
     Limited,
 }
 
@@ -61,12 +61,12 @@ pub struct ApiConfig {
     pub common: Common,
     /// How callers are identified.
     pub auth: Auth,
-    /// How answers leave.
+    /// How answers are sent.
     pub responses: Responses,
     /// Web pages that may call the server, such as `https://app.example.com`.
     pub allow_origins: Vec<String>,
-    /// How long at most a `subscriptions/listen` stream stays open, a `tasks/result` blocks, or an open call waits for the
-    /// answer to a question. In milliseconds; shorter than a request may take, so that each ends in order.
+    /// How long at most a `subscriptions/listen` stream stays open, a `tasks/result` blocks, or an open call waits for
+    /// the answer to a question. In milliseconds; shorter than a request may take, so that the wait ends first.
     pub listen_ms_max: u64,
     /// How long a client that does not support tasks waits for the answer of a tool that may become a task, in
     /// milliseconds; shorter than a request may take.
@@ -95,13 +95,13 @@ impl ApiConfig {
         Self::of(&Values::read(Place::Api, &[&table::ALL], &Flags::new(), env)?)
     }
 
-    /// The configuration of the API function by `values`, which may hold an application's settings too.
+    /// The configuration of the API function from `values`, which may have an application's settings too.
     ///
     /// # Errors
     /// [`SettingsError`]
     pub fn of(values: &Values) -> Result<Self, SettingsError> {
         let request_ms_max = values.get(&table::REQUEST_S_MAX)? * 1_000;
-        // A wait that is set longer than a request may take ends in order all the same.
+        // A wait that is set longer than a request may take still ends before the request.
         let in_time = |wait_ms: u64| wait_ms.min(request_ms_max - ANSWER_MS);
         Ok(Self {
             common: common(values)?,
@@ -114,7 +114,7 @@ impl ApiConfig {
         })
     }
 
-    /// What the MCP endpoint has to know. `state_key` is the same in all instances.
+    /// The settings of the MCP endpoint. `state_key` is the same in all instances.
     #[must_use]
     pub fn mcp(&self, state_key: [u8; 32]) -> McpSettings {
         McpSettings {
@@ -138,7 +138,7 @@ impl WorkerConfig {
         Self::of(&Values::read(Place::Worker, &[&table::ALL], &Flags::new(), env)?)
     }
 
-    /// The configuration of the worker function by `values`, which may hold an application's settings too.
+    /// The configuration of the worker function from `values`, which may have an application's settings too.
     ///
     /// # Errors
     /// [`SettingsError`]
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn callers_sign_unless_told_otherwise() {
+    fn callers_sign_by_default() {
         let auth = table::AUTH.variable();
         assert_eq!(ApiConfig::read(&env(&[])).unwrap().auth, Auth::Iam(IamOwner::Principal));
         assert_eq!(ApiConfig::read(&env(&[(auth, "")])).unwrap().auth, Auth::Iam(IamOwner::Principal));
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn all_faults_are_told_at_once() {
+    fn all_faults_are_reported_at_once() {
         let wrong = [
             (table::QUEUE_URL.variable(), "work"),
             (table::AUTH.variable(), "nobody"),
@@ -229,9 +229,9 @@ mod tests {
         let read = |more: &[_]| ApiConfig::read(&env(more)).unwrap().mcp([7; 32]);
         let default = read(&[]);
         assert_eq!((default.listen_ms_max, default.inline_wait_ms), (50_000, 20_000));
-        let patient = [(listen, "895000"), (inline, "895")];
+        let long_waits = [(listen, "895000"), (inline, "895")];
         for (request_s, longest_ms) in [("10", 5_000), ("29", 24_000), ("900", 895_000)] {
-            let settings = read(&[&patient[..], &[(request, request_s)]].concat());
+            let settings = read(&[&long_waits[..], &[(request, request_s)]].concat());
             let waits = [settings.listen_ms_max, settings.result_ms_max, settings.ask_ms_max, settings.inline_wait_ms];
             assert_eq!(waits, [longest_ms; 4], "{request_s}");
             assert_eq!(settings.plain_wait_ms_max, longest_ms.min(20_000));

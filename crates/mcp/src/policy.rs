@@ -129,8 +129,8 @@ impl TaskPolicy {
     /// How many times in a row the tool may crash, without a step recorded in between, before its task fails. Three by
     /// default.
     #[must_use]
-    pub const fn tries(mut self, tries: u32) -> Self {
-        self.terms.consecutive_failures_max = tries;
+    pub const fn consecutive_failures_max(mut self, failures: u32) -> Self {
+        self.terms.consecutive_failures_max = failures;
         self
     }
 

@@ -14,7 +14,7 @@ fn alarms() -> Vec<String> {
 }
 
 #[test]
-fn every_alarm_is_explained_to_operators() {
+fn the_docs_explain_every_alarm() {
     let page = file("docs/operations.md");
     for alarm in alarms() {
         assert!(page.contains(&format!("**{alarm}**")), "docs/operations.md does not explain {alarm}");
@@ -22,7 +22,7 @@ fn every_alarm_is_explained_to_operators() {
 }
 
 #[test]
-fn operators_are_told_the_number_of_alarms() {
+fn the_docs_have_the_right_number_of_alarms() {
     let page = file("docs/operations.md");
     let count = alarms().len();
     for text in

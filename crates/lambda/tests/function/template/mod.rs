@@ -1,4 +1,4 @@
-//! `template.yaml`, held against the code and against what it promises: neither is right without the other.
+//! `template.yaml`, compared with the code and with what the docs promise.
 
 mod alarms;
 mod parameters;
@@ -21,7 +21,7 @@ use yaml::template;
 const FUNCTIONS: [&str; 3] = ["Api", "Worker", "DeadLetterWorker"];
 const WORKERS: [&str; 2] = ["Worker", "DeadLetterWorker"];
 
-/// What the template sets for the application, whose own tests hold it to this.
+/// What the template sets for the application, whose own tests check it.
 const OF_THE_APPLICATION: [&str; 1] = ["LONGHAUL_DIAGNOSTICS"];
 
 /// Parameters that allow less than the settings, and why.
@@ -29,7 +29,7 @@ const NARROWER: [(&str, &str); 4] = [
     ("ApiTimeoutSeconds", "shorter requests leave no time for a wait"),
     ("ListenMsMax", "no request takes longer"),
     ("InlineWaitSeconds", "no request takes longer"),
-    ("LegsPerWorker", "Lambda hands over at most ten messages without delay"),
+    ("LegsPerWorker", "Lambda delivers at most ten messages without delay"),
 ];
 
 struct Env(BTreeMap<String, String>);
@@ -59,7 +59,7 @@ fn source(stack: &Stack<'_>, function: &str) -> Value {
 }
 
 #[test]
-fn the_template_and_the_code_know_the_same_settings() {
+fn the_template_and_the_code_have_the_same_settings() {
     let template = template();
     let optional = [
         ("AllowOrigins", "https://app.example.com"),
@@ -102,14 +102,14 @@ fn the_defaults_of_the_template_are_a_configuration() {
     assert_eq!(config.responses, Responses::Streamed);
     assert_eq!(config.common.open_tasks, OpenTasks::Unlimited);
     for function in WORKERS {
-        assert_eq!(worker(&template, function, &[]).common.engine, config.common.engine, "both know the same times");
+        assert_eq!(worker(&template, function, &[]).common.engine, config.common.engine, "both have the same times");
     }
 }
 
 #[test]
-fn every_value_that_a_parameter_allows_is_one_that_the_code_takes() {
+fn the_code_accepts_every_value_that_a_parameter_allows() {
     let template = template();
-    let taken = |parameters: &[(&str, &str)]| {
+    let accepted = |parameters: &[(&str, &str)]| {
         api(&template, parameters);
         for function in WORKERS {
             worker(&template, function, parameters);
@@ -117,18 +117,18 @@ fn every_value_that_a_parameter_allows_is_one_that_the_code_takes() {
     };
     for (name, parameter) in template["Parameters"].as_object().unwrap() {
         for value in parameters::limits(parameter) {
-            taken(&[(name, &value)]);
+            accepted(&[(name, &value)]);
         }
     }
     // A heartbeat depends on the lease, and a margin on the leg: both at their ends.
     for heartbeat_ms in [table::HEARTBEAT_MS.kind().least(), table::HEARTBEAT_MS.kind().most()] {
-        taken(&[("LeaseMs", "50000"), ("HeartbeatMs", &heartbeat_ms.to_string())]);
+        accepted(&[("LeaseMs", "50000"), ("HeartbeatMs", &heartbeat_ms.to_string())]);
     }
-    taken(&[("LeaseMs", "1000"), ("HeartbeatMs", "333")]);
+    accepted(&[("LeaseMs", "1000"), ("HeartbeatMs", "333")]);
     for leg_margin_ms in [table::LEG_MARGIN_MS.kind().least(), table::LEG_MARGIN_MS.kind().most()] {
-        taken(&[("WorkerTimeoutSeconds", "900"), ("LegMarginMs", &leg_margin_ms.to_string())]);
+        accepted(&[("WorkerTimeoutSeconds", "900"), ("LegMarginMs", &leg_margin_ms.to_string())]);
     }
-    taken(&[("WorkerTimeoutSeconds", "5"), ("LegMarginMs", "1250")]);
+    accepted(&[("WorkerTimeoutSeconds", "5"), ("LegMarginMs", "1250")]);
     assert_eq!(api(&template, &[("AuthMode", "anonymous")]).auth, Auth::Anonymous);
     assert_eq!(api(&template, &[("OpenTasksMax", "5")]).common.open_tasks, OpenTasks::Limited);
     assert_eq!(api(&template, &[("AllowOrigins", "https://a.example,https://b.example")]).allow_origins.len(), 2);
@@ -207,7 +207,7 @@ fn no_variable_is_empty() {
 }
 
 #[test]
-fn a_worker_gets_no_more_messages_than_it_runs_side_by_side() {
+fn a_worker_gets_no_more_messages_than_it_runs_concurrently() {
     let template = template();
     for legs in ["1", "10"] {
         let parameters = [("LegsPerWorker", legs)];
@@ -219,21 +219,21 @@ fn a_worker_gets_no_more_messages_than_it_runs_side_by_side() {
 #[test]
 fn every_wait_ends_before_its_request_does() {
     let template = template();
-    let patient = [("ListenMsMax", "895000"), ("InlineWaitSeconds", "895")];
-    for (endpoint, gives_up_after_ms) in [
+    let long_waits = [("ListenMsMax", "895000"), ("InlineWaitSeconds", "895")];
+    for (endpoint, endpoint_timeout_ms) in [
         (&[][..], 60_000),
         (&[("ApiTimeoutSeconds", "15")], 15_000),
         (&[("ApiTimeoutSeconds", "900")], 900_000),
-        // An HTTP API gives up after 30 seconds at the latest.
+        // An HTTP API times out after at most 30 seconds.
         (&[("Endpoint", "http-api")], 29_000),
         (&[("Endpoint", "http-api"), ("ApiTimeoutSeconds", "15")], 29_000),
         (&[("Responses", "buffered")], 60_000),
     ] {
-        for parameters in [endpoint.to_vec(), [endpoint, &patient].concat()] {
+        for parameters in [endpoint.to_vec(), [endpoint, &long_waits].concat()] {
             let settings = api(&template, &parameters).mcp([7; 32]);
             let timeout = &Stack::new(&template, &parameters).resource("Api").unwrap()["Timeout"];
             let timeout_ms = text(timeout).parse::<u64>().unwrap() * 1_000;
-            assert!(timeout_ms >= gives_up_after_ms, "{parameters:?}");
+            assert!(timeout_ms >= endpoint_timeout_ms, "{parameters:?}");
             for wait_ms in [
                 settings.listen_ms_max,
                 settings.result_ms_max,
@@ -241,14 +241,14 @@ fn every_wait_ends_before_its_request_does() {
                 settings.inline_wait_ms,
                 settings.plain_wait_ms_max,
             ] {
-                assert!(wait_ms + 5_000 <= gives_up_after_ms, "{parameters:?}: {settings:?}");
+                assert!(wait_ms + 5_000 <= endpoint_timeout_ms, "{parameters:?}: {settings:?}");
             }
         }
     }
 }
 
 #[test]
-fn answers_are_streamed_where_the_endpoint_streams() {
+fn answers_are_streamed_if_the_endpoint_streams() {
     let template = template();
     for (parameters, streams) in [
         (&[("Endpoint", "function-url")][..], true),
@@ -269,7 +269,7 @@ fn the_table_deletes_what_expired_and_keeps_what_was_lost() {
     let table = Stack::new(&template, &[]).resource("Tasks").unwrap();
     let attribute = table["TimeToLiveSpecification"]["AttributeName"].as_str().unwrap();
     let names = file("crates/aws/src/attributes.rs");
-    assert!(names.contains(&format!("const TTL: &str = {attribute:?};")), "the code calls it otherwise");
+    assert!(names.contains(&format!("const TTL: &str = {attribute:?};")), "the code has another name for it");
     assert_eq!(table["TimeToLiveSpecification"]["Enabled"], true);
     assert_eq!(table["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"], true);
     assert_eq!(table["SSESpecification"]["SSEEnabled"], true);
@@ -317,13 +317,13 @@ fn the_dashboard_shows_the_metrics_that_the_code_emits() {
         metrics::RECOVERIES,
     ];
     assert_eq!(shown, emitted.map(str::to_owned).into());
-    // The names of both sides are made by the same words.
+    // The dashboard and the functions use the same namespace.
     let namespace = &template["Globals"]["Function"]["Environment"]["Variables"][table::METRICS.variable()];
     assert_eq!(&body[1]["Namespace"], namespace);
 }
 
 #[test]
-fn somebody_is_told_when_something_is_wrong() {
+fn every_alarm_notifies_the_topic() {
     let template = template();
     let stack = Stack::new(&template, &[("AlarmTopicArn", "arn:aws:sns:us-east-1:111122223333:alarms")]);
     let mut watched = BTreeSet::new();
@@ -343,7 +343,7 @@ fn somebody_is_told_when_something_is_wrong() {
 }
 
 #[test]
-fn logs_do_not_stay_for_ever() {
+fn logs_expire() {
     let template = template();
     let stack = Stack::new(&template, &[]);
     for function in FUNCTIONS {

@@ -1,4 +1,4 @@
-//! The parameters of the template, held to the declarations of the settings that they set.
+//! The parameters of the template, compared with the declarations of the settings that they set.
 //!
 //! The application's tests include this file, and `yaml.rs`, for the settings that it declares.
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::resolve::text;
 
-/// Holds the parameter that sets `setting` to its declaration.
+/// Compares the parameter that sets `setting` with its declaration.
 pub(crate) fn hold(template: &Value, setting: &'static dyn Declared) {
     let Some(name) = setting.parameter() else { return };
     let parameter = &template["Parameters"][name];
@@ -15,12 +15,12 @@ pub(crate) fn hold(template: &Value, setting: &'static dyn Declared) {
     let described = parameter["Description"].as_str().unwrap();
     assert!(described.starts_with(setting.about()), "{name}: {described:?} does not begin with {:?}", setting.about());
 
-    // A parameter of a number that may be left to the function is a text, since a number cannot be empty.
+    // The parameter of a number that may be unset is a string, since a number cannot be empty.
     let unset = parameter["Type"] == "String" && parameter["Default"] == "";
     match lambda(setting) {
         Preset::Value(default) => assert!(unset || text(&parameter["Default"]) == default, "{name}: not {default}"),
         Preset::Unset(_) => assert!(unset, "{name} has a default"),
-        Preset::Required | Preset::Absent => panic!("{name} sets what no function reads, or what has no default"),
+        Preset::Required | Preset::Absent => panic!("{name} sets what no function reads, or what is required"),
     }
     for value in limits(parameter) {
         assert_eq!(setting.refusal(value.as_ref(), &alone(setting)), None, "{name} allows {value}");
@@ -34,7 +34,7 @@ pub(crate) fn limits(parameter: &Value) -> Vec<String> {
     listed.into_iter().chain(ends).map(|value| text(&value)).collect()
 }
 
-/// What holds in the functions where nothing is said.
+/// The default in the functions.
 fn lambda(setting: &dyn Declared) -> Preset {
     match setting.preset(Place::Api) {
         Preset::Absent => setting.preset(Place::Worker),

@@ -1,4 +1,4 @@
-//! Who may do what: every role is held to a list, and the endpoint to what its parameters say.
+//! Who may do what: every role is compared with a list, and the endpoint with its parameters.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::yaml::template;
 /// What a role may do, as (action, resource).
 fn allowed(stack: &Stack<'_>, role: &str) -> BTreeSet<(String, String)> {
     let role = stack.resource(role).unwrap();
-    assert_eq!(role["ManagedPolicyArns"], Value::Null, "what a role may do is written out");
+    assert_eq!(role["ManagedPolicyArns"], Value::Null, "a role's permissions are written out");
     let policies = role["Policies"].as_array().unwrap();
     let statements = policies.iter().flat_map(|policy| policy["PolicyDocument"]["Statement"].as_array().unwrap());
     statements.flat_map(pairs).collect()
@@ -65,7 +65,7 @@ fn the_worker_takes_work_and_sends_to_its_own_queue_only() {
 }
 
 #[test]
-fn the_dead_letter_function_ends_tasks_and_makes_none() {
+fn the_dead_letter_function_ends_tasks_and_creates_none() {
     let template = template();
     let expected = [
         list(&["dynamodb:GetItem", "dynamodb:UpdateItem"], "Tasks.Arn"),
@@ -77,7 +77,7 @@ fn the_dead_letter_function_ends_tasks_and_makes_none() {
 }
 
 #[test]
-fn nothing_is_allowed_on_everything_but_traces_that_know_no_resources() {
+fn only_tracing_is_allowed_on_all_resources() {
     let template = template();
     for tracing in ["off", "active"] {
         let stack = Stack::new(&template, &[("Tracing", tracing)]);
@@ -116,7 +116,7 @@ fn every_function_has_its_own_role() {
     }
 }
 
-/// The resources that let anyone in, as far as they are there.
+/// The resources that allow anyone, if they exist.
 fn open_to_all(stack: &Stack<'_>, template: &Value) -> BTreeSet<String> {
     let is_open = |name: &String| {
         let resource = &template["Resources"][name];
@@ -132,7 +132,7 @@ fn open_to_all(stack: &Stack<'_>, template: &Value) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_endpoint_is_open_only_where_anonymous_was_asked_for_by_name() {
+fn the_endpoint_is_open_only_if_the_auth_mode_is_anonymous() {
     let template = template();
     let open = |parameters: &[(&str, &str)]| open_to_all(&Stack::new(&template, parameters), &template);
     assert_eq!(open(&[]), BTreeSet::new());

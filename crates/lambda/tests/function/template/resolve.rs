@@ -1,4 +1,4 @@
-//! What the template comes to for given parameters: conditions, parameters and resources in the place of functions.
+//! Resolves the template for given parameters: conditions, references and substitutions.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ impl<'a> Stack<'a> {
         Self { template, parameters: parameters.iter().copied().collect() }
     }
 
-    /// The resource's properties; nothing where its condition does not hold.
+    /// The resource's properties; `None` if its condition is false.
     pub(crate) fn resource(&self, name: &str) -> Option<Value> {
         let resource = &self.template["Resources"][name];
         assert!(resource.is_object(), "no resource {name}");
@@ -47,7 +47,7 @@ impl<'a> Stack<'a> {
     }
 
     fn is_true(&self, condition: &Value) -> bool {
-        let (function, argument) = sole(condition).unwrap_or_else(|| panic!("{condition} is no condition"));
+        let (function, argument) = sole(condition).unwrap_or_else(|| panic!("{condition} is not a condition"));
         match function {
             "Condition" => self.holds(argument.as_str().unwrap()),
             "Fn::Not" => !self.is_true(&argument[0]),
@@ -60,7 +60,7 @@ impl<'a> Stack<'a> {
         }
     }
 
-    /// Nothing stands for `AWS::NoValue`.
+    /// `None` stands for `AWS::NoValue`.
     fn resolve(&self, value: &Value) -> Option<Value> {
         match (value, sole(value)) {
             (_, Some(("Ref", name))) => self.reference(name.as_str().unwrap()),
@@ -71,7 +71,7 @@ impl<'a> Stack<'a> {
             (_, Some(("Fn::FindInMap", path))) => {
                 let step = |index: usize| self.resolve(&path[index]).map(|name| text(&name));
                 let found = &self.template["Mappings"][step(0)?][step(1)?][step(2)?];
-                assert!(!found.is_null(), "{path} leads nowhere");
+                assert!(!found.is_null(), "{path} is not in the mappings");
                 Some(found.clone())
             }
             (_, Some(("Fn::Sub", pattern))) if self.names_parameters_only(pattern) => Some(self.substituted(pattern)),
@@ -84,7 +84,7 @@ impl<'a> Stack<'a> {
         }
     }
 
-    /// Whether all that `pattern` names are parameters. Anything else stays as it is written.
+    /// Whether `pattern` names parameters only. Anything else stays as it is written.
     fn names_parameters_only(&self, pattern: &Value) -> bool {
         let named = |pattern: &str| pattern.split("${").skip(1).all(|rest| self.parameter(name_of(rest)).is_some());
         pattern.as_str().is_some_and(named)
@@ -124,7 +124,7 @@ fn name_of(rest: &str) -> &str {
     rest.split_once('}').unwrap().0
 }
 
-/// As an environment variable holds it.
+/// The value as an environment variable has it.
 pub(crate) fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
