@@ -35,7 +35,7 @@ fn no_modules_of_the_testkit_import_each_other() {
 }
 
 /// The layers of `mcp` from the lowest to the highest, and which of the others each imports.
-fn documented_floors() -> Vec<(String, BTreeSet<String>)> {
+fn documented_layers() -> Vec<(String, BTreeSet<String>)> {
     let rows = table("layers");
     rows.iter()
         .map(|row| {
@@ -47,7 +47,7 @@ fn documented_floors() -> Vec<(String, BTreeSet<String>)> {
 }
 
 /// The layer of a module: the module itself, one that it is below, or `dialects::*` for everything below `dialects`.
-fn floor_of<'a>(layers: &'a [(String, BTreeSet<String>)], module: &str) -> Option<&'a str> {
+fn layer_of<'a>(layers: &'a [(String, BTreeSet<String>)], module: &str) -> Option<&'a str> {
     layers.iter().map(|(layer, _)| layer.as_str()).find(|layer| match layer.strip_suffix("::*") {
         Some(parent) => module.strip_prefix(parent).is_some_and(|below| below.starts_with("::")),
         None => module.strip_prefix(*layer).is_some_and(|below| below.is_empty() || below.starts_with("::")),
@@ -55,8 +55,8 @@ fn floor_of<'a>(layers: &'a [(String, BTreeSet<String>)], module: &str) -> Optio
 }
 
 #[test]
-fn the_floors_of_mcp_import_what_is_below_them_and_nothing_else() {
-    let documented = documented_floors();
+fn the_layers_of_mcp_import_what_is_below_them_and_nothing_else() {
+    let documented = documented_layers();
     for (index, (layer, imports)) in documented.iter().enumerate() {
         let below: BTreeSet<&str> = documented.iter().take(index).map(|(layer, _)| layer.as_str()).collect();
         let up: Vec<&String> = imports.iter().filter(|import| !below.contains(import.as_str())).collect();
@@ -65,12 +65,12 @@ fn the_floors_of_mcp_import_what_is_below_them_and_nothing_else() {
     let mut real: BTreeMap<String, BTreeSet<String>> =
         documented.iter().map(|(layer, _)| (layer.clone(), BTreeSet::new())).collect();
     for (module, imports) in imports_in("mcp") {
-        let Some(layer) = floor_of(&documented, &module) else {
+        let Some(layer) = layer_of(&documented, &module) else {
             assert!(imports.is_empty(), "ARCHITECTURE.md has no layer for `{module}`, which imports {imports:?}");
             continue;
         };
         for import in imports {
-            let target = floor_of(&documented, &import).unwrap_or(&import);
+            let target = layer_of(&documented, &import).unwrap_or(&import);
             if target != layer {
                 real.entry(layer.to_owned()).or_default().insert(target.to_owned());
             }
