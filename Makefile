@@ -1,39 +1,65 @@
-# The one place for commands. `make help` lists them.
+# All commands of the project. `make help` lists them.
 
 CARGO ?= cargo
 TOOLS := .cache/tools/bin
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 SEEDS ?= 100000
-SIMULATION := $(CARGO) test --locked --quiet --profile sim -p longhaul-engine --features planted
+SIMULATION := $(CARGO) test --locked --quiet --profile sim -p longhaul-engine
 LISTEN ?= 127.0.0.1:8080
 RUN_ARGS ?= --listen $(LISTEN)
-# The functions are tested too, with all that is local, in one build.
-FUNCTIONS := --features longhaul-app/lambda,longhaul-conformance/lambda
 
-.PHONY: help run test check conformance conformance-local e2e local-aws simulate mutants bench build deploy clean
+# Lints, docs and tests of everything, the Lambda functions too. All use the same packages and features, so that what one
+# of them has built is not built again by the next.
+WORKSPACE := --workspace --features longhaul-app/lambda,longhaul-conformance/lambda
+# Tests that start servers, real clients or the emulator with the template in it.
+END_TO_END := binary(e2e) | binary(aws_e2e) | binary(deployed)
+
+.PHONY: help run check test nightly lint features fast-tests slow-tests conformance conformance-local e2e local-aws simulate \
+	mutants bench build deploy clean
+# The order of the prerequisites matters: what is quick and fails often comes first.
+.NOTPARALLEL:
 
 help: ## This list
-	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 run: ## Build and run the server with an embedded database (RUN_ARGS="--diagnostics …")
 	$(CARGO) run --release --quiet --bin local -- $(RUN_ARGS)
 
-test: ## Set up what the tests need, and pass all of them
-	scripts/setup-tools.sh suite ts ts-legacy python python-legacy aws
-	scripts/nextest.sh --workspace $(FUNCTIONS)
-	$(CARGO) test --locked --workspace $(FUNCTIONS) --doc --quiet
-	$(MAKE) --no-print-directory conformance-local simulate
+# A change lands when `make check test` passes in a clean clone; fast-tests then runs once.
 
-check: ## Formatting, lints, docs, dependencies, the template, fast tests
-	scripts/setup-tools.sh deny aws-lint aws
+check: lint features fast-tests ## Formatting, lints, docs, dependencies, template, workflow, feature sets, fast tests
+
+test: fast-tests slow-tests ## All tests: fast, end to end, conformance, simulation
+
+nightly: ## What takes longer than landing a change may take: a million simulated worlds, and mutants of the code
+	$(MAKE) --no-print-directory simulate SEEDS=1000000
+	$(MAKE) --no-print-directory mutants
+
+lint: ## Formatting, lints, docs, dependencies, template, workflow
+	scripts/setup-tools.sh deny aws-lint actionlint
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace $(FUNCTIONS) --all-targets --locked -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
+	$(CARGO) clippy $(WORKSPACE) --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(WORKSPACE) --no-deps --locked --quiet
 	$(TOOLS)/cargo-deny --locked check bans licenses sources
 	$(TOOLS)/cfn-lint template.yaml
 	$(TOOLS)/sam validate --lint --template template.yaml --region us-east-1
-	scripts/nextest.sh --workspace $(FUNCTIONS) -E 'not (binary(e2e) | binary(aws_e2e) | binary(deployed))'
+	$(TOOLS)/actionlint '.github/workflows/*.yml'
 
-conformance: conformance-local ## The public conformance suite, for every revision that it knows: locally, and against the template
+features: ## Compile each feature set, with the oldest Rust that is supported
+	scripts/check_features.py
+
+fast-tests: ## All tests that start no server and no client
+	scripts/setup-tools.sh aws
+	scripts/nextest.sh $(WORKSPACE) -E 'not ($(END_TO_END))'
+
+slow-tests: ## The other tests: end to end, examples in the docs, conformance, simulation
+	scripts/setup-tools.sh suite ts ts-legacy python python-legacy aws
+	scripts/nextest.sh $(WORKSPACE) -E '$(END_TO_END)'
+	$(CARGO) test --locked $(WORKSPACE) --doc --quiet
+	CONFORMANCE_SERVER=$(TARGET_DIR)/debug/conformance-server $(MAKE) --no-print-directory conformance-local
+	$(MAKE) --no-print-directory simulate
+
+conformance: conformance-local ## The public conformance suite for every revision that it knows, locally and against the template
 	scripts/setup-tools.sh suite aws
 	scripts/nextest.sh -p longhaul-conformance --features lambda --test deployed
 
@@ -43,11 +69,11 @@ conformance-local: ## The same, locally only
 	scripts/conformance.sh 2025-11-25
 	scripts/conformance.sh 2025-06-18
 
-e2e: ## Real clients, and kills: against the local server, and against the template on an emulator
+e2e: ## Real clients and kills: against the local server, and against the template on an emulator
 	scripts/setup-tools.sh ts ts-legacy python python-legacy aws
 	scripts/nextest.sh -p longhaul-app --features local,lambda --test e2e --test aws_e2e
 
-local-aws: ## The whole of it on an AWS emulator on this machine, until it is stopped
+local-aws: ## The whole deployment on an AWS emulator on this machine, until it is stopped
 	scripts/setup-tools.sh aws
 	scripts/local-aws.sh
 
@@ -70,7 +96,7 @@ mutants: ## Change the code in one place at a time, and expect a failing test: t
 	scripts/setup-tools.sh mutants aws
 	scripts/mutants.sh $(CRATES)
 
-bench: ## Speed, size and memory, beside rmcp alone and a bare function (BENCH_ARGS="--quick --only lambda")
+bench: ## Speed, size and memory, compared with rmcp alone and a bare function (BENCH_ARGS="--quick --only lambda")
 	scripts/setup-tools.sh aws
 	$(CARGO) build --release --locked -p longhaul-app -p longhaul-bench --bin local --bin bench
 	$(CARGO) build --profile function --locked -p longhaul-app -p longhaul-bench-bare --no-default-features \

@@ -3,9 +3,9 @@
 #
 #   [ARCH=x86_64|arm64] scripts/build-lambda.sh [ARGUMENTS FOR cargo lambda build]
 #
-# ARCH is the machine's own unless it is given. Another one needs its Rust target installed
-# (rustup target add aarch64-unknown-linux-gnu). The linker is zig, which comes with cargo-lambda: so the binaries need no
-# newer C library than Lambda has, whatever this machine has.
+# ARCH is this machine's architecture by default. Another one needs its Rust target installed
+# (rustup target add aarch64-unknown-linux-gnu). The linker is zig, which comes with cargo-lambda, so that the binaries
+# run with Lambda's C library even if this machine has a newer one.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -15,7 +15,7 @@ case ${ARCH:-$(uname -m)} in
     x86_64) target=--x86-64 ;;
     arm64 | aarch64) target=--arm64 ;;
     *)
-        printf 'build-lambda: ARCH is %s; it has to be x86_64 or arm64\n' "${ARCH:-$(uname -m)}" >&2
+        printf 'build-lambda: ARCH is %s; it must be x86_64 or arm64\n' "${ARCH:-$(uname -m)}" >&2
         exit 2
         ;;
 esac

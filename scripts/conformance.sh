@@ -1,19 +1,22 @@
 #!/usr/bin/env bash
-# Runs the pinned MCP conformance suite against conformance-server and fails on every failure that is not expected.
+# Runs the pinned MCP conformance suite against conformance-server, and fails on every unexpected failure.
 #
 #   scripts/conformance.sh [REVISION]        (default: 2026-07-28)
 #
-# A run is: everything that the revision requires of a server, scored or not, and for 2026-07-28 also every scenario of
-# the Tasks extension. For 2025-06-18, whose requirements the suite has not frozen, it is every scenario of that revision. Expected failures stand in tests/conformance/expected-failures.txt.
-# CONFORMANCE_URL tests a server that is running already, instead of starting one; CONFORMANCE_EXPECTED names another file
-# of expected failures.
+# A run is everything that the revision requires of a server, scored or not, and for 2026-07-28 also every scenario of
+# the Tasks extension. For 2025-06-18, whose requirements the suite has not frozen, it is every scenario of that revision.
+# The expected failures are listed in tests/conformance/expected-failures.txt.
+#
+# CONFORMANCE_SERVER    a server program to start, instead of building one
+# CONFORMANCE_URL       a server that is already running, instead of starting one
+# CONFORMANCE_EXPECTED  another file of expected failures
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 tools=$root/.cache/tools
 revision=${1:-2026-07-28}
 readonly root tools revision
-readonly ready_tries_max=100
+readonly ready_polls_max=100
 
 results=$(mktemp -d)
 server_pid=
@@ -29,16 +32,27 @@ stop() {
 }
 trap stop EXIT
 
-# Starts the server on a free port and sets $url.
-start_server() {
-    cargo build --manifest-path "$root/Cargo.toml" --quiet -p longhaul-conformance
-    local target port tries
+# Prints the path of the server program.
+server_program() {
+    if [[ -n ${CONFORMANCE_SERVER:-} ]]; then
+        printf '%s\n' "$CONFORMANCE_SERVER"
+        return
+    fi
+    cargo build --manifest-path "$root/Cargo.toml" --quiet --locked -p longhaul-conformance
+    local target
     target=$(cargo metadata --manifest-path "$root/Cargo.toml" --format-version 1 --no-deps |
         "$tools/bin/node" -p 'JSON.parse(require("fs").readFileSync(0)).target_directory')
+    printf '%s\n' "$target/debug/conformance-server"
+}
+
+# Starts the server on a free port and sets $url.
+start_server() {
+    local program port polls
+    program=$(server_program)
     port=$("$tools/bin/node" -e 'const s = require("net").createServer(); s.listen(0, "127.0.0.1", () => { console.log(s.address().port); s.close() })')
-    "$target/debug/conformance-server" --listen "127.0.0.1:$port" 2>"$results/server.log" &
+    "$program" --listen "127.0.0.1:$port" 2>"$results/server.log" &
     server_pid=$!
-    for ((tries = 0; tries < ready_tries_max; tries++)); do
+    for ((polls = 0; polls < ready_polls_max; polls++)); do
         if curl --silent --fail --output /dev/null "http://127.0.0.1:$port/healthz"; then
             url=http://127.0.0.1:$port/mcp
             return
@@ -51,7 +65,7 @@ start_server() {
     exit 1
 }
 
-# The suite's own exit code says nothing about what it does not score, so the results are read instead.
+# The suite's own exit code ignores what it does not score, so the results are read instead.
 suite() {
     "$tools/bin/conformance" server --url "$url" --output-dir "$results" "$@" >"$results/suite.log" 2>&1 || true
 }

@@ -1,28 +1,28 @@
 #!/usr/bin/env bash
-# Runs the AWS emulator on loopback, for tests and for trying things out.
+# Runs the AWS emulator on the loopback interface, for tests and for trying things out.
 #
-#   scripts/emulator.sh run-with COMMAND [ARGUMENTS]   an emulator of the command's own: starts with it, ends with it
-#   scripts/emulator.sh start                          one that stays; prints its endpoint
-#   scripts/emulator.sh stop                           ends the one that `start` started
-#   scripts/emulator.sh spawn LOG                      the caller's own; prints its process group and its endpoint
-#   scripts/emulator.sh end GROUP                      ends one of those, and what runs in it
-#   scripts/emulator.sh shared                         one for all test processes of this checkout; prints its endpoint.
-#                                                      Whoever uses it holds a shared lock on .cache/emulator/users.lock;
-#                                                      it ends by itself soon after the last lock is gone.
-#                                                      EMULATOR_STATE names another folder than .cache/emulator, for one
-#                                                      that is shared by others.
+#   scripts/emulator.sh run-with COMMAND [ARGUMENTS]   runs COMMAND with its own emulator, and then stops that
+#   scripts/emulator.sh start                          starts an emulator that keeps running; prints its endpoint
+#   scripts/emulator.sh stop                           stops the emulator that `start` started
+#   scripts/emulator.sh spawn LOG                      starts one for the caller; prints its process group and endpoint
+#   scripts/emulator.sh end GROUP                      stops an emulator that `spawn` started, and everything in it
+#   scripts/emulator.sh shared                         starts one for all test processes of this checkout, or finds it;
+#                                                      prints its endpoint. Each user holds a shared lock on
+#                                                      .cache/emulator/users.lock; the emulator stops by itself soon
+#                                                      after the last lock is released. EMULATOR_STATE names another
+#                                                      folder than .cache/emulator, for an emulator with other users.
 #
-# COMMAND sees AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. The port is free and chosen
-# anew each time. EMULATOR_AUTH=true lets the emulator enforce IAM. Several calls at once are safe.
+# COMMAND sees AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. Each emulator gets a free port.
+# With EMULATOR_AUTH=true the emulator enforces IAM. Several calls at the same time are safe.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 tools=$root/.cache/tools
 state=${EMULATOR_STATE:-$root/.cache/emulator}
 readonly root tools state
-readonly ready_tries_max=300
-readonly start_tries_max=3
-# Long enough that the next of many tests, each a process of its own, finds it alive.
+readonly ready_polls_max=300
+readonly start_attempts_max=3
+# Long enough for the next of many tests, each of which is a process, to find it running.
 readonly idle_s=20
 
 pid=
@@ -37,10 +37,10 @@ free_port() {
     "$tools/aws/bin/python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
 }
 
-# Starts an emulator as the leader of a process group of its own, because its functions outlive it otherwise. Its
-# environment is handed to every function it runs, so it gets nothing but what is named here. Sets $pid and $endpoint.
+# Starts an emulator as the leader of its own process group, because otherwise its functions would outlive it. It passes
+# its environment to every function that it runs, so it gets only what is named here. Sets $pid and $endpoint.
 launch() {
-    local log=$1 port tries
+    local log=$1 port polls
     port=$(free_port)
     endpoint=http://127.0.0.1:$port
     setsid env -i PATH="$PATH" HOME="$state" TMPDIR="${TMPDIR:-/tmp}" LANG=C.UTF-8 \
@@ -49,7 +49,7 @@ launch() {
         AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test \
         "$tools/aws/bin/ministack" </dev/null >"$log" 2>&1 7>&- 8>&- 9>&- &
     pid=$!
-    for ((tries = 0; tries < ready_tries_max; tries++)); do
+    for ((polls = 0; polls < ready_polls_max; polls++)); do
         if is_ready "$endpoint"; then return 0; fi
         kill -0 "$pid" 2>/dev/null || break
         sleep 0.1
@@ -58,17 +58,17 @@ launch() {
     return 1
 }
 
-# Somebody else may take the port between the look and the start, so a start is tried more than once.
-launch_surely() {
-    local log=$1 tries
+# Another process may take the port before the emulator does, so the start is attempted more than once.
+launch_with_retry() {
+    local log=$1 attempt
     if [[ ! -x $tools/aws/bin/ministack ]]; then
         say "not installed; run scripts/setup-tools.sh aws"
         return 1
     fi
     mkdir -p "$state"
-    for ((tries = 0; tries < start_tries_max; tries++)); do
+    for ((attempt = 1; attempt <= start_attempts_max; attempt++)); do
         if launch "$log"; then return 0; fi
-        say "did not start (try $((tries + 1)))"
+        say "did not start (attempt $attempt of $start_attempts_max)"
     done
     tail -n 20 "$log" >&2
     return 1
@@ -76,9 +76,9 @@ launch_surely() {
 
 # Ends process group $1 and waits until it is gone.
 end_group() {
-    local group=$1 tries
+    local group=$1 polls
     kill -TERM -- "-$group" 2>/dev/null || return 0
-    for ((tries = 0; tries < 30; tries++)); do
+    for ((polls = 0; polls < 30; polls++)); do
         kill -0 -- "-$group" 2>/dev/null || return 0
         sleep 0.1
     done
@@ -91,7 +91,7 @@ run_with() {
     trap 'if [[ -n $pid ]]; then end_group "$pid"; fi; rm -f "$log"' EXIT
     trap 'exit 130' INT
     trap 'exit 143' TERM
-    launch_surely "$log"
+    launch_with_retry "$log"
     AWS_ENDPOINT_URL=$endpoint AWS_REGION=us-east-1 AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test "$@" || status=$?
     return "$status"
 }
@@ -107,20 +107,20 @@ start() {
             return
         fi
     fi
-    launch_surely "$state/started.log"
+    launch_with_retry "$state/started.log"
     printf '%s %s\n' "$pid" "$endpoint" >"$state/started"
     printf '%s\n' "$endpoint"
 }
 
 spawn() {
-    launch_surely "$1"
+    launch_with_retry "$1"
     printf '%s %s\n' "$pid" "$endpoint"
 }
 
 stop() {
     [[ -f $state/started ]] || return 0
     read -r pid endpoint <"$state/started"
-    # The number may belong to another process by now: it is ours only while the endpoint answers.
+    # Another process may have this id by now: it is the emulator's only while the endpoint answers.
     if is_ready "$endpoint"; then end_group "$pid"; fi
     rm -f "$state/started"
 }
@@ -137,13 +137,13 @@ shared() {
         fi
     fi
     rm -f "$state/shared"
-    launch_surely "$state/shared.log"
+    launch_with_retry "$state/shared.log"
     printf '%s\n' "$endpoint" >"$state/shared"
     setsid "${BASH_SOURCE[0]}" _end-when-unused "$pid" "$endpoint" </dev/null >/dev/null 2>&1 8>&- &
     printf '%s\n' "$endpoint"
 }
 
-# Ends the shared emulator once nobody has held the users' lock for a while.
+# Stops the shared emulator when the users' lock has been free for a while.
 end_when_unused() {
     pid=$1 endpoint=$2
     local idle=0
@@ -152,7 +152,7 @@ end_when_unused() {
         sleep 2
         if is_unused; then idle=$((idle + 2)); else idle=0; fi
         ((idle >= idle_s)) || continue
-        # Whoever takes the users' lock from now on has to wait for this one, and then finds no emulator.
+        # A process that takes the users' lock from now on has to wait for this lock, and then finds no emulator.
         flock 8
         if is_unused; then break; fi
         flock --unlock 8

@@ -1,26 +1,27 @@
 #!/usr/bin/env bash
-# The whole deployment on this machine: the AWS emulator, with template.yaml deployed in it and the real functions.
+# The whole deployment on this machine: the AWS emulator, with template.yaml and the real functions deployed in it.
 #
-#   scripts/local-aws.sh [PARAMETER=VALUE…]            builds, deploys, prints where everything is, and stays until it is
-#                                                      stopped (Ctrl-C or SIGTERM); then nothing is left of it
+#   scripts/local-aws.sh [PARAMETER=VALUE…]            builds, deploys, prints where everything is, and runs until it is
+#                                                      stopped (Ctrl-C or SIGTERM); then it removes everything
 #   scripts/local-aws.sh run-with COMMAND [ARGUMENTS]  the same without a deployment, for as long as COMMAND runs: the
-#                                                      functions lie in the emulator's S3, ready to be deployed
+#                                                      functions are in the emulator's S3, ready to be deployed
 #   scripts/local-aws.sh shared                        the same as run-with for all test processes of this checkout; prints
-#                                                      the endpoint. Whoever uses it holds a shared lock on
-#                                                      .cache/local-aws/users.lock; it ends soon after the last one is gone
+#                                                      the endpoint. Each user holds a shared lock on
+#                                                      .cache/local-aws/users.lock; the emulator stops soon after the last
+#                                                      lock is released
 #   scripts/local-aws.sh deploy STACK [PARAMETER=VALUE…]
 #                                                      deploys template.yaml there once more; prints the stack's outputs as
 #                                                      JSON
-#   scripts/local-aws.sh delete STACK
+#   scripts/local-aws.sh delete STACK                  deletes that stack
 #
-# PARAMETERs are those of template.yaml. Unless told otherwise the front door is open (AuthMode=anonymous), the diagnostic
-# tools are served, and answers are buffered, since the emulator streams none.
+# PARAMETERs are those of template.yaml. By default everyone may call (AuthMode=anonymous), the diagnostic tools are
+# served, and answers are buffered, because the emulator cannot stream.
 # COMMAND sees, and `deploy` needs, AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
-# LOCAL_AWS_BIN_DIR names a folder with the programs `api` and `worker`, built for this machine; without it they are
-# built here, quickly and without optimisation: what is deployed to AWS comes from scripts/build-lambda.sh.
-# LOCAL_AWS_BIN_PREFIX stands before the names of these programs, and LOCAL_AWS_STATE is another folder than
-# .cache/local-aws for an emulator that is shared by those who deploy other programs.
-# EMULATOR_AUTH=true lets the emulator enforce the roles of the functions.
+# LOCAL_AWS_BIN_DIR     a folder with the programs `api` and `worker`, built for this machine. Without it they are built
+#                       here, quickly and without optimisation: scripts/build-lambda.sh builds what is deployed to AWS
+# LOCAL_AWS_BIN_PREFIX  goes before the names of these programs
+# LOCAL_AWS_STATE       another folder than .cache/local-aws, for an emulator whose users deploy other programs
+# EMULATOR_AUTH=true    makes the emulator enforce the roles of the functions
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -35,7 +36,7 @@ scratch=
 
 say() { printf 'local-aws: %s\n' "$*" >&2; }
 
-# Ends everything that was started here. Called once, however this script ends.
+# Stops everything that was started here. Called once, however this script ends.
 clean_up() {
     trap - EXIT INT TERM
     if [[ -n $child ]] && kill -0 "$child" 2>/dev/null; then
@@ -46,7 +47,7 @@ clean_up() {
     if [[ -n $scratch ]]; then rm -rf "$scratch"; fi
 }
 
-# Runs a command that can be interrupted: a shell does not hear signals while it waits for one in the foreground.
+# Runs a command that can be interrupted: a shell does not handle signals while it waits for one in the foreground.
 run() {
     local status=0
     "$@" <&0 &
@@ -66,7 +67,7 @@ bin_dir() {
     printf '%s\n' "${CARGO_TARGET_DIR:-$root/target}/debug"
 }
 
-# One zip for each function, small enough to be unpacked often: without debug information, where there is a strip.
+# Copies the programs without debug information, if `strip` is installed: the emulator unpacks them often.
 pack() {
     local bin_dir=$1 name
     for name in api worker; do
@@ -105,12 +106,12 @@ shared() {
     mkdir -p "$state/tmp"
     exec 5>"$state/upload.lock"
     flock 5
-    # What an emulator unpacked that is gone is of no use to the next one.
+    # What an earlier emulator has unpacked is useless to the next one.
     if ! curl --silent --fail --max-time 2 --output /dev/null "$(cat "$state/shared" 2>/dev/null)/_ministack/health"; then
         rm -rf "$state/tmp"
         mkdir "$state/tmp"
     fi
-    # The emulator that stays must not hold the lock.
+    # The emulator outlives this script and must not hold the lock.
     AWS_ENDPOINT_URL=$(EMULATOR_STATE=$state EMULATOR_AUTH=true TMPDIR=$state/tmp "$root/scripts/emulator.sh" shared 5>&-)
     uploaded="$AWS_ENDPOINT_URL $(stat --format '%s %.9Y' "$bin_dir/$bin_prefix"{api,worker})"
     if [[ $(cat "$state/uploaded" 2>/dev/null) != "$uploaded" ]]; then
@@ -127,7 +128,7 @@ run_with() {
     local status=0
     run "$@" || status=$?
     if ((status != 0)) && [[ -s $scratch/emulator.log ]]; then
-        say "what the emulator said last:"
+        say "the last lines of the emulator's log:"
         tail -n "${LOCAL_AWS_LOG_LINES:-40}" "$scratch/emulator.log" >&2
     fi
     return "$status"

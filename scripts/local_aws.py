@@ -1,4 +1,4 @@
-"""Deploys template.yaml to the AWS emulator. Called by scripts/local-aws.sh, which says how."""
+"""Deploys template.yaml to the AWS emulator. Called by scripts/local-aws.sh, which documents it."""
 
 import io
 import json
@@ -31,7 +31,7 @@ def client(service):
 
 
 def zipped(program):
-    """The program as Lambda wants it: named bootstrap, executable, in a zip."""
+    """The program as Lambda expects it: an executable named bootstrap, in a zip."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         entry = zipfile.ZipInfo("bootstrap", date_time=(2020, 1, 1, 0, 0, 0))
@@ -50,13 +50,13 @@ def upload(programs):
 
 
 def packaged_template():
-    """What `sam package` does: the functions' code by its place in S3."""
+    """Does what `sam package` does: replaces the paths of the functions' code by its location in S3."""
     template = (ROOT / "template.yaml").read_text()
     packaged, replaced = re.subn(
         r"CodeUri: target/lambda/(\w+)/bootstrap\.zip", rf"CodeUri: s3://{BUCKET}/\1.zip", template
     )
     if not replaced:
-        raise SystemExit("local-aws: template.yaml names no code to be replaced")
+        raise SystemExit("local-aws: template.yaml has no CodeUri to replace")
     return packaged
 
 
@@ -78,13 +78,13 @@ def deploy(stack, settings):
 
 
 def settled(cloudformation, stack):
-    give_up_at = time.monotonic() + DEPLOYED_S_MAX
+    deadline = time.monotonic() + DEPLOYED_S_MAX
     while True:
         (description,) = cloudformation.describe_stacks(StackName=stack)["Stacks"]
         status = description["StackStatus"]
         if status == "CREATE_COMPLETE":
             return description
-        if not status.endswith("_IN_PROGRESS") or time.monotonic() > give_up_at:
+        if not status.endswith("_IN_PROGRESS") or time.monotonic() > deadline:
             events = cloudformation.describe_stack_events(StackName=stack)["StackEvents"]
             failed = [event for event in events if "FAILED" in event["ResourceStatus"]]
             reasons = [f"{event['LogicalResourceId']}: {event.get('ResourceStatusReason')}" for event in failed]
@@ -93,7 +93,7 @@ def settled(cloudformation, stack):
 
 
 def outputs_of(description):
-    """The stack's outputs, with the MCP URL as this machine reaches it: names below .localhost need not resolve."""
+    """The stack's outputs, with an MCP URL that this machine can reach: names under .localhost may not resolve."""
     outputs = {output["OutputKey"]: output["OutputValue"] for output in description["Outputs"]}
     outputs["TemplateMcpUrl"] = outputs["McpUrl"]
     url_id = re.match(r"https?://([^.]+)\.lambda-url\.", outputs["McpUrl"])
@@ -119,7 +119,7 @@ To look inside, with any AWS client:
 
 export AWS_ENDPOINT_URL={os.environ["AWS_ENDPOINT_URL"]} AWS_REGION=us-east-1 AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test
 
-By hand, the list of tools:
+To list the tools by hand:
 
 curl -sS '{outputs["McpUrl"]}' \\
   -H 'content-type: application/json' -H 'accept: application/json, text/event-stream' \\

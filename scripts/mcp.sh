@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sends one MCP request by hand, as a client of revision 2026-07-28 that knows tasks.
+# Sends one MCP request by hand, as a client of revision 2026-07-28 that supports tasks.
 #
 #   scripts/mcp.sh call TOOL ['{"argument": "value"}']       calls a tool
 #   scripts/mcp.sh get TASK_ID                               polls a task
@@ -7,7 +7,7 @@
 #   scripts/mcp.sh answer TASK_ID KEY '{"property": "…"}'    answers a form that a task asks for
 #   scripts/mcp.sh list                                      lists the tools
 #
-# MCP_URL is where the server is (default: http://127.0.0.1:8080/mcp).
+# MCP_URL is the endpoint of the server (default: http://127.0.0.1:8080/mcp).
 set -euo pipefail
 
 url=${MCP_URL:-http://127.0.0.1:8080/mcp}
@@ -19,7 +19,7 @@ usage() {
     exit 2
 }
 
-# send METHOD NAME FIELDS: NAME goes into the Mcp-Name header where there is one.
+# send METHOD NAME FIELDS: a NAME that is not empty goes into the Mcp-Name header.
 send() {
     curl --silent --show-error "$url" \
         --header 'content-type: application/json' --header 'accept: application/json, text/event-stream' \

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Changes the code in one place at a time and expects that a test fails: what no test finds is a survivor.
+# Changes the code in one place at a time and expects a test to fail: what no test detects is a survivor.
 #
 #   scripts/mutants.sh [core] [engine] [sqlite] [aws]              (default: all of them)
 #
 #   MUTANTS_SHARD=k/n   only the kth of n shares, counted from 0: for several machines
 #   MUTANTS_ONLY=code|texts
-#                       only what cargo-mutants changes, or only DynamoDB's conditions and SQL, which it does not see
-#   MUTANTS_RESUME=1    goes on where the last run was interrupted: what was caught then is not tested again
+#                       only what cargo-mutants changes, or only DynamoDB's conditions and SQL, which it ignores
+#   MUTANTS_RESUME=1    continues an interrupted run: mutants that it caught are not tested again
 #   MUTANTS_ARGS="..."  more arguments for cargo-mutants, such as "--file crates/sqlite/src/purge.rs"
 #
-# Works in a copy of the checkout, .cache/mutants/work, which keeps what was built from one run to the next. The results
-# are below .cache/mutants/out. Fails where a mutant survives that tests/mutants/survivors.txt does not accept.
+# Works in a copy of the checkout, .cache/mutants/work, which keeps build output from one run to the next. The results
+# are below .cache/mutants/out. Fails if a mutant survives that tests/mutants/survivors.txt does not accept.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -22,8 +22,8 @@ readonly root state work out shard
 
 say() { printf 'mutants: %s\n' "$*" >&2; }
 
-# The files of the checkout as they are, with changes that are not committed; what was built stays. They are all new to
-# cargo: otherwise it would take what it built of a mutant, in a run that was interrupted, for what they make.
+# The present files of the checkout, with uncommitted changes; build output stays. The files get new time stamps, because
+# an interrupted run leaves artifacts of a mutant that would otherwise look up to date.
 copy_checkout() {
     mkdir -p "$work"
     find "$work" -mindepth 1 -maxdepth 1 ! -name target ! -name .cache -exec rm -rf {} +
@@ -34,21 +34,21 @@ copy_checkout() {
     ln -sfn "$root/.cache/tools" "$work/.cache/tools"
 }
 
-# The packages whose tests have to find a mutant of crate $1.
+# The packages whose tests have to detect a mutant of crate $1.
 testers() {
     case $1 in
-        # What the engine and its simulation do is decided here.
+        # This crate decides what the engine and its simulation do.
         core) printf 'longhaul-core,longhaul-engine\n' ;;
         engine | sqlite | aws) printf 'longhaul-%s\n' "$1" ;;
     esac
 }
 
-# What is changed of crate $1: all of it, or what decides about writes.
+# The files of crate $1 that are changed: all of them, or those that decide about writes.
 files() {
     case $1 in
         aws)
             local file
-            for file in applying attributes change creating expressions item keys lifetimes mailboxes quota record; do
+            for file in applying attributes change creating expressions item keys lifetimes mailboxes quota record retention; do
                 printf -- '--file\ncrates/aws/src/%s.rs\n' "$file"
             done
             ;;
@@ -62,7 +62,7 @@ mutate_code() {
     if cargo nextest --version >/dev/null 2>&1; then tool=nextest; fi
     mapfile -t filter < <(files "$crate")
     say "the code of $crate, tested by $(testers "$crate")"
-    # 2: survivors, 3: time-outs. Both are looked at in the end.
+    # 2: survivors, 3: time-outs. Both are examined at the end.
     local status=0
     # shellcheck disable=SC2086  # Several arguments.
     "$root/.cache/tools/mutants/bin/cargo-mutants" mutants --dir "$work" --in-place --output "$out/$crate" \
@@ -98,7 +98,7 @@ main() {
     copy_checkout
     if [[ ${MUTANTS_RESUME:-0} == 0 ]]; then rm -rf "$out"; fi
     mkdir -p "$out"
-    # Fewer seeds: what the simulation finds of a mutant, it finds among the first ones, or in a use case.
+    # Fewer seeds: if the simulation detects a mutant, it does so in the first ones, or in a use case.
     export LONGHAUL_SIM_SEEDS=${LONGHAUL_SIM_SEEDS:-200} NEXTEST_PROFILE=mutants
     for crate in "${crates[@]}"; do
         mkdir -p "$out/$crate"

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Runs the workspace's tests: with cargo-nextest where it is installed, with `cargo test` otherwise.
+# Runs tests with cargo-nextest: the one that is installed on this machine, otherwise the pinned one.
 #
-#   scripts/nextest.sh [cargo's own arguments, such as --workspace or -p PACKAGE]
+#   scripts/nextest.sh [ARGUMENTS OF cargo nextest run, such as --workspace, -p PACKAGE or -E FILTER]
 set -euo pipefail
 
 if cargo nextest --version >/dev/null 2>&1; then
     exec cargo nextest run --locked "$@"
 fi
-exec cargo test --locked --lib --bins --tests "$@"
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+"$root/scripts/setup-tools.sh" nextest
+exec "$root/.cache/tools/bin/cargo-nextest" nextest run --locked "$@"

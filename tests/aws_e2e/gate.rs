@@ -1,4 +1,4 @@
-//! A gate between a function and the emulator: it notes every call, and holds one back at the moment that a test asks for.
+//! A proxy between a function and the emulator: it records every call, and holds back the one that a test asks for.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
@@ -18,13 +18,13 @@ use crate::process::endpoint;
 /// What AWS's JSON protocols call the operation: `DynamoDB_20120810.UpdateItem`.
 const TARGET: &str = "x-amz-target";
 
-/// Where a call is held, and never goes on.
+/// Where a call is held for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Held {
-    /// Before AWS knows of it.
-    BeforeItCounts,
-    /// After AWS did it, and before the function knows.
-    AfterItCounted,
+    /// Before AWS receives it.
+    BeforeEffect,
+    /// After AWS has done it, and before the function gets the answer.
+    AfterEffect,
 }
 
 /// A call that went through.
@@ -32,11 +32,11 @@ pub(crate) enum Held {
 pub(crate) struct Call {
     /// The operation, such as `UpdateItem`.
     pub(crate) operation: String,
-    /// What was asked.
+    /// The request.
     pub(crate) body: String,
 }
 
-/// The gate. Functions are told its URL as that of a service.
+/// The proxy. Functions get its URL as the endpoint of AWS.
 #[derive(Clone)]
 pub(crate) struct Gate {
     url: String,
@@ -67,7 +67,7 @@ impl Drop for Serving {
 }
 
 impl Gate {
-    /// An open gate.
+    /// Starts a proxy that holds nothing back.
     pub(crate) async fn open() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
         let url = format!("http://{}", listener.local_addr().expect("it is bound"));
@@ -78,12 +78,12 @@ impl Gate {
         Self { url, inner, _serving: Arc::new(Serving(serving)) }
     }
 
-    /// Where functions reach it.
+    /// Its URL.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
-    /// Holds the next call of `operation` whose body mentions `mentions`. The answer says when it is held.
+    /// Holds the next call of `operation` whose body contains `mentions`. The receiver reports when it is held.
     pub(crate) fn hold(&self, operation: &'static str, mentions: &'static str, held: Held) -> oneshot::Receiver<()> {
         let (caught, is_caught) = oneshot::channel();
         *self.inner.trap.lock().unwrap() = Some(Trap { operation, mentions, held, caught });
@@ -95,7 +95,7 @@ impl Gate {
         self.inner.calls.lock().unwrap().clone()
     }
 
-    /// The calls so far of one operation that mention something.
+    /// How many calls of one operation so far contain `mentions`.
     pub(crate) fn calls_of(&self, operation: &str, mentions: &str) -> usize {
         let calls = self.calls();
         calls.iter().filter(|call| call.operation == operation && call.body.contains(mentions)).count()
@@ -122,8 +122,8 @@ impl Inner {
         let target = head.headers.get(TARGET).and_then(|target| target.to_str().ok()).unwrap_or_default();
         let operation = target.rsplit('.').next().unwrap_or_default().to_owned();
         let text = String::from_utf8_lossy(&body).into_owned();
-        let trap = self.sprung(&operation, &text);
-        if trap.as_ref().is_some_and(|trap| trap.held == Held::BeforeItCounts) {
+        let trap = self.take_trap(&operation, &text);
+        if trap.as_ref().is_some_and(|trap| trap.held == Held::BeforeEffect) {
             return hold(trap).await;
         }
         let url = format!("{}{}", self.endpoint, head.uri);
@@ -144,17 +144,17 @@ impl Inner {
         if trap.is_some() { hold(trap).await } else { passed }
     }
 
-    /// The trap, where it is for this call.
-    fn sprung(&self, operation: &str, body: &str) -> Option<Trap> {
+    /// The trap, if it is for this call.
+    fn take_trap(&self, operation: &str, body: &str) -> Option<Trap> {
         let mut trap = self.trap.lock().unwrap();
         trap.take_if(|trap| trap.operation == operation && body.contains(trap.mentions))
     }
 }
 
-/// Says that a call is held, and holds it for good.
+/// Reports that a call is held, and never answers it.
 async fn hold(trap: Option<Trap>) -> Response<Full<Bytes>> {
     if let Some(trap) = trap {
-        // Nobody listens any more where the test has ended.
+        // If the test has ended, there is no receiver any more.
         trap.caught.send(()).ok();
     }
     std::future::pending().await

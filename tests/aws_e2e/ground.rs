@@ -1,4 +1,4 @@
-//! A table and queues of a test's own, for functions that run on the Runtime API host instead of in the emulator.
+//! The table and queues of one test, for functions that run on the Runtime API host instead of in the emulator.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use longhaul_aws::clients::Clients;
 use crate::gate::Gate;
 use crate::process::{config, endpoint, fresh_name};
 use crate::programs::{api, worker};
-use crate::runtime_host::front_door::{FrontDoor, Mode};
+use crate::runtime_host::front_door::{HttpFrontend, Mode};
 use crate::runtime_host::mapping::{Mapping, Worker};
 use crate::runtime_host::{Idle, Sandbox};
 
-/// The table and the queues, and how functions are told of them.
-pub(crate) struct Ground {
-    /// Clients for looking behind the functions.
+/// The table and the queues, and the environment of functions that use them.
+pub(crate) struct Resources {
+    /// Clients for reading table and queues directly.
     pub(crate) clients: Clients,
     /// The table.
     pub(crate) table: String,
@@ -25,8 +25,8 @@ pub(crate) struct Ground {
     pub(crate) dead_letter_url: String,
 }
 
-impl Ground {
-    /// Empty ones.
+impl Resources {
+    /// Creates empty ones.
     pub(crate) async fn new() -> Self {
         let clients = Clients::new(&config());
         let name = fresh_name();
@@ -57,15 +57,15 @@ impl Ground {
     }
 
     /// An API function of two sandboxes, which are frozen between requests, as on Lambda.
-    pub(crate) async fn front_door(&self, mode: Mode) -> FrontDoor {
-        self.front_door_with(mode, &[]).await
+    pub(crate) async fn frontend(&self, mode: Mode) -> HttpFrontend {
+        self.frontend_with(mode, &[]).await
     }
 
-    /// The same with settings of its own.
-    pub(crate) async fn front_door_with(&self, mode: Mode, settings: &[(&str, &str)]) -> FrontDoor {
+    /// The same with additional settings.
+    pub(crate) async fn frontend_with(&self, mode: Mode, settings: &[(&str, &str)]) -> HttpFrontend {
         let mut env = self.env(None);
         env.extend(settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
-        FrontDoor::open(api(), &env, Idle::Frozen, mode, 2).await
+        HttpFrontend::open(api(), &env, Idle::Frozen, mode, 2).await
     }
 
     /// A worker that takes messages until it is dropped.
@@ -73,7 +73,7 @@ impl Ground {
         Worker::start(self.mapping(gate), Idle::Frozen)
     }
 
-    /// What a worker works on.
+    /// The event source mapping of a worker.
     pub(crate) fn mapping(&self, gate: Option<&Gate>) -> Mapping {
         Mapping {
             program: worker().to_owned(),
@@ -85,18 +85,18 @@ impl Ground {
         }
     }
 
-    /// A worker that takes no messages but those that the test hands it.
+    /// A worker that gets only the messages that the test gives it.
     pub(crate) async fn idle_worker(&self, gate: Option<&Gate>) -> Sandbox {
         Sandbox::start(worker(), &self.env(gate), Idle::Frozen).await
     }
 
-    /// How many tasks stand in the table.
+    /// How many tasks are in the table.
     pub(crate) async fn tasks(&self) -> usize {
         let scanned = self.clients.dynamo.scan().table_name(&self.table).consistent_read(true).send().await.unwrap();
         scanned.items().iter().filter(|item| item["pk"].as_s().unwrap().starts_with("o#")).count()
     }
 
-    /// The names of a task's recorded steps, in order, each as often as it stands in the table.
+    /// The names of a task's recorded steps, in order, each as often as it is in the table.
     pub(crate) async fn steps_of(&self, task_id: &str) -> Vec<String> {
         crate::inside::steps_of(&self.clients, &self.table, task_id).await
     }

@@ -1,4 +1,4 @@
-//! The other front door: an HTTP API in place of the function URL.
+//! The other endpoint: an HTTP API in place of the function URL.
 
 use serde_json::json;
 
@@ -7,10 +7,10 @@ use crate::process::Setup;
 
 #[tokio::test]
 async fn an_http_api_serves_the_same_as_a_function_url() {
-    let setup = Setup::with(&["FrontDoor=http-api"]);
+    let setup = Setup::with(&["Endpoint=http-api"]);
     let server = setup.start();
     let caller = server.caller();
-    assert!(setup.output("TemplateMcpUrl").contains(".execute-api."), "it is the door that was asked for");
+    assert!(setup.output("TemplateMcpUrl").contains(".execute-api."), "it is the endpoint that was asked for");
     assert_eq!(caller.call("echo", json!({"text": "hello"})).await["resultType"], "complete");
     let id = caller.call_task("countdown", json!({"seconds": 0.5, "steps": 5})).await;
     let done = caller.until(&id, "completed").await;

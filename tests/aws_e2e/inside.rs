@@ -1,4 +1,4 @@
-//! A look behind the server: what stands in the table and lies in the queues.
+//! Reads directly what is in the table and in the queues.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::process::key_of;
 /// How long a test waits for something that has to happen.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The names of a task's recorded steps, in order, each as often as it stands in the table.
+/// The names of a task's recorded steps, in order, each as often as it is in the table.
 pub(crate) async fn steps_of(clients: &Clients, table: &str, task_id: &str) -> Vec<String> {
     let key = key_of(task_id);
     let query =
@@ -25,7 +25,7 @@ pub(crate) async fn steps_of(clients: &Clients, table: &str, task_id: &str) -> V
     names.collect()
 }
 
-/// How many messages lie in a queue: those to be had, those handed over, and those that are delayed.
+/// How many messages are in a queue: visible, hidden and delayed ones.
 pub(crate) async fn messages_in(clients: &Clients, queue_url: &str) -> u32 {
     let names = [
         QueueAttributeName::ApproximateNumberOfMessages,
@@ -37,24 +37,24 @@ pub(crate) async fn messages_in(clients: &Clients, queue_url: &str) -> u32 {
     names.iter().map(|name| attributes.get(name).map_or(0, |number| number.parse().unwrap())).sum()
 }
 
-/// The state of a task as it stands in the table.
+/// The state of a task in the table.
 pub(crate) async fn state_of(clients: &Clients, table: &str, task_id: &str) -> Option<String> {
     let found = clients.dynamo.get_item().table_name(table).set_key(Some(item_key(task_id))).consistent_read(true);
     let item = found.send().await.unwrap().item?;
     Some(item["state"].as_s().unwrap().clone())
 }
 
-/// Where a task stands in the table.
+/// The key of a task's item in the table.
 pub(crate) fn item_key(task_id: &str) -> HashMap<String, AttributeValue> {
     let key = key_of(task_id);
     let pk = format!("o#{}#{:x}", key.owner, key.id.shard(16));
     [("pk", pk), ("sk", key.id.to_string())].map(|(name, value)| (name.to_owned(), AttributeValue::S(value))).into()
 }
 
-/// Waits until something is so that has to come about by itself.
-pub(crate) async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
+/// Waits until something holds that has to happen by itself.
+pub(crate) async fn until(what: &str, holds: impl AsyncFn() -> bool) {
     let begun = Instant::now();
-    while !is_so().await {
+    while !holds().await {
         assert!(begun.elapsed() < PATIENCE, "waited until {what}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }

@@ -1,4 +1,4 @@
-//! Functions that are killed, and messages that come twice or not at all: what was accepted ends once, and well.
+//! Functions that are killed, and messages that arrive twice or not at all: an accepted task ends once, as it should.
 
 use std::time::{Duration, Instant};
 
@@ -8,12 +8,12 @@ use crate::caller::structured;
 use crate::inside::{messages_in, state_of, steps_of, until};
 use crate::process::{Setup, key_of};
 use crate::runtime_host::Idle;
-use crate::runtime_host::front_door::{FrontDoor, Mode};
+use crate::runtime_host::front_door::{HttpFrontend, Mode};
 
 /// Promise 4: a crash costs seconds.
 const RECOVERED_WITHIN: Duration = Duration::from_secs(60);
 
-/// Nobody listens there.
+/// Nothing listens there.
 const NOWHERE: &str = "http://127.0.0.1:9";
 
 #[tokio::test]
@@ -21,8 +21,9 @@ async fn a_worker_killed_during_a_leg_costs_seconds_and_no_recorded_step() {
     let setup = Setup::new();
     let caller = setup.start().caller();
     let id = caller.call_task("countdown", json!({"seconds": 6, "steps": 4})).await;
-    let said = |task: &serde_json::Value| task["statusMessage"].as_str().is_some_and(|said| said.starts_with('1'));
-    caller.until_it(&id, "a first step", said).await;
+    let has_a_step =
+        |task: &serde_json::Value| task["statusMessage"].as_str().is_some_and(|message| message.starts_with('1'));
+    caller.until_it(&id, "a first step", has_a_step).await;
     let killed = Instant::now();
     assert_eq!(setup.kill_all_of("WorkerFunction"), 1);
     let done = caller.until(&id, "completed").await;
@@ -33,7 +34,7 @@ async fn a_worker_killed_during_a_leg_costs_seconds_and_no_recorded_step() {
 }
 
 #[tokio::test]
-async fn what_one_instance_accepted_the_next_one_knows() {
+async fn a_task_that_one_instance_accepted_is_found_by_the_next_one() {
     let setup = Setup::new();
     let caller = setup.start().caller();
     let id = caller.call_task("countdown", json!({"seconds": 1, "steps": 4})).await;
@@ -63,7 +64,7 @@ async fn many_tasks_survive_the_death_of_everything() {
 }
 
 #[tokio::test]
-async fn a_message_that_comes_twice_starts_the_work_once() {
+async fn a_message_that_arrives_twice_starts_the_work_once() {
     let setup = Setup::new();
     let caller = setup.start().caller();
     let mut ids = Vec::new();
@@ -76,7 +77,7 @@ async fn a_message_that_comes_twice_starts_the_work_once() {
         let done = caller.until(id, "completed").await;
         assert_eq!(structured(&done["result"])["attempts"], 1);
     }
-    // And once more for each, now that all is over: nothing changes, and no message stays.
+    // And once more for each, now that all have ended: nothing changes, and no message is left.
     let (before, clients) = (caller.get(&ids[0]).await, Setup::clients());
     for id in &ids {
         setup.send_again(id).await;
@@ -87,7 +88,7 @@ async fn a_message_that_comes_twice_starts_the_work_once() {
 }
 
 /// An API function of the deployment that cannot reach the queue: as if it died between the record and the message.
-async fn api_without_a_queue(setup: &Setup) -> FrontDoor {
+async fn api_without_a_queue(setup: &Setup) -> HttpFrontend {
     let env = [
         ("AWS_ENDPOINT_URL", crate::process::endpoint().to_owned()),
         ("AWS_ENDPOINT_URL_SQS", NOWHERE.to_owned()),
@@ -100,7 +101,7 @@ async fn api_without_a_queue(setup: &Setup) -> FrontDoor {
         ("LONGHAUL_QUEUE_URL", setup.output("QueueUrl").to_owned()),
     ];
     let env = env.map(|(name, value)| (name.to_owned(), value));
-    FrontDoor::open(crate::programs::api(), &env, Idle::Frozen, Mode::Buffered, 1).await
+    HttpFrontend::open(crate::programs::api(), &env, Idle::Frozen, Mode::Buffered, 1).await
 }
 
 #[tokio::test]
@@ -108,7 +109,7 @@ async fn a_message_lost_between_record_and_queue_is_sent_again_by_a_poll() {
     let setup = Setup::new();
     let cut_off = api_without_a_queue(&setup).await;
     let lost = crate::caller::Caller::new(cut_off.url());
-    // Accepted all the same: the record is there.
+    // Accepted anyway: the record exists.
     let id = lost.call_task("countdown", json!({"seconds": 0.5, "steps": 2})).await;
     assert_eq!(messages_in(&Setup::clients(), setup.output("QueueUrl")).await, 0);
     let done = setup.start().caller().until(&id, "completed").await;
@@ -133,7 +134,7 @@ async fn a_dead_letter_of_a_healthy_task_is_sent_again() {
 }
 
 #[tokio::test]
-async fn a_tool_that_kills_its_worker_fails_after_the_last_try_also_where_nobody_asks() {
+async fn a_tool_that_kills_its_worker_fails_when_no_retries_are_left_even_without_polls() {
     let setup = Setup::new();
     let caller = setup.start().caller();
     let id = caller.call_task("fail", json!({"how": "exit", "after_s": 0})).await;
@@ -143,19 +144,19 @@ async fn a_tool_that_kills_its_worker_fails_after_the_last_try_also_where_nobody
     })
     .await;
     let failed = caller.get(&id).await;
-    assert!(failed["statusMessage"].as_str().unwrap().contains("3 tries"), "{failed}");
+    assert!(failed["statusMessage"].as_str().unwrap().contains("3 failures in a row"), "{failed}");
     assert!(failed["error"]["code"].is_i64(), "{failed}");
-    // The function lives and serves others.
+    // The function is alive and serves other calls.
     let next = caller.call_task("countdown", json!({"seconds": 0, "steps": 1})).await;
     caller.until(&next, "completed").await;
 }
 
 #[tokio::test]
-async fn a_message_that_nobody_can_read_becomes_a_dead_letter_and_blocks_nobody() {
-    // Unread, it comes back after the queue's own visibility, which is the worker's timeout.
+async fn a_message_that_cannot_be_read_becomes_a_dead_letter_and_blocks_nothing() {
+    // It is delivered again after the queue's own visibility timeout, which is the worker's timeout.
     let setup = Setup::with(&["WorkerTimeoutSeconds=5"]);
     let (caller, clients) = (setup.start().caller(), Setup::clients());
-    let poison = clients.sqs.send_message().queue_url(setup.output("QueueUrl")).message_body("no task at all");
+    let poison = clients.sqs.send_message().queue_url(setup.output("QueueUrl")).message_body("not a task");
     poison.send().await.unwrap();
     let id = caller.call_task("countdown", json!({"seconds": 1, "steps": 4})).await;
     assert_eq!(structured(&caller.until(&id, "completed").await["result"])["attempts"], 1);
@@ -164,13 +165,13 @@ async fn a_message_that_nobody_can_read_becomes_a_dead_letter_and_blocks_nobody(
 }
 
 #[tokio::test]
-async fn a_tool_that_runs_longer_than_the_function_goes_on_in_further_legs() {
+async fn a_tool_that_runs_longer_than_the_function_continues_in_further_legs() {
     let setup = Setup::with(&["WorkerTimeoutSeconds=5"]);
     let caller = setup.start().caller();
     let id = caller.call_task("countdown", json!({"seconds": 12, "steps": 48})).await;
     let done = caller.until(&id, "completed").await;
     let attempts = structured(&done["result"])["attempts"].as_u64().unwrap();
-    assert!(attempts >= 3, "a leg has four seconds at the most: {done}");
+    assert!(attempts >= 3, "a leg has at most four seconds: {done}");
     assert_eq!(steps_of(&Setup::clients(), setup.output("Table"), &id).await.len(), 48);
 }
 

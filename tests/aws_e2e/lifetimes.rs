@@ -1,4 +1,4 @@
-//! Expiry in the deployment: at once for those who ask, and in the table some time later.
+//! Expiry in the deployment: at once for clients, and some time later in the table.
 
 use aws_sdk_dynamodb::types::{AttributeValue, TimeToLiveStatus};
 use serde_json::json;
@@ -11,16 +11,16 @@ async fn a_task_past_its_time_is_not_found_and_then_deleted() {
     let setup = Setup::new();
     let (caller, clients) = (setup.start().caller(), Setup::clients());
     let table = setup.output("Table");
-    let told = clients.dynamo.describe_time_to_live().table_name(table).send().await.unwrap();
-    let told = told.time_to_live_description.unwrap();
-    assert_eq!(told.time_to_live_status, Some(TimeToLiveStatus::Enabled));
+    let description = clients.dynamo.describe_time_to_live().table_name(table).send().await.unwrap();
+    let description = description.time_to_live_description.unwrap();
+    assert_eq!(description.time_to_live_status, Some(TimeToLiveStatus::Enabled));
     let id = caller.call_task("countdown", json!({"seconds": 0, "steps": 1})).await;
     caller.until(&id, "completed").await;
-    // As if its time were over: the shortest life is minutes.
+    // As if its time were over: the shortest time to live is minutes.
     let item =
         clients.dynamo.get_item().table_name(table).set_key(Some(item_key(&id))).send().await.unwrap().item.unwrap();
     let moment = |name: &str| item[name].as_n().unwrap().parse::<u64>().unwrap();
-    let ttl = told.attribute_name.unwrap();
+    let ttl = description.attribute_name.unwrap();
     assert!(moment(&ttl) * 1_000 >= moment("expires_at"), "nothing is deleted before it has expired");
     let an_hour_before_ms = moment("created_at") - 3_600_000;
     let number = |value: u64| AttributeValue::N(value.to_string());

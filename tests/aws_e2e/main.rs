@@ -1,4 +1,4 @@
-//! The deployed template, as its users meet it: real clients, the real functions, the AWS emulator, real kills.
+//! The deployed template, as its users see it: real clients, the real functions, the AWS emulator, real kills.
 //!
 //! Each test deploys `template.yaml` for itself, or runs the functions on the Runtime API host; all share one emulator.
 

@@ -1,4 +1,4 @@
-//! Kills at exact moments, by a gate between the function and AWS: right before and right after each thing that counts.
+//! Kills at exact moments, by a proxy between the function and AWS: right before and right after a call takes effect.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use crate::caller::{Caller, json_of, structured};
 use crate::gate::{Gate, Held};
-use crate::ground::Ground;
+use crate::ground::Resources;
 use crate::inside::{messages_in, state_of, until};
 use crate::programs::api;
-use crate::runtime_host::front_door::{FrontDoor, Mode};
+use crate::runtime_host::front_door::{HttpFrontend, Mode};
 use crate::runtime_host::mapping::Worker;
 use crate::runtime_host::{Idle, NoAnswer};
 
@@ -22,21 +22,21 @@ async fn call_with_key(caller: &Caller, key: &str) -> Option<Value> {
     Some(json_of(&text)["result"].clone())
 }
 
-/// Kills the API function while it calls `operation`, and says what a client finds that calls once more.
+/// Kills the API function while it calls `operation`, and checks what a client gets that calls again.
 async fn call_through_a_kill(operation: &'static str, held: Held) {
-    let (ground, gate) = (Ground::new().await, Gate::open().await);
-    let dying = FrontDoor::open(api(), &ground.env(Some(&gate)), Idle::Frozen, Mode::Buffered, 1).await;
+    let (resources, gate) = (Resources::new().await, Gate::open().await);
+    let dying = HttpFrontend::open(api(), &resources.env(Some(&gate)), Idle::Frozen, Mode::Buffered, 1).await;
     let caught = gate.hold(operation, "", held);
     let victim = dying.sandbox(0).await.victim();
     let caller = Caller::new(dying.url());
     let call = tokio::spawn(async move { call_with_key(&caller, "once").await });
     caught.await.expect("the function makes this call");
     victim.kill();
-    assert!(call.await.unwrap().is_none(), "nobody answers any more");
+    assert!(call.await.unwrap().is_none(), "the function is dead");
 
-    let _worker = ground.worker(None);
-    let door = ground.front_door(Mode::Buffered).await;
-    let caller = Caller::new(door.url());
+    let _worker = resources.worker(None);
+    let frontend = resources.frontend(Mode::Buffered).await;
+    let caller = Caller::new(frontend.url());
     let again = call_with_key(&caller, "once").await.expect("the next instance answers");
     let id = again["taskId"].as_str().unwrap();
     let done = caller.until(id, "completed").await;
@@ -44,46 +44,46 @@ async fn call_through_a_kill(operation: &'static str, held: Held) {
     // One task, whatever the first call left behind.
     let once_more = call_with_key(&caller, "once").await.unwrap();
     assert_eq!(once_more["taskId"], again["taskId"]);
-    assert_eq!(ground.tasks().await, 1);
+    assert_eq!(resources.tasks().await, 1);
 }
 
 #[tokio::test]
 async fn an_api_killed_before_its_record_is_written_leaves_nothing() {
-    call_through_a_kill("TransactWriteItems", Held::BeforeItCounts).await;
+    call_through_a_kill("TransactWriteItems", Held::BeforeEffect).await;
 }
 
 #[tokio::test]
-async fn an_api_killed_between_record_and_message_leaves_a_task_that_is_found_again() {
-    call_through_a_kill("SendMessage", Held::BeforeItCounts).await;
+async fn an_api_killed_between_record_and_message_leaves_a_task_that_a_retry_finds() {
+    call_through_a_kill("SendMessage", Held::BeforeEffect).await;
 }
 
 #[tokio::test]
-async fn an_api_killed_between_message_and_answer_leaves_a_task_that_is_found_again() {
-    call_through_a_kill("SendMessage", Held::AfterItCounted).await;
+async fn an_api_killed_between_message_and_answer_leaves_a_task_that_a_retry_finds() {
+    call_through_a_kill("SendMessage", Held::AfterEffect).await;
 }
 
-/// What is left of a task whose worker was killed at a moment.
+/// A task that ended after its worker was killed.
 struct Recovered {
     task: Value,
     gate: Gate,
-    ground: Ground,
+    resources: Resources,
     id: String,
 }
 
-/// Runs a task of three steps whose worker is killed while it calls `operation` with a body that mentions `mentions`.
+/// Runs a task of three steps whose worker is killed while it calls `operation` with a body that contains `mentions`.
 async fn run_through_a_kill(operation: &'static str, mentions: &'static str, held: Held) -> Recovered {
-    let (ground, gate) = (Ground::new().await, Gate::open().await);
-    let door = ground.front_door(Mode::Buffered).await;
-    let caller = Caller::new(door.url());
+    let (resources, gate) = (Resources::new().await, Gate::open().await);
+    let frontend = resources.frontend(Mode::Buffered).await;
+    let caller = Caller::new(frontend.url());
     let caught = gate.hold(operation, mentions, held);
-    let worker = ground.worker(Some(&gate));
+    let worker = resources.worker(Some(&gate));
     let id = caller.call_task("countdown", json!({"seconds": 0.3, "steps": 3})).await;
     caught.await.expect("the worker makes this call");
     worker.sandbox().await.kill().await;
     let task = caller.until(&id, "completed").await;
-    assert_eq!(ground.steps_of(&id).await, ["step 1", "step 2", "step 3"]);
-    until("the queue is empty", async || messages_in(&ground.clients, &ground.queue_url).await == 0).await;
-    Recovered { task, gate, ground, id }
+    assert_eq!(resources.steps_of(&id).await, ["step 1", "step 2", "step 3"]);
+    until("the queue is empty", async || messages_in(&resources.clients, &resources.queue_url).await == 0).await;
+    Recovered { task, gate, resources, id }
 }
 
 impl Recovered {
@@ -98,83 +98,83 @@ impl Recovered {
 }
 
 #[tokio::test]
-async fn a_worker_killed_before_its_claim_counts_cost_nothing_but_time() {
-    let recovered = run_through_a_kill("UpdateItem", "", Held::BeforeItCounts).await;
+async fn a_worker_killed_before_its_claim_takes_effect_costs_nothing_but_time() {
+    let recovered = run_through_a_kill("UpdateItem", "", Held::BeforeEffect).await;
     assert_eq!(recovered.attempts(), 1);
 }
 
 #[tokio::test]
-async fn a_worker_killed_after_its_claim_counted_is_followed_by_the_next_attempt() {
-    let recovered = run_through_a_kill("UpdateItem", "", Held::AfterItCounted).await;
+async fn a_worker_killed_after_its_claim_took_effect_is_followed_by_the_next_attempt() {
+    let recovered = run_through_a_kill("UpdateItem", "", Held::AfterEffect).await;
     assert_eq!(recovered.attempts(), 2);
 }
 
 #[tokio::test]
 async fn a_step_that_was_recorded_is_not_run_again_after_a_kill() {
-    let recovered = run_through_a_kill("PutItem", "\"step 2\"", Held::AfterItCounted).await;
+    let recovered = run_through_a_kill("PutItem", "\"step 2\"", Held::AfterEffect).await;
     assert_eq!(recovered.attempts(), 2);
     assert_eq!(["step 1", "step 2", "step 3"].map(|step| recovered.ran(step)), [1, 1, 1]);
 }
 
 #[tokio::test]
 async fn a_step_that_was_not_recorded_is_run_again_after_a_kill() {
-    let recovered = run_through_a_kill("PutItem", "\"step 2\"", Held::BeforeItCounts).await;
+    let recovered = run_through_a_kill("PutItem", "\"step 2\"", Held::BeforeEffect).await;
     assert_eq!(recovered.attempts(), 2);
-    // The call that was held never counted, and is not in the list.
+    // The call that was held never took effect, and is not in the list.
     assert_eq!(["step 1", "step 2", "step 3"].map(|step| recovered.ran(step)), [1, 1, 1]);
 }
 
 #[tokio::test]
-async fn a_worker_killed_before_its_result_counts_gives_the_same_result_later() {
-    let recovered = run_through_a_kill("UpdateItem", "completed", Held::BeforeItCounts).await;
+async fn a_worker_killed_before_its_result_is_written_is_followed_by_the_same_result() {
+    let recovered = run_through_a_kill("UpdateItem", "completed", Held::BeforeEffect).await;
     assert_eq!(recovered.attempts(), 2);
     assert_eq!(recovered.ran("step 3"), 1);
 }
 
 #[tokio::test]
-async fn a_worker_killed_after_its_result_counted_changes_nothing_any_more() {
-    let recovered = run_through_a_kill("UpdateItem", "completed", Held::AfterItCounted).await;
+async fn a_worker_killed_after_its_result_is_written_changes_nothing() {
+    let recovered = run_through_a_kill("UpdateItem", "completed", Held::AfterEffect).await;
     assert_eq!(recovered.attempts(), 1);
-    // Its message came once more, and found nothing to do.
-    let state = state_of(&recovered.ground.clients, &recovered.ground.table, &recovered.id).await;
+    // Its message was delivered again, and there was nothing to do.
+    let state = state_of(&recovered.resources.clients, &recovered.resources.table, &recovered.id).await;
     assert_eq!(state.as_deref(), Some("completed"));
 }
 
 #[tokio::test]
-async fn a_worker_that_stood_still_for_longer_than_its_lease_no_longer_counts() {
-    let ground = Ground::new().await;
-    let door = ground.front_door(Mode::Buffered).await;
-    let caller = Caller::new(door.url());
+async fn a_worker_that_was_frozen_for_longer_than_its_lease_cannot_write() {
+    let resources = Resources::new().await;
+    let frontend = resources.frontend(Mode::Buffered).await;
+    let caller = Caller::new(frontend.url());
     let id = caller.call_task("countdown", json!({"seconds": 2, "steps": 4})).await;
-    let mapping = ground.mapping(None);
+    let mapping = resources.mapping(None);
     let messages = mapping.receive().await;
-    let sleeper = ground.idle_worker(None).await;
+    let sleeper = resources.idle_worker(None).await;
     let leg = async { mapping.run_batch(&sleeper, &messages).await };
     let others = async {
         caller.until_it(&id, "a step", |task| task["statusMessage"].is_string()).await;
         sleeper.freeze();
-        let _worker = ground.worker(None);
+        let _worker = resources.worker(None);
         let done = caller.until(&id, "completed").await;
         assert_eq!(structured(&done["result"])["attempts"], 2);
         sleeper.thaw();
         done
     };
     let (answer, done) = tokio::join!(leg, others);
-    answer.expect("it wakes up, finds that it is too late, and ends its leg");
+    answer.expect("it is thawed, finds that it is too late, and ends its leg");
     let after = caller.get(&id).await;
     assert_eq!((&after["result"], &after["lastUpdatedAt"]), (&done["result"], &done["lastUpdatedAt"]));
 }
 
 #[tokio::test]
-async fn a_worker_that_hangs_is_killed_at_its_timeout_and_the_task_goes_on() {
-    let ground = Ground::new().await;
-    let door = ground.front_door(Mode::Buffered).await;
-    let caller = Caller::new(door.url());
+async fn a_worker_that_hangs_is_killed_at_its_timeout_and_the_task_continues() {
+    let resources = Resources::new().await;
+    let frontend = resources.frontend(Mode::Buffered).await;
+    let caller = Caller::new(frontend.url());
     let id = caller.call_task("countdown", json!({"seconds": 2, "steps": 4})).await;
-    let mut mapping = ground.mapping(None);
+    let mut mapping = resources.mapping(None);
     mapping.timeout = Duration::from_secs(4);
     let messages = mapping.receive().await;
-    let hanging = ground.idle_worker(None).await;
+    let hanging = resources.idle_worker(None).await;
     let leg = mapping.run_batch(&hanging, &messages);
     let hang = async {
         caller.until_it(&id, "a step", |task| task["statusMessage"].is_string()).await;
@@ -182,21 +182,21 @@ async fn a_worker_that_hangs_is_killed_at_its_timeout_and_the_task_goes_on() {
     };
     let (answer, ()) = tokio::join!(leg, hang);
     assert!(matches!(answer, Err(NoAnswer::Died)), "{answer:?}");
-    let _worker = ground.worker(None);
+    let _worker = resources.worker(None);
     let done = caller.until(&id, "completed").await;
     assert_eq!(structured(&done["result"])["attempts"], 2);
 }
 
 #[tokio::test]
 async fn a_step_that_is_longer_than_the_function_may_run_fails_in_the_end() {
-    let ground = Ground::new().await;
-    let door = ground.front_door(Mode::Buffered).await;
-    let caller = Caller::new(door.url());
+    let resources = Resources::new().await;
+    let frontend = resources.frontend(Mode::Buffered).await;
+    let caller = Caller::new(frontend.url());
     let id = caller.call_task("countdown", json!({"seconds": 60, "steps": 1})).await;
-    let mut mapping = ground.mapping(None);
+    let mut mapping = resources.mapping(None);
     mapping.timeout = Duration::from_secs(3);
     let worker = Worker::start(mapping, Idle::Frozen);
     let failed = caller.until(&id, "failed").await;
-    assert!(failed["statusMessage"].as_str().is_some_and(|said| !said.is_empty()), "{failed}");
+    assert!(failed["statusMessage"].as_str().is_some_and(|message| !message.is_empty()), "{failed}");
     assert!(worker.sandbox().await.is_alive(), "each leg ended by itself, before the function's time was over");
 }

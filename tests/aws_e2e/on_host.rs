@@ -1,5 +1,5 @@
-//! Real clients before two instances of the API function that stream their answers and stand still between two requests.
-//! They get each request in turn: what one accepted, asked or began, the other one answers for.
+//! Real clients of two instances of the API function, which stream their answers and are frozen between requests.
+//! Requests go to them in turn: what one accepted, asked or began, the other one continues.
 
 #[path = "../e2e/clients.rs"]
 #[expect(clippy::duplicate_mod, reason = "the same flows, against another server")]

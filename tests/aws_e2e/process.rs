@@ -1,5 +1,5 @@
-//! A deployment of the real template in the emulator, of a test's own. It speaks as the local suite's server does, so that
-//! the same flows run against both.
+//! A deployment of the real template in the emulator, for one test. It has the interface of the local suite's server,
+//! so that the same flows run against both.
 
 use std::fs::File;
 use std::io::Read;
@@ -28,8 +28,8 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The emulator's endpoint. It has the functions ready to be deployed, is shared by all test processes, and lives at least
-/// as long as this one.
+/// The emulator's endpoint. It has the functions ready to be deployed, is shared by all test processes, and runs at
+/// least as long as this one.
 pub(crate) fn endpoint() -> &'static str {
     static EMULATOR: OnceLock<(File, String)> = OnceLock::new();
     let (_used, endpoint) = EMULATOR.get_or_init(|| {
@@ -51,7 +51,7 @@ fn local_aws() -> Command {
     Command::new(root().join("scripts/local-aws.sh"))
 }
 
-/// The script, told of the emulator.
+/// The script, with the emulator's endpoint.
 fn on_emulator() -> Command {
     let mut command = local_aws();
     command.env("AWS_ENDPOINT_URL", endpoint()).env("AWS_REGION", "us-east-1");
@@ -78,7 +78,7 @@ pub(crate) fn fresh_name() -> String {
     random.iter().fold("e2e-".to_owned(), |name, byte| format!("{name}{byte:02x}"))
 }
 
-/// A stack of a test's own. Deleted when dropped.
+/// The stack of one test. Deleted when dropped.
 pub(crate) struct Setup {
     stack: String,
     outputs: Value,
@@ -90,10 +90,10 @@ pub(crate) struct Deployed<'a> {
 }
 
 impl Setup {
-    /// What clients with core tasks do with this server besides. The emulator hands an answer over as a whole, so that
-    /// nobody is asked anything before it; and those who cannot be told apart see nobody's list.
+    /// The additional flows of clients with core tasks. The emulator sends answers as a whole, so no question arrives
+    /// before the answer; and anonymous callers get no list.
     pub(crate) const CORE_TASK_FLOWS: &[&str] = &["no_list"];
-    /// What clients without tasks do besides.
+    /// The additional flows of clients without tasks.
     pub(crate) const PLAIN_CALL_FLOWS: &[&str] = &[];
 
     /// Deploys the template with times that suit a test.
@@ -106,7 +106,7 @@ impl Setup {
         Self::with(&["InlineWaitSeconds=1"])
     }
 
-    /// Deploys the template with these parameters besides.
+    /// Deploys the template with these additional parameters.
     pub(crate) fn with(parameters: &[&str]) -> Self {
         let stack = fresh_name();
         let out = output_of(on_emulator().arg("deploy").arg(&stack).args(TIMES).args(parameters));
@@ -114,7 +114,7 @@ impl Setup {
         Self { stack, outputs }
     }
 
-    /// The server. It runs already.
+    /// The server. It is already running.
     pub(crate) fn start(&self) -> Deployed<'_> {
         Deployed { setup: self }
     }
@@ -124,7 +124,7 @@ impl Setup {
         self.outputs[name].as_str().unwrap_or_else(|| panic!("no output {name}: {}", self.outputs))
     }
 
-    /// Clients for looking behind the server.
+    /// Clients for reading table and queues directly.
     pub(crate) fn clients() -> Clients {
         Clients::new(&config())
     }
@@ -137,12 +137,12 @@ impl Setup {
         sent.expect("the queue takes a message");
     }
 
-    /// SIGKILL for every sandbox of a function, and how many there were. They are dead when this returns: the emulator
-    /// hands nothing more to them.
+    /// Sends SIGKILL to every sandbox of a function, and returns how many there were. They are dead when this returns:
+    /// the emulator delivers nothing more to them.
     pub(crate) fn kill_all_of(&self, function: &str) -> usize {
         let function = self.output(function);
         let sandboxes = sandboxes_of(function);
-        // One may have ended this very moment.
+        // One may just have ended.
         let killed = sandboxes.iter().filter(|sandbox| kill_process(**sandbox, Signal::KILL).is_ok()).count();
         while sandboxes_of(function).iter().any(|sandbox| sandboxes.contains(sandbox)) {
             std::thread::sleep(Duration::from_millis(5));
@@ -169,19 +169,19 @@ impl Deployed<'_> {
         Caller::new(self.url())
     }
 
-    /// SIGKILL for every sandbox of both functions. New ones follow by themselves.
+    /// SIGKILL for every sandbox of both functions. New ones are started by themselves.
     pub(crate) fn kill(self) {
         self.setup.kill_all_of("ApiFunction");
         self.setup.kill_all_of("WorkerFunction");
     }
 }
 
-/// The key of a task of a caller that nobody knows.
+/// The key of a task of the anonymous owner.
 pub(crate) fn key_of(task_id: &str) -> TaskKey {
     TaskKey::new(OwnerId::of(Identity::Anonymous), task_id.parse().expect("the server gives ids"))
 }
 
-/// The processes that run a function, known by their environment.
+/// The processes that run a function, found by their environment.
 pub(crate) fn sandboxes_of(function: &str) -> Vec<Pid> {
     let wanted = format!("AWS_LAMBDA_FUNCTION_NAME={function}");
     let processes = std::fs::read_dir("/proc").expect("this is Linux").flatten();
@@ -196,7 +196,7 @@ pub(crate) fn sandboxes_of(function: &str) -> Vec<Pid> {
         .collect()
 }
 
-/// Runs a command to its end and gives its standard output; fails the test where the command fails.
+/// Runs a command to its end and returns its standard output; fails the test if the command fails.
 pub(crate) fn output_of(command: &mut Command) -> String {
     let out = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
     let out = out.unwrap_or_else(|error| panic!("{command:?}: {error}"));

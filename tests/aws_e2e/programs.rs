@@ -5,7 +5,7 @@ use std::path::Path;
 /// What is shared by all test processes that deploy these programs: a folder below the checkout's root.
 pub(crate) const STATE: &str = ".cache/local-aws";
 
-/// What stands before `api` and `worker` in the names of the programs.
+/// The prefix of `api` and `worker` in the names of the programs.
 pub(crate) const PREFIX: &str = "";
 
 /// The API function's program.

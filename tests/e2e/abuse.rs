@@ -1,4 +1,4 @@
-//! Garbage, too much, and the wrong thing: a clear error, and the server goes on.
+//! Garbage, oversized requests and wrong arguments: each gets a clear error, and the server keeps running.
 
 use serde_json::{Value, json};
 
@@ -34,7 +34,7 @@ async fn garbage_is_answered_with_json_rpc_errors() {
 }
 
 #[tokio::test]
-async fn too_much_is_refused_and_enough_is_not() {
+async fn a_request_above_the_limit_is_refused_and_one_below_it_is_not() {
     let setup = Setup::new();
     let server = setup.start();
     let caller = server.caller();
@@ -47,7 +47,7 @@ async fn too_much_is_refused_and_enough_is_not() {
 }
 
 #[tokio::test]
-async fn other_methods_and_paths_are_told_what_is_there() {
+async fn other_methods_and_paths_get_the_right_status() {
     let setup = Setup::new();
     let server = setup.start();
     let http = reqwest::Client::new();
@@ -62,7 +62,7 @@ async fn other_methods_and_paths_are_told_what_is_there() {
 }
 
 #[tokio::test]
-async fn pages_from_elsewhere_are_refused() {
+async fn pages_of_other_origins_are_refused() {
     let setup = Setup::new();
     let server = setup.start();
     let caller = server.caller();
@@ -75,7 +75,7 @@ async fn pages_from_elsewhere_are_refused() {
 }
 
 #[tokio::test]
-async fn wrong_arguments_are_told_and_nothing_hangs() {
+async fn wrong_arguments_are_errors_and_nothing_hangs() {
     let setup = Setup::new();
     let server = setup.start();
     let caller = server.caller();

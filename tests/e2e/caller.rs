@@ -62,7 +62,7 @@ impl Caller {
         }
     }
 
-    /// Sends a request and gives the JSON-RPC answer, result or error.
+    /// Sends a request and returns the JSON-RPC answer, result or error.
     pub(crate) async fn answer(&self, method: &str, params: Value) -> Value {
         let answer = self.request(method, params).send().await.expect("the server answers");
         json_of(&answer.text().await.expect("the answer is text"))
@@ -75,7 +75,7 @@ impl Caller {
         answer["result"].clone()
     }
 
-    /// Sends a request that has to fail, and gives the error.
+    /// Sends a request that has to fail, and returns the error.
     pub(crate) async fn error(&self, method: &str, params: Value) -> Value {
         let answer = self.answer(method, params).await;
         assert!(answer.get("error").is_some(), "{method}: {answer}");
@@ -87,14 +87,14 @@ impl Caller {
         self.result("tools/call", json!({"name": tool, "arguments": arguments})).await
     }
 
-    /// Calls a tool that has to become a task, and gives the task's id.
+    /// Calls a tool that has to become a task, and returns the task's id.
     pub(crate) async fn call_task(&self, tool: &str, arguments: Value) -> String {
         let created = self.call(tool, arguments).await;
         assert_eq!(created["resultType"], "task", "{created}");
         created["taskId"].as_str().expect("a task has an id").to_owned()
     }
 
-    /// The task as it is.
+    /// The task's current state.
     pub(crate) async fn get(&self, task_id: &str) -> Value {
         self.result("tasks/get", json!({"taskId": task_id})).await
     }
@@ -126,14 +126,14 @@ impl Caller {
     }
 }
 
-/// The first message of an answer, be it JSON or a stream of events.
+/// The last message of an answer, which is JSON or a stream of events.
 pub(crate) fn json_of(text: &str) -> Value {
     let mut data = text.lines().filter_map(|line| line.strip_prefix("data:")).map(str::trim);
     let last = data.rfind(|data| !data.is_empty()).unwrap_or(text);
     serde_json::from_str(last).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// The first text of a tool's result, read as JSON where it is.
+/// The structured content of a tool's result, or its first text, parsed if it is JSON.
 pub(crate) fn structured(result: &Value) -> Value {
     if result["structuredContent"].is_object() {
         return result["structuredContent"].clone();

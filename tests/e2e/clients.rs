@@ -23,7 +23,7 @@ const PYTHON: Client = Client { program: "python", script: "python/driver.py" };
 const FASTMCP: Client = Client { program: "python", script: "python/fastmcp_driver.py" };
 
 impl Client {
-    /// Runs one flow, and gives what the client says that it saw.
+    /// Runs one flow, and returns what the client reports.
     fn run(self, url: &str, flow: &str, flags: &[&str]) -> Value {
         let program = root().join(".cache/tools/bin").join(self.program);
         assert!(program.exists(), "{} is not installed: run scripts/setup-tools.sh", program.display());

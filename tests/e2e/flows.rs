@@ -19,7 +19,7 @@ async fn a_long_tool_becomes_a_task_and_its_result_waits() {
 }
 
 #[tokio::test]
-async fn a_plain_tool_is_answered_plainly() {
+async fn a_plain_call_is_answered_at_once() {
     let setup = Setup::new();
     let server = setup.start();
     let result = server.caller().call("echo", json!({"text": "hello"})).await;
@@ -36,7 +36,7 @@ async fn a_cancelled_task_stops_within_a_heartbeat() {
     caller.until_it(&id, "progress", |task| task.get("statusMessage").is_some()).await;
     caller.result("tasks/cancel", json!({"taskId": id})).await;
     assert_eq!(caller.get(&id).await["status"], "cancelled");
-    // Once more is no error, and nothing changes the task any more.
+    // A second cancel is not an error, and does not change the task.
     let before = caller.get(&id).await;
     caller.result("tasks/cancel", json!({"taskId": id})).await;
     tokio::time::sleep(std::time::Duration::from_millis(700)).await;
@@ -138,7 +138,7 @@ async fn unknown_tasks_and_undeclared_clients_are_refused() {
 }
 
 #[tokio::test]
-async fn a_stream_tells_every_change_and_ends_gracefully() {
+async fn a_stream_reports_every_change_and_ends_gracefully() {
     let setup = Setup::new();
     let server = setup.start();
     let caller = server.caller();
@@ -161,7 +161,7 @@ async fn a_stream_tells_every_change_and_ends_gracefully() {
         changes.iter().all(|frame| frame["method"] == "notifications/tasks" && frame["params"]["taskId"] == json!(id))
     );
     assert!(frames[..frames.len() - 1].iter().all(|frame| frame["params"]["_meta"][subscription] == 1), "{frames:?}");
-    let told = &changes.last().unwrap()["params"];
-    assert_eq!(told["status"], "completed");
-    assert_eq!(told["result"], caller.get(&id).await["result"]);
+    let last_change = &changes.last().unwrap()["params"];
+    assert_eq!(last_change["status"], "completed");
+    assert_eq!(last_change["result"], caller.get(&id).await["result"]);
 }

@@ -58,7 +58,7 @@ async fn many_tasks_survive_many_kills() {
 }
 
 #[tokio::test]
-async fn a_tool_that_kills_its_process_fails_after_the_last_try() {
+async fn a_tool_that_kills_its_process_fails_when_no_retries_are_left() {
     let setup = Setup::new();
     let server = setup.start();
     let id = server.caller().call_task("fail", json!({"how": "exit", "after_s": 0})).await;
@@ -68,8 +68,8 @@ async fn a_tool_that_kills_its_process_fails_after_the_last_try() {
     }
     let server = setup.start();
     let failed = server.caller().until(&id, "failed").await;
-    assert!(failed["statusMessage"].as_str().unwrap().contains("3 tries"), "{failed}");
-    // The server lives and serves others.
+    assert!(failed["statusMessage"].as_str().unwrap().contains("3 failures in a row"), "{failed}");
+    // The server is alive and serves other calls.
     assert_eq!(server.caller().call("echo", json!({"text": "hi"})).await["resultType"], "complete");
 }
 
@@ -97,7 +97,7 @@ fn write_csv(path: &std::path::Path, bytes_min: u64) -> u64 {
 }
 
 #[tokio::test]
-async fn a_killed_profile_of_a_large_file_goes_on_where_it_was() {
+async fn a_killed_profile_of_a_large_file_continues_where_it_was() {
     let setup = Setup::new();
     let rows = write_csv(&setup.folder().join("big.csv"), 300_000_000);
     let server = setup.start();
@@ -114,10 +114,10 @@ async fn a_killed_profile_of_a_large_file_goes_on_where_it_was() {
     let report = structured(&done["result"]);
     assert_eq!(report["rows"], rows, "{report}");
 
-    // The same as a run that nobody disturbed.
-    let undisturbed = caller.call_task("profile_dataset", arguments).await;
-    let calm = structured(&caller.until(&undisturbed, "completed").await["result"]);
-    assert_eq!(report["columns"], calm["columns"]);
+    // The same as a run without a kill.
+    let uninterrupted = caller.call_task("profile_dataset", arguments).await;
+    let expected = structured(&caller.until(&uninterrupted, "completed").await["result"]);
+    assert_eq!(report["columns"], expected["columns"]);
 }
 
 fn done_of(task: &Value) -> f64 {

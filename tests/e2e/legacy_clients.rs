@@ -1,5 +1,5 @@
-//! Real clients of older revisions: the Python SDKs of three of them, the TypeScript SDK with the tasks of 2025-11-25, and
-//! the Inspector's command line.
+//! Real clients of older revisions: the Python SDKs of three of them, the TypeScript SDK with the tasks of 2025-11-25,
+//! and the Inspector's command line.
 
 use std::process::Command;
 
@@ -8,14 +8,14 @@ use serde_json::Value;
 use super::clients::root;
 use super::process::{Setup, output_of};
 
-/// Runs a program of `.cache/tools/bin`, and gives what it printed.
+/// Runs a program of `.cache/tools/bin`, and returns what it printed.
 fn run(program: &str, arguments: &[&str]) -> String {
     let path = root().join(".cache/tools/bin").join(program);
     assert!(path.exists(), "{} is not installed: run scripts/setup-tools.sh", path.display());
     output_of(Command::new(path).current_dir(root().join("tests/clients")).args(arguments))
 }
 
-/// Runs a flow of a driver, and gives what its last line says that it saw.
+/// Runs a flow of a driver, and returns what its last line reports.
 fn drive(program: &str, driver: &[&str], url: &str, flow: &str) -> Value {
     let out = run(program, &[driver, &["--url", url, flow]].concat());
     let last = out.lines().last().unwrap_or_else(|| panic!("{flow} printed nothing"));
@@ -40,7 +40,7 @@ fn the_typescript_client_of_2025_11_25_runs_tasks() {
     }
 }
 
-/// The SDKs that know no tasks.
+/// The SDKs without tasks.
 const OF_2025_06_18: (&str, [&str; 3]) = ("python-1.13.1", ["python-legacy/no_tasks.py", "--revision", "2025-06-18"]);
 const OF_2025_03_26: (&str, [&str; 3]) = ("python-1.9.4", ["python-legacy/no_tasks.py", "--revision", "2025-03-26"]);
 
@@ -58,7 +58,7 @@ fn clients_of_revisions_without_tasks_call_tools_and_are_asked() {
 }
 
 #[test]
-fn clients_of_revisions_without_tasks_look_after_jobs() {
+fn clients_of_revisions_without_tasks_poll_and_cancel_jobs() {
     let setup = Setup::waiting_a_second();
     let server = setup.start();
     for (program, driver) in [OF_2025_06_18, OF_2025_03_26] {
@@ -91,7 +91,7 @@ fn the_inspector_lists_and_calls_tools() {
 }
 
 #[test]
-fn the_inspector_looks_after_jobs() {
+fn the_inspector_polls_and_cancels_jobs() {
     let setup = Setup::waiting_a_second();
     let server = setup.start();
     let begun = inspect_tool(server.url(), "countdown", &["seconds=3"]);

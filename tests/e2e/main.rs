@@ -1,4 +1,4 @@
-//! The `local` binary as its users meet it: real clients, real HTTP, real kills.
+//! The `local` binary as its users see it: real clients, real HTTP, real kills.
 
 #![expect(
     clippy::unwrap_used,

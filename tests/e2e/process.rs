@@ -1,4 +1,4 @@
-//! A `local` server in a process of its own, which a test may kill and start again on the same file.
+//! A `local` server in its own process, which a test may kill and start again on the same file.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -21,9 +21,9 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// What clients with core tasks do with this server besides: its one user sees their tasks.
+    /// The additional flows of clients with core tasks: the server has one user, who may list tasks.
     pub(crate) const CORE_TASK_FLOWS: &[&str] = &["ask", "plain_ask", "list"];
-    /// What clients without tasks do besides.
+    /// The additional flows of clients without tasks.
     pub(crate) const PLAIN_CALL_FLOWS: &[&str] = &["ask"];
 
     /// A server with the diagnostic tools and a new database, and times that suit a test.
@@ -66,7 +66,7 @@ impl Setup {
         let mut child = self.command().spawn().expect("the local binary starts");
         let mut stdout = BufReader::new(child.stdout.take().expect("stdout is piped"));
         let stderr = child.stderr.take().expect("stderr is piped");
-        // Whatever it logs is shown when the test fails; a pipe that nobody reads would block it.
+        // What it logs is shown when the test fails; a pipe that is not read would block it.
         std::thread::spawn(move || {
             BufReader::new(stderr).lines().map_while(Result::ok).for_each(|line| eprintln!("{line}"))
         });
@@ -99,7 +99,7 @@ impl Local {
         &self.url
     }
 
-    /// What it printed so far.
+    /// What it has printed so far.
     pub(crate) fn banner(&self) -> String {
         self.banner.lock().unwrap().clone()
     }
@@ -115,7 +115,7 @@ impl Local {
         self.child.wait().expect("the server was started by this test");
     }
 
-    /// SIGTERM, and waits for the end; what it ended with.
+    /// Sends SIGTERM, waits for the end, and returns the exit status.
     pub(crate) fn terminate(mut self) -> std::process::ExitStatus {
         let pid = i32::try_from(self.child.id()).expect("process ids fit");
         let status = Command::new("kill").args(["-TERM", &pid.to_string()]).status().expect("kill can be run");
@@ -131,13 +131,13 @@ impl Local {
 
 impl Drop for Local {
     fn drop(&mut self) {
-        // It may have ended before; that is no fault here.
+        // It may have ended already.
         drop(self.child.kill());
         drop(self.child.wait());
     }
 }
 
-/// Runs a command to its end and gives its standard output; fails the test where the command fails.
+/// Runs a command to its end and returns its standard output; fails the test if the command fails.
 pub(crate) fn output_of(command: &mut Command) -> String {
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let mut out = String::new();

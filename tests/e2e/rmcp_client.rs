@@ -39,7 +39,7 @@ fn call(tool: &'static str, arguments: &Value) -> CallToolRequestParams {
 async fn start(session: &Session, tool: &'static str, arguments: Value) -> String {
     match session.peer().call_tool_once(call(tool, &arguments)).await.expect("the call is accepted") {
         CallToolResponse::Task(created) => created.task.task_id,
-        other => panic!("{tool} is no task: {other:?}"),
+        other => panic!("{tool} did not become a task: {other:?}"),
     }
 }
 
@@ -52,7 +52,7 @@ async fn settle(session: &Session, id: &str) -> TaskPayload {
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    panic!("the task works for ever");
+    panic!("the task did not end");
 }
 
 async fn result(session: &Session, id: &str) -> CallToolResult {
@@ -79,11 +79,11 @@ async fn the_rmcp_client_lists_calls_and_comes_back_for_a_task() {
 
     let again = setup.start();
     let later = connect(again.url()).await;
-    assert_eq!(result(&later, &id).await.structured_content.expect("it has one")["steps"], 5);
+    assert_eq!(result(&later, &id).await.structured_content.expect("the result has structured content")["steps"], 5);
 }
 
 #[tokio::test]
-async fn the_rmcp_client_cancels_answers_and_meets_failures() {
+async fn the_rmcp_client_cancels_answers_and_sees_failures() {
     let setup = Setup::new();
     let server = setup.start();
     let session = connect(server.url()).await;
@@ -94,7 +94,7 @@ async fn the_rmcp_client_cancels_answers_and_meets_failures() {
 
     let asking = start(&session, "ask", json!({"questions": ["Why?"]})).await;
     let TaskPayload::InputRequired { input_requests } = settle(&session, &asking).await else {
-        panic!("it does not ask");
+        panic!("the task does not ask");
     };
     let answers =
         input_requests.keys().map(|key| (key.clone(), json!({"action": "accept", "content": {"answer": "so"}})));
@@ -122,7 +122,7 @@ async fn the_rmcp_client_retries_a_call_and_gets_the_same_task() {
             serde_json::from_value(json!({"dev.longhaul/idempotencyKey": "retry"})).expect("this is a `_meta`");
         match session.peer().call_tool_once(params).await {
             Ok(CallToolResponse::Task(created)) => created.task.task_id,
-            other => panic!("no task: {other:?}"),
+            other => panic!("not a task: {other:?}"),
         }
     };
     assert_eq!(retry().await, retry().await);

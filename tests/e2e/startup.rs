@@ -1,4 +1,4 @@
-//! What a new user meets first: the banner, the help, clear errors, an orderly stop.
+//! What a new user sees first: the banner, the help, clear errors, an orderly stop.
 
 use std::process::Command;
 
@@ -52,19 +52,19 @@ fn help_explains_every_flag_and_names_its_variable() {
 }
 
 #[test]
-fn a_database_that_cannot_be_opened_is_told_in_words() {
+fn a_database_that_cannot_be_opened_is_a_clear_error() {
     let setup = Setup::with(&[]);
-    std::fs::write(setup.db(), "this is no database, but long enough to look like a file with a header").unwrap();
+    std::fs::write(setup.db(), "this is not a database, but long enough to look like a file with a header").unwrap();
     let out = setup.command().output().unwrap();
     assert!(!out.status.success());
-    let told = String::from_utf8_lossy(&out.stderr);
-    assert!(told.contains("--db"), "{told}");
+    let error = String::from_utf8_lossy(&out.stderr);
+    assert!(error.contains("--db"), "{error}");
     let kept = std::fs::read_to_string(setup.db()).unwrap();
-    assert!(kept.starts_with("this is no database"), "the file was changed");
+    assert!(kept.starts_with("this is not a database"), "the file was changed");
 }
 
 #[test]
-fn a_wrong_flag_is_told_with_its_name() {
+fn a_wrong_flag_is_named_in_the_error() {
     let out = Command::new(env!("CARGO_BIN_EXE_local")).args(["--lease-ms", "5"]).output().unwrap();
     assert!(!out.status.success());
     assert!(String::from_utf8_lossy(&out.stderr).contains("--lease-ms"));
@@ -77,10 +77,10 @@ async fn an_orderly_stop_gives_running_legs_back_and_loses_nothing() {
     let caller = server.caller();
     let id = caller.call_task("countdown", json!({"seconds": 4, "steps": 20})).await;
     caller.until_it(&id, "progress", |task| task.get("statusMessage").is_some()).await;
-    assert!(server.terminate().success(), "an orderly stop is no failure");
+    assert!(server.terminate().success(), "an orderly stop is not a failure");
     let again = setup.start();
     let done = again.caller().until(&id, "completed").await;
-    // Given back, not waited for: a second attempt went on.
+    // The leg was given back, not waited for: a second attempt continued.
     assert_eq!(crate::caller::structured(&done["result"])["attempts"], 2);
 }
 

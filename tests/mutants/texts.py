@@ -2,7 +2,7 @@
 """Mutants of what the Rust compiler sees as mere text: DynamoDB's conditions and SQL. cargo-mutants does not touch these.
 
   texts.py list CRATE...          the names of all mutants
-  texts.py run CRATE OUT K/N      tests every Nth one, from the Kth on (counted from 0), in the current directory, whose
+  texts.py run CRATE OUT K/N      tests every Nth one, starting with the Kth (counted from 0), in the current directory, whose
                                   sources are changed and put back; writes caught.txt, missed.txt and timeout.txt to OUT
 
 CRATE is aws (the conditions of expressions.rs) or sqlite (every statement).
@@ -18,7 +18,7 @@ TIMEOUT_S = 1_200
 
 SOURCES = {"aws": ["crates/aws/src/expressions.rs"], "sqlite": ["crates/sqlite/src"]}
 
-# A string literal, also one that goes on in the next line.
+# A string literal, also one that continues on the next line.
 LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 # What is worth changing: DynamoDB's conditions are the values of constants, statements begin with a verb.
@@ -81,7 +81,7 @@ def mutants(crate):
 
 
 def verdict(crate):
-    """What the crate's tests say of the sources as they are now."""
+    """The result of the crate's tests on the current sources."""
     command = ["cargo", "nextest", "run", "--locked", "--offline", "-p", f"longhaul-{crate}"]
     try:
         tested = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=TIMEOUT_S)

@@ -1,4 +1,4 @@
-//! What stands before an API function: HTTP in, events to sandboxes in turn, and their answers out as they arrive.
+//! The HTTP frontend of an API function: HTTP in, events to sandboxes in turn, and their answers out as they arrive.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -32,17 +32,17 @@ const HEAD_ENDS: [u8; 8] = [0; 8];
 
 type Body = UnsyncBoxBody<Bytes, NoAnswer>;
 
-/// How the function was told to answer.
+/// How the function is configured to answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// As a whole.
     Buffered,
-    /// As it comes.
+    /// Piece by piece, as it is produced.
     Streamed,
 }
 
 /// An API function that can be called over HTTP. Each request goes to the next of its sandboxes that is idle.
-pub(crate) struct FrontDoor {
+pub(crate) struct HttpFrontend {
     url: String,
     sandboxes: Arc<Sandboxes>,
     serving: JoinHandle<()>,
@@ -54,7 +54,7 @@ struct Sandboxes {
     mode: Mode,
 }
 
-impl FrontDoor {
+impl HttpFrontend {
     /// Starts `number` sandboxes of `program`.
     pub(crate) async fn open(program: &Path, env: &[(String, String)], idle: Idle, mode: Mode, number: usize) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
@@ -94,7 +94,7 @@ impl FrontDoor {
     }
 }
 
-impl Drop for FrontDoor {
+impl Drop for HttpFrontend {
     fn drop(&mut self) {
         self.serving.abort();
     }
@@ -114,7 +114,7 @@ async fn serve(listener: TcpListener, sandboxes: Arc<Sandboxes>) {
 }
 
 impl Sandboxes {
-    /// The next in turn; one that holds a stream open is passed over while another one is idle.
+    /// The next in turn; one that holds a stream open is skipped while another one is idle.
     async fn next_idle(&self) -> OwnedMutexGuard<Sandbox> {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.all.len();
         let (before, after) = self.all.split_at(turn);

@@ -1,5 +1,5 @@
-//! The event source mapping of a worker: messages from SQS in, events to a sandbox out, and of each message what the
-//! answer says.
+//! The event source mapping of a worker: it receives messages from SQS, delivers them to a sandbox as events, and
+//! deletes those that the answer does not report as failed.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,13 +23,13 @@ pub(crate) struct Mapping {
     pub(crate) sqs: aws_sdk_sqs::Client,
     /// The queue.
     pub(crate) queue_url: String,
-    /// The function's timeout, and how long a message is hidden that is handed over.
+    /// The function's timeout, and how long a message is hidden once it is delivered.
     pub(crate) timeout: Duration,
-    /// How many messages an event has at the most.
+    /// How many messages an event has at most.
     pub(crate) batch: i32,
 }
 
-/// A worker that takes one batch after the other, until it is dropped. One that dies is followed by a new one.
+/// A worker that takes one batch after the other, until it is dropped. One that dies is replaced by a new one.
 pub(crate) struct Worker {
     current: Arc<Mutex<Option<Arc<Sandbox>>>>,
     batches: watch::Sender<u64>,
@@ -37,7 +37,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Starts to work.
+    /// Starts the worker.
     pub(crate) fn start(mapping: Mapping, idle: Idle) -> Self {
         let current = Arc::new(Mutex::new(None));
         let batches = watch::Sender::new(0);
@@ -78,14 +78,14 @@ async fn work(mapping: Mapping, idle: Idle, current: Arc<Mutex<Option<Arc<Sandbo
                 continue;
             }
             batches.send_modify(|begun| *begun += 1);
-            // What a dead worker had stays hidden for as long as it was hidden, and comes back.
+            // A dead worker's messages stay hidden until their visibility timeout, and are delivered again.
             drop(mapping.run_batch(&sandbox, &messages).await);
         }
     }
 }
 
 impl Mapping {
-    /// Takes up to a batch of messages; none where none came within a second.
+    /// Takes up to a batch of messages; none if none came within a second.
     pub(crate) async fn receive(&self) -> Vec<Message> {
         let timeout_s = i32::try_from(self.timeout.as_secs()).expect("a timeout is short");
         let received = self
@@ -102,7 +102,7 @@ impl Mapping {
         received.map(|received| received.messages.unwrap_or_default()).unwrap_or_default()
     }
 
-    /// Hands messages over, and deletes those that the answer does not call failed.
+    /// Delivers messages, and deletes those that the answer does not report as failed.
     pub(crate) async fn run_batch(&self, sandbox: &Sandbox, messages: &[Message]) -> Result<Value, super::NoAnswer> {
         let event = self.event_of(messages);
         let answer = sandbox.invoke(&event, self.timeout).await.whole().await?;
@@ -128,8 +128,8 @@ impl Mapping {
                 "attributes": attributes.map(|(name, value)| (name.as_str().to_owned(), json!(value)))
                     .collect::<serde_json::Map<_, _>>(),
                 "messageAttributes": of_sender
-                    .map(|(name, value)| (name.clone(), json!({"stringValue": value.string_value(), "dataType": value.data_type(),
-                        "stringListValues": [], "binaryListValues": []})))
+                    .map(|(name, value)| (name.clone(), json!({"stringValue": value.string_value(),
+                        "dataType": value.data_type(), "stringListValues": [], "binaryListValues": []})))
                     .collect::<serde_json::Map<_, _>>(),
                 "md5OfBody": message.md5_of_body(),
                 "eventSource": "aws:sqs",

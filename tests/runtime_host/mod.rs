@@ -1,5 +1,5 @@
-//! A host for Lambda functions, for tests: it speaks the Runtime API to a real program in a process of its own, as Lambda
-//! does. What it hands over and when, when the process is frozen and when it is killed, the test decides.
+//! A host for Lambda functions, for tests: like Lambda, it serves the Runtime API to a real program in its own process.
+//! The test decides which events it delivers and when, and when the process is frozen or killed.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
+use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
@@ -27,9 +27,9 @@ pub(crate) mod mapping;
 /// What happens to the process while it has nothing to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Idle {
-    /// It is stopped (SIGSTOP), as Lambda does: work that it left behind does not go on.
+    /// It is stopped (SIGSTOP), as on Lambda: work that it left behind does not continue.
     Frozen,
-    /// It runs.
+    /// It keeps running.
     Running,
 }
 
@@ -52,7 +52,7 @@ impl Victim {
     }
 }
 
-/// What the Runtime API's side knows.
+/// The state of the Runtime API.
 struct Host {
     idle: Idle,
     waiting: tokio::sync::Mutex<mpsc::Receiver<Invocation>>,
@@ -61,10 +61,10 @@ struct Host {
     numbers: AtomicU64,
 }
 
-/// How far a sandbox came.
+/// How far a sandbox is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Polls {
-    /// How often it asked for something to do.
+    /// How often it has asked for an event.
     Alive(u64),
     /// It ended.
     Dead,
@@ -82,7 +82,7 @@ enum Part {
     Error(Bytes),
 }
 
-/// How an invocation ended that gave no answer.
+/// Why an invocation has no answer.
 #[derive(Debug)]
 pub(crate) enum NoAnswer {
     /// The process is gone.
@@ -112,7 +112,7 @@ impl Drop for Answer {
 }
 
 impl Answer {
-    /// The next piece as it was sent; none after the last one.
+    /// The next piece as it was sent; `None` after the last one.
     pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, NoAnswer> {
         match self.parts.recv().await {
             Some(Part::Chunk(bytes)) => Ok(Some(bytes)),
@@ -133,10 +133,10 @@ impl Answer {
 }
 
 impl Sandbox {
-    /// Starts `program` with no environment but `env` and what Lambda sets, and waits until it asks for something to do.
+    /// Starts `program` with no environment but `env` and what Lambda sets, and waits until it asks for an event.
     pub(crate) async fn start(program: &Path, env: &[(String, String)], idle: Idle) -> Self {
         let sandbox = Self::launch(program, env, idle).await;
-        assert!(sandbox.is_ready().await, "{} ended before it asked for anything", program.display());
+        assert!(sandbox.is_ready().await, "{} ended before it asked for an event", program.display());
         sandbox
     }
 
@@ -180,14 +180,14 @@ impl Sandbox {
         Self { pid, inbox, host, tasks: vec![serving, watching] }
     }
 
-    /// Waits until it is idle for the first time; false where it ends instead.
+    /// Waits until it is idle for the first time; false if it ends instead.
     pub(crate) async fn is_ready(&self) -> bool {
         let mut polls = self.host.polls.subscribe();
         let seen = polls.wait_for(|polls| *polls != Polls::Alive(0)).await;
         seen.is_ok_and(|polls| *polls != Polls::Dead)
     }
 
-    /// Waits until it has asked for something to do `times` times.
+    /// Waits until it has asked for an event `times` times.
     pub(crate) async fn polled(&self, times: u64) {
         let mut polls = self.host.polls.subscribe();
         let enough = |polls: &Polls| match polls {
@@ -198,13 +198,13 @@ impl Sandbox {
         assert_ne!(*seen, Polls::Dead, "the sandbox ended");
     }
 
-    /// Hands an event over. The sandbox is killed where it has not answered in `timeout`.
+    /// Delivers an event. The sandbox is killed if it has not answered within `timeout`.
     pub(crate) async fn invoke(&self, event: &Value, timeout: Duration) -> Answer {
         let (parts, answer) = mpsc::unbounded_channel();
         let deadline = SystemTime::now() + timeout;
         let deadline_ms = deadline.duration_since(SystemTime::UNIX_EPOCH).expect("it is past 1970").as_millis();
         let event = Bytes::from(event.to_string());
-        // A sandbox that has ended takes nothing: the answer then says that it died.
+        // A sandbox that has ended accepts nothing: the answer then says that it died.
         drop(self.inbox.send(Invocation { event, deadline_ms, parts }).await);
         let (pid, polls) = (self.pid, self.host.polls.subscribe());
         let timeout = tokio::spawn(async move {
@@ -216,12 +216,12 @@ impl Sandbox {
         Answer { parts: answer, timeout }
     }
 
-    /// Whether it still runs.
+    /// Whether it is still running.
     pub(crate) fn is_alive(&self) -> bool {
         *self.host.polls.borrow() != Polls::Dead
     }
 
-    /// SIGKILL, and waits for the end.
+    /// Sends SIGKILL, and waits for the end.
     pub(crate) async fn kill(&self) {
         if self.is_alive() {
             signal(self.pid, Signal::KILL);
@@ -230,12 +230,12 @@ impl Sandbox {
         drop(polls.wait_for(|polls| *polls == Polls::Dead).await);
     }
 
-    /// Something to kill it by, also while it is busy.
+    /// A handle that can kill it, also while it is busy.
     pub(crate) const fn victim(&self) -> Victim {
         Victim(self.pid)
     }
 
-    /// SIGSTOP: it stands still until it is thawed.
+    /// SIGSTOP: it does nothing until it is thawed.
     pub(crate) fn freeze(&self) {
         signal(self.pid, Signal::STOP);
     }
@@ -257,7 +257,7 @@ impl Drop for Sandbox {
 }
 
 fn signal(pid: Pid, signal: Signal) {
-    // It may have ended this very moment.
+    // It may just have ended.
     kill_process(pid, signal).ok();
 }
 
@@ -283,7 +283,7 @@ impl Host {
             (Some("invocation"), Some(id), Some("response")) => self.response(id, request.into_body()).await,
             (Some("invocation"), Some(id), Some("error")) => {
                 let error = request.into_body().collect().await.map(http_body_util::Collected::to_bytes);
-                self.tell(id, Part::Error(error.unwrap_or_default()));
+                self.send_part(id, Part::Error(error.unwrap_or_default()));
                 plain(StatusCode::ACCEPTED)
             }
             _ => plain(StatusCode::NOT_FOUND),
@@ -322,24 +322,28 @@ impl Host {
         while let Some(frame) = body.frame().await {
             // A connection that ends in the middle is a sandbox that died: the receiver sees no end.
             let Ok(frame) = frame else { return plain(StatusCode::BAD_REQUEST) };
-            match frame.into_data() {
-                Ok(chunk) if !chunk.is_empty() => drop(parts.send(Part::Chunk(chunk))),
-                Ok(_) => {}
-                Err(trailers) => {
-                    let failed = trailers.trailers_ref().and_then(|all| all.get("lambda-runtime-function-error-type"));
-                    if let Some(kind) = failed {
-                        drop(parts.send(Part::Error(Bytes::copy_from_slice(kind.as_bytes()))));
-                    }
-                }
+            if let Some(part) = part_of(frame) {
+                drop(parts.send(part));
             }
         }
         drop(parts.send(Part::End));
         plain(StatusCode::ACCEPTED)
     }
 
-    fn tell(&self, id: &str, part: Part) {
+    fn send_part(&self, id: &str, part: Part) {
         if let Some(parts) = self.in_flight.lock().unwrap().remove(id) {
             drop(parts.send(part));
+        }
+    }
+}
+
+/// What a frame means to the receiver, if anything.
+fn part_of(frame: Frame<Bytes>) -> Option<Part> {
+    match frame.into_data() {
+        Ok(chunk) => (!chunk.is_empty()).then_some(Part::Chunk(chunk)),
+        Err(trailers) => {
+            let failed = trailers.trailers_ref()?.get("lambda-runtime-function-error-type")?;
+            Some(Part::Error(Bytes::copy_from_slice(failed.as_bytes())))
         }
     }
 }

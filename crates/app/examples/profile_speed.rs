@@ -8,11 +8,7 @@ use std::time::Instant;
 use longhaul_app::tools::profile_dataset::chunk::{Pace, Progress, Reading, Stop, first_chunk, next_chunk};
 use longhaul_app::tools::profile_dataset::sniff::Hints;
 
-#[expect(
-    clippy::print_stdout,
-    clippy::disallowed_methods,
-    reason = "a measuring program: it prints and takes the time"
-)]
+#[expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a measuring program: it prints and measures time")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let path = std::env::args().nth(1).ok_or("name a file")?;
     let mut pace = Pace::default();

@@ -1,8 +1,8 @@
-//! The shipped application: tools that run for long, as an ordinary `rmcp` server would write them.
+//! The shipped application: long-running tools, written as in any ordinary `rmcp` server.
 
-#[cfg(feature = "lambda")]
-mod function;
 mod server;
+pub mod settings;
 pub mod tools;
 
-pub use server::{App, ServerError, Settings, ToolSet, server};
+pub use server::{App, ServerError, server};
+pub use settings::{Settings, ToolSet};

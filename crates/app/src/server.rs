@@ -9,40 +9,22 @@ use longhaul::rmcp::model::{Implementation, ServerCapabilities, ServerConfig};
 use longhaul::rmcp::{self, ServerHandler, tool_handler};
 use longhaul::{Server, TaskPolicy};
 
+use crate::settings::{Settings, ToolSet};
 use crate::tools::diagnostics;
 use crate::tools::profile_dataset::source::Sources;
 use crate::tools::profile_dataset::source::address::UrlPolicy;
 use crate::tools::profile_dataset::source::fetch::Fetcher;
 use crate::tools::profile_dataset::source::file::DataDir;
 
-/// What the operator decides about the tools.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
-    /// The folder below which `profile_dataset` may read files; without one it reads none.
-    pub data_dir: Option<PathBuf>,
-    /// Which tools are served.
-    pub tools: ToolSet,
-}
-
-/// Which tools are served.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ToolSet {
-    /// Those that do something for people.
-    #[default]
-    Product,
-    /// Those, and the ones with which people check a deployment.
-    WithDiagnostics,
-}
-
-/// Why the server cannot be made.
+/// Why the server cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// The data directory.
+    /// The data directory cannot be read.
     #[error("cannot read the data directory {path}")]
     DataDir {
-        /// Which one.
+        /// Its path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         cause: std::io::Error,
     },
@@ -93,24 +75,54 @@ impl ServerHandler for App {
     fn get_info(&self) -> ServerConfig {
         ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
             .with_server_info(Implementation::new("longhaul", env!("CARGO_PKG_VERSION")))
-            .with_instructions("Tools that run for long. A call may become a task: poll it, go away, come back.")
+            .with_instructions(
+                "Long-running tools. A call may become a task: poll it until it ends; you may disconnect meanwhile.",
+            )
     }
 }
 
-/// The server with all tools that `settings` ask for.
+/// The server with the tools that `settings` select.
 ///
 /// # Errors
-/// [`ServerError`], where the data directory cannot be read.
+/// [`ServerError`] if the data directory cannot be read.
 pub fn server(settings: Settings) -> Result<Server, ServerError> {
+    let tools = settings.tools;
     let app = App::new(settings)?;
-    // A day for a person to answer, and an hour for the work.
-    let with_questions = TaskPolicy::optional().run_at_most(Duration::from_secs(25 * 3_600));
     let server = Server::new(move || app.clone())
         .task("profile_dataset", TaskPolicy::optional().run_at_most(Duration::from_secs(2 * 3_600)))
-        .task("bulk_generate_access_codes", with_questions)
+        .task("bulk_generate_access_codes", with_questions());
+    Ok(match tools {
+        ToolSet::Product => server,
+        ToolSet::WithDiagnostics => with_diagnostics(server),
+    })
+}
+
+/// A day for a person to answer, and an hour for the work.
+fn with_questions() -> TaskPolicy {
+    TaskPolicy::optional().run_at_most(Duration::from_secs(25 * 3_600))
+}
+
+fn with_diagnostics(server: Server) -> Server {
+    server
         .task("countdown", TaskPolicy::optional().run_at_most(Duration::from_secs(25 * 3_600)))
         .task("fail", TaskPolicy::optional().run_at_most(Duration::from_secs(diagnostics::fail::RUN_S_MAX)))
-        .task("ask", with_questions)
-        .task("large_result", TaskPolicy::optional());
-    Ok(server)
+        .task("ask", with_questions())
+        .task("large_result", TaskPolicy::optional())
+}
+
+#[cfg(test)]
+mod tests {
+    use schemars::schema_for;
+
+    use super::WITH_DIAGNOSTICS;
+    use crate::tools::access_codes::price::Confirmation;
+    use crate::tools::diagnostics::ask::Answer;
+
+    #[test]
+    fn no_text_that_clients_read_has_a_rustdoc_link() {
+        let tools = WITH_DIAGNOSTICS.list_all();
+        assert_eq!(tools.len(), 8, "all tools, with their schemas, and below the forms that they ask with");
+        let read = serde_json::json!([tools, schema_for!(Confirmation), schema_for!(Answer)]).to_string();
+        assert!(!read.contains("[`"), "a doc comment of a schema has a link: {read}");
+    }
 }

@@ -1,6 +1,6 @@
-//! `profile_dataset` as a whole, held against exact calculation and against being cut into steps in any way.
+//! `profile_dataset` as a whole, compared with exact calculation, however it is cut into steps.
 
-#![expect(clippy::unwrap_used, reason = "a test may end by a panic")]
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::BTreeMap;
 use std::io::Cursor;
@@ -100,7 +100,7 @@ fn a_small_table_is_described_exactly() {
 }
 
 #[test]
-fn json_lines_keep_their_types_and_miss_what_is_not_there() {
+fn json_lines_keep_their_types_and_missing_keys_are_nulls() {
     let profile = profile(concat!(
         "{\"a\": 1, \"b\": \"x\", \"c\": [1]}\n",
         "{\"a\": \"1\", \"b\": null}\n",
@@ -127,7 +127,7 @@ fn integers_beyond_the_precision_of_a_double_keep_all_digits() {
 }
 
 #[test]
-fn one_value_that_is_no_number_makes_a_csv_column_one_of_texts() {
+fn one_value_that_is_not_a_number_makes_a_csv_column_one_of_texts() {
     let profile = profile("code\n12\nA7\n9\n");
     let code = column(&profile, "code");
     assert_eq!((code.column_type, code.mean, code.value_types.integer), (ColumnType::String, None, 2));
@@ -144,7 +144,7 @@ fn bytes_that_are_not_utf8_are_counted_and_replaced() {
 }
 
 #[test]
-fn nothing_and_a_header_alone_are_profiles_too() {
+fn an_empty_source_and_a_header_alone_have_profiles() {
     assert_eq!((profile("").rows, profile("").columns.len()), (0, 0));
     let header = profile("a,b\n");
     assert_eq!((header.rows, header.columns.len()), (0, 2));
@@ -159,7 +159,7 @@ fn ragged_records_are_counted_and_their_gaps_are_nulls() {
 }
 
 #[test]
-fn one_giant_record_is_refused_and_one_large_one_is_not() {
+fn a_giant_record_is_refused_and_a_large_one_is_not() {
     let giant = format!("a\n{}", "x".repeat(RECORD_BYTES_MAX + 10));
     let outcome = try_profile(giant.as_bytes(), &reading(u64::MAX, 4096));
     assert!(matches!(outcome, Err(ProfileError::RecordTooLong { offset: 2, .. })), "{outcome:?}");
@@ -168,7 +168,7 @@ fn one_giant_record_is_refused_and_one_large_one_is_not() {
 }
 
 #[test]
-fn as_many_columns_as_allowed_make_a_bounded_record() {
+fn the_record_of_as_many_columns_as_allowed_is_bounded() {
     let names: Vec<String> = (0..COLUMNS_MAX).map(|i| format!("column{i}")).collect();
     let mut source = names.join(",") + "\n";
     for row in 0..60 {
@@ -199,7 +199,7 @@ fn twelve_varied_columns_are_recorded_in_less_than_256_kib() {
 }
 
 #[test]
-fn a_chunk_run_twice_gives_the_same_twice() {
+fn a_chunk_run_twice_gives_the_same_result_twice() {
     let source: String = "a,b\n".to_owned() + &(0..5000).map(|i| format!("{i},{}\n", i % 7)).collect::<String>();
     let reading = reading(10_000, 1_000);
     let once = try_profile(source.as_bytes(), &reading).unwrap();
@@ -214,7 +214,7 @@ fn a_stopped_chunk_ends() {
     assert!(matches!(outcome, Err(ProfileError::Stopped)));
 }
 
-/// What a column of texts comes to, calculated plainly.
+/// The profile of a column of texts, calculated directly.
 struct Exact {
     count: u64,
     numbers: Vec<f64>,
@@ -284,7 +284,7 @@ proptest! {
             prop_assert!((found - least).abs() < 1e-12);
         }
 
-        // A field of blanks alone is a null, too.
+        // A field of blanks only is a null, too.
         let texts: Vec<String> = texts.iter().filter(|text| !text.trim().is_empty()).cloned().collect();
         let truth = exact(&texts);
         let column = column(&profile, "text");

@@ -1,4 +1,4 @@
-//! Events: one conditional write each, and what a refusal means.
+//! Applying events: one conditional write each, and what a refusal means.
 
 use longhaul_core::ports::{ApplyError, StoreError};
 use longhaul_core::{Refusal, Task, TaskEvent, TaskKey, Timestamp};
@@ -10,11 +10,11 @@ use crate::record::Stored;
 use crate::store::{DynamoStore, QuotaMode};
 use crate::{expressions, keys, lifetimes, record};
 
-/// How often an event is written anew because the task changed between the look and the write. Only events that
-/// depend on what was seen, and others that happen at the same moment, take more than one.
+/// How often an event is written again because the task changed between the read and the write. Only events that depend
+/// on what was read, or that happen at the same time as others, take more than one write.
 const TRIES_MAX: usize = 8;
 
-/// What a write came to.
+/// The outcome of a write.
 enum Outcome {
     Applied(Task),
     /// The task as it was, if there was one.
@@ -48,11 +48,11 @@ impl DynamoStore {
                 return Ok(next);
             }
             if lifetimes::of(&next) > lifetimes::of(&seen.task) {
-                // First what belongs to the task, so that it is never the task that stays alone.
-                self.prolong(&next).await?;
-                self.prolong_key(&seen, &next).await?;
+                // The attachments first, so that the task never outlives them.
+                self.extend_retention(&next).await?;
+                self.extend_key(&seen, &next).await?;
             }
-            // The task takes the event: a condition could not say so, or the task has just changed.
+            // The task accepts the event: a condition could not express that, or the task has just changed.
             let quota = if seen.is_counted { self.quota } else { QuotaMode::Off };
             let change = expressions::after_seeing(&seen, event, &next, now);
             outcome = self.write(key, event, change, quota).await?;
@@ -63,7 +63,7 @@ impl DynamoStore {
         }
     }
 
-    /// The task as it is on record, expired or not.
+    /// The task as it is stored, expired or not.
     pub(crate) async fn stored(&self, key: &TaskKey) -> Result<Option<Stored>, StoreError> {
         self.table.get(&keys::task(key)).await?.as_ref().map(record::read).transpose()
     }
@@ -76,18 +76,18 @@ impl DynamoStore {
         quota: QuotaMode,
     ) -> Result<Outcome, StoreError> {
         match quota {
-            QuotaMode::Counted if expressions::is_end(event) => self.write_end(key, change).await,
+            QuotaMode::Counted if event.ends_task() => self.write_end(key, change).await,
             QuotaMode::Counted | QuotaMode::Off => outcome_of(self.table.update(&keys::task(key), change).await?),
         }
     }
 
-    /// An end that gives the task's place back in the same transaction. A transaction answers with no item, so the
-    /// task is read afterwards: nothing changes it any more.
+    /// An end that releases the task's slot in the same transaction. The answer of a transaction has no items, so
+    /// the task is read afterwards: nothing changes it any more.
     async fn write_end(&self, key: &TaskKey, end: Change) -> Result<Outcome, StoreError> {
         let task = keys::task(key);
         let members = vec![
             self.table.update_member(&task, expressions::uncounted(end.clone()))?,
-            self.table.update_member(&keys::quota(&key.owner), expressions::give_place_back())?,
+            self.table.update_member(&keys::quota(&key.owner), expressions::release_slot())?,
         ];
         match self.table.transact(members).await? {
             Ok(()) => {
@@ -95,7 +95,7 @@ impl DynamoStore {
                 Ok(Outcome::Applied(ended.task))
             }
             Err((0, item)) => refused(item),
-            // The count is lower than the number of tasks: it repairs itself when it next says no.
+            // The count is lower than the number of tasks: it repairs itself when it next refuses a task.
             Err(_) => outcome_of(self.table.update(&task, expressions::uncounted(end)).await?),
         }
     }

@@ -1,21 +1,21 @@
-//! The names of the attributes of the table's items. A name is part of the item's size, so they are short words.
+//! The attribute names of the table's items. Names count towards an item's size, so they are short.
 
 pub(crate) const PK: &str = "pk";
 pub(crate) const SK: &str = "sk";
 /// When DynamoDB may delete the item, in seconds since the epoch.
 pub(crate) const TTL: &str = "ttl";
 
-// The task as it is on record.
+// The fields of the task's record.
 pub(crate) const TOOL: &str = "tool";
 pub(crate) const STATE: &str = "state";
 pub(crate) const ATTEMPT: &str = "attempt";
 pub(crate) const FAILURES: &str = "failures";
 pub(crate) const LAST_FAILURE: &str = "last_failure";
 pub(crate) const TTL_MS: &str = "ttl_ms";
-pub(crate) const KEEP_MS: &str = "keep_ms";
+pub(crate) const RETENTION_MS: &str = "keep_ms";
 pub(crate) const RUN_MS: &str = "run_ms";
 pub(crate) const POLL_MS: &str = "poll_ms";
-pub(crate) const TRIES_MAX: &str = "tries_max";
+pub(crate) const CONSECUTIVE_FAILURES_MAX: &str = "consecutive_failures_max";
 pub(crate) const CREATED_AT: &str = "created_at";
 pub(crate) const UPDATED_AT: &str = "updated_at";
 pub(crate) const SENT_AT: &str = "sent_at";
@@ -27,7 +27,7 @@ pub(crate) const REQUEST: &str = "request";
 pub(crate) const TRACE: &str = "trace";
 pub(crate) const VARIABLES: &str = "variables";
 
-// What a state brings with it.
+// The fields of states.
 pub(crate) const LEASE_UNTIL: &str = "lease_until";
 pub(crate) const LEASE_TOKEN: &str = "lease_token";
 pub(crate) const UNTIL: &str = "until";
@@ -36,44 +36,44 @@ pub(crate) const RESULT: &str = "result";
 pub(crate) const RESULT_KIND: &str = "result_kind";
 pub(crate) const FAILURE: &str = "failure";
 
-/// All of them: an event that changes the state removes those that the new state does not have.
+/// All fields of states: an event that changes the state removes those that the new state does not have.
 pub(crate) const OF_STATES: [&str; 7] = [LEASE_UNTIL, LEASE_TOKEN, UNTIL, ASKS, RESULT, RESULT_KIND, FAILURE];
 
-// What follows from the record, because a condition can compare attributes but not compute with them.
+// Derived from the record, because a condition can compare attributes but not compute with them.
 /// Creation plus longest run.
 pub(crate) const DEADLINE_AT: &str = "deadline_at";
-/// Expiry minus keeping time: an end after this moment moves the expiry. May be negative.
+/// Expiry minus retention: an end after this moment moves the expiry. May be negative.
 pub(crate) const LATE_AFTER: &str = "late_after";
-/// Tries minus one: a leg that dies or fails is the last one where `failures` has come to this.
+/// Allowed consecutive failures minus one: once `failures` has reached it, a leg that dies or fails is the last.
 pub(crate) const FAILURES_MAX: &str = "failures_max";
 
-// What only the adapter knows of a task.
-/// Raised by every write.
+// What only this adapter stores with a task.
+/// Incremented by every write.
 pub(crate) const REVISION: &str = "revision";
-/// Whether the task takes one of its owner's places.
+/// Whether the task takes a slot of its owner.
 pub(crate) const COUNTED: &str = "counted";
 /// When the latest heartbeat was sent.
-pub(crate) const HEARD_AT: &str = "heard_at";
+pub(crate) const HEARTBEAT_AT: &str = "heard_at";
 /// When the latest variables were sent.
 pub(crate) const VARIABLES_AT: &str = "variables_at";
-/// Hash of the idempotency key that stands for the task.
+/// Hash of the task's idempotency key.
 pub(crate) const KEY: &str = "key";
 
 // The other items.
-/// Text of a part, or in a mailbox.
+/// Text of a part or in a mailbox.
 pub(crate) const TEXT: &str = "text";
 /// Kind, name and value of a journal entry.
 pub(crate) const KIND: &str = "kind";
 pub(crate) const NAME: &str = "name";
 pub(crate) const VALUE: &str = "value";
-/// Task that an idempotency key stands for.
+/// Task that was created with an idempotency key.
 pub(crate) const TASK: &str = "task";
-/// Unfinished tasks of an owner.
+/// Number of unfinished tasks of an owner.
 pub(crate) const OPEN: &str = "open";
 /// Earliest moment at which one of them may have expired.
 pub(crate) const RECOUNT_AFTER: &str = "recount_after";
 
-// Inside a payload that is kept in parts.
+// Inside a payload that is stored in parts.
 pub(crate) const PARTS: &str = "parts";
 pub(crate) const COUNT: &str = "count";
 pub(crate) const BYTES: &str = "bytes";

@@ -1,4 +1,4 @@
-//! A conditional change of one item, put together from conditions and from attributes to set and to remove.
+//! A conditional change of one item: built from conditions, and from attributes to set and to remove.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use crate::attributes::REVISION;
 use crate::item::{Item, number, text};
 use crate::record::{CANCELLED, COMPLETED, FAILED, INPUT_REQUIRED, QUEUED, RUNNING, SLEEPING};
 
-/// Under which condition an item is written, with the values that the condition compares with.
+/// The condition for a write of an item, with the values that it compares with.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Condition {
     text: String,
@@ -16,25 +16,25 @@ pub(crate) struct Condition {
 }
 
 impl Condition {
-    /// This has to hold.
+    /// This condition has to hold.
     pub(crate) fn that(condition: &str) -> Self {
         Self { text: condition.to_owned(), values: Item::new() }
     }
 
-    /// All of these have to hold. Each stands in brackets, so that an `OR` inside one stays inside; a single one has
-    /// none, because DynamoDB refuses brackets that it finds redundant.
+    /// All of these have to hold. Each is put in brackets, because it may contain an `OR`. A single condition gets no
+    /// brackets ([`that`](Self::that)), because DynamoDB refuses redundant ones.
     pub(crate) fn all(conditions: &[&str]) -> Self {
         let text = conditions.iter().map(|condition| format!("({condition})")).collect::<Vec<_>>().join(" AND ");
         Self { text, values: Item::new() }
     }
 
-    /// One more that has to hold.
+    /// One more condition that has to hold.
     pub(crate) fn and(mut self, condition: &str) -> Self {
         self.text.push_str(&format!(" AND ({condition})"));
         self
     }
 
-    /// What `:name` stands for.
+    /// The value of `:name`.
     pub(crate) fn with(mut self, name: &str, value: AttributeValue) -> Self {
         self.values.insert(name.to_owned(), value);
         self
@@ -45,7 +45,7 @@ impl Condition {
     }
 }
 
-/// What becomes of an item under a condition. Every change raises the revision.
+/// How to change an item if a condition holds. Every change of an item with a revision increments it.
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
     condition: Condition,
@@ -54,19 +54,19 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    /// The change that is made where `condition` holds.
+    /// A change that is made if `condition` holds.
     pub(crate) fn when(condition: Condition) -> Self {
-        Self { condition, sets: Vec::new(), removes: Vec::new() }.raise(REVISION)
+        Self { condition, sets: Vec::new(), removes: Vec::new() }.increment(REVISION)
     }
 
-    /// The change that sets one attribute of an item without revisions.
+    /// A change that sets one attribute of an item without a revision.
     pub(crate) fn set_only(condition: Condition, attribute: &str, value: AttributeValue) -> Self {
         Self { condition, sets: Vec::new(), removes: Vec::new() }.set(attribute, value)
     }
 
-    /// The same for an item that may not exist yet.
-    pub(crate) fn of_perhaps_nothing(condition: Condition) -> Self {
-        Self { condition, sets: Vec::new(), removes: Vec::new() }.raise_from_nothing(REVISION)
+    /// Like [`when`](Self::when), for an item that may not exist yet.
+    pub(crate) fn upsert(condition: Condition) -> Self {
+        Self { condition, sets: Vec::new(), removes: Vec::new() }.increment_or_insert(REVISION)
     }
 
     /// One more condition.
@@ -75,7 +75,7 @@ impl Change {
         self
     }
 
-    /// What `:name` stands for.
+    /// The value of `:name`.
     pub(crate) fn with(mut self, name: &str, value: AttributeValue) -> Self {
         self.condition = self.condition.with(name, value);
         self
@@ -86,26 +86,26 @@ impl Change {
         self.with(&format!(":to_{attribute}"), value)
     }
 
-    /// Sets the attribute where it is absent.
-    pub(crate) fn set_first(mut self, attribute: &str, value: AttributeValue) -> Self {
+    /// Sets the attribute if it is absent.
+    pub(crate) fn set_if_absent(mut self, attribute: &str, value: AttributeValue) -> Self {
         self.sets.push(format!("#{attribute} = if_not_exists(#{attribute}, :to_{attribute})"));
         self.with(&format!(":to_{attribute}"), value)
     }
 
-    /// Adds one. The condition sees to it that a repeated write is refused instead of counted twice.
-    pub(crate) fn raise(mut self, attribute: &str) -> Self {
+    /// Adds one. The condition has to refuse a repeated write, which would be counted twice otherwise.
+    pub(crate) fn increment(mut self, attribute: &str) -> Self {
         self.sets.push(format!("#{attribute} = #{attribute} + :one"));
         self.with(":one", number(1))
     }
 
-    /// Adds one to what may be absent.
-    pub(crate) fn raise_from_nothing(mut self, attribute: &str) -> Self {
+    /// Adds one to an attribute that may be absent.
+    pub(crate) fn increment_or_insert(mut self, attribute: &str) -> Self {
         self.sets.push(format!("#{attribute} = if_not_exists(#{attribute}, :zero) + :one"));
         self.with(":one", number(1)).with(":zero", number(0))
     }
 
-    /// Takes one away.
-    pub(crate) fn lower(mut self, attribute: &str) -> Self {
+    /// Subtracts one.
+    pub(crate) fn decrement(mut self, attribute: &str) -> Self {
         self.sets.push(format!("#{attribute} = #{attribute} - :one"));
         self.with(":one", number(1))
     }
@@ -125,11 +125,11 @@ impl Change {
     }
 }
 
-/// The names of states may stand in conditions without being listed.
+/// The names of states may be used as values in conditions without [`Condition::with`].
 const STATES: [&str; 7] = [QUEUED, RUNNING, SLEEPING, INPUT_REQUIRED, COMPLETED, FAILED, CANCELLED];
 
-/// A condition, and perhaps an update, as DynamoDB wants them: every name behind `#`, because DynamoDB reserves
-/// hundreds of words, and every name and value listed.
+/// A condition, and possibly an update, as DynamoDB requires them: every name begins with `#`, because DynamoDB
+/// reserves hundreds of words, and every name and value is listed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Expression {
     pub(crate) condition: String,
@@ -148,7 +148,7 @@ impl Expression {
         Self { condition, update, names, values }
     }
 
-    /// The values, or nothing where there are none: DynamoDB refuses an empty list.
+    /// The values; `None` if there are none, because DynamoDB refuses an empty list.
     pub(crate) fn values(&self) -> Option<Item> {
         Some(self.values.clone()).filter(|values| !values.is_empty())
     }

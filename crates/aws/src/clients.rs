@@ -1,4 +1,4 @@
-//! The SDK's clients: one shared HTTPS client, bounded retries, bounded waits.
+//! The SDK's clients: one shared HTTPS client, a limit on retries, and timeouts.
 
 use std::time::Duration;
 
@@ -9,26 +9,26 @@ use aws_sdk_dynamodb::config::SharedHttpClient;
 use aws_smithy_http_client::Builder;
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 
-/// Tries of one call, the first included. The SDK waits between them, with jitter, and longer each time; whoever
-/// called tries again on top of that, where that makes sense.
+/// Tries of one call, including the first. The SDK waits between them, with jitter, and longer each time. Callers retry
+/// on top of that if it makes sense.
 const TRIES_MAX: u32 = 4;
 
-/// The first wait before another try; the real ones are a random share of it.
+/// The first wait before another try; the actual wait is a random fraction of it.
 const BACKOFF_FIRST: Duration = Duration::from_millis(50);
 
 /// The longest wait before another try.
 const BACKOFF_MAX: Duration = Duration::from_secs(2);
 
-/// How long a connection may take to come about.
+/// How long it may take to open a connection.
 const CONNECT: Duration = Duration::from_secs(2);
 
 /// How long one try may take. Calls take milliseconds; the largest carries 6 MB.
 const ATTEMPT: Duration = Duration::from_secs(6);
 
-/// How long a call may take with all its tries: less than the requests that wait for it.
+/// How long a call may take with all its tries: less than the timeouts of the requests that wait for it.
 const OPERATION: Duration = Duration::from_secs(15);
 
-/// The clients that the adapters take.
+/// The clients for the adapters.
 #[derive(Clone, Debug)]
 pub struct Clients {
     /// For [`DynamoStore`](crate::DynamoStore).
@@ -38,8 +38,8 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// Both clients for the account, region and endpoints that `config` names, over its HTTP client or else one of
-    /// their own. Makes no connection.
+    /// Both clients for the account, region and endpoints of `config`, over its HTTP client if it has one, or else over
+    /// a new one. Opens no connection.
     #[must_use]
     pub fn new(config: &SdkConfig) -> Self {
         let http = config.http_client().unwrap_or_else(https);
@@ -58,14 +58,14 @@ impl Clients {
     }
 }
 
-/// An HTTPS client with a pool of connections, to be shared by everything that talks to AWS: also to be given to
-/// `aws_config`'s loader, which has none of its own here.
+/// An HTTPS client with a pool of connections, to be shared by everything that talks to AWS. Also pass it to
+/// `aws_config`'s loader, which is built without an HTTP client here.
 #[must_use]
 pub fn https() -> SharedHttpClient {
     Builder::new().tls_provider(Provider::Rustls(CryptoMode::AwsLc)).build_https()
 }
 
-/// How often a call is tried: what throttling, a fault of the service or a lost connection ended is tried again.
+/// How often a call is tried: it is retried after throttling, an internal error of the service, or a lost connection.
 #[must_use]
 pub fn retries() -> RetryConfig {
     RetryConfig::standard()

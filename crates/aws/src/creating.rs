@@ -1,4 +1,4 @@
-//! Creations: one conditional put, or one transaction where an idempotency key or a counted place goes with the task.
+//! Creating tasks: one conditional put, or one transaction if there is an idempotency key or a slot to reserve.
 
 use longhaul_core::ports::{CreateError, Created, NewTask, StoreError};
 use longhaul_core::{OwnerId, Payload, TaskId, TaskKey, Timestamp};
@@ -13,26 +13,26 @@ use crate::record::Stored;
 use crate::store::{DynamoStore, QuotaMode};
 use crate::{expressions, keys, lifetimes, record};
 
-/// How often a creation is written anew after something stood in its way that may be replaced.
+/// How often a creation is written again after a conflict with something that may be replaced.
 const TRIES_MAX: usize = 8;
 
 /// What a creation writes.
 struct Plan {
     task: Condition,
-    /// With the idempotency key, where there is one.
+    /// For the idempotency key, if there is one.
     key: Option<Condition>,
-    /// With one of the owner's places, where they are counted.
-    place: Option<Change>,
+    /// For a slot of the owner, if slots are counted.
+    slot: Option<Change>,
 }
 
-/// What stood in the way.
+/// Which member of the creation was refused, with the existing item.
 enum Obstacle {
     Key(Option<Item>),
     Task(Option<Item>),
-    Place(Option<Item>),
+    Slot(Option<Item>),
 }
 
-/// What is to be done about it.
+/// What to do about an obstacle.
 enum Next {
     Answer(Box<Created>),
     TryAgain,
@@ -41,12 +41,12 @@ enum Next {
 impl DynamoStore {
     /// Writes a new task.
     pub(crate) async fn create_task(&self, new: &NewTask, now: Timestamp) -> Result<Created, CreateError> {
-        self.prolong_request(new).await?;
+        self.extend_request_parts(new).await?;
         let is_counted = self.quota == QuotaMode::Counted && !new.task.has_ended();
         let mut plan = Plan {
             task: expressions::new_item(),
             key: new.idempotency.map(|_key| expressions::new_item()),
-            place: is_counted.then(|| expressions::take_place(new.open_max, new.task.expires_at)),
+            slot: is_counted.then(|| expressions::reserve_slot(new.open_max, new.task.expires_at)),
         };
         for _ in 0..TRIES_MAX {
             let Some(obstacle) = self.write_new(new, &plan).await? else {
@@ -55,7 +55,7 @@ impl DynamoStore {
             let next = match obstacle {
                 Obstacle::Key(item) => self.key_is_taken(new, &mut plan, item, now).await?,
                 Obstacle::Task(item) => self.id_is_taken(&mut plan, item, now).await?,
-                Obstacle::Place(item) => self.no_place_is_free(new, &mut plan, item, now).await?,
+                Obstacle::Slot(item) => self.no_slot_is_free(new, &mut plan, item, now).await?,
             };
             match next {
                 Next::Answer(created) => return Ok(*created),
@@ -65,17 +65,17 @@ impl DynamoStore {
         Err(StoreError::from(Unexpected::Contended).into())
     }
 
-    /// Writes everything that the plan has, or nothing.
+    /// Writes everything in the plan, or nothing.
     async fn write_new(&self, new: &NewTask, plan: &Plan) -> Result<Option<Obstacle>, StoreError> {
         let owner = &new.task.owner;
-        let task = keys::task(&new.task.key()).with(task_item(new, plan.place.is_some()));
-        if plan.key.is_none() && plan.place.is_none() {
+        let task = keys::task(&new.task.key()).with(task_item(new, plan.slot.is_some()));
+        if plan.key.is_none() && plan.slot.is_none() {
             return Ok(match self.table.put(task, plan.task.clone()).await? {
                 Written::Done(()) => None,
                 Written::Refused(item) => Some(Obstacle::Task(item)),
             });
         }
-        // In the order in which they answer: a retry is a retry, also where no place is free.
+        // The first refusal counts: a retry has to be recognized even if no slot is free.
         let mut members = Vec::new();
         let mut obstacles: Vec<fn(Option<Item>) -> Obstacle> = Vec::new();
         if let (Some(condition), Some((key, item))) = (&plan.key, key_item(new)) {
@@ -84,9 +84,9 @@ impl DynamoStore {
         }
         members.push(self.table.put_member(task, plan.task.clone())?);
         obstacles.push(Obstacle::Task);
-        if let Some(place) = &plan.place {
-            members.push(self.table.update_member(&keys::quota(owner), place.clone())?);
-            obstacles.push(Obstacle::Place);
+        if let Some(slot) = &plan.slot {
+            members.push(self.table.update_member(&keys::quota(owner), slot.clone())?);
+            obstacles.push(Obstacle::Slot);
         }
         match self.table.transact(members).await? {
             Ok(()) => Ok(None),
@@ -97,7 +97,7 @@ impl DynamoStore {
         }
     }
 
-    /// The key stands for a task: for the same call if that lives, otherwise for nothing any more.
+    /// The idempotency key belongs to a task. If that has expired, the key may be used again.
     async fn key_is_taken(
         &self,
         new: &NewTask,
@@ -110,8 +110,8 @@ impl DynamoStore {
         let fields = Fields(&item);
         let id = fields.text(TASK).map_err(StoreError::from)?;
         let request = fields.hash(REQUEST).map_err(StoreError::from)?;
-        let living = self.living(&new.task.owner, id, now).await?;
-        match living {
+        let unexpired = self.find_unexpired(&new.task.owner, id, now).await?;
+        match unexpired {
             Some(stored) if new.idempotency.is_some_and(|key| request == key.request) => {
                 Ok(Next::Answer(Box::new(Created::Existing(stored.task))))
             }
@@ -123,20 +123,20 @@ impl DynamoStore {
         }
     }
 
-    /// The id is taken: by a living task, of which this is a second creation, or by one that has expired.
+    /// The id is taken: by an unexpired task, which this call creates a second time, or by an expired one.
     async fn id_is_taken(&self, plan: &mut Plan, item: Option<Item>, now: Timestamp) -> Result<Next, CreateError> {
         let Some(item) = item else { return Ok(Next::TryAgain) };
         let stored = record::read(&item)?;
         if !stored.task.has_expired(now) {
             return Ok(Next::Answer(Box::new(Created::Existing(stored.task))));
         }
-        // What the expired task left must not be taken for work of the new one.
-        self.forget_entries(&stored.task.key()).await?;
+        // The journal of the expired task must not be taken for work of the new one.
+        self.delete_entries(&stored.task.key()).await?;
         plan.task = expressions::task_in_place_of(&stored);
         Ok(Next::TryAgain)
     }
 
-    async fn no_place_is_free(
+    async fn no_slot_is_free(
         &self,
         new: &NewTask,
         plan: &mut Plan,
@@ -147,27 +147,27 @@ impl DynamoStore {
         match self.look_for_room(&new.task.owner, &item, new.open_max, now).await? {
             Room::None => return Err(CreateError::TooManyOpen { open_max: new.open_max }),
             Room::AfterCounting => {}
-            Room::UntilSooner => {
-                plan.place = Some(expressions::take_place_until_sooner(new.open_max, new.task.expires_at));
+            Room::ExpiringFirst => {
+                plan.slot = Some(expressions::reserve_slot_expiring_first(new.open_max, new.task.expires_at));
             }
         }
         Ok(Next::TryAgain)
     }
 
-    async fn living(&self, owner: &OwnerId, id: &str, now: Timestamp) -> Result<Option<Stored>, StoreError> {
-        // An id that is none names no task.
+    async fn find_unexpired(&self, owner: &OwnerId, id: &str, now: Timestamp) -> Result<Option<Stored>, StoreError> {
+        // A malformed id belongs to no task.
         let Ok(id) = id.parse::<TaskId>() else { return Ok(None) };
         Ok(self.stored(&TaskKey::new(*owner, id)).await?.filter(|stored| !stored.task.has_expired(now)))
     }
 
-    /// Sees to it that the parts of the request do not go before the task: they were written before anybody knew how
-    /// long that would live.
-    async fn prolong_request(&self, new: &NewTask) -> Result<(), StoreError> {
+    /// Makes sure that the parts of the request are not deleted before the task: they were written before its expiry
+    /// was known.
+    async fn extend_request_parts(&self, new: &NewTask) -> Result<(), StoreError> {
         match &new.task.request {
             Payload::Parts { name, count, .. }
                 if lifetimes::of(&new.task) > lifetimes::before_the_task(&new.task.id) =>
             {
-                self.prolong_parts(&new.task.key(), name, *count, lifetimes::of(&new.task)).await
+                self.extend_parts(&new.task.key(), name, *count, lifetimes::of(&new.task)).await
             }
             Payload::Parts { .. } | Payload::Inline(_) => Ok(()),
         }
@@ -184,7 +184,7 @@ fn task_item(new: &NewTask, is_counted: bool) -> Item {
     item
 }
 
-/// The key lives as long as its task may: a look at the task says whether it still does.
+/// The key is kept as long as its task may be; only the task itself shows whether it has expired.
 fn key_item(new: &NewTask) -> Option<(ItemKey, Item)> {
     let idempotency = new.idempotency?;
     let attributes = Item::from([

@@ -1,4 +1,4 @@
-//! Why AWS gave no answer, and what that means at the ports. The only place that knows the SDK's errors.
+//! Why a call to AWS failed, and which error of the ports that is. Only this file knows the SDK's errors.
 
 use std::error::Error;
 
@@ -13,7 +13,7 @@ use longhaul_core::ports::{QueueError, StoreError};
 
 use crate::item::Item;
 
-/// A call that failed, after the tries that the client allows.
+/// A call that failed, after all the client's retries.
 #[derive(Debug, thiserror::Error)]
 #[error("{call} failed")]
 pub(crate) struct CallFailed {
@@ -22,17 +22,17 @@ pub(crate) struct CallFailed {
     source: Box<dyn Error + Send + Sync>,
 }
 
-/// A call that was answered, but not with what it always should be answered with.
+/// A call that was answered, but not with what the service should always answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unexpected {
     /// The SDK's type allows for an answer that the service never gives.
-    #[error("{0} was answered without what it was asked for")]
+    #[error("a part of {0} is missing")]
     Incomplete(&'static str),
-    /// Others changed the item each time between the look and the write.
-    #[error("others keep changing the same item")]
+    /// Each time, another write changed the item between the read and the write.
+    #[error("other writes keep changing the same item")]
     Contended,
-    /// More answers than there can be.
-    #[error("{0} did not come to an end")]
+    /// More rounds than there can be.
+    #[error("{0} did not end")]
     Endless(&'static str),
 }
 
@@ -42,16 +42,16 @@ impl From<Unexpected> for StoreError {
     }
 }
 
-/// What a conditional write came to.
+/// The outcome of a conditional write.
 #[derive(Debug)]
 pub(crate) enum Written<T> {
-    /// It is on record.
+    /// It was applied.
     Done(T),
     /// The condition did not hold; this is the item as it was then, if there was one.
     Refused(Option<Item>),
 }
 
-/// Nothing was heard of the outcome: throttling, a fault of the service, a lost answer, or a call that it does not take.
+/// The outcome is unknown: throttling, an error of the service, a lost answer, or a call that the service rejects.
 pub(crate) fn unavailable<E, R>(call: &'static str, error: SdkError<E, R>) -> StoreError
 where
     E: Error + Send + Sync + 'static,
@@ -80,7 +80,7 @@ where
     }
 }
 
-/// The same for an update.
+/// The same as [`refused_put`] for an update.
 pub(crate) fn refused_update<T, R>(error: SdkError<UpdateItemError, R>) -> Result<Written<T>, StoreError>
 where
     R: std::fmt::Debug + Send + Sync + 'static,
@@ -91,8 +91,8 @@ where
     }
 }
 
-/// The first member of a transaction whose condition did not hold, with its item; a failure where the transaction was
-/// cancelled for another reason, such as a conflict with another one.
+/// The first member of a transaction whose condition did not hold, with its item; a failure if the transaction was
+/// cancelled for another reason, such as a conflict with another transaction.
 pub(crate) fn refused_transaction<R>(
     error: SdkError<TransactWriteItemsError, R>,
 ) -> Result<(usize, Option<Item>), StoreError>
@@ -110,20 +110,20 @@ where
     }
 }
 
-/// Whether an extension failed only because the receipt no longer stands for a message in flight.
+/// Whether an extension failed only because the receipt no longer belongs to a message in flight.
 pub(crate) fn is_extension_of_nothing<R>(error: &SdkError<ChangeMessageVisibilityError, R>) -> bool {
     error.as_service_error().is_some_and(|error| {
         error.is_message_not_inflight() || error.is_receipt_handle_is_invalid() || is_about_parameter(error)
     })
 }
 
-/// Whether a delete failed only because the receipt no longer stands for a message.
+/// Whether a delete failed only because the receipt no longer belongs to a message.
 pub(crate) fn is_delete_of_nothing<R>(error: &SdkError<DeleteMessageError, R>) -> bool {
     error.as_service_error().is_some_and(|error| error.is_receipt_handle_is_invalid() || is_about_parameter(error))
 }
 
-/// A receipt that has expired is reported by a code that the SDK has no type for. All other parameters are within
-/// their bounds, so that it can be about nothing but the receipt.
+/// An expired receipt is reported with a code that the SDK has no type for. All other parameters are within their
+/// bounds, so the error can only be about the receipt.
 fn is_about_parameter(error: &impl ProvideErrorMetadata) -> bool {
     error.code() == Some("InvalidParameterValue")
 }

@@ -1,72 +1,71 @@
-//! Every question that a write asks the table, and every change that it makes if the answer is yes.
+//! The condition of every write to the table, and the change that it makes if the condition holds.
 //!
 //! | access | call | key | condition |
 //! | --- | --- | --- | --- |
-//! | create | `PutItem`; `TransactWriteItems` with an idempotency key or a counted place | task, key, quota | [`NOT_THERE`] or one of the `REPLACEABLE`s; [`PLACE_IS_FREE`] |
+//! | create | `PutItem`; `TransactWriteItems` with an idempotency key or a reserved slot | task, key, quota | [`ABSENT`] or one of the `REPLACEABLE`s; [`SLOT_IS_FREE`] |
 //! | poll | `GetItem`, consistent | task | |
-//! | most events | `UpdateItem` that answers with the whole item | task | [`LIVES`] and the event's own, see [`at_once`] |
-//! | events that depend on more than a condition can say | the same, after the item was seen | task | [`UNCHANGED`], see [`after_seeing`] |
-//! | an end that gives a place back | `TransactWriteItems`, then `GetItem` | task, quota | the event's own, [`IS_COUNTED`]; [`PLACE_IS_TAKEN`] |
-//! | list | one `Query` per shard at the same time, consistent | shard, before an id | [`STILL_LIVES`] |
-//! | share a secret | `GetItem`, `PutItem` | secret | [`NOT_THERE`] |
-//! | record a step | `PutItem` | entry | [`NOT_THERE`] |
-//! | read the journal | `Query`, consistent | beside a task, [`keys::JOURNAL`](crate::keys::JOURNAL) | |
-//! | keep the result longer | `Query` for parts that go too early, then `UpdateItem` each, before the event itself | parts, key | [`GOES_TOO_EARLY`] |
-//! | read or make up a secret | `GetItem`, consistent; `PutItem` | secret | [`NOT_THERE`] |
-//! | leave a text in a mailbox | `PutItem`, after its parts where it is large | mailbox | [`EMPTY_MAILBOX`] |
-//! | collect it | `GetItem`, consistent, then its parts where it is large | mailbox | |
+//! | most events | `UpdateItem` that returns the whole item | task | [`EXISTS_UNEXPIRED`] and the event's own, see [`at_once`] |
+//! | events that depend on more than a condition can express | the same, after the item was read | task | [`UNCHANGED`], see [`after_seeing`] |
+//! | an end that releases a slot | `TransactWriteItems`, then `GetItem` | task, quota | the event's own, [`IS_COUNTED`]; [`SLOT_IS_RESERVED`] |
+//! | list | one `Query` per shard at the same time, consistent | shard, before an id | [`UNEXPIRED`] |
+//! | record a step | `PutItem` | entry | [`ABSENT`] |
+//! | read the journal | `Query`, consistent | attachments of a task, [`keys::JOURNAL`](crate::keys::JOURNAL) | |
+//! | extend the retention | `Query` for parts with too early a TTL, then `UpdateItem` each, before the event itself | parts, key | [`TTL_IS_TOO_EARLY`] |
+//! | read or generate a secret | `GetItem`, consistent; `PutItem` | secret | [`ABSENT`] |
+//! | leave a text in a mailbox | `PutItem`, after its parts if it is large | mailbox | [`EMPTY_MAILBOX`] |
+//! | collect it | `GetItem`, consistent, then its parts if it is large | mailbox | |
 //! | write parts, read parts | `BatchWriteItem`, `BatchGetItem`, consistent | parts | |
 //!
-//! A condition on an absent attribute does not hold, so that no brackets ask for its presence first.
+//! A condition on an absent attribute does not hold, so conditions do not check first whether it is present.
 //!
-//! A call that was given up and sent again may still arrive, and after later ones. So each condition fails on the work of
-//! its own write, or of a later one: a claim, a heartbeat and variables, which may be written again and again by the same
-//! attempt, say when they were sent.
+//! A call that timed out and was sent again may still arrive, even after later ones. So each condition fails once its
+//! own write, or a later one, was applied. Claims, heartbeats and variables, which the same attempt may write
+//! repeatedly, say when they were sent.
 
-use longhaul_core::{Advance, Lease, LeaseToken, Outcome, Progress, State, Suspension, Task, TaskEvent, Timestamp};
+use longhaul_core::{Advance, Lease, LeaseToken, Progress, State, Task, TaskEvent, Timestamp};
 
 use crate::attributes::{
-    ATTEMPT, COUNTED, ENDED_AT, EXPIRES_AT, FAILURES, HEARD_AT, LAST_FAILURE, LATE_AFTER, LEASE_UNTIL, OF_STATES, OPEN,
-    PROGRESS, RECOUNT_AFTER, SENT_AT, STARTED_AT, TTL, UPDATED_AT, VARIABLES, VARIABLES_AT,
+    ATTEMPT, COUNTED, ENDED_AT, EXPIRES_AT, FAILURES, HEARTBEAT_AT, LAST_FAILURE, LATE_AFTER, LEASE_UNTIL, OF_STATES,
+    OPEN, PROGRESS, RECOUNT_AFTER, SENT_AT, STARTED_AT, TTL, UPDATED_AT, VARIABLES, VARIABLES_AT,
 };
 use crate::change::{Change, Condition};
 use crate::item::{json, moment, number, seconds, text};
 use crate::record::{self, Stored};
 
 /// Is there nothing under this key?
-const NOT_THERE: &str = "attribute_not_exists(#pk)";
+const ABSENT: &str = "attribute_not_exists(#pk)";
 
-/// Is there something under this key that goes before it may?
-const GOES_TOO_EARLY: &str = "attribute_exists(#pk) AND #ttl < :to_ttl";
+/// Is there an item under this key that would be deleted too early?
+const TTL_IS_TOO_EARLY: &str = "attribute_exists(#pk) AND #ttl < :to_ttl";
 
-/// Is there such a task, and is it not past its time to live?
-const LIVES: &str = "attribute_exists(#pk) AND #expires_at > :now";
+/// Is there such a task, and has it not expired?
+const EXISTS_UNEXPIRED: &str = "attribute_exists(#pk) AND #expires_at > :now";
 
-/// Is the task that a query found not past its time to live?
-pub(crate) const STILL_LIVES: &str = "#expires_at > :now";
+/// Has the task that a query found not expired?
+pub(crate) const UNEXPIRED: &str = "#expires_at > :now";
 
 /// Does this attempt hold the task? A later claim has raised the attempt, and a suspended task is not running.
 const HELD: &str = "#state = :running AND #attempt = :attempt";
 
-/// Was this claim sent after everything that is on record?
-const CLAIMED_SINCE: &str = "#updated_at <= :now";
+/// Was this claim sent after everything that is stored?
+const CLAIM_IS_LATEST: &str = "#updated_at <= :now";
 
 /// Was no later heartbeat written?
-const HEARD_SINCE: &str = "attribute_not_exists(#heard_at) OR #heard_at <= :now";
+const HEARTBEAT_IS_LATEST: &str = "attribute_not_exists(#heard_at) OR #heard_at <= :now";
 
 /// Were no later variables written?
-const VARIABLES_SINCE: &str = "attribute_not_exists(#variables_at) OR #variables_at < :now";
+const VARIABLES_ARE_LATEST: &str = "attribute_not_exists(#variables_at) OR #variables_at < :now";
 
 /// May another leg fail after this one?
-const NOT_ON_LAST_TRY: &str = "#failures < #failures_max";
+const RETRIES_LEFT: &str = "#failures < #failures_max";
 
-/// Is there still time to work?
+/// Is the deadline still ahead?
 const BEFORE_DEADLINE: &str = "#deadline_at > :now";
 
-/// Could a worker start, with no leg that died before?
+/// Could a worker start, and did the previous leg, if any, not die?
 const WAITS_FOR_WORKER: &str = "#state = :queued OR (#state IN (:sleeping, :input_required) AND #until <= :now)";
 
-/// Could a worker start, also in place of one that died?
+/// Could a worker start, possibly because the previous one died?
 const COULD_START: &str = "#state = :queued OR (#state IN (:sleeping, :input_required) AND #until <= :now) \
      OR (#state = :running AND #lease_until <= :now)";
 
@@ -79,104 +78,108 @@ const ENDED: &str = "#state IN (:completed, :failed, :cancelled)";
 /// Is the last message old enough?
 const SENT_LONG_AGO: &str = "#sent_at <= :not_since";
 
-/// Is the expiry already as late as an end now wants it?
+/// Is the expiry already as late as an end at this moment requires?
 const ENDS_IN_TIME: &str = "#late_after >= :now";
 
-/// Is the expiry still what it was? Nothing but a wish to keep the result longer moves it before the end.
+/// Is the expiry still what it was? Before the end, only an extension of the retention moves it.
 const EXPIRES_AS_SEEN: &str = "#expires_at = :expires_at_seen AND #keep_ms = :keep_ms_seen";
 
-/// Is the item the very one that was seen?
+/// Is the item unchanged since it was read?
 const UNCHANGED: &str = "attribute_exists(#pk) AND #revision = :revision";
 
-/// Does the task take one of its owner's places?
+/// Does the task take a slot of its owner?
 const IS_COUNTED: &str = "attribute_exists(#counted)";
 
-/// Does the task that a query found take one of its owner's places?
-pub(crate) const COUNTS: &str = "attribute_exists(#counted) AND #expires_at > :now";
+/// Does the task that a query found take a slot of its owner?
+pub(crate) const COUNTED_UNEXPIRED: &str = "attribute_exists(#counted) AND #expires_at > :now";
 
 /// May the owner have one more task, and is the next count due before this one expires?
-const PLACE_IS_FREE: &str = "(attribute_not_exists(#open) OR #open < :open_max) \
+const SLOT_IS_FREE: &str = "(attribute_not_exists(#open) OR #open < :open_max) \
      AND (attribute_not_exists(#recount_after) OR #recount_after <= :expires_at)";
 
-/// The same, where this task expires before all others.
-const PLACE_IS_FREE_UNTIL_SOONER: &str = "attribute_not_exists(#open) OR #open < :open_max";
+/// The same, if this task expires before all others.
+const SLOT_IS_FREE_EXPIRING_FIRST: &str = "attribute_not_exists(#open) OR #open < :open_max";
 
-/// Is there a place to give back?
-const PLACE_IS_TAKEN: &str = "#open >= :one";
+/// Is there a slot to release?
+const SLOT_IS_RESERVED: &str = "#open >= :one";
 
-/// Is the id free, or taken by just that expired task?
+/// Is the id free, or taken by exactly that expired task?
 const REPLACEABLE_TASK: &str = "attribute_not_exists(#pk) OR (#revision = :revision AND #expires_at = :expires_at)";
 
-/// Is the idempotency key free, or does it stand for just that expired task?
+/// Is the idempotency key free, or does it belong to exactly that expired task?
 const REPLACEABLE_KEY: &str = "attribute_not_exists(#pk) OR #task = :task";
 
-/// Is there no text in the mailbox, or one that is past its time?
+/// Is there no text in the mailbox, or an expired one?
 const EMPTY_MAILBOX: &str = "attribute_not_exists(#pk) OR #expires_at <= :now";
 
-/// The change of an event that one condition can decide; nothing for an event whose outcome depends on more of the
-/// task than a condition can say.
+/// The change of an event that one condition can decide; `None` for an event whose outcome depends on more of the task
+/// than a condition can express.
 pub(crate) fn at_once(event: &TaskEvent, now: Timestamp) -> Option<Change> {
     match event {
         TaskEvent::Claim { token, lease_until } => Some(claim(*token, *lease_until, now)),
         TaskEvent::Heartbeat { attempt, lease_until, progress, advance } => {
-            let change = held(*attempt, now).and(HEARD_SINCE).set(HEARD_AT, moment(now));
+            let change = held(*attempt, now).and(HEARTBEAT_IS_LATEST).set(HEARTBEAT_AT, moment(now));
             let change = change.set(LEASE_UNTIL, moment(*lease_until));
             let change = note_progress(change, progress.as_ref(), now);
             Some(match advance {
-                Advance::Recorded => forgive(change),
+                Advance::Recorded => reset_failures(change),
                 Advance::NotYet => change,
             })
         }
         TaskEvent::SetVariables { attempt, variables } => {
-            let change = held(*attempt, now).and(VARIABLES_SINCE).set(VARIABLES_AT, moment(now));
+            let change = held(*attempt, now).and(VARIABLES_ARE_LATEST).set(VARIABLES_AT, moment(now));
             Some(change.set(VARIABLES, record::payload(variables)).set(UPDATED_AT, moment(now)))
         }
         TaskEvent::Suspend { attempt, suspension, progress } => {
-            let change = become_state(held(*attempt, now), &suspended(suspension)?).set(SENT_AT, moment(now));
+            let change = become_state(held(*attempt, now), &suspension.state().ok()?).set(SENT_AT, moment(now));
             let change = match progress {
                 Some(progress) => change.set(PROGRESS, json(progress)),
                 None => change,
             };
-            Some(forgive(change).set(UPDATED_AT, moment(now)))
+            Some(reset_failures(change).set(UPDATED_AT, moment(now)))
         }
         TaskEvent::Retry { attempt, not_before, reason } => {
-            let change = held(*attempt, now).and(NOT_ON_LAST_TRY).raise(FAILURES).set(LAST_FAILURE, text(reason));
+            let change = held(*attempt, now).and(RETRIES_LEFT).increment(FAILURES).set(LAST_FAILURE, text(reason));
             let change = become_state(change, &State::Sleeping { until: *not_before });
             Some(change.set(SENT_AT, moment(now)).set(UPDATED_AT, moment(now)))
         }
         TaskEvent::Finish { attempt, outcome } => {
-            Some(end(held(*attempt, now), &ended(outcome), now).and(ENDS_IN_TIME))
+            Some(end(held(*attempt, now), &outcome.state(), now).and(ENDS_IN_TIME))
         }
         TaskEvent::Cancel => Some(cancel(now).and(ENDS_IN_TIME)),
-        TaskEvent::Nudge { not_since } => {
-            let condition = Condition::all(&[LIVES, COULD_START, SENT_LONG_AGO]).with(":not_since", moment(*not_since));
+        TaskEvent::Resend { not_since } => {
+            let condition =
+                Condition::all(&[EXISTS_UNEXPIRED, COULD_START, SENT_LONG_AGO]).with(":not_since", moment(*not_since));
             Some(Change::when(condition).with(":now", moment(now)).set(SENT_AT, moment(now)))
         }
         TaskEvent::Forget => {
-            let condition = Condition::all(&[LIVES, ENDED]).with(":now", moment(now));
+            let condition = Condition::all(&[EXISTS_UNEXPIRED, ENDED]).with(":now", moment(now));
             Some(Change::when(condition).set(EXPIRES_AT, moment(now)).set(TTL, seconds(now)))
         }
-        // What is left to ask, what the failure says, and how long the result is kept already, depends on the task.
-        TaskEvent::Answer { .. } | TaskEvent::GiveUp | TaskEvent::TimeOut | TaskEvent::Keep { .. } => None,
+        // Which questions remain, what the failure says, and how long the result is kept already depend on the task.
+        TaskEvent::Answer { .. }
+        | TaskEvent::RetriesExhausted
+        | TaskEvent::TimeOut
+        | TaskEvent::ExtendRetention { .. } => None,
     }
 }
 
-/// The change of an event that was found to lead from `seen` to `next`.
+/// The change of an event that leads from the task in `seen` to `next`.
 ///
-/// An end stays conditioned on the attempt, the state and the expiry, so that no heartbeat in between can make it lose:
-/// here it only brings the expiry that it has to move. All others hold for exactly the item that was seen.
+/// The condition of an end is still about the attempt, the state and the expiry, so that a heartbeat in between cannot
+/// make it fail: only the new expiry is added. All other changes require exactly the item that was read.
 pub(crate) fn after_seeing(seen: &Stored, event: &TaskEvent, next: &Task, now: Timestamp) -> Change {
     let moved = |change: Change| {
         change
             .and(EXPIRES_AS_SEEN)
             .with(":expires_at_seen", moment(seen.task.expires_at))
-            .with(":keep_ms_seen", number(seen.task.terms.keep_ms))
+            .with(":keep_ms_seen", number(seen.task.terms.retention_ms))
             .set(EXPIRES_AT, moment(next.expires_at))
             .set(TTL, seconds(next.expires_at))
-            .set(LATE_AFTER, number(i128::from(next.expires_at.as_ms()) - i128::from(next.terms.keep_ms)))
+            .set(LATE_AFTER, number(i128::from(next.expires_at.as_ms()) - i128::from(next.terms.retention_ms)))
     };
     match event {
-        TaskEvent::Finish { attempt, outcome } => moved(end(held(*attempt, now), &ended(outcome), now)),
+        TaskEvent::Finish { attempt, outcome } => moved(end(held(*attempt, now), &outcome.state(), now)),
         TaskEvent::Cancel => moved(cancel(now)),
         TaskEvent::Claim { .. }
         | TaskEvent::Heartbeat { .. }
@@ -184,48 +187,33 @@ pub(crate) fn after_seeing(seen: &Stored, event: &TaskEvent, next: &Task, now: T
         | TaskEvent::Suspend { .. }
         | TaskEvent::Retry { .. }
         | TaskEvent::Answer { .. }
-        | TaskEvent::Nudge { .. }
-        | TaskEvent::GiveUp
+        | TaskEvent::Resend { .. }
+        | TaskEvent::RetriesExhausted
         | TaskEvent::TimeOut
-        | TaskEvent::Keep { .. }
+        | TaskEvent::ExtendRetention { .. }
         | TaskEvent::Forget => difference(seen, next),
     }
 }
 
-/// Whether the event, if it applies, ends the task.
-pub(crate) const fn is_end(event: &TaskEvent) -> bool {
-    match event {
-        TaskEvent::Finish { .. } | TaskEvent::Cancel | TaskEvent::GiveUp | TaskEvent::TimeOut => true,
-        TaskEvent::Claim { .. }
-        | TaskEvent::Heartbeat { .. }
-        | TaskEvent::SetVariables { .. }
-        | TaskEvent::Suspend { .. }
-        | TaskEvent::Retry { .. }
-        | TaskEvent::Answer { .. }
-        | TaskEvent::Nudge { .. }
-        | TaskEvent::Keep { .. }
-        | TaskEvent::Forget => false,
-    }
-}
-
-/// A claim where no leg died before: otherwise it is a failure more, and perhaps one too many.
+/// A claim after no leg died: otherwise the claim counts one more failure, which may be one too many.
 fn claim(token: LeaseToken, lease_until: Timestamp, now: Timestamp) -> Change {
-    let condition =
-        Condition::all(&[LIVES, BEFORE_DEADLINE, WAITS_FOR_WORKER, CLAIMED_SINCE]).with(":now", moment(now));
+    let condition = Condition::all(&[EXISTS_UNEXPIRED, BEFORE_DEADLINE, WAITS_FOR_WORKER, CLAIM_IS_LATEST])
+        .with(":now", moment(now));
     let lease = Lease { until: lease_until, token };
     become_state(Change::when(condition), &State::Running { lease })
-        .raise(ATTEMPT)
-        .set_first(STARTED_AT, moment(now))
+        .increment(ATTEMPT)
+        .set_if_absent(STARTED_AT, moment(now))
         .set(UPDATED_AT, moment(now))
 }
 
 fn held(attempt: u32, now: Timestamp) -> Change {
-    let condition = Condition::all(&[LIVES, HELD]).with(":now", moment(now)).with(":attempt", number(attempt));
+    let condition =
+        Condition::all(&[EXISTS_UNEXPIRED, HELD]).with(":now", moment(now)).with(":attempt", number(attempt));
     Change::when(condition)
 }
 
 fn cancel(now: Timestamp) -> Change {
-    let condition = Condition::all(&[LIVES, UNFINISHED]).with(":now", moment(now));
+    let condition = Condition::all(&[EXISTS_UNEXPIRED, UNFINISHED]).with(":now", moment(now));
     end(Change::when(condition), &State::Cancelled, now)
 }
 
@@ -233,11 +221,11 @@ fn end(change: Change, state: &State, now: Timestamp) -> Change {
     become_state(change, state).set(ENDED_AT, moment(now)).set(UPDATED_AT, moment(now))
 }
 
-/// Sets what the state has, and removes what it does not have.
+/// Sets the attributes of the state, and removes those of other states.
 fn become_state(change: Change, state: &State) -> Change {
     let attributes = record::state(state);
-    let gone = OF_STATES.into_iter().filter(|name| attributes.iter().all(|(kept, _)| kept != name));
-    let change = gone.fold(change, Change::remove);
+    let removed = OF_STATES.into_iter().filter(|name| attributes.iter().all(|(kept, _)| kept != name));
+    let change = removed.fold(change, Change::remove);
     attributes.into_iter().fold(change, |change, (name, value)| change.set(name, value))
 }
 
@@ -248,85 +236,68 @@ fn note_progress(change: Change, progress: Option<&Progress>, now: Timestamp) ->
     }
 }
 
-fn forgive(change: Change) -> Change {
+fn reset_failures(change: Change) -> Change {
     change.set(FAILURES, number(0)).remove(LAST_FAILURE)
 }
 
-/// The state that a suspension leads to; nothing for one that asks nothing, which no task accepts.
-fn suspended(suspension: &Suspension) -> Option<State> {
-    match suspension {
-        Suspension::Input { asks, .. } if asks.is_empty() => None,
-        Suspension::Input { asks, until } => Some(State::InputRequired { asks: asks.clone(), until: *until }),
-        Suspension::Timer(until) => Some(State::Sleeping { until: *until }),
-        Suspension::Yield => Some(State::Queued),
-    }
-}
-
-fn ended(outcome: &Outcome) -> State {
-    match outcome {
-        Outcome::Completed { result, kind } => State::Completed { result: result.clone(), kind: *kind },
-        Outcome::Failed(failure) => State::Failed { failure: failure.clone() },
-    }
-}
-
-/// Sets and removes what differs.
+/// Sets and removes the attributes that differ.
 fn difference(seen: &Stored, next: &Task) -> Change {
     let (before, after) = (record::attributes(&seen.task), record::attributes(next));
-    let gone: Vec<String> = before.keys().filter(|name| !after.contains_key(*name)).cloned().collect();
+    let removed: Vec<String> = before.keys().filter(|name| !after.contains_key(*name)).cloned().collect();
     let change = Change::when(Condition::that(UNCHANGED)).with(":revision", number(seen.revision));
-    let change = gone.into_iter().fold(change, Change::remove);
+    let change = removed.into_iter().fold(change, Change::remove);
     let fresh = after.into_iter().filter(|(name, value)| before.get(name) != Some(value));
     fresh.fold(change, |change, (name, value)| change.set(&name, value))
 }
 
-/// The same end, which also gives the task's place back.
+/// The same end, which also takes the task off the owner's count.
 pub(crate) fn uncounted(end: Change) -> Change {
     end.and(IS_COUNTED).remove(COUNTED)
 }
 
-/// A new item where there is none.
+/// A new item under a key that is free.
 pub(crate) fn new_item() -> Condition {
-    Condition::that(NOT_THERE)
+    Condition::that(ABSENT)
 }
 
-/// A new task in the place of `expired`.
+/// A new task that replaces `expired`.
 pub(crate) fn task_in_place_of(expired: &Stored) -> Condition {
     Condition::that(REPLACEABLE_TASK)
         .with(":revision", number(expired.revision))
         .with(":expires_at", moment(expired.task.expires_at))
 }
 
-/// An idempotency key that was never used, or stands for the expired task `id`.
+/// An idempotency key that is free, or belongs to the expired task `id`.
 pub(crate) fn key_in_place_of(id: &str) -> Condition {
     Condition::that(REPLACEABLE_KEY).with(":task", text(id))
 }
 
-/// A text in a mailbox that has none now.
+/// A text in a mailbox that is empty now.
 pub(crate) fn empty_mailbox(now: Timestamp) -> Condition {
     Condition::that(EMPTY_MAILBOX).with(":now", moment(now))
 }
 
-/// One task more that expires at `expires_at`, later than the next count is due.
-pub(crate) fn take_place(open_max: u32, expires_at: Timestamp) -> Change {
-    one_place_more(Condition::that(PLACE_IS_FREE).with(":expires_at", moment(expires_at)), open_max)
-        .set_first(RECOUNT_AFTER, moment(expires_at))
+/// One more task, which expires at `expires_at`, not before the next count is due.
+pub(crate) fn reserve_slot(open_max: u32, expires_at: Timestamp) -> Change {
+    one_more_task(Condition::that(SLOT_IS_FREE).with(":expires_at", moment(expires_at)), open_max)
+        .set_if_absent(RECOUNT_AFTER, moment(expires_at))
 }
 
-/// One task more, which expires at `expires_at`, before all others.
-pub(crate) fn take_place_until_sooner(open_max: u32, expires_at: Timestamp) -> Change {
-    one_place_more(Condition::that(PLACE_IS_FREE_UNTIL_SOONER), open_max).set(RECOUNT_AFTER, moment(expires_at))
+/// One more task, which expires at `expires_at`, before all others.
+pub(crate) fn reserve_slot_expiring_first(open_max: u32, expires_at: Timestamp) -> Change {
+    one_more_task(Condition::that(SLOT_IS_FREE_EXPIRING_FIRST), open_max).set(RECOUNT_AFTER, moment(expires_at))
 }
 
-fn one_place_more(condition: Condition, open_max: u32) -> Change {
-    Change::of_perhaps_nothing(condition.with(":open_max", number(open_max))).raise_from_nothing(OPEN)
+fn one_more_task(condition: Condition, open_max: u32) -> Change {
+    Change::upsert(condition.with(":open_max", number(open_max))).increment_or_insert(OPEN)
 }
 
 /// One task less.
-pub(crate) fn give_place_back() -> Change {
-    Change::when(Condition::that(PLACE_IS_TAKEN)).lower(OPEN)
+pub(crate) fn release_slot() -> Change {
+    Change::when(Condition::that(SLOT_IS_RESERVED)).decrement(OPEN)
 }
 
-/// What a count of the tasks themselves found, if nothing has changed meanwhile.
+/// The result of counting the tasks one by one, if nothing has changed meanwhile.
 pub(crate) fn counted(revision: u64, open: u32, next_expiry: Option<Timestamp>) -> Change {
     let change = Change::when(Condition::that(UNCHANGED)).with(":revision", number(revision)).set(OPEN, number(open));
     match next_expiry {
@@ -335,12 +306,12 @@ pub(crate) fn counted(revision: u64, open: u32, next_expiry: Option<Timestamp>) 
     }
 }
 
-/// What a query of parts that go too early asks.
-pub(crate) const GOES_BEFORE: &str = "#ttl < :ttl";
+/// Would the part that a query found be deleted too early?
+pub(crate) const TTL_IS_BEFORE: &str = "#ttl < :ttl";
 
-/// An item that has to stay until then, where it does not stay longer already.
-pub(crate) fn prolong(until: Timestamp) -> Change {
-    Change::set_only(Condition::that(GOES_TOO_EARLY), TTL, seconds(until))
+/// Keeps an item until then, unless it is kept longer already.
+pub(crate) fn extend_ttl(until: Timestamp) -> Change {
+    Change::set_only(Condition::that(TTL_IS_TOO_EARLY), TTL, seconds(until))
 }
 
 #[cfg(test)]
@@ -353,7 +324,7 @@ mod tests {
     use super::*;
     use crate::change::Expression;
 
-    /// The words of the whole expression that begin with `mark`.
+    /// The words in the expression that begin with `mark`.
     fn mentioned(expression: &Expression, mark: char) -> HashSet<String> {
         let all = format!("{} {}", expression.condition, expression.update.as_deref().unwrap_or_default());
         let word = |rest: &str| {
@@ -363,8 +334,8 @@ mod tests {
         all.split(mark).skip(1).map(word).collect()
     }
 
-    /// What DynamoDB refuses whatever the item is: names and values that are missing or not used, an attribute that is
-    /// changed twice, an expression of more than 4 KB.
+    /// Checks for what DynamoDB refuses regardless of the item: names and values that are missing or not used, an
+    /// attribute that is changed twice, an expression of more than 4 KB.
     fn is_valid(expression: &Expression) -> Result<(), TestCaseError> {
         prop_assert_eq!(mentioned(expression, '#'), expression.names.keys().cloned().collect::<HashSet<_>>());
         prop_assert_eq!(mentioned(expression, ':'), expression.values.keys().cloned().collect::<HashSet<_>>());
@@ -380,7 +351,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_change_of_an_event_is_one_that_dynamodb_takes(run in StoreModel::run()) {
+        fn dynamodb_accepts_the_change_of_every_event(run in StoreModel::run()) {
             let (mut task, events) = run;
             for (event, now) in events {
                 if let Some(change) = at_once(&event, now) {
@@ -410,16 +381,16 @@ mod tests {
     }
 
     #[test]
-    fn every_other_change_is_one_that_dynamodb_takes() {
+    fn dynamodb_accepts_every_other_change() {
         let task = given::task(&SeededIds::new(1), given::owner("alice"), given::NOW);
         let now = given::NOW;
         let changes = [
-            take_place(3, now),
-            take_place_until_sooner(3, now),
-            give_place_back(),
+            reserve_slot(3, now),
+            reserve_slot_expiring_first(3, now),
+            release_slot(),
             counted(1, 2, Some(now)),
             counted(1, 0, None),
-            prolong(now),
+            extend_ttl(now),
         ];
         for change in changes {
             is_valid(&change.into_expression()).unwrap();

@@ -1,4 +1,4 @@
-//! Items and their attributes: making values, and reading them back with an error that names the attribute.
+//! Items and their attributes: writing values, and reading them back with an error that names the attribute.
 
 use std::collections::HashMap;
 
@@ -40,7 +40,7 @@ pub(crate) fn moment(at: Timestamp) -> AttributeValue {
     number(at.as_ms())
 }
 
-/// A moment in the form that DynamoDB deletes by: seconds, and rather later than sooner.
+/// A moment as DynamoDB's TTL expects it: in seconds, rounded up.
 pub(crate) fn seconds(at: Timestamp) -> AttributeValue {
     number(at.as_ms().div_ceil(1_000))
 }
@@ -52,7 +52,7 @@ pub(crate) fn hash(hash: [u8; 32]) -> AttributeValue {
 
 /// A small value as JSON text.
 pub(crate) fn json<T: Serialize>(value: &T) -> AttributeValue {
-    // The values of the domain are texts, numbers and lists of them: they all have a JSON form.
+    // The domain's values are texts, numbers and lists of them, which can always be written as JSON.
     text(serde_json::to_string(value).unwrap_or_default())
 }
 
@@ -104,7 +104,7 @@ impl<'a> Fields<'a> {
         self.value(attribute)?.as_m().map(Fields).map_err(|_other_type| Unreadable { attribute })
     }
 
-    /// What `read` makes of the attribute; nothing where there is none.
+    /// The attribute, read with `read`; `None` if it is absent.
     pub(crate) fn optional<T>(
         self,
         attribute: &'static str,

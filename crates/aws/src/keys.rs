@@ -1,5 +1,5 @@
-//! The keys of the table: which item stands where. No key contains anything that a caller chose, except behind its
-//! length or at the very end.
+//! The keys of the table's items. No key contains anything that a caller chose, except after its length or at the very
+//! end.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use longhaul_core::{EntryKind, MailboxId, OwnerId, PartsName, TaskId, TaskKey, Timestamp};
@@ -8,10 +8,10 @@ use sha2::{Digest, Sha256};
 use crate::attributes::{PK, SK};
 use crate::item::{Item, text};
 
-/// Into how many partitions the tasks of an owner are spread, so that one busy owner is not one hot partition.
+/// How many partitions an owner's tasks are spread over, so that a busy owner does not make one hot partition.
 pub(crate) const SHARDS: u8 = 16;
 
-/// Where an item stands.
+/// The key of an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ItemKey {
     pub(crate) pk: String,
@@ -41,7 +41,7 @@ pub(crate) fn shard(owner: &OwnerId, number: u8) -> String {
     format!("o#{owner}#{number:x}")
 }
 
-/// Whose task, and which, stands under this key.
+/// The owner and id of the task in this item.
 pub(crate) fn task_key(item: &Item) -> Option<TaskKey> {
     let (owner, _shard) = stored_text(item, PK)?.strip_prefix("o#")?.split_once('#')?;
     let id: TaskId = stored_text(item, SK)?.parse().ok()?;
@@ -52,35 +52,35 @@ fn stored_text<'a>(item: &'a Item, name: &str) -> Option<&'a str> {
     item.get(name).and_then(|value: &AttributeValue| value.as_s().ok()).map(String::as_str)
 }
 
-/// What belongs to a task and has no place in its record.
-pub(crate) fn beside(key: &TaskKey) -> String {
+/// The partition of a task's attachments.
+pub(crate) fn attachments(key: &TaskKey) -> String {
     format!("t#{}#{}", key.owner, key.id)
 }
 
-/// With what the sort keys of all journal entries begin.
+/// The prefix of the sort keys of all journal entries.
 pub(crate) const JOURNAL: &str = "step#";
 
-/// One journal entry. Kinds have no `#`, so that the name is all that follows the second one.
+/// One journal entry. Kinds contain no `#`, so the name is everything after the second one.
 pub(crate) fn entry(key: &TaskKey, kind: EntryKind, name: &str) -> ItemKey {
-    ItemKey { pk: beside(key), sk: format!("{JOURNAL}{}#{name}", kind.as_str()) }
+    ItemKey { pk: attachments(key), sk: format!("{JOURNAL}{}#{name}", kind.as_str()) }
 }
 
-/// With what the sort keys of all parts begin.
+/// The prefix of the sort keys of all parts.
 pub(crate) const PARTS: &str = "part#";
 
-/// One part, counted from 0. The length in front keeps names apart of which one begins like the other.
+/// One part, counted from 0. The length of the name comes first, because one name may be a prefix of another.
 pub(crate) fn part(key: &TaskKey, name: &PartsName, number: usize) -> ItemKey {
     let name = name.to_string();
-    ItemKey { pk: beside(key), sk: format!("{PARTS}{}#{name}#{number:04}", name.len()) }
+    ItemKey { pk: attachments(key), sk: format!("{PARTS}{}#{name}#{number:04}", name.len()) }
 }
 
-/// What an idempotency key stands for.
+/// The task of an idempotency key.
 pub(crate) fn idempotency(owner: &OwnerId, hash: &[u8; 32]) -> ItemKey {
     // The digits of 32 bytes, as those of an owner.
     ItemKey { pk: format!("k#{owner}#{}", OwnerId::from_bytes(*hash)), sk: "-".to_owned() }
 }
 
-/// What all instances share.
+/// A secret that all instances share.
 pub(crate) fn secret(name: &str) -> ItemKey {
     ItemKey { pk: format!("s#{name}"), sk: "-".to_owned() }
 }
@@ -96,8 +96,8 @@ pub(crate) fn mailbox(owner: &OwnerId, mailbox: &MailboxId) -> ItemKey {
     ItemKey { pk: format!("m#{owner}#{}", OwnerId::from_bytes(*mailbox.as_bytes())), sk: "-".to_owned() }
 }
 
-/// What the parts of a text are called that is too large for its mailbox's own item. No other text has the name, nor the
-/// same one with another expiry, so that no writer changes the parts of another one.
+/// The name of the parts of a text that is too large for its mailbox's item. It is unique to the text and its expiry,
+/// so that a writer never changes the parts of another one.
 pub(crate) fn mailbox_parts_name(text: &str, expires_at: Timestamp) -> String {
     format!("{}#{}", expires_at.as_ms(), OwnerId::from_bytes(Sha256::digest(text).into()))
 }
@@ -140,18 +140,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_an_identity_is_made_of_its_keys_are_its_own(a in owner(), b in owner(), hash in any::<[u8; 32]>()) {
+        fn different_identities_have_different_keys(a in owner(), b in owner(), hash in any::<[u8; 32]>()) {
             let id = given::task(&SeededIds::new(1), a, given::NOW).id;
             let of = |owner: &OwnerId| {
                 let key = TaskKey::new(*owner, id);
                 let mailbox = mailbox(owner, &MailboxId::of(&[&hash]));
-                [task(&key).pk, beside(&key), idempotency(owner, &hash).pk, quota(owner).pk, mailbox.pk]
+                [task(&key).pk, attachments(&key), idempotency(owner, &hash).pk, quota(owner).pk, mailbox.pk]
             };
             let (of_a, of_b) = (of(&a), of(&b));
             for (number, pk) in of_a.iter().enumerate() {
                 prop_assert_eq!(of_b.contains(pk), a == b);
                 prop_assert!(of_a.iter().skip(number + 1).all(|other| other != pk));
-                // DynamoDB takes 2,048 bytes.
+                // DynamoDB accepts 2,048 bytes.
                 prop_assert!(pk.len() <= 140);
             }
             let key = TaskKey::new(a, id);
@@ -159,7 +159,7 @@ mod tests {
         }
 
         #[test]
-        fn different_parts_stand_under_different_keys(
+        fn different_parts_have_different_keys(
             a in (parts_name(), 0_usize..12), b in (parts_name(), 0_usize..12)
         ) {
             let key = given::task(&SeededIds::new(1), given::owner("alice"), given::NOW).key();
@@ -167,7 +167,7 @@ mod tests {
         }
 
         #[test]
-        fn different_entries_stand_under_different_keys_and_are_no_parts(
+        fn different_entries_have_different_keys_and_are_not_parts(
             a in (kind(), hostile()), b in (kind(), hostile()), parts in parts_name()
         ) {
             let key = given::task(&SeededIds::new(1), given::owner("alice"), given::NOW).key();

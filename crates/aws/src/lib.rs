@@ -1,9 +1,10 @@
 //! Longhaul on AWS: the task store in one DynamoDB table, the work queue in SQS.
 //!
-//! [`DynamoStore`] turns every event into one conditional write; which one, and on which condition, stands in one file
-//! (`expressions`). [`SqsQueue`] sends keys, never payloads. Both take ready clients, which [`clients`] makes.
+//! [`DynamoStore`] turns every event into one conditional write; all writes and their conditions are in one file
+//! (`expressions`). [`SqsQueue`] sends keys, never payloads. Both take configured clients, which [`clients`] makes.
 
 mod applying;
+mod attachments;
 mod attributes;
 mod change;
 pub mod clients;
@@ -16,12 +17,11 @@ mod lifetimes;
 mod listing;
 mod mailboxes;
 mod message;
-mod prolonging;
 mod queue;
 mod quota;
 mod record;
+mod retention;
 mod secret;
-mod side;
 mod store;
 mod table;
 

@@ -1,33 +1,33 @@
-//! How long tasks live, as far as this store has seen them, so that what belongs to a task is deleted after it and not
-//! before it, without a look at its record.
+//! How long tasks are kept, as far as this store has seen them, so that attachments are deleted after their task and
+//! not before it, without reading its record.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
 use longhaul_core::{Task, TaskId, TaskKey, Timestamp, limits};
 
-/// Tasks that are remembered. An instance works on a handful at a time.
+/// How many tasks are remembered. An instance works on a handful at a time.
 const TASKS_MAX: usize = 1_024;
 
-/// What is beside a record stays a little longer than it: clocks differ, and a reader may be on its way from the
-/// record to its parts.
-const AFTERWARDS_MS: u64 = 3_600_000;
+/// Attachments are kept a little longer than their record: clocks differ, and a reader may have read the record but not
+/// its parts yet.
+const MARGIN_MS: u64 = 3_600_000;
 
-/// From when on everything that belongs to `task` may go. An unfinished task ends before its expiry, and its end
-/// moves the expiry by no more than the time that the result is kept. So this moment only moves where somebody wishes
-/// to keep the result longer, or not at all.
+/// From when on the attachments of `task` may be deleted. An unfinished task ends before its expiry, and its end moves
+/// the expiry by at most the retention. So this moment only moves if a client extends the retention or forgets the
+/// task.
 pub(crate) fn of(task: &Task) -> Timestamp {
-    let keep_ms = if task.has_ended() { 0 } else { task.terms.keep_ms };
-    task.expires_at.plus_ms(keep_ms).plus_ms(AFTERWARDS_MS)
+    let retention_ms = if task.has_ended() { 0 } else { task.terms.retention_ms };
+    task.expires_at.plus_ms(retention_ms).plus_ms(MARGIN_MS)
 }
 
-/// From when on the parts of a text in a mailbox may go.
+/// From when on the parts of a text in a mailbox may be deleted.
 pub(crate) const fn of_parts_until(expires_at: Timestamp) -> Timestamp {
-    expires_at.plus_ms(AFTERWARDS_MS)
+    expires_at.plus_ms(MARGIN_MS)
 }
 
-/// The same as [`of`] for parts of a request, which are written before their task: twice the longest time to live that a caller
-/// may ask for. Where the task lives longer, its creation says so to the parts.
+/// The same as [`of`] for parts of a request, which are written before their task: twice the longest time to live that
+/// a caller may request. If the task is kept longer, its creation extends the parts.
 pub(crate) fn before_the_task(id: &TaskId) -> Timestamp {
     let [a, b, c, d, e, f, ..] = *id.as_bytes();
     let created_at_ms = u64::from_be_bytes([0, 0, a, b, c, d, e, f]);
@@ -47,9 +47,9 @@ struct Seen {
 }
 
 impl Lifetimes {
-    /// Remembers the task unless it is remembered, in place of the one that was seen first where there are too many.
+    /// Remembers the task unless it is remembered already; if there are too many, forgets the one that was seen first.
     pub(crate) fn note(&self, task: &Task) {
-        // A map without a panic inside its methods cannot be left half changed.
+        // The map's methods do not panic, so it is never left half changed.
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.ends.contains_key(&task.key()) {
             return;
@@ -63,9 +63,9 @@ impl Lifetimes {
         }
     }
 
-    /// Whether the task lives longer than was remembered, so that what was written for it goes too early; it does so
-    /// once for each time that it was prolonged.
-    pub(crate) fn has_grown(&self, task: &Task) -> bool {
+    /// Whether the task is kept longer than was remembered, so that its attachments would be deleted too early.
+    /// Remembers the new moment, so that the answer is yes once for each extension.
+    pub(crate) fn note_extension(&self, task: &Task) -> bool {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         match seen.ends.get_mut(&task.key()) {
             Some(end) if *end < of(task) => {
@@ -76,7 +76,7 @@ impl Lifetimes {
         }
     }
 
-    /// From when on everything that belongs to the task may go, where it was seen.
+    /// From when on the task's attachments may be deleted, if the task is remembered.
     pub(crate) fn known(&self, key: &TaskKey) -> Option<Timestamp> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).ends.get(key).copied()
     }

@@ -13,17 +13,17 @@ use crate::keys::SHARDS;
 use crate::store::DynamoStore;
 use crate::{expressions, keys, record};
 
-/// Rounds of queries after which a page is given up. Only long runs of expired tasks that DynamoDB has not deleted yet
-/// take more than one or two.
+/// Rounds of queries after which a page fails. Only long runs of expired tasks that DynamoDB has not deleted yet take
+/// more than one or two.
 const ROUNDS_MAX: usize = 256;
 
-/// Items that a shard is asked for after its first answer was not enough.
+/// Items to request from a shard if its first answer was not enough.
 const REFILL_ITEMS: usize = 64;
 
-/// What one shard has answered so far.
+/// What one shard has returned so far.
 struct Shard {
     number: u8,
-    /// Living tasks that are not on the page yet, newest first.
+    /// Unexpired tasks that are not on the page yet, newest first.
     tasks: VecDeque<Task>,
     /// Where its next query begins.
     rest: Rest,
@@ -43,15 +43,15 @@ impl Shard {
         Self { number, tasks: VecDeque::new(), rest: Rest::All }
     }
 
-    /// Whether nobody knows which is its newest task that is not on the page.
+    /// Whether its next task is unknown, so that it has to be queried again.
     fn has_to_be_asked(&self) -> bool {
         self.tasks.is_empty() && !matches!(self.rest, Rest::Nothing)
     }
 }
 
 impl DynamoStore {
-    /// The living tasks of `owner` before `before`, newest first. One more than asked for is looked up, to know
-    /// whether another page follows: a cursor that leads to an empty page would be a lie.
+    /// The unexpired tasks of `owner` before `before`, newest first. It reads one task more than requested, to know
+    /// whether another page follows: a cursor must not lead to an empty page.
     pub(crate) async fn page_of(
         &self,
         owner: &OwnerId,
@@ -97,7 +97,7 @@ impl DynamoStore {
             .table
             .query()
             .key_condition_expression(if before.is_some() { "#pk = :pk AND #sk < :before" } else { "#pk = :pk" })
-            .filter_expression(expressions::STILL_LIVES)
+            .filter_expression(expressions::UNEXPIRED)
             .expression_attribute_names("#pk", PK)
             .expression_attribute_names("#expires_at", EXPIRES_AT)
             .expression_attribute_values(":pk", text(keys::shard(owner, shard.number)))
@@ -119,13 +119,13 @@ impl DynamoStore {
     }
 }
 
-/// How many items each shard is asked for first. Ids spread evenly, so that a shard has its share of a page and seldom
-/// more than twice that; the rest is for small pages. A shard that has more is asked again.
+/// How many items to request from each shard first. Ids are spread evenly, so a shard has its share of a page, and
+/// rarely more than twice that; the constant is for small pages. A shard that has more is queried again.
 fn first_items(wanted: usize) -> usize {
     wanted.min(wanted.div_ceil(8).saturating_add(6))
 }
 
-/// Moves the newest tasks of all shards to the page, until it is full or a shard has to be asked what it has next.
+/// Moves the newest tasks of all shards to the page, until it is full or a shard has to be queried again.
 fn merge(shards: &mut [Shard], tasks: &mut Vec<Task>, wanted: usize) {
     while tasks.len() < wanted && !shards.iter().any(Shard::has_to_be_asked) {
         let newest = shards.iter_mut().max_by_key(|shard| shard.tasks.front().map(|task| task.id));

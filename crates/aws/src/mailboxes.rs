@@ -1,4 +1,4 @@
-//! Mailboxes: one item each, and parts beside it where the text is larger than an item may be.
+//! Mailboxes: one item each, and separate parts if the text is too large for an item.
 
 use longhaul_core::ports::{Left, StoreError};
 use longhaul_core::{MailboxId, OwnerId, Timestamp, limits, split};
@@ -11,7 +11,7 @@ use crate::store::DynamoStore;
 use crate::{expressions, keys, lifetimes};
 
 impl DynamoStore {
-    /// Leaves a text, unless there is one that is not past its time. The parts of a large one are written before the
+    /// Leaves a text, unless the mailbox has one that has not expired. The parts of a large text are written before the
     /// item that names them.
     pub(crate) async fn leave_text(
         &self,
@@ -33,7 +33,7 @@ impl DynamoStore {
         }
     }
 
-    /// The text in the mailbox, unless it is past its time.
+    /// The text in the mailbox, unless it has expired.
     pub(crate) async fn collect_text(
         &self,
         owner: &OwnerId,

@@ -1,4 +1,4 @@
-//! Messages on the wire: which task, as a small JSON text, and the trace beside it.
+//! Messages on the wire: the key of the task as a small JSON text, and the trace as an attribute.
 
 use longhaul_core::ports::Message;
 use longhaul_core::{OwnerId, TaskId, TaskKey};
@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 /// The name of the message attribute that carries the trace, in the form of a W3C `traceparent`.
 pub const TRACE_ATTRIBUTE: &str = "traceparent";
 
-/// The form that this version writes and reads.
+/// The version of the body that this program writes and reads.
 const VERSION: u32 = 1;
 
-/// A message that says nothing about a task: no such JSON, or a form that this version does not know.
+/// A message that cannot be read: other JSON, no JSON, or a version that is not supported.
 #[derive(Debug, thiserror::Error)]
 pub enum UnreadableMessage {
-    /// It is not what this queue carries.
+    /// It is not a message about a task.
     #[error("the message is not about a task")]
     Malformed(#[source] serde_json::Error),
     /// A newer version wrote it.
-    #[error("the message has the form {0}, which is not known here")]
+    #[error("the message has version {0}, which is not supported")]
     UnknownVersion(u32),
 }
 
@@ -31,13 +31,13 @@ struct Body {
 /// The body that says "work on this task".
 #[must_use]
 pub fn body_of(task: &TaskKey) -> String {
-    // Two texts and a number always have a JSON form.
+    // Two texts and a number can always be written as JSON.
     serde_json::to_string(&Body { v: VERSION, owner: task.owner, id: task.id }).unwrap_or_default()
 }
 
-/// The message with this body and trace. For whoever gets messages from Lambda instead of
-/// [`SqsQueue`](crate::SqsQueue): one that cannot be read is to be reported as failed, so that the queue puts it aside
-/// in the end, and must not stop the others.
+/// The message with this body and trace. For programs that get messages from Lambda instead of
+/// [`SqsQueue`](crate::SqsQueue): they should report a message that cannot be read as failed, so that the queue
+/// eventually makes it a dead letter, and handle the others.
 ///
 /// # Errors
 /// [`UnreadableMessage`]
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_refused_by_name() {
+    fn unreadable_messages_are_refused_with_the_reason() {
         let task = given::task(&SeededIds::new(1), given::owner("alice"), given::NOW).key();
         for body in ["", "hello", "{}", "[]", r#"{"v":1}"#, r#"{"v":1,"owner":"x","id":"y"}"#] {
             assert!(matches!(read_message(body, None), Err(UnreadableMessage::Malformed(_))), "{body}");
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_a_later_version_of_the_same_form_are_ignored() {
+    fn unknown_fields_of_the_same_version_are_ignored() {
         let task = given::task(&SeededIds::new(1), given::owner("alice"), given::NOW).key();
         let more = body_of(&task).replace('}', r#","hint":"x"}"#);
         assert_eq!(read_message(&more, None).unwrap().task, task);

@@ -11,7 +11,7 @@ use longhaul_core::ports::{Delivery, Message, QueueError, WorkQueue};
 use crate::error::{Unexpected, is_delete_of_nothing, is_extension_of_nothing, queue_unavailable};
 use crate::message::{TRACE_ATTRIBUTE, body_of, read_message};
 
-/// The longest delay of a message that SQS takes: 15 minutes.
+/// The longest delay of a message that SQS accepts: 15 minutes.
 const DELAY_S_MAX: i32 = 900;
 
 /// The longest time that SQS hides a message: 12 hours.
@@ -20,20 +20,21 @@ const VISIBILITY_S_MAX: i32 = 43_200;
 /// The longest time that SQS waits for a message.
 const WAIT_S_MAX: i32 = 20;
 
-/// Messages that SQS hands over in one call.
+/// The most messages that SQS delivers in one call.
 const MESSAGES_MAX: i32 = 10;
 
 /// How much longer than its wait a receive may take.
 const ANSWER_S: u64 = 5;
 
-/// What the receipts of dead letters begin with, because a delete has to name the queue. SQS's own have no colon.
+/// The prefix of the receipts of dead letters, because a delete has to name the queue. SQS's own receipts have no
+/// colon.
 const DEAD: &str = "dead:";
 
-/// The messages in an SQS queue and its dead-letter queue, to which SQS moves what was handed over too often.
+/// The messages in an SQS queue and its dead-letter queue, to which SQS moves messages that were delivered too often.
 ///
-/// SQS counts in whole seconds: delays and visibilities are rounded up. A receipt that is no longer the latest of its
-/// message is ignored by SQS as far as it can tell; after a redelivery, a late delete may still hit (standard queues
-/// promise no more), which costs nothing: the task's own record says what is left to do.
+/// SQS counts in whole seconds: delays and visibility timeouts are rounded up. SQS ignores a receipt that is no longer
+/// the latest of its message, but only as far as it can tell: after a redelivery, a late delete may still succeed
+/// (standard queues promise no more). That does no harm: the task's record says what is left to do.
 #[derive(Clone, Debug)]
 pub struct SqsQueue {
     client: Client,
@@ -59,7 +60,7 @@ impl SqsQueue {
             return Ok(Vec::new());
         }
         let wait_s = seconds(wait_ms, WAIT_S_MAX);
-        // The client's own bound on a try is made for calls that answer at once.
+        // The client's own timeouts are meant for calls that are answered at once.
         let patience = Duration::from_secs(u64::from(wait_s.unsigned_abs()).saturating_add(ANSWER_S));
         let timeouts = TimeoutConfig::builder().operation_attempt_timeout(patience).operation_timeout(patience).build();
         let received = self
@@ -76,11 +77,11 @@ impl SqsQueue {
             .send()
             .await
             .map_err(|error| queue_unavailable("ReceiveMessage", error))?;
-        // What cannot be read stays hidden for its time, and is a dead letter in the end.
+        // A message that cannot be read stays hidden until its visibility timeout, and finally becomes a dead letter.
         Ok(received.messages.unwrap_or_default().iter().filter_map(delivery).collect())
     }
 
-    /// The queue that the receipt is of, and what it is called there.
+    /// The URL of the receipt's queue, and the receipt as SQS knows it.
     fn queue_of<'a>(&'a self, receipt: &'a str) -> (&'a str, &'a str) {
         match receipt.strip_prefix(DEAD) {
             Some(receipt) => (&self.dead_letter_url, receipt),
@@ -165,7 +166,7 @@ fn delivery(message: &aws_sdk_sqs::types::Message) -> Option<Delivery> {
     Some(Delivery {
         message: read,
         receipt: message.receipt_handle()?.to_owned(),
-        // Asked for, and so there; a message that is here was handed over at least once.
+        // It was requested, so it is present; a message that is here was delivered at least once.
         receives: receives.and_then(|count| count.parse().ok()).unwrap_or(1),
     })
 }

@@ -1,5 +1,5 @@
-//! The limit of unfinished tasks per owner: one count, which is right as long as every end is written, and which is
-//! made right by counting when tasks may have expired without an end.
+//! The limit of unfinished tasks per owner: one count, which is right as long as every end is written. If tasks may
+//! have expired without an end, they are counted one by one, and the count is corrected.
 
 use futures::future::try_join_all;
 use longhaul_core::ports::StoreError;
@@ -12,17 +12,17 @@ use crate::keys::SHARDS;
 use crate::store::DynamoStore;
 use crate::{expressions, keys};
 
-/// Pages of 1 MB that a count reads per shard before it gives up.
+/// Pages of 1 MB that a count reads per shard before it fails.
 const PAGES_MAX: usize = 64;
 
-/// Whether there is room for one task more.
+/// Whether there is room for one more task.
 pub(crate) enum Room {
     /// There is not.
     None,
-    /// The count was repaired: the next try will tell.
+    /// The count was corrected: the next try decides.
     AfterCounting,
-    /// There is, but the new task expires before all others, which the count has to know.
-    UntilSooner,
+    /// There is, but the new task expires before all others, so the next count has to be earlier.
+    ExpiringFirst,
 }
 
 /// What a count found.
@@ -33,8 +33,8 @@ struct Counted {
 }
 
 impl DynamoStore {
-    /// What to do about a count that refused a task. The tasks themselves are counted only where one of them may have
-    /// expired since the last time, so that an owner at the limit does not make every refusal a read of all its tasks.
+    /// What to do when the count refused a task. The tasks are counted one by one only if one of them may have expired
+    /// since the last time, so that not every refusal of an owner at the limit reads all its tasks.
     pub(crate) async fn look_for_room(
         &self,
         owner: &OwnerId,
@@ -44,7 +44,7 @@ impl DynamoStore {
     ) -> Result<Room, StoreError> {
         let fields = Fields(quota);
         if fields.number::<u32>(OPEN)? < open_max {
-            return Ok(Room::UntilSooner);
+            return Ok(Room::ExpiringFirst);
         }
         let recount_after = fields.optional(RECOUNT_AFTER, Fields::moment)?;
         if recount_after.is_some_and(|at| now < at) {
@@ -54,12 +54,12 @@ impl DynamoStore {
         let change = expressions::counted(fields.number(REVISION)?, counted.open, counted.next_expiry);
         match self.table.update(&keys::quota(owner), change).await? {
             Written::Done(_) if counted.open >= open_max => Ok(Room::None),
-            // A task came or went meanwhile: the next try meets the count as it is then.
+            // A task was created or ended meanwhile: the next try uses the current count.
             Written::Done(_) | Written::Refused(_) => Ok(Room::AfterCounting),
         }
     }
 
-    /// Counts the owner's unfinished tasks themselves.
+    /// Counts the owner's unfinished tasks one by one.
     async fn count(&self, owner: &OwnerId, now: Timestamp) -> Result<Counted, StoreError> {
         let shards = try_join_all((0..SHARDS).map(|shard| self.count_shard(owner, shard, now))).await?;
         Ok(Counted {
@@ -76,7 +76,7 @@ impl DynamoStore {
                 .table
                 .query()
                 .key_condition_expression("#pk = :pk")
-                .filter_expression(expressions::COUNTS)
+                .filter_expression(expressions::COUNTED_UNEXPIRED)
                 .projection_expression("#expires_at")
                 .expression_attribute_names("#pk", crate::attributes::PK)
                 .expression_attribute_names("#counted", crate::attributes::COUNTED)

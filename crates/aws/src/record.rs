@@ -1,4 +1,4 @@
-//! Tasks as items, and back. Every field of a record is an attribute of its own, so that an event can set one without
+//! Tasks as items, and back. Every field of a record is a separate attribute, so that an event can set one without
 //! touching the others.
 
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -6,27 +6,27 @@ use longhaul_core::ports::StoreError;
 use longhaul_core::{Failure, Lease, Payload, State, Task, TaskRecord, Terms};
 
 use crate::attributes::{
-    ASKS, ATTEMPT, BYTES, COUNT, COUNTED, CREATED_AT, DEADLINE_AT, DETAIL, ENDED_AT, EXPIRES_AT, FAILURE, FAILURES,
-    FAILURES_MAX, KEEP_MS, KEY, KIND, LAST_FAILURE, LATE_AFTER, LEASE_TOKEN, LEASE_UNTIL, MESSAGE, PARTS, PK, POLL_MS,
-    PROGRESS, REQUEST, RESULT, RESULT_KIND, REVISION, RUN_MS, SENT_AT, STARTED_AT, STATE, TOOL, TRACE, TRIES_MAX, TTL,
-    TTL_MS, UNTIL, UPDATED_AT, VARIABLES,
+    ASKS, ATTEMPT, BYTES, CONSECUTIVE_FAILURES_MAX, COUNT, COUNTED, CREATED_AT, DEADLINE_AT, DETAIL, ENDED_AT,
+    EXPIRES_AT, FAILURE, FAILURES, FAILURES_MAX, KEY, KIND, LAST_FAILURE, LATE_AFTER, LEASE_TOKEN, LEASE_UNTIL,
+    MESSAGE, PARTS, PK, POLL_MS, PROGRESS, REQUEST, RESULT, RESULT_KIND, RETENTION_MS, REVISION, RUN_MS, SENT_AT,
+    STARTED_AT, STATE, TOOL, TRACE, TTL, TTL_MS, UNTIL, UPDATED_AT, VARIABLES,
 };
 use crate::item::{Fields, Item, Unreadable, json, moment, number, seconds, text, word};
 use crate::keys;
 
-/// A task, and what the adapter keeps beside it in the same item.
+/// A task, and what the adapter stores with it in the same item.
 #[derive(Clone, Debug)]
 pub(crate) struct Stored {
     pub(crate) task: Task,
-    /// Which write this is: raised by each.
+    /// Incremented by each write.
     pub(crate) revision: u64,
-    /// Whether the task takes one of its owner's places.
+    /// Whether the task takes a slot of its owner.
     pub(crate) is_counted: bool,
-    /// The hash of the idempotency key that stands for the task, where there is one.
+    /// The hash of the task's idempotency key, if any.
     pub(crate) idempotency: Option<[u8; 32]>,
 }
 
-/// The attributes of a task, without its key and without what only the adapter knows.
+/// The attributes of a task, without its key and without those that only the adapter needs.
 pub(crate) fn attributes(task: &Task) -> Item {
     let terms = &task.terms;
     let mut item = Item::from_iter(
@@ -35,17 +35,17 @@ pub(crate) fn attributes(task: &Task) -> Item {
             (ATTEMPT, number(task.attempt)),
             (FAILURES, number(task.failures)),
             (TTL_MS, number(terms.ttl_ms)),
-            (KEEP_MS, number(terms.keep_ms)),
+            (RETENTION_MS, number(terms.retention_ms)),
             (RUN_MS, number(terms.run_ms)),
-            (TRIES_MAX, number(terms.tries_max)),
+            (CONSECUTIVE_FAILURES_MAX, number(terms.consecutive_failures_max)),
             (CREATED_AT, moment(task.created_at)),
             (UPDATED_AT, moment(task.updated_at)),
             (SENT_AT, moment(task.sent_at)),
             (EXPIRES_AT, moment(task.expires_at)),
             (REQUEST, payload(&task.request)),
             (DEADLINE_AT, moment(task.deadline())),
-            (LATE_AFTER, number(i128::from(task.expires_at.as_ms()) - i128::from(terms.keep_ms))),
-            (FAILURES_MAX, number(terms.tries_max.saturating_sub(1))),
+            (LATE_AFTER, number(i128::from(task.expires_at.as_ms()) - i128::from(terms.retention_ms))),
+            (FAILURES_MAX, number(terms.consecutive_failures_max.saturating_sub(1))),
             (TTL, seconds(task.expires_at)),
         ]
         .map(|(name, value)| (name.to_owned(), value)),
@@ -105,7 +105,7 @@ const fn state_name(state: &State) -> &'static str {
     }
 }
 
-/// Text as it is, or the name of its parts.
+/// The text itself, or the name of its parts.
 pub(crate) fn payload(payload: &Payload) -> AttributeValue {
     match payload {
         Payload::Inline(inline) => text(inline),
@@ -132,10 +132,10 @@ fn parse(item: &Item) -> Result<Stored, Unreadable> {
     let key = keys::task_key(item).ok_or(Unreadable { attribute: PK })?;
     let terms = Terms {
         ttl_ms: fields.number(TTL_MS)?,
-        keep_ms: fields.number(KEEP_MS)?,
+        retention_ms: fields.number(RETENTION_MS)?,
         run_ms: fields.number(RUN_MS)?,
         poll_ms: fields.optional(POLL_MS, Fields::number)?,
-        tries_max: fields.number(TRIES_MAX)?,
+        consecutive_failures_max: fields.number(CONSECUTIVE_FAILURES_MAX)?,
     };
     let task = Task::restore(TaskRecord {
         owner: key.owner,

@@ -10,13 +10,13 @@ use longhaul_core::{Entry, MailboxId, OwnerId, PartsName, Task, TaskEvent, TaskI
 use crate::lifetimes::Lifetimes;
 use crate::table::Table;
 
-/// Whether the limit of unfinished tasks per owner is kept.
+/// Whether the limit of unfinished tasks per owner is enforced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuotaMode {
-    /// It is not: a creation without idempotency key is one `PutItem`, an end one `UpdateItem`.
+    /// It is not: a creation without an idempotency key is one `PutItem`, an end one `UpdateItem`.
     Off,
     /// It is: creation and end are transactions over the task and the owner's count, at twice the write units for both
-    /// items, and an end needs one read more.
+    /// items, and an end needs one more read.
     Counted,
 }
 
@@ -29,14 +29,14 @@ pub struct DynamoStore {
 }
 
 impl DynamoStore {
-    /// The store over `table`, which `client` reaches. No limit of unfinished tasks is kept.
+    /// The store over `table`, which `client` accesses. No limit of unfinished tasks is enforced.
     #[must_use]
     pub fn new(client: Client, table: impl Into<String>) -> Self {
         Self { table: Table::new(client, table.into()), quota: QuotaMode::Off, lifetimes: Arc::default() }
     }
 
-    /// The same store, which keeps the limit of unfinished tasks or does not. All instances over a table should agree:
-    /// a task is counted by the instance that creates it.
+    /// The same store with this quota mode. All instances over a table should use the same: a task is counted by the
+    /// instance that creates it.
     #[must_use]
     pub fn with_quota(self, quota: QuotaMode) -> Self {
         Self { quota, ..self }
@@ -65,9 +65,9 @@ impl TaskStore for DynamoStore {
 
     async fn apply(&self, key: &TaskKey, event: &TaskEvent, now: Timestamp) -> Result<Task, ApplyError> {
         let task = self.apply_event(key, event, now).await?;
-        if self.lifetimes.has_grown(&task) {
-            // Somebody wishes to keep the result longer: what this store wrote, not knowing that, has to stay, too.
-            self.prolong(&task).await?;
+        if self.lifetimes.note_extension(&task) {
+            // The retention was extended: what this store wrote before it knew has to be kept longer, too.
+            self.extend_retention(&task).await?;
         }
         Ok(self.noted(task))
     }

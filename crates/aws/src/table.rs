@@ -1,4 +1,4 @@
-//! The calls to DynamoDB, each once: consistent reads, conditional writes that bring the item back.
+//! The calls to DynamoDB: consistent reads, and conditional writes that return the item.
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
@@ -10,7 +10,7 @@ use crate::error::{Unexpected, Written, refused_put, refused_transaction, refuse
 use crate::item::Item;
 use crate::keys::ItemKey;
 
-/// The table, and the client to reach it with.
+/// The table, and the client to access it with.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     client: Client,
@@ -20,7 +20,7 @@ pub(crate) struct Table {
 /// One page of a query.
 pub(crate) struct Items {
     pub(crate) items: Vec<Item>,
-    /// Where the next page begins; nothing where this is the last.
+    /// Where the next page begins; `None` if this is the last.
     pub(crate) rest: Option<Item>,
 }
 
@@ -37,7 +37,7 @@ impl Table {
         &self.name
     }
 
-    /// The item, as the latest finished write left it.
+    /// The item, as of the latest finished write.
     pub(crate) async fn get(&self, key: &ItemKey) -> Result<Option<Item>, StoreError> {
         let request = self.client.get_item().table_name(&self.name).set_key(Some(key.to_item())).consistent_read(true);
         Ok(request.send().await.map_err(|error| unavailable("GetItem", error))?.item)
@@ -61,7 +61,7 @@ impl Table {
         }
     }
 
-    /// Changes the item, and answers with the whole of it.
+    /// Changes the item, and returns all of it.
     pub(crate) async fn update(&self, key: &ItemKey, change: Change) -> Result<Written<Item>, StoreError> {
         let expression = change.into_expression();
         let request = self
@@ -82,7 +82,7 @@ impl Table {
     }
 
     /// Writes all or nothing. A refusal says which member was refused, the first if several were, and its item. The
-    /// SDK gives every call a token of its own, so that a try whose answer was lost is not applied twice.
+    /// SDK gives every call its own token, so that a try whose answer was lost is not applied twice.
     pub(crate) async fn transact(
         &self,
         members: Vec<TransactWriteItem>,
@@ -93,7 +93,7 @@ impl Table {
         }
     }
 
-    /// A [`put`](Self::put) as member of a transaction.
+    /// A [`put`](Self::put) as a member of a transaction.
     pub(crate) fn put_member(&self, item: Item, condition: Condition) -> Result<TransactWriteItem, StoreError> {
         let expression = condition.into_expression();
         let put = Put::builder()
@@ -108,7 +108,7 @@ impl Table {
         Ok(TransactWriteItem::builder().put(put).build())
     }
 
-    /// An [`update`](Self::update) as member of a transaction.
+    /// An [`update`](Self::update) as a member of a transaction.
     pub(crate) fn update_member(&self, key: &ItemKey, change: Change) -> Result<TransactWriteItem, StoreError> {
         let expression = change.into_expression();
         let update = Update::builder()
@@ -124,7 +124,7 @@ impl Table {
         Ok(TransactWriteItem::builder().update(update).build())
     }
 
-    /// A consistent query of this table, yet without its condition.
+    /// A consistent query of this table, still without its condition.
     pub(crate) fn query(&self) -> QueryFluentBuilder {
         self.client.query().table_name(&self.name).consistent_read(true)
     }

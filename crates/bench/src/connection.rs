@@ -22,12 +22,12 @@ impl Connection {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         let (sender, connection) = handshake(TokioIo::new(stream)).await?;
-        // Ends with the connection; what breaks it is seen by whoever sends.
+        // Ends with the connection; the sender sees what breaks it.
         tokio::spawn(async move { drop(connection.await) });
         Ok(Self { sender })
     }
 
-    /// As many connections as asked for.
+    /// Opens `count` connections.
     pub(crate) async fn open_many(address: SocketAddr, count: usize) -> anyhow::Result<Vec<Self>> {
         let mut connections = Vec::with_capacity(count);
         for _ in 0..count {
@@ -36,7 +36,7 @@ impl Connection {
         Ok(connections)
     }
 
-    /// Sends `request` and gives the whole body of its answer.
+    /// Sends `request` and returns the whole body of its answer.
     ///
     /// # Errors
     /// The connection broke, or the answer's status is not 200.

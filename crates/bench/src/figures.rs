@@ -1,8 +1,8 @@
-//! What was measured, beside what is to be reached.
+//! The measured figures, next to their targets.
 
 use serde::Serialize;
 
-/// What is to be reached.
+/// The target of a figure.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Target {
@@ -12,7 +12,7 @@ pub(crate) enum Target {
     Below(f64),
     /// This much or less.
     AtMost(f64),
-    /// At most this many times as much as what it stands beside.
+    /// At most this many times the figure that it is compared with.
     AtMostTimes(f64),
 }
 
@@ -53,25 +53,25 @@ struct Ratio {
 }
 
 impl Figure {
-    /// What was measured in each round.
+    /// A figure with its value in each round.
     pub(crate) fn new(name: impl Into<String>, unit: &'static str, rounds: Vec<f64>) -> Self {
         Self { name: name.into(), unit, rounds, target: None, ratio: None }
     }
 
-    /// What is to be reached.
+    /// The target of a figure.
     pub(crate) const fn target(mut self, target: Target) -> Self {
         self.target = Some(target);
         self
     }
 
     /// How this compares with `other`, which is called `to`.
-    pub(crate) fn beside(mut self, to: &'static str, other: &Self) -> Self {
+    pub(crate) fn compared_with(mut self, to: &'static str, other: &Self) -> Self {
         let base = other.median();
         self.ratio = (base > 0.0).then(|| Ratio { to, is: self.median() / base });
         self
     }
 
-    /// The middle of all rounds.
+    /// The median of all rounds.
     pub(crate) fn median(&self) -> f64 {
         let sorted = self.sorted();
         let middle = sorted.len() / 2;
@@ -80,7 +80,7 @@ impl Figure {
         if sorted.len().is_multiple_of(2) { f64::midpoint(lower, upper) } else { upper }
     }
 
-    /// Whether the target is reached, where there is one.
+    /// Whether the target is met, if there is one.
     fn is_met(&self) -> Option<bool> {
         let ratio = self.ratio.as_ref().map(|ratio| ratio.is);
         self.target.map(|target| target.is_met(self.median(), ratio))
@@ -109,7 +109,7 @@ impl Figure {
 impl Serialize for Figure {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
-        struct Shown<'a> {
+        struct Record<'a> {
             name: &'a str,
             unit: &'a str,
             median: f64,
@@ -120,7 +120,7 @@ impl Serialize for Figure {
         }
         let (median, met) = (self.median(), self.is_met());
         let (rounds, target, ratio) = (&self.rounds, self.target, self.ratio.as_ref());
-        Shown { name: &self.name, unit: self.unit, median, rounds, target, met, ratio }.serialize(serializer)
+        Record { name: &self.name, unit: self.unit, median, rounds, target, met, ratio }.serialize(serializer)
     }
 }
 
@@ -149,7 +149,7 @@ fn line(text: &mut String, cells: impl Iterator<Item = String>) {
     text.push_str(&format!("| {} |\n", cells.join(" | ")));
 }
 
-/// Three figures that count, or all of a whole number.
+/// Three significant digits, or all digits before the point.
 fn number(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 => format!("{value:.0}"),
@@ -172,10 +172,10 @@ mod tests {
     #[test]
     fn the_table_says_what_is_met_and_how_it_compares() {
         let base = Figure::new("base", "/s", vec![50.0]);
-        let good = Figure::new("good", "/s", vec![100.0]).target(Target::AtLeast(100.0)).beside("base", &base);
+        let good = Figure::new("good", "/s", vec![100.0]).target(Target::AtLeast(100.0)).compared_with("base", &base);
         let bad = Figure::new("bad", "ms", vec![1.0]).target(Target::Below(1.0));
-        let near = Figure::new("near", "/s", vec![70.0]).target(Target::AtMostTimes(1.5)).beside("base", &base);
-        let far = Figure::new("far", "/s", vec![80.0]).target(Target::AtMostTimes(1.5)).beside("base", &base);
+        let near = Figure::new("near", "/s", vec![70.0]).target(Target::AtMostTimes(1.5)).compared_with("base", &base);
+        let far = Figure::new("far", "/s", vec![80.0]).target(Target::AtMostTimes(1.5)).compared_with("base", &base);
         let once = Figure::new("once", "", vec![1.0]).target(Target::AtMost(1.0));
         let table = table(&[base, good, bad, near, far, once]);
         assert!(table.contains("| >= 100    | yes | 2.00 x base |"), "{table}");

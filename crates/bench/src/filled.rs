@@ -11,12 +11,12 @@ use longhaul_core::ports::{NewTask, TaskStore};
 use longhaul_core::{Clock, IdSource, Identity, OwnerId, Task, TaskRecord};
 use longhaul_sqlite::{Database, Durability, Settings, SqliteStore};
 
-/// Tasks that are written side by side; they share transactions.
+/// How many tasks are written at the same time; they share transactions.
 const AT_ONCE: usize = 1_000;
 
-/// Copies the one finished task in the file at `db` until there are `count` more, and gives the names of the copies.
+/// Copies the one finished task in the file at `db` until there are `count` more, and returns the ids of the copies.
 pub(crate) async fn fill(db: &Path, count: usize) -> anyhow::Result<Vec<String>> {
-    // Nobody waits for these as for a call, so the disk may write them later.
+    // No call waits for these, so the disk may write them later.
     let settings = Settings { durability: Durability::ProcessCrash, ..Settings::default() };
     let database = Database::open(db, Arc::new(SystemClock), settings)?;
     let store = database.store();

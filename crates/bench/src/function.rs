@@ -1,4 +1,4 @@
-//! A Lambda function in a process of its own, on a host that speaks the Runtime API to it.
+//! A Lambda function in its own process, on a host that provides the Runtime API.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,13 +15,13 @@ use crate::wire::Call;
 /// How long an invocation may take.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What each process is told, so that it can be found among all.
+/// A variable in each process's environment, by which the process is found.
 const MARK: &str = "BENCH_SANDBOX";
 
 /// What separates the head of a streamed answer from its body.
 const HEAD_ENDS: [u8; 8] = [0; 8];
 
-/// A function that runs. It is killed when dropped.
+/// A running function. Killed when dropped.
 pub(crate) struct Function {
     /// Its host.
     pub(crate) sandbox: Sandbox,
@@ -49,23 +49,23 @@ impl Function {
         self.ready
     }
 
-    /// Hands an event over, and gives what the function answers.
+    /// Invokes the function with an event, and returns its answer.
     pub(crate) async fn answer(&self, event: &Value) -> anyhow::Result<Vec<u8>> {
         let answer = self.sandbox.invoke(event, TIMEOUT).await.whole().await;
         answer.map_err(|error| anyhow!("an invocation failed: {error}"))
     }
 
-    /// Sends a request to a function that streams, and gives the body of its answer.
+    /// Sends a request to a function that streams, and returns the body of its answer.
     pub(crate) async fn send(&self, request: Call) -> anyhow::Result<Vec<u8>> {
         body_of(self.answer(&event_of(request).await?).await?)
     }
 
-    /// The processor time that it took so far.
+    /// The processor time that it has used so far.
     pub(crate) fn cpu(&self) -> anyhow::Result<Duration> {
         proc::cpu(self.pid)
     }
 
-    /// The most memory that it had at any time, in MiB.
+    /// Its peak memory, in MiB.
     pub(crate) fn memory_peak_mib(&self) -> anyhow::Result<f64> {
         proc::memory_peak_mib(self.pid)
     }

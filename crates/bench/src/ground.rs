@@ -12,12 +12,12 @@ use longhaul_core::{Identity, OwnerId, TaskKey};
 
 use crate::process;
 
-/// Where an item stands in the table.
+/// The key of an item in the table.
 pub(crate) type Key = HashMap<String, AttributeValue>;
 
-/// A table and queues of this run's own, in the emulator.
+/// The table and queues of this run, in the emulator.
 pub(crate) struct Ground {
-    /// Clients such as the functions have.
+    /// The same clients as the functions have.
     pub(crate) clients: Clients,
     /// The table.
     pub(crate) table: String,
@@ -27,20 +27,20 @@ pub(crate) struct Ground {
 }
 
 impl Ground {
-    /// Empty ones.
+    /// Creates them, empty.
     pub(crate) async fn new() -> anyhow::Result<Self> {
         let clients = Clients::new(&process::config());
         let name = format!("bench-{}", SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos());
         create_table(&clients, &name).await?;
         let queue = async |name: String| {
             let created = clients.sqs.create_queue().queue_name(name).send().await?;
-            created.queue_url.context("a queue has an address")
+            created.queue_url.context("a queue has a URL")
         };
         let (queue_url, dead_letter_queue_url) = (queue(name.clone()).await?, queue(format!("{name}-dead")).await?);
         Ok(Self { clients, table: name, queue_url, dead_letter_queue_url })
     }
 
-    /// Where a task of a caller whom nobody knows stands in the table.
+    /// The key of an anonymous caller's task in the table.
     pub(crate) fn key_of(task_id: &str) -> anyhow::Result<Key> {
         let key = TaskKey::new(OwnerId::of(Identity::Anonymous), task_id.parse()?);
         let pk = format!("o#{}#{:x}", key.owner, key.id.shard(16));
@@ -55,8 +55,8 @@ impl Ground {
         Ok(get.set_key(Some(key.clone())).send().await?.item)
     }
 
-    /// A function's environment, with the template's defaults, and with AWS at `endpoint`. Only what goes wrong is
-    /// logged, since logs end up between what this program says.
+    /// A function's environment, with the template's defaults, and with AWS at `endpoint`. Only warnings and errors are
+    /// logged, since logs are mixed with the output of this program.
     pub(crate) fn env(&self, endpoint: &str, more: &[(&str, &str)]) -> Vec<(String, String)> {
         let settings = [
             ("AWS_ENDPOINT_URL", endpoint),

@@ -14,7 +14,7 @@ impl Latencies {
         self.micros.push(u64::try_from(latency.as_micros()).unwrap_or(u64::MAX));
     }
 
-    /// Adds all of another connection's.
+    /// Adds those of another connection.
     pub(crate) fn merge(&mut self, other: Self) {
         self.micros.extend(other.micros);
     }
@@ -24,7 +24,7 @@ impl Latencies {
         self.micros.len()
     }
 
-    /// The latency in milliseconds that `percent` of all do not exceed; 0 where there is none.
+    /// The latency in milliseconds that `percent` of all do not exceed; 0 if there are none.
     pub(crate) fn percentile_ms(&mut self, percent: usize) -> f64 {
         self.micros.sort_unstable();
         let rank = (self.micros.len() * percent).div_ceil(100).max(1);

@@ -1,5 +1,5 @@
 //! Two ways to load a server. A closed loop sends the next request once the last is answered, and shows how many a
-//! server can take. An open loop sends at fixed moments, whatever the answers do, and counts each latency from the
+//! server can take. An open loop sends at fixed moments, regardless of the answers, and counts each latency from the
 //! moment when its request was due: so a server that pauses is charged for all requests of its pause.
 
 use std::time::{Duration, Instant};
@@ -17,52 +17,52 @@ const POLL_PAUSE: Duration = Duration::from_millis(5);
 /// Arguments of the tool that does nothing.
 const NOTHING: &str = "{}";
 
-/// How far the tasks of two polls lie apart: neighbours share pages of the file, and would be found in memory. Prime,
-/// so that all are asked for.
+/// How far apart the tasks of two polls are: neighbours share pages of the file, and would be found in memory. Prime,
+/// so that all are polled.
 const STRIDE: usize = 7_919;
 
-/// What a connection does, again and again.
+/// What a connection does repeatedly.
 #[derive(Clone, Copy)]
 pub(crate) enum Work<'a> {
-    /// Asks for one of these tasks.
+    /// Polls one of these tasks.
     Poll(&'a [String]),
     /// A whole life: calls the tool that does nothing, and polls until the task is completed.
     Live,
 }
 
 impl Work<'_> {
-    /// Does it once, the `turn`-th time.
+    /// Does it once, for the `turn`-th time.
     async fn once(self, connection: &mut Connection, turn: usize) -> anyhow::Result<()> {
         match self {
             Self::Poll(tasks) => {
                 let Some(task_id) = tasks.get(turn.wrapping_mul(STRIDE) % tasks.len().max(1)) else { return Ok(()) };
                 let answer = connection.send(wire::poll(task_id)?).await?;
-                wire::seen(&answer)?.is_completed().map(drop)
+                wire::task_in(&answer)?.is_completed().map(drop)
             }
             Self::Live => live(connection, "noop", NOTHING).await.map(drop),
         }
     }
 }
 
-/// Calls `tool` and polls its task until it is completed. Gives the task's id.
+/// Calls `tool` and polls its task until it is completed. Returns the task's id.
 pub(crate) async fn live(connection: &mut Connection, tool: &str, arguments: &str) -> anyhow::Result<String> {
     let answer = connection.send(wire::call(tool, arguments)?).await?;
-    let task_id = wire::seen(&answer)?.task_id.to_owned();
+    let task_id = wire::task_in(&answer)?.task_id.to_owned();
     loop {
         let answer = connection.send(wire::poll(&task_id)?).await?;
-        if wire::seen(&answer)?.is_completed()? {
+        if wire::task_in(&answer)?.is_completed()? {
             return Ok(task_id);
         }
         tokio::time::sleep(POLL_PAUSE).await;
     }
 }
 
-/// Does `work` on all connections for `time`, one after the other on each, and gives how often it was done per second.
+/// Does `work` on all connections for `time`, one after the other on each, and returns how often per second.
 pub(crate) async fn closed(connections: &mut [Connection], work: Work<'_>, time: Duration) -> anyhow::Result<f64> {
     let begun = Instant::now();
     let step = connections.len();
     let loops = connections.iter_mut().enumerate().map(|(number, connection)| async move {
-        // Spread over the tasks, so that each connection asks for others.
+        // Spread over the tasks, so that each connection polls others.
         let mut turn = number;
         let mut done: u32 = 0;
         while begun.elapsed() < time {
@@ -76,7 +76,7 @@ pub(crate) async fn closed(connections: &mut [Connection], work: Work<'_>, time:
     Ok(f64::from(done) / begun.elapsed().as_secs_f64())
 }
 
-/// What came of an open loop.
+/// The outcome of an open loop.
 pub(crate) struct Opened {
     /// How long each took.
     pub(crate) latencies: Latencies,
@@ -101,7 +101,7 @@ pub(crate) async fn open(
             keep_up(connection, work, due)
         })
         .collect();
-    // The runtime's timer knows milliseconds only; a thread's sleep is finer.
+    // The runtime's timer has a resolution of milliseconds; a thread's sleep is finer.
     let pacer = std::thread::spawn(move || pace(&turns, begun, per_second, time));
     let mut latencies = Latencies::default();
     for measured in try_join_all(loops).await? {
@@ -113,7 +113,7 @@ pub(crate) async fn open(
     Ok(Opened { latencies, per_second: f64::from(count) / seconds })
 }
 
-/// Tells the connections in turn when they are due.
+/// Signals to the connections in turn when they are due.
 fn pace(turns: &[mpsc::UnboundedSender<(usize, Instant)>], begun: Instant, per_second: u32, time: Duration) {
     let gap = Duration::from_secs(1) / per_second;
     let count = (time.as_nanos() / gap.as_nanos().max(1)).try_into().unwrap_or(usize::MAX);

@@ -1,13 +1,13 @@
-//! `bench`: measures what a local server does per second, how long it takes, and how much memory it needs, beside a
-//! server of `rmcp` alone that keeps its tasks in memory; and how soon the Lambda functions start and answer, beside the
-//! least function that there is. Prints a table, or JSON. Asserts nothing: a machine is sometimes busy, and a reader
-//! knows when.
+//! `bench`: measures what a local server does per second, how long it takes, and how much memory it needs, compared
+//! with a server of `rmcp` alone that stores its tasks in memory; and how soon the Lambda functions start and answer,
+//! compared with a minimal function. Prints a table, or JSON. Asserts nothing: a machine is sometimes busy, and a
+//! reader knows when.
 
 #![expect(
     clippy::disallowed_methods,
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "a measuring program: it takes the time, runs connections side by side, and prints"
+    reason = "a measuring program: it measures time, runs connections concurrently, and prints"
 )]
 
 mod connection;
@@ -29,7 +29,7 @@ mod process;
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a part of the end-to-end tests, which use all of it and may end by a panic"
+    reason = "a part of the end-to-end tests, which use all of it and may panic"
 )]
 #[path = "../../../tests/runtime_host/mod.rs"]
 mod runtime_host;
@@ -43,10 +43,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 #[derive(Parser)]
-#[command(
-    about = "Measures a local server and the Lambda functions, each beside the least that could be there",
-    version
-)]
+#[command(about = "Measures a local server and the Lambda functions, each compared with a minimal one", version)]
 struct Cli {
     #[command(flatten)]
     choice: Choice,
@@ -54,7 +51,7 @@ struct Cli {
     server: Option<ServerOf>,
 }
 
-/// What can be chosen about a run.
+/// The options of a run.
 #[derive(Args, Debug)]
 struct Choice {
     /// Leave out the file of 2 GB, and measure fewer and shorter rounds.
@@ -65,7 +62,7 @@ struct Choice {
     #[arg(long)]
     json: bool,
 
-    /// Measure only these parts. The functions are measured beside the AWS emulator that AWS_ENDPOINT_URL names.
+    /// Measure only these parts. The functions are measured with the AWS emulator that AWS_ENDPOINT_URL names.
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<measure::Part>,
 
@@ -77,21 +74,21 @@ struct Choice {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: Option<u64>,
 
-    /// Where databases and generated files are kept during the run; on a disk, not in memory. Beside this program by
+    /// Where databases and generated files are stored during the run; on a disk, not in memory. Next to this program by
     /// default.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 
-    /// The `local` program that is measured. The one beside this program by default.
+    /// The `local` program that is measured. The one next to this program by default.
     #[arg(long, value_name = "FILE")]
     local: Option<PathBuf>,
 
-    /// Where the programs `api`, `worker` and `bare` are. `../function` beside this program by default.
+    /// Where the programs `api`, `worker` and `bare` are. `../function` next to this program by default.
     #[arg(long, value_name = "DIR")]
     functions: Option<PathBuf>,
 }
 
-/// The servers that this program measures besides `local`, each in a process of its own.
+/// The servers that this program measures in addition to `local`, each in its own process.
 #[derive(Subcommand)]
 enum ServerOf {
     /// A server on the facade with a tool that does nothing.
@@ -99,10 +96,10 @@ enum ServerOf {
     ServeNoop {
         /// Where to listen.
         listen: SocketAddr,
-        /// Where tasks are kept.
+        /// Where tasks are stored.
         db: PathBuf,
     },
-    /// The same tool on rmcp's own task runtime, which keeps its tasks in memory.
+    /// The same tool on rmcp's own task runtime, which stores its tasks in memory.
     #[command(hide = true)]
     ServeRmcp {
         /// Where to listen.
@@ -115,7 +112,7 @@ fn main() -> anyhow::Result<()> {
     match cli.server {
         Some(ServerOf::ServeNoop { listen, db }) => servers::noop::run(listen, db),
         Some(ServerOf::ServeRmcp { listen }) => servers::rmcp_alone::run(listen),
-        // One thread: the client is to take little of the two cores that it shares with the server.
+        // One thread: the client should use little of the two cores that it shares with the server.
         None => tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(measure::run(&cli.choice)),
     }
 }

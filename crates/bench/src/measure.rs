@@ -1,4 +1,4 @@
-//! What is measured, part by part.
+//! The measurements, part by part.
 
 mod lambda;
 mod profile;
@@ -42,7 +42,7 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    /// What this is a part of.
+    /// The whole that this is a part of.
     const fn whole(self) -> Self {
         match self {
             Self::Local | Self::Ready | Self::Tasks | Self::Profile => Self::Local,
@@ -53,43 +53,43 @@ impl Part {
     }
 }
 
-/// How a run is done.
+/// How to run the measurements.
 pub(crate) struct Plan {
     /// Rounds of each measurement.
     pub(crate) rounds: u32,
     /// Length of one measurement.
     pub(crate) time: Duration,
-    /// Where files are kept; emptied afterwards.
+    /// Where files are stored; emptied afterwards.
     pub(crate) folder: PathBuf,
     /// The `local` program.
     pub(crate) local: PathBuf,
     /// Where the functions' programs are.
     pub(crate) functions: PathBuf,
-    /// This program, for the servers that it is itself.
+    /// This program, for the servers that it contains.
     pub(crate) own: PathBuf,
     /// Sizes of the files that are profiled, in bytes.
     pub(crate) profiled_bytes: Vec<u64>,
 }
 
 impl Plan {
-    /// Where a file of this name is kept.
+    /// The path of a file of this name.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 }
 
-/// Measures what was chosen, and prints the figures.
+/// Runs the chosen measurements, and prints the figures.
 pub(crate) async fn run(choice: &Choice) -> anyhow::Result<()> {
     let own = std::env::current_exe()?;
-    let beside = own.parent().context("this program lies in no directory")?;
-    let folder = tempfile::Builder::new().prefix("bench-").tempdir_in(choice.dir.as_deref().unwrap_or(beside))?;
+    let exe_dir = own.parent().context("this program is not in a directory")?;
+    let folder = tempfile::Builder::new().prefix("bench-").tempdir_in(choice.dir.as_deref().unwrap_or(exe_dir))?;
     let (rounds, seconds) = if choice.quick { (3, 1) } else { (5, 3) };
     let plan = Plan {
         rounds: choice.rounds.unwrap_or(rounds),
         time: Duration::from_secs(choice.seconds.unwrap_or(seconds)),
         folder: folder.path().to_owned(),
-        local: choice.local.clone().unwrap_or_else(|| beside.join("local")),
-        functions: choice.functions.clone().unwrap_or_else(|| beside.join("../function")),
+        local: choice.local.clone().unwrap_or_else(|| exe_dir.join("local")),
+        functions: choice.functions.clone().unwrap_or_else(|| exe_dir.join("../function")),
         own: own.clone(),
         profiled_bytes: if choice.quick { vec![100_000_000] } else { vec![100_000_000, 2_000_000_000] },
     };

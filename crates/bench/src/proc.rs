@@ -1,11 +1,11 @@
-//! What the kernel knows of a process.
+//! What the kernel reports about a process.
 
 use std::fs;
 use std::time::Duration;
 
 use anyhow::Context;
 
-/// The most memory that a process had at any time, in MiB.
+/// The peak memory of a process, in MiB.
 pub(crate) fn memory_peak_mib(pid: u32) -> anyhow::Result<f64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("no VmHWM")?;
@@ -13,7 +13,7 @@ pub(crate) fn memory_peak_mib(pid: u32) -> anyhow::Result<f64> {
     Ok(f64::from(kib) / 1024.0)
 }
 
-/// The processor time that the threads of a process took that still live, to the nanosecond.
+/// The processor time that the live threads of a process have used, to the nanosecond.
 pub(crate) fn cpu(pid: u32) -> anyhow::Result<Duration> {
     let mut nanos = 0;
     for thread in fs::read_dir(format!("/proc/{pid}/task"))? {

@@ -1,4 +1,4 @@
-//! The AWS emulator beside which the functions are measured.
+//! The AWS emulator with which the functions are measured.
 
 use std::sync::OnceLock;
 
@@ -6,7 +6,7 @@ use anyhow::Context;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
 
-/// Where the emulator is looked for, as everything that speaks to AWS does.
+/// The variable that names the emulator's endpoint, as for every AWS client.
 const ENDPOINT: &str = "AWS_ENDPOINT_URL";
 
 static EMULATOR: OnceLock<String> = OnceLock::new();
@@ -14,11 +14,11 @@ static EMULATOR: OnceLock<String> = OnceLock::new();
 /// Finds the emulator.
 ///
 /// # Errors
-/// Nobody said where it is.
+/// The endpoint is not set.
 pub(crate) fn find() -> anyhow::Result<()> {
     let url = std::env::var(ENDPOINT);
     let url = url.with_context(|| {
-        format!("{ENDPOINT} is not set; run this by `make bench`, or below scripts/emulator.sh run-with")
+        format!("{ENDPOINT} is not set; run this with `make bench` or scripts/emulator.sh run-with")
     })?;
     EMULATOR.get_or_init(|| url);
     Ok(())
@@ -26,7 +26,7 @@ pub(crate) fn find() -> anyhow::Result<()> {
 
 /// The emulator's endpoint.
 pub(crate) fn endpoint() -> &'static str {
-    EMULATOR.get().expect("the emulator was found before anything is measured beside it")
+    EMULATOR.get().expect("the emulator is found before anything is measured with it")
 }
 
 /// What an SDK client needs to reach the emulator.

@@ -1,4 +1,4 @@
-//! A server in a process of its own.
+//! A server in its own process.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -11,13 +11,13 @@ use anyhow::{Context, bail};
 use crate::connection::Connection;
 use crate::{proc, wire};
 
-/// How long a server may take until it answers.
+/// How long a server may take to answer.
 const READY_WAIT: Duration = Duration::from_secs(60);
 
-/// How long to wait between two tries to reach a server that starts.
+/// How long to wait between two attempts to reach a starting server.
 const READY_PAUSE: Duration = Duration::from_micros(500);
 
-/// How long a server may take until it has stopped.
+/// How long a server may take to stop.
 const STOP_WAIT: Duration = Duration::from_secs(20);
 
 /// A running server. Killed when dropped.
@@ -59,12 +59,12 @@ impl Spawned {
         self.ready
     }
 
-    /// The most memory that it had at any time, in MiB.
+    /// Its peak memory, in MiB.
     pub(crate) fn memory_peak_mib(&self) -> anyhow::Result<f64> {
         proc::memory_peak_mib(self.child.id())
     }
 
-    /// The processor time that it took so far.
+    /// The processor time that it has used so far.
     pub(crate) fn cpu(&self) -> anyhow::Result<Duration> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
         // The name in parentheses may hold spaces; user and system time are the 12th and 13th field after it.
@@ -91,7 +91,7 @@ impl Spawned {
 
 impl Drop for Spawned {
     fn drop(&mut self) {
-        // It may have ended before.
+        // It may already have ended.
         drop(self.child.kill());
         drop(self.child.wait());
     }
@@ -109,7 +109,7 @@ async fn is_ready(address: SocketAddr) -> bool {
     answered.await.is_ok()
 }
 
-/// An address that nobody listens on now.
+/// An address on which nothing listens now.
 fn free_address() -> anyhow::Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }

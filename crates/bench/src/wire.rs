@@ -10,24 +10,24 @@ use serde::Deserialize;
 /// A request that can be sent.
 pub(crate) type Call = Request<Full<Bytes>>;
 
-/// What every request says of the client.
+/// What every request says about the client.
 const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}"#;
 
 /// A task as an answer shows it.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Seen<'a> {
-    /// Its name.
+pub(crate) struct TaskView<'a> {
+    /// Its id.
     pub(crate) task_id: &'a str,
     /// Its status.
     pub(crate) status: &'a str,
 }
 
-impl Seen<'_> {
-    /// Whether the task ended as it should.
+impl TaskView<'_> {
+    /// Whether the task is completed.
     ///
     /// # Errors
-    /// It ended otherwise.
+    /// It ended in another way.
     pub(crate) fn is_completed(&self) -> anyhow::Result<bool> {
         match self.status {
             "completed" => Ok(true),
@@ -63,16 +63,16 @@ pub(crate) fn health() -> anyhow::Result<Call> {
 /// The task in an answer.
 ///
 /// # Errors
-/// The answer is an error, or no task.
-pub(crate) fn seen(answer: &[u8]) -> anyhow::Result<Seen<'_>> {
+/// The answer is an error, or is not a task.
+pub(crate) fn task_in(answer: &[u8]) -> anyhow::Result<TaskView<'_>> {
     #[derive(Deserialize)]
     struct Envelope<'a> {
         #[serde(borrow)]
-        result: Option<Seen<'a>>,
+        result: Option<TaskView<'a>>,
     }
     let shown = || String::from_utf8_lossy(answer.get(..answer.len().min(500)).unwrap_or(answer)).into_owned();
     let envelope: Envelope<'_> =
-        serde_json::from_slice(answer).with_context(|| format!("the answer is no task: {}", shown()))?;
+        serde_json::from_slice(answer).with_context(|| format!("the answer is not a task: {}", shown()))?;
     envelope.result.with_context(|| format!("the answer is an error: {}", shown()))
 }
 

@@ -1,4 +1,4 @@
-//! An `rmcp` handler with everything that the conformance suite calls, one file per subject.
+//! An `rmcp` handler with everything that the conformance suite calls, one file for each topic.
 
 mod changes;
 mod content;
@@ -38,19 +38,19 @@ static TOOLS: LazyLock<ToolRouter<Fixtures>> = LazyLock::new(|| {
         + Fixtures::task_router()
 });
 
-/// The suite calls whichever tool is listed first, without arguments, and wants a success.
+/// The suite calls the tool that is listed first, without arguments, and expects success.
 const LISTED_FIRST: &str = "test_simple_text";
 
-/// Whether subscriptions are told that the lists of tools and prompts have changed.
+/// Whether subscriptions are notified that the lists of tools and prompts have changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListChanges {
-    /// They are: subscriptions and the calls that change something meet in one process.
-    Told,
-    /// They are not, and the server does not claim it: a Lambda function that holds a subscription open runs no other call.
-    Untold,
+    /// They are: subscriptions and the calls that change something are in one process.
+    Notified,
+    /// They are not, and the server does not offer it: a Lambda function that holds a subscription runs no other call.
+    NotNotified,
 }
 
-/// The handler under test. Besides the open subscriptions it keeps nothing between two requests.
+/// The handler under test. Apart from the open subscriptions it has no state between two requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Fixtures {
     changes: broadcast::Sender<Change>,
@@ -176,8 +176,8 @@ fn capabilities(list_changes: ListChanges) -> ServerCapabilities {
     let all = ServerCapabilities::builder().enable_tools().enable_prompts().enable_resources();
     let all = all.enable_completions().enable_logging();
     match list_changes {
-        ListChanges::Told => all.enable_tool_list_changed().enable_prompts_list_changed().build(),
-        ListChanges::Untold => all.build(),
+        ListChanges::Notified => all.enable_tool_list_changed().enable_prompts_list_changed().build(),
+        ListChanges::NotNotified => all.build(),
     }
 }
 
@@ -185,7 +185,7 @@ fn capabilities(list_changes: ListChanges) -> ServerCapabilities {
 ///
 /// # Panics
 ///
-/// If it is none: the fixtures pass literals only.
+/// If it is not an object: the fixtures pass literals only.
 fn object(value: serde_json::Value) -> JsonObject {
     serde_json::from_value(value).expect("the fixtures pass objects only")
 }

@@ -1,24 +1,25 @@
-//! What may happen to a task. Each event is one conditional write in a store.
+//! What can happen to a task. Each event is one conditional write in a store.
 
 use crate::{Ask, Failure, LeaseToken, Payload, Progress, ResultKind, Timestamp};
 
-/// What may happen to a task.
+/// What can happen to a task.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TaskEvent {
     /// A worker takes the task: the attempt is raised, and every earlier attempt can no longer write.
     Claim {
-        /// The worker's proof, made up for this claim.
+        /// The worker's proof, generated for this claim.
         token: LeaseToken,
         /// Until when the worker holds the task without a heartbeat.
         lease_until: Timestamp,
     },
-    /// The worker lives. Touches the lease, the progress and the count of failures, and nothing that an end needs.
+    /// The worker is alive. Changes the lease, the progress and the count of failures, and nothing that the write of
+    /// an end depends on.
     Heartbeat {
         /// Who writes.
         attempt: u32,
         /// Until when the worker holds the task now.
         lease_until: Timestamp,
-        /// How far the work is, where that changed.
+        /// How far the work is, if that changed.
         progress: Option<Progress>,
         /// Whether the leg got further than the legs before it.
         advance: Advance,
@@ -30,16 +31,16 @@ pub enum TaskEvent {
         /// All variables, as a JSON object.
         variables: Payload,
     },
-    /// A leg ended in order, and another one will go on.
+    /// A leg ended normally, and another one will continue the work.
     Suspend {
         /// Who writes.
         attempt: u32,
         /// What the next leg waits for.
         suspension: Suspension,
-        /// How far the work is, where that changed.
+        /// How far the work is, if that changed.
         progress: Option<Progress>,
     },
-    /// A leg failed in a way that is worth another try.
+    /// A leg failed in a way that justifies a retry.
     Retry {
         /// Who writes.
         attempt: u32,
@@ -48,44 +49,63 @@ pub enum TaskEvent {
         /// What went wrong.
         reason: String,
     },
-    /// The tool ended, and so does the task.
+    /// The tool ended, and the task ends with it.
     Finish {
         /// Who writes.
         attempt: u32,
-        /// With what.
+        /// How the tool ended.
         outcome: Outcome,
     },
-    /// The client answered these input requests; the answers stand in the journal.
+    /// The client answered these input requests; the answers are in the journal.
     Answer {
         /// Which ones.
         keys: Vec<String>,
     },
-    /// The client wants no more of it.
+    /// The client cancelled the task.
     Cancel,
     /// A message for the task is about to be sent again, unless one was sent after `not_since`.
-    Nudge {
+    Resend {
         /// The latest earlier sending that is old enough.
         not_since: Timestamp,
     },
-    /// Somebody found that the last allowed leg is dead.
-    GiveUp,
-    /// Somebody found that the task is past its deadline.
+    /// A dead leg was found, and no retry is left.
+    RetriesExhausted,
+    /// The task was found past its deadline.
     TimeOut,
-    /// A client wants the result to be kept this long after the end, at the least.
-    Keep {
-        /// How long.
-        keep_ms: u64,
+    /// A client wants the result to be retained for at least this long after the end.
+    ExtendRetention {
+        /// For how long.
+        retention_ms: u64,
     },
-    /// The client has the result, and nobody needs it any more.
+    /// The client has the result and no longer needs the task.
     Forget,
+}
+
+impl TaskEvent {
+    /// Whether the task has ended once this event was applied.
+    #[must_use]
+    pub const fn ends_task(&self) -> bool {
+        match self {
+            Self::Finish { .. } | Self::Cancel | Self::RetriesExhausted | Self::TimeOut => true,
+            Self::Claim { .. }
+            | Self::Heartbeat { .. }
+            | Self::SetVariables { .. }
+            | Self::Suspend { .. }
+            | Self::Retry { .. }
+            | Self::Answer { .. }
+            | Self::Resend { .. }
+            | Self::ExtendRetention { .. }
+            | Self::Forget => false,
+        }
+    }
 }
 
 /// Whether a leg got further than the legs before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advance {
-    /// It recorded a step that no leg had recorded: earlier failures are forgiven.
+    /// It recorded a step that no leg had recorded before: the count of failures starts again at 0.
     Recorded,
-    /// Not yet.
+    /// It has not, so far.
     NotYet,
 }
 
@@ -96,12 +116,12 @@ pub enum Suspension {
     Input {
         /// To these questions; never empty.
         asks: Vec<Ask>,
-        /// Or a moment, if that comes first.
+        /// Or for this moment, if it comes first.
         until: Option<Timestamp>,
     },
     /// A moment.
     Timer(Timestamp),
-    /// Nothing: the leg ran out of time, or its worker stops.
+    /// Nothing: the leg ran out of time, or its worker is stopping.
     Yield,
 }
 
@@ -112,7 +132,7 @@ pub enum Outcome {
     Completed {
         /// The result.
         result: Payload,
-        /// What it says of itself.
+        /// Whether the tool succeeded.
         kind: ResultKind,
     },
     /// With an error.

@@ -1,4 +1,4 @@
-//! Names of tasks and of leases, and the chance that they are made of.
+//! Identifiers of tasks and leases, and the randomness that they are made of.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,7 +14,7 @@ use crate::{OwnerId, Timestamp};
 #[serde(transparent)]
 pub struct TaskId(Uuid);
 
-/// A text that names no task: not a hyphenated UUID of version 7.
+/// A text that is not a task id: not a hyphenated UUID of version 7 in lower case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a task id")]
 pub struct InvalidTaskId;
@@ -29,7 +29,7 @@ impl TaskId {
     /// The id that [`TaskId::as_bytes`] gave.
     ///
     /// # Errors
-    /// [`InvalidTaskId`] where the bytes are not a UUID of version 7.
+    /// [`InvalidTaskId`] if the bytes are not a UUID of version 7.
     pub fn from_bytes(bytes: [u8; 16]) -> Result<Self, InvalidTaskId> {
         Self::checked(Uuid::from_bytes(bytes))
     }
@@ -56,13 +56,13 @@ impl FromStr for TaskId {
     type Err = InvalidTaskId;
 
     fn from_str(text: &str) -> Result<Self, InvalidTaskId> {
-        // `Uuid` also parses braces, URNs and upper case; one task has one name here.
+        // `Uuid` also parses braces, URNs and upper case; a task id has only one spelling.
         let id = Uuid::parse_str(text).ok().and_then(|uuid| Self::checked(uuid).ok()).ok_or(InvalidTaskId)?;
         if id.to_string() == text { Ok(id) } else { Err(InvalidTaskId) }
     }
 }
 
-/// Where a task is kept: its owner is part of its key, so that another owner's look-up finds nothing.
+/// Where a task is stored: its owner is part of its key, so that another owner's lookup finds nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TaskKey {
     /// Who may see the task.
@@ -79,7 +79,7 @@ impl TaskKey {
     }
 }
 
-/// The proof of one claim: whoever made it up holds the lease that carries it.
+/// The proof of one claim: the worker that generated it holds the lease that carries it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct LeaseToken(Uuid);
@@ -98,9 +98,9 @@ impl fmt::Display for LeaseToken {
     }
 }
 
-/// Where chance comes from: the operating system in production, a seed in the simulator.
+/// A source of randomness: the operating system in production, a seed in the simulator.
 pub trait IdSource: Send + Sync {
-    /// Fills `bytes` with chance that nobody else can predict.
+    /// Fills `bytes` with random bytes that nobody can predict.
     fn fill(&self, bytes: &mut [u8]);
 
     /// A new task id for the moment `now`.
@@ -148,7 +148,33 @@ mod tests {
     }
 
     #[test]
-    fn other_uuid_versions_are_no_task_ids() {
-        assert_eq!("786512e2-9e0d-44bd-8f29-789f320fe840".parse::<TaskId>(), Err(InvalidTaskId));
+    fn other_uuid_versions_are_not_task_ids() {
+        let version_4 = "786512e2-9e0d-44bd-8f29-789f320fe840";
+        assert_eq!(version_4.parse::<TaskId>(), Err(InvalidTaskId));
+        let bytes = Uuid::parse_str(version_4).unwrap().into_bytes();
+        assert_eq!(TaskId::from_bytes(bytes), Err(InvalidTaskId));
+    }
+
+    #[test]
+    fn an_id_is_its_bytes() {
+        let id: TaskId = "0199aaaa-0000-7000-8000-00000000002a".parse().unwrap();
+        assert_eq!(id.as_bytes(), &[0x01, 0x99, 0xaa, 0xaa, 0, 0, 0x70, 0, 0x80, 0, 0, 0, 0, 0, 0, 0x2a]);
+        assert_eq!(TaskId::from_bytes(*id.as_bytes()), Ok(id));
+    }
+
+    #[test]
+    fn tasks_are_spread_over_all_shards() {
+        let shard = |last: u8, shards| TaskId(Uuid::from_bytes([last; 16])).shard(shards);
+        assert_eq!([0, 1, 15, 16, 0x2a, 255].map(|last| shard(last, 16)), [0, 1, 15, 0, 10, 15]);
+        assert_eq!(shard(255, 1), 0);
+        assert_eq!(shard(255, 0), 0, "no shards are one shard");
+    }
+
+    #[test]
+    fn a_lease_token_is_made_of_randomness_and_shows_all_of_it() {
+        let token = Fixed(0xab).lease_token();
+        assert_eq!(token, LeaseToken::from_random([0xab; 16]));
+        assert_eq!(token.to_string(), "ab".repeat(16));
+        assert_ne!(token, Fixed(0xac).lease_token());
     }
 }

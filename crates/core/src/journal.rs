@@ -1,4 +1,4 @@
-//! What a task remembers of the work already done.
+//! What a task remembers of the work that is already done.
 
 use serde::{Deserialize, Serialize};
 
@@ -31,7 +31,7 @@ impl EntryKind {
     }
 }
 
-/// One recorded fact of a task. Kind and name are its key: the first record wins and is never changed.
+/// One recorded fact about a task. Its key is its kind and name: the first record wins and is never changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// What is recorded.
@@ -40,4 +40,15 @@ pub struct Entry {
     pub name: String,
     /// What was recorded.
     pub value: Payload,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::EntryKind;
+
+    #[test]
+    fn every_kind_has_its_name() {
+        let kinds = [EntryKind::Step, EntryKind::Timer, EntryKind::Answer, EntryKind::Round];
+        assert_eq!(kinds.map(EntryKind::as_str), ["step", "timer", "answer", "round"]);
+    }
 }

@@ -1,8 +1,10 @@
 //! The domain of Longhaul: what a task is, what may happen to it, and the ports through which it is kept.
 //!
-//! This crate decides and never does: no I/O, no clock, no chance, no knowledge of MCP or AWS. The heart is
-//! [`Task::apply`], a pure function from a task and an event to the next task or a named refusal. Adapters are
-//! right when they equal it.
+//! This crate decides and never acts: it does no I/O, reads no clock, generates no randomness, and knows neither MCP
+//! nor AWS. At its center is [`Task::apply`], a pure function from a task and an event to the next task or a named
+//! refusal. A store is correct when it does the same.
+
+#![warn(clippy::wildcard_enum_match_arm)]
 
 mod event;
 mod ids;
@@ -11,7 +13,6 @@ pub mod limits;
 mod mailbox;
 mod owner;
 mod payload;
-pub mod planted;
 pub mod ports;
 mod table;
 mod task;
@@ -27,6 +28,6 @@ pub use owner::{Identity, InvalidOwner, OwnerId};
 pub use payload::{PartsName, Payload, split};
 pub use table::transition_table;
 pub use task::{Ask, Failure, FailureKind, Lease, Progress, ResultKind, State, Status, Task, TaskRecord};
-pub use terms::{Policy, Terms, Wish};
+pub use terms::{Policy, RequestedTerms, Terms};
 pub use time::{Clock, Timestamp};
 pub use transition::Refusal;

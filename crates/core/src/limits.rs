@@ -7,20 +7,20 @@ pub const INLINE_BYTES_MAX: usize = 3 * 1024;
 /// Bytes of one part. A DynamoDB item has at most 400 KB, keys and attribute names included.
 pub const PART_BYTES: usize = 350 * 1024;
 
-/// Bytes of a request as it is kept: 4 MiB of arguments, and what the client says of itself. Lambda takes requests of
-/// 6 MB at most, envelope and base64 included.
+/// Bytes of a request as it is stored: 4 MiB of arguments, and what the client says about itself. Lambda accepts requests
+/// of at most 6 MB, envelope and base64 included.
 pub const REQUEST_BYTES_MAX: usize = 4 * 1024 * 1024 + 64 * 1024;
 
-/// Bytes of a result or an error. Lambda's buffered answers have at most 6 MB; a result is sent with the task around it.
+/// Bytes of a result or an error. Lambda's buffered responses have at most 6 MB, and a result is sent inside its task.
 pub const RESULT_BYTES_MAX: usize = 4 * 1024 * 1024 + 512 * 1024;
 
 /// Bytes of one recorded step or answer.
 pub const ENTRY_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Bytes of a journal entry that stays inside its item; a larger one is kept in parts and read when it is replayed.
+/// Bytes of a journal entry that stays inside its item; a larger one is stored in parts and read when it is replayed.
 pub const ENTRY_INLINE_BYTES_MAX: usize = 32 * 1024;
 
-/// Journal entries of one task. At 32 KiB each this is the most that a replay may have to hold.
+/// Journal entries of one task. At 32 KiB each, this bounds what a replay holds in memory.
 pub const ENTRIES_MAX: usize = 4_096;
 
 /// Bytes of the name of a step, an input request or a variable. DynamoDB sort keys have at most 1,024 bytes.
@@ -29,7 +29,7 @@ pub const NAME_BYTES_MAX: usize = 256;
 /// Input requests that one task may wait for at a time.
 pub const ASKS_MAX: usize = 64;
 
-/// Bytes of all input requests that a task waits for: they stand in the record, so that a poll stays one read.
+/// Bytes of all input requests that a task waits for: they are part of the record, so that a poll stays one read.
 pub const ASKS_BYTES_MAX: usize = 256 * 1024;
 
 /// Bytes of a status message or of the reason of a failure.
@@ -47,35 +47,35 @@ pub const VARIABLE_STRING_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of an idempotency key as the caller sends it.
 pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 256;
 
-/// Tasks of one page of a list.
+/// Tasks on one page of a list.
 pub const PAGE_MAX: usize = 100;
 
-/// Unfinished tasks of one owner, where nothing else is configured.
+/// Unfinished tasks of one owner, unless configured otherwise.
 pub const OPEN_TASKS_MAX_DEFAULT: u32 = 10_000;
 
-/// Time to live where the caller asks for none: 1 hour.
+/// Time to live if the caller does not ask for one: 1 hour.
 pub const TTL_MS_DEFAULT: u64 = 3_600_000;
 
-/// The longest time to live that a caller may ask for: 24 hours. A tool whose longest run needs more gets more.
+/// The longest time to live that a caller may ask for: 24 hours. A tool whose longest run exceeds that gets more.
 pub const TTL_MS_MAX_DEFAULT: u64 = 86_400_000;
 
-/// The longest run that a policy may grant: 400 days.
+/// The longest run that a policy may allow: 400 days.
 pub const TTL_MS_CEILING: u64 = 400 * 86_400_000;
 
-/// The longest run of a tool whose author says nothing: half an hour.
+/// The longest run of a tool whose author does not set one: half an hour.
 pub const RUN_MS_DEFAULT: u64 = 1_800_000;
 
-/// How long a result is kept after the end, where nothing else is said: half an hour.
-pub const KEEP_MS_DEFAULT: u64 = 1_800_000;
+/// How long a result is retained after the end by default: half an hour.
+pub const RETENTION_MS_DEFAULT: u64 = 1_800_000;
 
-/// How long a result is kept after the end, at the least: a minute, in which somebody can find that a task missed its
-/// deadline, and the client can read so.
-pub const KEEP_MS_MIN: u64 = 60_000;
+/// The shortest time that a result is retained after the end: a minute, enough for a poll to find that a task missed its
+/// deadline, and for the client to read that.
+pub const RETENTION_MS_MIN: u64 = 60_000;
 
-/// Legs that may die or fail in a row without recording a step.
-pub const TRIES_MAX_DEFAULT: u32 = 3;
+/// Consecutive legs that may die or fail without recording a step before the task fails.
+pub const CONSECUTIVE_FAILURES_MAX_DEFAULT: u32 = 3;
 
-/// The age below which the author's hint for polling holds as it is.
+/// The age below which the author's hint for polling is used unchanged.
 pub const POLL_FIRST_STEP_MS: u64 = 10_000;
 
 /// Suggested poll interval by age: (younger than, interval), both in milliseconds.
@@ -84,14 +84,41 @@ pub const POLL_STEPS: [(u64, u64); 3] = [(POLL_FIRST_STEP_MS, 1_000), (60_000, 3
 /// Suggested poll interval of tasks older than all of [`POLL_STEPS`].
 pub const POLL_MS_LAST: u64 = 10_000;
 
-/// `text` cut to `bytes_max` at a character boundary, with an ellipsis where something was cut.
+/// `text` cut to `bytes_max` at a character boundary, with an ellipsis if anything was cut.
 #[must_use]
 pub fn cut(text: &str, bytes_max: usize) -> String {
     if text.len() <= bytes_max {
         return text.to_owned();
     }
     let end = text.floor_char_boundary(bytes_max.saturating_sub('…'.len_utf8()));
-    let mut kept = text.get(..end).unwrap_or_default().to_owned();
-    kept.push('…');
-    kept
+    let (start, _) = text.split_at(end);
+    format!("{start}…")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The numbers as the documentation states them; a limit that is computed wrongly does not go unnoticed.
+    #[test]
+    fn every_limit_is_the_documented_number() {
+        assert_eq!(INLINE_BYTES_MAX, 3_072);
+        assert_eq!(PART_BYTES, 358_400);
+        assert_eq!(REQUEST_BYTES_MAX, 4_259_840);
+        assert_eq!(RESULT_BYTES_MAX, 4_718_592);
+        assert_eq!(ENTRY_BYTES_MAX, 4_194_304);
+        assert_eq!(ENTRY_INLINE_BYTES_MAX, 32_768);
+        assert_eq!(ASKS_BYTES_MAX, 262_144);
+        assert_eq!(VARIABLES_BYTES_MAX, 1_048_576);
+        assert_eq!(VARIABLE_STRING_BYTES_MAX, 65_536);
+        assert_eq!(TTL_MS_CEILING, 34_560_000_000);
+    }
+
+    #[test]
+    fn a_text_is_cut_to_the_limit_and_marked() {
+        assert_eq!(cut("abcd", 4), "abcd");
+        assert_eq!(cut("abcde", 4), "a…");
+        assert_eq!(cut("äöü", 5), "ä…", "cut between characters");
+        assert_eq!(cut("abc", 2), "…");
+    }
 }

@@ -6,18 +6,18 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// A caller's identity as the front door verified it; never what the caller says of itself.
+/// A caller's identity as the HTTP frontend verified it; never what callers say about themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Identity<'a> {
-    /// Everyone who calls a server that was told by name to let anyone in.
+    /// Every caller of a server that was explicitly configured to accept anyone.
     Anonymous,
     /// A verified caller.
     Verified {
-        /// Who vouches for the subject.
+        /// Who verified the subject.
         issuer: &'a str,
         /// Who calls.
         subject: &'a str,
-        /// On whose behalf; empty where there are no tenants.
+        /// On whose behalf; empty if there are no tenants.
         tenant: &'a str,
     },
 }
@@ -26,7 +26,7 @@ pub enum Identity<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OwnerId([u8; 32]);
 
-/// A text that names no owner: not 64 lower-case hexadecimal digits.
+/// A text that is not an owner id: not 64 lower-case hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not an owner id")]
 pub struct InvalidOwner;
@@ -136,6 +136,22 @@ mod tests {
             prop_assert_ne!(owner(&a), OwnerId::of(Identity::Anonymous));
             prop_assert_eq!(owner(&a).to_string().parse::<OwnerId>(), Ok(owner(&a)));
         }
+    }
+
+    #[test]
+    fn an_owner_id_has_one_spelling() {
+        let owner = OwnerId::from_bytes([0xab; 32]);
+        let text = "ab".repeat(32);
+        assert_eq!(owner.as_bytes(), &[0xab; 32]);
+        assert_eq!(owner.to_string(), text);
+        assert_eq!(format!("{owner:?}"), "OwnerId(abababab…)");
+        assert_eq!(text.parse(), Ok(owner));
+        for wrong in [text.to_uppercase(), "ag".repeat(32), "a:".repeat(32), "a/".repeat(32), format!("{text}a")] {
+            assert_eq!(wrong.parse::<OwnerId>(), Err(InvalidOwner), "{wrong}");
+        }
+        let counting: Vec<u8> = (0..32_u8).map(|number| number * 7 + 3).collect();
+        let counting = OwnerId::from_bytes(counting.try_into().unwrap());
+        assert_eq!(counting.to_string().parse(), Ok(counting));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Bytes of a task that may be too large for its record.
+//! Texts of a task that may be too large for its record.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Payload {
-    /// Kept in the record itself.
+    /// Stored in the record itself.
     Inline(String),
-    /// Kept beside the record, in parts that were written before the record that names them.
+    /// Stored next to the record, in parts that were written before the record that names them.
     Parts {
         /// Under which name.
         name: PartsName,
         /// How many there are.
         count: u32,
-        /// How many bytes all of them have together.
+        /// How many bytes they have together.
         bytes: u64,
     },
 }
@@ -44,7 +44,7 @@ pub enum PartsName {
     },
     /// The value of a step, as `attempt` ran it.
     Entry {
-        /// Who wrote them; 0 for a client.
+        /// Who wrote it; 0 for a client.
         attempt: u32,
         /// Kind and name of the journal entry.
         entry: String,
@@ -69,10 +69,10 @@ impl std::fmt::Display for PartsName {
     }
 }
 
-/// `text` in pieces of at most `bytes_max` bytes, cut between characters.
+/// Splits `text` into pieces of at most `bytes_max` bytes, cut between characters.
 #[must_use]
 pub fn split(mut text: &str, bytes_max: usize) -> Vec<&str> {
-    let mut parts = Vec::with_capacity(text.len() / bytes_max.max(1) + 1);
+    let mut parts = Vec::new();
     while !text.is_empty() {
         let (part, rest) = text.split_at(text.floor_char_boundary(bytes_max.max(4)));
         parts.push(part);
@@ -91,5 +91,22 @@ mod tests {
         let parts = split(&text, 7);
         assert!(parts.iter().all(|part| !part.is_empty() && part.len() <= 7));
         assert_eq!(parts.concat(), text);
+    }
+
+    #[test]
+    fn a_payload_knows_its_size() {
+        assert_eq!(Payload::Inline("ä€".to_owned()).bytes(), 5);
+        assert_eq!(Payload::Parts { name: PartsName::Request, count: 2, bytes: 400_000 }.bytes(), 400_000);
+    }
+
+    #[test]
+    fn every_writer_has_a_name_of_its_own() {
+        let names = [
+            PartsName::Request,
+            PartsName::Outcome { attempt: 2 },
+            PartsName::Entry { attempt: 2, entry: "step#pay".to_owned() },
+            PartsName::Variables { attempt: 2, version: 3 },
+        ];
+        assert_eq!(names.map(|name| name.to_string()), ["in", "out#2", "entry#2#step#pay", "var#2#3"]);
     }
 }

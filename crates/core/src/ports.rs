@@ -1,5 +1,5 @@
-//! The ports: where tasks and messages are kept. Each verb is atomic, and its documentation says what is true once it
-//! returns. An error [`StoreError::Unavailable`] leaves open whether the write was applied.
+//! The ports: where tasks and messages are stored. Each verb is atomic, and its documentation says what is true once it
+//! returns. After [`StoreError::Unavailable`] it is unknown whether the write was applied.
 
 use std::error::Error;
 
@@ -10,10 +10,10 @@ use crate::{Entry, MailboxId, OwnerId, PartsName, Refusal, Task, TaskEvent, Task
 /// A store that could not answer.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The store did not answer, or only now and then: another try may succeed. The write may have been applied.
+    /// The store did not answer, or not reliably: a retry may succeed. The write may have been applied.
     #[error("the store is not available")]
     Unavailable(#[source] Box<dyn Error + Send + Sync>),
-    /// What the store holds cannot be read.
+    /// What is stored cannot be read.
     #[error("a stored record cannot be read")]
     Corrupt(#[source] Box<dyn Error + Send + Sync>),
 }
@@ -21,7 +21,7 @@ pub enum StoreError {
 /// Why an event was not applied.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
-    /// The event does not fit the task as it is. Nothing was written.
+    /// The event does not apply to the task in its present state. Nothing was written.
     #[error("{why}")]
     Refused {
         /// The task as it is.
@@ -40,11 +40,11 @@ pub enum ApplyError {
 /// Why a task was not created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// The idempotency key belongs to a task that was made by another request. Nothing was written.
+    /// The idempotency key belongs to a task that another request created. Nothing was written.
     #[error("the idempotency key was used for another request")]
     KeyReused,
-    /// The owner has as many unfinished tasks as allowed. Nothing was written.
-    #[error("there are {open_max} unfinished tasks already")]
+    /// The owner already has the highest allowed number of unfinished tasks. Nothing was written.
+    #[error("there are already {open_max} unfinished tasks")]
     TooManyOpen {
         /// The limit.
         open_max: u32,
@@ -54,7 +54,7 @@ pub enum CreateError {
     Store(#[from] StoreError),
 }
 
-/// A retry of the same call is the same task: what recognises it.
+/// How a retry of the same call is recognised as the same task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct IdempotencyKey {
     /// Hash of the key as the caller sent it.
@@ -63,7 +63,7 @@ pub struct IdempotencyKey {
     pub request: [u8; 32],
 }
 
-/// A task to be written down.
+/// A task to be created.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewTask {
     /// The task.
@@ -74,12 +74,12 @@ pub struct NewTask {
     pub open_max: u32,
 }
 
-/// What came of a creation.
+/// The result of a creation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Created {
     /// The task is on record.
     New(Task),
-    /// The same call was accepted before; this is its task as it is now.
+    /// The same call was accepted before; this is its task in its present state.
     Existing(Task),
 }
 
@@ -88,32 +88,32 @@ pub enum Created {
 pub struct Page {
     /// Newest first.
     pub tasks: Vec<Task>,
-    /// Where the next page goes on; nothing where this is the last.
+    /// Where the next page starts; `None` if this is the last page.
     pub next: Option<TaskId>,
 }
 
-/// What came of recording a journal entry.
+/// The result of recording a journal entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Recorded {
     /// The entry is on record.
     First,
-    /// Another one of the same kind and name was recorded before, and stays.
+    /// Another entry of the same kind and name was recorded before, and stays.
     Earlier(Entry),
 }
 
-/// What came of leaving a text in a mailbox.
+/// The result of leaving a text in a mailbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Left {
     /// The text is in the mailbox.
     First,
-    /// This one was left before, and stays.
+    /// This text was left earlier, and stays.
     Earlier(String),
 }
 
-/// Where tasks are kept.
+/// Where tasks are stored.
 #[async_trait]
 pub trait TaskStore: Send + Sync {
-    /// Writes a new task, with its idempotency key where it has one, all or nothing.
+    /// Writes a new task, with its idempotency key if it has one, all or nothing.
     ///
     /// Once it returns `New`, [`get`](Self::get) finds the task. `Existing` answers a retry: the same key with the
     /// same request, or the same task id. Keys and tasks past their time to live count as absent.
@@ -122,8 +122,7 @@ pub trait TaskStore: Send + Sync {
     /// [`CreateError`]
     async fn create(&self, new: NewTask, now: Timestamp) -> Result<Created, CreateError>;
 
-    /// The task as the latest finished write left it; nothing where there is none, or where it is past its time to
-    /// live.
+    /// The task as the latest finished write left it; `None` if there is none, or if it is past its time to live.
     ///
     /// # Errors
     /// [`StoreError`]
@@ -151,13 +150,13 @@ pub trait TaskStore: Send + Sync {
     /// Records a journal entry unless there is one of its kind and name. Once it returns, the entry that it returns,
     /// or its own, is the one that every later reader finds.
     ///
-    /// Not fenced by the attempt: the first record wins, whoever wrote it, and is true for all.
+    /// Not fenced by the attempt: the first record wins, whoever wrote it, and holds for all.
     ///
     /// # Errors
     /// [`StoreError`]
     async fn record(&self, key: &TaskKey, entry: &Entry) -> Result<Recorded, StoreError>;
 
-    /// All journal entries of a task, in no order.
+    /// All journal entries of a task, in no particular order.
     ///
     /// # Errors
     /// [`StoreError`]
@@ -170,7 +169,7 @@ pub trait TaskStore: Send + Sync {
     /// [`StoreError`]
     async fn put_parts(&self, key: &TaskKey, name: &PartsName, parts: &[&str]) -> Result<(), StoreError>;
 
-    /// The first `count` parts under `name`, joined; nothing where one is missing.
+    /// The first `count` parts under `name`, joined; `None` if one is missing.
     ///
     /// # Errors
     /// [`StoreError`]
@@ -183,7 +182,7 @@ pub trait TaskStore: Send + Sync {
     /// A mailbox belongs to no task and needs none. What has expired counts as absent, and is deleted later.
     ///
     /// # Errors
-    /// [`StoreError`]; a try whose answer was lost is told of its own text as an earlier one.
+    /// [`StoreError`]; a retry after a lost answer gets its own text as an earlier one.
     async fn leave(
         &self,
         owner: &OwnerId,
@@ -193,8 +192,8 @@ pub trait TaskStore: Send + Sync {
         now: Timestamp,
     ) -> Result<Left, StoreError>;
 
-    /// The text in one of the owner's mailboxes, which stays in it; nothing where none was left, or where it is past
-    /// its time. Sees every text whose `leave` has returned.
+    /// The text in one of the owner's mailboxes, which stays in it; `None` if none was left or it has expired.
+    /// Sees every text whose `leave` has returned.
     ///
     /// # Errors
     /// [`StoreError`]
@@ -207,7 +206,7 @@ pub trait TaskStore: Send + Sync {
 #[error("the queue is not available")]
 pub struct QueueError(#[source] pub Box<dyn Error + Send + Sync>);
 
-/// "Work on this task." Carries the key and nothing that the record has.
+/// "Work on this task." Carries the key, and nothing else that is in the record but the trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     /// Which task.
@@ -216,43 +215,43 @@ pub struct Message {
     pub trace: Option<String>,
 }
 
-/// One handing-over of a message. There may be several for one message, and several messages for one task.
+/// One delivery of a message. A message may be delivered several times, and a task may have several messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
     /// What was sent.
     pub message: Message,
-    /// What names this handing-over to the queue.
+    /// Identifies this delivery to the queue.
     pub receipt: String,
-    /// How often the message was handed over, this time included.
+    /// How often the message was delivered, this delivery included.
     pub receives: u32,
 }
 
-/// A queue that hands every message over at least once.
+/// A queue that delivers every message at least once.
 #[async_trait]
 pub trait WorkQueue: Send + Sync {
-    /// Sends a message that becomes visible after `delay_ms`. Once it returns, the message will be handed over. An
-    /// adapter with a longest delay shortens longer ones: a delivery that comes early is sent on.
+    /// Sends a message that becomes visible after `delay_ms`. Once it returns, the message will be delivered. An adapter
+    /// whose longest delay is shorter uses that: the engine sends a message that comes early again.
     ///
     /// # Errors
     /// [`QueueError`]; the message may have been sent.
     async fn send(&self, message: &Message, delay_ms: u64) -> Result<(), QueueError>;
 
     /// Up to `max` visible messages, each hidden for `visibility_ms`; waits up to `wait_ms` for the first one. A
-    /// message that was handed over too often goes to the dead letters instead.
+    /// message that was delivered too often goes to the dead letters instead.
     ///
     /// # Errors
     /// [`QueueError`]
     async fn receive(&self, max: usize, visibility_ms: u64, wait_ms: u64) -> Result<Vec<Delivery>, QueueError>;
 
-    /// Hides the delivery's message for `visibility_ms` from now on; 0 shows it at once. Does nothing where the
+    /// Hides the delivery's message for `visibility_ms` from now on; 0 makes it visible at once. Does nothing if the
     /// receipt is no longer the latest of its message, or the message is gone.
     ///
     /// # Errors
     /// [`QueueError`]
     async fn extend(&self, receipt: &str, visibility_ms: u64) -> Result<(), QueueError>;
 
-    /// Deletes the delivery's message. Once it returns, the message is not handed over again. Does nothing where the
-    /// receipt is no longer the latest of its message, or the message is gone.
+    /// Deletes the delivery's message. Once it returns, the message is not delivered again. Does nothing if the receipt
+    /// is no longer the latest of its message, or the message is gone.
     ///
     /// # Errors
     /// [`QueueError`]

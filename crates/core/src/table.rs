@@ -1,10 +1,10 @@
-//! The transition table in print, for people and for the golden test.
+//! The transition table as Markdown, for readers and for the golden test.
 
 use std::fmt::Write;
 
 use crate::{
     Advance, Ask, Failure, FailureKind, IdSource, Identity, Lease, LeaseToken, Outcome, OwnerId, Payload, Policy,
-    ResultKind, State, Suspension, Task, TaskEvent, TaskRecord, Terms, Timestamp, Wish,
+    RequestedTerms, ResultKind, State, Suspension, Task, TaskEvent, TaskRecord, Terms, Timestamp,
 };
 
 const NOW: Timestamp = Timestamp::from_ms(1_000_000);
@@ -12,7 +12,7 @@ const PAST: Timestamp = Timestamp::from_ms(999_000);
 const FUTURE: Timestamp = Timestamp::from_ms(1_001_000);
 const ATTEMPT: u32 = 3;
 
-/// Every state against every event, as a table in Markdown: what [`Task::apply`] makes of it.
+/// Every event in every state, as a table in Markdown: the result of [`Task::apply`].
 #[must_use]
 pub fn transition_table() -> String {
     let states = states();
@@ -53,12 +53,13 @@ fn outcome(before: &Task, after: &Task) -> String {
 
 fn variant(value: &impl std::fmt::Debug) -> String {
     let text = format!("{value:?}");
-    text.split([' ', '{', '(']).next().unwrap_or_default().to_owned()
+    text.split_once([' ', '{', '(']).map_or(text.as_str(), |(name, _)| name).to_owned()
 }
 
-struct NoChance;
+/// Ids that are the same in every run.
+struct ZeroIds;
 
-impl IdSource for NoChance {
+impl IdSource for ZeroIds {
     fn fill(&self, bytes: &mut [u8]) {
         bytes.fill(0);
     }
@@ -69,11 +70,11 @@ fn token(byte: u8) -> LeaseToken {
 }
 
 fn task(state: State, adjust: impl FnOnce(&mut TaskRecord)) -> Task {
-    let terms = Terms::grant(&Policy::default(), Wish::default());
+    let terms = Terms::negotiate(&Policy::default(), RequestedTerms::default());
     let created_at = Timestamp::from_ms(900_000);
     let mut record = TaskRecord {
         owner: OwnerId::of(Identity::Anonymous),
-        id: NoChance.task_id(created_at),
+        id: ZeroIds.task_id(created_at),
         tool: "tool".to_owned(),
         state,
         attempt: ATTEMPT,
@@ -106,20 +107,23 @@ fn failure() -> Failure {
 fn states() -> Vec<(&'static str, Task)> {
     let running = |until| State::Running { lease: Lease { until, token: token(1) } };
     let result = Payload::Inline("{}".to_owned());
-    let keep = |_: &mut TaskRecord| {};
+    let unchanged = |_: &mut TaskRecord| {};
     vec![
-        ("Queued", task(State::Queued, keep)),
+        ("Queued", task(State::Queued, unchanged)),
         ("Queued, past deadline", task(State::Queued, |record| record.terms.run_ms = 1)),
-        ("Running", task(running(FUTURE), keep)),
-        ("Running, lease over", task(running(PAST), keep)),
-        ("Running, lease over, last try", task(running(PAST), |record| record.failures = record.terms.tries_max - 1)),
-        ("Sleeping", task(State::Sleeping { until: FUTURE }, keep)),
-        ("Sleeping, due", task(State::Sleeping { until: PAST }, keep)),
-        ("InputRequired a, b", task(State::InputRequired { asks: vec![ask("a"), ask("b")], until: None }, keep)),
-        ("InputRequired a, due", task(State::InputRequired { asks: vec![ask("a")], until: Some(PAST) }, keep)),
-        ("Completed", task(State::Completed { result, kind: ResultKind::Success }, keep)),
-        ("Failed", task(State::Failed { failure: failure() }, keep)),
-        ("Cancelled", task(State::Cancelled, keep)),
+        ("Running", task(running(FUTURE), unchanged)),
+        ("Running, lease over", task(running(PAST), unchanged)),
+        (
+            "Running, lease over, last try",
+            task(running(PAST), |record| record.failures = record.terms.consecutive_failures_max - 1),
+        ),
+        ("Sleeping", task(State::Sleeping { until: FUTURE }, unchanged)),
+        ("Sleeping, due", task(State::Sleeping { until: PAST }, unchanged)),
+        ("InputRequired a, b", task(State::InputRequired { asks: vec![ask("a"), ask("b")], until: None }, unchanged)),
+        ("InputRequired a, due", task(State::InputRequired { asks: vec![ask("a")], until: Some(PAST) }, unchanged)),
+        ("Completed", task(State::Completed { result, kind: ResultKind::Success }, unchanged)),
+        ("Failed", task(State::Failed { failure: failure() }, unchanged)),
+        ("Cancelled", task(State::Cancelled, unchanged)),
         ("expired", task(State::Queued, |record| record.expires_at = PAST)),
     ]
 }
@@ -146,11 +150,11 @@ fn events() -> Vec<(&'static str, TaskEvent)> {
         ("Answer a, b", answer(&["a", "b"])),
         ("Answer z", answer(&["z"])),
         ("Cancel", TaskEvent::Cancel),
-        ("Nudge", TaskEvent::Nudge { not_since: PAST }),
-        ("Nudge, sent lately", TaskEvent::Nudge { not_since: Timestamp::from_ms(0) }),
-        ("GiveUp", TaskEvent::GiveUp),
+        ("Resend", TaskEvent::Resend { not_since: PAST }),
+        ("Resend, sent lately", TaskEvent::Resend { not_since: Timestamp::from_ms(0) }),
+        ("RetriesExhausted", TaskEvent::RetriesExhausted),
         ("TimeOut", TaskEvent::TimeOut),
-        ("Keep", TaskEvent::Keep { keep_ms: 1 }),
+        ("ExtendRetention", TaskEvent::ExtendRetention { retention_ms: 1 }),
         ("Forget", TaskEvent::Forget),
     ]
 }

@@ -4,75 +4,84 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits;
 
-/// What the author of a tool says about its tasks.
+/// What the author of a tool decides about its tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// How long a task may take from its creation to its end, waits included.
     pub run_ms_max: u64,
-    /// How long the result is kept after the end, at the least.
-    pub keep_ms: u64,
-    /// The time to live where the caller asks for none.
+    /// How long the result is retained after the end, at least.
+    pub retention_ms: u64,
+    /// The time to live if the caller does not ask for one.
     pub ttl_ms: u64,
     /// The longest time to live that a caller may ask for.
     pub ttl_ms_max: u64,
-    /// How often the author thinks that polling makes sense.
+    /// How often polling makes sense, if the author says so.
     pub poll_ms: Option<u64>,
-    /// How many legs may die or fail in a row, without recording a step, before the task fails.
-    pub tries_max: u32,
+    /// How many consecutive legs may die or fail, without recording a step, before the task fails.
+    pub consecutive_failures_max: u32,
 }
 
 impl Default for Policy {
     fn default() -> Self {
         Self {
             run_ms_max: limits::RUN_MS_DEFAULT,
-            keep_ms: limits::KEEP_MS_DEFAULT,
+            retention_ms: limits::RETENTION_MS_DEFAULT,
             ttl_ms: limits::TTL_MS_DEFAULT,
             ttl_ms_max: limits::TTL_MS_MAX_DEFAULT,
             poll_ms: None,
-            tries_max: limits::TRIES_MAX_DEFAULT,
+            consecutive_failures_max: limits::CONSECUTIVE_FAILURES_MAX_DEFAULT,
         }
     }
 }
 
-/// What a caller asks for; nothing where it leaves the choice to the server.
+/// What a caller asks for; `None` leaves the choice to the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wish {
+pub struct RequestedTerms {
     /// Time to live from creation.
     pub ttl_ms: Option<u64>,
-    /// Time to keep the result after the end.
-    pub keep_ms: Option<u64>,
+    /// Time to retain the result after the end.
+    pub retention_ms: Option<u64>,
 }
 
 /// What holds for one task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms {
-    /// Time from creation until the record may be forgotten.
+    /// Time from creation until the record may be deleted.
     pub ttl_ms: u64,
-    /// Time that the result is kept after the end, at the least.
-    pub keep_ms: u64,
+    /// Time that the result is retained after the end, at least.
+    #[serde(rename = "keep_ms")]
+    pub retention_ms: u64,
     /// Time from creation until work is stopped.
     pub run_ms: u64,
     /// The author's hint for polling.
     pub poll_ms: Option<u64>,
-    /// How many legs may die or fail in a row without recording a step.
-    pub tries_max: u32,
+    /// How many consecutive legs may die or fail, without recording a step, before the task fails.
+    #[serde(rename = "tries_max")]
+    pub consecutive_failures_max: u32,
 }
 
 impl Terms {
-    /// The terms that `policy` grants for `wish`. The time to live covers the longest run and the keeping of its
-    /// result, whatever was asked for, so that a result never expires right after a long run.
+    /// The terms that `policy` allows for `requested`. The time to live always covers the longest run and the retention
+    /// of its result, even if less was asked for, so that a result never expires right after a long run.
     #[must_use]
-    pub fn grant(policy: &Policy, wish: Wish) -> Self {
+    pub fn negotiate(policy: &Policy, requested: RequestedTerms) -> Self {
         let run_ms = policy.run_ms_max.clamp(1, limits::TTL_MS_CEILING);
-        let keep_ms_min = policy.keep_ms.clamp(limits::KEEP_MS_MIN, limits::TTL_MS_CEILING);
-        let keep_ms = wish.keep_ms.unwrap_or(keep_ms_min).min(policy.ttl_ms_max).max(keep_ms_min);
-        let least = run_ms.saturating_add(keep_ms);
-        let ttl_ms = wish.ttl_ms.unwrap_or(policy.ttl_ms).min(policy.ttl_ms_max).max(least);
-        Self { ttl_ms, keep_ms, run_ms, poll_ms: policy.poll_ms, tries_max: policy.tries_max.max(1) }
+        let retention_ms_min = policy.retention_ms.clamp(limits::RETENTION_MS_MIN, limits::TTL_MS_CEILING);
+        let retention_ms =
+            requested.retention_ms.unwrap_or(retention_ms_min).min(policy.ttl_ms_max).max(retention_ms_min);
+        let least = run_ms.saturating_add(retention_ms);
+        let ttl_ms = requested.ttl_ms.unwrap_or(policy.ttl_ms).min(policy.ttl_ms_max).max(least);
+        Self {
+            ttl_ms,
+            retention_ms,
+            run_ms,
+            poll_ms: policy.poll_ms,
+            consecutive_failures_max: policy.consecutive_failures_max.max(1),
+        }
     }
 
-    /// How long a client should wait before it asks again about a task of this age, in milliseconds. Grows with the
-    /// age; the author's hint replaces the first step and is never undercut.
+    /// How long a client should wait before it polls a task of this age again, in milliseconds. Grows with the age; the
+    /// author's hint replaces the first step, and later steps are never shorter than the hint.
     #[must_use]
     pub fn poll_interval_ms(&self, age_ms: u64) -> u64 {
         let by_age = limits::POLL_STEPS
@@ -96,25 +105,83 @@ mod tests {
     #[test]
     fn defaults_are_one_hour_and_a_day_at_most() {
         let policy = Policy::default();
-        assert_eq!(Terms::grant(&policy, Wish::default()).ttl_ms, 3_600_000);
-        assert_eq!(Terms::grant(&policy, Wish { ttl_ms: Some(u64::MAX), keep_ms: None }).ttl_ms, 86_400_000);
+        assert_eq!(Terms::negotiate(&policy, RequestedTerms::default()).ttl_ms, 3_600_000);
+        assert_eq!(
+            Terms::negotiate(&policy, RequestedTerms { ttl_ms: Some(u64::MAX), retention_ms: None }).ttl_ms,
+            86_400_000
+        );
+    }
+
+    #[test]
+    fn requested_terms_are_negotiated_within_the_policy() {
+        let policy = Policy {
+            run_ms_max: 10_000,
+            retention_ms: 70_000,
+            ttl_ms: 200_000,
+            ttl_ms_max: 500_000,
+            ..Policy::default()
+        };
+        let negotiated = |ttl_ms, retention_ms| {
+            let terms = Terms::negotiate(&policy, RequestedTerms { ttl_ms, retention_ms });
+            (terms.ttl_ms, terms.retention_ms)
+        };
+        assert_eq!(negotiated(None, None), (200_000, 70_000));
+        assert_eq!(negotiated(Some(300_000), Some(90_000)), (300_000, 90_000));
+        assert_eq!(negotiated(Some(1), Some(1)), (80_000, 70_000), "the longest run and the retention at least");
+        assert_eq!(negotiated(Some(900_000), Some(900_000)), (510_000, 500_000), "the longest time to live at most");
+    }
+
+    #[test]
+    fn a_policy_is_held_to_the_limits() {
+        let least = Policy {
+            run_ms_max: 0,
+            retention_ms: 0,
+            ttl_ms: 0,
+            ttl_ms_max: 0,
+            poll_ms: Some(7),
+            consecutive_failures_max: 0,
+        };
+        let terms = Terms::negotiate(&least, RequestedTerms::default());
+        assert_eq!(
+            terms,
+            Terms { ttl_ms: 60_001, retention_ms: 60_000, run_ms: 1, poll_ms: Some(7), consecutive_failures_max: 1 }
+        );
+        let most =
+            Policy { run_ms_max: u64::MAX, retention_ms: u64::MAX, consecutive_failures_max: 9, ..Policy::default() };
+        let terms = Terms::negotiate(&most, RequestedTerms::default());
+        assert_eq!(
+            (terms.run_ms, terms.retention_ms, terms.consecutive_failures_max),
+            (34_560_000_000, 34_560_000_000, 9)
+        );
+    }
+
+    #[test]
+    fn polls_become_rarer_with_age_but_never_more_frequent_than_the_hint() {
+        let intervals = |poll_ms| {
+            let terms = Terms::negotiate(&Policy { poll_ms, ..Policy::default() }, RequestedTerms::default());
+            [0, 9_999, 10_000, 59_999, 60_000, 599_999, 600_000].map(|age_ms| terms.poll_interval_ms(age_ms))
+        };
+        assert_eq!(intervals(None), [1_000, 1_000, 3_000, 3_000, 5_000, 5_000, 10_000]);
+        assert_eq!(intervals(Some(200)), [200, 200, 3_000, 3_000, 5_000, 5_000, 10_000]);
+        assert_eq!(intervals(Some(4_000)), [4_000, 4_000, 4_000, 4_000, 5_000, 5_000, 10_000]);
+        assert_eq!(intervals(Some(0)), [1, 1, 3_000, 3_000, 5_000, 5_000, 10_000]);
     }
 
     proptest! {
         #[test]
         fn a_ttl_is_never_shorter_than_the_longest_run_and_the_keeping_of_its_result(
-            run in any::<u64>(), keep in any::<u64>(), ttl in any::<Option<u64>>(), wish_keep in any::<Option<u64>>()
+            run in any::<u64>(), keep in any::<u64>(), ttl in any::<Option<u64>>(), requested_retention in any::<Option<u64>>()
         ) {
-            let policy = Policy { run_ms_max: run, keep_ms: keep, ..Policy::default() };
-            let terms = Terms::grant(&policy, Wish { ttl_ms: ttl, keep_ms: wish_keep });
-            prop_assert!(terms.ttl_ms >= terms.run_ms.saturating_add(terms.keep_ms));
-            prop_assert!(terms.keep_ms >= keep.min(limits::TTL_MS_CEILING));
+            let policy = Policy { run_ms_max: run, retention_ms: keep, ..Policy::default() };
+            let terms = Terms::negotiate(&policy, RequestedTerms { ttl_ms: ttl, retention_ms: requested_retention });
+            prop_assert!(terms.ttl_ms >= terms.run_ms.saturating_add(terms.retention_ms));
+            prop_assert!(terms.retention_ms >= keep.min(limits::TTL_MS_CEILING));
             prop_assert!(terms.ttl_ms > terms.run_ms, "a task expires after its deadline");
         }
 
         #[test]
         fn the_poll_interval_only_grows_with_age(hint in proptest::option::of(1_u64..100_000), a in 0_u64..4_000_000, b in 0_u64..4_000_000) {
-            let terms = Terms::grant(&Policy { poll_ms: hint, ..Policy::default() }, Wish::default());
+            let terms = Terms::negotiate(&Policy { poll_ms: hint, ..Policy::default() }, RequestedTerms::default());
             prop_assert!(terms.poll_interval_ms(a.min(b)) <= terms.poll_interval_ms(a.max(b)));
         }
     }

@@ -23,19 +23,19 @@ impl Timestamp {
         self.0
     }
 
-    /// The moment `ms` milliseconds later; the end of time instead of an overflow.
+    /// The moment `ms` milliseconds later; saturates instead of overflowing.
     #[must_use]
     pub const fn plus_ms(self, ms: u64) -> Self {
         Self(self.0.saturating_add(ms))
     }
 
-    /// The moment `ms` milliseconds earlier; the epoch at the earliest.
+    /// The moment `ms` milliseconds earlier; never before the epoch.
     #[must_use]
     pub const fn minus_ms(self, ms: u64) -> Self {
         Self(self.0.saturating_sub(ms))
     }
 
-    /// Milliseconds from `earlier` to this moment; 0 where `earlier` is in fact later, as with clocks that differ.
+    /// Milliseconds from `earlier` to this moment; 0 if `earlier` is in fact later, since clocks may differ.
     #[must_use]
     pub const fn since_ms(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
@@ -48,7 +48,7 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// Where time comes from. The real one lives in the outermost crates; tests and the simulator bring their own.
+/// Where time comes from. The real clock is in the outermost crates; tests and the simulator have their own.
 #[async_trait]
 pub trait Clock: Send + Sync {
     /// The time now.
@@ -56,4 +56,21 @@ pub trait Clock: Send + Sync {
 
     /// Returns once `ms` milliseconds have passed on this clock.
     async fn sleep_ms(&self, ms: u64);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Timestamp;
+
+    #[test]
+    fn moments_are_counted_in_milliseconds_and_never_overflow() {
+        let moment = Timestamp::from_ms(1_000);
+        assert_eq!(moment.plus_ms(5).as_ms(), 1_005);
+        assert_eq!(moment.minus_ms(5).as_ms(), 995);
+        assert_eq!(moment.minus_ms(1_001).as_ms(), 0);
+        assert_eq!(moment.plus_ms(u64::MAX).as_ms(), u64::MAX);
+        assert_eq!(moment.since_ms(Timestamp::from_ms(400)), 600);
+        assert_eq!(moment.since_ms(Timestamp::from_ms(1_400)), 0);
+        assert_eq!(moment.to_string(), "1000 ms");
+    }
 }

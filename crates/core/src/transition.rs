@@ -1,16 +1,15 @@
 //! The one place where a task's state changes.
 //!
-//! Every event is matched against every state by name, so that a new state or event does not compile until it is
-//! decided. Clocks may differ between callers: nothing here relies on `now` only growing, and what must not happen
-//! twice is fenced by the attempt.
+//! Every event is matched against every state by name, so that a new state or event does not compile until its
+//! transitions are decided. Clocks may differ between callers: nothing here relies on `now` only increasing, and what
+//! must not happen twice is fenced by the attempt.
 
-use crate::planted::{Fault, planted};
 use crate::{
-    Advance, Ask, Failure, FailureKind, Lease, LeaseToken, Outcome, State, Suspension, Task, TaskEvent, TaskRecord,
+    Advance, Ask, Failure, FailureKind, Lease, Outcome, Progress, State, Suspension, Task, TaskEvent, TaskRecord,
     Timestamp,
 };
 
-/// What is noted of a leg that nobody heard of any more.
+/// The recorded reason for the failure of a leg that stopped renewing its lease.
 const LEG_DIED: &str = "a worker died or lost its lease";
 
 /// Why an event does not apply.
@@ -28,13 +27,13 @@ pub enum Refusal {
         /// The latest attempt.
         current: u32,
     },
-    /// A living attempt holds the task.
+    /// A live attempt holds the task.
     #[error("another worker holds the task until {until}")]
     Leased {
         /// Until when.
         until: Timestamp,
     },
-    /// The task sleeps.
+    /// The task is sleeping.
     #[error("the task sleeps until {until}")]
     NotDue {
         /// Until when.
@@ -43,41 +42,89 @@ pub enum Refusal {
     /// The task waits for the client.
     #[error("the task waits for answers")]
     WaitsForInput,
-    /// No question with such a key is open.
-    #[error("nothing was asked under these names")]
+    /// No question with one of these keys is open.
+    #[error("no open question has any of these keys")]
     NotAsked,
     /// No further leg may start.
-    #[error("all tries are used up")]
-    TriesUsedUp,
+    #[error("no retries are left")]
+    RetriesExhausted,
     /// Another leg may start.
-    #[error("tries are left")]
-    TriesLeft,
+    #[error("retries are left")]
+    RetriesLeft,
     /// The task is past its deadline.
     #[error("the task is past its deadline")]
     PastDeadline,
     /// The task has not ended.
     #[error("the task has not ended")]
     NotEnded,
-    /// The task's deadline is still to come.
-    #[error("the deadline is still to come")]
+    /// The task's deadline has not passed.
+    #[error("the deadline has not passed")]
     BeforeDeadline,
-    /// A message was sent a short time ago.
+    /// A message was sent recently.
     #[error("a message was sent at {at}")]
     SentAlready {
         /// When.
         at: Timestamp,
     },
     /// A suspension without questions.
-    #[error("a suspension for input has to ask something")]
+    #[error("a suspension for input must ask at least one question")]
     NothingAsked,
 }
 
+impl Refusal {
+    /// Whether no worker has anything left to do for the task: it has ended or expired.
+    #[must_use]
+    pub const fn is_permanent(self) -> bool {
+        match self {
+            Self::Expired | Self::Ended => true,
+            Self::Stale { .. }
+            | Self::Leased { .. }
+            | Self::NotDue { .. }
+            | Self::WaitsForInput
+            | Self::NotAsked
+            | Self::RetriesExhausted
+            | Self::RetriesLeft
+            | Self::PastDeadline
+            | Self::NotEnded
+            | Self::BeforeDeadline
+            | Self::SentAlready { .. }
+            | Self::NothingAsked => false,
+        }
+    }
+}
+
+impl Suspension {
+    /// The state of a task that is suspended like this.
+    ///
+    /// # Errors
+    /// [`Refusal::NothingAsked`] for a suspension for input without questions.
+    pub fn state(&self) -> Result<State, Refusal> {
+        match self {
+            Self::Input { asks, .. } if asks.is_empty() => Err(Refusal::NothingAsked),
+            Self::Input { asks, until } => Ok(State::InputRequired { asks: asks.clone(), until: *until }),
+            Self::Timer(until) => Ok(State::Sleeping { until: *until }),
+            Self::Yield => Ok(State::Queued),
+        }
+    }
+}
+
+impl Outcome {
+    /// The state of a task that ended like this.
+    #[must_use]
+    pub fn state(&self) -> State {
+        match self {
+            Self::Completed { result, kind } => State::Completed { result: result.clone(), kind: *kind },
+            Self::Failed(failure) => State::Failed { failure: failure.clone() },
+        }
+    }
+}
+
 impl Task {
-    /// The task after `event`, or why the event does not apply. Pure: a store is right when it does the same in one
+    /// The task after `event`, or why the event does not apply. Pure: a store is correct when it does the same in one
     /// atomic write.
     ///
     /// # Errors
-    /// The [`Refusal`] that names what is in the way; the task is then as it was.
+    /// The [`Refusal`] that says why the event does not apply; the task is then unchanged.
     pub fn apply(&self, event: &TaskEvent, now: Timestamp) -> Result<Self, Refusal> {
         if self.has_expired(now) {
             return Err(Refusal::Expired);
@@ -88,16 +135,12 @@ impl Task {
                 self.claim(&mut next, Lease { until: *lease_until, token: *token }, now)?;
             }
             TaskEvent::Heartbeat { attempt, lease_until, progress, advance } => {
-                let lease = match self.held_by(*attempt) {
-                    Err(Refusal::Ended) if planted(Fault::ProgressOverwritesTheEnd) => {
-                        Lease { until: *lease_until, token: LeaseToken::from_random([0; 16]) }
-                    }
-                    held => held?,
-                };
+                let lease = self.held_by(*attempt)?;
                 next.state = State::Running { lease: Lease { until: *lease_until, ..lease } };
                 note_progress(&mut next, progress.as_ref(), now);
-                if *advance == Advance::Recorded {
-                    forgive(&mut next);
+                match advance {
+                    Advance::Recorded => reset_failures(&mut next),
+                    Advance::NotYet => {}
                 }
             }
             TaskEvent::SetVariables { attempt, variables } => {
@@ -107,79 +150,78 @@ impl Task {
             }
             TaskEvent::Suspend { attempt, suspension, progress } => {
                 self.held_by(*attempt)?;
-                next.state = suspended(suspension)?;
+                next.state = suspension.state()?;
                 note_progress(&mut next, progress.as_ref(), now);
-                forgive(&mut next);
-                sent(&mut next, now);
+                reset_failures(&mut next);
+                note_sending(&mut next, now);
             }
             TaskEvent::Retry { attempt, not_before, reason } => {
                 self.held_by(*attempt)?;
                 self.fail_leg(&mut next, reason.clone())?;
                 next.state = State::Sleeping { until: *not_before };
-                sent(&mut next, now);
+                note_sending(&mut next, now);
             }
             TaskEvent::Finish { attempt, outcome } => {
                 self.held_by(*attempt)?;
-                end(&mut next, ended(outcome), now);
+                end(&mut next, outcome.state(), now);
             }
             TaskEvent::Answer { keys } => {
                 next.state = self.answered(keys)?;
-                sent(&mut next, now);
+                note_sending(&mut next, now);
             }
             TaskEvent::Cancel => {
                 self.must_not_have_ended()?;
                 end(&mut next, State::Cancelled, now);
             }
-            TaskEvent::Nudge { not_since } => {
+            TaskEvent::Resend { not_since } => {
                 self.could_start(now)?;
                 if self.sent_at > *not_since {
                     return Err(Refusal::SentAlready { at: self.sent_at });
                 }
                 next.sent_at = now;
             }
-            TaskEvent::GiveUp => end(&mut next, self.given_up(now)?, now),
+            TaskEvent::RetriesExhausted => end(&mut next, self.retries_exhausted_state(now)?, now),
             TaskEvent::TimeOut => end(&mut next, self.timed_out(now)?, now),
-            TaskEvent::Keep { keep_ms } => self.kept(&mut next, *keep_ms, now),
-            TaskEvent::Forget if planted(Fault::ForgottenLater) => {}
-            TaskEvent::Forget if self.has_ended() || planted(Fault::ForgottenUnfinished) => next.expires_at = now,
+            TaskEvent::ExtendRetention { retention_ms } => self.extend_retention(&mut next, *retention_ms),
+            TaskEvent::Forget if self.has_ended() => next.expires_at = now,
             TaskEvent::Forget => return Err(Refusal::NotEnded),
         }
         Ok(Self::restore(next))
     }
 
-    /// Whether `self`, with which a store refused `event`, shows that the very same write was applied before: a
-    /// writer whose answer was lost sends it once more and is refused by its own work.
+    /// Whether `self`, the task for which a store refused `event`, shows that the same write was applied before: a
+    /// writer whose answer was lost repeats the write, which is then refused because of its own effect.
     ///
-    /// Only the holder of an attempt writes events that carry it, and a token is made up for one claim; so a state
-    /// that such an event leads to was led to by it.
+    /// Only the holder of an attempt writes events that carry it, and a token is generated for one claim. So a task in
+    /// the state that such an event leads to was brought there by that event.
     #[must_use]
-    pub fn shows(&self, event: &TaskEvent) -> bool {
+    pub fn already_applied(&self, event: &TaskEvent) -> bool {
         match event {
             TaskEvent::Claim { token, .. } => matches!(&self.state, State::Running { lease } if lease.token == *token),
             TaskEvent::Suspend { attempt, suspension, .. } => {
-                self.attempt == *attempt && suspended(suspension).is_ok_and(|state| state == self.state)
+                self.attempt == *attempt && suspension.state().is_ok_and(|state| state == self.state)
             }
             TaskEvent::Retry { attempt, not_before, .. } => {
                 self.attempt == *attempt && self.state == State::Sleeping { until: *not_before }
             }
-            TaskEvent::Finish { attempt, outcome } => self.attempt == *attempt && self.state == ended(outcome),
-            // These can be told apart by nobody, or are refused for good reason when they come twice.
+            TaskEvent::Finish { attempt, outcome } => self.attempt == *attempt && self.state == outcome.state(),
+            // These leave nothing that identifies their writer, or are rightly refused the second time.
             TaskEvent::Heartbeat { .. }
             | TaskEvent::SetVariables { .. }
             | TaskEvent::Answer { .. }
             | TaskEvent::Cancel
-            | TaskEvent::Nudge { .. }
-            | TaskEvent::GiveUp
+            | TaskEvent::Resend { .. }
+            | TaskEvent::RetriesExhausted
             | TaskEvent::TimeOut
-            | TaskEvent::Keep { .. }
+            | TaskEvent::ExtendRetention { .. }
             | TaskEvent::Forget => false,
         }
     }
 
-    /// Whether the leg before the one that just claimed the task died without a word. For those who count.
+    /// Whether the leg before the one that just claimed the task died without reporting anything. For statistics.
     #[must_use]
     pub fn follows_a_dead_leg(&self) -> bool {
-        self.failures > 0 && self.last_failure.as_deref() == Some(LEG_DIED)
+        self.last_failure.as_deref() == Some(LEG_DIED)
     }
 
     fn claim(&self, next: &mut TaskRecord, lease: Lease, now: Timestamp) -> Result<(), Refusal> {
@@ -198,30 +240,24 @@ impl Task {
             | State::Cancelled => {}
         }
         next.state = State::Running { lease };
-        next.attempt = self.attempt.saturating_add(u32::from(!planted(Fault::AttemptNotRaised)));
+        next.attempt = self.attempt.saturating_add(1);
         next.started_at = self.started_at.or(Some(now));
         next.updated_at = now;
         Ok(())
     }
 
-    /// Keeps the result for at least `keep_ms` after the end.
-    fn kept(&self, next: &mut TaskRecord, keep_ms: u64, now: Timestamp) {
-        if planted(Fault::KeptAsBefore) {
-            return;
-        }
-        next.terms.keep_ms = self.terms.keep_ms.max(keep_ms);
+    /// Retains the result for at least `retention_ms` after the end.
+    fn extend_retention(&self, next: &mut TaskRecord, retention_ms: u64) {
+        next.terms.retention_ms = self.terms.retention_ms.max(retention_ms);
         let from = self.ended_at.unwrap_or_else(|| self.deadline());
-        next.expires_at = self.expires_at.max(from.plus_ms(next.terms.keep_ms));
-        if planted(Fault::KeptForLess) {
-            next.expires_at = now.plus_ms(keep_ms);
-        }
+        next.expires_at = self.expires_at.max(from.plus_ms(next.terms.retention_ms));
     }
 
-    /// Whether a worker could claim the task, apart from its deadline and its tries.
+    /// Whether a worker could claim the task, apart from its deadline and its retries.
     fn could_start(&self, now: Timestamp) -> Result<(), Refusal> {
         match &self.state {
             State::Queued => Ok(()),
-            State::Running { lease } if now >= lease.until || planted(Fault::LeaseNeverChecked) => Ok(()),
+            State::Running { lease } if now >= lease.until => Ok(()),
             State::Running { lease } => Err(Refusal::Leased { until: lease.until }),
             State::Sleeping { until } if now >= *until => Ok(()),
             State::Sleeping { until } => Err(Refusal::NotDue { until: *until }),
@@ -231,10 +267,10 @@ impl Task {
         }
     }
 
-    /// The lease of `attempt`, which stays good until somebody else claims the task, also past its time.
+    /// The lease of `attempt`, which stays valid until another worker claims the task, even after it ran out.
     fn held_by(&self, attempt: u32) -> Result<Lease, Refusal> {
         match &self.state {
-            State::Running { lease } if self.attempt == attempt || planted(Fault::FenceOff) => Ok(*lease),
+            State::Running { lease } if self.attempt == attempt => Ok(*lease),
             State::Running { .. } | State::Queued | State::Sleeping { .. } | State::InputRequired { .. } => {
                 Err(Refusal::Stale { current: self.attempt })
             }
@@ -243,7 +279,7 @@ impl Task {
     }
 
     fn must_not_have_ended(&self) -> Result<(), Refusal> {
-        if self.has_ended() && !planted(Fault::TerminalNotTerminal) { Err(Refusal::Ended) } else { Ok(()) }
+        if self.has_ended() { Err(Refusal::Ended) } else { Ok(()) }
     }
 
     fn answered(&self, keys: &[String]) -> Result<State, Refusal> {
@@ -262,28 +298,29 @@ impl Task {
     }
 
     fn fail_leg(&self, next: &mut TaskRecord, reason: String) -> Result<(), Refusal> {
-        if self.is_on_last_try() && !planted(Fault::TriesNotCounted) {
-            return Err(Refusal::TriesUsedUp);
+        if self.is_on_last_retry() {
+            return Err(Refusal::RetriesExhausted);
         }
         next.failures = self.failures.saturating_add(1);
         next.last_failure = Some(reason);
         Ok(())
     }
 
-    fn given_up(&self, now: Timestamp) -> Result<State, Refusal> {
+    fn retries_exhausted_state(&self, now: Timestamp) -> Result<State, Refusal> {
         match &self.state {
             State::Running { lease } if now < lease.until => Err(Refusal::Leased { until: lease.until }),
-            State::Running { .. } if self.is_on_last_try() => Ok(State::Failed { failure: self.tries_used_up() }),
-            State::Running { .. } | State::Queued | State::Sleeping { .. } => Err(Refusal::TriesLeft),
+            State::Running { .. } if self.is_on_last_retry() => Ok(State::Failed { failure: self.retries_exhausted() }),
+            State::Running { .. } | State::Queued | State::Sleeping { .. } => Err(Refusal::RetriesLeft),
             State::InputRequired { .. } => Err(Refusal::WaitsForInput),
             State::Completed { .. } | State::Failed { .. } | State::Cancelled => Err(Refusal::Ended),
         }
     }
 
-    fn tries_used_up(&self) -> Failure {
+    fn retries_exhausted(&self) -> Failure {
         let last = self.last_failure.as_deref().unwrap_or("the worker died or was killed");
-        let message = format!("gave up after {} tries: {last}", self.failures.saturating_add(1));
-        Failure { kind: FailureKind::TriesUsedUp, message, detail: None }
+        let message =
+            format!("no retries are left after {} failures in a row: {last}", self.failures.saturating_add(1));
+        Failure { kind: FailureKind::RetriesExhausted, message, detail: None }
     }
 
     fn timed_out(&self, now: Timestamp) -> Result<State, Refusal> {
@@ -296,44 +333,26 @@ impl Task {
     }
 }
 
-fn suspended(suspension: &Suspension) -> Result<State, Refusal> {
-    match suspension {
-        Suspension::Input { asks, .. } if asks.is_empty() => Err(Refusal::NothingAsked),
-        Suspension::Input { asks, until } => Ok(State::InputRequired { asks: asks.clone(), until: *until }),
-        Suspension::Timer(until) => Ok(State::Sleeping { until: *until }),
-        Suspension::Yield => Ok(State::Queued),
-    }
-}
-
-fn ended(outcome: &Outcome) -> State {
-    match outcome {
-        Outcome::Completed { result, kind } => State::Completed { result: result.clone(), kind: *kind },
-        Outcome::Failed(failure) => State::Failed { failure: failure.clone() },
-    }
-}
-
 fn end(next: &mut TaskRecord, state: State, now: Timestamp) {
     next.state = state;
     next.ended_at = Some(now);
     next.updated_at = now;
-    if !planted(Fault::EndDoesNotExtendTheLife) {
-        next.expires_at = next.expires_at.max(now.plus_ms(next.terms.keep_ms));
-    }
+    next.expires_at = next.expires_at.max(now.plus_ms(next.terms.retention_ms));
 }
 
-fn note_progress(next: &mut TaskRecord, progress: Option<&crate::Progress>, now: Timestamp) {
+fn note_progress(next: &mut TaskRecord, progress: Option<&Progress>, now: Timestamp) {
     if let Some(progress) = progress {
         next.progress = Some(progress.clone());
         next.updated_at = now;
     }
 }
 
-fn forgive(next: &mut TaskRecord) {
+fn reset_failures(next: &mut TaskRecord) {
     next.failures = 0;
     next.last_failure = None;
 }
 
-const fn sent(next: &mut TaskRecord, now: Timestamp) {
+const fn note_sending(next: &mut TaskRecord, now: Timestamp) {
     next.sent_at = now;
     next.updated_at = now;
 }

@@ -1,16 +1,17 @@
-//! What holds for a task whatever happens to it, in whatever order and at whatever time.
+//! What holds for a task whatever happens to it, in any order and at any time.
 
 use longhaul_core::{
     Advance, Ask, Failure, FailureKind, IdSource, Identity, LeaseToken, Outcome, OwnerId, PartsName, Payload, Policy,
-    Progress, Refusal, ResultKind, State, Status, Suspension, Task, TaskEvent, TaskRecord, Terms, Timestamp, Wish,
+    Progress, Refusal, RequestedTerms, ResultKind, State, Status, Suspension, Task, TaskEvent, TaskRecord, Terms,
+    Timestamp,
 };
 use proptest::prelude::*;
 
 const NOW: Timestamp = Timestamp::from_ms(1_000_000);
 
-struct NoChance;
+struct FixedIds;
 
-impl IdSource for NoChance {
+impl IdSource for FixedIds {
     fn fill(&self, bytes: &mut [u8]) {
         bytes.fill(7);
     }
@@ -19,7 +20,7 @@ impl IdSource for NoChance {
 fn task(terms: Terms) -> Task {
     Task::restore(TaskRecord {
         owner: OwnerId::of(Identity::Anonymous),
-        id: NoChance.task_id(NOW),
+        id: FixedIds.task_id(NOW),
         trace: None,
         tool: "tool".to_owned(),
         state: State::Queued,
@@ -40,9 +41,10 @@ fn task(terms: Terms) -> Task {
 }
 
 fn terms() -> impl Strategy<Value = Terms> {
-    (1_u64..8_000, 0_u64..2_000, 0_u32..4).prop_map(|(run_ms_max, keep_ms, tries_max)| {
-        let policy = Policy { run_ms_max, keep_ms, ttl_ms: 0, ttl_ms_max: 0, poll_ms: None, tries_max };
-        Terms::grant(&policy, Wish::default())
+    (1_u64..8_000, 0_u64..2_000, 0_u32..4).prop_map(|(run_ms_max, retention_ms, consecutive_failures_max)| {
+        let policy =
+            Policy { run_ms_max, retention_ms, ttl_ms: 0, ttl_ms_max: 0, poll_ms: None, consecutive_failures_max };
+        Terms::negotiate(&policy, RequestedTerms::default())
     })
 }
 
@@ -59,7 +61,7 @@ fn payload() -> impl Strategy<Value = Payload> {
     ]
 }
 
-/// Quarters, which every way of writing numbers gives back as they were.
+/// Quarters, which every number format reads back exactly.
 fn progress() -> impl Strategy<Value = Option<Progress>> {
     let progress = (any::<i32>(), any::<Option<i32>>(), any::<Option<String>>()).prop_map(|(done, total, message)| {
         Progress { done: f64::from(done) / 4.0, total: total.map(|total| f64::from(total) / 4.0), message }
@@ -102,15 +104,15 @@ fn event() -> impl Strategy<Value = TaskEvent> {
         1 => (attempt(), outcome()).prop_map(|(attempt, outcome)| TaskEvent::Finish { attempt, outcome }),
         3 => proptest::collection::vec("[abz]", 0..3).prop_map(|keys| TaskEvent::Answer { keys }),
         1 => Just(TaskEvent::Cancel),
-        2 => moment().prop_map(|not_since| TaskEvent::Nudge { not_since }),
-        1 => Just(TaskEvent::GiveUp),
+        2 => moment().prop_map(|not_since| TaskEvent::Resend { not_since }),
+        1 => Just(TaskEvent::RetriesExhausted),
         1 => Just(TaskEvent::TimeOut),
-        1 => (0_u64..10_000_000).prop_map(|keep_ms| TaskEvent::Keep { keep_ms }),
+        1 => (0_u64..10_000_000).prop_map(|retention_ms| TaskEvent::ExtendRetention { retention_ms }),
         1 => Just(TaskEvent::Forget),
     ]
 }
 
-/// What happened to a task, and what became of it.
+/// What happened to a task, and the result.
 #[derive(Debug)]
 struct Change {
     before: Task,
@@ -119,8 +121,8 @@ struct Change {
     after: Result<Task, Refusal>,
 }
 
-/// A life: what happened to one task, refused events too. Times go forward and sometimes back, as clocks of different
-/// machines do.
+/// A life: what happened to one task, refused events too. Times go forward and sometimes back, as the clocks of
+/// different machines do.
 fn life() -> impl Strategy<Value = Vec<Change>> {
     let step = prop_oneof![4 => 0_i64..200, 1 => -300_i64..2_000];
     (terms(), proptest::collection::vec((event(), step), 1..60)).prop_map(|(terms, steps)| {
@@ -152,10 +154,10 @@ fn writer(event: &TaskEvent) -> Option<u32> {
         TaskEvent::Claim { .. }
         | TaskEvent::Answer { .. }
         | TaskEvent::Cancel
-        | TaskEvent::Nudge { .. }
-        | TaskEvent::GiveUp
+        | TaskEvent::Resend { .. }
+        | TaskEvent::RetriesExhausted
         | TaskEvent::TimeOut
-        | TaskEvent::Keep { .. }
+        | TaskEvent::ExtendRetention { .. }
         | TaskEvent::Forget => None,
     }
 }
@@ -167,10 +169,17 @@ proptest! {
     fn a_task_that_ended_stays_as_it_ended(life in life()) {
         for (before, event, _, after) in changes(&life) {
             if before.has_ended() {
-                prop_assert!(matches!(event, TaskEvent::Keep { .. } | TaskEvent::Forget), "{event:?} made {after:?}");
+                prop_assert!(matches!(event, TaskEvent::ExtendRetention { .. } | TaskEvent::Forget), "{event:?} made {after:?}");
                 prop_assert_eq!((&before.state, before.ended_at), (&after.state, after.ended_at));
             }
             prop_assert_eq!(after.has_ended(), after.ended_at.is_some());
+        }
+    }
+
+    #[test]
+    fn an_event_says_whether_it_ends_the_task(life in life()) {
+        for (before, event, _, after) in changes(&life) {
+            prop_assert_eq!(event.ends_task(), after.has_ended() && !before.has_ended(), "{:?}", event);
         }
     }
 
@@ -188,13 +197,13 @@ proptest! {
             if let Some(attempt) = writer(event) {
                 prop_assert_eq!(attempt, before.attempt);
                 let held = matches!(before.state, State::Running { .. });
-                prop_assert!(held, "{:?} upon {:?}", event, before);
+                prop_assert!(held, "{:?} applied to {:?}", event, before);
             }
         }
     }
 
     #[test]
-    fn a_task_is_held_by_whoever_claimed_it_last(life in life()) {
+    fn a_task_is_held_by_the_worker_that_claimed_it_last(life in life()) {
         let mut holder = None;
         for (_, event, _, after) in changes(&life) {
             if let TaskEvent::Claim { token, .. } = event {
@@ -209,7 +218,7 @@ proptest! {
     #[test]
     fn a_living_lease_is_never_taken(life in life()) {
         for (before, event, now, _) in changes(&life) {
-            if let (State::Running { lease }, TaskEvent::Claim { .. } | TaskEvent::GiveUp) = (&before.state, event) {
+            if let (State::Running { lease }, TaskEvent::Claim { .. } | TaskEvent::RetriesExhausted) = (&before.state, event) {
                 prop_assert!(now >= lease.until);
             }
         }
@@ -224,13 +233,13 @@ proptest! {
             }
             prop_assert!(after.expires_at >= before.expires_at, "{event:?}");
             if let Some(ended_at) = after.ended_at {
-                prop_assert!(after.expires_at >= ended_at.plus_ms(after.terms.keep_ms), "{event:?} at {now}");
+                prop_assert!(after.expires_at >= ended_at.plus_ms(after.terms.retention_ms), "{event:?} at {now}");
             }
         }
     }
 
     #[test]
-    fn an_expired_task_changes_no_more(life in life()) {
+    fn an_expired_task_no_longer_changes(life in life()) {
         for change in &life {
             let expired = change.before.has_expired(change.now);
             prop_assert_eq!(expired, change.after == Err(Refusal::Expired));
@@ -247,9 +256,9 @@ proptest! {
     }
 
     #[test]
-    fn failures_stay_below_the_tries(life in life()) {
+    fn failures_stay_below_the_maximum(life in life()) {
         for (_, event, _, after) in changes(&life) {
-            prop_assert!(after.failures < after.terms.tries_max, "{event:?} made {after:?}");
+            prop_assert!(after.failures < after.terms.consecutive_failures_max, "{event:?} made {after:?}");
         }
     }
 
@@ -263,19 +272,19 @@ proptest! {
     }
 
     #[test]
-    fn what_was_agreed_on_never_changes_but_to_keep_the_result_longer(life in life()) {
+    fn terms_never_change_except_to_extend_the_retention(life in life()) {
         for (before, event, _, after) in changes(&life) {
             let agreed = |task: &Task| {
-                let terms = Terms { keep_ms: 0, ..task.terms };
+                let terms = Terms { retention_ms: 0, ..task.terms };
                 (task.key(), task.tool.clone(), terms, task.created_at, task.request.clone())
             };
             prop_assert_eq!(agreed(before), agreed(after));
-            prop_assert!(after.terms.keep_ms >= before.terms.keep_ms);
-            prop_assert!(after.terms == before.terms || matches!(event, TaskEvent::Keep { .. }), "{event:?}");
+            prop_assert!(after.terms.retention_ms >= before.terms.retention_ms);
+            prop_assert!(after.terms == before.terms || matches!(event, TaskEvent::ExtendRetention { .. }), "{event:?}");
         }
     }
 
-    /// Whoever looks at a task now and then never sees an end taken back.
+    /// A client that looks at a task now and then never sees an end undone.
     #[test]
     fn the_status_never_leaves_an_end(life in life()) {
         let mut seen: Option<Status> = None;
@@ -288,8 +297,7 @@ proptest! {
         }
     }
 
-    /// From every state that a task can get into there is a way to an end that needs no worker: no client polls
-    /// `working` for ever.
+    /// Every state that a task can reach leads to an end without a worker: no client sees `working` forever.
     #[test]
     fn a_task_past_its_deadline_can_always_be_ended(life in life()) {
         for (_, _, _, after) in changes(&life) {
@@ -300,17 +308,17 @@ proptest! {
         }
     }
 
-    /// A task whose worker is dead can be claimed or given up: one of the two, never neither.
+    /// A task whose worker is dead can either be claimed or failed: exactly one of the two.
     #[test]
-    fn a_task_whose_lease_ran_out_goes_on_or_ends(life in life()) {
+    fn a_task_whose_lease_ran_out_continues_or_ends(life in life()) {
         for (_, _, _, after) in changes(&life) {
             if let State::Running { lease } = &after.state
                 && lease.until < after.deadline()
             {
                 let claim = TaskEvent::Claim { token: LeaseToken::from_random([0; 16]), lease_until: after.deadline() };
                 let claimed = after.apply(&claim, lease.until).is_ok();
-                let given_up = after.apply(&TaskEvent::GiveUp, lease.until).is_ok();
-                prop_assert!(claimed != given_up, "{after:?}");
+                let failed = after.apply(&TaskEvent::RetriesExhausted, lease.until).is_ok();
+                prop_assert!(claimed != failed, "{after:?}");
             }
         }
     }
@@ -318,7 +326,7 @@ proptest! {
     #[test]
     fn a_write_that_was_applied_is_recognised_when_it_is_sent_again(life in life()) {
         for (_, event, now, after) in changes(&life) {
-            let told_apart = match event {
+            let recognisable = match event {
                 TaskEvent::Claim { .. }
                 | TaskEvent::Suspend { .. }
                 | TaskEvent::Retry { .. }
@@ -327,13 +335,13 @@ proptest! {
                 | TaskEvent::SetVariables { .. }
                 | TaskEvent::Answer { .. }
                 | TaskEvent::Cancel
-                | TaskEvent::Nudge { .. }
-                | TaskEvent::GiveUp
+                | TaskEvent::Resend { .. }
+                | TaskEvent::RetriesExhausted
                 | TaskEvent::TimeOut
-                | TaskEvent::Keep { .. }
+                | TaskEvent::ExtendRetention { .. }
                 | TaskEvent::Forget => false,
             };
-            prop_assert_eq!(after.shows(event), told_apart, "{:?} at {} made {:?}", event, now, after);
+            prop_assert_eq!(after.already_applied(event), recognisable, "{:?} at {} made {:?}", event, now, after);
         }
     }
 

@@ -1,4 +1,4 @@
-//! The printed transition table is the one that people read in the documentation.
+//! The transition table in the documentation is the real one.
 
 use longhaul_core::transition_table;
 

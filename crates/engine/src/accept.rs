@@ -1,6 +1,5 @@
-//! Accepting a call: the record first, then the message, then the answer.
+//! Accepting a call: the record first, then the message, then the response.
 
-use longhaul_core::planted::{Fault, planted};
 use longhaul_core::ports::{CreateError, Created, IdempotencyKey, NewTask};
 use longhaul_core::{OwnerId, PartsName, State, Task, TaskId, TaskKey, TaskRecord, Terms, Timestamp, limits};
 use sha2::{Digest, Sha256};
@@ -8,7 +7,7 @@ use sha2::{Digest, Sha256};
 use crate::writes::retriable_create;
 use crate::{AcceptError, Engine};
 
-/// A tool call that is to become a task.
+/// A tool call to be accepted as a task.
 #[derive(Clone, Debug)]
 pub struct Call {
     /// Who calls.
@@ -19,18 +18,18 @@ pub struct Call {
     pub request: String,
     /// What was agreed on.
     pub terms: Terms,
-    /// What recognises a retry.
+    /// How a retry is recognised, if the caller sent a key.
     pub idempotency: Option<Idempotency>,
     /// The trace that the call belongs to.
     pub trace: Option<String>,
 }
 
-/// What recognises a retry of the same call.
+/// How a retry of the same call is recognised.
 #[derive(Clone, Debug)]
 pub struct Idempotency {
     /// The caller's key.
     pub key: String,
-    /// Hash of what makes the request what it is; the same for a retry.
+    /// Hash of the parts of the request that a retry repeats.
     pub fingerprint: [u8; 32],
 }
 
@@ -44,7 +43,7 @@ pub enum Accepted {
 }
 
 impl Accepted {
-    /// The task, whenever it was accepted.
+    /// The task, whether it was accepted now or before.
     #[must_use]
     pub fn into_task(self) -> Task {
         match self {
@@ -54,8 +53,8 @@ impl Accepted {
 }
 
 impl Engine {
-    /// Accepts `call`. Once this returns, the task is on record and will be worked on, whatever dies; also where the
-    /// message could not be sent, since polls send it again.
+    /// Accepts `call`. Once this returns, the task is on record and will be worked on, even if processes die and even if
+    /// the message could not be sent, since polls send it again.
     ///
     /// # Errors
     /// [`AcceptError`]
@@ -64,8 +63,8 @@ impl Engine {
         self.accept_as(id, call).await
     }
 
-    /// Accepts `call` as the task `id`, where the caller named the task. A name that was taken before is told apart
-    /// from a retry by the call's idempotency key; without one, the task that has the id is given back as new.
+    /// Accepts `call` as the task `id`, for callers that choose the id themselves. Whether an id that is already taken is
+    /// a retry is decided by the call's idempotency key; without a key, the task that has the id is returned as new.
     ///
     /// # Errors
     /// [`AcceptError`]
@@ -75,15 +74,11 @@ impl Engine {
             return Err(AcceptError::TooLarge { bytes: call.request.len(), bytes_max: limits::REQUEST_BYTES_MAX });
         }
         let now = self.now();
-        if planted(Fault::MessageBeforeRecord) {
-            let _logged = self.send(&self.new_task(call.clone(), id, now).await?, 0).await;
-        }
-        let idempotency = idempotency.filter(|_| !planted(Fault::KeyForgotten));
         let new =
             NewTask { task: self.new_task(call, id, now).await?, idempotency, open_max: self.settings.open_tasks_max };
-        match self.surely(async || retriable_create(self.store().create(new.clone(), now).await)).await {
+        match self.with_retry(async || retriable_create(self.store().create(new.clone(), now).await)).await {
             Ok(Ok(Created::New(task))) => Ok(Accepted::New(self.queued(task).await)),
-            // The first try was written and its answer lost.
+            // The first try was written, and its answer was lost.
             Ok(Ok(Created::Existing(task))) if task.id == id => Ok(Accepted::New(self.queued(task).await)),
             Ok(Ok(Created::Existing(task))) => Ok(Accepted::Existing(self.recover(task).await)),
             Ok(Err(CreateError::KeyReused)) => Err(AcceptError::KeyReused),
@@ -92,7 +87,7 @@ impl Engine {
         }
     }
 
-    /// The call is accepted whether or not the message goes out: the record remembers when it was due.
+    /// The call is accepted even if the message could not be sent: the record says when it was due.
     async fn queued(&self, task: Task) -> Task {
         self.note_on_span(&task);
         self.observer().accepted(&task);
@@ -103,7 +98,7 @@ impl Engine {
     async fn new_task(&self, call: Call, id: TaskId, now: Timestamp) -> Result<Task, AcceptError> {
         let key = TaskKey::new(call.owner, id);
         let request = self
-            .keep(&key, PartsName::Request, call.request, limits::INLINE_BYTES_MAX)
+            .store_payload(&key, PartsName::Request, call.request, limits::INLINE_BYTES_MAX)
             .await
             .map_err(AcceptError::Unavailable)?;
         Ok(Task::restore(TaskRecord {

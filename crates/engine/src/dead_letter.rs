@@ -1,46 +1,63 @@
-//! Dead letters: messages that were handed over too often.
+//! Dead letters: messages that were delivered too often.
 
-use longhaul_core::planted::{Fault, planted};
-use longhaul_core::ports::{ApplyError, Delivery};
-use longhaul_core::{State, TaskEvent};
+use longhaul_core::ports::Delivery;
+use longhaul_core::{State, Task, TaskEvent, Timestamp};
 
 use crate::{Disposition, Engine};
 
+/// What the task of a dead letter needs.
+enum Need {
+    /// Nothing: it has ended, or waits for its client.
+    Nothing,
+    /// The end that this event is.
+    End(TaskEvent),
+    /// A new message, visible from this moment on.
+    Message(Timestamp),
+}
+
 impl Engine {
-    /// Looks after the task of a dead letter. Whether a task has failed is decided by the failures in its record: a
-    /// task that is merely unlucky gets a new message.
+    /// Recovers the task of a dead letter. Whether the task has failed is decided by the failures in its record: a
+    /// task that was merely unlucky gets a new message.
     pub async fn run_dead_letter(&self, letter: &Delivery) -> Disposition {
         let key = &letter.message.task;
         let now = self.now();
-        let task = match self.surely(|| self.store().get(key, now)).await {
+        let task = match self.with_retry(|| self.store().get(key, now)).await {
             Ok(Some(task)) => task,
-            Ok(None) => return Disposition::Done,
-            Err(_) => return self.later(),
-        };
-        if task.has_ended() || planted(Fault::DeadLetterDropped) {
-            return Disposition::Done;
-        }
-        let (end, resume_at) = match &task.state {
-            State::Running { lease } if now >= lease.until && task.is_on_last_try() => (Some(TaskEvent::GiveUp), now),
-            State::Running { lease } => (None, lease.until),
-            State::Sleeping { until } | State::InputRequired { until: Some(until), .. } => (None, *until),
-            State::InputRequired { until: None, .. } => return Disposition::Done,
-            State::Queued | State::Completed { .. } | State::Failed { .. } | State::Cancelled => {
-                (None, now.plus_ms(self.settings.retry_ms))
+            Ok(None) => return Disposition::Acknowledge,
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(task_id = %key.id, error, "the task of a dead letter could not be read");
+                return self.later();
             }
         };
-        let end = if now >= task.deadline() { Some(TaskEvent::TimeOut) } else { end };
-        match end {
-            None => match self.send(&task, resume_at.since_ms(now)).await {
-                Ok(()) => Disposition::Done,
-                Err(_) => self.later(),
+        match self.need_of(&task, now) {
+            Need::Nothing => Disposition::Acknowledge,
+            Need::End(event) => self.end_for_good(&task, event).await,
+            Need::Message(at) => match self.send(&task, at.since_ms(now)).await {
+                Ok(()) => Disposition::Acknowledge,
+                Err(_logged) => self.later(),
             },
-            Some(event) => match self.apply_surely(key, &event).await {
-                Ok(_) | Err(ApplyError::NotFound) => Disposition::Done,
-                // The record moved on while this looked at it: look again.
-                Err(ApplyError::Refused { current, .. }) if current.has_ended() => Disposition::Done,
-                Err(ApplyError::Refused { .. } | ApplyError::Store(_)) => self.later(),
-            },
+        }
+    }
+
+    fn need_of(&self, task: &Task, now: Timestamp) -> Need {
+        if task.has_ended() {
+            return Need::Nothing;
+        }
+        if now >= task.deadline() {
+            return Need::End(TaskEvent::TimeOut);
+        }
+        match &task.state {
+            State::Running { lease } if now >= lease.until && task.is_on_last_retry() => {
+                Need::End(TaskEvent::RetriesExhausted)
+            }
+            State::Running { lease } => Need::Message(lease.until),
+            State::Sleeping { until } | State::InputRequired { until: Some(until), .. } => Need::Message(*until),
+            State::Queued => Need::Message(now.plus_ms(self.settings.retry_ms)),
+            State::InputRequired { until: None, .. }
+            | State::Completed { .. }
+            | State::Failed { .. }
+            | State::Cancelled => Need::Nothing,
         }
     }
 }

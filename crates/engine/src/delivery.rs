@@ -1,6 +1,5 @@
-//! Running one delivery: claim, run a leg, write down how it ended.
+//! Running one delivery: claim the task, run a leg, write how the leg ended.
 
-use longhaul_core::planted::{Fault, planted};
 use longhaul_core::ports::{ApplyError, Delivery};
 use longhaul_core::{Refusal, State, Task, TaskEvent, Timestamp};
 use tokio_util::sync::CancellationToken;
@@ -8,7 +7,7 @@ use tracing::Instrument;
 use tracing::field::Empty;
 
 use crate::leg::Start;
-use crate::{Engine, Leg, ToolRunner};
+use crate::{Engine, Leg, LoadError, ToolRunner};
 
 mod conclude;
 mod watch;
@@ -17,34 +16,26 @@ mod watch;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disposition {
     /// Delete it.
-    Done,
-    /// Keep it, and let it be handed over again after this time in milliseconds.
-    Later {
+    Acknowledge,
+    /// Keep it, and have it delivered again after this time in milliseconds.
+    RetryAfter {
         /// How long to hide it.
         after_ms: u64,
     },
 }
 
-/// What the worker's surroundings tell it.
+/// What a worker is told by the process that it runs in.
 #[derive(Clone, Debug, Default)]
 pub struct WorkerSignals {
     /// When the worker is killed, as Lambda does at the function's timeout.
     pub until: Option<Timestamp>,
-    /// Fires when the worker is to stop: its leg ends at the next step boundary, or after a short grace.
+    /// Fires when the worker is asked to stop: its leg ends at the next step boundary, or after a short grace period.
     pub stop: CancellationToken,
-}
-
-/// What came of trying to claim a task.
-enum Claimed {
-    /// It is ours.
-    Ours(Box<Task>),
-    /// It is not, and this is what to do with the message.
-    Not(Disposition),
 }
 
 impl Engine {
     /// Runs one delivery to its end: claims the task, runs the tool for one leg, writes how the leg ended. Never
-    /// fails: whatever goes wrong leads to another delivery, or to the end of the task.
+    /// fails: every error leads to another delivery, or to the end of the task.
     pub async fn run_delivery(
         &self,
         delivery: &Delivery,
@@ -61,15 +52,15 @@ impl Engine {
 
     async fn run_leg(&self, delivery: &Delivery, runner: &dyn ToolRunner, signals: &WorkerSignals) -> Disposition {
         let task = match self.claim(delivery, signals).await {
-            Claimed::Ours(task) => task,
-            Claimed::Not(disposition) => return disposition,
+            Ok(task) => task,
+            Err(disposition) => return disposition,
         };
         let began_at = self.now();
         tracing::Span::current().record("attempt", task.attempt);
         tracing::info!(task_id = %task.id, attempt = task.attempt, tool = task.tool, "a leg begins");
         self.count_claim(&task, began_at);
         let claimed = task.clone();
-        let disposition = match self.start(*task, signals).await {
+        let disposition = match self.start(task, signals).await {
             Ok(leg) => {
                 let end = self.watch(&leg, delivery, runner, signals).await;
                 self.conclude(&leg, end).await
@@ -88,22 +79,22 @@ impl Engine {
         self.observer().leg_began(task, waited_ms);
     }
 
-    async fn claim(&self, delivery: &Delivery, signals: &WorkerSignals) -> Claimed {
+    /// The claimed task, or what to do with the message if it could not be claimed.
+    async fn claim(&self, delivery: &Delivery, signals: &WorkerSignals) -> Result<Task, Disposition> {
         let key = &delivery.message.task;
         let lease_until = self.lease_until(signals);
         let claim = TaskEvent::Claim { token: self.ports.ids.lease_token(), lease_until };
-        match self.apply_surely(key, &claim).await {
-            Ok(task) => Claimed::Ours(Box::new(task)),
-            Err(ApplyError::NotFound) => Claimed::Not(Disposition::Done),
-            Err(ApplyError::Store(_)) => Claimed::Not(self.later()),
-            Err(ApplyError::Refused { current, why }) => Claimed::Not(self.refused_claim(&current, why).await),
+        match self.apply_with_retry(key, &claim).await {
+            Ok(task) => Ok(task),
+            Err(ApplyError::Refused { current, why }) => Err(self.refused_claim(&current, why).await),
+            Err(error) => Err(self.not_applied(key, error, self.settings.retry_ms)),
         }
     }
 
     async fn refused_claim(&self, current: &Task, why: Refusal) -> Disposition {
         let now = self.now();
         let why = match current.state {
-            // The message of the moment beside a question: the answer may never come, so this one has to last.
+            // The message for the timer alongside a question. The answer may never come, so this message must not be lost.
             State::InputRequired { until: Some(until), .. } if why == Refusal::WaitsForInput => {
                 Refusal::NotDue { until }
             }
@@ -116,19 +107,11 @@ impl Engine {
             | State::Cancelled => why,
         };
         match why {
-            Refusal::Leased { .. } if planted(Fault::LeasedMessageDropped) => Disposition::Done,
-            Refusal::NotDue { .. } if planted(Fault::EarlyMessageDropped) => Disposition::Done,
-            // Another worker lives. The message stays, in case that one dies.
-            Refusal::Leased { until } => Disposition::Later { after_ms: until.since_ms(now).max(1) },
-            // The message came early, as long timers do that take several hops: send it on.
-            Refusal::NotDue { until } => {
-                let delay_ms = until.since_ms(now).max(1);
-                match self.send(current, delay_ms).await {
-                    Ok(()) => Disposition::Done,
-                    Err(_) => Disposition::Later { after_ms: delay_ms },
-                }
-            }
-            Refusal::TriesUsedUp => self.end_for_good(current, TaskEvent::GiveUp).await,
+            // Another worker is alive. The message stays, in case that worker dies.
+            Refusal::Leased { until } => Disposition::RetryAfter { after_ms: until.since_ms(now).max(1) },
+            // The message came early, as for a timer that is longer than the queue's longest delay: send a new one.
+            Refusal::NotDue { until } => self.replace_message(current, until.since_ms(now).max(1)).await,
+            Refusal::RetriesExhausted => self.end_for_good(current, TaskEvent::RetriesExhausted).await,
             Refusal::PastDeadline => self.end_for_good(current, TaskEvent::TimeOut).await,
             // The answers, a poll or a timer send a message of their own.
             Refusal::WaitsForInput
@@ -136,19 +119,11 @@ impl Engine {
             | Refusal::Expired
             | Refusal::Stale { .. }
             | Refusal::NotAsked
-            | Refusal::TriesLeft
+            | Refusal::RetriesLeft
             | Refusal::BeforeDeadline
             | Refusal::NotEnded
             | Refusal::SentAlready { .. }
-            | Refusal::NothingAsked => Disposition::Done,
-        }
-    }
-
-    async fn end_for_good(&self, task: &Task, event: TaskEvent) -> Disposition {
-        match self.apply_surely(&task.key(), &event).await {
-            Ok(_) | Err(ApplyError::NotFound) => Disposition::Done,
-            Err(ApplyError::Refused { current, .. }) if current.has_ended() => Disposition::Done,
-            Err(ApplyError::Refused { .. } | ApplyError::Store(_)) => self.later(),
+            | Refusal::NothingAsked => Disposition::Acknowledge,
         }
     }
 
@@ -159,12 +134,10 @@ impl Engine {
             Ok(request) => request,
             Err(error) => return Err(self.cannot_start(&task, error).await),
         };
-        let lost = task.attempt > 1 && planted(Fault::ArgumentsLost);
-        let request = if lost { "{}".to_owned() } else { request };
         let journal = if task.attempt > 1 {
-            match self.surely(|| self.store().journal(&key)).await {
+            match self.with_retry(|| self.store().journal(&key)).await {
                 Ok(journal) => journal,
-                Err(error) => return Err(self.cannot_start(&task, crate::LoadError::Unavailable(error)).await),
+                Err(error) => return Err(self.cannot_start(&task, LoadError::Unavailable(error)).await),
             }
         } else {
             Vec::new()
@@ -176,11 +149,12 @@ impl Engine {
 
     fn lease_until(&self, signals: &WorkerSignals) -> Timestamp {
         let until = self.now().plus_ms(self.settings.lease_ms);
-        // A worker that is killed at a known moment holds nothing after it.
+        // A worker that will be killed at a known moment holds nothing after it.
         signals.until.map_or(until, |killed_at| until.min(killed_at))
     }
 
+    /// Have the message delivered again after the usual delay before a retry.
     pub(crate) const fn later(&self) -> Disposition {
-        Disposition::Later { after_ms: self.settings.retry_ms }
+        Disposition::RetryAfter { after_ms: self.settings.retry_ms }
     }
 }

@@ -1,4 +1,4 @@
-//! The engine: the ports and the settings that every use case works with.
+//! The engine: the ports and the settings that every use case needs.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use longhaul_core::{Clock, IdSource, Timestamp};
 use crate::observer::Unobserved;
 use crate::{Observer, Settings};
 
-/// What the engine needs of the world.
+/// What the engine needs from outside.
 #[derive(Clone)]
 pub struct Ports {
-    /// Where tasks are kept.
+    /// Where tasks are stored.
     pub store: Arc<dyn TaskStore>,
     /// Where work is queued.
     pub queue: Arc<dyn WorkQueue>,
     /// What time it is.
     pub clock: Arc<dyn Clock>,
-    /// Where chance comes from.
+    /// Where randomness comes from.
     pub ids: Arc<dyn IdSource>,
 }
 
@@ -36,20 +36,20 @@ impl Engine {
         Self { ports, settings, observer: None }
     }
 
-    /// The same engine, with somebody who hears what happens.
+    /// The same engine, with an observer of what happens.
     #[must_use]
     pub fn observed_by(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = Some(observer);
         self
     }
 
-    /// What the operator decided.
+    /// The operator's settings.
     #[must_use]
     pub const fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The ports, for callers that wait or need chance themselves.
+    /// The ports, for callers that need the clock or randomness themselves.
     #[must_use]
     pub const fn ports(&self) -> &Ports {
         &self.ports

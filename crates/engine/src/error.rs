@@ -1,13 +1,13 @@
-//! Why a use case did not do what it was asked for. What each means on the wire is decided by the dialects.
+//! Why a use case failed. What each error means on the wire is decided by the dialects.
 
 use longhaul_core::ports::StoreError;
 
-/// Why a call was not accepted. Nothing is on record then, but for [`AcceptError::Unavailable`], which leaves it open:
-/// a retry with the same idempotency key finds out.
+/// Why a call was not accepted. Nothing is on record then, except after [`AcceptError::Unavailable`], when it is unknown
+/// whether the call was recorded: a retry with the same idempotency key finds out.
 #[derive(Debug, thiserror::Error)]
 pub enum AcceptError {
     /// The request is too large.
-    #[error("the request has {bytes} bytes; at most {bytes_max} are taken")]
+    #[error("the request has {bytes} bytes; at most {bytes_max} are allowed")]
     TooLarge {
         /// Its size.
         bytes: usize,
@@ -15,12 +15,12 @@ pub enum AcceptError {
         bytes_max: usize,
     },
     /// The idempotency key is empty or too long.
-    #[error("an idempotency key has 1 to {bytes_max} bytes")]
+    #[error("an idempotency key must have 1 to {bytes_max} bytes")]
     InvalidKey {
         /// The limit.
         bytes_max: usize,
     },
-    /// The idempotency key came with another request before.
+    /// The idempotency key was used for another request before.
     #[error("this idempotency key was used for another request; use a new key for a new request")]
     KeyReused,
     /// The owner has too many unfinished tasks.
@@ -45,16 +45,16 @@ pub enum PollError {
     Unavailable(#[source] StoreError),
 }
 
-/// Why answers were not taken.
+/// Why answers were not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum AnswerError {
     /// There is no such task for this caller.
     #[error("task not found")]
     NotFound,
     /// An answer is too large.
-    #[error("the answer to `{key}` has {bytes} bytes; at most {bytes_max} are taken")]
+    #[error("the answer to `{key}` has {bytes} bytes; at most {bytes_max} are allowed")]
     TooLarge {
-        /// Which one.
+        /// The key of the answer.
         key: String,
         /// Its size.
         bytes: usize,
@@ -81,7 +81,7 @@ pub enum LoadError {
 #[derive(Debug, thiserror::Error)]
 pub enum LeaveError {
     /// The text is too large.
-    #[error("the text has {bytes} bytes; at most {bytes_max} are taken")]
+    #[error("the text has {bytes} bytes; at most {bytes_max} are allowed")]
     TooLarge {
         /// Its size.
         bytes: usize,

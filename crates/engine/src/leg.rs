@@ -1,27 +1,27 @@
 //! What a tool sees of its task during one leg: recorded steps, timers, questions, progress.
 //!
-//! The tool is run again from its start in every leg. What it did in earlier legs comes out of the journal, so it
-//! arrives at the point where the last leg ended, and goes on from there.
+//! The tool is run again from its start in every leg. What it did in earlier legs is replayed from the journal, so it
+//! arrives at the point where the last leg ended, and continues from there.
 
 use std::collections::{BTreeSet, HashMap};
 use std::future::Future;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use longhaul_core::planted::{Fault, planted};
 use longhaul_core::ports::Recorded;
 use longhaul_core::{Ask, Entry, EntryKind, FailureKind, PartsName, Payload, Progress, Task, Timestamp, limits};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use crate::suspension::{Driven, Reason, Slot, Wait};
+use crate::suspension::{Driven, Reason, SuspendState, Wait};
 use crate::variables::Variables;
 use crate::{Engine, LoadError};
 
-mod news;
+mod pending;
 mod round;
+mod variables;
 
-pub(crate) use news::News;
+use pending::PendingUpdates;
 
 /// A tool's handle on its task for one leg. Clones are the same handle.
 #[derive(Clone)]
@@ -32,12 +32,13 @@ pub(crate) struct Shared {
     /// As it was claimed.
     pub(crate) task: Task,
     pub(crate) variables: futures::lock::Mutex<Variables>,
-    pub(crate) news: News,
+    pub(crate) pending: PendingUpdates,
     request: String,
     ends_at: Option<Timestamp>,
     journal: Mutex<HashMap<(EntryKind, String), Payload>>,
+    /// The names that the tool used in this leg.
     named: Mutex<BTreeSet<(EntryKind, String)>>,
-    pub(crate) slot: Slot,
+    pub(crate) suspend: SuspendState,
     timers: AtomicU32,
     stopping: CancellationToken,
     cancelled: CancellationToken,
@@ -58,12 +59,12 @@ impl Leg {
             engine,
             task: start.task,
             variables: futures::lock::Mutex::default(),
-            news: News::default(),
+            pending: PendingUpdates::default(),
             request: start.request,
             ends_at: start.ends_at,
             journal: Mutex::new(journal),
             named: Mutex::default(),
-            slot: Slot::default(),
+            suspend: SuspendState::default(),
             timers: AtomicU32::new(0),
             stopping: CancellationToken::new(),
             cancelled: CancellationToken::new(),
@@ -82,7 +83,7 @@ impl Leg {
         &self.0.request
     }
 
-    /// Fires when the work is no longer wanted: the task was cancelled, timed out, or another worker has it.
+    /// Fires when the work is no longer wanted: the task was cancelled or timed out, or another worker has it.
     #[must_use]
     pub fn cancelled(&self) -> &CancellationToken {
         &self.0.cancelled
@@ -95,39 +96,39 @@ impl Leg {
         self.0.ends_at.map_or(deadline, |ends_at| ends_at.min(deadline))
     }
 
-    /// Drives the tool's future: runs it until it ends, or drops it when it waits for something that ends the leg.
+    /// Drives the tool's future: runs it until it returns, or drops it when it waits for something that ends the leg.
     pub async fn drive<F: Future>(&self, tool: F) -> Driven<F::Output> {
-        self.0.slot.drive(tool).await
+        self.0.suspend.drive(tool).await
     }
 
-    /// Notes how far the work is. The next heartbeat writes it down.
-    /// Numbers that are none, such as a division by zero, are left out.
+    /// Notes how far the work is. The next heartbeat writes it. Numbers that are not finite, such as the result of a
+    /// division by zero, are ignored.
     pub fn progress(&self, mut progress: Progress) {
         if !progress.done.is_finite() {
             return;
         }
         progress.total = progress.total.filter(|total| total.is_finite());
         progress.message = progress.message.map(|message| limits::cut(&message, limits::MESSAGE_BYTES_MAX));
-        self.0.news.note(progress);
+        self.0.pending.note_progress(progress);
     }
 
-    /// Runs `run` once, records the JSON text that it gives, and gives the recorded one in this and every later leg.
-    /// Near the end of the leg the step is left to the next one. An error of `run` is not recorded.
+    /// Runs `run`, records the JSON text that it returns, and returns the recorded text in this and every later leg.
+    /// Near the end of the leg the step is left to the next leg. An error of `run` is not recorded.
     ///
     /// # Errors
-    /// Those of `run`. A store that does not answer ends the leg instead.
+    /// Those of `run`. If the store does not answer, the leg ends instead.
     pub async fn step<E, F, Fut>(&self, name: &str, run: F) -> Result<String, E>
     where
         F: FnOnce() -> Fut,
         Fut: Future<Output = Result<String, E>>,
     {
         self.check_name(EntryKind::Step, name).await;
-        if let Some(text) = self.recorded(EntryKind::Step, name).await.filter(|_| !planted(Fault::StepRunAgain)) {
+        if let Some(text) = self.recorded(EntryKind::Step, name).await {
             self.name_once(EntryKind::Step, name).await;
             return Ok(text);
         }
         self.yield_near_the_end().await;
-        let running = self.0.slot.step_running();
+        let running = self.0.suspend.step_running();
         let task = &self.0.task;
         let span = tracing::info_span!(
             "step", name, task_id = %task.id, attempt = task.attempt, owner = %task.owner, trace = task.trace
@@ -139,15 +140,15 @@ impl Leg {
         Ok(text)
     }
 
-    /// Asks the client and gives its answer. Where there is none yet, the leg ends, and the answer starts the next.
+    /// Asks the client and returns its answer. If there is no answer yet, the leg ends, and the answer starts the next
+    /// leg.
     pub async fn ask(&self, key: &str, request: String) -> String {
         self.check_name(EntryKind::Answer, key).await;
         self.name_once(EntryKind::Answer, key).await;
-        if let Some(answer) = self.recorded(EntryKind::Answer, key).await.filter(|_| !planted(Fault::AnswerAskedAgain))
-        {
+        if let Some(answer) = self.recorded(EntryKind::Answer, key).await {
             return answer;
         }
-        let _asking = self.0.slot.wait(Wait::Ask(Ask { key: key.to_owned(), request }));
+        let _asking = self.0.suspend.wait(Wait::Ask(Ask { key: key.to_owned(), request }));
         std::future::pending().await
     }
 
@@ -158,42 +159,43 @@ impl Leg {
 
     /// Sleeps until the moment that was given when this was first called. A long sleep ends the leg.
     ///
-    /// A sleep has its number from the order of the calls, not of the first polls: in a race that an answer from the
-    /// journal wins at once, the sleep beside it is never polled, and the sleeps after it must not take its number.
+    /// Sleeps are numbered in the order of the calls, not of the first polls: in a race that an answer from the journal
+    /// wins at once, the concurrent sleep is never polled, and the sleeps after it must not take its number.
     pub fn sleep_until(&self, until: Timestamp) -> impl Future<Output = ()> + Send + '_ {
         self.sleep_numbered(self.0.timers.fetch_add(1, Ordering::Relaxed), until)
     }
 
     async fn sleep_numbered(&self, number: u32, until: Timestamp) {
         let name = number.to_string();
-        // A question that is asked beside this sleep must not end the leg before the sleep is known.
-        let recording = self.0.slot.step_running();
+        // A question that is asked concurrently must not end the leg before the sleep is recorded.
+        let recording = self.0.suspend.step_running();
         let text = match self.recorded(EntryKind::Timer, &name).await {
-            Some(_) if planted(Fault::SleepCutShort) => return,
             Some(text) => text,
             None => self.record(EntryKind::Timer, &name, until.as_ms().to_string()).await,
         };
-        let Ok(until) = text.parse().map(Timestamp::from_ms) else {
-            return self.break_off(Reason::corrupt(format!("timer {name} cannot be read"))).await;
+        let until = match text.parse() {
+            Ok(until_ms) => Timestamp::from_ms(until_ms),
+            Err(error) => return self.abort(Reason::corrupt(format!("timer {name} cannot be read: {error}"))).await,
         };
         let left_ms = until.since_ms(self.0.engine.now());
+        if left_ms == 0 {
+            return;
+        }
         let fits = self.0.ends_at.is_none_or(|ends_at| until.plus_ms(self.margin_ms()) < ends_at);
-        if left_ms > 0 && (left_ms > self.0.engine.settings.inline_sleep_ms_max || !fits) {
-            let _sleeping = self.0.slot.wait(Wait::Sleep(until));
+        if left_ms > self.0.engine.settings.inline_sleep_ms_max || !fits {
+            let _sleeping = self.0.suspend.wait(Wait::Sleep(until));
             drop(recording);
             return std::future::pending().await;
         }
-        if left_ms > 0 {
-            let _napping = self.0.slot.wait(Wait::Nap(until));
-            drop(recording);
-            self.0.engine.ports.clock.sleep_ms(left_ms).await;
-        }
+        let _sleeping = self.0.suspend.wait(Wait::ShortSleep(until));
+        drop(recording);
+        self.0.engine.ports.clock.sleep_ms(left_ms).await;
     }
 
-    /// Ends the task as failed, from inside its tool: for what another try would not mend, such as a recorded step that
-    /// the tool cannot read any more. The caller's future stays here until it is dropped.
+    /// Ends the task as failed, from inside its tool: for errors that a retry would not fix, such as a recorded step that
+    /// the tool can no longer read. The caller's future stays pending here until it is dropped.
     pub async fn fail<T>(&self, kind: FailureKind, message: String) -> T {
-        self.break_off(Reason::Fail(kind, message)).await
+        self.abort(Reason::Fail(kind, message)).await
     }
 
     /// Asks the leg to end at its next step boundary.
@@ -205,73 +207,78 @@ impl Leg {
         &self.0
     }
 
-    /// Ends the leg from inside: the caller's future stays here until it is dropped.
-    pub(crate) async fn break_off<T>(&self, reason: Reason) -> T {
-        self.0.slot.break_off(reason);
+    /// Aborts the leg from inside: the caller's future stays pending here until it is dropped.
+    pub(crate) async fn abort<T>(&self, reason: Reason) -> T {
+        self.0.suspend.abort(reason);
         std::future::pending().await
     }
 
-    pub(crate) async fn load_or_break_off(&self, payload: &Payload) -> String {
+    /// The text of `payload`; if it cannot be loaded, the leg is aborted.
+    pub(crate) async fn load_or_abort(&self, payload: &Payload) -> String {
         match self.0.engine.load(&self.0.task.key(), payload).await {
             Ok(text) => text,
-            Err(LoadError::Missing) => self.break_off(Reason::corrupt(LoadError::Missing.to_string())).await,
-            Err(error) => self.break_off(Reason::Retry(error.to_string())).await,
+            Err(error @ LoadError::Missing) => self.abort(Reason::corrupt(error.to_string())).await,
+            Err(error @ LoadError::Unavailable(_)) => self.abort(Reason::Retry(error.to_string())).await,
         }
     }
 
     async fn recorded(&self, kind: EntryKind, name: &str) -> Option<String> {
         let payload = self.lock_journal().get(&(kind, name.to_owned())).cloned()?;
-        Some(self.load_or_break_off(&payload).await)
+        Some(self.load_or_abort(&payload).await)
     }
 
-    /// Records `text` and gives what is on record: `text`, or what another leg recorded before.
+    /// Records `text` and returns what is on record: `text`, or what another leg recorded before.
     async fn record(&self, kind: EntryKind, name: &str, text: String) -> String {
         if text.len() > limits::ENTRY_BYTES_MAX {
             let (bytes, max) = (text.len(), limits::ENTRY_BYTES_MAX);
             let message = format!("the value of step `{name}` has {bytes} bytes; at most {max} can be recorded");
-            return self.break_off(Reason::Fail(FailureKind::TooLarge, message)).await;
+            return self.abort(Reason::Fail(FailureKind::TooLarge, message)).await;
         }
         if self.lock_journal().len() >= limits::ENTRIES_MAX {
             let message = format!("a task records at most {} steps, timers and answers", limits::ENTRIES_MAX);
-            return self.break_off(Reason::Fail(FailureKind::TooLarge, message)).await;
+            return self.abort(Reason::Fail(FailureKind::TooLarge, message)).await;
         }
         let (engine, task) = (&self.0.engine, &self.0.task);
         let parts = PartsName::Entry { attempt: task.attempt, entry: format!("{}#{name}", kind.as_str()) };
-        let recorded = match engine.keep(&task.key(), parts, text.clone(), limits::ENTRY_INLINE_BYTES_MAX).await {
-            Ok(value) => {
-                let entry = Entry { kind, name: name.to_owned(), value };
-                let recorded = engine.surely(async || engine.store().record(&task.key(), &entry).await).await;
-                recorded.map(|recorded| (recorded, entry.value))
-            }
-            Err(error) => Err(error),
-        };
+        let recorded =
+            match engine.store_payload(&task.key(), parts, text.clone(), limits::ENTRY_INLINE_BYTES_MAX).await {
+                Ok(value) => {
+                    let entry = Entry { kind, name: name.to_owned(), value };
+                    let recorded = engine.with_retry(async || engine.store().record(&task.key(), &entry).await).await;
+                    recorded.map(|recorded| (recorded, entry.value))
+                }
+                Err(error) => Err(error),
+            };
         match recorded {
             Ok((Recorded::First, value)) => {
                 self.remember(kind, name, value);
                 text
             }
-            Ok((Recorded::Earlier(_), _)) if planted(Fault::StepGivesItsOwnValue) => text,
             Ok((Recorded::Earlier(entry), _)) => {
-                let earlier = self.load_or_break_off(&entry.value).await;
+                let earlier = self.load_or_abort(&entry.value).await;
                 self.remember(kind, name, entry.value);
                 earlier
             }
-            Err(error) => self.break_off(Reason::Retry(format!("`{name}` could not be recorded: {error}"))).await,
+            Err(error) => self.abort(Reason::Retry(format!("`{name}` could not be recorded: {error}"))).await,
         }
     }
 
     fn remember(&self, kind: EntryKind, name: &str, value: Payload) {
         self.lock_journal().insert((kind, name.to_owned()), value);
-        // Earlier failures are forgiven at once, in case this leg dies before its next heartbeat.
-        self.0.news.advanced(self.0.task.failures > 0);
+        if self.0.task.failures > 0 {
+            // The count of failures is reset at once, in case this leg dies before its next heartbeat.
+            self.0.pending.note_urgent_advance();
+        } else {
+            self.0.pending.note_advance();
+        }
     }
 
-    /// Leaves the next step to another leg when this one has little time left, but never without having got further:
-    /// legs that are too short for the margin still do one step each.
+    /// Leaves the next step to another leg if this one has little time left, but never before it recorded something:
+    /// legs that are shorter than the margin still do one step each.
     async fn yield_near_the_end(&self) {
         let near = self.0.ends_at.is_some_and(|ends_at| self.0.engine.now().plus_ms(self.margin_ms()) >= ends_at);
-        if self.0.stopping.is_cancelled() || (near && self.0.news.has_advanced()) {
-            self.0.slot.yield_leg();
+        if self.0.stopping.is_cancelled() || (near && self.0.pending.has_advanced()) {
+            self.0.suspend.yield_leg();
             std::future::pending::<()>().await;
         }
     }
@@ -282,27 +289,21 @@ impl Leg {
 
     async fn check_name(&self, kind: EntryKind, name: &str) {
         if name.is_empty() || name.len() > limits::NAME_BYTES_MAX {
-            let message = format!("the name of a {} has 1 to {} bytes", kind.as_str(), limits::NAME_BYTES_MAX);
-            self.break_off(Reason::Fail(FailureKind::Misuse, message)).await
+            let message = format!("{} names must have 1 to {} bytes", kind.as_str(), limits::NAME_BYTES_MAX);
+            self.abort(Reason::Fail(FailureKind::Misuse, message)).await
         }
     }
 
-    /// A name stands for one thing: a second use would get the first one's value.
+    /// Each name is used once: a second use would get the value of the first.
     async fn name_once(&self, kind: EntryKind, name: &str) {
         let first = self.0.named.lock().unwrap_or_else(PoisonError::into_inner).insert((kind, name.to_owned()));
         if !first {
             let message = format!("two of the tool's {}s have the name `{name}`; give each its own", kind.as_str());
-            self.break_off(Reason::Fail(FailureKind::Misuse, message)).await
+            self.abort(Reason::Fail(FailureKind::Misuse, message)).await
         }
     }
 
     fn lock_journal(&self) -> std::sync::MutexGuard<'_, HashMap<(EntryKind, String), Payload>> {
         self.0.journal.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Reason {
-    pub(crate) const fn corrupt(message: String) -> Self {
-        Self::Fail(FailureKind::Corrupt, message)
     }
 }

@@ -1,7 +1,7 @@
 //! The use cases of Longhaul, over the ports of the domain: accept a call, poll, answer, cancel, run one delivery,
 //! recover what was lost on the way.
 //!
-//! Nothing here knows MCP or AWS, spawns work, reads a clock or makes up chance: all of it comes in through
+//! Nothing here knows MCP or AWS, spawns work, reads a clock or generates randomness: all of that comes in through
 //! [`Ports`]. So the same code runs in a Lambda function, on a laptop, and in a simulator where one seed is one run.
 
 mod accept;
@@ -11,10 +11,12 @@ mod delivery;
 mod engine;
 mod error;
 mod leg;
+mod leg_end;
 mod mailbox;
 mod observer;
 mod payloads;
 mod poll;
+mod recovery;
 mod settings;
 mod suspension;
 mod tool;
@@ -26,8 +28,9 @@ pub use delivery::{Disposition, WorkerSignals};
 pub use engine::{Engine, Ports};
 pub use error::{AcceptError, AnswerError, CollectError, LeaveError, LoadError, PollError};
 pub use leg::Leg;
+pub use leg_end::{LegEnd, Round};
 pub use observer::Observer;
 pub use settings::Settings;
-pub use suspension::Driven;
-pub use tool::{LegEnd, Round, Suspended, ToolRunner};
-pub use variables::{VariableError, check_variable, write_variables};
+pub use suspension::{Driven, Suspended};
+pub use tool::ToolRunner;
+pub use variables::{VariableLimit, check_variable, write_variables};

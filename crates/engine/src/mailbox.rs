@@ -6,8 +6,8 @@ use longhaul_core::{MailboxId, OwnerId, Timestamp, limits};
 use crate::{CollectError, Engine, LeaveError};
 
 impl Engine {
-    /// Leaves `text` in one of the owner's mailboxes until `expires_at`. The first text stays; whoever comes later is
-    /// told of it. Where the store's first answer was lost, that may be the caller's own text.
+    /// Leaves `text` in one of the owner's mailboxes until `expires_at`. The first text stays, and later
+    /// callers get it. If the store's first answer was lost, that may be the caller's own text.
     ///
     /// # Errors
     /// [`LeaveError`]
@@ -21,15 +21,15 @@ impl Engine {
         if text.len() > limits::ENTRY_BYTES_MAX {
             return Err(LeaveError::TooLarge { bytes: text.len(), bytes_max: limits::ENTRY_BYTES_MAX });
         }
-        let left = self.surely(|| self.store().leave(owner, mailbox, text, expires_at, self.now())).await;
+        let left = self.with_retry(|| self.store().leave(owner, mailbox, text, expires_at, self.now())).await;
         left.map_err(LeaveError::Unavailable)
     }
 
-    /// The text in one of the owner's mailboxes; nothing where none was left, or where it has expired.
+    /// The text in one of the owner's mailboxes; `None` if none was left or it has expired.
     ///
     /// # Errors
     /// [`CollectError`]
     pub async fn collect(&self, owner: &OwnerId, mailbox: &MailboxId) -> Result<Option<String>, CollectError> {
-        self.surely(|| self.store().collect(owner, mailbox, self.now())).await.map_err(CollectError)
+        self.with_retry(|| self.store().collect(owner, mailbox, self.now())).await.map_err(CollectError)
     }
 }

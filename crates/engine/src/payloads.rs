@@ -1,15 +1,14 @@
-//! Texts of any size up to their limit: inline in the record, or in parts beside it.
+//! Texts of any size up to their limit: inline in the record, or in parts next to it.
 
-use longhaul_core::planted::{Fault, planted};
 use longhaul_core::ports::StoreError;
 use longhaul_core::{PartsName, Payload, TaskKey, limits, split};
 
 use crate::{Engine, LoadError};
 
 impl Engine {
-    /// Keeps `text`: as it is where it is at most `inline_max` bytes, otherwise in parts that are written now, before
-    /// any record names them.
-    pub(crate) async fn keep(
+    /// Stores `text`: inline if it has at most `inline_max` bytes, otherwise in parts that are written now, before any
+    /// record names them.
+    pub(crate) async fn store_payload(
         &self,
         key: &TaskKey,
         name: PartsName,
@@ -20,15 +19,12 @@ impl Engine {
             return Ok(Payload::Inline(text));
         }
         let parts = split(&text, limits::PART_BYTES);
-        // The fault: the record first, and the writer dies before the parts.
-        if !(planted(Fault::PartsAfterRecord) && matches!(name, PartsName::Outcome { .. })) {
-            self.surely(|| self.store().put_parts(key, &name, &parts)).await?;
-        }
+        self.with_retry(|| self.store().put_parts(key, &name, &parts)).await?;
         let count = u32::try_from(parts.len()).unwrap_or(u32::MAX);
         Ok(Payload::Parts { name, count, bytes: text.len() as u64 })
     }
 
-    /// The text of `payload`. Costs no call where it is inline, one where it is in parts.
+    /// The text of `payload`. Costs no call if it is inline, and one call if it is in parts.
     ///
     /// # Errors
     /// [`LoadError`]
@@ -37,7 +33,7 @@ impl Engine {
             Payload::Inline(text) => Ok(text.clone()),
             Payload::Parts { name, count, bytes } => {
                 let text =
-                    self.surely(|| self.store().parts(key, name, *count)).await.map_err(LoadError::Unavailable)?;
+                    self.with_retry(|| self.store().parts(key, name, *count)).await.map_err(LoadError::Unavailable)?;
                 text.filter(|text| text.len() as u64 == *bytes).ok_or(LoadError::Missing)
             }
         }

@@ -1,4 +1,4 @@
-//! What the operator decides about the engine.
+//! The settings of the engine.
 
 use longhaul_core::limits;
 
@@ -9,23 +9,23 @@ pub struct Settings {
     pub lease_ms: u64,
     /// How often a worker renews its lease, writes the progress and learns of a cancel request.
     pub heartbeat_ms: u64,
-    /// How long a message may be out before a poll sends it again.
+    /// How old a message may be before a poll sends it again.
     pub resend_ms: u64,
-    /// The longest leg; nothing where only the task's own deadline counts.
+    /// The longest leg; `None` if only the task's own deadline limits it.
     pub leg_ms_max: Option<u64>,
-    /// How long before the end of a leg no further step is begun.
+    /// How long before the end of a leg no new step is started.
     pub leg_margin_ms: u64,
-    /// How long a running leg may go on after its worker was asked to stop.
+    /// How long a running leg may continue after its worker was asked to stop.
     pub stop_grace_ms: u64,
-    /// The longest sleep that a leg waits for itself instead of giving the task back to the queue.
+    /// The longest sleep that a leg waits out itself instead of suspending the task.
     pub inline_sleep_ms_max: u64,
-    /// Delay before the second try; doubles with each further one.
+    /// Delay before the first retry of a failed leg; doubles with each further one.
     pub retry_ms: u64,
-    /// The longest delay before another try.
+    /// The longest delay before a retry.
     pub retry_ms_max: u64,
-    /// How often a write is tried when the store does not answer.
+    /// How often a write is tried if the store does not answer.
     pub write_tries_max: u32,
-    /// Delay before a write is tried again; doubles with each further try.
+    /// Delay before a write is retried; doubles with each further retry.
     pub write_retry_ms: u64,
     /// How many unfinished tasks one owner may have.
     pub open_tasks_max: u32,
@@ -51,9 +51,23 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Delay before the next leg after `failures` legs failed in a row.
+    /// Delay before the next leg after `failures` consecutive legs failed before the one that failed now.
     #[must_use]
     pub(crate) fn retry_delay_ms(&self, failures: u32) -> u64 {
         self.retry_ms.saturating_mul(1 << failures.min(16)).min(self.retry_ms_max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Settings;
+
+    #[test]
+    fn the_delay_before_a_retry_doubles_up_to_its_limit() {
+        let settings = Settings { retry_ms: 1_000, retry_ms_max: 60_000, ..Settings::default() };
+        let delays = [0, 1, 2, 5, 6, 17, u32::MAX].map(|failures| settings.retry_delay_ms(failures));
+        assert_eq!(delays, [1_000, 2_000, 4_000, 32_000, 60_000, 60_000, 60_000]);
+        let unlimited = Settings { retry_ms_max: u64::MAX, ..settings };
+        assert_eq!(unlimited.retry_delay_ms(40), 65_536_000);
     }
 }

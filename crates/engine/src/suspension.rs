@@ -1,4 +1,4 @@
-//! How a tool's future is given up while it waits for something that ends the leg.
+//! How a tool's future is dropped when it waits for something that ends the leg.
 
 use std::future::Future;
 use std::pin::pin;
@@ -7,39 +7,47 @@ use std::task::{Poll, Waker};
 
 use longhaul_core::{Ask, FailureKind, Suspension, Timestamp};
 
-use crate::tool::Suspended;
-
-/// What became of a tool's future.
+/// How driving a tool's future ended.
 #[derive(Debug)]
 pub enum Driven<T> {
-    /// It ended with this.
+    /// It returned this.
     Ended(T),
     /// It waits for something that ends the leg, and was dropped at that await point.
     Suspended(Suspended),
 }
 
+/// What a tool waits for, or why its leg was aborted.
+#[derive(Debug)]
+pub struct Suspended(pub(crate) Reason);
+
 /// Why a leg ends before its tool does.
 #[derive(Debug)]
 pub(crate) enum Reason {
-    /// In order: another leg will go on.
+    /// Normally: another leg will continue the work.
     Suspend(Suspension),
-    /// What the tool did cannot be kept now, but perhaps later.
+    /// What the tool did cannot be recorded now, but perhaps later.
     Retry(String),
-    /// What the tool did cannot be kept at all.
+    /// What the tool did cannot be recorded at all.
     Fail(FailureKind, String),
+}
+
+impl Reason {
+    pub(crate) const fn corrupt(message: String) -> Self {
+        Self::Fail(FailureKind::Corrupt, message)
+    }
 }
 
 /// What the tool of one leg waits for, collected from all of its branches.
 #[derive(Default)]
-pub(crate) struct Slot(Mutex<Waits>);
+pub(crate) struct SuspendState(Mutex<Waits>);
 
 #[derive(Default)]
 struct Waits {
-    /// What branches of the tool wait for now, each by the number of its guard.
-    held: Vec<(u64, Wait)>,
-    numbers: u64,
+    /// What branches of the tool wait for now, each with the number of its guard.
+    waiting: Vec<(u64, Wait)>,
+    last_number: u64,
     yields: bool,
-    broken: Option<Reason>,
+    aborted: Option<Reason>,
     steps_running: u32,
     driver: Option<Waker>,
 }
@@ -50,50 +58,53 @@ pub(crate) enum Wait {
     Ask(Ask),
     /// A moment far away: ends the leg.
     Sleep(Timestamp),
-    /// A moment that the leg waits for itself. It ends no leg, but one that ends for another reason keeps it.
-    Nap(Timestamp),
+    /// A moment that the leg waits for itself. It does not end the leg, but a leg that ends for another reason resumes
+    /// at this moment.
+    ShortSleep(Timestamp),
 }
 
-impl Slot {
-    /// Takes note of what a branch waits for, until the guard is dropped: a branch that lost a race and was dropped
-    /// asks nothing any more.
+impl SuspendState {
+    /// Notes what a branch waits for, until the guard is dropped: a branch that lost a race and was dropped no longer
+    /// asks anything.
     pub(crate) fn wait(&self, wait: Wait) -> Waiting<'_> {
         let mut number = 0;
         self.change(|waits| {
-            waits.numbers += 1;
-            number = waits.numbers;
-            waits.held.push((number, wait));
+            waits.last_number += 1;
+            number = waits.last_number;
+            waits.waiting.push((number, wait));
         });
-        Waiting { slot: self, number }
+        Waiting { state: self, number }
     }
 
+    /// Ends the leg at this step boundary; another leg continues at once.
     pub(crate) fn yield_leg(&self) {
         self.change(|waits| waits.yields = true);
     }
 
-    /// Ends the leg because of a fault; the first one is told.
-    pub(crate) fn break_off(&self, reason: Reason) {
+    /// Aborts the leg because of an error; the first reason is reported.
+    pub(crate) fn abort(&self, reason: Reason) {
         self.change(|waits| {
-            waits.broken.get_or_insert(reason);
+            waits.aborted.get_or_insert(reason);
         });
     }
 
-    /// Holds suspensions back until the guard is dropped: a step that is running is finished and recorded first.
+    /// Delays suspensions until the guard is dropped: a running step is finished and recorded first.
     pub(crate) fn step_running(&self) -> StepRunning<'_> {
         self.change(|waits| waits.steps_running += 1);
         StepRunning(self)
     }
 
-    /// Runs `tool` until it ends, or until all of its branches wait and one of them waits for the end of the leg.
+    /// Runs `tool` until it ends, or until none of its branches can continue and one of them waits for something that
+    /// ends the leg.
     pub(crate) async fn drive<F: Future>(&self, tool: F) -> Driven<F::Output> {
         let mut tool = pin!(tool);
         std::future::poll_fn(move |context| {
-            // The tool first, as far as it gets: two questions that it asks side by side are one suspension.
+            // The tool first, as far as it gets: two questions that it asks concurrently are one suspension.
             if let Poll::Ready(output) = tool.as_mut().poll(context) {
                 return Poll::Ready(Driven::Ended(output));
             }
             let mut waits = self.lock();
-            if let Some(reason) = waits.take() {
+            if let Some(reason) = waits.take_reason() {
                 return Poll::Ready(Driven::Suspended(Suspended(reason)));
             }
             waits.driver = Some(context.waker().clone());
@@ -117,8 +128,9 @@ impl Slot {
 }
 
 impl Waits {
-    fn take(&mut self) -> Option<Reason> {
-        if let Some(reason) = self.broken.take() {
+    /// Why the leg ends now; `None` while it continues.
+    fn take_reason(&mut self) -> Option<Reason> {
+        if let Some(reason) = self.aborted.take() {
             return Some(reason);
         }
         if self.steps_running > 0 {
@@ -129,10 +141,10 @@ impl Waits {
             return Some(Reason::Suspend(Suspension::Yield));
         }
         let (mut asks, mut sleeps, mut first) = (Vec::new(), false, None::<Timestamp>);
-        for (_, wait) in &self.held {
+        for (_, wait) in &self.waiting {
             match wait {
                 Wait::Ask(ask) => asks.push(ask.clone()),
-                Wait::Sleep(until) | Wait::Nap(until) => {
+                Wait::Sleep(until) | Wait::ShortSleep(until) => {
                     sleeps |= matches!(wait, Wait::Sleep(_));
                     first = Some(first.map_or(*until, |earlier| earlier.min(*until)));
                 }
@@ -148,18 +160,18 @@ impl Waits {
 
 /// A branch waits.
 pub(crate) struct Waiting<'a> {
-    slot: &'a Slot,
+    state: &'a SuspendState,
     number: u64,
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.slot.change(|waits| waits.held.retain(|(number, _)| *number != self.number));
+        self.state.change(|waits| waits.waiting.retain(|(number, _)| *number != self.number));
     }
 }
 
 /// A step is running.
-pub(crate) struct StepRunning<'a>(&'a Slot);
+pub(crate) struct StepRunning<'a>(&'a SuspendState);
 
 impl Drop for StepRunning<'_> {
     fn drop(&mut self) {

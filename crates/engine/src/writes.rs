@@ -1,4 +1,4 @@
-//! Writes that are tried again when a store does not answer, and that recognise their own work.
+//! Writes that are retried when the store does not answer, and that recognise their own effect.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,13 +9,13 @@ use longhaul_core::{Task, TaskEvent, TaskKey};
 use crate::Engine;
 
 impl Engine {
-    /// Applies `event`, again if the store does not answer. A refusal by a record that shows the event's own work is
-    /// a success whose answer was lost.
-    pub(crate) async fn apply_surely(&self, key: &TaskKey, event: &TaskEvent) -> Result<Task, ApplyError> {
+    /// Applies `event`, and retries if the store does not answer. A refusal by a record that already shows the event's
+    /// effect is a success whose answer was lost.
+    pub(crate) async fn apply_with_retry(&self, key: &TaskKey, event: &TaskEvent) -> Result<Task, ApplyError> {
         self.apply_counting(key, event, &AtomicU32::new(0)).await
     }
 
-    /// Does what [`Engine::apply_surely`] does, and counts the tries: all but the last may still land.
+    /// Does what [`Engine::apply_with_retry`] does, and counts the tries: all but the last may still be applied late.
     pub(crate) async fn apply_counting(
         &self,
         key: &TaskKey,
@@ -23,7 +23,7 @@ impl Engine {
         tries: &AtomicU32,
     ) -> Result<Task, ApplyError> {
         let written = self
-            .surely(async || {
+            .with_retry(async || {
                 tries.fetch_add(1, Ordering::Relaxed);
                 match self.store().apply(key, event, self.now()).await {
                     Err(ApplyError::Store(StoreError::Unavailable(cause))) => Err(StoreError::Unavailable(cause)),
@@ -32,9 +32,8 @@ impl Engine {
             })
             .await?;
         match written {
-            Err(ApplyError::Refused { current, .. }) if current.shows(event) => Ok(*current),
-            // Nothing else applies to a task that has ended, so it was this event that ended it.
-            Ok(task) if task.has_ended() && !matches!(event, TaskEvent::Keep { .. } | TaskEvent::Forget) => {
+            Err(ApplyError::Refused { current, .. }) if current.already_applied(event) => Ok(*current),
+            Ok(task) if event.ends_task() => {
                 self.observer().ended(&task);
                 Ok(task)
             }
@@ -42,8 +41,8 @@ impl Engine {
         }
     }
 
-    /// Runs `attempt` until it answers anything but "unavailable", within the limit of tries.
-    pub(crate) async fn surely<T, F, Fut>(&self, attempt: F) -> Result<T, StoreError>
+    /// Runs `attempt` until it returns anything but "unavailable", up to the limit of tries.
+    pub(crate) async fn with_retry<T, F, Fut>(&self, attempt: F) -> Result<T, StoreError>
     where
         F: Fn() -> Fut,
         Fut: Future<Output = Result<T, StoreError>>,
@@ -52,7 +51,7 @@ impl Engine {
         for _ in 1..self.settings.write_tries_max {
             match attempt().await {
                 Err(StoreError::Unavailable(cause)) => {
-                    tracing::warn!(error = %cause, delay_ms, "the store did not answer; trying again");
+                    tracing::warn!(error = %cause, delay_ms, "the store did not answer; retrying");
                     self.ports.clock.sleep_ms(delay_ms).await;
                     delay_ms = delay_ms.saturating_mul(2);
                 }
@@ -62,7 +61,7 @@ impl Engine {
         attempt().await
     }
 
-    /// Tells the log which task the request or the delivery that runs is about, where its span has room for that.
+    /// Records on the current span which task the request or delivery is about, if the span has fields for that.
     pub(crate) fn note_on_span(&self, task: &Task) {
         let span = tracing::Span::current();
         span.record("task_id", tracing::field::display(task.id));
@@ -72,7 +71,7 @@ impl Engine {
         }
     }
 
-    /// Sends "work on this task". A failure is not fatal: the record is there, and a poll will send again.
+    /// Sends "work on this task". A failure is logged and not fatal: the task is on record, and a poll sends again.
     pub(crate) async fn send(&self, task: &Task, delay_ms: u64) -> Result<(), QueueError> {
         let message = Message { task: task.key(), trace: task.trace.clone() };
         self.queue().send(&message, delay_ms).await.inspect_err(|error| {
@@ -81,7 +80,7 @@ impl Engine {
     }
 }
 
-/// The store error inside a creation error that may be worth another try.
+/// Separates the store error inside a creation error that may be worth a retry.
 pub(crate) fn retriable_create<T>(created: Result<T, CreateError>) -> Result<Result<T, CreateError>, StoreError> {
     match created {
         Err(CreateError::Store(StoreError::Unavailable(cause))) => Err(StoreError::Unavailable(cause)),

@@ -1,4 +1,4 @@
-//! Who calls: the step of the door that turns a request into an owner.
+//! Who calls: how the frontend derives the owner of a request.
 
 use async_trait::async_trait;
 use http::request::Parts;
@@ -6,17 +6,17 @@ use longhaul_core::{Identity, OwnerId};
 
 use crate::Rejection;
 
-/// Finds out who sends a request, from what somebody verified; never from what the caller merely says of itself.
+/// Derives the owner of a request from a verified identity, never from what the caller claims without proof.
 #[async_trait]
 pub trait Identify: Send + Sync {
-    /// The owner of what this request makes and may see.
+    /// The owner of the tasks that this request creates and may see.
     ///
     /// # Errors
-    /// [`Rejection::NotSignedIn`] or [`Rejection::NotSigned`], where nobody vouches for the caller.
+    /// [`Rejection::NotSignedIn`] or [`Rejection::NotSigned`], if nobody verified the caller.
     async fn identify(&self, request: &Parts) -> Result<OwnerId, Rejection>;
 }
 
-/// Lets everyone in, as one and the same owner.
+/// Accepts every caller, as one and the same anonymous owner.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Anyone;
 

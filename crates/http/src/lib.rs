@@ -1,20 +1,20 @@
-//! What stands in front of MCP over HTTP, on a laptop and in a Lambda function: which path is what, who calls,
-//! from where, and how large a request may be.
+//! The HTTP frontend of the MCP endpoint, the same on a laptop and in a Lambda function: paths, caller identity, host and
+//! origin checks, and the size of requests.
 
-mod door;
-mod gate;
+mod frontend;
 mod identify;
+mod origin_policy;
 mod rejection;
 
-pub use door::{Body, Door};
-pub use gate::{Gate, Host};
+pub use frontend::{Body, HttpFrontend};
 pub use identify::{Anyone, Identify};
+pub use origin_policy::{Host, OriginPolicy};
 pub use rejection::Rejection;
 
 /// The path of the MCP endpoint.
 pub const MCP_PATH: &str = "/mcp";
 
-/// The path that tells whether the server is up.
+/// The path of the health check.
 pub const HEALTH_PATH: &str = "/healthz";
 
 /// Bytes of a request's body: the largest arguments, and room for the envelope around them. Lambda takes 6 MB.

@@ -1,4 +1,4 @@
-//! Requests that never reach MCP, and what their senders are told.
+//! Why a request is refused before it reaches MCP, and what its sender is told.
 
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
@@ -9,20 +9,20 @@ use http_body_util::combinators::UnsyncBoxBody;
 
 use crate::Body;
 
-/// Why a request was turned away at the door.
+/// Why a request was refused by the frontend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
-    /// The `Host` is none of ours.
+    /// The `Host` is not allowed.
     #[error("this server does not answer to that Host; add it to LONGHAUL_ALLOW_HOST if it should")]
     Host,
-    /// The page that sent the request is not let in.
+    /// The web page that sent the request is not allowed.
     #[error("requests from this Origin are not allowed; add it to LONGHAUL_ALLOW_ORIGIN if they should be")]
     Origin,
-    /// The request brings no token that somebody verified.
-    #[error("who calls is not known: send a token that this server accepts")]
+    /// The request carries no verified token.
+    #[error("the caller is not known: send a token that this server accepts")]
     NotSignedIn,
-    /// The request was not signed by anybody that the platform knows.
-    #[error("who calls is not known: sign the request with credentials that may call this server")]
+    /// The request carries no verified signature.
+    #[error("the caller is not known: sign the request with credentials that may call this server")]
     NotSigned,
     /// The body is too large.
     #[error("the request's body has more than {bytes_max} bytes")]
@@ -33,15 +33,15 @@ pub enum Rejection {
     /// The body ended early.
     #[error("the request's body could not be read")]
     Unreadable,
-    /// The answer did not come about in the time that this server has for one.
+    /// The response was not ready within the time that this server has for it.
     #[error(
-        "the call takes longer than a request may; call it as a task, with a client that declares the Tasks extension"
+        "the call takes longer than a request may take; call it as a task, with a client that declares the Tasks extension"
     )]
     TooSlow,
-    /// Nothing is here.
+    /// There is nothing at this path.
     #[error("not found; the MCP endpoint is POST /mcp")]
     NoSuchPath,
-    /// The path is there, the method is not.
+    /// The path exists, but not with this method.
     #[error("method not allowed")]
     Method,
 }
@@ -59,7 +59,7 @@ impl Rejection {
         }
     }
 
-    /// What the status asks for besides.
+    /// The header that goes with the status, if there is one.
     const fn header(self) -> Option<(HeaderName, HeaderValue)> {
         match self {
             Self::Method => Some((ALLOW, HeaderValue::from_static("GET, HEAD"))),
@@ -74,7 +74,7 @@ impl Rejection {
         }
     }
 
-    /// The answer: a JSON-RPC error without an id, as the transport allows for requests that were not taken.
+    /// The response: a JSON-RPC error without an id, as the transport allows for requests that were not accepted.
     #[must_use]
     pub fn into_response(self) -> Response<Body> {
         let error = serde_json::json!({"jsonrpc": "2.0", "error": {"code": -32600, "message": self.to_string()}});

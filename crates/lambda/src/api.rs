@@ -1,4 +1,4 @@
-//! The API function: an event in, an MCP answer out. Nothing is left to do once the answer is out.
+//! The API function: an event in, an MCP response out. Nothing runs after the response.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -10,7 +10,7 @@ use http::{Request, Response};
 use http_body_util::Full;
 use lambda_http::RequestExt;
 use longhaul_core::{Clock, Timestamp};
-use longhaul_http::{Door, Gate, Rejection};
+use longhaul_http::{HttpFrontend, OriginPolicy, Rejection};
 use longhaul_mcp::{Body, McpServer};
 use tracing::field::Empty;
 use tracing::{Instrument, Span};
@@ -19,28 +19,29 @@ use crate::caller::AwsCaller;
 use crate::nodelay::Nodelay;
 use crate::{ApiConfig, Auth, Responses, stream};
 
-/// How long before the function's deadline a request is given up, so that there is time to say so.
+/// How long before the function's deadline a request is abandoned, so that there is time to tell the client.
 const RESERVE_MS: u64 = 500;
 
 /// The API function of one sandbox. Clones are the same function.
 #[derive(Clone)]
 pub struct Api {
-    door: Door,
+    frontend: HttpFrontend,
     mcp: McpServer,
     clock: Arc<dyn Clock>,
 }
 
 impl Api {
-    /// A function that answers with `mcp`, behind a door for callers that are identified by `auth`, and for web pages
-    /// from `allow_origins`.
+    /// A function that answers with `mcp`, for callers that are identified by `auth`, and for web pages from
+    /// `allow_origins`.
     #[must_use]
     pub fn new(mcp: McpServer, auth: Auth, allow_origins: Vec<String>, clock: Arc<dyn Clock>) -> Self {
-        let door = Door::new(Gate::behind_router(allow_origins)).identified_by(Arc::new(AwsCaller(auth)));
-        Self { door, mcp, clock }
+        let frontend =
+            HttpFrontend::new(OriginPolicy::behind_router(allow_origins)).identified_by(Arc::new(AwsCaller(auth)));
+        Self { frontend, mcp, clock }
     }
 
-    /// Answers one request, and says so where the answer does not come about before the function's deadline: a tool
-    /// that runs on is dropped then, as if its client had left. A stream that runs on ends then.
+    /// Answers one request. If the response is not ready before the function's deadline, the client is told so: a tool
+    /// that is still running is dropped, as if its client had left, and an open stream is closed.
     pub async fn answer(&self, request: lambda_http::Request) -> Response<Body> {
         let deadline = request.lambda_context_ref().map(|context| Timestamp::from_ms(context.deadline));
         let span = tracing::info_span!(
@@ -57,7 +58,7 @@ impl Api {
         match select(answered, self.clock.sleep_ms(left_ms)).await {
             Either::Left((answer, _)) => answer.map(|body| stream::until(gives_up_at, &self.clock, &span, body)),
             Either::Right(_) => {
-                span.in_scope(|| tracing::warn!("a request took too long, and was given up"));
+                span.in_scope(|| tracing::warn!("a request took too long and was abandoned"));
                 Rejection::TooSlow.into_response()
             }
         }
@@ -68,7 +69,7 @@ impl Api {
             span.record("owner", tracing::field::display(owner));
             self.mcp.respond(request, owner).await
         };
-        let answer = self.door.answer(request.map(whole), mcp).await;
+        let answer = self.frontend.answer(request.map(whole), mcp).await;
         tracing::info!(status = answer.status().as_u16(), "answered");
         answer
     }
@@ -76,7 +77,7 @@ impl Api {
     /// Answers requests until the sandbox ends.
     ///
     /// # Errors
-    /// Where the Runtime API does not answer.
+    /// If the Runtime API does not answer.
     #[expect(clippy::future_not_send, reason = "a sandbox has one thread for requests; bodies of answers need no more")]
     pub async fn run(self, config: &ApiConfig) -> Result<(), lambda_runtime::Error> {
         let api = &self;
@@ -98,8 +99,8 @@ impl Api {
     }
 }
 
-/// How long a request may take. A deadline that is over when it arrives is none: some hosts for development send a
-/// constant.
+/// How long a request may take. A deadline that has passed when the request arrives is ignored: some development hosts
+/// send a constant.
 fn time_left_ms(deadline: Option<Timestamp>, now: Timestamp) -> Option<u64> {
     let left_ms = deadline?.since_ms(now);
     (left_ms > 0).then(|| left_ms.saturating_sub(RESERVE_MS.min(left_ms / 4)))

@@ -1,5 +1,5 @@
-//! Who calls the API function, as AWS verified it before the function was invoked: what it says stands in the request
-//! context of the event, where no caller can write.
+//! Who calls the API function, as verified by AWS before the function was invoked: the identity is in the request context
+//! of the event, which callers cannot write.
 
 use async_trait::async_trait;
 use aws_lambda_events::apigw::{
@@ -12,7 +12,7 @@ use longhaul_http::{Identify, Rejection};
 
 use crate::{Auth, IamOwner};
 
-/// Who vouches for signed callers.
+/// The issuer of identities that AWS verified by signature.
 const IAM_ISSUER: &str = "aws-iam";
 
 /// Identifies callers by the request context, in one of the ways of [`Auth`].
@@ -45,7 +45,7 @@ fn authorizer(request: &Parts) -> Option<&ApiGatewayRequestAuthorizer> {
 }
 
 /// The owner of a signed request: from the unique id that AWS gives to a user or role, never from a name. A role that
-/// was deleted and made anew is another one.
+/// was deleted and created again is a different owner.
 fn signed(iam: &ApiGatewayRequestAuthorizerIamDescription, owner: IamOwner) -> Option<OwnerId> {
     let account = stated(iam.account_id.as_deref())?;
     let arn = stated(iam.user_arn.as_deref())?;
@@ -59,7 +59,7 @@ fn signed(iam: &ApiGatewayRequestAuthorizerIamDescription, owner: IamOwner) -> O
 }
 
 /// The role of an assumed role, whose id reads `AROA…:session`; otherwise the id as it is. A federated user's id begins
-/// with the account and is a user only as a whole.
+/// with the account and identifies the user only as a whole.
 fn principal<'a>(arn: &str, id: &'a str) -> &'a str {
     let resource = arn.splitn(6, ':').nth(5).unwrap_or_default();
     match id.split_once(':') {
@@ -75,7 +75,7 @@ fn with_token(jwt: &ApiGatewayRequestAuthorizerJwtDescription) -> Option<OwnerId
     Some(OwnerId::of(Identity::Verified { issuer, subject, tenant: "" }))
 }
 
-/// AWS writes an empty text for what it does not know.
+/// The text, unless it is empty: AWS writes an empty text for an unknown value.
 fn stated(text: Option<&str>) -> Option<&str> {
     text.filter(|text| !text.is_empty())
 }

@@ -1,8 +1,8 @@
-//! Longhaul as Lambda functions: one that answers requests, one that works.
+//! Longhaul as Lambda functions: one that answers requests, one that runs tools.
 //!
-//! Events come in and answers go out; what happens in between is the engine's and the MCP server's, which know nothing
-//! of Lambda. [`ApiConfig`] and [`WorkerConfig`] are read once, [`start_api`] and [`start_worker`] make the clients and
-//! the first connections before the first event, [`Api::run`] and [`Worker::run`] serve until the sandbox ends.
+//! This crate translates events and responses; the work in between belongs to the engine and the MCP server, which know
+//! nothing about Lambda. [`ApiConfig`] and [`WorkerConfig`] are read once, [`start_api`] and [`start_worker`] create the clients
+//! and the first connections before the first event, [`Api::run`] and [`Worker::run`] serve until the sandbox ends.
 
 mod api;
 mod caller;
@@ -17,9 +17,7 @@ mod worker;
 
 pub use api::Api;
 pub use caller::AwsCaller;
-pub use config::{
-    ApiConfig, Auth, Common, ConfigError, EnvSource, Fault, IamOwner, OpenTasks, Responses, WorkerConfig, names,
-};
+pub use config::{ApiConfig, Auth, Common, IamOwner, OpenTasks, Responses, WorkerConfig};
 pub use logs::{init_logs, json_logs};
 pub use sandbox::{StartError, World, start_api, start_worker};
 pub use worker::{DeadLetters, Worker};

@@ -9,8 +9,8 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// Starts logging what `filter` lets through (levels, and levels of targets: `info,rmcp=warn`), and panics like everything
-/// else. A second call changes nothing.
+/// Starts logging the events that pass `filter` (levels, and levels of targets: `info,rmcp=warn`), and panics in the same
+/// form. A second call changes nothing.
 pub fn init_logs(filter: &str) {
     if let Err(error) = json_logs(filter, std::io::stderr).try_init() {
         tracing::debug!(error = &error as &dyn std::error::Error, "logging was started before");
@@ -19,7 +19,7 @@ pub fn init_logs(filter: &str) {
     std::panic::set_hook(Box::new(log_panic));
 }
 
-/// What writes a line of JSON for each event that `filter` lets through, with the fields of the span that it happened in.
+/// A subscriber that writes a line of JSON for each event that passes `filter`, with the fields of its span.
 pub fn json_logs<W>(filter: &str, writer: W) -> impl Subscriber + Send + Sync + use<W>
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
@@ -28,8 +28,8 @@ where
     registry().with(lines).with(targets(filter))
 }
 
-/// What cannot be read is left out: a wrong filter must not keep a function from its work. (`EnvFilter`, which knows more
-/// than targets, compiles regular expressions at each start.)
+/// Directives that cannot be parsed are ignored: a wrong filter must not stop a function from working. (`EnvFilter`, which
+/// supports more than targets, compiles regular expressions at each start.)
 fn targets(filter: &str) -> Targets {
     let directives = filter.split(',').filter_map(|directive| directive.trim().parse::<Targets>().ok());
     directives.fold(Targets::new(), |all, one| {
@@ -41,11 +41,11 @@ fn targets(filter: &str) -> Targets {
     })
 }
 
-/// One line, where the default hook would write several that belong to nothing. Whoever catches the panic says what
-/// becomes of the task.
+/// Logs a panic as one line; the default hook would write several lines without a span. Whoever catches the panic decides
+/// about the task.
 fn log_panic(panic: &PanicHookInfo<'_>) {
-    let place = panic.location().map(ToString::to_string);
-    tracing::error!(place, reason = panic.payload_as_str().unwrap_or("no message"), "panicked");
+    let location = panic.location().map(ToString::to_string);
+    tracing::error!(location, reason = panic.payload_as_str().unwrap_or("no message"), "panicked");
 }
 
 #[cfg(test)]
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_filter_names_levels_of_targets_and_what_cannot_be_read_is_left_out() {
+    fn a_filter_names_levels_of_targets_and_ignores_what_cannot_be_parsed() {
         let filter = targets("info, rmcp=warn,longhaul_engine=debug,what?=ever=,loud");
         for (target, lowest) in
             [("hyper", Level::INFO), ("rmcp::service", Level::WARN), ("longhaul_engine", Level::DEBUG)]

@@ -1,5 +1,5 @@
-//! Metrics in CloudWatch's embedded format: a line of JSON on standard output, which CloudWatch turns into metrics
-//! without any call from here.
+//! Metrics in CloudWatch's embedded metric format: a line of JSON on standard output, which CloudWatch turns into metrics
+//! without an API call.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,7 +20,7 @@ pub const LEG_TIME: &str = "LegTime";
 pub const TASK_TIME: &str = "TaskTime";
 /// Legs that began.
 pub const LEGS: &str = "Legs";
-/// Dead workers and lost messages that were made up for.
+/// Recoveries from dead workers and lost messages.
 pub const RECOVERIES: &str = "Recoveries";
 
 /// How a task ended: `completed`, `failed` or `cancelled`.
@@ -57,9 +57,9 @@ impl EmbeddedMetrics {
         Self { namespace, clock, out: Mutex::new(out) }
     }
 
-    /// One line. The tool and the task are no dimensions, since each value of one is a metric that is paid for; they
-    /// stand beside the numbers for queries over the logs.
-    fn tell(&self, task: &Task, dimension: Option<(&str, &str)>, metrics: &[Metric]) {
+    /// Writes one line. The tool and the task are not dimensions, because each value of a dimension is billed as a metric
+    /// of its own; they are fields, for queries over the logs.
+    fn put(&self, task: &Task, dimension: Option<(&str, &str)>, metrics: &[Metric]) {
         let names: Vec<_> = metrics.iter().map(|metric| json!({"Name": metric.name, "Unit": metric.unit})).collect();
         let dimensions: Vec<_> = dimension.iter().map(|(name, _)| *name).collect();
         let mut line = Map::new();
@@ -90,26 +90,26 @@ impl EmbeddedMetrics {
 #[deny(clippy::missing_trait_methods)]
 impl Observer for EmbeddedMetrics {
     fn accepted(&self, task: &Task) {
-        self.tell(task, None, &[Metric::count(TASKS_ACCEPTED)]);
+        self.put(task, None, &[Metric::count(TASKS_ACCEPTED)]);
     }
 
     fn leg_began(&self, task: &Task, waited_ms: Option<u64>) {
         let waited = waited_ms.map(|ms| Metric::ms(QUEUE_WAIT, ms));
         let metrics: Vec<_> = [Metric::count(LEGS)].into_iter().chain(waited).collect();
-        self.tell(task, None, &metrics);
+        self.put(task, None, &metrics);
     }
 
     fn leg_ended(&self, task: &Task, ran_ms: u64) {
-        self.tell(task, None, &[Metric::ms(LEG_TIME, ran_ms)]);
+        self.put(task, None, &[Metric::ms(LEG_TIME, ran_ms)]);
     }
 
     fn ended(&self, task: &Task) {
         let took_ms = task.ended_at.map_or(0, |ended_at| ended_at.since_ms(task.created_at));
         let status = Some((STATUS, task.status().as_str()));
-        self.tell(task, status, &[Metric::count(TASKS_ENDED), Metric::ms(TASK_TIME, took_ms)]);
+        self.put(task, status, &[Metric::count(TASKS_ENDED), Metric::ms(TASK_TIME, took_ms)]);
     }
 
     fn recovered(&self, task: &Task) {
-        self.tell(task, None, &[Metric::count(RECOVERIES)]);
+        self.put(task, None, &[Metric::count(RECOVERIES)]);
     }
 }

@@ -1,10 +1,9 @@
 //! No delay on the connection to the Runtime API.
 //!
-//! A streamed answer leaves the runtime client as at least three small writes: what stands before the body, eight zero
-//! bytes, the body. The client does not set `TCP_NODELAY`, so that the kernel holds the second write back until the
-//! first one is acknowledged, which the other side delays by about 40 ms. The connection belongs to the client, which
-//! lets nobody at it; but a process may ask the kernel for a copy of any of its own file descriptors, and options of a
-//! socket are the same for all copies.
+//! A streamed response leaves the runtime client as at least three small writes: the prelude, eight zero bytes, the body.
+//! The client does not set `TCP_NODELAY`, so the kernel holds the second write back until the first one is acknowledged,
+//! which the other side delays by about 40 ms. The client does not expose its connection; but a process may ask the
+//! kernel for a copy of any of its own file descriptors, and socket options are shared by all copies.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -14,11 +13,11 @@ use rustix::io;
 use rustix::net::sockopt::set_tcp_nodelay;
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 
-/// After how many answers all descriptors are looked at again: a connection that took the number of another one is not
-/// noticed before.
+/// After how many responses all descriptors are examined again: until then, a connection that reused the number of
+/// another one goes unnoticed.
 const LOOK_AGAIN: u32 = 100;
 
-/// Sets `TCP_NODELAY` on the connections of this process, as long as the system lets it.
+/// Sets `TCP_NODELAY` on the connections of this process, as long as the system allows it.
 #[derive(Debug, Default)]
 pub(crate) struct Nodelay(Mutex<State>);
 
@@ -30,7 +29,7 @@ enum State {
     Refused,
 }
 
-/// The descriptors of this process that were connections when all were looked at.
+/// The descriptors of this process that were connections when all were last examined.
 #[derive(Debug)]
 struct Connections {
     this_process: OwnedFd,
@@ -39,8 +38,8 @@ struct Connections {
 }
 
 impl Nodelay {
-    /// Sets it on every connection that is open now, and next time on the same ones: to look at all descriptors costs
-    /// as much as a whole answer. Without effect where the system refuses: answers are then later, not wrong.
+    /// Sets it on every connection that is open now, and next time on the same ones: examining all descriptors costs as
+    /// much as a whole response. Has no effect if the system refuses: responses are then slower, but not wrong.
     pub(crate) fn set(&self) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_set = match &mut *state {
@@ -60,7 +59,7 @@ fn refused(error: io::Errno) -> State {
 }
 
 impl Connections {
-    /// Looks at all descriptors, and sets it on the connections among them.
+    /// Examines all descriptors, and sets the option on the connections among them.
     fn find() -> io::Result<Self> {
         let this_process = pidfd_open(getpid(), PidfdFlags::empty())?;
         let mut numbers = Vec::new();
@@ -76,8 +75,8 @@ impl Connections {
         Ok(Self { this_process, numbers, uses: 0 })
     }
 
-    /// Sets it on the same again, since another connection may have taken a number. False where one is no connection any
-    /// more, or it is time to look at all.
+    /// Sets the option on the same descriptors again, since another connection may have reused a number. False if one of
+    /// them is not a connection any more, or if it is time to examine all of them.
     fn set(&mut self) -> bool {
         self.uses += 1;
         let is_set = |number: &i32| {
@@ -111,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_of_others_code_get_the_option() {
+    fn connections_of_other_code_get_the_option() {
         let (_alone, _listener, address) = listener();
         let stream = TcpStream::connect(address).unwrap();
         assert!(!stream.nodelay().unwrap());
@@ -133,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_is_opened_beside_others_gets_it_in_the_end() {
+    fn a_connection_that_is_opened_while_others_are_open_gets_it_eventually() {
         let (_alone, _listener, address) = listener();
         let nodelay = Nodelay::default();
         let _first = TcpStream::connect(address).unwrap();

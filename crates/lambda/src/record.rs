@@ -1,10 +1,10 @@
-//! One record of an SQS event: which queue it comes from, and what it says.
+//! One record of an SQS event: which queue it comes from, and its message.
 
 use aws_lambda_events::sqs::SqsMessage;
 use longhaul_aws::{TRACE_ATTRIBUTE, UnreadableMessage, read_message};
 use longhaul_core::ports::Delivery;
 
-/// How often a message was handed over, in the record's attributes.
+/// The attribute of a record that says how often its message was received.
 const RECEIVES: &str = "ApproximateReceiveCount";
 
 /// Which queue a record comes from.
@@ -12,23 +12,23 @@ const RECEIVES: &str = "ApproximateReceiveCount";
 pub(crate) enum Source {
     /// The work queue.
     Work,
-    /// The queue that messages go to which were handed over too often.
+    /// The queue for messages that were delivered too often.
     DeadLetters,
 }
 
-/// A record that cannot be worked with.
+/// Why a record cannot be processed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unreadable {
-    /// Its body says nothing about a task.
+    /// Its body does not name a task.
     #[error("the body cannot be read")]
     Body(#[source] UnreadableMessage),
-    /// It has no receipt, without which nothing can be done about its message.
+    /// It has no receipt handle, so its message can be neither extended nor deleted.
     #[error("there is no receipt handle")]
     NoReceipt,
 }
 
-/// Where `record` comes from: a dead letter is recognised by its queue, so that one binary serves both, in two functions
-/// or in one.
+/// Where `record` comes from. A dead letter is recognised by its queue, so that one binary serves both queues, in two
+/// functions or in one.
 pub(crate) fn source(record: &SqsMessage, dead_letter_queue: &str) -> Source {
     let queue = record.event_source_arn.as_deref().and_then(|arn| arn.rsplit(':').next());
     if queue == Some(dead_letter_queue) { Source::DeadLetters } else { Source::Work }
@@ -39,7 +39,7 @@ pub(crate) fn queue_name(url: &str) -> &str {
     url.trim_end_matches('/').rsplit('/').next().unwrap_or_default()
 }
 
-/// What `record` hands over.
+/// The delivery in `record`.
 ///
 /// # Errors
 /// [`Unreadable`]

@@ -1,4 +1,4 @@
-//! What a sandbox makes once, before its first event: clients, the first connections, the engine.
+//! What a sandbox sets up once, before its first event: clients, the first connections, the engine.
 
 use std::sync::Arc;
 
@@ -14,22 +14,22 @@ use crate::metrics::EmbeddedMetrics;
 use crate::worker::{DeadLetters, Worker};
 use crate::{ApiConfig, Common, OpenTasks, WorkerConfig};
 
-/// The name under which the key that seals the state of plain calls is kept in the table.
+/// The name under which the key that signs the state of plain calls is stored in the table.
 const STATE_KEY: &str = "request-state";
 
-/// What a sandbox cannot make itself.
+/// The sources of time and randomness for a sandbox.
 #[derive(Clone)]
 pub struct World {
     /// What time it is.
     pub clock: Arc<dyn Clock>,
-    /// Where chance comes from.
+    /// Where randomness comes from.
     pub ids: Arc<dyn IdSource>,
 }
 
-/// A sandbox that cannot start.
+/// Why a sandbox cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The table does not answer, or answers that this function may not read it.
+    /// The table does not answer, or this function may not read it.
     #[error("the table `{table}` cannot be used: is LONGHAUL_TABLE right, and may this function read and write it?")]
     Table {
         /// Which one.
@@ -40,8 +40,8 @@ pub enum StartError {
     },
 }
 
-/// Makes the API function. Reading the key that all instances share is the first call to the table: connection and
-/// handshake are over before the first event.
+/// Sets up the API function. Reading the key that all instances share is the first call to the table, so connection and
+/// handshake are done before the first event.
 ///
 /// # Errors
 /// [`StartError`]
@@ -54,14 +54,14 @@ pub async fn start_api(
     let store = store(&clients, &config.common);
     let state_key = store.secret(STATE_KEY, &*world.ids).await;
     let state_key = state_key.map_err(|cause| StartError::Table { table: config.common.table.clone(), cause })?;
-    // The API function sends only: it knows of no dead letters.
+    // The API function only sends: it needs no dead-letter queue.
     let queue = SqsQueue::new(clients.sqs, &config.common.queue_url, "");
     let clock = Arc::clone(&world.clock);
     let engine = engine(&config.common, store, queue, world);
     Ok(Api::new(build(engine, config.mcp(state_key)), config.auth, config.allow_origins.clone(), clock))
 }
 
-/// Makes the worker function.
+/// Sets up the worker function.
 ///
 /// # Errors
 /// [`StartError`]
@@ -75,7 +75,7 @@ pub async fn start_worker(
     store.connect().await.map_err(|cause| StartError::Table { table: config.common.table.clone(), cause })?;
     let queue = |url: &str| SqsQueue::new(clients.sqs.clone(), url, &config.dead_letter_queue_url);
     let dead_letters = DeadLetters::new(Arc::new(queue(&config.dead_letter_queue_url)), &config.dead_letter_queue_url);
-    // A worker answers no requests, so that it seals nothing: its key is nobody else's.
+    // A worker answers no requests and so signs nothing: a random key of its own will do.
     let mut state_key = [0; 32];
     world.ids.fill(&mut state_key);
     let engine = engine(&config.common, store, queue(&config.common.queue_url), world);

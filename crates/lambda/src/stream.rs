@@ -1,5 +1,5 @@
-//! Streams that end before their function does. One that is still open at the function's deadline would take the sandbox
-//! with it, and its client would learn of that no sooner.
+//! Streams that end before their function does. A stream that is still open at the function's deadline would end with the
+//! sandbox, and its client would not be told.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -15,8 +15,8 @@ use longhaul_core::{Clock, Timestamp};
 use longhaul_mcp::Body;
 use tracing::Span;
 
-/// The body, which ends at `gives_up_at` if it has not ended by itself; what happens meanwhile belongs to `span`. One whose
-/// size is known is all there already.
+/// The body, ended at `gives_up_at` unless it has ended by itself; it is polled within `span`. A body of known size is
+/// complete already and is returned as it is.
 pub(crate) fn until(gives_up_at: Timestamp, clock: &Arc<dyn Clock>, span: &Span, body: Body) -> Body {
     if body.size_hint().exact().is_some() {
         return body;

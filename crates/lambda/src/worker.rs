@@ -1,7 +1,7 @@
-//! The worker function: a batch of deliveries in, the failed ones out.
+//! The worker function: runs a batch of deliveries and reports those that failed.
 //!
-//! Each delivery is one leg of one task. What goes wrong with one is that one's: it is reported as failed, stays in the
-//! queue, and comes back after its visibility; the others are not touched.
+//! Each delivery is one leg of one task. A delivery that fails does not affect the others: it is reported as failed, its
+//! message stays in the queue, and it is delivered again after its visibility timeout.
 
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
@@ -19,10 +19,10 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::record::{self, Source, Unreadable};
 
-/// How long before the function's deadline a leg is broken off, so that there is time to write down that it was.
+/// How long before the function's deadline a leg is aborted, so that there is time to record it.
 const RESERVE_MS: u64 = 1_000;
 
-/// How long a dead letter rests that cannot be read: it is for people to look at, and 14 days old at the most.
+/// How long an unreadable dead letter stays hidden. An operator has to look at it; SQS keeps it for at most 14 days.
 const UNREADABLE_REST_MS: u64 = 6 * 60 * 60 * 1_000;
 
 /// The worker function of one sandbox. Clones are the same function.
@@ -34,7 +34,7 @@ pub struct Worker {
     concurrency: usize,
 }
 
-/// The queue that messages go to which were handed over too often.
+/// The queue for messages that were delivered too often.
 #[derive(Clone)]
 pub struct DeadLetters {
     queue: Arc<dyn WorkQueue>,
@@ -49,19 +49,19 @@ impl DeadLetters {
     }
 }
 
-/// What the records of one batch share.
+/// The state that the records of one batch share.
 struct Batch {
     free: Semaphore,
     unfinished: AtomicUsize,
     signals: WorkerSignals,
 }
 
-/// What becomes of a record's message.
+/// What is reported to SQS about a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
-    /// SQS may delete it.
-    Done,
-    /// It stays.
+enum Reported {
+    /// SQS may delete its message.
+    Acknowledged,
+    /// Its message stays in the queue.
     Failed,
 }
 
@@ -72,21 +72,21 @@ impl Worker {
         Self { engine, runner, dead_letters, concurrency: concurrency.max(1) }
     }
 
-    /// Runs a batch to its end, which comes before `deadline`. The answer names the records that failed; their
-    /// messages come back.
+    /// Runs a batch to its end, before `deadline`. The response names the records that failed; their messages are
+    /// delivered again.
     pub async fn run_batch(&self, event: SqsEvent, deadline: Timestamp) -> SqsBatchResponse {
         let batch = Batch {
             free: Semaphore::new(self.concurrency),
             unfinished: AtomicUsize::new(event.records.len()),
             signals: WorkerSignals { until: self.legs_end(deadline), ..WorkerSignals::default() },
         };
-        let fates = join_all(event.records.iter().map(|record| self.run_guarded(record, &batch))).await;
+        let reports = join_all(event.records.iter().map(|record| self.run_guarded(record, &batch))).await;
         let mut response = SqsBatchResponse::default();
-        for (record, fate) in event.records.iter().zip(fates) {
-            match fate {
-                Fate::Done => {}
-                // A record without an id fails the whole batch, as nothing else can be said of it.
-                Fate::Failed => response.add_failure(record.message_id.as_deref().unwrap_or_default()),
+        for (record, reported) in event.records.iter().zip(reports) {
+            match reported {
+                Reported::Acknowledged => {}
+                // A record without an id fails the whole batch, because it cannot be named.
+                Reported::Failed => response.add_failure(record.message_id.as_deref().unwrap_or_default()),
             }
         }
         response
@@ -95,7 +95,7 @@ impl Worker {
     /// Runs batches until the sandbox ends.
     ///
     /// # Errors
-    /// Where the Runtime API does not answer.
+    /// If the Runtime API does not answer.
     pub async fn run(self) -> Result<(), lambda_runtime::Error> {
         let worker = &self;
         let run_batch = move |event: LambdaEvent<SqsEvent>| async move {
@@ -105,24 +105,24 @@ impl Worker {
         lambda_runtime::run(lambda_runtime::service_fn(run_batch)).await
     }
 
-    /// When the legs of this invocation end. A deadline that is over when the batch arrives is none: some hosts for
-    /// development send a constant.
+    /// When the legs of this invocation end. A deadline that has passed when the batch arrives is ignored: some
+    /// development hosts send a constant.
     fn legs_end(&self, deadline: Timestamp) -> Option<Timestamp> {
         let left_ms = deadline.since_ms(self.now());
         (left_ms > 0).then(|| deadline.minus_ms(RESERVE_MS.min(left_ms / 4)))
     }
 
-    /// A panic is the end of its record only.
-    async fn run_guarded(&self, record: &SqsMessage, batch: &Batch) -> Fate {
-        let fate = AssertUnwindSafe(self.run_record(record, batch)).catch_unwind().await;
+    /// A panic fails only its own record.
+    async fn run_guarded(&self, record: &SqsMessage, batch: &Batch) -> Reported {
+        let reported = AssertUnwindSafe(self.run_record(record, batch)).catch_unwind().await;
         batch.unfinished.fetch_sub(1, Ordering::Relaxed);
-        fate.unwrap_or_else(|_panic| {
+        reported.unwrap_or_else(|_panic| {
             tracing::error!(message_id = record.message_id, "a delivery panicked; its message stays in the queue");
-            Fate::Failed
+            Reported::Failed
         })
     }
 
-    async fn run_record(&self, record: &SqsMessage, batch: &Batch) -> Fate {
+    async fn run_record(&self, record: &SqsMessage, batch: &Batch) -> Reported {
         let source = record::source(record, &self.dead_letters.name);
         let delivery = match record::delivery(record) {
             Ok(delivery) => delivery,
@@ -133,33 +133,33 @@ impl Worker {
             Source::DeadLetters => (&*self.dead_letters.queue, self.engine.run_dead_letter(&delivery).await),
         };
         match disposition {
-            Disposition::Done => {
-                // Nobody hides the message any more while the rest of the batch runs on.
+            Disposition::Acknowledge => {
+                // No heartbeat hides the message any more while the rest of the batch runs on.
                 if batch.unfinished.load(Ordering::Relaxed) > 1 {
-                    noted(queue.delete(&delivery.receipt).await);
+                    log_failure(queue.delete(&delivery.receipt).await);
                 }
-                Fate::Done
+                Reported::Acknowledged
             }
-            Disposition::Later { after_ms } => {
-                noted(queue.extend(&delivery.receipt, after_ms).await);
-                Fate::Failed
+            Disposition::RetryAfter { after_ms } => {
+                log_failure(queue.extend(&delivery.receipt, after_ms).await);
+                Reported::Failed
             }
         }
     }
 
-    /// Runs one leg. The message arrives hidden for as long as the function may run; it is hidden for one lease instead,
-    /// and the engine's heartbeats hide it on: so a task whose worker is killed comes back after a lease.
+    /// Runs one leg. The message arrives hidden for as long as the function may run. It is hidden for one lease instead,
+    /// and the engine's heartbeats extend that: so the message of a killed worker is delivered again after one lease.
     async fn run_leg(&self, delivery: &Delivery, batch: &Batch) -> Disposition {
         let leg = async {
-            let Some(_slot) = self.slot(delivery, batch).await else { return Disposition::Later { after_ms: 0 } };
+            let Some(_slot) = self.slot(delivery, batch).await else { return Disposition::RetryAfter { after_ms: 0 } };
             self.engine.run_delivery(delivery, &*self.runner, &batch.signals).await
         };
         let ((), disposition) = futures::join!(self.hide(delivery), leg);
         disposition
     }
 
-    /// Waits for a free slot and hides the message meanwhile. None where the batch's time is over first: the message is
-    /// for another sandbox.
+    /// Waits for a free slot and hides the message meanwhile. `None` if the batch runs out of time first: another
+    /// sandbox will get the message.
     async fn slot<'a>(&self, delivery: &Delivery, batch: &'a Batch) -> Option<SemaphorePermit<'a>> {
         if let Ok(slot) = batch.free.try_acquire() {
             return Some(slot);
@@ -180,12 +180,12 @@ impl Worker {
     }
 
     async fn hide(&self, delivery: &Delivery) {
-        noted(self.work_queue().extend(&delivery.receipt, self.engine.settings().lease_ms).await);
+        log_failure(self.work_queue().extend(&delivery.receipt, self.engine.settings().lease_ms).await);
     }
 
-    /// What cannot be read is never deleted: in the work queue it comes back until it is a dead letter, and as a dead
-    /// letter it rests where an alarm shows it.
-    async fn put_aside(&self, record: &SqsMessage, source: Source, unreadable: &Unreadable) -> Fate {
+    /// An unreadable message is never deleted: in the work queue it is delivered again until it becomes a dead letter,
+    /// and dead letters raise an alarm.
+    async fn put_aside(&self, record: &SqsMessage, source: Source, unreadable: &Unreadable) -> Reported {
         tracing::error!(
             message_id = record.message_id,
             ?source,
@@ -193,9 +193,9 @@ impl Worker {
             "a message cannot be read"
         );
         if let (Source::DeadLetters, Some(receipt)) = (source, record.receipt_handle.as_deref()) {
-            noted(self.dead_letters.queue.extend(receipt, UNREADABLE_REST_MS).await);
+            log_failure(self.dead_letters.queue.extend(receipt, UNREADABLE_REST_MS).await);
         }
-        Fate::Failed
+        Reported::Failed
     }
 
     fn work_queue(&self) -> &dyn WorkQueue {
@@ -207,8 +207,8 @@ impl Worker {
     }
 }
 
-/// The message comes back by itself, and the next claim finds out what there is to do.
-fn noted(changed: Result<(), QueueError>) {
+/// Logs a queue that did not answer. The message is delivered again in any case, and the next claim decides.
+fn log_failure(changed: Result<(), QueueError>) {
     if let Err(error) = changed {
         tracing::warn!(error = &error as &dyn std::error::Error, "the queue did not answer");
     }

@@ -1,26 +1,29 @@
 //! The server as two Lambda functions: one that answers requests, one that works.
 //!
-//! Both take the same [`Server`]; the same tools run in either. What they need to know of their surroundings stands in
-//! environment variables, which the deployment's template sets and [`names`] lists. Tasks are kept in a DynamoDB table,
-//! work is handed over by an SQS queue.
+//! Both take the same [`Server`]; the same tools run in either. Their configuration is in environment variables,
+//! which the deployment's template sets and [`settings::table`](crate::settings::table) declares. Tasks are stored in a
+//! DynamoDB table; an SQS queue delivers the work.
 
 use std::sync::Arc;
 
+pub use longhaul_lambda::StartError;
 use longhaul_lambda::{ApiConfig, WorkerConfig, World, init_logs, start_api, start_worker};
-pub use longhaul_lambda::{ConfigError, EnvSource, StartError, names};
+use longhaul_settings::{Declared, Flags, Place, SettingsError, Values, table};
 
-use crate::{OsIds, Server, SystemClock};
+use crate::settings::ProcessEnv;
+use crate::{OsIds, Server, SystemClock, UnknownTool};
 
 /// Threads of a worker: one for tools, and one that keeps the heartbeats going while a tool computes.
 const WORKER_THREADS: usize = 2;
 
 /// Why a function does not run.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum FunctionError {
-    /// The environment says too little, or the wrong things.
+    /// Settings in the environment are missing or wrong.
     #[error(transparent)]
-    Config(#[from] ConfigError),
-    /// No runtime for async code.
+    Settings(#[from] SettingsError),
+    /// The runtime for async code could not be started.
     #[error("the function could not start its threads")]
     Runtime(#[source] std::io::Error),
     /// Something that the function needs does not answer.
@@ -29,17 +32,9 @@ pub enum FunctionError {
     /// Lambda's Runtime API does not answer.
     #[error("the Runtime API does not answer")]
     RuntimeApi(#[source] Box<dyn std::error::Error + Send + Sync>),
-}
-
-/// The environment of this process.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ProcessEnv;
-
-impl EnvSource for ProcessEnv {
-    #[expect(clippy::disallowed_methods, reason = "this is where the environment is read, once")]
-    fn get(&self, name: &str) -> Option<String> {
-        std::env::var(name).ok()
-    }
+    /// A policy names a tool that the handler does not have.
+    #[error(transparent)]
+    UnknownTool(#[from] UnknownTool),
 }
 
 /// Answers requests with `server` until the sandbox ends: all that the `main` of an API function needs.
@@ -47,30 +42,99 @@ impl EnvSource for ProcessEnv {
 /// # Errors
 /// [`FunctionError`], which says what to do.
 pub fn api(server: &Server) -> Result<(), FunctionError> {
-    let config = ApiConfig::read(&ProcessEnv)?;
-    init_logs(&config.common.log);
-    // A sandbox answers one request at a time: a second thread would only cost time at the start.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(FunctionError::Runtime)?;
-    runtime.block_on(async {
-        let api = start_api(&config, world(), |engine, settings| server.build(engine, settings)).await?;
-        api.run(&config).await.map_err(FunctionError::RuntimeApi)
-    })
+    ApiFunction::from_env(&[])?.run(server)
 }
 
 /// Runs the tools of `server` until the sandbox ends: all that the `main` of a worker function needs. The same function
-/// looks after dead letters, where it is given any.
+/// takes dead letters, if it is given any.
 ///
 /// # Errors
 /// [`FunctionError`], which says what to do.
 pub fn worker(server: &Server) -> Result<(), FunctionError> {
-    let config = WorkerConfig::read(&ProcessEnv)?;
-    init_logs(&config.common.log);
-    let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    let runtime = runtime.worker_threads(WORKER_THREADS).enable_all().build().map_err(FunctionError::Runtime)?;
-    runtime.block_on(async {
-        let worker = start_worker(&config, world(), |engine, settings| server.build(engine, settings)).await?;
-        worker.run().await.map_err(FunctionError::RuntimeApi)
-    })
+    WorkerFunction::from_env(&[])?.run(server)
+}
+
+/// The function that answers requests, for an application that has its own settings.
+pub struct ApiFunction {
+    config: ApiConfig,
+    values: Values,
+}
+
+impl ApiFunction {
+    /// Reads the environment: Longhaul's settings, and those that the application declares.
+    ///
+    /// # Errors
+    /// [`FunctionError::Settings`], with all that is wrong with either.
+    pub fn from_env(own: &[&'static dyn Declared]) -> Result<Self, FunctionError> {
+        let values = read(Place::Api, own)?;
+        Ok(Self { config: ApiConfig::of(&values)?, values })
+    }
+
+    /// All values, with those of the application's settings.
+    #[must_use]
+    pub const fn values(&self) -> &Values {
+        &self.values
+    }
+
+    /// Answers requests with `server` until the sandbox ends.
+    ///
+    /// # Errors
+    /// [`FunctionError`], which says what to do.
+    pub fn run(&self, server: &Server) -> Result<(), FunctionError> {
+        let config = &self.config;
+        init_logs(&config.common.log);
+        // A sandbox answers one request at a time: a second thread would only cost time at the start.
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(FunctionError::Runtime)?;
+        runtime.block_on(async {
+            server.check().await?;
+            let api = start_api(config, world(), |engine, settings| server.build(engine, settings)).await?;
+            api.run(config).await.map_err(FunctionError::RuntimeApi)
+        })
+    }
+}
+
+/// The function that runs tools and takes dead letters, for an application that has its own settings.
+pub struct WorkerFunction {
+    config: WorkerConfig,
+    values: Values,
+}
+
+impl WorkerFunction {
+    /// Reads the environment: Longhaul's settings, and those that the application declares.
+    ///
+    /// # Errors
+    /// [`FunctionError::Settings`], with all that is wrong with either.
+    pub fn from_env(own: &[&'static dyn Declared]) -> Result<Self, FunctionError> {
+        let values = read(Place::Worker, own)?;
+        Ok(Self { config: WorkerConfig::of(&values)?, values })
+    }
+
+    /// All values, with those of the application's settings.
+    #[must_use]
+    pub const fn values(&self) -> &Values {
+        &self.values
+    }
+
+    /// Runs the tools of `server` until the sandbox ends.
+    ///
+    /// # Errors
+    /// [`FunctionError`], which says what to do.
+    pub fn run(&self, server: &Server) -> Result<(), FunctionError> {
+        let config = &self.config;
+        init_logs(&config.common.log);
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = runtime.worker_threads(WORKER_THREADS).enable_all().build().map_err(FunctionError::Runtime)?;
+        runtime.block_on(async {
+            server.check().await?;
+            let worker = start_worker(config, world(), |engine, settings| server.build(engine, settings)).await?;
+            worker.run().await.map_err(FunctionError::RuntimeApi)
+        })
+    }
+}
+
+fn read(place: Place, own: &[&'static dyn Declared]) -> Result<Values, SettingsError> {
+    Values::read(place, &[&table::ALL, own], &Flags::new(), &ProcessEnv)
 }
 
 fn world() -> World {

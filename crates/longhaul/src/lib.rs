@@ -1,13 +1,12 @@
 //! Durable, long-running MCP tool calls.
 //!
 //! Write an ordinary [`rmcp`] server, say which of its tools may become tasks, and serve it. A call of such a tool is
-//! accepted at once, survives every crash on the way, and its result waits for whoever asks:
+//! accepted at once, survives every crash on the way, and its result is kept until it is fetched or expires:
 //!
 //! ```no_run
 //! use longhaul::{Server, TaskContext, TaskPolicy, local};
-//! use rmcp::handler::server::router::tool::ToolRouter;
 //! use rmcp::handler::server::wrapper::Parameters;
-//! use rmcp::{ErrorData, ServerHandler, schemars, tool, tool_handler, tool_router};
+//! use rmcp::{ServerHandler, schemars, tool, tool_handler, tool_router};
 //!
 //! #[derive(serde::Deserialize, schemars::JsonSchema)]
 //! struct Report {
@@ -19,13 +18,13 @@
 //! #[tool_router]
 //! impl Reports {
 //!     #[tool(description = "Adds up the given number of months")]
-//!     async fn report(&self, Parameters(Report { months }): Parameters<Report>, task: TaskContext) -> Result<String, ErrorData> {
+//!     async fn report(&self, Parameters(Report { months }): Parameters<Report>, task: TaskContext) -> String {
 //!         let mut sum = 0;
 //!         for month in 1..=months {
-//!             sum += task.step(&format!("month {month}"), async || Ok::<_, ErrorData>(month * 100)).await?;
-//!             task.progress(f64::from(month), Some(f64::from(months)), "adding up").await;
+//!             sum += task.step(&format!("month {month}"), async || month * 100).await;
+//!             task.progress(month).of(months).message("adding up").await;
 //!         }
-//!         Ok(sum.to_string())
+//!         sum.to_string()
 //!     }
 //! }
 //!
@@ -37,18 +36,64 @@
 //! local::run(server, local::Options::default())
 //! # }
 //! ```
+//!
+//! Where to start:
+//!
+//! - [`TaskContext`] is a tool's view of its call: steps, sleeps, questions, progress, variables.
+//! - [`TaskPolicy`] says on which terms calls of a tool become tasks.
+//! - `local` serves from one process, `lambda` from two Lambda functions; each is a feature of this crate.
+//! - [`ports`] has the traits of the store and the queue, for your own backend.
 
 #[cfg(feature = "lambda")]
 pub mod lambda;
 #[cfg(feature = "local")]
 pub mod local;
 mod server;
+pub mod settings;
 mod system;
 
-pub use longhaul_mcp::{Answer, InputResponse, TaskContext, TaskPolicy, VariableError};
+pub use longhaul_mcp::{
+    Amount, Answer, InputResponse, ProgressReport, StepValue, TaskContext, TaskPolicy, UnknownTool, UseTryStep,
+    VariableError, VariableLimit,
+};
 pub use rmcp;
 pub use server::Server;
 pub use system::{OsIds, SystemClock};
+
+/// What a server needs from its environment, as traits, and the types in their methods: for your own store and queue,
+/// on which `local::start_on` runs a server.
+///
+/// A [`TaskStore`](ports::TaskStore) keeps tasks and decides nothing: its `apply` is right if it does in one atomic
+/// write what [`Task::apply`](ports::Task::apply) returns. A [`WorkQueue`](ports::WorkQueue) delivers every message at
+/// least once. The feature `contract` has a test for each promise of both.
+///
+/// These traits and types are not `#[non_exhaustive]`: an adapter has to know all of them, so that every addition is a
+/// new major version.
+pub mod ports {
+    pub use async_trait::async_trait;
+    pub use longhaul_core::limits;
+    pub use longhaul_core::ports::{
+        ApplyError, CreateError, Created, Delivery, IdempotencyKey, Left, Message, NewTask, Page, QueueError, Recorded,
+        StoreError, TaskStore, WorkQueue,
+    };
+    pub use longhaul_core::{
+        Advance, Ask, Clock, Entry, EntryKind, Failure, FailureKind, IdSource, Identity, InvalidOwner, InvalidTaskId,
+        Lease, LeaseToken, MailboxId, Outcome, OwnerId, PartsName, Payload, Policy, Progress, Refusal, RequestedTerms,
+        ResultKind, State, Status, Suspension, Task, TaskEvent, TaskId, TaskKey, TaskRecord, Terms, Timestamp,
+    };
+}
+
+/// What every store and queue has to guarantee, as tests: [`store_contract!`](contract::store_contract!) and
+/// [`queue_contract!`](contract::queue_contract!) make one test of each promise, and
+/// [`store_model_property!`](contract::store_model_property!) compares a store with the pure function, event by event.
+///
+/// For `[dev-dependencies]`. `tests/own_store` in the source of this crate is a complete example.
+#[cfg(feature = "contract")]
+pub mod contract {
+    pub use longhaul_testkit::{
+        ManualClock, QueueHarness, StoreHarness, queue_contract, store_contract, store_model_property,
+    };
+}
 
 /// The code on the page about writing tools, compiled.
 #[cfg(all(doctest, feature = "local"))]

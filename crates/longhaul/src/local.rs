@@ -1,8 +1,11 @@
-//! The server as one process with an embedded database: for a laptop, a test, or a machine of one's own.
+//! The server as one process: for a laptop, a test, or your own machine.
 //!
-//! The same parts as on AWS, in one process: an HTTP server that accepts and answers, and workers that are fed by a
-//! queue. Tasks and messages stand in one SQLite file, so that a killed process loses nothing.
+//! It has the same parts as on AWS: an HTTP server that accepts calls and answers, and workers that take messages from
+//! a queue and run tools. Tasks and messages are stored in one SQLite file, so that nothing is lost when the process is
+//! killed. [`start_on`] takes your own store and queue instead.
 
+mod backend;
+mod command_line;
 mod error;
 mod http_server;
 mod logs;
@@ -12,9 +15,11 @@ mod worker;
 
 use std::net::SocketAddr;
 
+pub use backend::Backend;
+pub use command_line::{CommandLine, OptionsError};
 pub use error::ServeError;
 pub use logs::init as init_logs;
-pub use options::{LogFormat, Options};
+pub use options::Options;
 pub use running::Running;
 
 use crate::Server;
@@ -27,28 +32,53 @@ pub async fn start(server: &Server, options: &Options) -> Result<Running, ServeE
     Running::start(server, options).await
 }
 
-/// Serves until the process is asked to stop (Ctrl-C, or SIGTERM), then stops in order: running legs are given back to
-/// the queue. `ready` is told the address once the server listens.
+/// [`start`] on your own store and queue. The option `db` is ignored.
+///
+/// # Errors
+/// [`ServeError`], which says what to do.
+pub async fn start_on(server: &Server, backend: Backend, options: &Options) -> Result<Running, ServeError> {
+    Running::start_on(server, backend, options).await
+}
+
+/// Serves until the process is asked to stop (Ctrl-C or SIGTERM), then shuts down: running legs are returned to the
+/// queue. `ready` is called with the address once the server listens.
 ///
 /// # Errors
 /// [`ServeError`], which says what to do.
 pub async fn serve(server: Server, options: Options, ready: impl FnOnce(SocketAddr)) -> Result<(), ServeError> {
-    let running = start(&server, &options).await?;
-    ready(running.address());
-    stop_wanted().await;
-    tracing::info!("stopping: running legs are given back to the queue");
-    running.stop().await;
+    until_stopped(start(&server, &options).await?, ready).await;
     Ok(())
 }
 
-/// [`serve`] in a runtime of its own: all that a `main` needs.
+/// [`serve`] on your own store and queue. The option `db` is ignored.
+///
+/// # Errors
+/// [`ServeError`], which says what to do.
+pub async fn serve_on(
+    server: Server,
+    backend: Backend,
+    options: Options,
+    ready: impl FnOnce(SocketAddr),
+) -> Result<(), ServeError> {
+    until_stopped(start_on(&server, backend, &options).await?, ready).await;
+    Ok(())
+}
+
+/// [`serve`] in its own runtime: all that a `main` needs.
 ///
 /// # Errors
 /// [`ServeError`], which says what to do.
 pub fn run(server: Server, options: Options) -> Result<(), ServeError> {
-    init_logs(&options);
+    init_logs(&options)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(ServeError::Runtime)?;
     runtime.block_on(serve(server, options, |address| tracing::info!(%address, "serving MCP on POST /mcp")))
+}
+
+async fn until_stopped(running: Running, ready: impl FnOnce(SocketAddr)) {
+    ready(running.address());
+    stop_wanted().await;
+    tracing::info!("stopping: running legs are returned to the queue");
+    running.stop().await;
 }
 
 async fn stop_wanted() {
@@ -56,7 +86,7 @@ async fn stop_wanted() {
         match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
             Ok(mut signal) => drop(signal.recv().await),
             Err(error) => {
-                tracing::warn!(%error, "SIGTERM cannot be heard; use Ctrl-C");
+                tracing::warn!(%error, "the process cannot react to SIGTERM; stop it with Ctrl-C");
                 std::future::pending().await
             }
         }

@@ -3,39 +3,119 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use longhaul_engine::Engine;
-use longhaul_mcp::{McpServer, McpSettings, TaskPolicy};
+use longhaul_mcp::{McpServer, McpSettings, TaskPolicy, UnknownTool, check_tool_names};
 use rmcp::ServerHandler;
 
-/// A durable server, not yet running anywhere.
+/// A durable server that is not running yet. `longhaul::local` runs it as one process, `longhaul::lambda` as two
+/// Lambda functions.
+///
+/// ```
+/// use longhaul::{Server, TaskPolicy};
+/// # use longhaul::rmcp::{ServerHandler, tool, tool_handler, tool_router};
+///
+/// #[derive(Clone)]
+/// struct Reports; // with the tools `add_up` and `list`
+/// # #[tool_router]
+/// # impl Reports {
+/// #     #[tool]
+/// #     async fn add_up(&self) -> String { String::new() }
+/// #     #[tool]
+/// #     async fn list(&self) -> String { String::new() }
+/// # }
+/// # #[tool_handler]
+/// # impl ServerHandler for Reports {}
+///
+/// let server = Server::new(|| Reports).task("add_up", TaskPolicy::optional());
+/// ```
 pub struct Server {
     tasks: BTreeMap<String, TaskPolicy>,
-    build: Arc<Build>,
+    handlers: Arc<dyn Handlers>,
 }
 
-type Build = dyn Fn(BTreeMap<String, TaskPolicy>, Engine, McpSettings) -> McpServer + Send + Sync;
-
 impl Server {
-    /// A server whose calls are answered by what `make_handler` makes. It is called often, in the process that answers
-    /// requests and in the one that works: keep shared state behind an `Arc`, and durable state elsewhere.
+    /// A server whose requests are answered by the handlers that `make_handler` builds. It is called often, both in the
+    /// process that answers requests and in the one that runs tasks: keep shared state behind an `Arc`, and state that
+    /// has to last in a database.
     pub fn new<H, F>(make_handler: F) -> Self
     where
         H: ServerHandler,
         F: Fn() -> H + Clone + Send + Sync + 'static,
     {
-        let build = move |tasks, engine, settings| McpServer::new(make_handler.clone(), tasks, engine, settings);
-        Self { tasks: BTreeMap::new(), build: Arc::new(build) }
+        Self { tasks: BTreeMap::new(), handlers: Arc::new(Made(make_handler)) }
     }
 
     /// Says that calls of `tool` may become tasks, and on which terms. Tools that are not named here are answered as
-    /// plain calls.
+    /// plain calls. The server does not start if the handler has no tool of this name.
     #[must_use]
     pub fn task(mut self, tool: impl Into<String>, policy: TaskPolicy) -> Self {
         self.tasks.insert(tool.into(), policy);
         self
     }
 
+    /// Checks that the handler has every tool that was named with [`task`](Self::task): that its `get_tool` returns it,
+    /// or its `list_tools` shows it. A handler that shows no tool in either way cannot be checked, and passes. Every
+    /// way to start the server does this first; a test may do it, too.
+    ///
+    /// # Errors
+    /// [`UnknownTool`] for the first name that the handler does not have, with the most similar one that it has.
+    ///
+    /// ```
+    /// # use longhaul::{Server, TaskPolicy};
+    /// # use longhaul::rmcp::{ServerHandler, tool, tool_handler, tool_router};
+    /// # #[derive(Clone)]
+    /// # struct Reports;
+    /// # #[tool_router]
+    /// # impl Reports {
+    /// #     #[tool]
+    /// #     async fn add_up(&self) -> String { String::new() }
+    /// # }
+    /// # #[tool_handler]
+    /// # impl ServerHandler for Reports {}
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let server = Server::new(|| Reports).task("adds_up", TaskPolicy::optional());
+    /// let error = server.check().await.unwrap_err();
+    /// assert_eq!(error.to_string(), "there is no tool `adds_up`; did you mean `add_up`?");
+    /// # }
+    /// ```
+    pub async fn check(&self) -> Result<(), UnknownTool> {
+        self.handlers.check(&self.tasks).await
+    }
+
     pub(crate) fn build(&self, engine: Engine, settings: McpSettings) -> McpServer {
-        (self.build)(self.tasks.clone(), engine, settings)
+        self.handlers.build(self.tasks.clone(), engine, settings)
+    }
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").field("tasks", &self.tasks).finish_non_exhaustive()
+    }
+}
+
+/// Creates the author's handlers; hides their type.
+#[async_trait]
+trait Handlers: Send + Sync {
+    fn build(&self, tasks: BTreeMap<String, TaskPolicy>, engine: Engine, settings: McpSettings) -> McpServer;
+
+    async fn check(&self, tasks: &BTreeMap<String, TaskPolicy>) -> Result<(), UnknownTool>;
+}
+
+struct Made<F>(F);
+
+#[async_trait]
+impl<H, F> Handlers for Made<F>
+where
+    H: ServerHandler,
+    F: Fn() -> H + Clone + Send + Sync + 'static,
+{
+    fn build(&self, tasks: BTreeMap<String, TaskPolicy>, engine: Engine, settings: McpSettings) -> McpServer {
+        McpServer::new(self.0.clone(), tasks, engine, settings)
+    }
+
+    async fn check(&self, tasks: &BTreeMap<String, TaskPolicy>) -> Result<(), UnknownTool> {
+        check_tool_names(&self.0, tasks).await
     }
 }

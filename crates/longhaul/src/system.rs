@@ -1,11 +1,11 @@
-//! The real clock and the real chance.
+//! The real clock, and randomness from the operating system.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use longhaul_core::{Clock, IdSource, Timestamp};
 
-/// The clock of this machine.
+/// The clock of this machine, as a [`Clock`](crate::ports::Clock).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -23,14 +23,14 @@ impl Clock for SystemClock {
     }
 }
 
-/// The chance of this machine's operating system.
+/// Ids and tokens from the randomness of the operating system, as an [`IdSource`](crate::ports::IdSource).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OsIds;
 
 impl IdSource for OsIds {
     /// # Panics
-    /// Where the operating system has no chance to give: nothing that is made up without it could be trusted.
-    #[expect(clippy::expect_used, reason = "there is no safe way to go on")]
+    /// If the operating system provides no randomness: ids that are generated without it could be guessed.
+    #[expect(clippy::expect_used, reason = "there is no safe way to continue")]
     fn fill(&self, bytes: &mut [u8]) {
         getrandom::fill(bytes).expect("the operating system gives random bytes");
     }

@@ -1,13 +1,14 @@
 //! What a tool sees of its call: the same in a task, in a plain call, and in a local run.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::future::Either;
-use longhaul_core::{FailureKind, Progress, Timestamp};
-use longhaul_engine::{Leg, VariableError};
+use longhaul_core::{FailureKind, Timestamp};
+use longhaul_engine::Leg;
 use rmcp::ErrorData;
 use rmcp::handler::server::common::{AsRequestContext, FromContextPart};
 use rmcp::model::ClientCapabilities;
@@ -18,19 +19,39 @@ use tokio_util::sync::CancellationToken;
 
 mod input;
 mod plain;
+mod progress;
+mod variables;
 
 pub use input::{Answer, InputResponse};
 pub(crate) use plain::{PlainCall, PlainEnd, Rounds, Start as PlainStart};
+pub use progress::{Amount, ProgressReport};
+pub use variables::VariableError;
 
-/// A tool's handle on its own call. Take it as a parameter of a tool, beside
-/// [`Parameters`](rmcp::handler::server::wrapper::Parameters); clones are the same handle.
+/// A tool's handle on its own call: steps, sleeps, questions, progress and variables. Take it as a parameter of a tool,
+/// next to [`Parameters`](rmcp::handler::server::wrapper::Parameters). Clones are the same handle.
 ///
-/// In a task, a tool runs in *legs*: whenever it waits for the client, sleeps long, or its worker dies, its future is
-/// dropped, and later the tool is run again from its start. What it did in [`step`](Self::step)s is then not done
-/// again: the recorded values are replayed, and so are answers and sleeps. Code between steps should therefore do the
-/// same in every leg. In a plain call there is no record: steps just run.
+/// In a task, a tool runs in *legs*. When it waits for the client, sleeps for long, or its worker dies, its future is
+/// dropped; later the tool is run again from its first line. [Steps](Self::step) that were recorded are not run again:
+/// they return their recorded values, and so do answers and sleeps. Code between steps runs in every leg and should do
+/// the same each time. In a plain call nothing is recorded: steps simply run.
 ///
-/// (`rmcp::task_manager` has a type of the same name; this one has nothing to do with it.)
+/// ```
+/// # use longhaul_mcp as longhaul;
+/// # use std::time::Duration;
+/// # use longhaul::TaskContext;
+/// # use rmcp::ErrorData;
+/// # async fn place(_item: &str) -> Result<u64, ErrorData> { Ok(17) }
+/// # async fn has_arrived(_order: u64) -> Result<bool, ErrorData> { Ok(true) }
+/// async fn order(item: &str, task: TaskContext) -> Result<String, ErrorData> {
+///     let order = task.try_step("place the order", || place(item)).await?;
+///     task.progress(1).of(2).message("ordered").await;
+///     task.sleep(Duration::from_secs(3600)).await;
+///     let arrived = task.try_step("check the order", || has_arrived(order)).await?;
+///     Ok(format!("order {order} has arrived: {arrived}"))
+/// }
+/// ```
+///
+/// (`rmcp::task_manager` has a type of the same name, which is unrelated to this one.)
 #[derive(Clone)]
 pub struct TaskContext(Arc<Inner>);
 
@@ -56,14 +77,63 @@ impl TaskContext {
         Self(Arc::new(Inner { run: Run::Plain(call), capabilities, given }))
     }
 
-    /// Runs `run` and records what it gives; in later legs gives the recorded value instead. The first recorded value
-    /// wins. `run` happens at least once: a crash before the record is written runs it again. Its errors are not
-    /// recorded. Names are unique within a task.
+    /// Runs `run` once and records its value; later legs get the recorded value and do not run it again.
+    ///
+    /// This is for work that cannot fail; work that can is for [`try_step`](Self::try_step). The value is any type that
+    /// `serde` can write and read.
+    ///
+    /// ```
+    /// # use longhaul_mcp as longhaul;
+    /// # use longhaul::TaskContext;
+    /// # async fn tool(task: TaskContext) {
+    /// let dice = task.step("roll", async || 4_u8).await;
+    /// # }
+    /// ```
+    ///
+    /// `run` runs at least once: if the process dies after the work and before the record, it runs again. Hand
+    /// [`idempotency_key`](Self::idempotency_key) to systems that take one. The first recorded value wins. Names are
+    /// unique within a task: two steps with the same name end it as failed. A store that does not answer ends the leg
+    /// and is tried again, which the tool never sees. A recorded value that is no longer a `T` ends the task as failed.
+    ///
+    /// A `Result` is refused by the compiler, because its error would be recorded, and replayed in every later leg:
+    ///
+    /// ```compile_fail,E0283
+    /// # use longhaul_mcp as longhaul;
+    /// # use longhaul::TaskContext;
+    /// # use rmcp::ErrorData;
+    /// # async fn place_order() -> Result<u64, ErrorData> { Ok(17) }
+    /// # async fn tool(task: TaskContext) -> Result<(), ErrorData> {
+    /// let order = task.step("order", place_order).await?; // `try_step` it must be
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn step<T, F, Fut, Kind>(&self, name: &str, run: F) -> T
+    where
+        T: StepValue<Kind>,
+        F: FnOnce() -> Fut,
+        Fut: Future<Output = T>,
+    {
+        let Ok(value) = self.try_step(name, async || Ok::<T, Infallible>(run().await)).await;
+        value
+    }
+
+    /// [`step`](Self::step) for work that can fail. Only a success is recorded. An error is returned and not recorded:
+    /// calling this again is a new try.
+    ///
+    /// ```
+    /// # use longhaul_mcp as longhaul;
+    /// # use longhaul::TaskContext;
+    /// # use rmcp::ErrorData;
+    /// # async fn place_order(_key: &str) -> Result<u64, ErrorData> { Ok(17) }
+    /// # async fn tool(task: TaskContext) -> Result<(), ErrorData> {
+    /// let order = task.try_step("order", || place_order("a key")).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
-    /// Those of `run`. A store that does not answer ends the leg and never reaches the tool; a recorded value that is
-    /// no `T` any more ends the task as failed.
-    pub async fn step<T, E, F, Fut>(&self, name: &str, run: F) -> Result<T, E>
+    /// Those of `run`.
+    pub async fn try_step<T, E, F, Fut>(&self, name: &str, run: F) -> Result<T, E>
     where
         T: Serialize + DeserializeOwned,
         F: FnOnce() -> Fut,
@@ -78,7 +148,8 @@ impl TaskContext {
             match serde_json::to_string(&value) {
                 Ok(text) => Ok(text),
                 Err(error) => {
-                    leg.fail(FailureKind::Misuse, format!("the value of step `{name}` is no JSON: {error}")).await
+                    let message = format!("the value of step `{name}` cannot be written as JSON: {error}");
+                    leg.fail(FailureKind::Misuse, message).await
                 }
             }
         };
@@ -92,10 +163,10 @@ impl TaskContext {
         }
     }
 
-    /// Sleeps. In a task this costs nothing, for hours or days. In a plain call it is bounded: a tool that sleeps longer
-    /// than its server allows there ends with an error that says so.
+    /// Sleeps. In a task this costs nothing, for hours or days. In a plain call the time is limited: a tool that sleeps
+    /// longer than its server allows ends with an error that says so.
     ///
-    /// The sleep is counted when this is called, not when it is first polled: sleeps are told apart by their order.
+    /// A sleep is numbered when this is called, not when it is first polled: sleeps are identified by their order.
     pub fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send + '_ {
         let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         match &self.0.run {
@@ -104,7 +175,7 @@ impl TaskContext {
         }
     }
 
-    /// Sleeps until `moment`, as [`sleep`](Self::sleep) does; returns at once where that is over.
+    /// Sleeps until `moment`, as [`sleep`](Self::sleep) does; returns at once if `moment` is in the past.
     pub fn sleep_until(&self, moment: SystemTime) -> impl Future<Output = ()> + Send + '_ {
         let since_epoch = moment.duration_since(UNIX_EPOCH).unwrap_or_default();
         let until = Timestamp::from_ms(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX));
@@ -114,38 +185,9 @@ impl TaskContext {
         }
     }
 
-    /// Tells how far the work is: the task's status message, or a progress notification where a plain caller asked for
-    /// them. `done` should grow with every call. An empty message is left out.
-    pub async fn progress(&self, done: f64, total: Option<f64>, message: impl Into<String>) {
-        let message: String = message.into();
-        let progress = Progress { done, total, message: Some(message).filter(|message| !message.is_empty()) };
-        match &self.0.run {
-            Run::Task(leg) => leg.progress(progress),
-            Run::Plain(call) => call.progress(progress).await,
-        }
-    }
-
-    /// The variable `name` as it was last set, in this leg or an earlier one.
-    pub async fn variable(&self, name: &str) -> Option<Value> {
-        match &self.0.run {
-            Run::Task(leg) => leg.variable(name).await,
-            Run::Plain(call) => call.variable(name),
-        }
-    }
-
-    /// Sets a variable: small state that outlives legs; `null` removes it. In a plain call it lives as long as the call.
-    ///
-    /// # Errors
-    /// [`VariableError`], where the value is over a limit; the variables are as they were then.
-    pub async fn set_variable(&self, name: &str, value: Value) -> Result<(), VariableError> {
-        match &self.0.run {
-            Run::Task(leg) => leg.set_variable(name, value).await,
-            Run::Plain(call) => call.set_variable(name, value),
-        }
-    }
-
-    /// Fires when the work is no longer wanted: the task was cancelled or timed out, or the plain caller has left.
-    /// Ending early is a courtesy: the tool's future is dropped in any case, at its next await point.
+    /// Fires when the work is no longer wanted: the task was cancelled or timed out, or the caller of a plain call has
+    /// left. The tool's future is dropped at its next await point in any case; this token is for work that runs
+    /// elsewhere, such as in `spawn_blocking`.
     #[must_use]
     pub fn cancelled(&self) -> CancellationToken {
         match &self.0.run {
@@ -154,7 +196,7 @@ impl TaskContext {
         }
     }
 
-    /// How often the task was begun, this time included; 1 in a plain call.
+    /// How many times the task was started, this time included. In a plain call always 1.
     #[must_use]
     pub fn attempt(&self) -> u32 {
         match &self.0.run {
@@ -163,7 +205,7 @@ impl TaskContext {
         }
     }
 
-    /// When the task fails if it has not ended; none in a plain call, which ends when its caller leaves.
+    /// When the task fails if it has not ended by then. `None` in a plain call, which ends when its caller leaves.
     #[must_use]
     pub fn deadline(&self) -> Option<SystemTime> {
         match &self.0.run {
@@ -173,8 +215,9 @@ impl TaskContext {
     }
 
     /// A key for other systems that recognise a repeated request by one. In a task it is the task's id, the same in
-    /// every leg. In a plain call it belongs to the caller and the idempotency key that it sent, so that a retry has the
-    /// same one; without such a key it is made up for this call, and kept through its rounds of questions.
+    /// every leg. In a plain call it is derived from the caller and the idempotency key that it sent, so that a retry
+    /// has the same one; if it sent none, the key is generated for this call and stays the same through its rounds of
+    /// questions.
     #[must_use]
     pub fn idempotency_key(&self) -> String {
         match &self.0.run {
@@ -183,6 +226,21 @@ impl TaskContext {
         }
     }
 }
+
+/// The value of a [`step`](TaskContext::step): any type that `serde` can write and read, except `Result`.
+///
+/// There is nothing to implement: every such type has it. For a `Result` both implementations below match, so that the
+/// compiler cannot choose one, and reports `E0283` with the hint [`UseTryStep`].
+pub trait StepValue<Kind>: Serialize + DeserializeOwned {}
+
+impl<T: Serialize + DeserializeOwned> StepValue<()> for T {}
+
+impl<T, E> StepValue<UseTryStep> for Result<T, E> where Self: Serialize + DeserializeOwned {}
+
+/// The hint in the compiler's message when a [`step`](TaskContext::step) returns a `Result`: use
+/// [`try_step`](TaskContext::try_step), which does not record errors.
+#[derive(Clone, Copy, Debug)]
+pub enum UseTryStep {}
 
 impl<C: AsRequestContext> FromContextPart<C> for TaskContext {
     fn from_context_part(context: &mut C) -> Result<Self, ErrorData> {

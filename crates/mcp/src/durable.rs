@@ -1,13 +1,11 @@
-//! The durable handler: an `rmcp` handler around the author's own. It turns calls into tasks, answers for tasks, and
-//! passes everything else on.
+//! The durable handler: an `rmcp` handler around the author's own. It turns calls into tasks, answers requests about
+//! jobs, and passes everything else on.
 
 #![expect(deprecated, reason = "methods of older revisions are passed on too")]
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use longhaul_engine::Engine;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelTaskParams, CancelledNotificationParam, CompleteRequestParams,
     CompleteResult, CustomNotification, CustomRequest, CustomResult, DiscoverResult, ExtensionCapabilities,
@@ -20,35 +18,14 @@ use rmcp::model::{
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
-use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use crate::caller;
-use crate::dialects::async_calls::rate::Rate;
-use crate::guard::{catch, guard};
-use crate::sealed::Sealer;
-use crate::{McpSettings, TaskPolicy};
+use crate::shared::guard::{Panicked, catch, guard};
+use crate::shared::{Shared, caller};
 
 mod call;
 mod job;
 mod plain;
-mod tasks;
-
-pub(crate) use call::must_have;
-pub(crate) use plain::made_a_task;
-pub(crate) use tasks::RawResult;
-
-/// What all handlers and legs of a server share.
-pub(crate) struct Shared {
-    pub(crate) engine: Engine,
-    pub(crate) policies: BTreeMap<String, TaskPolicy>,
-    pub(crate) settings: McpSettings,
-    pub(crate) sealer: Sealer,
-    /// Who asks how often for results that are not there yet.
-    pub(crate) rate: Rate,
-    /// Fires when open streams are to end.
-    pub(crate) closing: CancellationToken,
-}
 
 /// A handler that makes the tools of `H` durable.
 pub(crate) struct Durable<H> {
@@ -62,7 +39,7 @@ impl<H: ServerHandler> Durable<H> {
     }
 }
 
-/// Says that the server knows tasks. The object is empty: some clients take anything else for "no".
+/// Declares that the server supports tasks. The object is empty: some clients take anything else for "no".
 fn declare_tasks(extensions: &mut Option<ExtensionCapabilities>) {
     extensions.get_or_insert_default().insert(TASKS_EXTENSION_ID.to_owned(), serde_json::Map::new());
 }
@@ -78,33 +55,6 @@ impl<H: ServerHandler> ServerHandler for Durable<H> {
         self.call(request, context).instrument(span).await
     }
 
-    async fn get_task(
-        &self,
-        request: GetTaskParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<GetTaskResult, ErrorData> {
-        let span = caller::span(&context);
-        self.poll(&request, &context).instrument(span).await
-    }
-
-    async fn update_task(
-        &self,
-        request: UpdateTaskParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<(), ErrorData> {
-        let span = caller::span(&context);
-        self.answer(&request, &context).instrument(span).await
-    }
-
-    async fn cancel_task(
-        &self,
-        request: CancelTaskParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<(), ErrorData> {
-        let span = caller::span(&context);
-        self.cancel(&request, &context).instrument(span).await
-    }
-
     fn get_info(&self) -> ServerConfig {
         let mut info = self.inner.get_info();
         declare_tasks(&mut info.capabilities.extensions);
@@ -117,7 +67,7 @@ impl<H: ServerHandler> ServerHandler for Durable<H> {
         Ok(discovered)
     }
 
-    /// A subscription that is not about tasks: bounded, since a stream costs as long as it is open.
+    /// A subscription that is not about tasks: limited in time, since every open stream has a cost.
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let clock = Arc::clone(&self.shared.engine.ports().clock);
         tokio::select! {
@@ -133,14 +83,38 @@ impl<H: ServerHandler> ServerHandler for Durable<H> {
         request: CustomRequest,
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        // `rmcp` takes a method that it knows for a custom one when the parameters do not fit.
-        if call::has_typed_params(&request.method) {
+        // `rmcp` treats a method that it knows as a custom one if the parameters do not match.
+        if has_typed_params(&request.method) {
             return Err(ErrorData::invalid_params(format!("the params of {} are malformed", request.method), None));
         }
         guard(self.inner.on_custom_request(request, context)).await
     }
 
-    // Everything below is passed on as it is.
+    // Everything below is passed on unchanged. Requests about tasks do not come here: their dialects answer them.
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        guard(self.inner.get_task(request, context)).await
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        guard(self.inner.update_task(request, context)).await
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        guard(self.inner.cancel_task(request, context)).await
+    }
 
     async fn ping(&self, context: RequestContext<RoleServer>) -> Result<(), ErrorData> {
         guard(self.inner.ping(context)).await
@@ -297,8 +271,29 @@ impl<H: ServerHandler> ServerHandler for Durable<H> {
     }
 }
 
-fn logged(notified: Result<(), crate::guard::Panicked>) {
-    if let Err(crate::guard::Panicked(words)) = notified {
-        tracing::error!(panic = words, "the handler panicked over a notification");
+fn logged(notified: Result<(), Panicked>) {
+    if let Err(Panicked(words)) = notified {
+        tracing::error!(panic = words, "the handler panicked when it got a notification");
     }
+}
+
+/// Whether `method` is one whose parameters `rmcp` reads itself.
+fn has_typed_params(method: &str) -> bool {
+    const METHODS: [&str; 14] = [
+        "completion/complete",
+        "logging/setLevel",
+        "prompts/get",
+        "prompts/list",
+        "resources/list",
+        "resources/read",
+        "resources/subscribe",
+        "resources/templates/list",
+        "resources/unsubscribe",
+        "tasks/cancel",
+        "tasks/get",
+        "tasks/update",
+        "tools/call",
+        "tools/list",
+    ];
+    METHODS.contains(&method)
 }

@@ -1,39 +1,33 @@
 //! Durable tool calls for any rmcp server: the handler, the tool runner and the dialects.
 //!
 //! [`McpServer`] answers requests and, on the worker's side, runs tools. It wraps an ordinary `rmcp` handler: calls of
-//! the tools that were named with a [`TaskPolicy`] become tasks for clients that know tasks; everything else reaches
-//! the handler as it is. A tool that wants more than to be run again after a crash takes a [`TaskContext`].
+//! the tools that have a [`TaskPolicy`] become tasks for clients that know tasks; everything else reaches the handler
+//! unchanged. A tool that needs more than being run again after a crash takes a [`TaskContext`].
+//!
+//! The modules form layers, and each imports only from the layers below it: `revision`, `policy` and `settings`;
+//! `shared`; `views`, `context`, `runner`, `tool_names` and `backend`; `dialect`; one module for each dialect in
+//! `dialects`, and `durable` at the same level; `router`; `server`. `ARCHITECTURE.md` has the table, and a test checks
+//! the code against it.
 
-mod accept;
-mod asking;
-mod body;
-mod caller;
-mod capabilities;
+mod backend;
 mod context;
-mod derived;
+mod dialect;
 mod dialects;
-mod digest;
 mod durable;
-mod errors;
-mod front;
-mod guard;
-mod incoming;
-mod message;
-mod outcome;
 mod policy;
-mod record;
-mod reply;
+mod revision;
+mod router;
 mod runner;
-mod sealed;
 mod server;
-mod session;
 mod settings;
-mod sse;
-mod wire;
+mod shared;
+mod tool_names;
+mod views;
 
-pub use body::Body;
-pub use context::{Answer, InputResponse, TaskContext};
-pub use longhaul_engine::VariableError;
+pub use context::{Amount, Answer, InputResponse, ProgressReport, StepValue, TaskContext, UseTryStep, VariableError};
+pub use longhaul_engine::VariableLimit;
 pub use policy::TaskPolicy;
 pub use server::McpServer;
 pub use settings::{AnonymousLists, McpSettings};
+pub use shared::body::Body;
+pub use tool_names::{UnknownTool, check_tool_names};

@@ -4,13 +4,22 @@ use std::time::Duration;
 
 use longhaul_core::Policy;
 
-/// Whether and on which terms calls of a tool become tasks.
+/// Whether calls of a tool become tasks, and on which terms. One goes with each name in `Server::task`.
+///
+/// Start from [`optional`](Self::optional) or [`required`](Self::required), and change what should be different:
 ///
 /// ```
+/// # use longhaul_mcp as longhaul;
 /// use std::time::Duration;
-/// use longhaul_mcp::TaskPolicy;
+/// use longhaul::TaskPolicy;
 ///
-/// let policy = TaskPolicy::optional().run_at_most(Duration::from_secs(2 * 3600)).keep_result(Duration::from_secs(86_400));
+/// const HOUR: Duration = Duration::from_secs(3600);
+///
+/// let policy = TaskPolicy::optional()
+///     .run_at_most(2 * HOUR)
+///     .retention(24 * HOUR)
+///     .ttl_at_most(72 * HOUR)
+///     .poll_every(Duration::from_secs(5));
 /// # let _ = policy;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,19 +31,19 @@ pub struct TaskPolicy {
     after_fetch: AfterFetch,
 }
 
-/// What becomes of a result once its client has fetched it.
+/// What happens to a result once its client has fetched it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AfterFetch {
-    /// It stays as long as was agreed on.
+    /// It stays for the time that was agreed on.
     Keep,
-    /// It is forgotten.
+    /// It is deleted.
     Forget,
 }
 
-/// What becomes of a call by a client that knows no tasks.
+/// What happens to a call by a client that does not know tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// It is answered within a bound, and with a job after it.
+    /// It is answered within a limited time, and after that with a job id.
     Optional,
     /// It is refused.
     Required,
@@ -50,8 +59,9 @@ pub(crate) enum Start {
 }
 
 impl TaskPolicy {
-    /// A task for clients that know tasks. All others wait for the answer within a bound, and get a job id after it; a
-    /// task is beneath in any case, so that the work outlives whoever waits.
+    /// A call becomes a task, and clients that know tasks get its id at once. All other clients wait for the answer for
+    /// a limited time, 20 seconds by default, and after that get a job id to ask with. Their call is a task too, so
+    /// that the work goes on when they leave.
     #[must_use]
     pub fn optional() -> Self {
         Self {
@@ -63,16 +73,16 @@ impl TaskPolicy {
         }
     }
 
-    /// Always a task, and no job: clients of revision `2026-07-28` that did not declare the Tasks extension are told that
-    /// they have to, and so are calls of `2025-11-25` that do not ask for a task. Clients of older revisions are not
-    /// shown the tool.
+    /// A call becomes a task, and clients that cannot have one are refused. Clients of revision `2026-07-28` that did
+    /// not declare the Tasks extension are told that they have to; so are calls of `2025-11-25` that do not ask for a
+    /// task. Clients of older revisions are not shown the tool.
     #[must_use]
     pub fn required() -> Self {
         Self { need: Need::Required, ..Self::optional() }
     }
 
-    /// The tool asks the client before it becomes a task: a call without input responses runs plainly, so that the tool
-    /// can answer with its questions at once; the call that brings the answers becomes the task.
+    /// The tool asks the client before it becomes a task: a call without answers is a plain call, which can return its
+    /// questions at once; the call that brings the answers becomes the task.
     #[must_use]
     pub const fn after_input(mut self) -> Self {
         self.start = Start::AfterInput;
@@ -86,15 +96,15 @@ impl TaskPolicy {
         self
     }
 
-    /// How long the result is kept after the end, at the least. Half an hour by default.
+    /// How long the result is kept after the end, at least. Half an hour by default.
     #[must_use]
-    pub fn keep_result(mut self, time: Duration) -> Self {
-        self.terms.keep_ms = ms(time);
+    pub fn retention(mut self, time: Duration) -> Self {
+        self.terms.retention_ms = ms(time);
         self
     }
 
-    /// Time to live from creation, where the caller asks for none; never less than the longest run and the keeping of
-    /// its result. An hour by default.
+    /// Time to live from creation if the caller asks for none. Never less than the longest run and the time that the
+    /// result is kept, together. An hour by default.
     #[must_use]
     pub fn ttl(mut self, time: Duration) -> Self {
         self.terms.ttl_ms = ms(time);
@@ -108,32 +118,33 @@ impl TaskPolicy {
         self
     }
 
-    /// How often polling makes sense for this tool. Without it, and for tasks older than ten seconds, the interval
-    /// grows with the task's age.
+    /// How often clients are told to poll a task of this tool in its first ten seconds; every second by default. After
+    /// that the interval grows with the task's age, up to ten seconds, and is never shorter than this.
     #[must_use]
     pub fn poll_every(mut self, time: Duration) -> Self {
         self.terms.poll_ms = Some(ms(time));
         self
     }
 
-    /// How often in a row the tool may crash, without having recorded a step in between, before its task fails. Three
-    /// by default.
+    /// How many times in a row the tool may crash, without a step recorded in between, before its task fails. Three by
+    /// default.
     #[must_use]
-    pub const fn tries(mut self, tries: u32) -> Self {
-        self.terms.tries_max = tries;
+    pub const fn consecutive_failures_max(mut self, failures: u32) -> Self {
+        self.terms.consecutive_failures_max = failures;
         self
     }
 
-    /// What a model reads at once, while the task is under way, where its client has a place for that: the
-    /// `model-immediate-response` of MCP `2025-11-25` and the immediate content of operations.
+    /// A text for the model to read at once, while the task is still running, if the client has a place for it: the
+    /// `model-immediate-response` of MCP `2025-11-25` and the immediate content of operations (SEP-1391).
     #[must_use]
     pub const fn immediate(mut self, text: &'static str) -> Self {
         self.immediate = Some(text);
         self
     }
 
-    /// Forgets the task as soon as its client has fetched the result, in the designs that have an end of fetching: the
-    /// operations of SEP-1391. Results that others may read, such as those of a shared owner, should stay.
+    /// Deletes the task as soon as its client has fetched the result, in the dialects that know when that is: the
+    /// operations of SEP-1391. Do not use it for results that others may still read, such as other clients of one
+    /// owner.
     #[must_use]
     pub const fn forget_once_fetched(mut self) -> Self {
         self.after_fetch = AfterFetch::Forget;
@@ -141,8 +152,7 @@ impl TaskPolicy {
     }
 
     /// The terms, for the engine.
-    #[must_use]
-    pub const fn terms(&self) -> &Policy {
+    pub(crate) const fn terms(&self) -> &Policy {
         &self.terms
     }
 

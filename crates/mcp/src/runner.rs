@@ -12,10 +12,11 @@ use rmcp::model::{
 use rmcp::service::{RequestContext, RunningService, serve_directly};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
-use crate::guard::{Panicked, catch};
-use crate::record::StoredCall;
-use crate::wire::{Nobody, Wire};
-use crate::{TaskContext, capabilities, errors};
+use crate::TaskContext;
+use crate::shared::guard::{Panicked, catch};
+use crate::shared::record::StoredCall;
+use crate::shared::wire::{UnusedService, Wire};
+use crate::shared::{capabilities, errors};
 use pump::Pump;
 
 mod pump;
@@ -25,7 +26,7 @@ pub(crate) struct Runner<H> {
     make_handler: Arc<dyn Fn() -> H + Send + Sync>,
 }
 
-/// How a call of the handler ended, or that it waits.
+/// How a call of the handler ended, or that it is waiting.
 type Called = Driven<Result<Result<CallToolResponse, ErrorData>, Panicked>>;
 
 impl<H: ServerHandler> Runner<H> {
@@ -37,7 +38,7 @@ impl<H: ServerHandler> Runner<H> {
     async fn call(&self, leg: &Leg, call: &StoredCall, round: Option<(Option<String>, InputResponses)>) -> LegEnd {
         let declared = call.meta.client_capabilities().unwrap_or_default();
         let (wire, pipes) = Wire::new();
-        let service = serve_directly::<RoleServer, _, _, _, _>(Nobody, wire, Some(client(declared.clone())));
+        let service = serve_directly::<RoleServer, _, _, _, _>(UnusedService, wire, Some(client(declared.clone())));
         let context = context(&service, leg, call, &declared);
         let params = call.params(&leg.task().tool, round);
         let make_handler = Arc::clone(&self.make_handler);
@@ -92,7 +93,7 @@ fn client(capabilities: ClientCapabilities) -> InitializeRequestParams {
 }
 
 fn context(
-    service: &RunningService<RoleServer, Nobody>,
+    service: &RunningService<RoleServer, UnusedService>,
     leg: &Leg,
     call: &StoredCall,
     declared: &ClientCapabilities,
@@ -109,7 +110,7 @@ async fn end(leg: &Leg, called: Called, declared: &ClientCapabilities) -> LegEnd
     match called {
         Driven::Suspended(suspended) => LegEnd::Suspended(suspended),
         Driven::Ended(Err(Panicked(words))) => {
-            // Its words are for whoever wrote the tool: the reason is shown to clients.
+            // The panic's message is for the tool's author; clients are shown the reason.
             tracing::error!(panic = words, task_id = %leg.task().id, "the tool panicked");
             LegEnd::Crashed { reason: "the tool panicked".to_owned() }
         }
@@ -119,8 +120,8 @@ async fn end(leg: &Leg, called: Called, declared: &ClientCapabilities) -> LegEnd
             Ok(round) => leg.ask_round(round).await,
             Err(error) => failed(&error),
         },
-        // A task, or what a later version of `rmcp` may add.
-        Driven::Ended(Ok(Ok(_))) => failed(&crate::durable::made_a_task()),
+        // A task, or anything that a later version of `rmcp` may add.
+        Driven::Ended(Ok(Ok(_))) => failed(&errors::made_a_task()),
     }
 }
 
@@ -128,7 +129,7 @@ fn completed(result: &CallToolResult) -> LegEnd {
     let kind = if result.is_error == Some(true) { ResultKind::ToolError } else { ResultKind::Success };
     match serde_json::to_string(result) {
         Ok(result) => LegEnd::Completed { result, kind },
-        Err(error) => failed(&errors::internal("the tool's result is no JSON", &error)),
+        Err(error) => failed(&errors::internal("the tool's result is not JSON", &error)),
     }
 }
 

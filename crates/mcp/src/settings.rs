@@ -3,39 +3,39 @@
 /// Keys, times and limits of the MCP endpoint. All times in milliseconds.
 #[derive(Clone)]
 pub struct McpSettings {
-    /// Signs what plain calls hand to the client between two rounds of questions. The same in every process that
-    /// answers requests, and secret.
+    /// Signs what plain calls give to the client between two rounds of questions. Secret, and the same in every process
+    /// that answers requests.
     pub state_key: [u8; 32],
     /// How long a client may take between two rounds of questions of a plain call.
     pub state_ms_max: u64,
-    /// How long a `subscriptions/listen` stream stays open at the most.
+    /// How long a `subscriptions/listen` stream stays open, at most.
     pub listen_ms_max: u64,
-    /// How often a `subscriptions/listen` stream looks for news of its tasks.
+    /// How often a `subscriptions/listen` stream looks for changes of its tasks.
     pub listen_poll_ms: u64,
     /// Tasks that one `subscriptions/listen` request may name.
     pub listen_tasks_max: usize,
     /// How long a plain call of an older revision waits for the client's answer to a question.
     pub ask_ms_max: u64,
-    /// How long `tasks/result` waits for a task's end before it closes the connection, for the client to come back.
+    /// How long `tasks/result` waits for a task's end before it closes the connection and lets the client reconnect.
     pub result_ms_max: u64,
-    /// When to come back then.
+    /// After how long the client should reconnect then.
     pub retry_ms: u64,
-    /// Whether callers whom nobody has identified may list the tasks of all of them.
+    /// Whether anonymous callers may list tasks.
     pub anonymous_lists: AnonymousLists,
-    /// How long a client that knows no tasks waits for the answer of a tool that may become a task, before it is given
-    /// a job id instead; and how long `get_job_status` waits. 0 gives the id at once.
+    /// How long a client that knows no tasks waits for the answer of a tool that may become a task, before it gets a
+    /// job id instead; and how long `get_job_status` waits. 0 gives the id at once.
     pub inline_wait_ms: u64,
-    /// How often a quiet stream sends a comment, so that nobody in between closes it.
+    /// How often an idle stream sends a comment, so that no proxy closes it.
     pub keep_alive_ms: u64,
-    /// How long a tool may sleep in a plain call, all its sleeps together.
+    /// How long a tool may sleep in a plain call, over all its sleeps.
     pub plain_wait_ms_max: u64,
 }
 
-/// Whether anonymous callers may list tasks. All of them are one owner, so each would see the tasks of all others; a
-/// task's id is what protects it otherwise (MCP `2025-11-25`, "Task Isolation and Access Control").
+/// Whether anonymous callers may list tasks. All of them are one owner, so each would see the tasks of all the others;
+/// otherwise a task's id is what protects it (MCP `2025-11-25`, "Task Isolation and Access Control").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnonymousLists {
-    /// They may not, and the server does not say that it can list.
+    /// They may not, and the server does not declare the capability to list.
     Refused,
     /// They may: a server for one user.
     Allowed,

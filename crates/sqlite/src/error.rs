@@ -1,10 +1,10 @@
-//! Why the database gave no answer, and what that means at the ports.
+//! Why a call to the database failed, and which error of the ports that is.
 
 use std::sync::Arc;
 
 use longhaul_core::ports::{QueueError, StoreError};
 
-/// Why the database gave no answer.
+/// Why a call to the database failed.
 #[derive(Debug, thiserror::Error)]
 pub enum DatabaseError {
     /// SQLite reported an error. Nothing of the call was applied.

@@ -1,9 +1,10 @@
-//! Task store and work queue in one SQLite file: the local mode, durable across restarts.
+//! Task store and work queue in one SQLite file, for the local mode: durable across restarts.
 //!
-//! One writer thread takes whatever calls are waiting into one transaction and answers them all after its commit, so
-//! that many callers share the wait for the disk; a few reader threads answer polls meanwhile. An async caller never
-//! waits for the disk on its own thread.
+//! One writer thread runs all waiting calls in one transaction and answers them after its commit, so that many callers
+//! share the wait for the disk; a few reader threads answer polls meanwhile. An async caller's own thread never waits
+//! for the disk.
 
+mod attachments;
 mod database;
 mod error;
 mod listing;
@@ -14,7 +15,6 @@ mod queue;
 mod readers;
 mod schema;
 mod settings;
-mod side;
 mod store;
 mod tasks;
 mod writer;

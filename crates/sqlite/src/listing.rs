@@ -7,12 +7,12 @@ use rusqlite::{Connection, params};
 use crate::DatabaseError;
 use crate::tasks::{moment, parse, record_text};
 
-/// One page.
+/// The query for one page.
 pub(crate) const PAGE: &str =
     "SELECT record FROM tasks WHERE owner = ?1 AND id < ?2 AND expires_at > ?3 ORDER BY id DESC LIMIT ?4";
 
-/// The living tasks of `owner` before `before`, newest first. One more than asked for is looked up, to know whether
-/// another page follows: a cursor that leads to an empty page would be a lie.
+/// The unexpired tasks of `owner` before `before`, newest first. It reads one task more than requested, to know whether
+/// another page follows: a cursor must not lead to an empty page.
 pub(crate) fn page(
     connection: &Connection,
     owner: &OwnerId,

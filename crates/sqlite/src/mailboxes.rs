@@ -1,4 +1,4 @@
-//! Mailboxes: texts that expire by themselves, of which the first one in each mailbox stays.
+//! Mailboxes: texts that expire by themselves. The first text left in a mailbox stays.
 
 use longhaul_core::ports::Left;
 use longhaul_core::{MailboxId, OwnerId, Timestamp};
@@ -7,10 +7,10 @@ use rusqlite::{Connection, OptionalExtension, params};
 use crate::DatabaseError;
 use crate::tasks::moment;
 
-/// Reads a mailbox whose text is not past its time.
+/// Reads a mailbox whose text has not expired.
 pub(crate) const COLLECT: &str = "SELECT text FROM mailboxes WHERE owner = ?1 AND mailbox = ?2 AND expires_at > ?3";
 
-/// Leaves `text`, unless there is one that is not past its time.
+/// Leaves `text`, unless the mailbox has a text that has not expired.
 pub(crate) fn leave(
     connection: &Connection,
     owner: &OwnerId,
@@ -28,7 +28,7 @@ pub(crate) fn leave(
     Ok(Left::First)
 }
 
-/// The text in the mailbox, unless it is past its time.
+/// The text in the mailbox, unless it has expired.
 pub(crate) fn collect(
     connection: &Connection,
     owner: &OwnerId,

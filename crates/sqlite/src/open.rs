@@ -1,4 +1,4 @@
-//! Opening a file: its connections, and what can be wrong with it.
+//! Opening a file: its connections, and the errors.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,42 +8,43 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use crate::Settings;
 use crate::schema::migrate;
 
-/// Pages of the log after which they are moved into the file: 16 MiB. Each move waits for the disk twice, whatever it
-/// moves, so SQLite's default of a quarter of this makes many small writers wait more often.
+/// Pages in the log after which they are moved into the file: 16 MiB. Each checkpoint waits for the disk twice, however
+/// much it moves, so SQLite's default of a quarter of this would make many small writers wait more often.
 const CHECKPOINT_PAGES: u32 = 4_096;
 
 /// Why a database was not opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// There is no such directory.
-    #[error("the directory {} of the database does not exist: create it, or choose another path", .0.display())]
+    #[error("the database directory {} does not exist: create it, or choose another path", .0.display())]
     NoDirectory(PathBuf),
     /// The file cannot be opened or written.
     #[error(
-        "the database file cannot be opened for writing: check that it is a file, and its and its directory's permissions"
+        "the database file cannot be opened for writing: check that it is a file, \
+         and check the permissions of the file and its directory"
     )]
     NotWritable(#[source] rusqlite::Error),
-    /// Another process holds the file.
-    #[error("another process holds the database: stop it, or choose another path")]
+    /// Another process has locked the file.
+    #[error("another process has locked the database: stop it, or choose another path")]
     Locked(#[source] rusqlite::Error),
-    /// The file is something else.
-    #[error("the file is no Longhaul database, and is left as it is: choose another path")]
+    /// The file is not a Longhaul database.
+    #[error("the file is not a Longhaul database and was not changed: choose another path")]
     Foreign,
     /// A newer Longhaul wrote the file.
     #[error(
-        "the database has schema version {version}, and this Longhaul knows versions up to {latest}: \
+        "the database has schema version {version}, and this Longhaul supports versions up to {latest}: \
          start the newer Longhaul, or choose another path"
     )]
     Newer {
         /// The file's version.
         version: usize,
-        /// The latest version that this program knows.
+        /// The latest version that this program supports.
         latest: usize,
     },
     /// SQLite reported another error.
     #[error("the database cannot be opened")]
     Sqlite(#[source] rusqlite::Error),
-    /// The system gave no thread for the database.
+    /// The system could not start a thread for the database.
     #[error("no thread could be started for the database")]
     NoThread(#[source] std::io::Error),
 }
@@ -59,7 +60,7 @@ impl From<rusqlite::Error> for OpenError {
     }
 }
 
-/// The connection that writes, to a file that has the latest version afterwards.
+/// The connection that writes. It migrates the file to the latest version.
 pub(crate) fn writer(path: &Path, settings: Settings, migrations: &[&str]) -> Result<Connection, OpenError> {
     let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
     if let Some(directory) = directory.filter(|directory| !directory.is_dir()) {
@@ -67,7 +68,7 @@ pub(crate) fn writer(path: &Path, settings: Settings, migrations: &[&str]) -> Re
     }
     let mut connection = connect(path)?;
     prepare(&connection, settings)?;
-    // Checked before anything is changed: the journal mode is written into the file.
+    // The file is checked before anything in it is changed: the journal mode is written into it.
     migrate(&mut connection, migrations)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", settings.durability.pragma())?;
@@ -75,7 +76,7 @@ pub(crate) fn writer(path: &Path, settings: Settings, migrations: &[&str]) -> Re
     Ok(connection)
 }
 
-/// The one connection of a database without a file.
+/// The only connection of a database without a file.
 pub(crate) fn in_memory(settings: Settings, migrations: &[&str]) -> Result<Connection, OpenError> {
     let mut connection = Connection::open_in_memory()?;
     prepare(&connection, settings)?;
@@ -91,7 +92,7 @@ pub(crate) fn reader(path: &Path, settings: Settings) -> Result<Connection, Open
     Ok(connection)
 }
 
-/// A path is a path: nothing in it is read as a URI with settings. Each connection belongs to one thread.
+/// The path is not read as a URI, which could contain settings. Each connection belongs to one thread.
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     Connection::open_with_flags(path, flags)

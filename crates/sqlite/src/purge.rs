@@ -1,4 +1,4 @@
-//! Deleting what is past its time to live.
+//! Deleting what has expired.
 
 use longhaul_core::{OwnerId, TaskId, TaskKey, Timestamp};
 use rusqlite::{Connection, params};
@@ -6,35 +6,35 @@ use rusqlite::{Connection, params};
 use crate::tasks::{execute, forget, moment};
 use crate::{Database, DatabaseError};
 
-/// What never got a record, the oldest first.
-pub(crate) const STRAYS: &str = "SELECT owner, id FROM strays WHERE seen_at <= ?1 ORDER BY seen_at LIMIT ?2";
+/// Orphans, oldest first.
+pub(crate) const ORPHANS: &str = "SELECT owner, id FROM orphans WHERE seen_at <= ?1 ORDER BY seen_at LIMIT ?2";
 
-/// What is past its time, the oldest first.
+/// Expired tasks, oldest first.
 pub(crate) const EXPIRED: &str = "SELECT owner, id FROM tasks WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2";
 
-/// Texts in mailboxes that are past their time, the oldest first.
+/// Expired texts in mailboxes, oldest first.
 pub(crate) const EXPIRED_MAILBOXES: &str =
     "SELECT rowid FROM mailboxes WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2";
 
-/// How long parts without a record are kept: their record is written within seconds, or never.
-const STRAY_MS: u64 = 86_400_000;
+/// How long orphans are kept: the record of such parts is written within seconds, or never.
+const ORPHAN_MS: u64 = 86_400_000;
 
-/// What a purge left to do.
+/// Whether a purge left anything to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purged {
-    /// Nothing that is past its time is left.
+    /// Nothing expired is left.
     All,
-    /// As much as one call may delete; call again.
+    /// It deleted as much as one call may; call again.
     UpToLimit,
 }
 
 impl Database {
-    /// Deletes up to `limit` tasks that are past their time to live, with their parts, journals and keys, and gives
-    /// back the places of those that never ended; likewise parts whose task was never written down, and
-    /// texts in mailboxes that are past their time. Other calls go between two purges, so a small limit keeps them quick.
+    /// Deletes up to `limit` expired tasks, with their parts, journals and keys, and releases the slots of those that
+    /// never ended. Also deletes up to `limit` orphans, and up to `limit` expired texts in mailboxes. Other calls run
+    /// between two purges, so a small limit keeps them quick.
     ///
     /// # Errors
-    /// [`DatabaseError`]; what was purged before stays so.
+    /// [`DatabaseError`]; what earlier calls purged stays deleted.
     pub async fn purge(&self, now: Timestamp, limit: u32) -> Result<Purged, DatabaseError> {
         self.shared().writer.call(move |connection| purge(connection, now, limit)).await
     }
@@ -44,19 +44,19 @@ fn purge(connection: &Connection, now: Timestamp, limit: u32) -> Result<Purged, 
     let expired = keys(connection, EXPIRED, moment(now), limit)?;
     for key in &expired {
         forget(connection, key)?;
-        forget_side(connection, key)?;
+        forget_attachments(connection, key)?;
     }
-    let strays = keys(connection, STRAYS, moment(now.minus_ms(STRAY_MS)), limit)?;
-    for key in &strays {
-        forget_side(connection, key)?;
+    let orphans = keys(connection, ORPHANS, moment(now.minus_ms(ORPHAN_MS)), limit)?;
+    for key in &orphans {
+        forget_attachments(connection, key)?;
     }
     let texts = forget_texts(connection, now, limit)?;
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let is_full = [expired.len(), strays.len(), texts].into_iter().any(|found| found >= limit);
+    let is_full = [expired.len(), orphans.len(), texts].into_iter().any(|found| found >= limit);
     Ok(if is_full { Purged::UpToLimit } else { Purged::All })
 }
 
-/// Deletes up to `limit` texts in mailboxes that are past their time, and says how many there were.
+/// Deletes up to `limit` expired texts in mailboxes, and returns how many it deleted.
 fn forget_texts(connection: &Connection, now: Timestamp, limit: u32) -> Result<usize, DatabaseError> {
     let mut statement = connection.prepare_cached(EXPIRED_MAILBOXES)?;
     let rows = statement.query_map(params![moment(now), limit], |row| row.get::<_, i64>(0))?;
@@ -67,11 +67,11 @@ fn forget_texts(connection: &Connection, now: Timestamp, limit: u32) -> Result<u
     Ok(rows.len())
 }
 
-fn forget_side(connection: &Connection, key: &TaskKey) -> Result<(), DatabaseError> {
+fn forget_attachments(connection: &Connection, key: &TaskKey) -> Result<(), DatabaseError> {
     for sql in [
         "DELETE FROM journal WHERE owner = ?1 AND id = ?2",
         "DELETE FROM parts WHERE owner = ?1 AND id = ?2",
-        "DELETE FROM strays WHERE owner = ?1 AND id = ?2",
+        "DELETE FROM orphans WHERE owner = ?1 AND id = ?2",
     ] {
         execute(connection, sql, params![key.owner.as_bytes(), key.id.as_bytes()])?;
     }

@@ -1,4 +1,4 @@
-//! The work queue: messages in a table, hidden while somebody works on them.
+//! The work queue: messages in a table, hidden while a worker handles them.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::tasks::{execute, moment};
 /// When the next message becomes visible.
 pub(crate) const NEXT_VISIBLE: &str = "SELECT visible_at FROM messages WHERE dead = 0 ORDER BY visible_at LIMIT 1";
 
-/// What is visible, the longest first.
+/// What is visible; first what has been visible longest.
 pub(crate) const VISIBLE: &str = "SELECT seq, turn, receives, owner, id, trace FROM messages \
      WHERE dead = ?1 AND visible_at <= ?2 ORDER BY visible_at, seq LIMIT ?3";
 
@@ -29,7 +29,7 @@ impl SqliteQueue {
         Self { shared }
     }
 
-    /// What is visible now, and if nothing is, when something will be.
+    /// The messages that are visible now; if there are none, when the next one becomes visible.
     async fn take(&self, max: usize, visibility_ms: u64) -> Result<Taken, DatabaseError> {
         let (clock, receives_max) = (Arc::clone(&self.shared.clock), self.shared.settings.receives_max);
         self.shared
@@ -61,7 +61,7 @@ impl WorkQueue for SqliteQueue {
     async fn receive(&self, max: usize, visibility_ms: u64, wait_ms: u64) -> Result<Vec<Delivery>, QueueError> {
         let until = self.shared.clock.now().plus_ms(wait_ms);
         loop {
-            // Made before the look, so that a message sent between the look and the wait is not missed.
+            // Created before the query, so that a message sent between the query and the wait is not missed.
             let woken = self.shared.messages.notified();
             let taken = self.take(max, visibility_ms).await?;
             let now = self.shared.clock.now();
@@ -83,7 +83,7 @@ impl WorkQueue for SqliteQueue {
             .writer
             .call(move |connection| hide(connection, receipt, clock.now().plus_ms(visibility_ms)))
             .await?;
-        // Waiters learn of the new moment.
+        // Receivers that wait have to see the new time.
         self.shared.messages.notify_waiters();
         Ok(())
     }
@@ -103,7 +103,7 @@ impl WorkQueue for SqliteQueue {
     }
 }
 
-/// What names one handing-over: the message, and a number that is raised whenever earlier receipts end.
+/// Identifies one delivery: the message, and a number that grows whenever earlier receipts become invalid.
 #[derive(Clone, Copy)]
 struct Receipt {
     seq: i64,
@@ -117,7 +117,7 @@ impl Receipt {
     }
 }
 
-/// A message as it stands in the table.
+/// A message as the table has it.
 struct Stored {
     seq: i64,
     turn: i64,
@@ -134,8 +134,8 @@ impl Stored {
         Ok(Self { seq: row.get(0)?, turn: row.get(1)?, receives: row.get(2)?, message })
     }
 
-    /// Hides the message until `visible_at` and hands it over.
-    fn hand_over(self, connection: &Connection, visible_at: Timestamp) -> Result<Delivery, DatabaseError> {
+    /// Delivers the message, and hides it until `visible_at`.
+    fn deliver(self, connection: &Connection, visible_at: Timestamp) -> Result<Delivery, DatabaseError> {
         execute(
             connection,
             "UPDATE messages SET visible_at = ?2, turn = turn + 1, receives = receives + 1 WHERE seq = ?1",
@@ -148,7 +148,8 @@ impl Stored {
         })
     }
 
-    fn bury(&self, connection: &Connection, now: Timestamp) -> Result<(), DatabaseError> {
+    /// Moves the message to the dead letters.
+    fn move_to_dead_letters(&self, connection: &Connection, now: Timestamp) -> Result<(), DatabaseError> {
         execute(
             connection,
             "UPDATE messages SET dead = 1, visible_at = ?2, turn = turn + 1 WHERE seq = ?1",
@@ -165,7 +166,7 @@ fn insert(connection: &Connection, message: &Message, visible_at: Timestamp) -> 
     )
 }
 
-/// Up to `max` visible messages; what was handed over too often is put aside, and does not shorten the answer.
+/// Up to `max` visible messages. What was delivered too often becomes a dead letter, and does not shorten the answer.
 fn take(
     connection: &Connection,
     max: usize,
@@ -173,15 +174,15 @@ fn take(
     now: Timestamp,
     visible_at: Timestamp,
 ) -> Result<Vec<Delivery>, DatabaseError> {
-    // Every round buries at least one message or is the last.
+    // Every round makes at least one message a dead letter, or is the last.
     loop {
-        let (worn_out, fresh): (Vec<_>, Vec<_>) =
+        let (exhausted, fresh): (Vec<_>, Vec<_>) =
             visible(connection, 0, max, now)?.into_iter().partition(|stored| stored.receives >= receives_max);
-        if worn_out.is_empty() {
-            return fresh.into_iter().map(|stored| stored.hand_over(connection, visible_at)).collect();
+        if exhausted.is_empty() {
+            return fresh.into_iter().map(|stored| stored.deliver(connection, visible_at)).collect();
         }
-        for stored in worn_out {
-            stored.bury(connection, now)?;
+        for stored in exhausted {
+            stored.move_to_dead_letters(connection, now)?;
         }
     }
 }
@@ -192,7 +193,7 @@ fn take_dead(
     now: Timestamp,
     visible_at: Timestamp,
 ) -> Result<Vec<Delivery>, DatabaseError> {
-    visible(connection, 1, max, now)?.into_iter().map(|stored| stored.hand_over(connection, visible_at)).collect()
+    visible(connection, 1, max, now)?.into_iter().map(|stored| stored.deliver(connection, visible_at)).collect()
 }
 
 fn visible(connection: &Connection, dead: i64, max: usize, now: Timestamp) -> Result<Vec<Stored>, DatabaseError> {

@@ -1,4 +1,4 @@
-//! The threads that read beside the writer, so that a poll never waits for a commit.
+//! The threads that read while the writer writes, so that a poll never waits for a commit.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -9,21 +9,21 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::{DatabaseError, OpenError, Settings, open};
 
-/// Threads that read. Reads are short and mostly from memory: two keep a slow list from delaying polls.
+/// Threads that read. Reads are short and mostly from memory; with two threads, a slow list does not delay polls.
 const THREADS: usize = 2;
 
-/// Reads that wait for a thread; whoever comes then waits before the door.
+/// Reads that may wait for a thread; when the queue is full, further callers wait until there is room.
 const WAITING_MAX: usize = 1_024;
 
 type Job = Box<dyn FnOnce(&Connection) + Send>;
 
-/// The way to the reader threads.
+/// Sends reads to the reader threads.
 pub(crate) struct Readers {
     jobs: RwLock<Option<mpsc::Sender<Job>>>,
 }
 
 impl Readers {
-    /// Starts the threads, each with a connection of its own to the file at `path`.
+    /// Starts the threads, each with its own connection to the file at `path`.
     pub(crate) fn start(path: &Path, settings: Settings) -> Result<Self, OpenError> {
         let (jobs, waiting) = mpsc::channel(WAITING_MAX);
         let waiting = Arc::new(Mutex::new(waiting));
@@ -57,7 +57,7 @@ impl Readers {
         answer.await.map_err(|_dropped| DatabaseError::Closed)?
     }
 
-    /// Takes no more calls; those that wait are still answered.
+    /// Accepts no more calls; those that wait are still answered.
     pub(crate) fn close(&self) {
         drop(self.jobs.write().unwrap_or_else(PoisonError::into_inner).take());
     }
@@ -69,7 +69,7 @@ fn run(connection: &Connection, waiting: &Mutex<mpsc::Receiver<Job>>) {
     }
 }
 
-/// The next read. The lock is held by the one thread that waits, and let go before the read runs.
+/// The next read. Only the thread that waits holds the lock; it is released before the read runs.
 fn next(waiting: &Mutex<mpsc::Receiver<Job>>) -> Option<Job> {
     waiting.lock().unwrap_or_else(PoisonError::into_inner).blocking_recv()
 }

@@ -1,13 +1,13 @@
-//! The tables, and how a file gets from an older version to this one.
+//! The tables, and the migrations from older versions of them.
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
 use crate::OpenError;
 
-/// What marks a file as ours, in SQLite's header field for it: "LHUL".
+/// Marks a file as ours, in SQLite's header field for that: "LHUL".
 const APPLICATION_ID: i32 = 0x4c48_554c;
 
-/// Each step makes one version from the one before it; the first makes version 1. Never change one that was released.
+/// Each migration leads from one version to the next; the first creates version 1. Never change one that was released.
 pub(crate) const MIGRATIONS: &[&str] = &[
     "
     -- The record is last: what a query filters by is read without the pages that a long record spills to.
@@ -83,12 +83,16 @@ pub(crate) const MIGRATIONS: &[&str] = &[
         PRIMARY KEY (owner, mailbox)
     ) STRICT;
     CREATE INDEX mailboxes_by_expiry ON mailboxes (expires_at);
+
+    ALTER TABLE strays RENAME TO orphans;
+    DROP INDEX strays_by_age;
+    CREATE INDEX orphans_by_age ON orphans (seen_at);
 ",
 ];
 
-/// Checks that the file is ours or empty, and brings it to the latest version of `migrations`, all or nothing.
+/// Checks that the file is ours or empty, and migrates it to the latest version of `migrations`, all or nothing.
 pub(crate) fn migrate(connection: &mut Connection, migrations: &[&str]) -> Result<(), OpenError> {
-    // One after another, also where two processes open a new file at the same time.
+    // One after another, even if two processes open a new file at the same time.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let version = version(&transaction)?;
     let latest = migrations.len();
@@ -112,7 +116,7 @@ pub(crate) fn migrate(connection: &mut Connection, migrations: &[&str]) -> Resul
     Ok(())
 }
 
-/// The version that the file has; 0 where it is empty.
+/// The version of the file; 0 if it is empty.
 fn version(connection: &Connection) -> Result<usize, OpenError> {
     let application: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let tables: u32 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
@@ -139,7 +143,7 @@ mod tests {
 
     use crate::{listing, mailboxes, purge, queue, tasks};
 
-    /// Polls and lists stay quick however many finished tasks are kept: each query that could grow walks an index.
+    /// Polls and lists stay quick however many finished tasks are stored: every query that could grow uses an index.
     #[test]
     fn no_query_reads_a_whole_table_or_sorts() {
         let mut connection = Connection::open_in_memory().unwrap();
@@ -147,7 +151,7 @@ mod tests {
         for sql in [
             listing::PAGE,
             purge::EXPIRED,
-            purge::STRAYS,
+            purge::ORPHANS,
             purge::EXPIRED_MAILBOXES,
             mailboxes::COLLECT,
             tasks::DISCOUNT,
@@ -177,18 +181,18 @@ mod tests {
         mailboxes::leave(&connection, &task.owner, &mailbox, "text", end, given::NOW).unwrap();
         let collected = mailboxes::collect(&connection, &task.owner, &mailbox, given::NOW).unwrap();
         assert_eq!(collected.as_deref(), Some("text"));
-        assert_eq!(tasks::read_living(&connection, &task.key(), given::NOW).unwrap(), Some(task));
+        assert_eq!(tasks::read_unexpired(&connection, &task.key(), given::NOW).unwrap(), Some(task));
     }
 
     #[test]
-    fn an_empty_file_is_taken_unless_it_is_marked_as_somebody_elses() {
-        for (mark, is_taken) in [(0, true), (APPLICATION_ID, true), (7, false)] {
+    fn an_empty_file_is_accepted_unless_another_application_marked_it() {
+        for (mark, is_accepted) in [(0, true), (APPLICATION_ID, true), (7, false)] {
             let mut connection = Connection::open_in_memory().unwrap();
             connection.pragma_update(None, "application_id", mark).unwrap();
             let migrated = migrate(&mut connection, &[FIRST]);
-            assert_eq!(migrated.is_ok(), is_taken, "{migrated:?}");
+            assert_eq!(migrated.is_ok(), is_accepted, "{migrated:?}");
             let mark_now: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0)).unwrap();
-            assert_eq!(mark_now, if is_taken { APPLICATION_ID } else { mark });
+            assert_eq!(mark_now, if is_accepted { APPLICATION_ID } else { mark });
         }
     }
 
@@ -201,11 +205,11 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_an_older_version_is_brought_forward_with_what_it_holds() {
+    fn a_file_of_an_older_version_is_migrated_with_its_data() {
         let mut connection = Connection::open_in_memory().unwrap();
         migrate(&mut connection, &[FIRST]).unwrap();
         migrate(&mut connection, &[FIRST, SECOND]).unwrap();
-        // Once more changes nothing.
+        // Another migration changes nothing.
         migrate(&mut connection, &[FIRST, SECOND]).unwrap();
         let row = connection.query_row("SELECT name, colour FROM fruit", [], |row| {
             Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))

@@ -1,13 +1,13 @@
-//! What can be chosen about a database.
+//! The settings of a database.
 
-/// What can be chosen about a database.
+/// The settings of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// What an accepted call survives.
+    /// Which failures an accepted call survives.
     pub durability: Durability,
-    /// How often a message is handed over before it goes to the dead letters.
+    /// How often a message is delivered before it becomes a dead letter.
     pub receives_max: u32,
-    /// How long to wait for another process that holds the file, in milliseconds.
+    /// How long to wait for another process that has locked the file, in milliseconds.
     pub busy_ms_max: u64,
 }
 
@@ -17,12 +17,12 @@ impl Default for Settings {
     }
 }
 
-/// What an accepted call survives.
+/// Which failures an accepted call survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// Everything: the disk has written the call before it is answered (`synchronous = FULL`).
+    /// All: the disk has written the call before it is answered (`synchronous = FULL`).
     PowerLoss,
-    /// A crash of the process, but not always one of the machine (`synchronous = NORMAL`).
+    /// A crash of the process, but not every crash of the machine (`synchronous = NORMAL`).
     ProcessCrash,
 }
 

@@ -1,4 +1,4 @@
-//! The task store over the database's threads.
+//! The task store: passes each call to the database's threads.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use longhaul_core::{Entry, MailboxId, OwnerId, PartsName, Task, TaskEvent, TaskI
 
 use crate::database::Shared;
 use crate::tasks::{Application, NotCreated};
-use crate::{listing, mailboxes, side, tasks};
+use crate::{attachments, listing, mailboxes, tasks};
 
 /// The tasks in a [`Database`](crate::Database).
 #[derive(Clone)]
@@ -36,7 +36,7 @@ impl TaskStore for SqliteStore {
 
     async fn get(&self, key: &TaskKey, now: Timestamp) -> Result<Option<Task>, StoreError> {
         let key = *key;
-        Ok(self.shared.read(move |connection| tasks::read_living(connection, &key, now)).await?)
+        Ok(self.shared.read(move |connection| tasks::read_unexpired(connection, &key, now)).await?)
     }
 
     async fn apply(&self, key: &TaskKey, event: &TaskEvent, now: Timestamp) -> Result<Task, ApplyError> {
@@ -62,23 +62,27 @@ impl TaskStore for SqliteStore {
 
     async fn record(&self, key: &TaskKey, entry: &Entry) -> Result<Recorded, StoreError> {
         let (key, entry, now) = (*key, entry.clone(), self.shared.clock.now());
-        Ok(self.shared.writer.call(move |connection| side::record(connection, &key, &entry, now)).await?)
+        Ok(self.shared.writer.call(move |connection| attachments::record(connection, &key, &entry, now)).await?)
     }
 
     async fn journal(&self, key: &TaskKey) -> Result<Vec<Entry>, StoreError> {
         let key = *key;
-        Ok(self.shared.read(move |connection| side::journal(connection, &key)).await?)
+        Ok(self.shared.read(move |connection| attachments::journal(connection, &key)).await?)
     }
 
     async fn put_parts(&self, key: &TaskKey, name: &PartsName, parts: &[&str]) -> Result<(), StoreError> {
         let (key, name, now) = (*key, name.clone(), self.shared.clock.now());
         let parts: Vec<String> = parts.iter().map(|part| (*part).to_owned()).collect();
-        Ok(self.shared.writer.call(move |connection| side::put_parts(connection, &key, &name, &parts, now)).await?)
+        Ok(self
+            .shared
+            .writer
+            .call(move |connection| attachments::put_parts(connection, &key, &name, &parts, now))
+            .await?)
     }
 
     async fn parts(&self, key: &TaskKey, name: &PartsName, count: u32) -> Result<Option<String>, StoreError> {
         let (key, name) = (*key, name.clone());
-        Ok(self.shared.read(move |connection| side::parts(connection, &key, &name, count)).await?)
+        Ok(self.shared.read(move |connection| attachments::parts(connection, &key, &name, count)).await?)
     }
 
     async fn leave(

@@ -1,4 +1,4 @@
-//! Creating and changing tasks, inside the writer's transaction: each function is one atomic verb.
+//! Creating and changing tasks, inside the writer's transaction: each function is one atomic operation.
 
 use longhaul_core::ports::{Created, NewTask};
 use longhaul_core::{Refusal, Task, TaskEvent, TaskKey, Timestamp};
@@ -6,10 +6,10 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
 use crate::DatabaseError;
 
-/// Counts the unfinished tasks themselves.
+/// Counts the owner's unfinished tasks one by one.
 pub(crate) const RECOUNT: &str = "SELECT count(*) FROM tasks WHERE owner = ?1 AND counted = 1";
 
-/// Takes what expired unfinished out of the count.
+/// Removes tasks that expired unfinished from the count.
 pub(crate) const DISCOUNT: &str = "UPDATE tasks SET counted = 0 WHERE owner = ?1 AND counted = 1 AND expires_at <= ?2";
 
 /// Why a task was not created.
@@ -19,30 +19,30 @@ pub(crate) enum NotCreated {
     TooManyOpen,
 }
 
-/// What came of a creation.
+/// The outcome of a creation.
 pub(crate) type Creation = Result<Created, NotCreated>;
 
-/// What came of an event.
+/// The outcome of an event.
 pub(crate) enum Application {
     Done(Task),
     Refused { current: Task, why: Refusal },
     NotFound,
 }
 
-/// Moments are unsigned, SQLite's integers signed: what lies past their end is as good as the end of time.
+/// Timestamps are unsigned, SQLite's integers are signed: a time beyond their range becomes the largest of them.
 pub(crate) fn moment(at: Timestamp) -> i64 {
     i64::try_from(at.as_ms()).unwrap_or(i64::MAX)
 }
 
-/// The task under `key`, expired ones too.
+/// The task under `key`, even if it has expired.
 pub(crate) fn read(connection: &Connection, key: &TaskKey) -> Result<Option<Task>, DatabaseError> {
     let mut statement = connection.prepare_cached("SELECT record FROM tasks WHERE owner = ?1 AND id = ?2")?;
     let record = statement.query_row(params![key.owner.as_bytes(), key.id.as_bytes()], record_text).optional()?;
     record.map(|text| parse(&text)).transpose()
 }
 
-/// The task under `key`, unless it is past its time to live.
-pub(crate) fn read_living(
+/// The task under `key`, unless it has expired.
+pub(crate) fn read_unexpired(
     connection: &Connection,
     key: &TaskKey,
     now: Timestamp,
@@ -63,17 +63,17 @@ pub(crate) fn parse(record: &str) -> Result<Task, DatabaseError> {
 /// Writes a new task, its key and the owner's count.
 pub(crate) fn create(connection: &Connection, new: &NewTask, now: Timestamp) -> Result<Creation, DatabaseError> {
     let key = new.task.key();
-    if let Some(creation) = of_same_idempotency_key(connection, new, now)? {
+    if let Some(creation) = find_idempotent(connection, new, now)? {
         return Ok(creation);
     }
-    if let Some(task) = read_living(connection, &key, now)? {
+    if let Some(task) = read_unexpired(connection, &key, now)? {
         return Ok(Ok(Created::Existing(task)));
     }
-    if !has_room(connection, new, now)? {
+    if !has_free_slot(connection, new, now)? {
         return Ok(Err(NotCreated::TooManyOpen));
     }
     if forget(connection, &key)? {
-        // What an expired task of the same id recorded must not be taken for work of this one.
+        // The journal of an expired task with the same id must not be taken for work of this one.
         execute(
             connection,
             "DELETE FROM journal WHERE owner = ?1 AND id = ?2",
@@ -84,12 +84,8 @@ pub(crate) fn create(connection: &Connection, new: &NewTask, now: Timestamp) -> 
     Ok(Ok(Created::New(new.task.clone())))
 }
 
-/// What the idempotency key, if any, already decides.
-fn of_same_idempotency_key(
-    connection: &Connection,
-    new: &NewTask,
-    now: Timestamp,
-) -> Result<Option<Creation>, DatabaseError> {
+/// The outcome, if an earlier creation with the same idempotency key decides it.
+fn find_idempotent(connection: &Connection, new: &NewTask, now: Timestamp) -> Result<Option<Creation>, DatabaseError> {
     let Some(idempotency) = new.idempotency else { return Ok(None) };
     let mut statement = connection.prepare_cached(
         "SELECT record, keys.request FROM keys JOIN tasks USING (owner, id) WHERE keys.owner = ?1 AND keys.key = ?2",
@@ -108,9 +104,9 @@ fn of_same_idempotency_key(
     Ok(Some(if same { Ok(Created::Existing(task)) } else { Err(NotCreated::KeyReused) }))
 }
 
-/// Whether the owner may have one more unfinished task. Before it says no, it counts again without those that
-/// expired unfinished: so the count repairs itself, and nobody is locked out by what is no longer there.
-fn has_room(connection: &Connection, new: &NewTask, now: Timestamp) -> Result<bool, DatabaseError> {
+/// Whether the owner may have one more unfinished task. Before it refuses, it counts again, without tasks that expired
+/// unfinished: so the count repairs itself, and owners are not locked out by tasks that no longer exist.
+fn has_free_slot(connection: &Connection, new: &NewTask, now: Timestamp) -> Result<bool, DatabaseError> {
     let owner = new.task.owner.as_bytes();
     let mut statement = connection.prepare_cached("SELECT open FROM quotas WHERE owner = ?1")?;
     let open: Option<u32> = statement.query_row([owner], |row| row.get(0)).optional()?;
@@ -152,24 +148,23 @@ fn insert(connection: &Connection, new: &NewTask) -> Result<(), DatabaseError> {
         "INSERT INTO quotas VALUES (?1, ?2) ON CONFLICT DO UPDATE SET open = open + excluded.open",
         params![owner, counted],
     )?;
-    execute(connection, "DELETE FROM strays WHERE owner = ?1 AND id = ?2", params![owner, id])
+    execute(connection, "DELETE FROM orphans WHERE owner = ?1 AND id = ?2", params![owner, id])
 }
 
-/// Deletes the record and its key, and gives its place back; says whether there was one. Parts and
-/// journal stay.
+/// Deletes the record and its key, and releases its slot; returns whether there was a record. The attachments stay.
 pub(crate) fn forget(connection: &Connection, key: &TaskKey) -> Result<bool, DatabaseError> {
     let (owner, id) = (key.owner.as_bytes(), key.id.as_bytes());
     let mut statement =
         connection.prepare_cached("DELETE FROM tasks WHERE owner = ?1 AND id = ?2 RETURNING counted, idempotency")?;
-    let gone = statement
+    let deleted = statement
         .query_row(params![owner, id], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, Option<[u8; 32]>>(1)?)))
         .optional()?;
-    let Some((counted, idempotency)) = gone else { return Ok(false) };
+    let Some((counted, idempotency)) = deleted else { return Ok(false) };
     if counted != 0 {
-        give_back(connection, key)?;
+        release_slot(connection, key)?;
     }
     if let Some(idempotency) = idempotency {
-        // The key may meanwhile stand for a younger task.
+        // The key may belong to a newer task by now.
         execute(
             connection,
             "DELETE FROM keys WHERE owner = ?1 AND key = ?2 AND id = ?3",
@@ -179,7 +174,7 @@ pub(crate) fn forget(connection: &Connection, key: &TaskKey) -> Result<bool, Dat
     Ok(true)
 }
 
-fn give_back(connection: &Connection, key: &TaskKey) -> Result<(), DatabaseError> {
+fn release_slot(connection: &Connection, key: &TaskKey) -> Result<(), DatabaseError> {
     execute(connection, "UPDATE quotas SET open = max(open - 1, 0) WHERE owner = ?1", params![key.owner.as_bytes()])
 }
 
@@ -190,7 +185,7 @@ pub(crate) fn apply(
     event: &TaskEvent,
     now: Timestamp,
 ) -> Result<Application, DatabaseError> {
-    let Some(task) = read_living(connection, key, now)? else { return Ok(Application::NotFound) };
+    let Some(task) = read_unexpired(connection, key, now)? else { return Ok(Application::NotFound) };
     match task.apply(event, now) {
         Err(why) => Ok(Application::Refused { current: task, why }),
         Ok(next) => {
@@ -205,7 +200,7 @@ pub(crate) fn apply(
 fn write(connection: &Connection, before: &Task, after: &Task) -> Result<(), DatabaseError> {
     let (owner, id, record) = (after.owner.as_bytes(), after.id.as_bytes(), serde_json::to_string(after)?);
     if !after.has_ended() && before.expires_at == after.expires_at {
-        // The usual case, heartbeats above all, touches no index.
+        // The usual case, mostly heartbeats, changes no index.
         return execute(
             connection,
             "UPDATE tasks SET record = ?3 WHERE owner = ?1 AND id = ?2",
@@ -213,7 +208,7 @@ fn write(connection: &Connection, before: &Task, after: &Task) -> Result<(), Dat
         );
     }
     if after.has_ended() && is_counted(connection, after)? {
-        give_back(connection, &after.key())?;
+        release_slot(connection, &after.key())?;
     }
     execute(
         connection,
@@ -228,7 +223,7 @@ fn is_counted(connection: &Connection, task: &Task) -> Result<bool, DatabaseErro
     Ok(counted != 0)
 }
 
-/// Runs a prepared statement that answers nothing.
+/// Runs a prepared statement that returns no rows.
 pub(crate) fn execute(connection: &Connection, sql: &str, values: impl rusqlite::Params) -> Result<(), DatabaseError> {
     let mut statement: CachedStatement<'_> = connection.prepare_cached(sql)?;
     statement.execute(values)?;

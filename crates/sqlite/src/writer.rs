@@ -1,6 +1,6 @@
-//! The one thread that writes: it takes the calls that wait into one transaction and answers them after its commit.
+//! The only thread that writes: it runs all waiting calls in one transaction and answers them after its commit.
 //!
-//! Each call runs in a savepoint of its own, so that one that fails or panics takes nothing of the others with it.
+//! Each call runs in its own savepoint, so that a call that fails or panics does not undo the others.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -10,10 +10,10 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{DatabaseError, OpenError};
 
-/// Calls that wait for the thread; whoever comes then waits before the door.
+/// Calls that may wait for the thread; when the queue is full, further callers wait until there is room.
 const WAITING_MAX: usize = 1_024;
 
-/// Calls of one transaction: bounds how long the first of them waits for its answer.
+/// Calls in one transaction: bounds how long the first of them waits for its answer.
 const BATCH_MAX: usize = 256;
 
 /// How a transaction ended, for each of its calls.
@@ -23,7 +23,7 @@ enum Ending {
     RolledBack,
 }
 
-/// What becomes of a call's savepoint.
+/// What to do with a call's savepoint.
 enum Savepoint {
     Keep,
     Undo,
@@ -34,7 +34,7 @@ trait Job: Send {
     /// Does the work in the open transaction.
     fn run(&mut self, connection: &Connection) -> Savepoint;
 
-    /// Answers the caller, once it is known how the transaction ended.
+    /// Answers the caller, once the transaction has ended.
     fn answer(self: Box<Self>, ending: &Ending);
 }
 
@@ -71,7 +71,7 @@ where
     }
 }
 
-/// The way to the writer thread.
+/// Sends calls to the writer thread.
 pub(crate) struct Writer {
     jobs: RwLock<Option<mpsc::Sender<Box<dyn Job>>>>,
     ended: watch::Receiver<bool>,
@@ -92,7 +92,7 @@ impl Writer {
         Ok(Self { jobs: RwLock::new(Some(jobs)), ended })
     }
 
-    /// Runs `work` inside a transaction and returns once that is committed. Where it fails, nothing of it stays.
+    /// Runs `work` inside a transaction and returns once that is committed. If `work` fails, its changes are undone.
     pub(crate) async fn call<T, F>(&self, work: F) -> Result<T, DatabaseError>
     where
         T: Send + 'static,
@@ -107,11 +107,11 @@ impl Writer {
         answer.await.map_err(|_dropped| DatabaseError::Closed)?
     }
 
-    /// Takes no more calls, and returns once those that wait are answered and the file is closed.
+    /// Accepts no more calls, and returns once the waiting ones are answered and the file is closed.
     pub(crate) async fn close(&self) {
         drop(self.jobs.write().unwrap_or_else(PoisonError::into_inner).take());
-        // An error means that the thread is gone, which is what is waited for.
-        let _gone = self.ended.clone().wait_for(|ended| *ended).await.is_ok();
+        // An error means that the thread has ended, which is what this waits for.
+        let _has_ended = self.ended.clone().wait_for(|ended| *ended).await.is_ok();
     }
 }
 
@@ -122,7 +122,7 @@ fn run(connection: Connection, mut waiting: mpsc::Receiver<Box<dyn Job>>) {
         transact(&connection, batch);
     }
     if let Err((_connection, error)) = connection.close() {
-        tracing::warn!(%error, "the database was not closed in order; nothing is lost");
+        tracing::warn!(%error, "the database was not closed cleanly; no data is lost");
     }
 }
 
@@ -149,7 +149,7 @@ fn run_all(connection: &Connection, batch: impl Iterator<Item = Box<dyn Job>>, j
             roll_back(connection);
             return Ending::NotCommitted(Arc::new(error));
         }
-        // Some errors, as that of a full disk, make SQLite roll the whole transaction back by itself.
+        // After some errors, such as a full disk, SQLite itself rolls the whole transaction back.
         if connection.is_autocommit() {
             return Ending::RolledBack;
         }
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_that_fails_leaves_nothing_and_harms_no_other_call_of_its_transaction() {
+    async fn a_call_that_fails_is_undone_without_the_other_calls_of_its_transaction() {
         let writer = writer();
         let fails = writer.call(|connection| {
             connection.execute("INSERT INTO t VALUES (2)", [])?;
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_that_panics_leaves_nothing_and_the_thread_goes_on() {
+    async fn a_call_that_panics_is_undone_and_the_thread_continues() {
         let writer = writer();
         let panics = writer.call(|connection| -> Result<(), DatabaseError> {
             connection.execute("INSERT INTO t VALUES (2)", [])?;
@@ -237,12 +237,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_transaction_that_sqlite_itself_ended_is_no_success_for_any_of_its_calls() {
+    async fn no_call_of_a_transaction_that_sqlite_itself_ended_succeeds() {
         let writer = writer();
         let ends = writer.call(|connection| Ok(connection.execute_batch("ROLLBACK")?));
         let (first, ended) = tokio::join!(insert(&writer, 1), ends);
         assert!(ended.is_err(), "{ended:?}");
-        // The first call may have had a transaction of its own.
+        // The first call may have run in an earlier transaction.
         assert_eq!(count(&writer).await, i64::from(first.is_ok()));
         insert(&writer, 2).await.unwrap();
     }
@@ -250,7 +250,7 @@ mod tests {
     #[tokio::test]
     async fn a_transaction_that_cannot_go_on_is_rolled_back_and_the_thread_goes_on() {
         let writer = writer();
-        // The savepoint is gone, and a transaction is open that nobody would commit.
+        // This removes the savepoint and opens a transaction that nothing else would end.
         let breaks =
             writer.call(|connection| Ok(connection.execute_batch("ROLLBACK; BEGIN; INSERT INTO t VALUES (2)")?));
         let (first, broken) = tokio::join!(insert(&writer, 1), breaks);
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_closed_database_says_so() {
+    async fn a_call_after_the_close_fails_as_closed() {
         let writer = writer();
         insert(&writer, 1).await.unwrap();
         writer.close().await;

@@ -1,5 +1,5 @@
-//! The promises of the ports, kept by SQLite: in a file and in memory.
-#![expect(clippy::unwrap_used, reason = "what goes wrong in a test shows as a panic")]
+//! The contracts of the ports, tested on SQLite: in a file and in memory.
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use longhaul_sqlite::{Database, Settings, SqliteQueue, SqliteStore};
 use longhaul_testkit::{ManualClock, QueueHarness, StoreHarness};
 use tempfile::TempDir;
 
-/// A database of its own for one promise.
+/// A new database for each test.
 struct Sqlite {
     store: SqliteStore,
     queue: SqliteQueue,
     clock: Arc<ManualClock>,
-    /// Goes with the harness; none for a database in memory.
+    /// Deleted with the harness; `None` for a database in memory.
     _directory: Option<TempDir>,
 }
 

@@ -1,5 +1,5 @@
-//! What was answered survives: a process that writes is killed at any moment, again and again.
-#![expect(clippy::unwrap_used, reason = "what goes wrong in a test shows as a panic")]
+//! Acknowledged writes survive: a process that writes is killed at random moments, several times.
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
@@ -15,7 +15,7 @@ use longhaul_testkit::{ManualClock, SeededIds, block_on};
 
 /// In the child: which file to write to.
 const PATH: &str = "LONGHAUL_CRASH_TEST_PATH";
-/// In the child: where its ids begin.
+/// In the child: the seed of its ids.
 const SEED: &str = "LONGHAUL_CRASH_TEST_SEED";
 
 /// How often the writer is killed.
@@ -32,40 +32,39 @@ fn entry() -> Entry {
     Entry { kind: EntryKind::Step, name: "a".to_owned(), value: given::inline("1") }
 }
 
-/// The child: writes tasks, entries and messages until it is killed, and says so after each answer.
+/// The child: writes tasks, entries and messages until it is killed, and prints a line after each answer.
 fn write_until_killed(path: &Path, seed: u64) {
     let database = open(path);
     block_on(async {
-        let writers = (0..WRITERS).map(|writer| {
-            let (store, queue) = (database.store(), database.queue());
-            async move {
-                let ids = SeededIds::new(seed * WRITERS + writer);
-                for _ in 0..100_000 {
-                    let task = given::running(&store, &ids, owner("alice")).await;
-                    say("claimed", &task.key());
-                    assert_eq!(store.record(&task.key(), &entry()).await.unwrap(), Recorded::First);
-                    say("recorded", &task.key());
-                    queue.send(&Message { task: task.key(), trace: None }, 0).await.unwrap();
-                    say("sent", &task.key());
-                    store.apply(&task.key(), &given::finish(1, "{}"), NOW).await.unwrap();
-                    say("finished", &task.key());
-                }
-            }
-        });
+        let writers = (0..WRITERS).map(|writer| write(&database, SeededIds::new(seed * WRITERS + writer)));
         futures::future::join_all(writers).await;
     });
 }
 
-/// One write, so that a line is whole or missing its end.
+async fn write(database: &Database, ids: SeededIds) {
+    let (store, queue) = (database.store(), database.queue());
+    for _ in 0..100_000 {
+        let task = given::running(&store, &ids, owner("alice")).await;
+        say("claimed", &task.key());
+        assert_eq!(store.record(&task.key(), &entry()).await.unwrap(), Recorded::First);
+        say("recorded", &task.key());
+        queue.send(&Message { task: task.key(), trace: None }, 0).await.unwrap();
+        say("sent", &task.key());
+        store.apply(&task.key(), &given::finish(1, "{}"), NOW).await.unwrap();
+        say("finished", &task.key());
+    }
+}
+
+/// Prints the line in one write, so that it is complete or lacks its end.
 fn say(what: &str, key: &TaskKey) {
     let line = format!("ack {what} {}\n", key.id);
     std::io::stdout().lock().write_all(line.as_bytes()).unwrap();
 }
 
-/// What the child said before it was killed after `lines` lines.
+/// What the child acknowledged before it was killed, which happens after `lines` lines.
 fn acknowledged(path: &Path, seed: u64, lines: usize) -> BTreeSet<(String, TaskKey)> {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "what_was_answered_survives_a_kill", "--nocapture"])
+        .args(["--exact", "acknowledged_writes_survive_a_kill", "--nocapture"])
         .env(PATH, path)
         .env(SEED, seed.to_string())
         .stdout(Stdio::piped())
@@ -79,22 +78,22 @@ fn acknowledged(path: &Path, seed: u64, lines: usize) -> BTreeSet<(String, TaskK
         said.push(line);
     }
     child.kill().unwrap();
-    // What it said between the last line and its death counts, too; the end of it may be torn.
+    // Lines between the last one and the kill count as well; the last of them may be incomplete.
     said.extend(output.split(b'\n').map_while(Result::ok).filter_map(|line| String::from_utf8(line).ok()));
     child.wait().unwrap();
     said.iter().filter_map(|line| parse(line)).collect()
 }
 
 fn parse(line: &str) -> Option<(String, TaskKey)> {
-    // The test runner's own words may stand before the first line.
+    // The first line may begin with output of the test runner.
     let (_, acknowledgement) = line.trim_end().split_once("ack ")?;
     let (what, id) = acknowledgement.split_once(' ')?;
     Some((what.to_owned(), TaskKey::new(owner("alice"), id.parse().ok()?)))
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "the child of this test is told by its environment what to do")]
-fn what_was_answered_survives_a_kill() {
+#[expect(clippy::disallowed_methods, reason = "the environment says what the child of this test should do")]
+fn acknowledged_writes_survive_a_kill() {
     if let Ok(path) = std::env::var(PATH) {
         return write_until_killed(Path::new(&path), std::env::var(SEED).unwrap().parse().unwrap());
     }
@@ -118,13 +117,13 @@ fn what_was_answered_survives_a_kill() {
             messages.extend(deliveries.into_iter().map(|delivery| delivery.message.task));
         }
         for (what, key) in &all {
-            let task = store.get(key, NOW).await.unwrap().unwrap_or_else(|| panic!("{what}, and lost: {key:?}"));
+            let task = store.get(key, NOW).await.unwrap().unwrap_or_else(|| panic!("{what}, but lost: {key:?}"));
             match what.as_str() {
                 "claimed" => assert_eq!(task.attempt, 1),
                 "recorded" => assert_eq!(store.journal(key).await.unwrap(), [entry()]),
                 "sent" => assert!(messages.contains(key), "a message was lost"),
                 "finished" => assert!(task.has_ended()),
-                other => panic!("what is {other}?"),
+                other => panic!("unknown acknowledgement: {other}"),
             }
         }
     });

@@ -1,5 +1,5 @@
-//! What the file keeps: across restarts, until it is purged, and no longer.
-#![expect(clippy::unwrap_used, reason = "what goes wrong in a test shows as a panic")]
+//! What the file keeps: across restarts, and until it is purged.
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use longhaul_testkit::given::{self, NOW, owner, queued};
 use longhaul_testkit::{ManualClock, SeededIds, block_on};
 use rusqlite::Connection;
 
-const TABLES: [&str; 6] = ["tasks", "keys", "journal", "parts", "strays", "messages"];
+const TABLES: [&str; 6] = ["tasks", "keys", "journal", "parts", "orphans", "messages"];
 
 fn open(path: &Path) -> (Database, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::default());
     (Database::open(path, Arc::clone(&clock) as _, Settings::default()).unwrap(), clock)
 }
 
-/// How many rows the tables have, counted beside the database's own connections.
+/// How many rows the tables have, counted over a separate connection.
 fn rows(path: &Path) -> Vec<u32> {
     let connection = Connection::open(path).unwrap();
     let count = |table| connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap();
@@ -31,7 +31,7 @@ fn entry(name: &str) -> Entry {
     Entry { kind: EntryKind::Step, name: name.to_owned(), value: given::inline("1") }
 }
 
-async fn write_beside(database: &Database, key: &TaskKey) {
+async fn write_attachments(database: &Database, key: &TaskKey) {
     database.store().record(key, &entry("a")).await.unwrap();
     database.store().put_parts(key, &PartsName::Request, &["a", "b"]).await.unwrap();
 }
@@ -43,7 +43,7 @@ fn tasks_and_messages_survive_a_restart() {
     block_on(async {
         let (database, _) = open(&path);
         let task = given::running(&database.store(), &SeededIds::new(1), owner("alice")).await;
-        write_beside(&database, &task.key()).await;
+        write_attachments(&database, &task.key()).await;
         let message = Message { task: task.key(), trace: None };
         database.queue().send(&message, 0).await.unwrap();
         let stale = database.queue().receive(1, 0, 0).await.unwrap();
@@ -64,7 +64,7 @@ fn tasks_and_messages_survive_a_restart() {
 }
 
 #[test]
-fn a_closed_database_is_unavailable_in_every_verb() {
+fn every_call_on_a_closed_database_is_unavailable() {
     block_on(async {
         let directory = tempfile::tempdir().unwrap();
         let (database, _) = open(&directory.path().join("longhaul.db"));
@@ -123,7 +123,7 @@ fn a_receive_that_waits_wakes_when_the_first_delayed_message_is_due() {
 }
 
 #[test]
-fn a_purge_deletes_all_that_belongs_to_expired_tasks_and_nothing_else() {
+fn a_purge_deletes_expired_tasks_with_their_attachments_and_nothing_else() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("longhaul.db");
     block_on(async {
@@ -135,14 +135,14 @@ fn a_purge_deletes_all_that_belongs_to_expired_tasks_and_nothing_else() {
             keys.push(task.key());
             let number = u8::try_from(number).unwrap();
             store.create(given::new_with_key(task.clone(), number, 1), NOW).await.unwrap();
-            write_beside(&database, &task.key()).await;
+            write_attachments(&database, &task.key()).await;
         }
         store.apply(&keys[0], &TaskEvent::Cancel, NOW).await.unwrap();
         assert_eq!(rows(&path), [4, 4, 4, 8, 0, 0]);
         assert_eq!(database.purge(NOW.plus_ms(999), 10).await.unwrap(), Purged::All);
         assert_eq!(rows(&path), [4, 4, 4, 8, 0, 0]);
 
-        // The cancelled one is kept for as long as results are.
+        // The cancelled one is kept for its retention.
         let later = NOW.plus_ms(1_000);
         assert_eq!(database.purge(later, 1).await.unwrap(), Purged::UpToLimit);
         assert_eq!(rows(&path), [3, 3, 3, 6, 0, 0]);
@@ -154,7 +154,7 @@ fn a_purge_deletes_all_that_belongs_to_expired_tasks_and_nothing_else() {
 }
 
 #[test]
-fn a_purge_gives_back_the_places_of_tasks_that_never_ended_once() {
+fn a_purge_releases_the_slots_of_tasks_that_never_ended_once() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("longhaul.db");
     block_on(async {
@@ -167,7 +167,7 @@ fn a_purge_gives_back_the_places_of_tasks_that_never_ended_once() {
         for lives_ms in [1_000, 1_000, 60_000] {
             create(lives_ms).await.unwrap();
         }
-        // Counted out by a creation at the limit, then purged: the purge must not count it out again.
+        // A creation at the limit takes these off the count, then they are purged: the purge must not count them again.
         let late = given::task(&ids, alice, NOW);
         store.create(NewTask { open_max: 3, ..given::new(late) }, NOW.plus_ms(1_000)).await.unwrap();
         database.purge(NOW.plus_ms(1_000), 10).await.unwrap();
@@ -177,14 +177,14 @@ fn a_purge_gives_back_the_places_of_tasks_that_never_ended_once() {
 }
 
 #[test]
-fn a_purge_leaves_a_task_that_is_kept_longer_on_request() {
+fn a_purge_leaves_a_task_whose_retention_was_extended() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("longhaul.db");
     block_on(async {
         let (database, _) = open(&path);
         let task = queued(&database.store(), &SeededIds::new(1), owner("alice")).await;
-        let keep = TaskEvent::Keep { keep_ms: task.terms.keep_ms + 90_000_000 };
-        let kept = database.store().apply(&task.key(), &keep, NOW).await.unwrap();
+        let extend = TaskEvent::ExtendRetention { retention_ms: task.terms.retention_ms + 90_000_000 };
+        let kept = database.store().apply(&task.key(), &extend, NOW).await.unwrap();
         assert!(kept.expires_at > task.expires_at);
         assert_eq!(database.purge(task.expires_at, 10).await.unwrap(), Purged::All);
         assert_eq!(database.store().get(&task.key(), task.expires_at).await.unwrap(), Some(kept.clone()));
@@ -194,15 +194,15 @@ fn a_purge_leaves_a_task_that_is_kept_longer_on_request() {
 }
 
 #[test]
-fn parts_that_never_got_a_record_are_purged_after_a_day() {
+fn orphans_are_purged_after_a_day() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("longhaul.db");
     block_on(async {
         let (database, _) = open(&path);
         let ids = SeededIds::new(1);
         let (accepted, lost) = (given::task(&ids, owner("alice"), NOW), given::task(&ids, owner("alice"), NOW));
-        write_beside(&database, &accepted.key()).await;
-        write_beside(&database, &lost.key()).await;
+        write_attachments(&database, &accepted.key()).await;
+        write_attachments(&database, &lost.key()).await;
         let lives_on = given::task_with(&SeededIds::new(1), owner("alice"), NOW, |record| {
             record.expires_at = NOW.plus_ms(1_000_000_000);
         });
@@ -216,7 +216,7 @@ fn parts_that_never_got_a_record_are_purged_after_a_day() {
 }
 
 #[test]
-fn texts_in_mailboxes_survive_a_restart_and_are_purged_once_they_are_past_their_time() {
+fn texts_in_mailboxes_survive_a_restart_and_are_purged_once_they_have_expired() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("longhaul.db");
     let texts = || -> u32 {
@@ -247,7 +247,7 @@ fn texts_in_mailboxes_survive_a_restart_and_are_purged_once_they_are_past_their_
 }
 
 #[test]
-fn a_task_made_anew_after_its_expiry_finds_no_journal_of_its_first_life() {
+fn a_task_created_again_after_its_expiry_does_not_find_its_old_journal() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("longhaul.db");
     block_on(async {
@@ -257,7 +257,7 @@ fn a_task_made_anew_after_its_expiry_finds_no_journal_of_its_first_life() {
             record.expires_at = NOW.plus_ms(1_000);
         });
         store.create(given::new(task.clone()), NOW).await.unwrap();
-        write_beside(&database, &task.key()).await;
+        write_attachments(&database, &task.key()).await;
         let again = given::task(&SeededIds::new(1), owner("alice"), NOW);
         let created = store.create(given::new(again.clone()), NOW.plus_ms(1_000)).await.unwrap();
         assert_eq!(created, Created::New(again));
@@ -279,7 +279,7 @@ fn a_record_that_cannot_be_read_is_corrupt_and_not_unavailable() {
 }
 
 #[test]
-fn a_dead_letter_is_out_of_reach_of_the_last_living_receipt() {
+fn a_dead_letter_cannot_be_deleted_with_the_last_receipt_from_before() {
     let directory = tempfile::tempdir().unwrap();
     let clock = Arc::new(ManualClock::default());
     let settings = Settings { receives_max: 1, ..Settings::default() };
@@ -289,10 +289,10 @@ fn a_dead_letter_is_out_of_reach_of_the_last_living_receipt() {
         let (queue, ids) = (database.queue(), SeededIds::new(1));
         let message = Message { task: given::task(&ids, owner("alice"), NOW).key(), trace: None };
         queue.send(&message, 0).await.unwrap();
-        let living = queue.receive(1, 1_000, 0).await.unwrap();
+        let delivered = queue.receive(1, 1_000, 0).await.unwrap();
         clock.advance_ms(1_000);
         assert_eq!(queue.receive(1, 1_000, 0).await.unwrap(), []);
-        queue.delete(&living[0].receipt).await.unwrap();
+        queue.delete(&delivered[0].receipt).await.unwrap();
         let dead = queue.receive_dead(1, 1_000).await.unwrap();
         assert_eq!((&dead[0].message, dead[0].receives), (&message, 2));
     });

@@ -1,4 +1,4 @@
-//! What can be wrong with a file, and what the message says about it.
+//! What can be wrong with a file, and what the error message says.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -32,8 +32,8 @@ fn a_path_that_is_a_directory_is_refused() {
 }
 
 #[test]
-fn a_place_where_nothing_can_be_written_is_refused() {
-    // A directory that takes files from nobody, not even from a privileged user who runs tests.
+fn a_directory_where_nothing_can_be_written_is_refused() {
+    // A directory where no user can create files, not even a privileged one who runs tests.
     let error = error(Path::new("/proc/longhaul.db"));
     assert!(matches!(error, OpenError::NotWritable(_)), "{error:?}");
     assert!(error.to_string().contains("permissions"), "{error}");
@@ -48,7 +48,7 @@ fn a_path_that_looks_like_a_uri_is_a_path() {
 }
 
 #[test]
-fn a_file_that_another_process_holds_is_refused_after_a_while() {
+fn a_file_that_another_process_has_locked_is_refused_after_a_while() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("longhaul.db");
     block_on(async { open(&path).unwrap().close().await });
@@ -62,19 +62,19 @@ fn a_file_that_another_process_holds_is_refused_after_a_while() {
 }
 
 #[test]
-fn a_database_of_somebody_else_is_refused_and_left_as_it_is() {
+fn a_database_of_another_program_is_refused_and_not_changed() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("photos.db");
     Connection::open(&path).unwrap().execute_batch("CREATE TABLE photos (name TEXT)").unwrap();
     let before = std::fs::read(&path).unwrap();
     let error = error(&path);
     assert!(matches!(error, OpenError::Foreign), "{error:?}");
-    assert!(error.to_string().contains("no Longhaul database"), "{error}");
+    assert!(error.to_string().contains("not a Longhaul database"), "{error}");
     assert!(std::fs::read(&path).unwrap() == before, "the file was changed");
 }
 
 #[test]
-fn a_file_that_is_no_database_is_refused_and_left_as_it_is() {
+fn a_file_that_is_not_a_database_is_refused_and_not_changed() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("letter.txt");
     let text = "Dear Sir or Madam, ".repeat(500);
@@ -85,7 +85,7 @@ fn a_file_that_is_no_database_is_refused_and_left_as_it_is() {
 }
 
 #[test]
-fn a_file_of_a_newer_version_is_refused_and_left_as_it_is() {
+fn a_file_of_a_newer_version_is_refused_and_not_changed() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("longhaul.db");
     block_on(async { open(&path).unwrap().close().await });
@@ -98,16 +98,16 @@ fn a_file_of_a_newer_version_is_refused_and_left_as_it_is() {
 }
 
 #[test]
-fn a_secret_is_made_once_and_survives_a_restart() {
+fn a_secret_is_generated_once_and_survives_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("longhaul.db");
     block_on(async {
         let database = open(&path).unwrap();
-        let first = database.secret("seal", &SeededIds::new(1)).await.unwrap();
-        assert_eq!(database.secret("seal", &SeededIds::new(2)).await.unwrap(), first);
+        let first = database.secret("cursors", &SeededIds::new(1)).await.unwrap();
+        assert_eq!(database.secret("cursors", &SeededIds::new(2)).await.unwrap(), first);
         assert_ne!(database.secret("other", &SeededIds::new(2)).await.unwrap(), first);
         database.close().await;
         let database = open(&path).unwrap();
-        assert_eq!(database.secret("seal", &SeededIds::new(3)).await.unwrap(), first);
+        assert_eq!(database.secret("cursors", &SeededIds::new(3)).await.unwrap(), first);
     });
 }

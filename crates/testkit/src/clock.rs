@@ -8,8 +8,8 @@ use std::task::{Poll, Waker};
 use async_trait::async_trait;
 use longhaul_core::{Clock, Timestamp};
 
-/// A clock that stands still until it is told to go on. Sleepers wake in the order of their moments, and those of
-/// one moment in the order in which they went to sleep: the same calls give the same run.
+/// A clock that stands still until it is advanced. Sleepers wake in the order of their moments, and those of one
+/// moment in the order in which they went to sleep: the same calls give the same run.
 pub struct ManualClock {
     inner: Mutex<Inner>,
 }
@@ -27,13 +27,13 @@ impl ManualClock {
         Self { inner: Mutex::new(Inner { now, sleepers: BTreeMap::new(), names: 0 }) }
     }
 
-    /// Lets `ms` milliseconds pass, and wakes whoever slept until a moment among them.
+    /// Lets `ms` milliseconds pass, and wakes the sleepers whose moment was reached.
     pub fn advance_ms(&self, ms: u64) {
         let now = self.now().plus_ms(ms);
         self.advance_to(now);
     }
 
-    /// Lets time pass until `moment`; does nothing where that is over.
+    /// Lets time pass until `moment`; does nothing if that has passed.
     pub fn advance_to(&self, moment: Timestamp) {
         let due = {
             let mut inner = self.lock();
@@ -46,13 +46,13 @@ impl ManualClock {
         due.into_values().for_each(Waker::wake);
     }
 
-    /// The earliest moment that somebody sleeps until.
+    /// The earliest moment that a sleeper waits for.
     #[must_use]
     pub fn next_wake(&self) -> Option<Timestamp> {
         self.lock().sleepers.keys().next().map(|(moment, _)| *moment)
     }
 
-    /// How many sleep.
+    /// How many sleepers there are.
     #[must_use]
     pub fn sleepers(&self) -> usize {
         self.lock().sleepers.len()
@@ -69,13 +69,13 @@ impl Default for ManualClock {
     }
 }
 
-/// Takes a sleeper from the list when its future is dropped, as a `select!` does.
-struct Place<'a> {
+/// Removes a sleeper from the list when its future is dropped, as `select!` does.
+struct SleeperGuard<'a> {
     clock: &'a ManualClock,
     at: (Timestamp, u64),
 }
 
-impl Drop for Place<'_> {
+impl Drop for SleeperGuard<'_> {
     fn drop(&mut self) {
         self.clock.lock().sleepers.remove(&self.at);
     }
@@ -88,17 +88,17 @@ impl Clock for ManualClock {
     }
 
     async fn sleep_ms(&self, ms: u64) {
-        let place = {
+        let guard = {
             let mut inner = self.lock();
             inner.names += 1;
-            Place { clock: self, at: (inner.now.plus_ms(ms), inner.names) }
+            SleeperGuard { clock: self, at: (inner.now.plus_ms(ms), inner.names) }
         };
         poll_fn(|context| {
             let mut inner = self.lock();
-            if inner.now >= place.at.0 {
+            if inner.now >= guard.at.0 {
                 return Poll::Ready(());
             }
-            inner.sleepers.insert(place.at, context.waker().clone());
+            inner.sleepers.insert(guard.at, context.waker().clone());
             Poll::Pending
         })
         .await;

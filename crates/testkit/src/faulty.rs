@@ -1,4 +1,4 @@
-//! Ports that fail on demand, before the call or after it: what a network does.
+//! Ports that fail on demand, before the call or after it, as a network does.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,7 +9,7 @@ use longhaul_core::ports::{
 };
 use longhaul_core::{Entry, MailboxId, OwnerId, PartsName, Task, TaskEvent, TaskId, TaskKey, Timestamp};
 
-/// What befalls a call.
+/// What happens to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing.
@@ -60,27 +60,27 @@ pub enum QueueCall<'a> {
     ReceiveDead,
 }
 
-/// The cause of every planted fault.
+/// The cause of every error that a script requested.
 #[derive(Debug, thiserror::Error)]
-#[error("planted: the call failed {0:?} it was applied")]
-struct Planted(Fault);
+#[error("injected: the call failed {0:?} it was applied")]
+struct Scripted(Fault);
 
 type StoreScript = Box<dyn FnMut(StoreCall<'_>) -> Fault + Send>;
 type QueueScript = Box<dyn FnMut(QueueCall<'_>) -> Fault + Send>;
 
-/// A store that asks a script what befalls each call.
+/// A store that asks a script what happens to each call.
 pub struct FaultyStore {
     inner: Arc<dyn TaskStore>,
     script: Mutex<StoreScript>,
 }
 
 impl FaultyStore {
-    /// `inner`, with the faults that `script` says, call by call.
+    /// `inner`, with the faults that `script` returns, call by call.
     pub fn new(inner: Arc<dyn TaskStore>, script: impl FnMut(StoreCall<'_>) -> Fault + Send + 'static) -> Self {
         Self { inner, script: Mutex::new(Box::new(script)) }
     }
 
-    /// Follows another script from now on.
+    /// Uses another script from now on.
     pub fn follow(&self, script: impl FnMut(StoreCall<'_>) -> Fault + Send + 'static) {
         *self.script.lock().unwrap_or_else(PoisonError::into_inner) = Box::new(script);
     }
@@ -91,12 +91,12 @@ impl FaultyStore {
         real: impl Future<Output = Result<T, E>> + Send,
     ) -> Result<T, E> {
         let fault = self.script.lock().unwrap_or_else(PoisonError::into_inner)(call);
-        let unavailable = || E::from(StoreError::Unavailable(Planted(fault).into()));
+        let unavailable = || E::from(StoreError::Unavailable(Scripted(fault).into()));
         match fault {
             Fault::None => real.await,
             Fault::Before => Err(unavailable()),
             Fault::After => {
-                // Its answer is what gets lost.
+                // Only its answer is lost.
                 drop(real.await);
                 Err(unavailable())
             }
@@ -167,19 +167,19 @@ impl TaskStore for FaultyStore {
     }
 }
 
-/// A queue that asks a script what befalls each call.
+/// A queue that asks a script what happens to each call.
 pub struct FaultyQueue {
     inner: Arc<dyn WorkQueue>,
     script: Mutex<QueueScript>,
 }
 
 impl FaultyQueue {
-    /// `inner`, with the faults that `script` says, call by call.
+    /// `inner`, with the faults that `script` returns, call by call.
     pub fn new(inner: Arc<dyn WorkQueue>, script: impl FnMut(QueueCall<'_>) -> Fault + Send + 'static) -> Self {
         Self { inner, script: Mutex::new(Box::new(script)) }
     }
 
-    /// Follows another script from now on.
+    /// Uses another script from now on.
     pub fn follow(&self, script: impl FnMut(QueueCall<'_>) -> Fault + Send + 'static) {
         *self.script.lock().unwrap_or_else(PoisonError::into_inner) = Box::new(script);
     }
@@ -192,11 +192,11 @@ impl FaultyQueue {
         let fault = self.script.lock().unwrap_or_else(PoisonError::into_inner)(call);
         match fault {
             Fault::None => real.await,
-            Fault::Before => Err(QueueError(Planted(fault).into())),
+            Fault::Before => Err(QueueError(Scripted(fault).into())),
             Fault::After => {
-                // Its answer is what gets lost.
+                // Only its answer is lost.
                 drop(real.await);
-                Err(QueueError(Planted(fault).into()))
+                Err(QueueError(Scripted(fault).into()))
             }
         }
     }

@@ -1,9 +1,9 @@
-//! What tests start from: owners, tasks and events in short words.
+//! What tests start from: short helpers for owners, tasks and events.
 
 use longhaul_core::ports::{Created, IdempotencyKey, NewTask, TaskStore};
 use longhaul_core::{
     Advance, Ask, Failure, FailureKind, IdSource, Identity, LeaseToken, Outcome, OwnerId, Payload, Policy, Progress,
-    ResultKind, State, Suspension, Task, TaskEvent, TaskKey, TaskRecord, Terms, Timestamp, Wish,
+    RequestedTerms, ResultKind, State, Suspension, Task, TaskEvent, TaskKey, TaskRecord, Terms, Timestamp,
 };
 
 use crate::SeededIds;
@@ -29,7 +29,7 @@ pub fn task(ids: &SeededIds, owner: OwnerId, now: Timestamp) -> Task {
 /// A call of `owner` that was just accepted, as `adjust` leaves it.
 #[must_use]
 pub fn task_with(ids: &SeededIds, owner: OwnerId, now: Timestamp, adjust: impl FnOnce(&mut TaskRecord)) -> Task {
-    let terms = Terms::grant(&Policy::default(), Wish::default());
+    let terms = Terms::negotiate(&Policy::default(), RequestedTerms::default());
     let mut record = TaskRecord {
         owner,
         trace: None,
@@ -92,13 +92,13 @@ pub const fn claim(number: u8, now: Timestamp) -> TaskEvent {
     TaskEvent::Claim { token: LeaseToken::from_random([number; 16]), lease_until: now.plus_ms(LEASE_MS) }
 }
 
-/// A heartbeat of `attempt` at `now` that says nothing else.
+/// A heartbeat of `attempt` at `now` that reports nothing else.
 #[must_use]
 pub const fn heartbeat(attempt: u32, now: Timestamp) -> TaskEvent {
     TaskEvent::Heartbeat { attempt, lease_until: now.plus_ms(LEASE_MS), progress: None, advance: Advance::NotYet }
 }
 
-/// A heartbeat of `attempt` that says how far the work is.
+/// A heartbeat of `attempt` that reports how far the work is.
 #[must_use]
 pub fn progress(attempt: u32, now: Timestamp, done: f64) -> TaskEvent {
     TaskEvent::Heartbeat {

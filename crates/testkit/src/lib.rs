@@ -1,5 +1,5 @@
-//! For tests only: a clock that is set by hand, chance from a seed, ports that fail on demand, and the contract that
-//! every adapter keeps.
+//! For tests only: a clock that is set by hand, ids from a seed, ports that fail on demand, the contracts that
+//! every adapter keeps, and the simulation.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -8,20 +8,20 @@
     reason = "a broken promise shows as a panic; nothing here runs in production"
 )]
 
-mod chance;
 mod clock;
 mod faulty;
 pub mod given;
 mod model;
 pub mod queue_contract;
 mod run;
+mod seeded_ids;
 pub mod sim;
 pub mod store_contract;
 
-pub use chance::SeededIds;
 pub use clock::ManualClock;
 pub use faulty::{Fault, FaultyQueue, FaultyStore, QueueCall, StoreCall};
 pub use model::{StoreModel, check_store_model, store_equals_the_model};
 pub use queue_contract::QueueHarness;
 pub use run::{at_once, block_on};
+pub use seeded_ids::SeededIds;
 pub use store_contract::StoreHarness;

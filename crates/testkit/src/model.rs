@@ -1,9 +1,9 @@
-//! An adapter is right when it equals the pure function: random events through both, compared after each.
+//! An adapter is correct when it equals the pure function: random events go through both, and are compared after each.
 
 use longhaul_core::ports::{ApplyError, TaskStore};
 use longhaul_core::{
-    Advance, Failure, FailureKind, LeaseToken, Outcome, PartsName, Payload, Policy, Progress, Refusal, ResultKind,
-    Suspension, Task, TaskEvent, Terms, Timestamp, Wish,
+    Advance, Failure, FailureKind, LeaseToken, Outcome, PartsName, Payload, Policy, Progress, Refusal, RequestedTerms,
+    ResultKind, Suspension, Task, TaskEvent, Terms, Timestamp,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -19,15 +19,16 @@ const SPAN_MS: u64 = 12_000;
 pub struct StoreModel;
 
 impl StoreModel {
-    /// Terms so short that random times reach their ends.
+    /// Terms so short that random times go past them.
     pub fn terms() -> impl Strategy<Value = Terms> {
-        (1_u64..8_000, 0_u64..2_000, 1_u32..4).prop_map(|(run_ms_max, keep_ms, tries_max)| {
-            let policy = Policy { run_ms_max, keep_ms, ttl_ms: 0, ttl_ms_max: 0, poll_ms: None, tries_max };
-            Terms::grant(&policy, Wish::default())
+        (1_u64..8_000, 0_u64..2_000, 1_u32..4).prop_map(|(run_ms_max, retention_ms, consecutive_failures_max)| {
+            let policy =
+                Policy { run_ms_max, retention_ms, ttl_ms: 0, ttl_ms_max: 0, poll_ms: None, consecutive_failures_max };
+            Terms::negotiate(&policy, RequestedTerms::default())
         })
     }
 
-    /// A moment; mostly later than the one before it is for the caller to sort out.
+    /// A moment. The caller makes most of them later than the one before.
     pub fn moment() -> impl Strategy<Value = Timestamp> {
         (0..SPAN_MS).prop_map(|ms| NOW.plus_ms(ms))
     }
@@ -61,10 +62,10 @@ impl StoreModel {
             1 => (attempt(), Self::outcome()).prop_map(|(attempt, outcome)| TaskEvent::Finish { attempt, outcome }),
             3 => proptest::collection::vec("[abz]", 0..3).prop_map(|keys| TaskEvent::Answer { keys }),
             1 => Just(TaskEvent::Cancel),
-            2 => Self::moment().prop_map(|not_since| TaskEvent::Nudge { not_since }),
-            1 => Just(TaskEvent::GiveUp),
+            2 => Self::moment().prop_map(|not_since| TaskEvent::Resend { not_since }),
+            1 => Just(TaskEvent::RetriesExhausted),
             1 => Just(TaskEvent::TimeOut),
-            1 => (0..SPAN_MS).prop_map(|keep_ms| TaskEvent::Keep { keep_ms }),
+            1 => (0..SPAN_MS).prop_map(|retention_ms| TaskEvent::ExtendRetention { retention_ms }),
             1 => Just(TaskEvent::Forget),
         ]
     }
@@ -132,13 +133,13 @@ impl StoreModel {
 /// One model run: creates the task, and after each event compares answer, refusal and record.
 ///
 /// # Panics
-/// Where the adapter differs from [`Task::apply`].
+/// If the adapter differs from [`Task::apply`].
 pub async fn store_equals_the_model(store: &dyn TaskStore, task: Task, events: &[(TaskEvent, Timestamp)]) {
     let key = task.key();
     store.create(given::new(task.clone()), NOW).await.unwrap();
     let mut model = task;
     for (event, now) in events {
-        let context = format!("{event:?} at {now}, upon {model:?}");
+        let context = format!("{event:?} at {now}, applied to {model:?}");
         match (store.apply(&key, event, *now).await, model.apply(event, *now)) {
             (Ok(stored), Ok(next)) => {
                 assert_eq!(stored, next, "{context}");
@@ -148,7 +149,7 @@ pub async fn store_equals_the_model(store: &dyn TaskStore, task: Task, events: &
             (Err(ApplyError::Refused { current, why }), Err(refusal)) => {
                 assert_eq!((why, &*current), (refusal, &model), "{context}");
             }
-            (stored, next) => panic!("the store says {stored:?}, the model {next:?}: {context}"),
+            (stored, next) => panic!("the store answers {stored:?}, the model {next:?}: {context}"),
         }
         let living = Some(model.clone()).filter(|model| !model.has_expired(*now));
         assert_eq!(store.get(&key, *now).await.unwrap(), living, "{context}");
@@ -157,7 +158,7 @@ pub async fn store_equals_the_model(store: &dyn TaskStore, task: Task, events: &
     }
 }
 
-/// Checks `cases` random runs, each against a store that `make` gives.
+/// Checks `cases` random runs, each against a store that `make` returns.
 ///
 /// # Panics
 /// With the smallest run in which the adapter differs from [`Task::apply`].

@@ -1,8 +1,8 @@
-//! What every work queue promises. One function is one promise; [`queue_contract!`](crate::queue_contract!) makes
+//! What every work queue promises. Each function is one promise; [`queue_contract!`](crate::queue_contract!) makes
 //! each of them a test of an adapter.
 //!
 //! Times are whole seconds and compared with a second to spare, so that the promises can be checked against a queue
-//! on the network, too.
+//! over the network, too.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -23,14 +23,14 @@ pub trait QueueHarness: Send + Sync {
     /// Lets `ms` milliseconds pass for the queue: advances its clock, or waits.
     async fn pass_ms(&self, ms: u64);
 
-    /// How often the queue hands a message over before it goes to the dead letters; at least 2.
+    /// How often the queue delivers a message before it goes to the dead letters; at least 2.
     fn receives_max(&self) -> u32;
 }
 
-/// How long deliveries hide their message here.
+/// How long deliveries hide their message in these tests.
 const HIDDEN_MS: u64 = 4_000;
 
-/// Real time in which a message that is there has to come.
+/// Real time within which a visible message has to arrive.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn message(ids: &SeededIds) -> Message {
@@ -56,7 +56,7 @@ async fn expect_none(harness: &dyn QueueHarness) {
     assert_eq!(harness.queue().receive(10, HIDDEN_MS, 0).await.unwrap(), [], "a message came that should not");
 }
 
-/// Hands the message over until it is dead.
+/// Receives the message until it is a dead letter.
 async fn wear_out(harness: &dyn QueueHarness) {
     for _ in 0..harness.receives_max() {
         let delivery = expect_one(harness).await;
@@ -80,7 +80,7 @@ pub async fn a_message_arrives_with_its_task_and_trace(harness: &dyn QueueHarnes
     }
 }
 
-/// Promise: who works on a message is not disturbed.
+/// Promise: a message goes to one worker at a time.
 pub async fn a_message_is_hidden_while_somebody_works_on_it(harness: &dyn QueueHarness) {
     sent(harness).await;
     expect_one(harness).await;
@@ -89,7 +89,7 @@ pub async fn a_message_is_hidden_while_somebody_works_on_it(harness: &dyn QueueH
     expect_none(harness).await;
 }
 
-/// Promise: a message whose worker died comes again, and again.
+/// Promise: a message whose worker died is delivered again, and again.
 pub async fn a_message_that_is_not_deleted_comes_again(harness: &dyn QueueHarness) {
     let message = sent(harness).await;
     for receives in 1..=2 {
@@ -111,8 +111,8 @@ pub async fn a_delayed_message_comes_after_its_delay(harness: &dyn QueueHarness)
     assert_eq!((delivery.message, delivery.receives), (message, 1));
 }
 
-/// Promise: a delete is final.
-pub async fn a_deleted_message_is_gone_for_good(harness: &dyn QueueHarness) {
+/// Promise: a deletion is final.
+pub async fn a_deleted_message_never_comes_back(harness: &dyn QueueHarness) {
     sent(harness).await;
     let delivery = expect_one(harness).await;
     harness.queue().delete(&delivery.receipt).await.unwrap();
@@ -135,7 +135,7 @@ pub async fn an_extension_hides_the_message_for_longer(harness: &dyn QueueHarnes
     assert_eq!(expect_one(harness).await.receives, 2);
 }
 
-/// Promise: an extension counts from its own moment, and may shorten.
+/// Promise: an extension counts from the moment of the call, and may shorten.
 pub async fn an_extension_may_show_the_message_sooner(harness: &dyn QueueHarness) {
     sent(harness).await;
     let delivery = expect_one(harness).await;
@@ -145,8 +145,8 @@ pub async fn an_extension_may_show_the_message_sooner(harness: &dyn QueueHarness
     assert_eq!(expect_one(harness).await.receives, 2);
 }
 
-/// Promise: an extension by nothing shows the message at once.
-pub async fn an_extension_by_nothing_shows_the_message_at_once(harness: &dyn QueueHarness) {
+/// Promise: an extension by 0 shows the message at once.
+pub async fn an_extension_by_zero_shows_the_message_at_once(harness: &dyn QueueHarness) {
     let message = sent(harness).await;
     let delivery = expect_one(harness).await;
     harness.queue().extend(&delivery.receipt, 0).await.unwrap();
@@ -154,7 +154,7 @@ pub async fn an_extension_by_nothing_shows_the_message_at_once(harness: &dyn Que
     assert_eq!((again.message, again.receives), (message, 2));
 }
 
-/// Promise: a worker that was too slow does not delete what another works on.
+/// Promise: a worker that was too slow does not delete a message that another one works on.
 pub async fn a_stale_receipt_cannot_delete(harness: &dyn QueueHarness) {
     sent(harness).await;
     let stale = expect_one(harness).await;
@@ -166,7 +166,7 @@ pub async fn a_stale_receipt_cannot_delete(harness: &dyn QueueHarness) {
     expect_one(harness).await;
 }
 
-/// Promise: nor does it show or hide it.
+/// Promise: nor does it show or hide that message.
 pub async fn a_stale_receipt_cannot_extend(harness: &dyn QueueHarness) {
     sent(harness).await;
     let stale = expect_one(harness).await;
@@ -179,8 +179,8 @@ pub async fn a_stale_receipt_cannot_extend(harness: &dyn QueueHarness) {
     expect_one(harness).await;
 }
 
-/// Promise: the latest receipt is good until somebody else gets the message.
-pub async fn a_late_delete_counts_where_nobody_else_has_the_message(harness: &dyn QueueHarness) {
+/// Promise: the latest receipt is valid until somebody else gets the message.
+pub async fn a_late_delete_counts_if_nobody_else_has_the_message(harness: &dyn QueueHarness) {
     sent(harness).await;
     let delivery = expect_one(harness).await;
     harness.pass_ms(HIDDEN_MS + 1_000).await;
@@ -188,7 +188,7 @@ pub async fn a_late_delete_counts_where_nobody_else_has_the_message(harness: &dy
     expect_none(harness).await;
 }
 
-/// Promise: a call hands over no more than it was asked for, and all come in the end, each once.
+/// Promise: a call delivers at most as many messages as asked for, and all arrive in the end, each once.
 pub async fn every_message_comes_once_and_no_more_than_asked_for_at_a_time(harness: &dyn QueueHarness) {
     let ids = SeededIds::new(1);
     let messages: Vec<Message> = (0..7).map(|_| message(&ids)).collect();
@@ -207,7 +207,7 @@ pub async fn every_message_comes_once_and_no_more_than_asked_for_at_a_time(harne
 }
 
 /// Promise: two messages for one task are two messages.
-pub async fn two_messages_for_one_task_are_both_handed_over(harness: &dyn QueueHarness) {
+pub async fn two_messages_for_one_task_are_both_delivered(harness: &dyn QueueHarness) {
     let message = sent(harness).await;
     harness.queue().send(&message, 0).await.unwrap();
     let (first, second) = (expect_one(harness).await, expect_one(harness).await);
@@ -218,7 +218,7 @@ pub async fn two_messages_for_one_task_are_both_handed_over(harness: &dyn QueueH
     expect_none(harness).await;
 }
 
-/// Promise: who waits gets a message when it is sent, not when the wait is over.
+/// Promise: a waiting receiver gets a message when it is sent, not when the wait is over.
 pub async fn a_waiting_receive_wakes_when_a_message_is_sent(harness: &dyn QueueHarness) {
     let message = message(&SeededIds::new(1));
     let (received, sent) = join(harness.queue().receive(1, HIDDEN_MS, 20_000), harness.queue().send(&message, 0)).await;
@@ -226,7 +226,7 @@ pub async fn a_waiting_receive_wakes_when_a_message_is_sent(harness: &dyn QueueH
     assert_eq!(received.unwrap().first().map(|delivery| &delivery.message), Some(&message));
 }
 
-/// Promise: who waits gets a message when it becomes visible.
+/// Promise: a waiting receiver gets a message when it becomes visible.
 pub async fn a_waiting_receive_wakes_when_a_message_becomes_visible(harness: &dyn QueueHarness) {
     let message = message(&SeededIds::new(1));
     harness.queue().send(&message, 2_000).await.unwrap();
@@ -240,8 +240,8 @@ pub async fn a_waiting_receive_comes_back_empty_after_its_wait(harness: &dyn Que
     assert_eq!(received.unwrap(), []);
 }
 
-/// Promise: a poison message is put aside, with what it says.
-pub async fn a_message_handed_over_too_often_becomes_a_dead_letter(harness: &dyn QueueHarness) {
+/// Promise: a poison message is moved to the dead letters unchanged.
+pub async fn a_message_delivered_too_often_becomes_a_dead_letter(harness: &dyn QueueHarness) {
     let message = sent(harness).await;
     assert_eq!(dead(harness).await, []);
     wear_out(harness).await;
@@ -251,8 +251,8 @@ pub async fn a_message_handed_over_too_often_becomes_a_dead_letter(harness: &dyn
     expect_none(harness).await;
 }
 
-/// Promise: a poison message does not hold up the others.
-pub async fn a_dead_letter_does_not_stand_in_the_way(harness: &dyn QueueHarness) {
+/// Promise: a poison message does not block other messages.
+pub async fn a_dead_letter_does_not_block_other_messages(harness: &dyn QueueHarness) {
     sent(harness).await;
     wear_out(harness).await;
     let healthy = message(&SeededIds::new(2));
@@ -260,7 +260,7 @@ pub async fn a_dead_letter_does_not_stand_in_the_way(harness: &dyn QueueHarness)
     assert_eq!(expect_one(harness).await.message, healthy);
 }
 
-/// Promise: dead letters are handed over like living ones.
+/// Promise: dead letters are delivered like other messages.
 pub async fn a_dead_letter_is_hidden_while_somebody_reads_it_and_comes_again(harness: &dyn QueueHarness) {
     sent(harness).await;
     wear_out(harness).await;
@@ -270,7 +270,7 @@ pub async fn a_dead_letter_is_hidden_while_somebody_reads_it_and_comes_again(har
     assert_eq!(dead(harness).await.len(), 1);
 }
 
-/// Promise: a dead letter that was dealt with is gone.
+/// Promise: a dead letter that was handled is gone.
 pub async fn a_dead_letter_can_be_deleted(harness: &dyn QueueHarness) {
     sent(harness).await;
     wear_out(harness).await;
@@ -282,8 +282,8 @@ pub async fn a_dead_letter_can_be_deleted(harness: &dyn QueueHarness) {
     expect_none(harness).await;
 }
 
-/// Promise: receivers at the same time share the messages out.
-pub async fn of_many_receivers_at_once_each_message_goes_to_one(harness: &dyn QueueHarness) {
+/// Promise: concurrent receivers share the messages.
+pub async fn each_message_goes_to_one_of_many_concurrent_receivers(harness: &dyn QueueHarness) {
     let ids = SeededIds::new(1);
     let messages: Vec<Message> = (0..24).map(|_| message(&ids)).collect();
     for message in &messages {
@@ -302,7 +302,7 @@ pub async fn of_many_receivers_at_once_each_message_goes_to_one(harness: &dyn Qu
     assert_eq!(came.into_iter().collect::<BTreeSet<_>>(), messages.iter().map(|message| message.task).collect());
 }
 
-/// Hands the names of all promises to the macro `[$then]`, after `$argument`.
+/// Passes the names of all promises to the macro `[$then]`, after `$argument`.
 #[macro_export]
 macro_rules! queue_promises {
     ([$($then:tt)+], $argument:path) => {
@@ -312,28 +312,28 @@ macro_rules! queue_promises {
             a_message_is_hidden_while_somebody_works_on_it,
             a_message_that_is_not_deleted_comes_again,
             a_delayed_message_comes_after_its_delay,
-            a_deleted_message_is_gone_for_good,
+            a_deleted_message_never_comes_back,
             an_extension_hides_the_message_for_longer,
             an_extension_may_show_the_message_sooner,
-            an_extension_by_nothing_shows_the_message_at_once,
+            an_extension_by_zero_shows_the_message_at_once,
             a_stale_receipt_cannot_delete,
             a_stale_receipt_cannot_extend,
-            a_late_delete_counts_where_nobody_else_has_the_message,
+            a_late_delete_counts_if_nobody_else_has_the_message,
             every_message_comes_once_and_no_more_than_asked_for_at_a_time,
-            two_messages_for_one_task_are_both_handed_over,
+            two_messages_for_one_task_are_both_delivered,
             a_waiting_receive_wakes_when_a_message_is_sent,
             a_waiting_receive_wakes_when_a_message_becomes_visible,
             a_waiting_receive_comes_back_empty_after_its_wait,
-            a_message_handed_over_too_often_becomes_a_dead_letter,
-            a_dead_letter_does_not_stand_in_the_way,
+            a_message_delivered_too_often_becomes_a_dead_letter,
+            a_dead_letter_does_not_block_other_messages,
             a_dead_letter_is_hidden_while_somebody_reads_it_and_comes_again,
             a_dead_letter_can_be_deleted,
-            of_many_receivers_at_once_each_message_goes_to_one,
+            each_message_goes_to_one_of_many_concurrent_receivers,
         }
     };
 }
 
-/// One test per promise of a work queue. `$make` is a function without arguments whose future gives a
+/// One test per promise of a work queue. `$make` is a function without arguments whose future returns a
 /// [`QueueHarness`] with an empty queue.
 #[macro_export]
 macro_rules! queue_contract {

@@ -1,5 +1,5 @@
-//! A contract is worth what it finds: each mistake that an adapter may make breaks a promise, and none is broken by a
-//! store without mistakes.
+//! The proof of the contract: each mistake that an adapter may make breaks a promise, and a store without mistakes
+//! breaks none.
 
 #[path = "planted/store.rs"]
 mod store;
@@ -79,8 +79,8 @@ mod the_contract_finds {
         progress_that_undoes_an_end: Fault::ProgressUndoesTheEnd;
         a_cancel_that_loses_to_a_late_result: Fault::CancelLosesToResult;
         an_event_that_makes_a_task: Fault::EventMakesTask;
-        a_nudge_that_always_works: Fault::NudgeAlways;
-        tries_that_are_not_kept: Fault::TriesNotKept;
+        a_resend_that_always_works: Fault::ResendAlways;
+        failures_that_are_not_stored: Fault::FailuresNotStored;
         changes_that_are_not_kept: Fault::ChangesNotKept;
         a_look_up_that_ignores_expiry: Fault::GetIgnoresExpiry;
         an_event_that_ignores_expiry: Fault::ApplyIgnoresExpiry;
@@ -100,11 +100,11 @@ mod the_contract_finds {
         a_key_that_gives_an_old_record: Fault::KeyGivesTheFirstRecord;
         a_limit_that_does_not_hold: Fault::NoLimit;
         a_limit_that_all_owners_share: Fault::LimitForAllOwners;
-        a_place_that_a_result_keeps: Fault::PlaceNotGivenBackOn(Status::Completed);
-        a_place_that_an_error_keeps: Fault::PlaceNotGivenBackOn(Status::Failed);
-        a_place_that_a_cancel_keeps: Fault::PlaceNotGivenBackOn(Status::Cancelled);
-        a_place_that_an_expiry_keeps: Fault::PlaceNotGivenBackOnExpiry;
-        a_place_that_is_given_back_by_refusals: Fault::PlaceGivenBackByRefusals;
+        a_slot_that_a_result_keeps: Fault::SlotNotReleasedOn(Status::Completed);
+        a_slot_that_an_error_keeps: Fault::SlotNotReleasedOn(Status::Failed);
+        a_slot_that_a_cancel_keeps: Fault::SlotNotReleasedOn(Status::Cancelled);
+        a_slot_that_an_expiry_keeps: Fault::SlotNotReleasedOnExpiry;
+        a_slot_that_is_released_by_refusals: Fault::SlotReleasedByRefusals;
         a_task_that_any_owner_finds: Fault::TaskOfAnyOwner;
         a_list_of_any_owner: Fault::ListOfAnyOwner;
         a_list_in_the_wrong_order: Fault::ListOldestFirst;
@@ -120,7 +120,7 @@ mod the_contract_finds {
         a_field_that_is_dropped: Fault::TraceIsDropped;
         a_record_that_overwrites: Fault::RecordOverwrites;
         a_record_that_claims_to_be_first: Fault::RecordSaysFirstAlways;
-        entries_that_are_kept_by_name_only: Fault::EntriesByNameOnly;
+        entries_that_are_stored_by_name_only: Fault::EntriesByNameOnly;
         entries_that_all_tasks_share: Fault::EntriesOfAllTasks;
         entries_whose_names_are_folded: Fault::EntryNamesInLowerCase;
         parts_that_all_tasks_share: Fault::PartsByName;
@@ -141,7 +141,7 @@ mod the_contract_finds {
         a_mailbox_of_any_name: Fault::MailboxOfAnyName;
         a_mailbox_that_ignores_expiry_when_read: Fault::MailboxReadIgnoresExpiry;
         a_mailbox_that_expires_in_whole_seconds: Fault::MailboxExpiresInWholeSeconds;
-        a_mailbox_that_stays_full_past_its_time: Fault::MailboxStaysFull;
+        a_mailbox_that_stays_full_after_its_expiry: Fault::MailboxStaysFull;
         a_mailbox_whose_expiry_moves: Fault::MailboxExpiryMoves;
         a_mailbox_whose_text_is_cut: Fault::MailboxTextIsCut;
         mailboxes_that_race: Fault::MailboxesRace;
@@ -156,10 +156,10 @@ fn each_promise_of_mailboxes_finds_its_mistake() {
         ("the_first_text_in_a_mailbox_stays", Fault::MailboxSaysFirstAlways),
         ("an_empty_text_fills_a_mailbox_too", Fault::MailboxEmptyTextIsNone),
         ("a_mailbox_is_found_by_its_owner_only", Fault::MailboxOfAnyOwner),
-        ("mailboxes_of_other_names_stand_apart", Fault::MailboxOfAnyName),
-        ("a_text_past_its_time_is_not_found", Fault::MailboxReadIgnoresExpiry),
-        ("a_text_past_its_time_is_not_found", Fault::MailboxExpiresInWholeSeconds),
-        ("a_text_past_its_time_gives_way_to_another", Fault::MailboxStaysFull),
+        ("mailboxes_of_other_names_are_separate", Fault::MailboxOfAnyName),
+        ("an_expired_text_is_not_found", Fault::MailboxReadIgnoresExpiry),
+        ("an_expired_text_is_not_found", Fault::MailboxExpiresInWholeSeconds),
+        ("an_expired_text_can_be_replaced", Fault::MailboxStaysFull),
         ("a_later_text_does_not_move_the_expiry_of_the_first", Fault::MailboxExpiryMoves),
         ("texts_of_any_size_and_script_come_back_whole", Fault::MailboxTextIsCut),
         ("of_many_texts_left_at_once_one_stays", Fault::MailboxesRace),
@@ -170,7 +170,7 @@ fn each_promise_of_mailboxes_finds_its_mistake() {
 }
 
 #[test]
-fn the_model_finds_a_fault_that_it_was_not_told_of() {
+fn the_model_finds_a_fault_that_it_does_not_know() {
     for fault in [Fault::FenceOff, Fault::EndOverwritten, Fault::LateEndMovesNoExpiry, Fault::RefusalWrites] {
         let outcome = catch_unwind(|| check_store_model(256, async move || Arc::new(PlantedStore::new(fault))));
         assert!(outcome.is_err(), "{fault:?} was not found");

@@ -1,18 +1,19 @@
-//! Functions on the Runtime API host. They speak as the local suite's server does, so that the same flows run against both.
+//! Functions on the Runtime API host, with the interface of the local suite's server, so that the same flows run
+//! against both.
 
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use tokio::sync::oneshot;
 
-use crate::ground::Ground;
+use crate::ground::Resources;
 pub(crate) use crate::process::output_of;
 use crate::runtime_host::front_door::Mode;
 
-/// A table and queues of a test's own.
+/// The table and queues of one test.
 pub(crate) struct Setup {
     settings: &'static [(&'static str, &'static str)],
-    ground: std::sync::Arc<Ground>,
+    resources: std::sync::Arc<Resources>,
 }
 
 /// Two instances of the API function, and a worker. Killed when dropped.
@@ -23,9 +24,9 @@ pub(crate) struct Functions {
 }
 
 impl Setup {
-    /// What clients with core tasks do with these functions besides: those who cannot be told apart see nobody's list.
+    /// The additional flows of clients with core tasks: anonymous callers get no list.
     pub(crate) const CORE_TASK_FLOWS: &[&str] = &["ask", "plain_ask", "no_list"];
-    /// What clients without tasks do besides.
+    /// The additional flows of clients without tasks.
     pub(crate) const PLAIN_CALL_FLOWS: &[&str] = &["ask"];
 
     /// Functions with times that suit a test.
@@ -39,20 +40,20 @@ impl Setup {
     }
 
     fn with(settings: &'static [(&'static str, &'static str)]) -> Self {
-        let (made, ground) = mpsc::channel();
-        beside(async move { made.send(Ground::new().await).unwrap() }).join().unwrap();
-        Self { settings, ground: ground.recv().unwrap().into() }
+        let (created, resources) = mpsc::channel();
+        in_background(async move { created.send(Resources::new().await).unwrap() }).join().unwrap();
+        Self { settings, resources: resources.recv().unwrap().into() }
     }
 
-    /// Starts the functions. Others on the same table may follow them.
+    /// Starts the functions. They may be killed and started again on the same table.
     pub(crate) fn start(&self) -> Functions {
         let (ready, url) = mpsc::channel();
         let (end, ended) = oneshot::channel();
-        let (ground, settings) = (std::sync::Arc::clone(&self.ground), self.settings);
-        let running = beside(async move {
-            let door = ground.front_door_with(Mode::Streamed, settings).await;
-            let _worker = ground.worker(None);
-            ready.send(door.url().to_owned()).unwrap();
+        let (resources, settings) = (std::sync::Arc::clone(&self.resources), self.settings);
+        let running = in_background(async move {
+            let frontend = resources.frontend_with(Mode::Streamed, settings).await;
+            let _worker = resources.worker(None);
+            ready.send(frontend.url().to_owned()).unwrap();
             // It ends with the test at the latest.
             drop(ended.await);
         });
@@ -81,8 +82,8 @@ impl Drop for Functions {
     }
 }
 
-/// Runs something beside the test, which may be one that waits without async.
-fn beside(work: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
+/// Runs something next to the test, which may be synchronous.
+fn in_background(work: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
     std::thread::spawn(|| {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         runtime.unwrap().block_on(work);

@@ -132,7 +132,7 @@ async def list_tasks(session: ClientSession, _: types.InitializeResult) -> dict[
 
 
 async def no_list(session: ClientSession, initialized: types.InitializeResult) -> dict[str, Any]:
-    """A server that cannot tell its callers apart lists nobody's tasks, and does not claim to."""
+    """A server with anonymous callers lists no tasks, and does not declare the list."""
     tasks = initialized.capabilities.tasks
     expect(tasks is not None and tasks.list is None, f"the server declares {tasks}")
     try:
@@ -163,7 +163,7 @@ async def run(url: str, flow: str) -> dict[str, Any]:
 
 
 def main() -> int:
-    # The SDK says of its own tasks that later versions have them elsewhere.
+    # The SDK warns that later versions have its tasks elsewhere.
     warnings.simplefilter("ignore", DeprecationWarning)
     parser = argparse.ArgumentParser(description="Drives a Longhaul server over MCP 2025-11-25")
     parser.add_argument("flow", choices=sorted(FLOWS))

@@ -1,4 +1,4 @@
-"""Drives a Longhaul server with a Python SDK that knows no tasks: 1.13 (2025-06-18) or 1.9 (2025-03-26).
+"""Drives a Longhaul server with a Python SDK without tasks: 1.13 (2025-06-18) or 1.9 (2025-03-26).
 
     python no_tasks.py --url http://127.0.0.1:8080/mcp --revision REVISION FLOW
 
@@ -65,7 +65,7 @@ async def plain(connect: Connect) -> dict[str, Any]:
 
 
 async def ask(connect: Connect) -> dict[str, Any]:
-    expect(CAN_BE_ASKED, "this SDK knows no elicitation")
+    expect(CAN_BE_ASKED, "this SDK has no elicitation")
     async with connect() as session:
         asked = await session.call_tool("ask", {"questions": ["one"]})
         expect("my answer to one" in asked.content[0].text, f"{asked}")
@@ -73,10 +73,10 @@ async def ask(connect: Connect) -> dict[str, Any]:
 
 
 async def job(connect: Connect) -> dict[str, Any]:
-    """A call that takes longer than the server waits, looked after by tools, from another session in the end."""
+    """A call that takes longer than the server waits: a job, polled and cancelled by tools, also from a later session."""
     async with connect() as session:
         tools = {tool.name: tool for tool in (await session.list_tools()).tools}
-        expect(JOB_TOOLS <= tools.keys(), f"the tools that look after jobs are not listed: {sorted(tools)}")
+        expect(JOB_TOOLS <= tools.keys(), f"the job tools are not listed: {sorted(tools)}")
         expect("job_id" in tools["countdown"].description, f"{tools['countdown']}")
         begun = await begin(session, {"seconds": 4})
         looked = await look(session, begun["job_id"], wait_s=0)
@@ -128,7 +128,7 @@ async def call_for_data(session: ClientSession, tool: str, arguments: dict[str, 
 
 
 def data(result: types.CallToolResult) -> dict[str, Any]:
-    """What is in the envelope, which stands in the first text, and as it is where the revision has a place for it."""
+    """What is in the envelope, which is the first text, and the structured content if the revision has that."""
     expect(not result.isError, f"{result}")
     envelope = json.loads(result.content[0].text)
     structured = getattr(result, "structuredContent", None)

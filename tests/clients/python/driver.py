@@ -77,7 +77,7 @@ def countdown(seconds: float, steps: int = 5) -> dict[str, Any]:
 
 
 async def code_of(request: Any) -> int | None:
-    """The code of the error that the request is answered with, or `None` if it is answered well."""
+    """The code of the error that the request is answered with, or `None` if it succeeds."""
     try:
         await request
     except MCPError as error:

@@ -60,7 +60,7 @@ async def ask(client: Client, settings: argparse.Namespace) -> dict[str, Any]:
     text = json.dumps([block.text for block in result.content if block.type == "text"])
     for at, message in enumerate(settings.questions):
         expect(f"answer {at + 1}" in text, f"the result has no answer to {message}: {text}")
-    expect(len(settings.questions) == 2, f"asked were {settings.questions}")
+    expect(len(settings.questions) == 2, f"the questions were {settings.questions}")
     return {"questions": settings.questions, "text": text}
 
 
@@ -71,7 +71,7 @@ async def fail(client: Client, settings: argparse.Namespace) -> dict[str, Any]:
             await client.call_tool("fail", {"how": how, "after_s": 0})
         except ToolError as error:
             messages[how] = str(error)
-        expect(how in messages, f"{how} was no error")
+        expect(how in messages, f"{how} was not an error")
     return {"messages": messages}
 
 

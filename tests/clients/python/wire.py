@@ -20,7 +20,7 @@ ENDED = ("completed", "failed", "cancelled")
 
 
 class TaskFields(types.Result):
-    """What every result about a task has. Strict where clients in the field are: times and numbers have to be there."""
+    """What every result about a task has. As strict as real clients: times and numbers are required."""
 
     model_config = ConfigDict(extra="allow", strict=True)
 

@@ -28,7 +28,7 @@ async function connected(url) {
   return client;
 }
 
-// All that the SDK's own stream tells of a call that becomes a task.
+// Everything that the SDK's own stream reports about a call that becomes a task.
 async function follow(client, name, args) {
   const seen = [];
   const call = { name, arguments: args };
@@ -74,7 +74,7 @@ const flows = {
     return { again: again.message };
   },
 
-  // The SDK's stream never fetches the result of a task that failed: what it tells is the status message.
+  // The SDK's stream never fetches the result of a task that failed: it reports only the status message.
   async fail(client) {
     const seen = await follow(client, 'fail', { how: 'tool_error' });
     const last = seen.at(-1);
@@ -102,7 +102,7 @@ const flows = {
     return { tasks: tasks.length };
   },
 
-  // A server that cannot tell its callers apart lists nobody's tasks, and does not claim to.
+  // A server with anonymous callers lists no tasks, and does not declare the list.
   async no_list(client) {
     const { tasks } = client.getServerCapabilities();
     expect(tasks && !tasks.list, JSON.stringify(tasks));

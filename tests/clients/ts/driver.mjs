@@ -220,7 +220,7 @@ async function main() {
     });
     const line = await flows[flow]({ ...connection, questions });
     await connection.close();
-    expect(errors.length === 0, `errors besides the flow: ${errors}`);
+    expect(errors.length === 0, `errors outside the flow: ${errors}`);
     print({ flow, ok: true, ...line });
   } catch (error) {
     print({ flow, ok: false, error: String(error), cause: error.cause && String(error.cause), errors });

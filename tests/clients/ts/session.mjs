@@ -39,7 +39,7 @@ export async function connect(url, { onQuestion, onError } = {}) {
 
 /**
  * The SDK's client refuses results that are tasks, and the extension asks its host for another way to send requests.
- * Here it is the SDK's transport itself, with which ids go out and which come back being all that is added.
+ * Here it is the SDK's transport itself; all that is added is the matching of answers to requests by their ids.
  */
 async function openRawPipe(url) {
   const transport = new StreamableHTTPClientTransport(new URL(url));

@@ -1,10 +1,10 @@
 //! `api`: the Lambda function that answers requests.
 
-use longhaul::lambda::{self, ProcessEnv};
-use longhaul_app::{Settings, server};
+use longhaul::lambda::ApiFunction;
+use longhaul_app::{Settings, server, settings};
 
 fn main() -> anyhow::Result<()> {
-    let server = server(Settings::of_function(&ProcessEnv))?;
-    lambda::api(&server)?;
+    let function = ApiFunction::from_env(&settings::ALL)?;
+    function.run(&server(Settings::of(function.values())?)?)?;
     Ok(())
 }

@@ -1,52 +1,39 @@
 //! `local`: the server as one process with an embedded database.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::process::ExitCode;
 
-use clap::Parser;
-use longhaul::local::{self, Options};
-use longhaul_app::{Settings, ToolSet, server};
+use longhaul::local::{self, CommandLine};
+use longhaul_app::{Settings, server, settings};
 
-/// Durable, long-running MCP tools, served from one process with an embedded database.
-///
-/// Every flag can also be set by the environment variable that it names; the flag wins.
-#[derive(Debug, Parser)]
-#[command(name = "local", version)]
-struct Arguments {
-    #[command(flatten)]
-    options: Options,
-
-    /// Folder below which `profile_dataset` may read files; without it, it reads inline text and https URLs only.
-    #[arg(long, env = "LONGHAUL_DATA_DIR", value_name = "DIR")]
-    data_dir: Option<PathBuf>,
-
-    /// Also serve the tools with which people check a deployment: echo, countdown, fail, ask, large_result.
-    #[arg(long, env = "LONGHAUL_DIAGNOSTICS")]
-    diagnostics: bool,
-}
-
-fn main() -> anyhow::Result<()> {
-    let arguments = Arguments::parse();
-    local::init_logs(&arguments.options);
-    let tools = if arguments.diagnostics { ToolSet::WithDiagnostics } else { ToolSet::Product };
-    let server = server(Settings { data_dir: arguments.data_dir, tools })?;
+fn main() -> anyhow::Result<ExitCode> {
+    let command_line = CommandLine::new("local")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Durable, long-running MCP tools, served from one process with an embedded database.")
+        .settings(&settings::ALL);
+    let options = match command_line.parse() {
+        Ok(options) => options,
+        Err(error) => return Ok(error.report()),
+    };
+    local::init_logs(&options)?;
+    let server = server(Settings::of(options.values())?)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(local::serve(server, arguments.options, print_welcome))?;
-    Ok(())
+    runtime.block_on(local::serve(server, options, print_welcome))?;
+    Ok(ExitCode::SUCCESS)
 }
 
-/// What somebody needs who has just started it: where it is, how to tell a client, how to try it by hand.
-#[expect(clippy::print_stdout, reason = "this is what the program has to say to the person who started it")]
+/// What a user needs after starting the server: its URL, a client's configuration, and a request to try by hand.
+#[expect(clippy::print_stdout, reason = "this output is for the user who started the program")]
 fn print_welcome(address: SocketAddr) {
     let url = format!("http://{address}/mcp");
     println!(
         r#"Longhaul serves MCP on {url}
 
-For a client's configuration:
+Configuration for a client:
 
 {{"mcpServers": {{"longhaul": {{"type": "http", "url": "{url}"}}}}}}
 
-By hand, the list of tools:
+To list the tools by hand:
 
 curl -sS {url} \
   -H 'content-type: application/json' -H 'accept: application/json, text/event-stream' \

@@ -1,10 +1,10 @@
-//! `worker`: the Lambda function that runs the tools of tasks, and looks after dead letters.
+//! `worker`: the Lambda function that runs the tools of tasks, and handles dead letters.
 
-use longhaul::lambda::{self, ProcessEnv};
-use longhaul_app::{Settings, server};
+use longhaul::lambda::WorkerFunction;
+use longhaul_app::{Settings, server, settings};
 
 fn main() -> anyhow::Result<()> {
-    let server = server(Settings::of_function(&ProcessEnv))?;
-    lambda::worker(&server)?;
+    let function = WorkerFunction::from_env(&settings::ALL)?;
+    function.run(&server(Settings::of(function.values())?)?)?;
     Ok(())
 }

@@ -6,7 +6,7 @@ pub mod profile_dataset;
 
 use longhaul::rmcp::ErrorData;
 
-/// Arguments that a tool does not take: the reason says what to change.
+/// The error for arguments that a tool refuses; its text says what to change.
 pub(crate) fn refused(error: impl std::error::Error) -> ErrorData {
     ErrorData::invalid_params(error.to_string(), None)
 }

@@ -1,4 +1,4 @@
-//! The promises of the ports, kept by DynamoDB and SQS.
+//! The contracts of the ports, tested on DynamoDB and SQS.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use longhaul_testkit::{QueueHarness, StoreHarness};
 
 use crate::emulator;
 
-/// A table of its own for one promise.
+/// A new table for each test.
 struct Dynamo(DynamoStore);
 
 impl StoreHarness for Dynamo {
@@ -31,7 +31,7 @@ async fn uncounted() -> Dynamo {
     Dynamo(DynamoStore::new(clients.dynamo, table))
 }
 
-/// Queues of their own for one promise.
+/// New queues for each test.
 struct Sqs(SqsQueue);
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! What verbs cost: the calls that leave the SDK, and the read units of a small task.
+//! What operations cost: the calls that the SDK sends, and the read units of a small task.
 
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnConsumedCapacity};
 use longhaul_aws::clients::Clients;
@@ -29,7 +29,7 @@ impl Counted {
         Self { store, meter, table, ids: SeededIds::new(1) }
     }
 
-    /// Expects these calls since the last time, and says what they weighed.
+    /// Expects these calls since the last time, and prints their sizes.
     #[track_caller]
     fn expect(&self, what: &str, calls: &[&str]) {
         let (names, sent, received) = self.meter.cost();
@@ -38,8 +38,8 @@ impl Counted {
     }
 }
 
-/// Leads one task through its life and notes what each verb costs.
-fn life_costs(quota: QuotaMode, create: &[&str], end: &[&str]) {
+/// Runs one task from creation to end, and checks what each operation costs.
+fn check_costs_of_a_life(quota: QuotaMode, create: &[&str], end: &[&str]) {
     block_on(async {
         let counted = Counted::new(quota).await;
         let store = &counted.store;
@@ -70,16 +70,16 @@ fn life_costs(quota: QuotaMode, create: &[&str], end: &[&str]) {
 
 #[test]
 fn a_task_costs_three_writes_and_each_poll_one_read() {
-    life_costs(QuotaMode::Off, &["PutItem"], &["UpdateItem"]);
+    check_costs_of_a_life(QuotaMode::Off, &["PutItem"], &["UpdateItem"]);
 }
 
 #[test]
-fn a_counted_place_costs_transactions_and_one_read_at_the_end() {
-    life_costs(QuotaMode::Counted, &["TransactWriteItems"], &["TransactWriteItems", "GetItem"]);
+fn a_counted_slot_costs_transactions_and_one_read_at_the_end() {
+    check_costs_of_a_life(QuotaMode::Counted, &["TransactWriteItems"], &["TransactWriteItems", "GetItem"]);
 }
 
 #[test]
-fn a_refused_event_costs_one_call_also() {
+fn a_refused_event_also_costs_one_call() {
     block_on(async {
         let counted = Counted::new(QuotaMode::Off).await;
         let key = given::running(&counted.store, &counted.ids, owner("alice")).await.key();
@@ -93,7 +93,7 @@ fn a_refused_event_costs_one_call_also() {
 }
 
 #[test]
-fn an_idempotency_key_costs_one_call_and_its_retry_one_read_more() {
+fn an_idempotency_key_costs_one_call_and_a_retry_one_more_read() {
     block_on(async {
         let counted = Counted::new(QuotaMode::Off).await;
         let task = || given::task(&counted.ids, owner("alice"), NOW);
@@ -106,7 +106,7 @@ fn an_idempotency_key_costs_one_call_and_its_retry_one_read_more() {
 }
 
 #[test]
-fn what_depends_on_the_record_costs_one_call_more() {
+fn an_event_that_depends_on_the_record_costs_one_more_call() {
     block_on(async {
         let counted = Counted::new(QuotaMode::Off).await;
         let store = &counted.store;
@@ -127,11 +127,11 @@ fn what_depends_on_the_record_costs_one_call_more() {
 }
 
 #[test]
-fn an_end_that_moves_the_expiry_costs_one_call_more() {
+fn an_end_that_moves_the_expiry_costs_one_more_call() {
     block_on(async {
         let counted = Counted::new(QuotaMode::Off).await;
         let task = given::task_with(&counted.ids, owner("alice"), NOW, |record| {
-            record.expires_at = NOW.plus_ms(record.terms.keep_ms + 1_000);
+            record.expires_at = NOW.plus_ms(record.terms.retention_ms + 1_000);
         });
         counted.store.create(given::new(task.clone()), NOW).await.unwrap();
         counted.store.apply(&task.key(), &given::claim(1, NOW), NOW).await.unwrap();
@@ -144,16 +144,16 @@ fn an_end_that_moves_the_expiry_costs_one_call_more() {
 }
 
 #[test]
-fn a_wish_to_keep_the_result_longer_costs_one_read_where_it_is_granted_already() {
+fn an_extension_that_the_retention_already_covers_costs_one_read() {
     block_on(async {
         let counted = Counted::new(QuotaMode::Off).await;
         let key = given::running(&counted.store, &counted.ids, owner("alice")).await.key();
         counted.meter.calls();
-        counted.store.apply(&key, &TaskEvent::Keep { keep_ms: 1 }, NOW).await.unwrap();
-        counted.expect("keep, granted already", &["GetItem"]);
-        counted.store.apply(&key, &TaskEvent::Keep { keep_ms: 3_600_000 }, NOW).await.unwrap();
-        // The second look is for what this store may have written before it knew.
-        counted.expect("keep", &["GetItem", "Query", "UpdateItem", "Query"]);
+        counted.store.apply(&key, &TaskEvent::ExtendRetention { retention_ms: 1 }, NOW).await.unwrap();
+        counted.expect("extension, already covered", &["GetItem"]);
+        counted.store.apply(&key, &TaskEvent::ExtendRetention { retention_ms: 3_600_000 }, NOW).await.unwrap();
+        // The second query is for what this store may have written before it knew of the extension.
+        counted.expect("extension", &["GetItem", "Query", "UpdateItem", "Query"]);
         counted.store.apply(&key, &given::finish(1, "{}"), NOW).await.unwrap();
         counted.expect("finish", &["UpdateItem"]);
         counted.store.apply(&key, &TaskEvent::Forget, NOW).await.unwrap();
@@ -202,7 +202,7 @@ fn twenty_workers_that_finish_one_task_make_twenty_calls_and_have_one_winner() {
 }
 
 #[test]
-fn a_large_result_costs_one_write_and_one_read_more() {
+fn a_large_result_costs_one_more_write_and_one_more_read() {
     block_on(async {
         let counted = Counted::new(QuotaMode::Off).await;
         let store = &counted.store;
@@ -286,7 +286,7 @@ async fn stored_size(counted: &Counted, id: &str) -> (usize, f64) {
 fn value_size(value: &AttributeValue) -> usize {
     match value {
         AttributeValue::S(text) => text.len(),
-        // Two digits a byte, and one byte more: rather too much than too little.
+        // Two digits per byte, and one more byte: rounded up.
         AttributeValue::N(digits) => digits.len().div_ceil(2) + 2,
         AttributeValue::M(map) => 3 + map.iter().map(|(name, value)| name.len() + value_size(value) + 1).sum::<usize>(),
         other => panic!("the store writes no {other:?}"),

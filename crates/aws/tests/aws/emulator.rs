@@ -1,4 +1,4 @@
-//! The emulator: one for all test processes, and a table and queues of its own for each test.
+//! The emulator: one for all test processes, and separate tables and queues for each test.
 
 use std::fs::File;
 use std::path::Path;
@@ -12,10 +12,10 @@ use aws_sdk_dynamodb::types::{AttributeDefinition, BillingMode, KeySchemaElement
 use aws_sdk_sqs::types::QueueAttributeName;
 use longhaul_aws::clients::Clients;
 
-/// How often a queue hands a message over before it is a dead letter.
+/// How often a queue delivers a message before it becomes a dead letter.
 pub(crate) const RECEIVES_MAX: u32 = 3;
 
-/// The endpoint of the emulator. It lives at least as long as this process.
+/// The endpoint of the emulator, which runs at least as long as this process.
 fn endpoint() -> &'static str {
     static EMULATOR: OnceLock<(File, String)> = OnceLock::new();
     let (_used, endpoint) = EMULATOR.get_or_init(|| {
@@ -25,14 +25,14 @@ fn endpoint() -> &'static str {
         let used = File::options().create(true).append(true).open(state.join("users.lock")).unwrap();
         used.lock_shared().unwrap();
         let output = Command::new(root.join("scripts/emulator.sh")).arg("shared").output().unwrap();
-        let complaint = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "no emulator: {complaint} (run scripts/setup-tools.sh aws)");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "no emulator: {errors} (run scripts/setup-tools.sh aws)");
         (used, String::from_utf8(output.stdout).unwrap().trim().to_owned())
     });
     endpoint
 }
 
-/// What an SDK client needs to reach the emulator.
+/// The SDK configuration for the emulator.
 pub(crate) fn config() -> SdkConfig {
     let credentials = Credentials::new("test", "test", None, None, "tests");
     SdkConfig::builder()
@@ -75,7 +75,7 @@ pub(crate) async fn table(clients: &Clients) -> String {
     name
 }
 
-/// An empty queue and its empty dead-letter queue, by their addresses.
+/// The URLs of an empty queue and its empty dead-letter queue.
 pub(crate) async fn queues(clients: &Clients) -> (String, String) {
     let name = fresh_name();
     let dead = clients.sqs.create_queue().queue_name(format!("{name}-dead")).send().await.unwrap().queue_url.unwrap();

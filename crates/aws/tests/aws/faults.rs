@@ -1,4 +1,4 @@
-//! Throttling, faults of the service and lost answers, between the SDK and the emulator.
+//! Throttling, internal errors of the service and lost answers, injected between the SDK and the emulator.
 
 use std::sync::{Arc, Mutex};
 
@@ -20,25 +20,25 @@ use crate::lifetimes::{DAY_MS, expiries};
 /// What happens to a try.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
-    /// Nothing does.
+    /// Nothing.
     None,
-    /// The answer does not arrive; the call was carried out.
+    /// The answer does not arrive, but the call was executed.
     AnswerLost,
     /// The call does not arrive.
     CallLost,
-    /// The call does not arrive before the test says so: the client has given it up by then.
+    /// The call does not arrive before the test says so: by then the client has stopped waiting for it.
     CallLate,
-    /// DynamoDB says that it was asked too much.
+    /// DynamoDB reports throttling.
     Throttled,
-    /// DynamoDB says that it has a fault.
+    /// DynamoDB reports an internal error.
     Internal,
 }
 
 /// Faults for the next tries, the number of tries so far, and the tries that are late.
 #[derive(Clone, Debug, Default)]
-struct Weather(Arc<Mutex<(Vec<Fault>, usize)>>, Arc<Mutex<Vec<(SharedHttpConnector, HttpRequest)>>>);
+struct FaultProfile(Arc<Mutex<(Vec<Fault>, usize)>>, Arc<Mutex<Vec<(SharedHttpConnector, HttpRequest)>>>);
 
-impl Weather {
+impl FaultProfile {
     fn next(&self, faults: &[Fault]) {
         *self.0.lock().unwrap() = (faults.iter().rev().copied().collect(), 0);
     }
@@ -48,43 +48,43 @@ impl Weather {
     }
 
     fn fault(&self) -> Option<Fault> {
-        let mut weather = self.0.lock().unwrap();
-        weather.1 += 1;
-        weather.0.pop()
+        let mut faults = self.0.lock().unwrap();
+        faults.1 += 1;
+        faults.0.pop()
     }
 
-    /// The late tries arrive.
-    async fn clears(&self) {
+    /// Lets the late tries arrive.
+    async fn deliver_late(&self) {
         let late = std::mem::take(&mut *self.1.lock().unwrap());
         assert!(!late.is_empty(), "nothing was late");
-        for (way, request) in late {
-            way.call(request).await.unwrap();
+        for (connector, request) in late {
+            connector.call(request).await.unwrap();
         }
     }
 
     fn client(&self) -> SharedHttpClient {
-        let (weather, inner) = (self.clone(), https());
+        let (faults, inner) = (self.clone(), https());
         http_client_fn(move |settings, components| {
             let inner = inner.http_connector(settings, components);
-            SharedHttpConnector::new(Stormy { weather: weather.clone(), inner })
+            SharedHttpConnector::new(Faulty { faults: faults.clone(), inner })
         })
     }
 }
 
 #[derive(Debug)]
-struct Stormy {
-    weather: Weather,
+struct Faulty {
+    faults: FaultProfile,
     inner: SharedHttpConnector,
 }
 
-impl HttpConnector for Stormy {
+impl HttpConnector for Faulty {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
         let lost = || ConnectorError::io("the connection was cut".into());
         let refusal = |status: u16, kind: &str| {
             let body = format!(r#"{{"__type":"com.amazonaws.dynamodb.v20120810#{kind}","message":"no"}}"#);
             HttpResponse::new(status.try_into().unwrap(), SdkBody::from(body))
         };
-        match self.weather.fault() {
+        match self.faults.fault() {
             None | Some(Fault::None) => self.inner.call(request),
             Some(Fault::AnswerLost) => {
                 let answer = self.inner.call(request);
@@ -95,7 +95,7 @@ impl HttpConnector for Stormy {
             }
             Some(Fault::CallLost) => HttpConnectorFuture::ready(Err(lost())),
             Some(Fault::CallLate) => {
-                self.weather.1.lock().unwrap().push((self.inner.clone(), request));
+                self.faults.1.lock().unwrap().push((self.inner.clone(), request));
                 HttpConnectorFuture::ready(Err(lost()))
             }
             Some(Fault::Throttled) => {
@@ -106,50 +106,50 @@ impl HttpConnector for Stormy {
     }
 }
 
-async fn stormy(quota: QuotaMode) -> (DynamoStore, Weather) {
-    let (store, weather, _table) = stormy_over_table(quota).await;
-    (store, weather)
+async fn faulty(quota: QuotaMode) -> (DynamoStore, FaultProfile) {
+    let (store, faults, _table) = faulty_over_table(quota).await;
+    (store, faults)
 }
 
-async fn stormy_over_table(quota: QuotaMode) -> (DynamoStore, Weather, String) {
-    let weather = Weather::default();
-    let config = emulator::config().into_builder().http_client(weather.client()).build();
+async fn faulty_over_table(quota: QuotaMode) -> (DynamoStore, FaultProfile, String) {
+    let faults = FaultProfile::default();
+    let config = emulator::config().into_builder().http_client(faults.client()).build();
     let clients = Clients::new(&config);
     let table = emulator::table(&clients).await;
-    weather.next(&[]);
-    (DynamoStore::new(clients.dynamo, &table).with_quota(quota), weather, table)
+    faults.next(&[]);
+    (DynamoStore::new(clients.dynamo, &table).with_quota(quota), faults, table)
 }
 
 #[test]
-fn faults_that_pass_are_retried_by_the_client() {
+fn the_client_retries_transient_faults() {
     block_on(async {
-        let (store, weather) = stormy(QuotaMode::Off).await;
+        let (store, faults) = faulty(QuotaMode::Off).await;
         let key = given::queued(&store, &SeededIds::new(1), owner("alice")).await.key();
         for fault in [Fault::CallLost, Fault::Throttled, Fault::Internal] {
-            weather.next(&[fault]);
+            faults.next(&[fault]);
             assert!(store.get(&key, NOW).await.unwrap().is_some(), "{fault:?}");
-            assert_eq!(weather.tries(), 2, "{fault:?}");
+            assert_eq!(faults.tries(), 2, "{fault:?}");
         }
-        weather.next(&[Fault::Throttled, Fault::Internal]);
+        faults.next(&[Fault::Throttled, Fault::Internal]);
         store.apply(&key, &given::claim(1, NOW), NOW).await.unwrap();
-        assert_eq!(weather.tries(), 3);
+        assert_eq!(faults.tries(), 3);
     });
 }
 
 #[test]
-fn faults_that_stay_are_unavailable_after_a_few_tries() {
+fn permanent_faults_are_unavailable_after_a_few_tries() {
     block_on(async {
-        let (store, weather) = stormy(QuotaMode::Off).await;
+        let (store, faults) = faulty(QuotaMode::Off).await;
         let task = given::queued(&store, &SeededIds::new(1), owner("alice")).await;
         for fault in [Fault::CallLost, Fault::Throttled, Fault::Internal] {
-            weather.next(&[fault; 20]);
+            faults.next(&[fault; 20]);
             let got = store.get(&task.key(), NOW).await;
             assert!(matches!(got, Err(StoreError::Unavailable(_))), "{fault:?}: {got:?}");
-            assert!((2..=4).contains(&weather.tries()), "{fault:?}: {} tries", weather.tries());
-            weather.next(&[fault; 20]);
+            assert!((2..=4).contains(&faults.tries()), "{fault:?}: {} tries", faults.tries());
+            faults.next(&[fault; 20]);
             let applied = store.apply(&task.key(), &TaskEvent::Cancel, NOW).await;
             assert!(matches!(applied, Err(ApplyError::Store(StoreError::Unavailable(_)))), "{fault:?}: {applied:?}");
-            weather.next(&[]);
+            faults.next(&[]);
         }
         assert_eq!(store.get(&task.key(), NOW).await.unwrap(), Some(task));
     });
@@ -158,11 +158,11 @@ fn faults_that_stay_are_unavailable_after_a_few_tries() {
 #[test]
 fn a_creation_whose_answer_was_lost_finds_its_own_task() {
     block_on(async {
-        let (store, weather) = stormy(QuotaMode::Off).await;
+        let (store, faults) = faulty(QuotaMode::Off).await;
         let task = given::task(&SeededIds::new(1), owner("alice"), NOW);
-        weather.next(&[Fault::AnswerLost]);
+        faults.next(&[Fault::AnswerLost]);
         let created = store.create(given::new(task.clone()), NOW).await.unwrap();
-        // The same id: the caller knows it as its own.
+        // By the id, the caller knows that it is its own task.
         assert_eq!(created, Created::Existing(task));
     });
 }
@@ -170,43 +170,45 @@ fn a_creation_whose_answer_was_lost_finds_its_own_task() {
 #[test]
 fn a_transaction_whose_answer_was_lost_counts_once() {
     block_on(async {
-        let (store, weather) = stormy(QuotaMode::Counted).await;
+        let (store, faults) = faulty(QuotaMode::Counted).await;
         let ids = SeededIds::new(1);
         let task = given::task(&ids, owner("alice"), NOW);
         let mut new = given::new_with_key(task.clone(), 1, 1);
         new.open_max = 2;
-        weather.next(&[Fault::AnswerLost]);
+        faults.next(&[Fault::AnswerLost]);
         assert_eq!(store.create(new.clone(), NOW).await.unwrap(), Created::New(task.clone()));
-        weather.next(&[]);
+        faults.next(&[]);
         let second =
             longhaul_core::ports::NewTask { open_max: 2, ..given::new(given::task(&ids, owner("alice"), NOW)) };
-        assert!(matches!(store.create(second, NOW).await, Ok(Created::New(_))), "one creation took two places");
-        weather.next(&[Fault::AnswerLost]);
+        assert!(matches!(store.create(second, NOW).await, Ok(Created::New(_))), "one creation took two slots");
+        faults.next(&[Fault::AnswerLost]);
         let cancelled = store.apply(&task.key(), &TaskEvent::Cancel, NOW).await.unwrap();
         assert!(cancelled.has_ended());
-        weather.next(&[]);
-        let place = |ids: &SeededIds| longhaul_core::ports::NewTask {
+        faults.next(&[]);
+        let another = |ids: &SeededIds| longhaul_core::ports::NewTask {
             open_max: 2,
             ..given::new(given::task(ids, owner("alice"), NOW))
         };
-        assert!(matches!(store.create(place(&ids), NOW).await, Ok(Created::New(_))));
-        assert!(store.create(place(&ids), NOW).await.is_err(), "one end gave two places back");
+        assert!(matches!(store.create(another(&ids), NOW).await, Ok(Created::New(_))));
+        assert!(store.create(another(&ids), NOW).await.is_err(), "one end released two slots");
     });
 }
 
 #[test]
 fn a_write_whose_answer_was_lost_is_refused_by_a_record_that_shows_it() {
     block_on(async {
-        let (store, weather) = stormy(QuotaMode::Off).await;
+        let (store, faults) = faulty(QuotaMode::Off).await;
         let key = given::queued(&store, &SeededIds::new(1), owner("alice")).await.key();
         for event in [given::claim(1, NOW), given::finish(1, "{}")] {
-            weather.next(&[Fault::AnswerLost]);
+            faults.next(&[Fault::AnswerLost]);
             match store.apply(&key, &event, NOW).await {
-                Err(ApplyError::Refused { current, .. }) => assert!(current.shows(&event), "{event:?}: {current:?}"),
+                Err(ApplyError::Refused { current, .. }) => {
+                    assert!(current.already_applied(&event), "{event:?}: {current:?}")
+                }
                 other => panic!("{event:?}: {other:?}"),
             }
         }
-        weather.next(&[]);
+        faults.next(&[]);
         assert_eq!(store.get(&key, NOW).await.unwrap().unwrap().attempt, 1);
     });
 }
@@ -214,49 +216,55 @@ fn a_write_whose_answer_was_lost_is_refused_by_a_record_that_shows_it() {
 #[test]
 fn a_heartbeat_whose_answer_was_lost_is_written_again() {
     block_on(async {
-        let (store, weather) = stormy(QuotaMode::Off).await;
+        let (store, faults) = faulty(QuotaMode::Off).await;
         let task = given::running(&store, &SeededIds::new(1), owner("alice")).await;
-        weather.next(&[Fault::AnswerLost]);
+        faults.next(&[Fault::AnswerLost]);
         let event = given::progress(1, NOW.plus_ms(5), 0.5);
         let expected = task.apply(&event, NOW.plus_ms(5)).unwrap();
         assert_eq!(store.apply(&task.key(), &event, NOW.plus_ms(5)).await.unwrap(), expected);
     });
 }
 
-/// A second try of `event` is on record, `later` follows it, and then the first try of `event` arrives: nothing changes.
-async fn lands_late(store: &DynamoStore, weather: &Weather, key: &TaskKey, event: &TaskEvent, later: &[TaskEvent]) {
+/// The second try of `event` is applied, then `later`, and then the first try of `event` arrives: nothing changes.
+async fn check_late_arrival(
+    store: &DynamoStore,
+    faults: &FaultProfile,
+    key: &TaskKey,
+    event: &TaskEvent,
+    later: &[TaskEvent],
+) {
     let mut now = NOW.plus_ms(10);
-    weather.next(&[Fault::CallLate]);
+    faults.next(&[Fault::CallLate]);
     store.apply(key, event, now).await.unwrap();
     for event in later {
         now = now.plus_ms(10);
         store.apply(key, event, now).await.unwrap();
     }
     let before = store.get(key, now).await.unwrap();
-    weather.clears().await;
+    faults.deliver_late().await;
     assert_eq!(store.get(key, now).await.unwrap(), before, "{event:?} after {later:?}");
 }
 
 #[test]
-fn variables_that_arrive_late_do_not_take_back_newer_ones() {
+fn variables_that_arrive_late_do_not_overwrite_newer_ones() {
     block_on(async {
-        let (store, weather) = stormy(QuotaMode::Off).await;
+        let (store, faults) = faulty(QuotaMode::Off).await;
         let key = given::running(&store, &SeededIds::new(1), owner("alice")).await.key();
         let variables = |text: &str| TaskEvent::SetVariables { attempt: 1, variables: given::inline(text) };
-        lands_late(&store, &weather, &key, &variables(r#"{"a":1}"#), &[variables(r#"{"a":2}"#)]).await;
-        // A clock that was set back costs a write more, and nothing else.
+        check_late_arrival(&store, &faults, &key, &variables(r#"{"a":1}"#), &[variables(r#"{"a":2}"#)]).await;
+        // A clock that was set back costs one more write, and nothing else.
         let applied = store.apply(&key, &variables(r#"{"a":3}"#), NOW).await.unwrap();
         assert_eq!(applied.variables.as_ref(), Some(&given::inline(r#"{"a":3}"#)));
     });
 }
 
 #[test]
-fn a_heartbeat_that_arrives_late_takes_back_neither_lease_nor_progress() {
+fn a_heartbeat_that_arrives_late_overwrites_neither_lease_nor_progress() {
     block_on(async {
-        let (store, weather) = stormy(QuotaMode::Off).await;
+        let (store, faults) = faulty(QuotaMode::Off).await;
         let key = given::running(&store, &SeededIds::new(1), owner("alice")).await.key();
         let beat = |at, done| given::progress(1, NOW.plus_ms(at), done);
-        lands_late(&store, &weather, &key, &beat(10, 0.1), &[beat(20, 0.2)]).await;
+        check_late_arrival(&store, &faults, &key, &beat(10, 0.1), &[beat(20, 0.2)]).await;
         let applied = store.apply(&key, &beat(5, 0.3), NOW.plus_ms(5)).await.unwrap();
         assert_eq!(applied, store.get(&key, NOW).await.unwrap().unwrap());
         assert!(applied.progress.as_ref().is_some_and(|progress| progress.done > 0.25));
@@ -264,45 +272,45 @@ fn a_heartbeat_that_arrives_late_takes_back_neither_lease_nor_progress() {
 }
 
 #[test]
-fn a_claim_that_arrives_late_takes_no_later_leg_away() {
+fn a_claim_that_arrives_late_does_not_end_a_later_leg() {
     block_on(async {
-        let (store, weather) = stormy(QuotaMode::Off).await;
+        let (store, faults) = faulty(QuotaMode::Off).await;
         let key = given::queued(&store, &SeededIds::new(1), owner("alice")).await.key();
         let claim = given::claim(1, NOW.plus_ms(10));
         let left = given::suspend(1, Suspension::Yield);
-        lands_late(&store, &weather, &key, &claim, &[left]).await;
+        check_late_arrival(&store, &faults, &key, &claim, &[left]).await;
         // Another worker's clock may be behind.
         assert_eq!(store.apply(&key, &given::claim(2, NOW), NOW).await.unwrap().attempt, 2);
     });
 }
 
 #[test]
-fn a_wish_to_keep_a_result_that_arrives_late_shortens_nothing() {
+fn an_extension_that_arrives_late_shortens_nothing() {
     block_on(async {
-        let (store, weather, table) = stormy_over_table(QuotaMode::Off).await;
+        let (store, faults, table) = faulty_over_table(QuotaMode::Off).await;
         let key = given::running(&store, &SeededIds::new(1), owner("alice")).await.key();
         store.put_parts(&key, &PartsName::Outcome { attempt: 1 }, &["a"]).await.unwrap();
         let at_first = expiries(&table).await;
-        // A look at the task, one at its parts, and then the part itself.
-        weather.next(&[Fault::None, Fault::None, Fault::CallLate]);
-        store.apply(&key, &TaskEvent::Keep { keep_ms: 2 * DAY_MS }, NOW).await.unwrap();
-        store.apply(&key, &TaskEvent::Keep { keep_ms: 4 * DAY_MS }, NOW).await.unwrap();
+        // A read of the task, a query of its parts, and then the write of the part.
+        faults.next(&[Fault::None, Fault::None, Fault::CallLate]);
+        store.apply(&key, &TaskEvent::ExtendRetention { retention_ms: 2 * DAY_MS }, NOW).await.unwrap();
+        store.apply(&key, &TaskEvent::ExtendRetention { retention_ms: 4 * DAY_MS }, NOW).await.unwrap();
         let before = expiries(&table).await;
         assert!(at_first.iter().all(|(item, expiry)| before[item] > *expiry), "{at_first:?}, then {before:?}");
-        weather.clears().await;
+        faults.deliver_late().await;
         assert_eq!(expiries(&table).await, before);
     });
 }
 
 #[test]
-fn a_step_whose_answer_was_lost_is_on_record_with_its_own_value() {
+fn a_step_whose_answer_was_lost_is_recorded_with_its_own_value() {
     block_on(async {
-        let (store, weather) = stormy(QuotaMode::Off).await;
+        let (store, faults) = faulty(QuotaMode::Off).await;
         let key = given::running(&store, &SeededIds::new(1), owner("alice")).await.key();
         let entry = Entry { kind: EntryKind::Step, name: "a".to_owned(), value: given::inline("1") };
-        weather.next(&[Fault::AnswerLost]);
+        faults.next(&[Fault::AnswerLost]);
         assert_eq!(store.record(&key, &entry).await.unwrap(), Recorded::Earlier(entry.clone()));
-        weather.next(&[Fault::AnswerLost]);
+        faults.next(&[Fault::AnswerLost]);
         store.put_parts(&key, &PartsName::Outcome { attempt: 1 }, &["a", "b"]).await.unwrap();
         let joined = store.parts(&key, &PartsName::Outcome { attempt: 1 }, 2).await.unwrap();
         assert_eq!(joined.as_deref(), Some("ab"));

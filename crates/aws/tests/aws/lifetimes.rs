@@ -1,4 +1,4 @@
-//! How long items stay: nothing that belongs to a task goes before the task.
+//! How long items are kept: no attachment is deleted before its task.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use crate::emulator;
 
 pub(crate) const DAY_MS: u64 = 86_400_000;
 
-/// Everything in the table, with the second from which on DynamoDB may delete it.
+/// Every item in the table, with the second from which on DynamoDB may delete it.
 pub(crate) async fn expiries(table: &str) -> HashMap<String, u64> {
     let client = Clients::new(&emulator::config()).dynamo;
     let scanned = client.scan().table_name(table).send().await.unwrap();
@@ -28,8 +28,8 @@ fn seconds(at: Timestamp) -> u64 {
     at.as_ms().div_ceil(1_000)
 }
 
-/// A task whose request stands in parts, from its parts to its late end; every write by a store that `store` gives.
-async fn live(store: impl Fn() -> DynamoStore, adjust: impl FnOnce(&mut TaskRecord)) -> Task {
+/// Runs a task whose request is in parts, from its parts to a late end; each write uses the store that `store` returns.
+async fn run_task(store: impl Fn() -> DynamoStore, adjust: impl FnOnce(&mut TaskRecord)) -> Task {
     let task = given::task_with(&SeededIds::new(1), owner("alice"), NOW, |record| {
         record.request = Payload::Parts { name: PartsName::Request, count: 2, bytes: 2 };
         adjust(record);
@@ -41,60 +41,60 @@ async fn live(store: impl Fn() -> DynamoStore, adjust: impl FnOnce(&mut TaskReco
     let entry = Entry { kind: EntryKind::Step, name: "a".to_owned(), value: given::inline("1") };
     store().record(&key, &entry).await.unwrap();
     store().put_parts(&key, &PartsName::Outcome { attempt: 1 }, &["c"]).await.unwrap();
-    // As late as an end can be.
+    // The latest possible end.
     let late = task.expires_at.minus_ms(1);
     let ended = store().apply(&key, &given::finish(1, "{}"), late).await.unwrap();
-    assert_eq!(ended.expires_at, late.plus_ms(task.terms.keep_ms));
+    assert_eq!(ended.expires_at, late.plus_ms(task.terms.retention_ms));
     ended
 }
 
-async fn nothing_goes_before_the_task(adjust: impl FnOnce(&mut TaskRecord), shares_a_store: Shares) {
+async fn nothing_is_deleted_before_the_task(adjust: impl FnOnce(&mut TaskRecord), stores: Stores) {
     let clients = Clients::new(&emulator::config());
     let table = emulator::table(&clients).await;
     let shared = DynamoStore::new(clients.dynamo.clone(), &table);
-    let store = || match shares_a_store {
-        Shares::OneStore => shared.clone(),
+    let store = || match stores {
+        Stores::Shared => shared.clone(),
         // As if every call reached another instance.
-        Shares::Nothing => DynamoStore::new(clients.dynamo.clone(), &table),
+        Stores::OnePerCall => DynamoStore::new(clients.dynamo.clone(), &table),
     };
-    let task = live(store, adjust).await;
+    let task = run_task(store, adjust).await;
     let expiries = expiries(&table).await;
     assert_eq!(expiries.len(), 6, "{expiries:?}");
     for (item, expiry) in &expiries {
-        assert!(*expiry >= seconds(task.expires_at), "{item} goes before the task, at {expiry}: {expiries:?}");
-        let generous = seconds(task.expires_at.max(NOW.plus_ms(2 * DAY_MS)).plus_ms(DAY_MS));
-        assert!(*expiry <= generous, "{item} stays for good: {expiries:?}");
+        assert!(*expiry >= seconds(task.expires_at), "{item} is deleted before the task, at {expiry}: {expiries:?}");
+        let latest = seconds(task.expires_at.max(NOW.plus_ms(2 * DAY_MS)).plus_ms(DAY_MS));
+        assert!(*expiry <= latest, "{item} is kept too long: {expiries:?}");
     }
     assert_eq!(expiries[&format!("o# {}", task.id)], seconds(task.expires_at));
 }
 
 #[derive(Clone, Copy)]
-enum Shares {
-    OneStore,
-    Nothing,
+enum Stores {
+    Shared,
+    OnePerCall,
 }
 
 #[test]
-fn nothing_that_belongs_to_a_task_goes_before_it() {
-    block_on(nothing_goes_before_the_task(|_record| {}, Shares::OneStore));
+fn no_attachment_is_deleted_before_its_task() {
+    block_on(nothing_is_deleted_before_the_task(|_record| {}, Stores::Shared));
 }
 
 #[test]
-fn nothing_that_belongs_to_a_task_goes_before_it_whoever_wrote_it() {
-    block_on(nothing_goes_before_the_task(|_record| {}, Shares::Nothing));
+fn no_attachment_is_deleted_before_its_task_if_every_call_reaches_another_instance() {
+    block_on(nothing_is_deleted_before_the_task(|_record| {}, Stores::OnePerCall));
 }
 
 #[test]
-fn a_large_request_outlives_a_task_of_months() {
+fn a_large_request_is_kept_as_long_as_a_task_of_months() {
     let of_months = |record: &mut TaskRecord| {
         record.terms.run_ms = 100 * DAY_MS;
-        record.terms.keep_ms = 10 * DAY_MS;
+        record.terms.retention_ms = 10 * DAY_MS;
         record.expires_at = NOW.plus_ms(111 * DAY_MS);
     };
-    block_on(nothing_goes_before_the_task(of_months, Shares::Nothing));
+    block_on(nothing_is_deleted_before_the_task(of_months, Stores::OnePerCall));
 }
 
-/// Expects that everything but steps, which nobody reads after the end, stays as long as the task.
+/// Expects that everything is kept as long as the task, except steps, which are not read after the end.
 async fn all_stay(table: &str, task: &Task) {
     let mut expiries = expiries(table).await;
     expiries.retain(|item, _| !item.contains("step#"));
@@ -103,7 +103,7 @@ async fn all_stay(table: &str, task: &Task) {
 }
 
 #[test]
-fn what_a_client_wishes_to_keep_longer_stays_longer() {
+fn an_extension_of_the_retention_extends_the_attachments() {
     block_on(async {
         let clients = Clients::new(&emulator::config());
         let table = emulator::table(&clients).await;
@@ -116,15 +116,15 @@ fn what_a_client_wishes_to_keep_longer_stays_longer() {
         api.put_parts(&key, &PartsName::Request, &["a", "b"]).await.unwrap();
         api.create(given::new_with_key(task.clone(), 1, 1), NOW).await.unwrap();
         worker.apply(&key, &given::claim(1, NOW), NOW).await.unwrap();
-        let kept = api.apply(&key, &TaskEvent::Keep { keep_ms: 20 * DAY_MS }, NOW).await.unwrap();
+        let kept = api.apply(&key, &TaskEvent::ExtendRetention { retention_ms: 20 * DAY_MS }, NOW).await.unwrap();
         assert_eq!(kept.expires_at, task.deadline().plus_ms(20 * DAY_MS));
-        // The worker has not heard of it yet.
+        // The worker does not know of it yet.
         worker.put_parts(&key, &PartsName::Outcome { attempt: 1 }, &["c"]).await.unwrap();
         let ended = worker.apply(&key, &given::finish(1, "{}"), NOW).await.unwrap();
         assert_eq!(ended.expires_at, kept.expires_at);
         all_stay(&table, &ended).await;
-        // And again when all is done.
-        let kept = store().apply(&key, &TaskEvent::Keep { keep_ms: 90 * DAY_MS }, NOW).await.unwrap();
+        // And again after the end.
+        let kept = store().apply(&key, &TaskEvent::ExtendRetention { retention_ms: 90 * DAY_MS }, NOW).await.unwrap();
         assert_eq!(kept.expires_at, NOW.plus_ms(90 * DAY_MS));
         all_stay(&table, &kept).await;
     });
@@ -146,7 +146,7 @@ fn a_task_that_is_forgotten_is_deleted_at_once() {
 }
 
 #[test]
-fn a_text_in_a_mailbox_goes_once_it_is_past_its_time_and_its_parts_no_sooner() {
+fn a_text_in_a_mailbox_is_deleted_once_it_has_expired_and_its_parts_not_before() {
     block_on(async {
         let clients = Clients::new(&emulator::config());
         let table = emulator::table(&clients).await;
@@ -157,14 +157,14 @@ fn a_text_in_a_mailbox_goes_once_it_is_past_its_time_and_its_parts_no_sooner() {
         assert_eq!(expiries["m# -"], seconds(expires_at));
         assert_eq!(expiries.len(), 3, "{expiries:?}");
         for (item, expiry) in &expiries {
-            let days = *expiry <= seconds(expires_at.plus_ms(DAY_MS));
-            assert!(*expiry >= seconds(expires_at) && days, "{item} goes at {expiry}: {expiries:?}");
+            let in_time = *expiry <= seconds(expires_at.plus_ms(DAY_MS));
+            assert!(*expiry >= seconds(expires_at) && in_time, "{item} is deleted at {expiry}: {expiries:?}");
         }
     });
 }
 
 #[test]
-fn an_expired_task_leaves_no_step_to_a_task_of_the_same_id() {
+fn a_task_with_the_id_of_an_expired_task_does_not_find_its_steps() {
     block_on(async {
         let clients = Clients::new(&emulator::config());
         let table = emulator::table(&clients).await;

@@ -1,11 +1,6 @@
-//! The adapters against the emulator: the contracts of the ports, the calls that they cost, and what faults do.
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "what goes wrong in a test shows as a panic"
-)]
-#![expect(clippy::print_stdout, reason = "the measured costs are there to be read")]
+//! The adapters against the emulator: the contracts of the ports, the calls that they cost, and the effects of faults.
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test panics")]
+#![expect(clippy::print_stdout, reason = "the measured costs are printed for the reader")]
 
 mod contract;
 mod counts;

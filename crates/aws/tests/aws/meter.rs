@@ -1,4 +1,4 @@
-//! What leaves the SDK: an interceptor that notes every try of every call.
+//! What the SDK sends: an interceptor that notes every try of every call.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,7 +15,7 @@ pub(crate) struct Call {
     pub(crate) body: String,
 }
 
-/// Everything that was sent and came back since it was last asked.
+/// Everything that was sent and received since it was last read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Meter(Arc<Mutex<Noted>>);
 
@@ -26,17 +26,17 @@ struct Noted {
 }
 
 impl Meter {
-    /// The calls since the last question.
+    /// The calls since the last reading.
     pub(crate) fn calls(&self) -> Vec<Call> {
         std::mem::take(&mut *self.0.lock().unwrap()).calls
     }
 
-    /// The names of the calls since the last question.
+    /// The names of the calls since the last reading.
     pub(crate) fn names(&self) -> Vec<String> {
         self.calls().into_iter().map(|call| call.name).collect()
     }
 
-    /// The names of the calls since the last question, and the bytes that they sent and received.
+    /// The names of the calls since the last reading, and the bytes that they sent and received.
     pub(crate) fn cost(&self) -> (Vec<String>, usize, usize) {
         let noted = std::mem::take(&mut *self.0.lock().unwrap());
         let sent = noted.calls.iter().map(|call| call.body.len()).sum();

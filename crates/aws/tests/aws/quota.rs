@@ -1,4 +1,4 @@
-//! The count of unfinished tasks: what a refusal costs, and what happens where the count is wrong.
+//! The count of unfinished tasks: what a refusal costs, and what happens if the count is wrong.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use longhaul_aws::clients::Clients;
@@ -33,7 +33,7 @@ impl Limited {
         Self { store, unlimited, meter, clients, table, ids: SeededIds::new(1) }
     }
 
-    /// One task more of alice, where two are allowed.
+    /// Creates one more task of alice, who may have two.
     async fn create(&self) -> Result<Created, CreateError> {
         let task = given::task(&self.ids, owner("alice"), NOW);
         self.store.create(NewTask { open_max: 2, ..given::new(task) }, NOW).await
@@ -46,7 +46,7 @@ impl Limited {
         }
     }
 
-    async fn forget_the_count(&self) {
+    async fn delete_the_count(&self) {
         let pk = AttributeValue::S(format!("q#{}", owner("alice")));
         let sk = AttributeValue::S("-".to_owned());
         let delete = self.clients.dynamo.delete_item().table_name(&self.table).key("pk", pk).key("sk", sk);
@@ -67,13 +67,13 @@ fn a_refusal_at_the_limit_costs_one_call_however_many_tasks_there_are() {
 }
 
 #[test]
-fn a_task_ends_also_where_the_count_was_lost() {
+fn a_task_ends_even_if_the_count_was_lost() {
     block_on(async {
         let limited = Limited::new().await;
         let task = limited.created().await;
-        limited.forget_the_count().await;
+        limited.delete_the_count().await;
         assert!(limited.store.apply(&task.key(), &TaskEvent::Cancel, NOW).await.unwrap().has_ended());
-        // And gives no place back that it did not have.
+        // And it does not release a slot that it does not have.
         limited.created().await;
         limited.created().await;
         assert!(limited.create().await.is_err());
@@ -81,7 +81,7 @@ fn a_task_ends_also_where_the_count_was_lost() {
 }
 
 #[test]
-fn a_task_that_was_never_counted_gives_no_place_back() {
+fn a_task_that_was_never_counted_releases_no_slot() {
     block_on(async {
         let limited = Limited::new().await;
         let uncounted = given::queued(&limited.unlimited, &limited.ids, owner("alice")).await;

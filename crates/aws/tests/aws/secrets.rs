@@ -1,4 +1,4 @@
-//! Secrets: one for all instances, whoever was first.
+//! Secrets: all instances get the same one.
 
 use longhaul_aws::DynamoStore;
 use longhaul_aws::clients::Clients;
@@ -7,7 +7,7 @@ use longhaul_testkit::{SeededIds, at_once, block_on};
 use crate::emulator;
 
 #[test]
-fn of_many_instances_that_start_at_once_all_get_the_same_secret() {
+fn instances_that_start_at_the_same_time_get_the_same_secret() {
     block_on(async {
         let clients = Clients::new(&emulator::config());
         let table = emulator::table(&clients).await;

@@ -1,4 +1,4 @@
-//! Messages that say nothing about a task: they stop nobody, and end among the dead letters.
+//! Messages that cannot be read: they do not stop others, and become dead letters.
 
 use longhaul_aws::SqsQueue;
 use longhaul_aws::clients::Clients;
@@ -9,7 +9,7 @@ use longhaul_testkit::{SeededIds, block_on};
 use crate::emulator;
 
 #[test]
-fn a_message_that_cannot_be_read_stops_no_other_and_becomes_a_dead_letter() {
+fn a_message_that_cannot_be_read_does_not_stop_others_and_becomes_a_dead_letter() {
     block_on(async {
         let clients = Clients::new(&emulator::config());
         let (url, dead) = emulator::queues(&clients).await;
@@ -19,14 +19,14 @@ fn a_message_that_cannot_be_read_stops_no_other_and_becomes_a_dead_letter() {
         }
         let message = Message { task: given::task(&SeededIds::new(1), owner("alice"), NOW).key(), trace: None };
         queue.send(&message, 0).await.unwrap();
-        let mut came = Vec::new();
+        let mut received = Vec::new();
         for _ in 0..=emulator::RECEIVES_MAX {
             for delivery in queue.receive(10, 0, 0).await.unwrap() {
                 queue.delete(&delivery.receipt).await.unwrap();
-                came.push(delivery.message);
+                received.push(delivery.message);
             }
         }
-        assert_eq!(came, [message]);
+        assert_eq!(received, [message]);
         assert_eq!(queue.receive_dead(10, 0).await.unwrap(), []);
         let letters = clients.sqs.receive_message().queue_url(&dead).max_number_of_messages(10).send().await.unwrap();
         assert_eq!(letters.messages().len(), 3);

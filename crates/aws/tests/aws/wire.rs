@@ -1,4 +1,4 @@
-//! What is sent to SQS: keys, delays that it takes, times in whole seconds.
+//! What is sent to SQS: keys, delays that it accepts, times in whole seconds.
 
 use longhaul_aws::SqsQueue;
 use longhaul_aws::clients::Clients;
@@ -21,13 +21,13 @@ fn message() -> Message {
     Message { task: given::task(&SeededIds::new(1), owner("alice"), NOW).key(), trace: None }
 }
 
-/// The one call since the last question.
+/// The only call since the last reading.
 fn call(meter: &Meter) -> String {
     let [call] = meter.calls().try_into().unwrap();
     call.body
 }
 
-/// The emulator takes longer delays; SQS does not.
+/// The emulator accepts longer delays; SQS does not.
 #[test]
 fn a_delay_longer_than_fifteen_minutes_is_shortened() {
     block_on(async {
@@ -40,9 +40,9 @@ fn a_delay_longer_than_fifteen_minutes_is_shortened() {
     });
 }
 
-/// The emulator takes longer times; SQS does not.
+/// The emulator accepts longer times; SQS does not.
 #[test]
-fn a_message_is_hidden_for_twelve_hours_at_most() {
+fn a_message_is_hidden_for_at_most_twelve_hours() {
     block_on(async {
         let (queue, meter) = metered().await;
         queue.send(&message(), 0).await.unwrap();
@@ -57,7 +57,7 @@ fn a_message_is_hidden_for_twelve_hours_at_most() {
 }
 
 #[test]
-fn a_receive_asks_for_no_more_than_the_queue_hands_over() {
+fn a_receive_asks_for_no_more_messages_than_the_queue_delivers() {
     block_on(async {
         let (queue, meter) = metered().await;
         assert_eq!(queue.receive(1_000, 1_000, 0).await.unwrap(), []);
@@ -69,7 +69,7 @@ fn a_receive_asks_for_no_more_than_the_queue_hands_over() {
 }
 
 #[test]
-fn each_verb_is_one_call() {
+fn each_operation_is_one_call() {
     block_on(async {
         let (queue, meter) = metered().await;
         queue.send(&message(), 0).await.unwrap();

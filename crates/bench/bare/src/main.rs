@@ -1,9 +1,9 @@
-//! `bare`: the least that a Lambda function behind HTTP with a DynamoDB client is. `make bench` measures the functions
-//! beside it.
+//! `bare`: a minimal Lambda function behind HTTP with a DynamoDB client. `make bench` compares the functions
+//! with it.
 //!
-//! It has what no such function can do without: the SDK's configuration, one HTTPS client, the runtime client. Where
-//! `BARE_TABLE` names a table it reads an item before it asks for work, as a function does that wants its connection
-//! made during init, and each request reads that item again.
+//! It has what every such function needs: the SDK's configuration, one HTTPS client, the runtime client. If
+//! `BARE_TABLE` names a table, it reads an item before it asks for work, as a function does to open its connection
+//! during init, and each request reads that item again.
 
 #![expect(clippy::disallowed_methods, reason = "a program that is measured, and reads its one setting itself")]
 

@@ -1,4 +1,4 @@
-//! The Lambda functions: real programs on a host that speaks the Runtime API to them, and the AWS emulator behind them.
+//! The Lambda functions: real programs on a host that provides the Runtime API, with the AWS emulator.
 
 mod calls;
 mod memory;
@@ -24,7 +24,7 @@ use crate::{runtime_host, wire};
 /// The largest program, in MiB.
 const SIZE_MIB_MAX: f64 = 12.0;
 
-/// The worker's timeout in the template, which is how long a message is hidden that is handed over.
+/// The worker's timeout in the template, which is how long a delivered message is hidden.
 const WORKER_TIMEOUT: Duration = Duration::from_secs(900);
 
 /// The tool whose tasks neither record steps nor report progress, with arguments for a small result.
@@ -38,38 +38,38 @@ struct Programs {
     bare: PathBuf,
 }
 
-/// What a part measures: the programs, over a table and queues of its own.
-struct Scene<'a> {
+/// What a part measures: the programs, with their own table and queues.
+struct Setup<'a> {
     plan: &'a Plan,
     programs: Programs,
     ground: Ground,
 }
 
-/// Measures what is wanted.
+/// Measures the requested parts.
 pub(crate) async fn measure(plan: &Plan, wanted: impl Fn(Part) -> bool) -> anyhow::Result<Vec<Figure>> {
     process::find()?;
     let programs = Programs::find(&plan.functions)?;
-    let scene =
-        async || Ok::<_, anyhow::Error>(Scene { plan, programs: programs.clone(), ground: Ground::new().await? });
+    let setup =
+        async || Ok::<_, anyhow::Error>(Setup { plan, programs: programs.clone(), ground: Ground::new().await? });
     let _quiet = Quiet::begin()?;
     let mut figures = Vec::new();
     if wanted(Part::Size) {
         figures.extend(sizes(&programs)?);
     }
     if wanted(Part::Start) {
-        figures.extend(start::measure(&scene().await?).await?);
+        figures.extend(start::measure(&setup().await?).await?);
     }
     if wanted(Part::Poll) {
-        figures.extend(poll::measure(&scene().await?).await?);
+        figures.extend(poll::measure(&setup().await?).await?);
     }
     if wanted(Part::Calls) {
-        figures.extend(calls::measure(&scene().await?).await?);
+        figures.extend(calls::measure(&setup().await?).await?);
     }
     if wanted(Part::Memory) {
-        figures.extend(memory::measure(&scene().await?).await?);
+        figures.extend(memory::measure(&setup().await?).await?);
     }
     if wanted(Part::Recovery) {
-        figures.extend(recovery::measure(&scene().await?).await?);
+        figures.extend(recovery::measure(&setup().await?).await?);
     }
     Ok(figures)
 }
@@ -85,13 +85,13 @@ impl Programs {
     }
 }
 
-impl Scene<'_> {
+impl Setup<'_> {
     /// Starts an API function that streams its answers, as the template does by default.
     async fn api(&self) -> anyhow::Result<Function> {
         Function::start(&self.programs.api, &self.ground.env(endpoint(), &[])).await
     }
 
-    /// What a worker with these settings works on.
+    /// The event source mapping of a worker with these settings.
     fn mapping(&self, endpoint: &str, more: &[(&str, &str)]) -> runtime_host::mapping::Mapping {
         runtime_host::mapping::Mapping {
             program: self.programs.worker.clone(),
@@ -104,10 +104,10 @@ impl Scene<'_> {
     }
 }
 
-/// Calls a tool that becomes a task, and gives the task's id.
+/// Calls a tool that becomes a task, and returns the task's id.
 async fn accept(api: &Function, (tool, arguments): (&str, &str)) -> anyhow::Result<String> {
     let answer = api.send(wire::call(tool, arguments)?).await?;
-    Ok(wire::seen(&answer)?.task_id.to_owned())
+    Ok(wire::task_in(&answer)?.task_id.to_owned())
 }
 
 fn sizes(programs: &Programs) -> anyhow::Result<Vec<Figure>> {
@@ -117,13 +117,13 @@ fn sizes(programs: &Programs) -> anyhow::Result<Vec<Figure>> {
     };
     let bare = size("bare", &programs.bare)?;
     let ours = |name, program| {
-        Ok::<_, anyhow::Error>(size(name, program)?.target(Target::Below(SIZE_MIB_MAX)).beside("bare", &bare))
+        Ok::<_, anyhow::Error>(size(name, program)?.target(Target::Below(SIZE_MIB_MAX)).compared_with("bare", &bare))
     };
     let (api, worker) = (ours("api", &programs.api)?, ours("worker", &programs.worker)?);
     Ok(vec![api, worker, bare])
 }
 
-/// Functions write metrics to their standard output, which is this program's own: as long as this lives, nobody sees them.
+/// Functions write metrics to their standard output, which is that of this program: while this exists, they are lost.
 struct Quiet {
     stdout: OwnedFd,
 }
@@ -138,7 +138,7 @@ impl Quiet {
 
 impl Drop for Quiet {
     fn drop(&mut self) {
-        // Where this fails nothing could be printed anyway.
+        // If this fails, nothing could be printed anyway.
         dup2_stdout(&self.stdout).ok();
     }
 }

@@ -8,7 +8,7 @@ use crate::figures::{Figure, Target};
 use crate::spawned::{Spawned, local};
 use crate::{csv, load};
 
-/// Sizes from here on are measured once: they take long enough to be steady.
+/// Sizes from here on are measured once: they take long enough for a stable figure.
 const ONCE_FROM_BYTES: u64 = 1_000_000_000;
 
 /// Profiles a generated file of each size, each time in a new server.

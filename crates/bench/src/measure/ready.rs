@@ -7,7 +7,7 @@ use crate::spawned::{Spawned, local};
 /// How often a server is started.
 const STARTS: u32 = 10;
 
-/// Starts `local` again and again, each time with a new file.
+/// Starts `local` repeatedly, each time with a new file.
 pub(crate) async fn measure(plan: &Plan) -> anyhow::Result<Vec<Figure>> {
     eprintln!("ready: {STARTS} starts");
     let mut rounds = Vec::new();

@@ -13,7 +13,7 @@ use crate::{filled, wire};
 /// Finished tasks in the full file.
 const FULL: usize = 100_000;
 
-/// Finished tasks that polls are spread over where the file is new.
+/// Finished tasks that polls are spread over if the file is new.
 const FEW: usize = 100;
 
 /// Tasks that never end; they hold two of the server's sixteen legs.
@@ -22,7 +22,7 @@ const HELD: usize = 2;
 /// Connections of each kind of work.
 const CONNECTIONS: usize = 16;
 
-/// The load to reach: polls and lives per second.
+/// The target load: polls and lives per second.
 const POLLS: u32 = 3_000;
 const LIVES: u32 = 300;
 
@@ -42,7 +42,7 @@ struct Round {
     both_p99_ms: f64,
 }
 
-/// Measures all three servers, one after the other in each round, so that a slow moment of the machine meets all alike.
+/// Measures all three servers, one after the other in each round, so that a slow moment of the machine affects all.
 pub(crate) async fn measure(plan: &Plan) -> anyhow::Result<Vec<Figure>> {
     let full_db = plan.file("full.db");
     eprintln!("tasks: filling a file with {FULL} finished tasks");
@@ -61,7 +61,7 @@ pub(crate) async fn measure(plan: &Plan) -> anyhow::Result<Vec<Figure>> {
     Ok(figures(&new, &full, &alone))
 }
 
-/// Lets the server itself make one finished task, and copies it.
+/// Lets the server itself create one finished task, and copies it.
 async fn fill(plan: &Plan, db: &Path) -> anyhow::Result<Vec<String>> {
     let server = Spawned::start(|address| noop(plan, address, db)).await?;
     let mut connection = Connection::open(server.address()).await?;
@@ -83,7 +83,7 @@ fn serve(plan: &Plan, arguments: &[&str]) -> Command {
     command
 }
 
-/// One round on one server. `finished` are tasks that it has already.
+/// One round on one server. `finished` are tasks that it already has.
 async fn round(plan: &Plan, server: Spawned, finished: Vec<String>) -> anyhow::Result<Round> {
     let mut pollers = Connection::open_many(server.address(), CONNECTIONS).await?;
     let mut livers = Connection::open_many(server.address(), CONNECTIONS).await?;
@@ -137,7 +137,7 @@ async fn polled(connections: &mut [Connection], mut finished: Vec<String>) -> an
     let mut held = Vec::new();
     for _ in 0..HELD {
         let answer = connection.send(wire::call("hold", r#"{"keep":true}"#)?).await?;
-        held.push(wire::seen(&answer)?.task_id.to_owned());
+        held.push(wire::task_in(&answer)?.task_id.to_owned());
     }
     Ok(finished.into_iter().zip(held.into_iter().cycle()).flat_map(|(ended, working)| [ended, working]).collect())
 }
@@ -167,8 +167,8 @@ fn figures(new: &[Round], full: &[Round], alone: &[Round]) -> Vec<Figure> {
             None => figure,
         };
         let alone = of("rmcp alone", alone);
-        let new = aim(of("new file", new)).beside("rmcp alone", &alone);
-        let full = aim(of("100,000 finished tasks", full)).beside("new file", &new);
+        let new = aim(of("new file", new)).compared_with("rmcp alone", &alone);
+        let full = aim(of("100,000 finished tasks", full)).compared_with("new file", &new);
         figures.extend([new, full, alone]);
     }
     figures

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use longhaul::local::{self, Options};
+use longhaul::settings::table;
 use longhaul::{Server, TaskPolicy};
 use rmcp::handler::server::router::tool::ToolRouter;
 use rmcp::{ServerHandler, tool, tool_handler, tool_router};
@@ -32,7 +33,7 @@ impl ServerHandler for Noop {}
 
 /// Serves until it is asked to stop.
 pub(crate) fn run(listen: SocketAddr, db: PathBuf) -> anyhow::Result<()> {
-    let policy = TaskPolicy::required().keep_result(Duration::from_secs(6 * 3600));
+    let policy = TaskPolicy::required().retention(Duration::from_secs(6 * 3600));
     let server = Server::new(|| Noop).task("noop", policy).task("hold", policy);
-    Ok(local::run(server, Options { listen, db, ..Options::default() })?)
+    Ok(local::run(server, Options::default().with(&table::LISTEN, listen).with(&table::DB, db))?)
 }

@@ -1,6 +1,7 @@
-//! The floor for the cost of the protocol: the same tools on `rmcp`'s own task runtime, which keeps tasks in memory and
-//! loses them with the process.
+//! The floor for the cost of the protocol: the same tools on `rmcp`'s own task runtime, which stores tasks in memory
+//! and loses them with the process.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,16 +17,16 @@ use rmcp::model::{
     GetTaskResult, ServerCapabilities, ServerConfig,
 };
 use rmcp::service::{RequestContext, RoleServer};
-use rmcp::task_manager::{TaskManager, TaskOptions};
+use rmcp::task_manager::{TaskExit, TaskManager, TaskOptions};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{ErrorData, ServerHandler};
 use tokio::net::TcpListener;
 
-/// How long a task of `noop` is kept. Short, since every call walks over all that are kept.
+/// How long a task of `noop` is retained. Short, since every call walks over all retained tasks.
 const KEEP_MS: u64 = 1_000;
 
-/// How long a task is kept whose polls are measured.
+/// How long a task whose polls are measured is retained.
 const KEEP_LONG_MS: u64 = 3_600_000;
 
 type Service = StreamableHttpService<Alone, NeverSessionManager>;
@@ -35,26 +36,27 @@ struct Alone {
     tasks: TaskManager,
 }
 
+/// The tool `noop` ends at once, the other one never.
+async fn end_of(tool: Cow<'static, str>) -> Result<CallToolResult, TaskExit> {
+    if tool != "noop" {
+        std::future::pending::<()>().await;
+    }
+    Ok(CallToolResult::success(vec![ContentBlock::text("done")]))
+}
+
 impl ServerHandler for Alone {
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let kept_ms = if request.arguments.is_some_and(|arguments| arguments.contains_key("keep")) {
+        let retention_ms = if request.arguments.is_some_and(|arguments| arguments.contains_key("keep")) {
             KEEP_LONG_MS
         } else {
             KEEP_MS
         };
-        let ends = request.name == "noop";
-        let task = self.tasks.spawn(TaskOptions::new().with_ttl_ms(kept_ms), move |_context| {
-            Box::pin(async move {
-                if !ends {
-                    std::future::pending::<()>().await;
-                }
-                Ok(CallToolResult::success(vec![ContentBlock::text("done")]))
-            })
-        });
+        let options = TaskOptions::new().with_ttl_ms(retention_ms);
+        let task = self.tasks.spawn(options, move |_context| Box::pin(end_of(request.name)));
         Ok(CallToolResponse::Task(CreateTaskResult::new(task)))
     }
 

@@ -4,5 +4,5 @@ use longhaul::lambda;
 use longhaul_conformance::{ListChanges, server};
 
 fn main() -> Result<(), lambda::FunctionError> {
-    lambda::api(&server(ListChanges::Untold))
+    lambda::api(&server(ListChanges::NotNotified))
 }

@@ -4,5 +4,5 @@ use longhaul::lambda;
 use longhaul_conformance::{ListChanges, server};
 
 fn main() -> Result<(), lambda::FunctionError> {
-    lambda::worker(&server(ListChanges::Untold))
+    lambda::worker(&server(ListChanges::NotNotified))
 }

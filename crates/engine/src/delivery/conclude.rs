@@ -1,26 +1,21 @@
-//! Writing down how a leg ended.
+//! Writing how a leg ended, and deciding what to do with its message.
 
-use longhaul_core::planted::{Fault, planted};
 use longhaul_core::ports::{ApplyError, StoreError};
 use longhaul_core::{
     Advance, Failure, FailureKind, Outcome, PartsName, Payload, Refusal, ResultKind, Suspension, Task, TaskEvent,
-    limits,
+    TaskKey, limits,
 };
 
 use super::watch::End;
-use crate::suspension::Reason;
-use crate::tool::Suspended;
+use crate::suspension::{Reason, Suspended};
 use crate::{Disposition, Engine, Leg, LegEnd, LoadError};
 
 impl Engine {
-    /// Writes how the leg ended, and says what becomes of its message.
+    /// Writes how the leg ended, and returns what to do with its message.
     pub(crate) async fn conclude(&self, leg: &Leg, end: End) -> Disposition {
         match end {
             End::Tool(LegEnd::Completed { result, kind }) => self.complete(leg, result, kind).await,
             End::Tool(LegEnd::Failed { message, detail }) => self.fail(leg, message, detail).await,
-            End::Tool(LegEnd::Crashed { reason }) if planted(Fault::CrashIsTheEnd) => {
-                self.finish(leg.task(), failed(FailureKind::TriesUsedUp, &reason, None)).await
-            }
             End::Tool(LegEnd::Crashed { reason }) => self.retry(leg, reason).await,
             End::Tool(LegEnd::Suspended(Suspended(Reason::Suspend(suspension)))) => self.suspend(leg, suspension).await,
             End::Tool(LegEnd::Suspended(Suspended(Reason::Retry(reason)))) => self.retry(leg, reason).await,
@@ -30,23 +25,72 @@ impl Engine {
             End::PastDeadline => self.end_for_good(leg.task(), TaskEvent::TimeOut).await,
             End::Overran => self.retry(leg, self.overrun()).await,
             End::Stopped => self.suspend(leg, Suspension::Yield).await,
-            End::Lost(why) => self.lost(leg.task(), why),
+            End::Lost(why) => self.refused(&leg.task().key(), why, self.settings.lease_ms),
         }
     }
 
-    /// A leg that could not even begin.
+    /// Handles a leg that could not even start.
     pub(crate) async fn cannot_start(&self, task: &Task, error: LoadError) -> Disposition {
         match error {
             LoadError::Missing => {
-                let message = "the arguments of the call are not all there any more; call the tool again";
+                let message = "parts of the call's arguments are missing; call the tool again";
                 self.finish(task, failed(FailureKind::Corrupt, message, None)).await
             }
-            // Nothing was run and nothing is wrong with the task: give it back.
-            LoadError::Unavailable(_) => {
-                let back = TaskEvent::Suspend { attempt: task.attempt, suspension: Suspension::Yield, progress: None };
-                self.give_back(task, &back, self.settings.retry_ms).await
+            // Nothing was run and nothing is wrong with the task: release it.
+            LoadError::Unavailable(error) => {
+                tracing::warn!(
+                    task_id = %task.id, attempt = task.attempt, error = &error as &dyn std::error::Error,
+                    "what a leg needs could not be read"
+                );
+                let event = TaskEvent::Suspend { attempt: task.attempt, suspension: Suspension::Yield, progress: None };
+                self.release(task, &event, Some(self.settings.retry_ms)).await
             }
         }
+    }
+
+    /// Writes an end that any worker may write, not only the one that holds the task.
+    pub(crate) async fn end_for_good(&self, task: &Task, event: TaskEvent) -> Disposition {
+        match self.apply_with_retry(&task.key(), &event).await {
+            Ok(_) => Disposition::Acknowledge,
+            Err(error) => self.not_applied(&task.key(), error, self.settings.retry_ms),
+        }
+    }
+
+    /// Sends a new message in place of the delivered one, which would carry its count of deliveries on. If that fails,
+    /// the delivered message stays.
+    pub(crate) async fn replace_message(&self, task: &Task, delay_ms: u64) -> Disposition {
+        match self.send(task, delay_ms).await {
+            Ok(()) => Disposition::Acknowledge,
+            Err(_logged) => Disposition::RetryAfter { after_ms: delay_ms },
+        }
+    }
+
+    /// Decides what to do with the message when a write was not applied: the only place that does. `again_ms` is when
+    /// the message is delivered again if work may be left.
+    pub(crate) fn not_applied(&self, key: &TaskKey, error: ApplyError, again_ms: u64) -> Disposition {
+        match error {
+            ApplyError::NotFound => Disposition::Acknowledge,
+            ApplyError::Refused { why, .. } => self.refused(key, why, again_ms),
+            ApplyError::Store(error) => self.not_written(key, &error, again_ms),
+        }
+    }
+
+    /// The record changed without this worker.
+    fn refused(&self, key: &TaskKey, why: Refusal, again_ms: u64) -> Disposition {
+        tracing::info!(task_id = %key.id, %why, "the task refused a write of this delivery");
+        if why.is_permanent() {
+            Disposition::Acknowledge
+        } else {
+            // Another worker has the task, perhaps because of this same message: it must not be deleted.
+            Disposition::RetryAfter { after_ms: again_ms }
+        }
+    }
+
+    /// The store failed. The next delivery finds what is on record.
+    fn not_written(&self, key: &TaskKey, error: &StoreError, again_ms: u64) -> Disposition {
+        let error = error as &dyn std::error::Error;
+        tracing::error!(task_id = %key.id, error, "a write of this delivery failed");
+        Disposition::RetryAfter { after_ms: again_ms }
     }
 
     async fn complete(&self, leg: &Leg, result: String, kind: ResultKind) -> Disposition {
@@ -54,9 +98,9 @@ impl Engine {
         if result.len() > limits::RESULT_BYTES_MAX {
             return self.finish(task, too_large("result", result.len())).await;
         }
-        match self.keep_outcome(task, result).await {
+        match self.store_outcome(task, result).await {
             Ok(result) => self.finish(task, Outcome::Completed { result, kind }).await,
-            Err(error) => self.unwritten(task, &error),
+            Err(error) => self.not_written(&task.key(), &error, self.settings.lease_ms),
         }
     }
 
@@ -65,27 +109,26 @@ impl Engine {
         if detail.len() > limits::RESULT_BYTES_MAX {
             return self.finish(task, too_large("error", detail.len())).await;
         }
-        match self.keep_outcome(task, detail).await {
+        match self.store_outcome(task, detail).await {
             Ok(detail) => self.finish(task, failed(FailureKind::Tool, &message, Some(detail))).await,
-            Err(error) => self.unwritten(task, &error),
+            Err(error) => self.not_written(&task.key(), &error, self.settings.lease_ms),
         }
     }
 
-    async fn keep_outcome(&self, task: &Task, text: String) -> Result<Payload, StoreError> {
+    async fn store_outcome(&self, task: &Task, text: String) -> Result<Payload, StoreError> {
         let name = PartsName::Outcome { attempt: task.attempt };
-        self.keep(&task.key(), name, text, limits::INLINE_BYTES_MAX).await
+        self.store_payload(&task.key(), name, text, limits::INLINE_BYTES_MAX).await
     }
 
     async fn finish(&self, task: &Task, outcome: Outcome) -> Disposition {
         let finish = TaskEvent::Finish { attempt: task.attempt, outcome };
-        match self.apply_surely(&task.key(), &finish).await {
+        match self.apply_with_retry(&task.key(), &finish).await {
             Ok(ended) => {
-                tracing::info!(task_id = %task.id, attempt = task.attempt, status = ended.status().as_str(), "the task ended");
-                Disposition::Done
+                let status = ended.status().as_str();
+                tracing::info!(task_id = %task.id, attempt = task.attempt, status, "the task ended");
+                Disposition::Acknowledge
             }
-            Err(ApplyError::Refused { why, .. }) => self.lost(task, why),
-            Err(ApplyError::NotFound) => Disposition::Done,
-            Err(ApplyError::Store(error)) => self.unwritten(task, &error),
+            Err(error) => self.not_applied(&task.key(), error, self.settings.lease_ms),
         }
     }
 
@@ -98,34 +141,27 @@ impl Engine {
             }
         }
         let resume_in_ms = match &suspension {
+            // The answer will send the message.
             Suspension::Input { until: None, .. } => None,
-            Suspension::Timer(_) if planted(Fault::SleepForgotten) => None,
             Suspension::Input { until: Some(until), .. } | Suspension::Timer(until) => Some(until.since_ms(self.now())),
             Suspension::Yield => Some(0),
         };
-        let (progress, _) = leg.shared().news.take();
+        let (progress, _) = leg.shared().pending.take();
         let event = TaskEvent::Suspend { attempt: task.attempt, suspension, progress };
-        match resume_in_ms {
-            Some(delay_ms) => self.give_back(task, &event, delay_ms).await,
-            // The answer will send the message.
-            None => match self.apply_surely(&task.key(), &event).await {
-                Ok(_) | Err(ApplyError::NotFound) => Disposition::Done,
-                Err(ApplyError::Refused { why, .. }) => self.lost(task, why),
-                Err(ApplyError::Store(error)) => self.unwritten(task, &error),
-            },
-        }
+        self.release(task, &event, resume_in_ms).await
     }
 
     async fn retry(&self, leg: &Leg, reason: String) -> Disposition {
         let task = leg.task();
-        let (_, advance) = leg.shared().news.take();
-        // A leg that got further than the ones before it starts the count anew; that has to be on record first.
-        let failures = if leg.shared().news.has_advanced() { 0 } else { task.failures };
+        let (_, advance) = leg.shared().pending.take();
+        // A leg that got further than the ones before it resets the count of failures; that must be on record first.
+        let failures = if leg.shared().pending.has_advanced() { 0 } else { task.failures };
         if advance == Advance::Recorded && task.failures > 0 {
             let lease_until = self.now().plus_ms(self.settings.lease_ms);
-            let beat = TaskEvent::Heartbeat { attempt: task.attempt, lease_until, progress: None, advance };
-            if let Err(ApplyError::Refused { why, .. }) = self.apply_surely(&task.key(), &beat).await {
-                return self.lost(task, why);
+            let heartbeat = TaskEvent::Heartbeat { attempt: task.attempt, lease_until, progress: None, advance };
+            // If the store fails here, the write that follows is tried anyway, and decides.
+            if let Err(error @ ApplyError::Refused { .. }) = self.apply_with_retry(&task.key(), &heartbeat).await {
+                return self.not_applied(&task.key(), error, self.settings.lease_ms);
             }
         }
         let reason = limits::cut(&reason, limits::MESSAGE_BYTES_MAX);
@@ -133,70 +169,35 @@ impl Engine {
         let delay_ms = self.settings.retry_delay_ms(failures);
         let not_before = self.now().plus_ms(delay_ms);
         let retry = TaskEvent::Retry { attempt: task.attempt, not_before, reason: reason.clone() };
-        match self.apply_surely(&task.key(), &retry).await {
-            Ok(_) if planted(Fault::RetryNotSent) => Disposition::Done,
-            Ok(task) => self.send_or_keep(&task, delay_ms).await,
-            Err(ApplyError::Refused { current, why: Refusal::TriesUsedUp }) => {
-                let message = format!("gave up after {} tries: {reason}", current.failures.saturating_add(1));
-                self.finish(&current, failed(FailureKind::TriesUsedUp, &message, None)).await
+        match self.apply_with_retry(&task.key(), &retry).await {
+            Ok(task) => self.replace_message(&task, delay_ms).await,
+            Err(ApplyError::Refused { current, why: Refusal::RetriesExhausted }) => {
+                let message = format!(
+                    "no retries are left after {} failures in a row: {reason}",
+                    current.failures.saturating_add(1)
+                );
+                self.finish(&current, failed(FailureKind::RetriesExhausted, &message, None)).await
             }
-            Err(ApplyError::Refused { why, .. }) => self.lost(task, why),
-            Err(ApplyError::NotFound) => Disposition::Done,
-            Err(ApplyError::Store(error)) => self.unwritten(task, &error),
+            Err(error) => self.not_applied(&task.key(), error, self.settings.lease_ms),
         }
     }
 
-    /// Writes `event`, after which nobody holds the task, and sends the message for the next leg.
-    async fn give_back(&self, task: &Task, event: &TaskEvent, delay_ms: u64) -> Disposition {
-        match self.apply_surely(&task.key(), event).await {
-            Ok(task) => self.send_or_keep(&task, delay_ms).await,
-            Err(ApplyError::NotFound) => Disposition::Done,
-            Err(ApplyError::Refused { why, .. }) => self.lost(task, why),
-            Err(ApplyError::Store(error)) => self.unwritten(task, &error),
+    /// Writes `event`, after which no worker holds the task, and sends the message for the next leg if there is a time
+    /// for it.
+    async fn release(&self, task: &Task, event: &TaskEvent, resume_in_ms: Option<u64>) -> Disposition {
+        let released = match self.apply_with_retry(&task.key(), event).await {
+            Ok(released) => released,
+            Err(error) => return self.not_applied(&task.key(), error, self.settings.lease_ms),
+        };
+        match resume_in_ms {
+            Some(delay_ms) => self.replace_message(&released, delay_ms).await,
+            None => Disposition::Acknowledge,
         }
-    }
-
-    /// A new message, since the old one would carry its count of deliveries on; the old one where that fails.
-    async fn send_or_keep(&self, task: &Task, delay_ms: u64) -> Disposition {
-        match self.send(task, delay_ms).await {
-            Ok(()) => Disposition::Done,
-            Err(_) => Disposition::Later { after_ms: delay_ms },
-        }
-    }
-
-    /// The record moved on without this attempt.
-    fn lost(&self, task: &Task, why: Refusal) -> Disposition {
-        tracing::info!(task_id = %task.id, attempt = task.attempt, %why, "a leg has nothing to write any more");
-        match why {
-            Refusal::Ended | Refusal::Expired => Disposition::Done,
-            // Somebody else works on the task, perhaps by this very message: it is not ours to delete.
-            Refusal::Stale { .. }
-            | Refusal::Leased { .. }
-            | Refusal::NotDue { .. }
-            | Refusal::WaitsForInput
-            | Refusal::NotAsked
-            | Refusal::TriesUsedUp
-            | Refusal::TriesLeft
-            | Refusal::PastDeadline
-            | Refusal::BeforeDeadline
-            | Refusal::NotEnded
-            | Refusal::SentAlready { .. }
-            | Refusal::NothingAsked => Disposition::Later { after_ms: self.settings.lease_ms },
-        }
-    }
-
-    /// The end of the leg could not be written: the lease runs out, and the next attempt finds what is recorded.
-    fn unwritten(&self, task: &Task, error: &StoreError) -> Disposition {
-        tracing::error!(
-            task_id = %task.id, attempt = task.attempt, error = error as &dyn std::error::Error,
-            "the end of a leg could not be written"
-        );
-        Disposition::Later { after_ms: self.settings.lease_ms }
     }
 
     fn overrun(&self) -> String {
         let limit = self.settings.leg_ms_max.map_or_else(String::new, |ms| format!(" of {ms} ms"));
-        format!("the tool came to no step boundary within the time of its leg{limit}; split it into shorter steps")
+        format!("the tool did not reach a step boundary within the time of its leg{limit}; split it into shorter steps")
     }
 }
 
@@ -206,13 +207,13 @@ fn failed(kind: FailureKind, message: &str, detail: Option<Payload>) -> Outcome 
 
 fn too_large(what: &str, bytes: usize) -> Outcome {
     let max = limits::RESULT_BYTES_MAX;
-    failed(FailureKind::TooLarge, &format!("the tool's {what} has {bytes} bytes; at most {max} can be kept"), None)
+    failed(FailureKind::TooLarge, &format!("the tool's {what} has {bytes} bytes; at most {max} can be stored"), None)
 }
 
 fn too_many_asks(count: usize, bytes: usize) -> Outcome {
     let (count_max, bytes_max) = (limits::ASKS_MAX, limits::ASKS_BYTES_MAX);
     let message = format!(
-        "the tool asks {count} questions of {bytes} bytes at once; at most {count_max} of {bytes_max} are taken"
+        "the tool asks {count} questions of {bytes} bytes at once; at most {count_max} of {bytes_max} bytes are allowed"
     );
     failed(FailureKind::TooLarge, &message, None)
 }

@@ -1,9 +1,8 @@
-//! Watching a leg while its tool runs: heartbeats, the deadlines, the wish to stop.
+//! Watching a leg while its tool runs: heartbeats, deadlines, and requests to stop.
 
 use std::pin::pin;
 
 use futures::future::{Either, select};
-use longhaul_core::planted::{Fault, planted};
 use longhaul_core::ports::{ApplyError, Delivery};
 use longhaul_core::{Refusal, TaskEvent, Timestamp};
 
@@ -13,26 +12,26 @@ use crate::{Engine, Leg, LegEnd, ToolRunner, WorkerSignals};
 pub(crate) enum End {
     /// The tool ended or waits.
     Tool(LegEnd),
-    /// The record says that this attempt has nothing to write any more.
+    /// The record says that this attempt may no longer write.
     Lost(Refusal),
     /// The task is past its deadline.
     PastDeadline,
-    /// The leg's time is over, and the tool came to no step boundary.
+    /// The leg's time is over, and the tool did not reach a step boundary.
     Overran,
-    /// The worker stops.
+    /// The worker is stopping.
     Stopped,
 }
 
-/// What a turn of the watch waits for besides the tool.
-enum Turn {
+/// What wakes the watch, besides the tool.
+enum Wakeup {
     TimePassed,
-    Urgent,
-    Stop,
+    FlushRequested,
+    StopRequested,
 }
 
 impl Engine {
-    /// Runs the tool and watches it. When this returns, the tool's future is dropped, and its cancellation token has
-    /// fired unless it ended by itself.
+    /// Runs the tool and watches it. When this returns, the tool's future has been dropped, and its cancellation token
+    /// has fired unless the tool ended by itself.
     pub(crate) async fn watch(
         &self,
         leg: &Leg,
@@ -41,9 +40,9 @@ impl Engine {
         signals: &WorkerSignals,
     ) -> End {
         let tool = pin!(runner.run(leg.clone()));
-        let warden = pin!(self.guard(leg, delivery, signals));
-        // The tool comes first: an end that it reached is not thrown away because a moment is over.
-        match select(tool, warden).await {
+        let guard = pin!(self.guard(leg, delivery, signals));
+        // The tool comes first: a result that it reached is not discarded because a deadline passed at the same time.
+        match select(tool, guard).await {
             Either::Left((end, _)) => End::Tool(end),
             Either::Right((end, _)) => {
                 leg.cancelled().cancel();
@@ -59,27 +58,27 @@ impl Engine {
         loop {
             let now = self.now();
             let grace_ends = stopped_at.map(|at| at.plus_ms(self.settings.stop_grace_ms));
-            if now >= leg.task().deadline() && !planted(Fault::DeadlineIgnored) {
+            if now >= leg.task().deadline() {
                 return End::PastDeadline;
             }
-            if now >= leg.ends_at() && !planted(Fault::DeadlineIgnored) {
+            if now >= leg.ends_at() {
                 return End::Overran;
             }
             if grace_ends.is_some_and(|ends| now >= ends) {
                 return End::Stopped;
             }
             if now >= beat_at {
-                if let Err(why) = self.beat(leg, delivery, signals).await {
-                    return End::Lost(why);
+                match self.heartbeat(leg, delivery, signals).await {
+                    Err(why) => return End::Lost(why),
+                    Ok(()) => beat_at = self.now().plus_ms(self.settings.heartbeat_ms),
                 }
-                beat_at = self.now().plus_ms(self.settings.heartbeat_ms);
                 continue;
             }
             let wake_at = beat_at.min(leg.ends_at()).min(grace_ends.unwrap_or(beat_at));
-            match self.turn(leg, signals, wake_at.since_ms(now), stopped_at).await {
-                Turn::TimePassed => {}
-                Turn::Urgent => beat_at = self.now(),
-                Turn::Stop => {
+            match self.next_wakeup(leg, signals, wake_at.since_ms(now), stopped_at).await {
+                Wakeup::TimePassed => {}
+                Wakeup::FlushRequested => beat_at = self.now(),
+                Wakeup::StopRequested => {
                     stopped_at = Some(self.now());
                     leg.stop();
                 }
@@ -87,45 +86,52 @@ impl Engine {
         }
     }
 
-    async fn turn(&self, leg: &Leg, signals: &WorkerSignals, wait_ms: u64, stopped_at: Option<Timestamp>) -> Turn {
+    async fn next_wakeup(
+        &self,
+        leg: &Leg,
+        signals: &WorkerSignals,
+        wait_ms: u64,
+        stopped_at: Option<Timestamp>,
+    ) -> Wakeup {
         let time = self.ports.clock.sleep_ms(wait_ms);
-        let urgent = pin!(leg.shared().news.urgent());
+        let flush = pin!(leg.shared().pending.flush_requested());
         let stop = pin!(async {
             match stopped_at {
                 None => signals.stop.cancelled().await,
                 Some(_) => std::future::pending().await,
             }
         });
-        match select(time, select(urgent, stop)).await {
-            Either::Left(_) => Turn::TimePassed,
-            Either::Right((Either::Left(_), _)) => Turn::Urgent,
-            Either::Right((Either::Right(_), _)) => Turn::Stop,
+        match select(time, select(flush, stop)).await {
+            Either::Left(_) => Wakeup::TimePassed,
+            Either::Right((Either::Left(_), _)) => Wakeup::FlushRequested,
+            Either::Right((Either::Right(_), _)) => Wakeup::StopRequested,
         }
     }
 
-    /// One heartbeat: renews the lease and the message's invisibility, tells the news, and learns whether the work
-    /// is still wanted. A store that does not answer is asked again next time.
-    pub(crate) async fn beat(&self, leg: &Leg, delivery: &Delivery, signals: &WorkerSignals) -> Result<(), Refusal> {
+    /// One heartbeat: renews the lease and the message's invisibility, flushes the pending updates, and learns whether
+    /// the work is still wanted. If the store does not answer, the next heartbeat tries again.
+    pub(crate) async fn heartbeat(
+        &self,
+        leg: &Leg,
+        delivery: &Delivery,
+        signals: &WorkerSignals,
+    ) -> Result<(), Refusal> {
         let task = leg.task();
-        if planted(Fault::LeaseNotRenewed) {
-            return Ok(());
-        }
-        // A tool that ends while this is on its way drops it: then whoever writes the end tells the news.
-        let news = leg.shared().news.telling();
+        // A tool that ends during this write drops it: the updates then stay pending for the write of the end.
+        let flush = leg.shared().pending.flush();
         let lease_until = self.lease_until(signals);
-        let (progress, advance) = (news.progress.clone(), news.advance);
-        let beat = TaskEvent::Heartbeat { attempt: task.attempt, lease_until, progress, advance };
-        match self.store().apply(&task.key(), &beat, self.now()).await {
-            Ok(_) => news.are_told(),
-            Err(ApplyError::Refused { why: Refusal::Ended, .. }) if planted(Fault::CancelIgnored) => {}
+        let (progress, advance) = (flush.progress.clone(), flush.advance);
+        let heartbeat = TaskEvent::Heartbeat { attempt: task.attempt, lease_until, progress, advance };
+        match self.store().apply(&task.key(), &heartbeat, self.now()).await {
+            Ok(_) => flush.written(),
             Err(ApplyError::Refused { why, .. }) => return Err(why),
             Err(ApplyError::NotFound) => return Err(Refusal::Expired),
             Err(ApplyError::Store(error)) => {
-                tracing::warn!(task_id = %task.id, error = &error as &dyn std::error::Error, "a heartbeat was not written");
+                tracing::warn!(task_id = %task.id, error = &error as &dyn std::error::Error, "the heartbeat was not written");
             }
         }
         if let Err(error) = self.queue().extend(&delivery.receipt, self.settings.lease_ms).await {
-            tracing::warn!(task_id = %task.id, error = &error as &dyn std::error::Error, "a message was not extended");
+            tracing::warn!(task_id = %task.id, error = &error as &dyn std::error::Error, "the message was not extended");
         }
         Ok(())
     }

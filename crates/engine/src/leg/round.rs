@@ -2,82 +2,83 @@
 
 use std::collections::BTreeMap;
 
-use longhaul_core::planted::{Fault, planted};
 use longhaul_core::{Ask, EntryKind, Suspension};
 use serde::{Deserialize, Serialize};
 
-use crate::suspension::{Reason, Wait};
-use crate::tool::{LegEnd, Round, Suspended};
-use crate::{Leg, LoadError};
+use crate::suspension::{Driven, Reason, Suspended, Wait};
+use crate::{Leg, LegEnd, Round};
 
-/// A round as the journal keeps it.
+/// A round as it is recorded in the journal.
 #[derive(Serialize, Deserialize)]
-struct Kept {
-    asks: Vec<KeptAsk>,
+struct RecordedRound {
+    asks: Vec<RecordedAsk>,
     carry: String,
 }
 
 #[derive(Serialize, Deserialize)]
-struct KeptAsk {
-    /// The key that the client sees.
-    seen: String,
-    /// The key that the tool gave.
-    own: String,
+struct RecordedAsk {
+    #[serde(rename = "seen")]
+    client_key: String,
+    #[serde(rename = "own")]
+    tool_key: String,
     request: String,
 }
 
 impl Leg {
-    /// What the tool wanted back in its last round, and the client's answers by the tool's own keys; nothing in the
-    /// first leg. A round that was recorded by a leg that died before it could ask is asked now.
+    /// The state that the tool wanted back in its last round, and the client's answers by the tool's own keys; `None` if
+    /// there was no round yet. A round that was recorded by a leg that died before it could ask is asked now.
     pub async fn last_round(&self) -> Option<(String, BTreeMap<String, String>)> {
-        let kept = self.round(self.rounds().checked_sub(1)?).await.filter(|_| !planted(Fault::RoundForgotten))?;
+        let round = self.round(self.rounds().checked_sub(1)?).await?;
         let mut answers = BTreeMap::new();
         let mut unasked = Vec::new();
-        for KeptAsk { seen, own, request } in kept.asks {
-            match self.recorded(EntryKind::Answer, &seen).await {
-                Some(answer) => drop(answers.insert(own, answer)),
-                None => unasked.push(Ask { key: seen, request }),
+        for RecordedAsk { client_key, tool_key, request } in round.asks {
+            match self.recorded(EntryKind::Answer, &client_key).await {
+                Some(answer) => drop(answers.insert(tool_key, answer)),
+                None => unasked.push(Ask { key: client_key, request }),
             }
         }
         if unasked.is_empty() {
-            return Some((kept.carry, answers));
+            return Some((round.carry, answers));
         }
-        let _asking: Vec<_> = unasked.into_iter().map(|ask| self.shared().slot.wait(Wait::Ask(ask))).collect();
+        let _asking: Vec<_> = unasked.into_iter().map(|ask| self.shared().suspend.wait(Wait::Ask(ask))).collect();
         std::future::pending().await
     }
 
-    /// Ends the leg because the tool returned questions. A round without questions is called again after a moment.
-    /// Keys are unique over a task's life (Tasks extension, "Task Update Requests"): one that an earlier round used
-    /// is told to the client under another name.
+    /// Ends the leg because the tool returned questions. After a round without questions, the tool is run again after a
+    /// short delay. Keys are unique within a task's life (Tasks extension, "Task Update Requests"): the client sees a key
+    /// that an earlier round used under another name.
     pub async fn ask_round(&self, round: Round) -> LegEnd {
-        // Whatever ends a leg in here, such as a store that does not answer, ends it as it would inside a tool.
-        match self.drive(self.keep_round(round)).await {
-            crate::Driven::Ended(end) => end,
-            crate::Driven::Suspended(suspended) => LegEnd::Suspended(suspended),
+        // An abort in here, for example because the store does not answer, ends the leg as it would inside a tool.
+        match self.drive(self.record_round(round)).await {
+            Driven::Ended(end) => end,
+            Driven::Suspended(suspended) => LegEnd::Suspended(suspended),
         }
     }
 
-    async fn keep_round(&self, round: Round) -> LegEnd {
+    async fn record_round(&self, round: Round) -> LegEnd {
         let number = self.rounds();
         let mut used = Vec::new();
         for earlier in 0..number {
-            used.extend(self.round(earlier).await.into_iter().flat_map(|kept| kept.asks).map(|ask| ask.seen));
+            used.extend(self.round(earlier).await.into_iter().flat_map(|round| round.asks).map(|ask| ask.client_key));
         }
         let mut asks = Vec::with_capacity(round.asks.len());
-        for Ask { key: own, request } in round.asks {
-            self.check_name(EntryKind::Answer, &own).await;
-            let seen = if used.contains(&own) { format!("{own}~{}", number + 1) } else { own.clone() };
-            asks.push(KeptAsk { seen, own, request });
+        for Ask { key: tool_key, request } in round.asks {
+            self.check_name(EntryKind::Answer, &tool_key).await;
+            let is_used = used.contains(&tool_key);
+            let client_key = if is_used { format!("{tool_key}~{}", number + 1) } else { tool_key.clone() };
+            asks.push(RecordedAsk { client_key, tool_key, request });
         }
-        let Ok(kept) = serde_json::to_string(&Kept { asks, carry: round.carry }) else {
-            return self.break_off(Reason::corrupt("a round cannot be written".to_owned())).await;
+        let text = match serde_json::to_string(&RecordedRound { asks, carry: round.carry }) {
+            Ok(text) => text,
+            Err(error) => {
+                return self.abort(Reason::corrupt(format!("round {number} cannot be written: {error}"))).await;
+            }
         };
         // Another leg may have recorded its round first: then that one is asked.
-        let kept = self.record(EntryKind::Round, &number.to_string(), kept).await;
-        let Ok(Kept { asks, .. }) = serde_json::from_str(&kept) else {
-            return self.break_off(Reason::corrupt(format!("round {number} cannot be read"))).await;
-        };
-        let asks: Vec<Ask> = asks.into_iter().map(|ask| Ask { key: ask.seen, request: ask.request }).collect();
+        let text = self.record(EntryKind::Round, &number.to_string(), text).await;
+        let recorded = self.read_round(number, &text).await;
+        let asks: Vec<Ask> =
+            recorded.asks.into_iter().map(|ask| Ask { key: ask.client_key, request: ask.request }).collect();
         let suspension = if asks.is_empty() {
             let (now, settings) = (self.shared().engine.now(), self.shared().engine.settings());
             Suspension::Timer(now.plus_ms(settings.retry_ms))
@@ -91,11 +92,15 @@ impl Leg {
         self.lock_journal().keys().filter(|(kind, _)| *kind == EntryKind::Round).count()
     }
 
-    async fn round(&self, number: usize) -> Option<Kept> {
+    async fn round(&self, number: usize) -> Option<RecordedRound> {
         let text = self.recorded(EntryKind::Round, &number.to_string()).await?;
-        match serde_json::from_str(&text) {
-            Ok(kept) => Some(kept),
-            Err(_) => self.break_off(Reason::corrupt(LoadError::Missing.to_string())).await,
+        Some(self.read_round(number, &text).await)
+    }
+
+    async fn read_round(&self, number: usize, text: &str) -> RecordedRound {
+        match serde_json::from_str(text) {
+            Ok(round) => round,
+            Err(error) => self.abort(Reason::corrupt(format!("round {number} cannot be read: {error}"))).await,
         }
     }
 }

@@ -1,16 +1,16 @@
-//! The simulation: many seeds, the seeds that once failed, and the proof that a seed is a run.
+//! The simulation: many seeds, the seeds that once failed, and the proof that one seed is one run.
 //!
-//! `LONGHAUL_SIM_SEEDS` says how many seeds are run, `LONGHAUL_SIM_SEED` replays one and tells its story.
+//! `LONGHAUL_SIM_SEEDS` says how many seeds are run, and `LONGHAUL_SIM_SEED` replays one and prints its story.
 
 mod stores;
 
-use longhaul_testkit::sim::{Plan, Telling, hunt, run, shrink};
+use longhaul_testkit::sim::{Plan, StoryMode, run, search, shrink};
 
-/// Seeds of a run that nobody asked anything special of: some seconds without optimization.
+/// Seeds of an ordinary run: some seconds without optimization.
 const SEEDS_DEFAULT: u64 = 1_500;
 
 fn number(name: &str) -> Option<u64> {
-    #[expect(clippy::disallowed_methods, reason = "a test harness is an outermost crate, and a seed its argument")]
+    #[expect(clippy::disallowed_methods, reason = "a test harness is an outermost crate, and a seed is its argument")]
     let text = std::env::var(name).ok()?;
     let number = text.parse().ok();
     assert!(number.is_some(), "{name} is not a number: {text}");
@@ -33,7 +33,7 @@ fn story(seed: u64) -> String {
 #[test]
 fn no_seed_breaks_a_promise() {
     if let Some(seed) = number("LONGHAUL_SIM_SEED") {
-        let report = run(&Plan::of(seed), None, Telling::Story);
+        let report = run(&Plan::of(seed), None, StoryMode::Record);
         if report.violation.is_some() {
             panic!("{}", story(seed));
         }
@@ -44,19 +44,19 @@ fn no_seed_breaks_a_promise() {
         return;
     }
     let seeds = number("LONGHAUL_SIM_SEEDS").unwrap_or(SEEDS_DEFAULT);
-    let hunt = hunt(0..seeds, |plan| run(plan, None, Telling::Nothing));
-    if let Some((seed, _)) = hunt.found {
+    let search = search(0..seeds, |plan| run(plan, None, StoryMode::Skip));
+    if let Some((seed, _)) = search.found {
         panic!("{}", story(seed));
     }
-    println!("{} seeds keep every promise ({} events)", hunt.seeds, hunt.events);
+    println!("{} seeds keep every promise ({} events)", search.seeds, search.events);
 }
 
 #[test]
-fn seeds_that_once_failed_stay_mended() {
+fn seeds_that_once_failed_stay_fixed() {
     for line in include_str!("../corpus.txt").lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
         let seed =
             line.split_whitespace().next().and_then(|seed| seed.parse().ok()).expect("a line begins with a seed");
-        if run(&Plan::of(seed), None, Telling::Nothing).violation.is_some() {
+        if run(&Plan::of(seed), None, StoryMode::Skip).violation.is_some() {
             panic!("{}", story(seed));
         }
     }
@@ -65,10 +65,10 @@ fn seeds_that_once_failed_stay_mended() {
 #[test]
 fn the_same_seed_is_the_same_run_event_for_event() {
     for seed in 0..200 {
-        let silent = run(&Plan::of(seed), None, Telling::Nothing);
-        let told = run(&Plan::of(seed), None, Telling::Story);
-        let again = run(&Plan::of(seed), None, Telling::Story);
-        assert_eq!((silent.hash, silent.events), (told.hash, told.events), "seed {seed}");
-        assert_eq!(told.story, again.story, "seed {seed}");
+        let silent = run(&Plan::of(seed), None, StoryMode::Skip);
+        let with_story = run(&Plan::of(seed), None, StoryMode::Record);
+        let again = run(&Plan::of(seed), None, StoryMode::Record);
+        assert_eq!((silent.hash, silent.events), (with_story.hash, with_story.events), "seed {seed}");
+        assert_eq!(with_story.story, again.story, "seed {seed}");
     }
 }

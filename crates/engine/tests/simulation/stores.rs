@@ -1,9 +1,9 @@
-//! The same worlds on real stores: what they say is compared with the model, and every promise is watched.
+//! The same worlds on real stores: their answers are compared with the model's, and every promise is checked.
 
 use std::sync::Arc;
 
 use longhaul_sqlite::{Database, Settings};
-use longhaul_testkit::sim::{Plan, Real, Telling, run, run_with};
+use longhaul_testkit::sim::{Plan, PlantedFault, Promise, Real, StoryMode, run, run_with};
 
 /// A real store is much slower than the model; a large run gives it more seeds.
 fn seeds() -> u64 {
@@ -14,9 +14,9 @@ fn seeds() -> u64 {
 fn sqlite_does_what_the_model_does() {
     for seed in 0..seeds() {
         let plan = Plan::of(seed);
-        let report = run_with(&plan, None, Telling::Story, |clock| {
+        let report = run_with(&plan, None, StoryMode::Record, |clock| {
             let settings = Settings { receives_max: plan.receives_max, ..Settings::default() };
-            let database = Database::in_memory(clock, settings).expect("a database in memory needs nothing");
+            let database = Database::in_memory(clock, settings).expect("a database in memory always opens");
             Some(Real { store: Arc::new(database.store()), queue: Arc::new(database.queue()) })
         });
         if let Some(violation) = report.violation {
@@ -30,16 +30,15 @@ fn sqlite_does_what_the_model_does() {
 
 #[test]
 fn a_store_that_differs_from_the_model_is_found() {
-    // SQLite is right, and the model has a defect: the comparison sees it from either side.
-    use longhaul_testkit::sim::{Defect, Promise};
+    // SQLite is right and the model lies: the comparison finds a difference either way.
     let found = (0..seeds()).find_map(|seed| {
         let plan = Plan::of(seed);
-        let report = run_with(&plan, Some(Defect::CounterKeptOnCancel), Telling::Nothing, |clock| {
-            let database = Database::in_memory(clock, Settings::default()).expect("a database in memory needs nothing");
+        let report = run_with(&plan, Some(PlantedFault::CounterKeptOnCancel), StoryMode::Skip, |clock| {
+            let database = Database::in_memory(clock, Settings::default()).expect("a database in memory always opens");
             Some(Real { store: Arc::new(database.store()), queue: Arc::new(database.queue()) })
         });
         report.violation
     });
     assert_eq!(found.map(|violation| violation.promise), Some(Promise::EqualsTheModel));
-    assert!(run(&Plan::of(0), None, Telling::Nothing).violation.is_none());
+    assert!(run(&Plan::of(0), None, StoryMode::Skip).violation.is_none());
 }

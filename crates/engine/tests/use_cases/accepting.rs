@@ -1,4 +1,4 @@
-//! An accepted call is never lost; a retry of the same call is the same task; the floor of what a task costs.
+//! An accepted call is never lost; a retry of the same call is the same task; the least that a task costs.
 
 use longhaul_core::{Status, TaskKey};
 use longhaul_engine::{AcceptError, PollError};
@@ -23,7 +23,7 @@ fn a_task_without_progress_costs_three_writes_and_one_message_and_one_read_per_p
 fn an_accepted_call_is_never_lost_when_its_message_was_not_sent() {
     run(async {
         let world = World::new();
-        world.sendings_fail(1);
+        world.sends_fail(1);
         let task = world.accepted().await;
         assert!(world.receive().await.is_none());
 
@@ -40,7 +40,7 @@ fn an_accepted_call_is_never_lost_when_its_message_was_not_sent() {
 fn a_retry_of_the_call_sends_a_lost_message_again() {
     run(async {
         let world = World::new();
-        world.sendings_fail(1);
+        world.sends_fail(1);
         let task = world.accept(call_with_key("k", 1)).await;
         world.clock.advance_ms(world.engine.settings().resend_ms);
         let again = world.accept(call_with_key("k", 1)).await;
@@ -84,7 +84,7 @@ fn nothing_is_done_after_the_answer() {
         world.took();
         world.clock.advance_ms(10 * world.engine.settings().resend_ms);
         assert_eq!(world.took(), Vec::<String>::new());
-        assert_eq!(world.clock.sleepers(), 0, "somebody still waits to go on with {}", task.id);
+        assert_eq!(world.clock.sleepers(), 0, "something still waits to continue with {}", task.id);
     });
 }
 

@@ -1,4 +1,4 @@
-//! A task ends once; a task always ends; cancel reaches the worker; expiry never surprises.
+//! A task ends once; a task always ends; a cancel request reaches the worker; expiry is exact.
 
 use longhaul_core::{FailureKind, State, Status, limits};
 use longhaul_engine::{Disposition, PollError, WorkerSignals};
@@ -13,9 +13,9 @@ fn a_task_ends_once_however_often_it_is_delivered() {
         let delivery = world.receive().await.unwrap();
         let tool = quick();
         let signals = WorkerSignals::default();
-        assert_eq!(world.engine.run_delivery(&delivery, &tool, &signals).await, Disposition::Done);
+        assert_eq!(world.engine.run_delivery(&delivery, &tool, &signals).await, Disposition::Acknowledge);
         let ended = world.on_record(&task.key()).await;
-        assert_eq!(world.engine.run_delivery(&delivery, &tool, &signals).await, Disposition::Done);
+        assert_eq!(world.engine.run_delivery(&delivery, &tool, &signals).await, Disposition::Acknowledge);
         assert_eq!(world.on_record(&task.key()).await, ended);
         assert_eq!(tool.runs(), 1);
     });
@@ -42,7 +42,7 @@ fn a_late_worker_cannot_end_a_task_that_another_one_has() {
 }
 
 #[test]
-fn a_task_whose_tool_panics_every_time_fails_after_its_tries_and_says_so() {
+fn a_task_whose_tool_panics_every_time_fails_when_retries_are_exhausted_and_says_so() {
     run(async {
         let world = World::new();
         let task = world.accepted().await;
@@ -50,8 +50,12 @@ fn a_task_whose_tool_panics_every_time_fails_after_its_tries_and_says_so() {
         let ended = world.work_until_ended(&task.key(), &tool, 1_000, 300).await;
         assert_eq!(tool.runs(), 3);
         let State::Failed { failure } = &ended.state else { panic!("{:?}", ended.state) };
-        assert_eq!(failure.kind, FailureKind::TriesUsedUp);
-        assert!(failure.message.contains("3 tries") && failure.message.contains("it panicked"), "{}", failure.message);
+        assert_eq!(failure.kind, FailureKind::RetriesExhausted);
+        assert!(
+            failure.message.contains("3 failures in a row") && failure.message.contains("it panicked"),
+            "{}",
+            failure.message
+        );
     });
 }
 
@@ -94,7 +98,7 @@ fn a_delivery_of_a_task_that_a_living_worker_has_waits_and_is_no_failure() {
         world.killed_in_the_tool(&delivery).await;
         for _ in 0..2 {
             let disposition = world.engine.run_delivery(&delivery, &quick(), &WorkerSignals::default()).await;
-            assert_eq!(disposition, Disposition::Later { after_ms: world.engine.settings().lease_ms });
+            assert_eq!(disposition, Disposition::RetryAfter { after_ms: world.engine.settings().lease_ms });
         }
         assert_eq!(world.on_record(&task.key()).await.failures, 0);
     });
@@ -107,7 +111,7 @@ fn a_dead_letter_of_a_healthy_task_is_sent_again() {
         let task = world.accepted().await;
         let delivery = world.receive().await.unwrap();
         world.took();
-        assert_eq!(world.engine.run_dead_letter(&delivery).await, Disposition::Done);
+        assert_eq!(world.engine.run_dead_letter(&delivery).await, Disposition::Acknowledge);
         assert!(world.took().contains(&"send".to_owned()));
         assert!(!world.on_record(&task.key()).await.has_ended());
     });
@@ -131,7 +135,7 @@ fn cancel_is_on_record_at_once_and_reaches_the_worker_within_a_heartbeat() {
         let began = longhaul_core::Clock::now(&*world.clock);
         let both = futures::future::join(leg, cancel);
         let (disposition, ()) = world.while_time_passes(500, both).await;
-        assert_eq!(disposition, Disposition::Done);
+        assert_eq!(disposition, Disposition::Acknowledge);
         let took_ms = longhaul_core::Clock::now(&*world.clock).since_ms(began);
         // Two heartbeats: the claim may have been in the middle of one.
         assert!(took_ms <= 2 * world.engine.settings().heartbeat_ms, "{took_ms} ms");
@@ -173,7 +177,7 @@ fn a_result_at_the_limit_comes_back_whole() {
 }
 
 #[test]
-fn work_past_its_deadline_is_stopped_and_its_result_is_kept_as_long_as_was_said() {
+fn work_past_its_deadline_is_stopped_and_its_result_is_retained_as_agreed() {
     run(async {
         let world = World::new();
         let task = world.accepted().await;
@@ -185,7 +189,7 @@ fn work_past_its_deadline_is_stopped_and_its_result_is_kept_as_long_as_was_said(
         let ended = world.on_record(&task.key()).await;
         let State::Failed { failure } = &ended.state else { panic!("{:?}", ended.state) };
         assert_eq!(failure.kind, FailureKind::TimedOut);
-        assert!(ended.expires_at >= ended.ended_at.unwrap().plus_ms(ended.terms.keep_ms));
+        assert!(ended.expires_at >= ended.ended_at.unwrap().plus_ms(ended.terms.retention_ms));
     });
 }
 

@@ -6,33 +6,32 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::future::{Either, select};
 use longhaul_core::{State, Status};
-use longhaul_engine::{Round, Settings};
-use longhaul_testkit::given;
+use longhaul_engine::{Leg, LegEnd, Round, Settings};
+use longhaul_testkit::{ManualClock, given};
 
 use super::world::{World, answers, completed, run, tool};
 
+async fn ten_steps(leg: Leg, bodies: Arc<AtomicUsize>, clock: Arc<ManualClock>) -> LegEnd {
+    for number in 0..10 {
+        let body = || async {
+            bodies.fetch_add(1, Ordering::Relaxed);
+            clock.advance_ms(200);
+            Ok::<_, Infallible>("1".to_owned())
+        };
+        let Ok(_text) = leg.step(&format!("chunk {number}"), body).await;
+    }
+    completed("1")
+}
+
 #[test]
-fn work_longer_than_a_leg_goes_on_in_the_next_one_and_no_step_is_run_twice() {
+fn work_longer_than_a_leg_continues_in_the_next_one_and_no_step_is_run_twice() {
     run(async {
         let settings = Settings { leg_ms_max: Some(1_000), leg_margin_ms: 300, ..Settings::default() };
         let world = World::with(settings);
         let task = world.accepted().await;
         let bodies = Arc::new(AtomicUsize::new(0));
         let (bodies_in, clock) = (Arc::clone(&bodies), Arc::clone(&world.clock));
-        let tool = tool(move |leg| {
-            let (bodies, clock) = (Arc::clone(&bodies_in), Arc::clone(&clock));
-            async move {
-                for number in 0..10 {
-                    let body = || async {
-                        bodies.fetch_add(1, Ordering::Relaxed);
-                        clock.advance_ms(200);
-                        Ok::<_, Infallible>("1".to_owned())
-                    };
-                    let Ok(_text) = leg.step(&format!("chunk {number}"), body).await;
-                }
-                completed("1")
-            }
-        });
+        let tool = tool(move |leg| ten_steps(leg, Arc::clone(&bodies_in), Arc::clone(&clock)));
         let ended = world.work_until_ended(&task.key(), &tool, 10, 50).await;
         assert_eq!(ended.status(), Status::Completed);
         assert_eq!(bodies.load(Ordering::Relaxed), 10);
@@ -42,7 +41,7 @@ fn work_longer_than_a_leg_goes_on_in_the_next_one_and_no_step_is_run_twice() {
 }
 
 #[test]
-fn waiting_for_an_answer_costs_nothing_and_the_answer_goes_on() {
+fn waiting_for_an_answer_costs_nothing_and_the_answer_resumes_the_work() {
     run(async {
         let world = World::new();
         let task = world.accepted().await;
@@ -50,10 +49,10 @@ fn waiting_for_an_answer_costs_nothing_and_the_answer_goes_on() {
         world.work(&tool).await;
         assert_eq!(world.on_record(&task.key()).await.status(), Status::InputRequired);
         world.clock.advance_ms(60_000);
-        assert!(world.receive().await.is_none(), "a message is out although nobody answered");
+        assert!(world.receive().await.is_none(), "a message was sent although nobody answered");
         assert_eq!(world.clock.sleepers(), 0);
 
-        // Two clients answer: the first answer is the answer.
+        // Two clients answer: the first answer counts.
         for answer in ["\"red\"", "\"blue\""] {
             world.engine.answer(&task.key(), &answers("color", answer)).await.unwrap();
         }
@@ -65,13 +64,13 @@ fn waiting_for_an_answer_costs_nothing_and_the_answer_goes_on() {
 }
 
 #[test]
-fn a_lost_message_after_an_answer_is_repaired_by_a_poll() {
+fn a_lost_message_after_an_answer_is_sent_again_by_a_poll() {
     run(async {
         let world = World::new();
         let task = world.accepted().await;
         let tool = tool(|leg| async move { completed(&leg.ask("color", "{}".to_owned()).await) });
         world.work(&tool).await;
-        world.sendings_fail(1);
+        world.sends_fail(1);
         world.engine.answer(&task.key(), &answers("color", "\"red\"")).await.unwrap();
         assert!(world.receive().await.is_none());
         world.clock.advance_ms(world.engine.settings().resend_ms);
@@ -82,7 +81,7 @@ fn a_lost_message_after_an_answer_is_repaired_by_a_poll() {
 }
 
 #[test]
-fn a_long_sleep_ends_the_leg_and_lasts_as_long_as_it_was_told_to() {
+fn a_long_sleep_ends_the_leg_and_lasts_as_long_as_asked() {
     run(async {
         let world = World::new();
         let task = world.accepted().await;
@@ -102,9 +101,9 @@ fn a_long_sleep_ends_the_leg_and_lasts_as_long_as_it_was_told_to() {
     });
 }
 
-/// Found by the simulation (seed 1): the question ended the leg before the sleep beside it was recorded.
+/// Found by the simulation (seed 1): the question ended the leg before the concurrent sleep was recorded.
 #[test]
-fn a_sleep_beside_a_question_is_kept() {
+fn a_sleep_alongside_a_question_is_recorded() {
     run(async {
         let world = World::new();
         let task = world.accepted().await;
@@ -193,9 +192,9 @@ fn a_round_that_was_recorded_and_not_asked_is_asked_by_the_next_leg() {
     });
 }
 
-/// Found by the simulation (seed 54): the message of the moment beside a question was deleted when it came early.
+/// Found by the simulation (seed 54): the message for the timer alongside a question was deleted when it came early.
 #[test]
-fn an_early_message_of_a_question_with_a_moment_is_sent_on() {
+fn an_early_message_of_a_question_with_a_timer_is_sent_again() {
     run(async {
         let world = World::new();
         let task = world.accepted().await;
@@ -211,14 +210,14 @@ fn an_early_message_of_a_question_with_a_moment_is_sent_on() {
             world.took();
             let signals = longhaul_engine::WorkerSignals::default();
             let early = world.engine.run_delivery(&delivery, &tool, &signals).await;
-            assert_eq!(early, longhaul_engine::Disposition::Done);
+            assert_eq!(early, longhaul_engine::Disposition::Acknowledge);
             assert_eq!(world.took(), ["claim", "send"]);
         }
         assert_eq!(world.on_record(&task.key()).await.status(), Status::InputRequired);
     });
 }
 
-/// Found by the simulation (seed 24808): a write whose answer was lost landed after a later one, and took it back.
+/// Found by the simulation (seed 24808): a write whose answer was lost was applied after a later one, and undid it.
 #[test]
 fn variables_are_not_set_again_while_an_earlier_write_may_still_land() {
     run(async {
@@ -240,7 +239,7 @@ fn variables_are_not_set_again_while_an_earlier_write_may_still_land() {
             _ => longhaul_testkit::Fault::None,
         });
         world.while_time_passes(10, world.deliver(&delivery, &tool)).await;
-        // The first value is on record, and its first write may still be on its way: the next attempt fences it off.
+        // The first value is on record, and its first write may still be under way: the next attempt fences it off.
         let given_back = world.on_record(&task.key()).await;
         assert_eq!((given_back.state.clone(), given_back.failures), (State::Queued, 0));
         world.work(&tool).await;

@@ -1,9 +1,18 @@
-//! The promises of the engine, one test each, with fakes around it: given, when, then; what can come twice, comes twice.
+//! The promises of the engine, one test each, with fakes around it. What can happen twice, happens twice.
 
-#![expect(clippy::unwrap_used, reason = "a broken promise shows as a panic")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a broken promise shows as a panic")]
 
 mod accepting;
+mod dead_letters;
 mod ending;
+mod heartbeats;
+mod limits;
 mod long_work;
+mod observing;
+mod recovering;
+mod retries;
+mod rounds;
+mod sleeping;
 mod steps;
+mod variables;
 mod world;

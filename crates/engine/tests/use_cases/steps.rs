@@ -1,15 +1,28 @@
 //! Steps happen at least once and are recorded once; a replay returns what was recorded.
 
 use std::convert::Infallible;
+use std::future::ready;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use longhaul_core::ports::{Left, Recorded, TaskStore};
-use longhaul_core::{Clock as _, Entry, EntryKind, FailureKind, MailboxId, State};
-use longhaul_engine::{LeaveError, LegEnd};
-use longhaul_testkit::{Fault, given};
+use longhaul_core::{Clock as _, Entry, EntryKind, FailureKind, MailboxId, State, TaskKey};
+use longhaul_engine::{LeaveError, Leg, LegEnd};
+use longhaul_testkit::{Fault, FaultyStore, given};
 
 use super::world::{World, ann, completed, run, tool};
+
+async fn pay_and_crash_twice(leg: Leg, bodies: Arc<AtomicUsize>, crashes: Arc<AtomicUsize>) -> LegEnd {
+    let body = || async {
+        let number = bodies.fetch_add(1, Ordering::Relaxed);
+        Ok::<_, Infallible>(format!("\"run {number}\""))
+    };
+    let Ok(text) = leg.step("pay", body).await;
+    if crashes.fetch_add(1, Ordering::Relaxed) < 2 {
+        return LegEnd::Crashed { reason: "it panicked".to_owned() };
+    }
+    completed(&text)
+}
 
 #[test]
 fn a_recorded_step_is_not_run_again_after_a_crash() {
@@ -18,25 +31,23 @@ fn a_recorded_step_is_not_run_again_after_a_crash() {
         let task = world.accepted().await;
         let (bodies, crashes) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let (bodies_in, crashes_in) = (Arc::clone(&bodies), Arc::clone(&crashes));
-        let tool = tool(move |leg| {
-            let (bodies, crashes) = (Arc::clone(&bodies_in), Arc::clone(&crashes_in));
-            async move {
-                let body = || async {
-                    let number = bodies.fetch_add(1, Ordering::Relaxed);
-                    Ok::<_, Infallible>(format!("\"run {number}\""))
-                };
-                let Ok(text) = leg.step("pay", body).await;
-                if crashes.fetch_add(1, Ordering::Relaxed) < 2 {
-                    return LegEnd::Crashed { reason: "it panicked".to_owned() };
-                }
-                completed(&text)
-            }
-        });
+        let tool = tool(move |leg| pay_and_crash_twice(leg, Arc::clone(&bodies_in), Arc::clone(&crashes_in)));
         let ended = world.work_until_ended(&task.key(), &tool, 1_000, 60).await;
         assert_eq!(bodies.load(Ordering::Relaxed), 1);
         assert_eq!(tool.runs(), 3);
         assert!(matches!(&ended.state, State::Completed { result, .. } if *result == given::inline("\"run 0\"")));
     });
+}
+
+async fn pay_too_late(leg: Leg, store: Arc<FaultyStore>, key: TaskKey) -> LegEnd {
+    let body = || async {
+        // A worker that was thought to be dead records the same step a moment earlier.
+        let entry = Entry { kind: EntryKind::Step, name: "pay".to_owned(), value: given::inline("\"other\"") };
+        assert_eq!(store.record(&key, &entry).await.unwrap(), Recorded::First);
+        Ok::<_, Infallible>("\"mine\"".to_owned())
+    };
+    let Ok(text) = leg.step("pay", body).await;
+    completed(&text)
 }
 
 #[test]
@@ -46,20 +57,7 @@ fn the_first_recorded_result_of_a_step_wins() {
         let task = world.accepted().await;
         let store = Arc::clone(&world.store);
         let key = task.key();
-        let tool = tool(move |leg| {
-            let store = Arc::clone(&store);
-            async move {
-                let body = || async {
-                    // A worker that was thought dead records the same step a moment earlier.
-                    let entry =
-                        Entry { kind: EntryKind::Step, name: "pay".to_owned(), value: given::inline("\"other\"") };
-                    assert_eq!(store.record(&key, &entry).await.unwrap(), Recorded::First);
-                    Ok::<_, Infallible>("\"mine\"".to_owned())
-                };
-                let Ok(text) = leg.step("pay", body).await;
-                completed(&text)
-            }
-        });
+        let tool = tool(move |leg| pay_too_late(leg, Arc::clone(&store), key));
         world.work(&tool).await;
         let ended = world.on_record(&task.key()).await;
         assert!(matches!(&ended.state, State::Completed { result, .. } if *result == given::inline("\"other\"")));
@@ -74,7 +72,7 @@ fn a_name_that_stands_for_two_steps_ends_the_task_with_a_clear_error() {
         world
             .work(&tool(|leg| async move {
                 for _ in 0..2 {
-                    let Ok(_text) = leg.step("pay", || async { Ok::<_, Infallible>("1".to_owned()) }).await;
+                    let Ok(_text) = leg.step("pay", || ready(Ok::<_, Infallible>("1".to_owned()))).await;
                 }
                 completed("1")
             }))
@@ -135,7 +133,7 @@ fn a_text_may_be_as_large_as_an_answer_and_no_larger() {
 }
 
 #[test]
-fn a_mailbox_is_used_again_where_the_store_does_not_answer() {
+fn a_mailbox_is_tried_again_if_the_store_does_not_answer() {
     run(async {
         let world = World::new();
         let (mailbox, expires_at) = (MailboxId::of(&[b"city"]), world.clock.now().plus_ms(60_000));

@@ -8,21 +8,23 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use longhaul_core::ports::{Delivery, TaskStore, WorkQueue};
-use longhaul_core::{OwnerId, Policy, ResultKind, State, Task, TaskEvent, TaskKey, Terms, Wish};
+use longhaul_core::ports::{Delivery, Message, QueueError, TaskStore, WorkQueue};
+use longhaul_core::{OwnerId, Policy, RequestedTerms, ResultKind, State, Task, TaskEvent, TaskKey, Terms, Timestamp};
 use longhaul_engine::{
     Accepted, Call, Disposition, Driven, Engine, Idempotency, Leg, LegEnd, Ports, Settings, ToolRunner, WorkerSignals,
 };
 use longhaul_testkit::sim::{FakeQueue, FakeStore};
 use longhaul_testkit::{Fault, FaultyQueue, FaultyStore, ManualClock, QueueCall, SeededIds, StoreCall, given};
 
-/// An engine, and its surroundings.
+/// An engine and its fakes.
 pub(crate) struct World {
     pub(crate) engine: Engine,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) store: Arc<FaultyStore>,
     pub(crate) queue: Arc<FaultyQueue>,
     pub(crate) calls: Arc<Mutex<Vec<String>>>,
+    delays: Arc<Mutex<Vec<u64>>>,
+    extensions: Arc<Mutex<Vec<u64>>>,
 }
 
 impl World {
@@ -40,7 +42,13 @@ impl World {
             kept.lock().unwrap().push(verb(call).to_owned());
             Fault::None
         }));
-        let queue = Arc::new(FaultyQueue::new(Arc::new(FakeQueue::new(time, 10)), move |call| {
+        let (delays, extensions) = (Arc::default(), Arc::default());
+        let logged = LoggedQueue {
+            inner: FakeQueue::new(time, 10),
+            delays: Arc::clone(&delays),
+            extensions: Arc::clone(&extensions),
+        };
+        let queue = Arc::new(FaultyQueue::new(Arc::new(logged), move |call| {
             if let QueueCall::Send(_) = call {
                 sent.lock().unwrap().push("send".to_owned());
             }
@@ -52,7 +60,31 @@ impl World {
             clock: Arc::clone(&clock) as _,
             ids: Arc::new(SeededIds::new(7)),
         };
-        Self { engine: Engine::new(ports, settings), clock, store, queue, calls }
+        Self { engine: Engine::new(ports, settings), clock, store, queue, calls, delays, extensions }
+    }
+
+    /// The delays in milliseconds of the messages that were sent since this was last asked.
+    pub(crate) fn delays(&self) -> Vec<u64> {
+        std::mem::take(&mut *self.delays.lock().unwrap())
+    }
+
+    /// For how many milliseconds deliveries were extended since this was last asked.
+    pub(crate) fn extensions(&self) -> Vec<u64> {
+        std::mem::take(&mut *self.extensions.lock().unwrap())
+    }
+
+    /// The time now.
+    pub(crate) fn now(&self) -> Timestamp {
+        longhaul_core::Clock::now(&*self.clock)
+    }
+
+    /// Makes the store fail, before it applies anything, whenever `fails` returns true.
+    pub(crate) fn store_fails(&self, mut fails: impl FnMut(StoreCall<'_>) -> bool + Send + 'static) {
+        let calls = Arc::clone(&self.calls);
+        self.store.follow(move |call| {
+            calls.lock().unwrap().push(verb(call).to_owned());
+            if fails(call) { Fault::Before } else { Fault::None }
+        });
     }
 
     /// The calls that left the engine since this was last asked.
@@ -60,8 +92,8 @@ impl World {
         std::mem::take(&mut *self.calls.lock().unwrap())
     }
 
-    /// Lets the queue's next `count` sendings fail before anything is sent.
-    pub(crate) fn sendings_fail(&self, count: usize) {
+    /// Makes the queue's next `count` sends fail before anything is sent.
+    pub(crate) fn sends_fail(&self, count: usize) {
         let mut left = count;
         self.queue.follow(move |call| match call {
             QueueCall::Send(_) if left > 0 => {
@@ -86,12 +118,12 @@ impl World {
         self.queue.receive(1, self.engine.settings().lease_ms, 0).await.unwrap().pop()
     }
 
-    /// Runs one delivery with `tool`, and does with its message what the engine says.
+    /// Runs one delivery with `tool`, and handles its message as the engine says.
     pub(crate) async fn deliver(&self, delivery: &Delivery, tool: &dyn ToolRunner) -> Disposition {
         let disposition = self.engine.run_delivery(delivery, tool, &WorkerSignals::default()).await;
         match disposition {
-            Disposition::Done => self.queue.delete(&delivery.receipt).await.unwrap(),
-            Disposition::Later { after_ms } => self.queue.extend(&delivery.receipt, after_ms).await.unwrap(),
+            Disposition::Acknowledge => self.queue.delete(&delivery.receipt).await.unwrap(),
+            Disposition::RetryAfter { after_ms } => self.queue.extend(&delivery.receipt, after_ms).await.unwrap(),
         }
         disposition
     }
@@ -121,7 +153,7 @@ impl World {
         self.on_record(key).await
     }
 
-    /// Runs `play` while time passes whenever everybody waits, in steps of `step_ms`, until it has ended.
+    /// Runs `play` to its end; whenever everything waits, time passes in steps of `step_ms`.
     pub(crate) async fn while_time_passes<T>(&self, step_ms: u64, play: impl Future<Output = T>) -> T {
         let mut play = std::pin::pin!(play);
         poll_fn(|context| {
@@ -151,6 +183,39 @@ impl World {
     }
 }
 
+/// A queue that logs for how long its messages are hidden.
+struct LoggedQueue {
+    inner: FakeQueue,
+    delays: Arc<Mutex<Vec<u64>>>,
+    extensions: Arc<Mutex<Vec<u64>>>,
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl WorkQueue for LoggedQueue {
+    async fn send(&self, message: &Message, delay_ms: u64) -> Result<(), QueueError> {
+        self.delays.lock().unwrap().push(delay_ms);
+        self.inner.send(message, delay_ms).await
+    }
+
+    async fn receive(&self, max: usize, visibility_ms: u64, wait_ms: u64) -> Result<Vec<Delivery>, QueueError> {
+        self.inner.receive(max, visibility_ms, wait_ms).await
+    }
+
+    async fn extend(&self, receipt: &str, visibility_ms: u64) -> Result<(), QueueError> {
+        self.extensions.lock().unwrap().push(visibility_ms);
+        self.inner.extend(receipt, visibility_ms).await
+    }
+
+    async fn delete(&self, receipt: &str) -> Result<(), QueueError> {
+        self.inner.delete(receipt).await
+    }
+
+    async fn receive_dead(&self, max: usize, visibility_ms: u64) -> Result<Vec<Delivery>, QueueError> {
+        self.inner.receive_dead(max, visibility_ms).await
+    }
+}
+
 /// Runs a use case to its end.
 pub(crate) fn run(case: impl Future<Output = ()>) {
     futures::executor::block_on(case);
@@ -162,7 +227,7 @@ pub(crate) fn call() -> Call {
         owner: ann(),
         tool: "tool".to_owned(),
         request: "{}".to_owned(),
-        terms: Terms::grant(&Policy::default(), Wish::default()),
+        terms: Terms::negotiate(&Policy::default(), RequestedTerms::default()),
         idempotency: None,
         trace: None,
     }
@@ -197,7 +262,7 @@ where
     Tool { play: Box::new(move |leg| Box::pin(play(leg))), runs: AtomicUsize::new(0) }
 }
 
-/// A tool that gives a result at once.
+/// A tool that returns a result at once.
 pub(crate) fn quick() -> Tool {
     tool(|_leg| async { completed("\"done\"") })
 }
@@ -246,10 +311,10 @@ fn verb(call: StoreCall<'_>) -> &'static str {
             TaskEvent::Finish { .. } => "finish",
             TaskEvent::Answer { .. } => "answer",
             TaskEvent::Cancel => "cancel",
-            TaskEvent::Nudge { .. } => "nudge",
-            TaskEvent::GiveUp => "give up",
+            TaskEvent::Resend { .. } => "resend",
+            TaskEvent::RetriesExhausted => "retries exhausted",
             TaskEvent::TimeOut => "time out",
-            TaskEvent::Keep { .. } => "keep",
+            TaskEvent::ExtendRetention { .. } => "extend retention",
             TaskEvent::Forget => "forget",
         },
         StoreCall::List(_) => "list",

@@ -25,7 +25,7 @@ struct Countdown {
     seconds: u32,
 }
 
-/// A tool with the name that the sample events call, and one that tells what it can see of its request.
+/// A tool with the name that the sample events call, and one that reports what it can see of its request.
 #[derive(Clone, Default)]
 struct Tools {
     seen: Arc<Mutex<Vec<String>>>,
@@ -38,7 +38,7 @@ impl Tools {
         seconds.to_string()
     }
 
-    #[tool(description = "Tells the names of the headers")]
+    #[tool(description = "Lists the names of the headers")]
     async fn headers(&self, context: RequestContext<RoleServer>) -> String {
         let parts = context.extensions.get::<http::request::Parts>().unwrap();
         let names: Vec<_> = parts.headers.keys().map(ToString::to_string).collect();
@@ -49,7 +49,7 @@ impl Tools {
 
 #[tool_router(router = slow_tool)]
 impl Tools {
-    #[tool(description = "Never comes back")]
+    #[tool(description = "Never returns")]
     async fn hang(&self) -> String {
         std::future::pending().await
     }
@@ -74,7 +74,7 @@ fn lambda_event(event: &Value) -> LambdaEvent<LambdaRequest> {
     LambdaEvent::new(serde_json::from_value(event.clone()).unwrap(), Context::default())
 }
 
-/// What the function answers to Lambda, whole.
+/// The function's whole answer to Lambda.
 pub(crate) async fn answer(api: &Api, event: &Value) -> Value {
     let handler = service_fn(|request| {
         let api = api.clone();
@@ -126,7 +126,7 @@ async fn every_kind_of_http_event_is_answered() {
 }
 
 #[tokio::test]
-async fn an_accepted_call_is_on_record_and_its_message_out_before_the_answer() {
+async fn an_accepted_call_is_recorded_and_its_message_sent_before_the_answer() {
     let world = World::new();
     let answered = answer(&api(&world, Auth::Anonymous, &[]), &event("api-function-url-call")).await;
     let result = message(&answered)["result"].clone();
@@ -134,7 +134,7 @@ async fn an_accepted_call_is_on_record_and_its_message_out_before_the_answer() {
     let id = result["taskId"].as_str().unwrap().parse().unwrap();
     let task = world.task(&TaskKey::new(OwnerId::of(Identity::Anonymous), id)).await;
     let trace = Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned());
-    assert_eq!(task.trace, trace, "the call's trace is kept");
+    assert_eq!(task.trace, trace, "the call's trace is stored");
     assert_eq!(world.queue.asked(), [Asked::Send { task: id, trace }]);
 }
 
@@ -189,7 +189,7 @@ async fn an_event_without_a_verified_caller_is_refused_before_anything_is_done()
 }
 
 #[tokio::test]
-async fn what_a_caller_says_of_itself_makes_it_nobody_else() {
+async fn a_caller_cannot_claim_another_identity() {
     let world = World::new();
     let mut forged = event("api-function-url-call");
     let authorizer = event("api-function-url-iam")["requestContext"]["authorizer"].clone();
@@ -203,7 +203,7 @@ async fn what_a_caller_says_of_itself_makes_it_nobody_else() {
 }
 
 #[tokio::test]
-async fn tools_do_not_get_to_see_credentials() {
+async fn tools_do_not_see_credentials() {
     let world = World::new();
     let call = with_body(&event("api-function-url-iam"), "tools/call", Some("headers"), |params| {
         params["name"] = "headers".into();
@@ -216,7 +216,7 @@ async fn tools_do_not_get_to_see_credentials() {
 }
 
 #[tokio::test]
-async fn pages_are_let_in_by_name_only() {
+async fn only_listed_origins_are_allowed() {
     let world = World::new();
     let api = api(&world, Auth::Anonymous, &["https://app.example.com"]);
     for (origin, status) in
@@ -262,7 +262,7 @@ async fn requests_of_any_shape_are_answered() {
         with(&move |event| (event["body"], event["isBase64Encoded"]) = (text.clone().into(), true.into()))
     };
     let cases = [
-        ("no bytes of text", encoded(&[0xff, 0xfe, 0x00, 0x80]), 400),
+        ("bytes that are not text", encoded(&[0xff, 0xfe, 0x00, 0x80]), 400),
         ("nothing, encoded", encoded(b""), 400),
         ("no body at all", with(&|event| drop(event.as_object_mut().unwrap().remove("body"))), 400),
         ("too much", encoded(&vec![b' '; 6_000_000]), 413),
@@ -287,7 +287,7 @@ async fn requests_of_any_shape_are_answered() {
 }
 
 #[tokio::test]
-async fn bodies_that_are_no_request_get_a_json_rpc_error() {
+async fn bodies_that_are_not_requests_get_a_json_rpc_error() {
     let world = World::new();
     for body in ["", "{", "[]", "null", "\u{0}"] {
         let mut call = event("api-function-url");
@@ -315,7 +315,7 @@ async fn a_streamed_answer_is_the_same_answer() {
 }
 
 #[tokio::test]
-async fn a_plain_call_that_takes_too_long_is_told_so_before_the_function_ends() {
+async fn a_plain_call_that_takes_too_long_gets_an_error_before_the_function_ends() {
     let world = World::new();
     let call = with_body(&event("api-function-url"), "tools/call", Some("hang"), |params| {
         params["name"] = "hang".into();
@@ -341,7 +341,7 @@ async fn a_plain_call_that_takes_too_long_is_told_so_before_the_function_ends() 
 }
 
 #[tokio::test]
-async fn a_stream_that_runs_on_is_closed_before_the_function_ends() {
+async fn a_stream_that_stays_open_is_closed_before_the_function_ends() {
     use http_body_util::BodyExt;
 
     let world = World::new();
@@ -357,14 +357,12 @@ async fn a_stream_that_runs_on_is_closed_before_the_function_ends() {
     let request = http::Request::from(serde_json::from_value::<LambdaRequest>(listen).unwrap());
     let answered = api.answer(lambda_http::RequestExt::with_lambda_context(request, context)).await;
     assert_eq!(answered.headers()["content-type"], "text/event-stream");
-    // Nobody works on the task, and the stream's own end is minutes away.
+    // No worker runs the task, and the stream's own limit is minutes away.
     let begun_at = world.clock.now();
     let time_passes = async {
         loop {
             tokio::task::yield_now().await;
-            if let Some(moment) = world.clock.next_wake() {
-                world.clock.advance_to(moment);
-            }
+            world.clock.next_wake().into_iter().for_each(|moment| world.clock.advance_to(moment));
         }
     };
     let read = tokio::select! {

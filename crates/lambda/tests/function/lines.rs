@@ -1,11 +1,11 @@
-//! Lines that the code writes, kept for a look.
+//! Collects the lines that the code writes.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
-/// What was written so far. Clones are the same.
+/// What was written so far. Clones share it.
 #[derive(Clone, Default)]
 pub(crate) struct Lines(Arc<Mutex<Vec<u8>>>);
 
@@ -25,7 +25,7 @@ impl Lines {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }
 
-    /// The lines since the last time, which are JSON.
+    /// The lines since the last call, which are JSON.
     pub(crate) fn take(&self) -> Vec<Value> {
         let text = String::from_utf8(std::mem::take(&mut *self.0.lock().unwrap())).unwrap();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()

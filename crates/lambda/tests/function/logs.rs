@@ -18,12 +18,12 @@ const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 impl Lines {
     /// Logs into these lines for as long as the guard lives.
-    fn listen(&self) -> tracing::subscriber::DefaultGuard {
+    fn capture(&self) -> tracing::subscriber::DefaultGuard {
         let lines = self.clone();
         tracing::subscriber::set_default(json_logs("info", move || lines.clone()))
     }
 
-    /// The span of the line that says `what`.
+    /// The span of the line with the message `what`.
     fn span_of(&self, what: &str) -> Value {
         let text = self.text();
         let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -37,7 +37,7 @@ async fn a_request_is_logged_with_its_task() {
     let (world, lines) = (World::new(), Lines::default());
     let api = api(&world, Auth::Anonymous, &[]);
     let call = event("api-function-url-call");
-    let _listening = lines.listen();
+    let _capturing = lines.capture();
     let accepted = message(&answer(&api, &call).await);
     let id = accepted["result"]["taskId"].as_str().unwrap().to_owned();
     let asked = lines.span_of("answered");
@@ -46,18 +46,18 @@ async fn a_request_is_logged_with_its_task() {
         (&"request".into(), &id.as_str().into(), &TRACE.into())
     );
     assert_eq!((asked["attempt"].as_u64(), asked["owner"].as_str().map(str::len)), (Some(0), Some(64)));
-    // The poll brings no trace of its own: it is the task's.
+    // The poll has no trace of its own: the task's is logged.
     let _earlier = lines.take();
     answer(&api, &poll(&event("api-function-url"), &id)).await;
     let asked = lines.span_of("answered");
     assert_eq!((&asked["task_id"], &asked["trace"]), (&id.as_str().into(), &TRACE.into()));
 }
 
-/// Says something inside a step.
-struct Talks;
+/// Logs a line inside a step.
+struct LogsInStep;
 
 #[async_trait::async_trait]
-impl ToolRunner for Talks {
+impl ToolRunner for LogsInStep {
     async fn run(&self, leg: Leg) -> LegEnd {
         let step = leg.step("count", || async {
             tracing::info!("counting");
@@ -74,15 +74,15 @@ async fn a_delivery_and_its_steps_are_logged_with_task_attempt_owner_and_trace()
     let key = read_message(batch["Records"][0]["body"].as_str().unwrap(), None).unwrap().task;
     world.accepted_with(key, |record| record.trace = Some(TRACE.to_owned())).await;
     let dead_letters = DeadLetters::new(Arc::clone(&world.dead_letters) as _, "https://example.com/dead");
-    let worker = Worker::new(world.engine.clone(), Arc::new(Talks), dead_letters, 3);
-    let _listening = lines.listen();
+    let worker = Worker::new(world.engine.clone(), Arc::new(LogsInStep), dead_letters, 3);
+    let _capturing = lines.capture();
     let batch: SqsEvent = serde_json::from_value(batch).unwrap();
     worker.run_batch(batch, world.clock.now().plus_ms(900_000)).await;
-    for (what, span) in [("a leg begins", "delivery"), ("counting", "step")] {
-        let told = lines.span_of(what);
-        assert_eq!((&told["name"], &told["attempt"]), (&span.into(), &1.into()), "{what}: {told}");
-        assert_eq!(told["task_id"], key.id.to_string(), "{what}: {told}");
-        assert_eq!(told["owner"], key.owner.to_string(), "{what}: {told}");
-        assert_eq!(told["trace"], TRACE, "{what}: {told}");
+    for (what, name) in [("a leg begins", "delivery"), ("counting", "step")] {
+        let span = lines.span_of(what);
+        assert_eq!((&span["name"], &span["attempt"]), (&name.into(), &1.into()), "{what}: {span}");
+        assert_eq!(span["task_id"], key.id.to_string(), "{what}: {span}");
+        assert_eq!(span["owner"], key.owner.to_string(), "{what}: {span}");
+        assert_eq!(span["trace"], TRACE, "{what}: {span}");
     }
 }

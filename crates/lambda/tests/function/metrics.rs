@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use longhaul_core::ports::Delivery;
-use longhaul_core::{ResultKind, TaskKey, Terms, Wish};
+use longhaul_core::{RequestedTerms, ResultKind, TaskKey, Terms};
 use longhaul_engine::{Call, Leg, LegEnd, ToolRunner, WorkerSignals};
 use longhaul_lambda::metrics::EmbeddedMetrics;
 use longhaul_testkit::given;
@@ -44,7 +44,7 @@ async fn accept(world: &World) -> (longhaul_engine::Engine, Lines, TaskKey) {
         owner: given::owner("ann"),
         tool: "countdown".to_owned(),
         request: "{}".to_owned(),
-        terms: Terms::grant(&longhaul_core::Policy::default(), Wish::default()),
+        terms: Terms::negotiate(&longhaul_core::Policy::default(), RequestedTerms::default()),
         idempotency: None,
         trace: None,
     };
@@ -76,7 +76,7 @@ async fn a_line_has_the_form_that_cloudwatch_reads() {
 }
 
 #[tokio::test]
-async fn a_life_is_counted_once() {
+async fn a_task_is_counted_once() {
     let world = World::new();
     let (engine, lines, key) = accept(&world).await;
     world.clock.advance_ms(250);
@@ -108,7 +108,7 @@ async fn a_worker_that_takes_over_is_a_recovery() {
 }
 
 #[tokio::test]
-async fn a_poll_that_mends_is_a_recovery() {
+async fn a_poll_that_resends_a_message_is_a_recovery() {
     let world = World::new();
     let (engine, lines, key) = accept(&world).await;
     world.clock.advance_ms(engine.settings().resend_ms);

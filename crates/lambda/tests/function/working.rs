@@ -17,7 +17,7 @@ use crate::world::{Asked, World, event};
 /// Longer than any test.
 const LONG_MS: u64 = 900_000;
 
-/// How many legs have to run side by side before one that "meets" ends.
+/// How many legs have to run concurrently before one of a tool that "meets" ends.
 const MEETING: usize = 3;
 
 /// Runs each task as its tool's name says.
@@ -67,14 +67,14 @@ fn worker(world: &World, runner: &Arc<Scripted>, concurrency: usize) -> Worker {
     Worker::new(world.engine.clone(), Arc::clone(runner) as _, dead_letters, concurrency)
 }
 
-/// What the function answers, as Lambda gets it.
+/// The function's answer, as Lambda gets it.
 async fn answer(worker: &Worker, event: &Value, deadline_in_ms: u64, world: &World) -> Value {
     let event: SqsEvent = serde_json::from_value(event.clone()).unwrap();
     let deadline = world.clock.now().plus_ms(deadline_in_ms);
     serde_json::to_value(worker.run_batch(event, deadline).await).unwrap()
 }
 
-/// The tasks that an event's records name; none for those that cannot be read.
+/// The tasks that an event's records name; `None` for records that cannot be read.
 fn keys(event: &Value) -> Vec<Option<TaskKey>> {
     let records = event["Records"].as_array().unwrap().iter();
     records.map(|record| read_message(record["body"].as_str().unwrap(), None).ok().map(|read| read.task)).collect()
@@ -106,7 +106,7 @@ async fn a_batch_of_finished_legs_has_no_failures() {
 }
 
 #[tokio::test]
-async fn the_legs_of_a_batch_run_side_by_side() {
+async fn the_legs_of_a_batch_run_concurrently() {
     let (world, runner, event) = (World::new(), Arc::default(), event("worker-batch"));
     for key in keys(&event).into_iter().flatten() {
         world.accepted(key, "meets").await;
@@ -116,7 +116,7 @@ async fn the_legs_of_a_batch_run_side_by_side() {
 }
 
 #[tokio::test]
-async fn no_more_legs_run_side_by_side_than_the_setting_says() {
+async fn no_more_legs_run_concurrently_than_the_setting_allows() {
     let (world, runner, event) = (World::new(), Arc::default(), event("worker-batch"));
     for key in keys(&event).into_iter().flatten() {
         world.accepted(key, "completes").await;
@@ -136,7 +136,7 @@ async fn a_message_is_hidden_for_one_lease_as_soon_as_it_arrives() {
 }
 
 #[tokio::test]
-async fn what_is_done_is_deleted_while_the_rest_of_the_batch_runs_on() {
+async fn finished_messages_are_deleted_while_the_rest_of_the_batch_runs() {
     let (world, runner, event) = (World::new(), Arc::default(), event("worker-batch"));
     answer(&worker(&world, &runner, 3), &event, LONG_MS, &world).await;
     let deleted = world.queue.asked().into_iter().filter(|asked| matches!(asked, Asked::Delete { .. })).count();
@@ -166,7 +166,7 @@ async fn a_panic_fails_its_own_record_only() {
 }
 
 #[tokio::test]
-async fn a_task_that_another_worker_holds_is_kept_until_the_end_of_its_lease() {
+async fn a_message_of_a_task_that_another_worker_holds_is_hidden_until_the_lease_ends() {
     let (world, runner, event) = (World::new(), Arc::default(), event("worker-batch"));
     let key = keys(&event)[0].unwrap();
     world.accepted(key, "completes").await;
@@ -187,22 +187,20 @@ async fn a_leg_ends_before_the_function_does() {
     let time_passes = async {
         loop {
             tokio::task::yield_now().await;
-            if let Some(moment) = world.clock.next_wake() {
-                world.clock.advance_to(moment);
-            }
+            world.clock.next_wake().into_iter().for_each(|moment| world.clock.advance_to(moment));
         }
     };
     let answered = tokio::select! {
         answered = batch => answered,
         () = time_passes => unreachable!("time passes for ever"),
     };
-    assert!(world.clock.now() < deadline, "there was time left to write it down");
+    assert!(world.clock.now() < deadline, "there was time left to record it");
     assert_eq!(answered, failed(&[]), "the next leg has a message of its own");
-    assert!(matches!(world.task(&key).await.state, State::Sleeping { .. }), "it will be tried again");
+    assert!(matches!(world.task(&key).await.state, State::Sleeping { .. }), "it will be retried");
 }
 
 #[tokio::test]
-async fn a_deadline_that_is_over_before_the_event_arrives_is_none() {
+async fn a_deadline_in_the_past_is_ignored() {
     let (world, runner, event) = (World::new(), Arc::default(), event("worker-batch"));
     let key = keys(&event)[0].unwrap();
     world.accepted(key, "completes").await;
@@ -213,7 +211,7 @@ async fn a_deadline_that_is_over_before_the_event_arrives_is_none() {
 }
 
 #[tokio::test]
-async fn a_dead_letter_ends_its_task_or_sends_its_message_again() {
+async fn a_dead_letter_ends_its_task_if_no_retries_are_left() {
     let (world, runner, event) = (World::new(), Arc::default(), event("dead-letter"));
     let key = keys(&event)[0].unwrap();
     world.accepted(key, "hangs").await;
@@ -225,7 +223,7 @@ async fn a_dead_letter_ends_its_task_or_sends_its_message_again() {
     }
     assert_eq!(answer(&worker(&world, &runner, 3), &event, LONG_MS, &world).await, failed(&[message_id(&event, 1)]));
     let ended = world.task(&key).await;
-    assert!(matches!(&ended.state, State::Failed { failure } if failure.kind == FailureKind::TriesUsedUp));
+    assert!(matches!(&ended.state, State::Failed { failure } if failure.kind == FailureKind::RetriesExhausted));
     assert_eq!(runner.running_max.load(Ordering::SeqCst), 0, "dead letters run no tools");
 }
 
@@ -240,7 +238,7 @@ async fn a_healthy_task_gets_a_new_message_for_its_dead_letter() {
 }
 
 #[tokio::test]
-async fn a_dead_letter_that_cannot_be_read_rests_in_its_own_queue() {
+async fn a_dead_letter_that_cannot_be_read_stays_in_its_queue() {
     let (world, runner, event) = (World::new(), Arc::default(), event("dead-letter"));
     answer(&worker(&world, &runner, 3), &event, LONG_MS, &world).await;
     assert_eq!(world.dead_letters.extensions_of(&receipt(&event, 1)), [6 * 3_600_000]);

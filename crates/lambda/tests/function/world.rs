@@ -1,4 +1,4 @@
-//! A store in memory, a queue that remembers what it was asked, and a clock that is set by hand.
+//! A store in memory, a queue that records its calls, and a clock that is set by hand.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -34,7 +34,7 @@ pub(crate) enum Asked {
     Delete { receipt: String },
 }
 
-/// A queue that does nothing and remembers everything.
+/// A queue that does nothing and records every call.
 #[derive(Default)]
 pub(crate) struct Spy(Mutex<Vec<Asked>>);
 
@@ -51,7 +51,7 @@ impl Spy {
         self.asked().into_iter().filter_map(of).collect()
     }
 
-    fn note(&self, asked: Asked) {
+    fn record(&self, asked: Asked) {
         self.0.lock().unwrap().push(asked);
     }
 }
@@ -59,26 +59,26 @@ impl Spy {
 #[async_trait]
 impl WorkQueue for Spy {
     async fn send(&self, message: &Message, _delay_ms: u64) -> Result<(), QueueError> {
-        self.note(Asked::Send { task: message.task.id, trace: message.trace.clone() });
+        self.record(Asked::Send { task: message.task.id, trace: message.trace.clone() });
         Ok(())
     }
 
     async fn receive(&self, _max: usize, _visibility_ms: u64, _wait_ms: u64) -> Result<Vec<Delivery>, QueueError> {
-        panic!("a function never receives: events come to it")
+        panic!("a function never receives: Lambda delivers its events")
     }
 
     async fn extend(&self, receipt: &str, visibility_ms: u64) -> Result<(), QueueError> {
-        self.note(Asked::Extend { receipt: receipt.to_owned(), visibility_ms });
+        self.record(Asked::Extend { receipt: receipt.to_owned(), visibility_ms });
         Ok(())
     }
 
     async fn delete(&self, receipt: &str) -> Result<(), QueueError> {
-        self.note(Asked::Delete { receipt: receipt.to_owned() });
+        self.record(Asked::Delete { receipt: receipt.to_owned() });
         Ok(())
     }
 
     async fn receive_dead(&self, _max: usize, _visibility_ms: u64) -> Result<Vec<Delivery>, QueueError> {
-        panic!("a function never receives: events come to it")
+        panic!("a function never receives: Lambda delivers its events")
     }
 }
 
@@ -107,12 +107,12 @@ impl World {
         Self { clock, queue, dead_letters, store, engine }
     }
 
-    /// A queued task at the place that a sample event names, whose tool is called `tool`.
+    /// Creates a queued task with the key that a sample event names, whose tool is called `tool`.
     pub(crate) async fn accepted(&self, key: TaskKey, tool: &str) {
         self.accepted_with(key, |record| record.tool = tool.to_owned()).await;
     }
 
-    /// The same with a record that is adjusted.
+    /// The same with an adjusted record.
     pub(crate) async fn accepted_with(&self, key: TaskKey, adjust: impl FnOnce(&mut TaskRecord)) {
         let task = given::task_with(&SeededIds::new(2), key.owner, self.clock.now(), |record| {
             record.id = key.id;
@@ -122,6 +122,6 @@ impl World {
     }
 
     pub(crate) async fn task(&self, key: &TaskKey) -> Task {
-        self.store.get(key, self.clock.now()).await.unwrap().expect("the task is on record")
+        self.store.get(key, self.clock.now()).await.unwrap().expect("the task exists")
     }
 }

@@ -1,28 +1,37 @@
 //! Why a local server does not run.
 
+use std::error::Error;
 use std::net::SocketAddr;
 
-use longhaul_sqlite::{DatabaseError, OpenError};
+use longhaul_mcp::UnknownTool;
+use longhaul_settings::SettingsError;
 
-/// Why a local server does not run.
+/// Why a local server does not run, and what to do about it.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ServeError {
-    /// No runtime for async code.
+    /// A setting is out of range, or contradicts another one.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// The runtime for async code could not be started.
     #[error("the process could not start its threads")]
     Runtime(#[source] std::io::Error),
     /// The database cannot be opened.
     #[error("the database cannot be opened; choose another file with --db, or `:memory:` to keep nothing")]
-    Open(#[source] OpenError),
-    /// The database was opened and does not answer.
+    Open(#[source] Box<dyn Error + Send + Sync>),
+    /// The database was opened but does not answer.
     #[error("the database does not answer")]
-    Database(#[source] DatabaseError),
-    /// The address is taken, or not ours.
+    Database(#[source] Box<dyn Error + Send + Sync>),
+    /// The address is taken, or does not belong to this machine.
     #[error("cannot listen on {address}; choose another address with --listen")]
     Listen {
-        /// Which one.
+        /// Which address.
         address: SocketAddr,
         /// Why.
         #[source]
         cause: std::io::Error,
     },
+    /// A policy names a tool that the handler does not have.
+    #[error(transparent)]
+    UnknownTool(#[from] UnknownTool),
 }

@@ -1,4 +1,4 @@
-//! The HTTP server: connections in, answers out.
+//! The HTTP server: accepts connections and serves them.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 use longhaul_core::Clock;
-use longhaul_http::Door;
+use longhaul_http::HttpFrontend;
 use longhaul_mcp::McpServer;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
@@ -26,12 +26,12 @@ const DRAIN_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
 /// How long to wait after a connection could not be accepted.
 const ACCEPT_BACKOFF_MS: u64 = 50;
 
-/// Serves `mcp` behind `door` until `stop` fires, then lets open answers end.
-pub(crate) async fn serve(listener: TcpListener, door: Door, mcp: McpServer, stop: CancellationToken) {
+/// Serves `mcp` behind `frontend` until `stop` fires, then lets open answers end.
+pub(crate) async fn serve(listener: TcpListener, frontend: HttpFrontend, mcp: McpServer, stop: CancellationToken) {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http1().max_buf_size(HEAD_BYTES_MAX).timer(TokioTimer::new()).header_read_timeout(HEAD_WAIT);
     builder.http2().max_header_list_size(u32::try_from(HEAD_BYTES_MAX).unwrap_or(u32::MAX)).timer(TokioTimer::new());
-    let (builder, door) = (Arc::new(builder), Arc::new(door));
+    let (builder, frontend) = (Arc::new(builder), Arc::new(frontend));
     let open = GracefulShutdown::new();
     loop {
         let stream = tokio::select! {
@@ -47,28 +47,28 @@ pub(crate) async fn serve(listener: TcpListener, door: Door, mcp: McpServer, sto
                 }
             },
         };
-        connect(stream, &builder, &open, Arc::clone(&door), mcp.clone());
+        connect(stream, &builder, &open, Arc::clone(&frontend), mcp.clone());
     }
     if tokio::time::timeout(DRAIN_WAIT, open.shutdown()).await.is_err() {
         tracing::warn!("some answers were cut off");
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "a connection lives beside the others, in a process that stays")]
+#[expect(clippy::disallowed_methods, reason = "connections run concurrently, in a process that keeps running")]
 fn connect(
     stream: TcpStream,
     builder: &Arc<auto::Builder<TokioExecutor>>,
     open: &GracefulShutdown,
-    door: Arc<Door>,
+    frontend: Arc<HttpFrontend>,
     mcp: McpServer,
 ) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY could not be set");
     }
     let service = service_fn(move |request| {
-        let (door, mcp) = (Arc::clone(&door), mcp.clone());
+        let (frontend, mcp) = (Arc::clone(&frontend), mcp.clone());
         async move {
-            let answer = door.answer(request, async move |request, owner| mcp.respond(request, owner).await).await;
+            let answer = frontend.answer(request, async move |request, owner| mcp.respond(request, owner).await).await;
             Ok::<_, std::convert::Infallible>(answer)
         }
     });

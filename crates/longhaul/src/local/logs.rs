@@ -2,14 +2,19 @@
 
 use std::io::IsTerminal;
 
+use longhaul_settings::SettingsError;
+use longhaul_settings::table::{self, LogFormat};
 use tracing_subscriber::EnvFilter;
 
-use super::{LogFormat, Options};
+use super::Options;
 
 /// Starts logging as `options` say. A second call changes nothing.
-pub fn init(options: &Options) {
-    let filter = EnvFilter::builder().parse_lossy(&options.log);
-    let text = match options.log_format {
+///
+/// # Errors
+/// [`SettingsError`]
+pub fn init(options: &Options) -> Result<(), SettingsError> {
+    let filter = EnvFilter::builder().parse_lossy(options.values().get(&table::LOG)?);
+    let text = match options.values().get(&table::LOG_FORMAT)? {
         LogFormat::Auto => std::io::stderr().is_terminal(),
         LogFormat::Text => true,
         LogFormat::Json => false,
@@ -20,4 +25,5 @@ pub fn init(options: &Options) {
     if let Err(error) = started {
         tracing::debug!(error, "logging was started before");
     }
+    Ok(())
 }

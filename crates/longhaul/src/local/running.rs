@@ -1,19 +1,20 @@
-//! A local server that runs: its parts, and how they are stopped in order.
+//! A running local server: its parts, and how they are stopped.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use longhaul_core::Clock;
 use longhaul_engine::{Engine, Ports};
-use longhaul_http::Door;
+use longhaul_http::HttpFrontend;
 use longhaul_mcp::{AnonymousLists, McpServer, McpSettings};
 use longhaul_sqlite::{Database, DatabaseError, Purged};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::options::Config;
 use super::worker::Workers;
-use super::{Options, ServeError, http_server};
+use super::{Backend, Options, ServeError, http_server};
 use crate::{OsIds, Server, SystemClock};
 
 /// How often expired tasks are deleted.
@@ -22,35 +23,53 @@ const PURGE_EVERY_MS: u64 = 10_000;
 /// Expired tasks that are deleted in one transaction.
 const PURGE_MAX: u32 = 500;
 
-/// A local server that runs. Dropped without [`Running::stop`], it goes on until the runtime ends.
+/// A running local server. If it is dropped without [`Running::stop`], it runs until the runtime ends.
 pub struct Running {
     address: SocketAddr,
-    database: Database,
+    /// The embedded database, unless the server runs on the application's own store.
+    database: Option<Database>,
     mcp: McpServer,
     stop: CancellationToken,
     parts: TaskTracker,
 }
 
 impl Running {
+    /// Starts on the embedded database.
     pub(crate) async fn start(server: &Server, options: &Options) -> Result<Self, ServeError> {
+        server.check().await?;
+        let options = &options.config()?;
         let database = open(options)?;
-        let ids = Arc::new(OsIds);
-        let state_key = database.secret("request-state", &*ids).await.map_err(ServeError::Database)?;
+        let signing_key = database.secret("request-state", &OsIds).await;
+        let signing_key = signing_key.map_err(|cause| ServeError::Database(cause.into()))?;
+        let (store, queue) = (Arc::new(database.store()), Arc::new(database.queue()));
+        let backend = Backend { store, queue, signing_key };
+        Self::begin(server, backend, Some(database), options).await
+    }
+
+    /// Starts on the application's own store and queue.
+    pub(crate) async fn start_on(server: &Server, backend: Backend, options: &Options) -> Result<Self, ServeError> {
+        server.check().await?;
+        Self::begin(server, backend, None, &options.config()?).await
+    }
+
+    async fn begin(
+        server: &Server,
+        backend: Backend,
+        database: Option<Database>,
+        options: &Config,
+    ) -> Result<Self, ServeError> {
         let listener = listen(options.listen).await?;
         let address = listener.local_addr().map_err(|cause| ServeError::Listen { address: options.listen, cause })?;
-        let ports = Ports {
-            store: Arc::new(database.store()),
-            queue: Arc::new(database.queue()),
-            clock: Arc::new(SystemClock),
-            ids,
-        };
-        let engine = Engine::new(ports, options.engine());
+        let Backend { store, queue, signing_key } = backend;
+        let ports = Ports { store, queue, clock: Arc::new(SystemClock), ids: Arc::new(OsIds) };
+        let engine = Engine::new(ports, options.engine);
         let settings = McpSettings {
             listen_ms_max: options.listen_ms_max,
             result_ms_max: options.listen_ms_max,
-            inline_wait_ms: options.inline_wait_s.saturating_mul(1_000),
+            ask_ms_max: options.listen_ms_max,
+            inline_wait_ms: options.inline_wait_ms,
             anonymous_lists: lists(address),
-            ..McpSettings::new(state_key)
+            ..McpSettings::new(signing_key)
         };
         let mcp = server.build(engine.clone(), settings);
         let running = Self { address, database, mcp, stop: CancellationToken::new(), parts: TaskTracker::new() };
@@ -64,48 +83,48 @@ impl Running {
         self.address
     }
 
-    /// Stops in order: no new connections, running legs given back to the queue, the file closed.
+    /// Shuts down: accepts no new connections, returns running legs to the queue, closes the file.
     pub async fn stop(self) {
         self.mcp.close();
         self.stop.cancel();
         self.parts.close();
         self.parts.wait().await;
-        self.database.close().await;
+        if let Some(database) = self.database {
+            database.close().await;
+        }
     }
 
-    fn spawn(&self, engine: Engine, listener: TcpListener, options: &Options) {
-        let workers = Workers {
-            engine,
-            runner: self.mcp.runner(),
-            stop: self.stop.clone(),
-            legs_max: usize::try_from(options.concurrency).unwrap_or(usize::MAX),
-        };
+    fn spawn(&self, engine: Engine, listener: TcpListener, options: &Config) {
+        let workers =
+            Workers { engine, runner: self.mcp.runner(), stop: self.stop.clone(), legs_max: options.concurrency };
         self.parts.spawn(workers.clone().run());
         self.parts.spawn(workers.run_dead_letters());
-        self.parts.spawn(purge(self.database.clone(), self.stop.clone()));
-        let door = Door::new(options.gate());
-        self.parts.spawn(http_server::serve(listener, door, self.mcp.clone(), self.stop.clone()));
+        if let Some(database) = self.database.clone() {
+            self.parts.spawn(purge(database, self.stop.clone()));
+        }
+        let frontend = HttpFrontend::new(options.origin_policy());
+        self.parts.spawn(http_server::serve(listener, frontend, self.mcp.clone(), self.stop.clone()));
     }
 }
 
-/// Nobody tells who calls. On loopback that is the one user of this machine; elsewhere it may be anybody.
+/// A local server does not know who calls. On loopback it is the only user of this machine; elsewhere it may be anyone.
 const fn lists(address: SocketAddr) -> AnonymousLists {
     if address.ip().is_loopback() { AnonymousLists::Allowed } else { AnonymousLists::Refused }
 }
 
-fn open(options: &Options) -> Result<Database, ServeError> {
+fn open(options: &Config) -> Result<Database, ServeError> {
     let (clock, settings) = (Arc::new(SystemClock), longhaul_sqlite::Settings::default());
     let opened = if options.in_memory() {
         Database::in_memory(clock, settings)
     } else {
         Database::open(&options.db, clock, settings)
     };
-    opened.map_err(ServeError::Open)
+    opened.map_err(|cause| ServeError::Open(cause.into()))
 }
 
 async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
     if !address.ip().is_loopback() {
-        tracing::warn!(%address, "everyone who reaches this address can call every tool: a local server knows no callers");
+        tracing::warn!(%address, "everyone who reaches this address can call every tool: a local server does not identify callers");
     }
     TcpListener::bind(address).await.map_err(|cause| ServeError::Listen { address, cause })
 }

@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// How long one look at the queue waits for a message.
+/// How long one receive waits for a message.
 const RECEIVE_WAIT_MS: u64 = 20_000;
 
 /// How long to wait after the queue did not answer.
@@ -17,7 +17,7 @@ const BACKOFF_MS: u64 = 500;
 /// How often to look for dead letters.
 const DEAD_LETTERS_EVERY_MS: u64 = 5_000;
 
-/// Dead letters of one look.
+/// How many dead letters to take at a time.
 const DEAD_LETTERS_MAX: usize = 16;
 
 /// All workers of this process.
@@ -30,7 +30,7 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    /// Takes deliveries until the process stops, then waits for the running legs to be given back.
+    /// Takes deliveries until the process stops, then waits until the running legs are returned to the queue.
     pub(crate) async fn run(self) {
         let free = Arc::new(Semaphore::new(self.legs_max));
         let legs = TaskTracker::new();
@@ -43,18 +43,20 @@ impl Workers {
         legs.wait().await;
     }
 
-    /// Looks after dead letters until the process stops.
+    /// Handles dead letters until the process stops.
     pub(crate) async fn run_dead_letters(self) {
         while self.until_stopped(self.engine.ports().clock.sleep_ms(DEAD_LETTERS_EVERY_MS)).await.is_some() {
             match self.queue().receive_dead(DEAD_LETTERS_MAX, self.engine.settings().lease_ms).await {
-                Ok(letters) => {
-                    for letter in letters {
-                        let disposition = self.engine.run_dead_letter(&letter).await;
-                        self.dispose(&letter, disposition).await;
-                    }
-                }
+                Ok(letters) => self.run_letters(letters).await,
                 Err(error) => warn(&error),
             }
+        }
+    }
+
+    async fn run_letters(&self, letters: Vec<Delivery>) {
+        for letter in letters {
+            let disposition = self.engine.run_dead_letter(&letter).await;
+            self.dispose(&letter, disposition).await;
         }
     }
 
@@ -72,7 +74,7 @@ impl Workers {
     fn begin(&self, legs: &TaskTracker, free: &Arc<Semaphore>, first: OwnedSemaphorePermit, received: Vec<Delivery>) {
         let mut permits = Some(first).into_iter();
         for delivery in received {
-            // Only this loop takes permits, and it asked for no more deliveries than there were.
+            // Only this loop takes permits, and it requested no more deliveries than there were permits.
             let permit = permits.next().or_else(|| Arc::clone(free).try_acquire_owned().ok());
             let workers = self.clone();
             let leg = async move {
@@ -91,10 +93,10 @@ impl Workers {
 
     async fn dispose(&self, delivery: &Delivery, disposition: Disposition) {
         let disposed = match disposition {
-            Disposition::Done => self.queue().delete(&delivery.receipt).await,
-            Disposition::Later { after_ms } => self.queue().extend(&delivery.receipt, after_ms).await,
+            Disposition::Acknowledge => self.queue().delete(&delivery.receipt).await,
+            Disposition::RetryAfter { after_ms } => self.queue().extend(&delivery.receipt, after_ms).await,
         };
-        // The message comes back, and the next claim finds out that there is nothing to do.
+        // The message is delivered again, and then a claim shows that there is nothing to do.
         if let Err(error) = disposed {
             warn(&error);
         }

@@ -10,34 +10,54 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{Run, TaskContext};
-use crate::{asking, capabilities};
+use crate::shared::{asking, capabilities, errors};
 
-/// What a client answered: the result of the request that it was sent, as JSON.
+/// What a client answered to [`TaskContext::request_input`]: the result of the request that it was sent, as JSON.
 pub type InputResponse = Value;
 
-/// What came of a form.
+/// What the user did with a form that [`TaskContext::ask`] showed.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Answer<T> {
-    /// It was filled in.
+    /// The user filled it in.
     Accepted(T),
     /// The user said no.
     Declined,
-    /// The user made no choice.
+    /// The user closed it without a choice.
     Cancelled,
 }
 
-impl TaskContext {
-    /// Asks the client and waits for its answer, for days if need be. A task becomes `input_required` meanwhile and
-    /// costs nothing; questions that are asked side by side (`join!`) are told to the client together. A plain call of
-    /// revision `2026-07-28` ends with the questions, and goes on from its start when the client sends its answers. A
-    /// plain call of an older revision stays open and waits, as long as its server allows.
+impl<T> Answer<T> {
+    /// What the user filled in; `None` for every other answer.
     ///
-    /// `key` names the question, unique over the task's life.
+    /// ```
+    /// # use longhaul_mcp as longhaul;
+    /// # use longhaul::Answer;
+    /// assert_eq!(Answer::Accepted(7).accepted(), Some(7));
+    /// assert_eq!(Answer::<u32>::Declined.accepted(), None);
+    /// ```
+    pub fn accepted(self) -> Option<T> {
+        match self {
+            Self::Accepted(filled_in) => Some(filled_in),
+            Self::Declined | Self::Cancelled => None,
+        }
+    }
+}
+
+impl TaskContext {
+    /// Sends the client any request that the protocol allows, and waits for its answer, for days if need be. For forms,
+    /// [`ask`](Self::ask) is shorter.
+    ///
+    /// Meanwhile a task is `input_required` and costs nothing. Questions that are asked side by side (`join!`) reach
+    /// the client together. A plain call of revision `2026-07-28` ends with the questions, and starts again when the
+    /// client sends its answers. A plain call of an older revision stays open and waits for as long as its server
+    /// allows.
+    ///
+    /// `key` identifies the question and is unique within the task.
     ///
     /// # Errors
-    /// `-32021` where the client did not declare that it can be asked this, `-32600` in a plain call of an older
-    /// revision, which does not know that code; what the client says where it cannot
-    /// answer.
+    /// `-32021` if the client did not declare that it can be asked this; in a plain call of an older revision, which
+    /// does not know that code, `-32600`. If the client answers with an error, that error.
     pub async fn request_input(&self, key: &str, request: InputRequest) -> Result<InputResponse, ErrorData> {
         if let Some(answer) = self.0.given.get(key) {
             return Ok(answer.clone());
@@ -50,7 +70,7 @@ impl TaskContext {
             Run::Task(leg) => {
                 capabilities::check(&self.0.capabilities, &request)?;
                 let request = serde_json::to_string(&request)
-                    .map_err(|error| crate::errors::internal("a question could not be written", &error))?;
+                    .map_err(|error| errors::internal("a question could not be written", &error))?;
                 let answer = leg.ask(key, request).await;
                 match serde_json::from_str(&answer) {
                     Ok(answer) => asking::unless_refused(answer),
@@ -63,10 +83,10 @@ impl TaskContext {
         }
     }
 
-    /// Asks the user to fill in a form.
+    /// Asks the user to fill in a form that is described by a schema. [`ask`](Self::ask) makes the schema from a type.
     ///
     /// # Errors
-    /// Those of [`request_input`](Self::request_input), and `-32602` where the answer is no result of a form.
+    /// Those of [`request_input`](Self::request_input), and `-32602` if the answer is not the result of a form.
     pub async fn elicit(
         &self,
         key: &str,
@@ -79,10 +99,27 @@ impl TaskContext {
         serde_json::from_value(answer).map_err(|error| misanswered(key, &error))
     }
 
-    /// Asks the user to fill in a form that asks for a `T`: a struct of texts, numbers, booleans and choices.
+    /// Asks the user to fill in a form for a `T`: a struct of texts, numbers, booleans and choices. Doc comments of its
+    /// fields are shown in the form.
+    ///
+    /// ```
+    /// # use longhaul_mcp as longhaul;
+    /// # use longhaul::{Answer, TaskContext};
+    /// # use rmcp::{ErrorData, schemars};
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Confirmation {
+    ///     /// Delete all of it?
+    ///     confirm: bool,
+    /// }
+    ///
+    /// async fn may_delete(task: &TaskContext) -> Result<bool, ErrorData> {
+    ///     let answer = task.ask::<Confirmation>("confirm", "This deletes 4,211 files.").await?;
+    ///     Ok(answer.accepted().is_some_and(|filled_in| filled_in.confirm))
+    /// }
+    /// ```
     ///
     /// # Errors
-    /// Those of [`elicit`](Self::elicit), and `-32602` where the content is no `T`.
+    /// Those of [`elicit`](Self::elicit), and `-32602` if the content is not a `T`.
     pub async fn ask<T: JsonSchema + DeserializeOwned>(
         &self,
         key: &str,

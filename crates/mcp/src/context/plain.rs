@@ -1,4 +1,4 @@
-//! A plain call: no record, no later leg. What it waits for ends it, or is waited for here.
+//! A plain call: it has no record and no later leg. Waiting either ends the call, or is done while the call is open.
 
 use std::future::Future;
 use std::pin::pin;
@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 use longhaul_core::{Clock, Progress, Timestamp, limits};
-use longhaul_engine::{VariableError, check_variable, write_variables};
+use longhaul_engine::{VariableLimit, check_variable, write_variables};
 use rmcp::model::{InputRequest, InputRequests, ProgressNotificationParam, ProgressToken};
 use rmcp::{ErrorData, Peer, RoleServer};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use crate::{asking, errors};
+use crate::shared::{asking, errors};
 
 /// A plain call while its tool runs. Clones are the same call.
 #[derive(Clone)]
@@ -33,7 +33,7 @@ pub(crate) struct Start {
     pub(crate) cancelled: CancellationToken,
     pub(crate) key: String,
     pub(crate) peer: Peer<RoleServer>,
-    /// Where the caller wants to hear of progress.
+    /// The token for progress notifications, if the caller wants any.
     pub(crate) progress_token: Option<ProgressToken>,
     /// How the caller can be asked.
     pub(crate) rounds: Rounds,
@@ -54,7 +54,7 @@ pub(crate) enum PlainEnd<T> {
     Ended(T),
     /// Its tool has questions.
     Asks(InputRequests),
-    /// Its tool did what a plain call cannot do.
+    /// Its tool did something that a plain call cannot do.
     Broken(ErrorData),
 }
 
@@ -93,7 +93,7 @@ impl PlainCall {
         .await
     }
 
-    /// Runs a step; a question that is asked beside it waits until the step is done.
+    /// Runs a step; a question that is asked side by side with it waits until the step is done.
     pub(crate) async fn step<T, F: FnOnce() -> Fut, Fut: Future<Output = T>>(&self, run: F) -> T {
         self.change(|waits| waits.steps_running += 1);
         let running = StepRunning(self);
@@ -102,7 +102,7 @@ impl PlainCall {
         value
     }
 
-    /// The error that says what a client would have to declare, in the words of its revision.
+    /// The error that says what a client would have to declare, with the code of its revision.
     pub(crate) fn refusal(&self, error: ErrorData) -> ErrorData {
         match self.0.start.rounds {
             Rounds::Known => error,
@@ -110,7 +110,7 @@ impl PlainCall {
         }
     }
 
-    /// Asks the client. What it answers comes back at once or in a later round of the call, as its revision has it.
+    /// Asks the client. Depending on its revision, the answer comes while the call is open or in a later round.
     pub(crate) async fn ask(&self, key: &str, request: InputRequest) -> Result<Value, ErrorData> {
         match self.0.start.rounds {
             Rounds::Known => Ok(self.end_with(key, request).await),
@@ -122,10 +122,8 @@ impl PlainCall {
         self.change(|waits| {
             let twice = waits.asks.insert(key.to_owned(), request).is_some();
             if twice || key.is_empty() || key.len() > limits::NAME_BYTES_MAX {
-                let message = format!(
-                    "each of a tool's questions has a key of its own, of 1 to {} bytes",
-                    limits::NAME_BYTES_MAX
-                );
+                let message =
+                    format!("each question of a tool must have its own key, of 1 to {} bytes", limits::NAME_BYTES_MAX);
                 waits.broken.get_or_insert(ErrorData::internal_error(message, None));
             }
         });
@@ -165,7 +163,7 @@ impl PlainCall {
         self.variables().get(name).cloned()
     }
 
-    pub(crate) fn set_variable(&self, name: &str, value: Value) -> Result<(), VariableError> {
+    pub(crate) fn set_variable(&self, name: &str, value: Value) -> Result<(), VariableLimit> {
         check_variable(name, &value)?;
         let mut variables = self.variables();
         let mut changed = variables.clone();

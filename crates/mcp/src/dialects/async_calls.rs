@@ -1,30 +1,33 @@
 //! The draft of asynchronous tool calls ("Async Tool Calls"): calls that are joined, waited for and cancelled by token,
-//! beside the synchronous ones of any revision with a handshake. The server says in the handshake that it has them.
+//! in addition to the synchronous ones of any revision with a handshake. The server declares them in the handshake.
 //!
-//! A token of ours is the task's id. A call that was not accepted has a token too, which is the sealed reason.
+//! The token of a call is its task's id. A call that was not accepted has a token too, which is the signed reason.
 
 use async_trait::async_trait;
 use http::Response;
-use longhaul_core::{Task, TaskKey, Wish};
+use longhaul_core::RequestedTerms;
 use longhaul_engine::{AcceptError, PollError};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolRequestParams, JsonObject};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Dialect, Generation};
-use crate::accept::{self, NewTask};
-use crate::durable::Shared;
-use crate::front::Front;
-use crate::incoming::{Incoming, Notice};
-use crate::record::StoredCall;
-use crate::sealed::Purpose;
-use crate::{Body, caller, errors, reply};
+use crate::Body;
+use crate::dialect::{Dialect, Endpoint};
+use crate::revision::Generation;
+use crate::shared::Shared;
+use crate::shared::accept::{self, NewTask};
+use crate::shared::incoming::{Incoming, Notice};
+use crate::shared::record::StoredCall;
+use crate::shared::signer::Purpose;
+use crate::shared::{caller, errors, reply};
 
 mod get;
-pub(crate) mod rate;
 mod resource;
+mod token;
 mod wire;
+
+use token::{Named, named, no_such_call, task};
 
 /// The first revision whose tools have annotations.
 const ANNOTATIONS_SINCE: &str = "2025-03-26";
@@ -34,51 +37,52 @@ pub(crate) struct AsyncCalls;
 
 #[async_trait]
 impl Dialect for AsyncCalls {
-    async fn answer(&self, call: &Incoming<'_>, front: &Front) -> Option<Response<Body>> {
+    async fn answer(&self, call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Response<Body>> {
         if call.client.generation() != Generation::Handshake {
             return None;
         }
         match &*call.method {
-            "tools/async/call" => Some(reply::outcome(&call.id, begin(call, front).await)),
-            "tools/async/join" => Some(reply::outcome(&call.id, join(call, front).await)),
-            "tools/async/get" => Some(get::answer(call, front).await),
-            // A notification, says the draft; a client that wants an answer gets one.
-            "tools/async/cancel" => Some(reply::outcome(&call.id, cancel(call, front).await)),
-            "resources/read" => resource::answer(call, front).await,
+            "tools/async/call" => Some(reply::outcome(&call.id, begin(call, endpoint).await)),
+            "tools/async/join" => Some(reply::outcome(&call.id, join(call, endpoint).await)),
+            "tools/async/get" => Some(get::answer(call, endpoint).await),
+            // The draft says that this is a notification; a client that sends a request gets an answer.
+            "tools/async/cancel" => Some(reply::outcome(&call.id, cancel(call, endpoint).await)),
+            "resources/read" => resource::answer(call, endpoint).await,
             _ => None,
         }
     }
 
-    async fn hear(&self, notice: &Notice<'_>, front: &Front) {
+    async fn on_notification(&self, notice: &Notice<'_>, endpoint: &Endpoint) {
         if notice.method != "tools/async/cancel" || notice.client.generation() != Generation::Handshake {
             return;
         }
         let params = notice.params.and_then(|params| serde_json::from_str::<Named>(params.get()).ok());
         let key = params.and_then(|Named { token, .. }| token.key(&notice.owner));
         if let Some(key) = key
-            && let Err(error @ PollError::Unavailable(_)) = front.shared().engine.cancel(&key).await
+            && let Err(error @ PollError::Unavailable(_)) = endpoint.shared().engine.cancel(&key).await
         {
             tracing::warn!(error = &error as &dyn std::error::Error, "a call was not cancelled");
         }
     }
 
-    fn decorates(&self, call: &Incoming<'_>) -> bool {
+    fn patches(&self, call: &Incoming<'_>) -> bool {
         call.client.generation() == Generation::Handshake && matches!(&*call.method, "initialize" | "tools/list")
     }
 
-    fn decorate(&self, call: &Incoming<'_>, front: &Front, result: &mut Map<String, Value>) {
+    fn patch(&self, call: &Incoming<'_>, endpoint: &Endpoint, result: &mut Map<String, Value>) {
         if call.method == "initialize" {
-            declare(front.shared(), result);
+            declare(endpoint.shared(), result);
         } else if call.client.revision() >= ANNOTATIONS_SINCE {
             let tools = result.get_mut("tools").and_then(Value::as_array_mut).into_iter().flatten();
-            tools.filter_map(Value::as_object_mut).for_each(|tool| prefer(front.shared(), tool));
+            tools.filter_map(Value::as_object_mut).for_each(|tool| prefer(endpoint.shared(), tool));
         }
     }
 }
 
-/// Says in the handshake that there are such calls, and how long a result can be kept.
+/// Declares such calls in the handshake, with how long a result can be kept.
 fn declare(shared: &Shared, result: &mut Map<String, Value>) {
-    let longest_ms = shared.policies.values().map(|policy| policy.terms().ttl_ms_max.max(policy.terms().keep_ms)).max();
+    let longest_ms =
+        shared.policies.values().map(|policy| policy.terms().ttl_ms_max.max(policy.terms().retention_ms)).max();
     let capabilities = result.get_mut("capabilities").and_then(Value::as_object_mut);
     if let (Some(longest_ms), Some(capabilities)) = (longest_ms, capabilities) {
         capabilities.insert("async".to_owned(), json!({"maxKeepAliveTime": longest_ms / 1_000}));
@@ -93,40 +97,6 @@ fn prefer(shared: &Shared, tool: &mut Map<String, Value>) {
     }
 }
 
-/// "Used by the client to reference a previous async tool call": a string or an integer.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(untagged)]
-enum Token {
-    Text(String),
-    Number(i64),
-}
-
-impl Token {
-    /// The task that it names; tokens that are no ids of ours name none.
-    fn key(&self, owner: &longhaul_core::OwnerId) -> Option<TaskKey> {
-        match self {
-            Self::Text(text) => text.parse().ok().map(|id| TaskKey::new(*owner, id)),
-            Self::Number(_) => None,
-        }
-    }
-
-    /// Why the call with this token was not accepted, where it was not.
-    fn rejection(&self, shared: &Shared, owner: &longhaul_core::OwnerId) -> Option<String> {
-        match self {
-            Self::Text(text) => shared.sealer.open_value(Purpose::Rejection, owner, text),
-            Self::Number(_) => None,
-        }
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Named {
-    token: Token,
-    keep_alive: Option<u64>,
-    timeout: Option<f64>,
-}
-
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Called {
@@ -135,80 +105,60 @@ struct Called {
     keep_alive: Option<u64>,
 }
 
-/// The parameters of a method that names a call.
-fn named(call: &Incoming<'_>) -> Result<Named, ErrorData> {
-    call.params().ok_or_else(|| {
-        let message = format!("{} takes a `token`, a string or an integer; times are seconds", call.method);
-        ErrorData::invalid_params(message, None)
-    })
-}
-
-fn no_such_call() -> ErrorData {
-    ErrorData::invalid_params("there is no call with this token", None)
-}
-
-/// The task of a token.
-async fn task(call: &Incoming<'_>, front: &Front, token: &Token) -> Result<Task, ErrorData> {
-    let key = token.key(&call.owner).ok_or_else(no_such_call)?;
-    match front.shared().engine.poll(&key).await {
-        Ok(task) => Ok(task),
-        Err(PollError::NotFound) => Err(no_such_call()),
-        Err(error @ PollError::Unavailable(_)) => Err(errors::of_poll(error)),
-    }
-}
-
 /// `tools/async/call`.
-async fn begin(call: &Incoming<'_>, front: &Front) -> Result<String, ErrorData> {
-    let malformed = "tools/async/call takes a `name`, `arguments` and `keepAlive`, which is a number of whole seconds";
+async fn begin(call: &Incoming<'_>, endpoint: &Endpoint) -> Result<String, ErrorData> {
+    let malformed = "tools/async/call takes a `name`, `arguments` and `keepAlive`, a whole number of seconds";
     let Called { name, arguments, keep_alive } =
         call.params().ok_or_else(|| ErrorData::invalid_params(malformed, None))?;
-    front.must_have(&name)?;
-    let Some(policy) = front.shared().policies.get(&name) else {
-        return rejected(call, front, &format!("the tool `{name}` runs synchronously; use tools/call"));
+    endpoint.must_have(&name)?;
+    let Some(policy) = endpoint.shared().policies.get(&name) else {
+        return rejected(call, endpoint, &format!("the tool `{name}` runs synchronously; use tools/call"));
     };
-    let idempotency = caller::idempotency_of(call.http.headers(), &call.meta(), &name, arguments.as_ref());
+    let mut meta = call.meta()?;
+    let idempotency = caller::idempotency_of(call.http.headers(), &meta, &name, arguments.as_ref());
     let mut params = CallToolRequestParams::new(name.clone());
     params.arguments = arguments;
-    let mut meta = call.meta();
-    meta.set_client_capabilities(call.capabilities());
-    let wish = Wish { ttl_ms: None, keep_ms: keep_alive.map(|seconds| seconds.saturating_mul(1_000)) };
-    let told = meta.get_progress_token();
-    let stored = StoredCall::new(params, meta, Default::default()).telling(told);
-    let new = NewTask { owner: call.owner, tool: name, call: stored, policy, wish, idempotency };
-    let engine = &front.shared().engine;
+    meta.set_client_capabilities(call.capabilities()?);
+    let requested =
+        RequestedTerms { ttl_ms: None, retention_ms: keep_alive.map(|seconds| seconds.saturating_mul(1_000)) };
+    let progress_token = meta.get_progress_token();
+    let stored = StoredCall::new(params, meta, Default::default()).with_progress_token(progress_token);
+    let new = NewTask { owner: call.owner, tool: name, call: stored, policy, requested, idempotency };
+    let engine = &endpoint.shared().engine;
     match engine.accept(accept::call(new)?).await {
         Ok(accepted) => Ok(wire::accepted(&accepted.into_task(), engine.ports().clock.now())),
         Err(error @ AcceptError::Unavailable(_)) => Err(errors::of_accept(error)),
-        Err(why) => rejected(call, front, &why.to_string()),
+        Err(why) => rejected(call, endpoint, &why.to_string()),
     }
 }
 
-/// The call was not accepted; its token says why to whoever asks for the result.
-fn rejected(call: &Incoming<'_>, front: &Front, why: &str) -> Result<String, ErrorData> {
-    let token = front.shared().sealer.seal_value(Purpose::Rejection, &call.owner, &why)?;
+/// The answer to a call that was not accepted; its token gives the reason to any client that asks for the result.
+fn rejected(call: &Incoming<'_>, endpoint: &Endpoint, why: &str) -> Result<String, ErrorData> {
+    let token = endpoint.shared().signer.sign(Purpose::Rejection, &call.owner, &why)?;
     Ok(json!({"accepted": false, "token": token}).to_string())
 }
 
-/// `tools/async/join`: any client of the owner may, and may have the result kept longer.
-async fn join(call: &Incoming<'_>, front: &Front) -> Result<String, ErrorData> {
+/// `tools/async/join`: any client of the owner may join, and may extend the retention of the result.
+async fn join(call: &Incoming<'_>, endpoint: &Endpoint) -> Result<String, ErrorData> {
     let Named { token, keep_alive, .. } = named(call)?;
-    let shared = front.shared();
+    let shared = endpoint.shared();
     if token.rejection(shared, &call.owner).is_some() {
         return Ok(json!({"accepted": false, "token": token}).to_string());
     }
-    let mut task = task(call, front, &token).await?;
+    let mut task = task(call, endpoint, &token).await?;
     if let Some(seconds) = keep_alive {
-        let longest_ms = shared.policies.get(&task.tool).map_or(task.terms.keep_ms, |policy| policy.terms().ttl_ms_max);
-        let keep_ms = seconds.saturating_mul(1_000).min(longest_ms);
-        task = shared.engine.prolong(&task.key(), keep_ms).await.map_err(errors::of_poll)?;
+        let longest_ms =
+            shared.policies.get(&task.tool).map_or(task.terms.retention_ms, |policy| policy.terms().ttl_ms_max);
+        let retention_ms = seconds.saturating_mul(1_000).min(longest_ms);
+        task = shared.engine.extend_retention(&task.key(), retention_ms).await.map_err(errors::of_poll)?;
     }
     Ok(wire::accepted(&task, shared.engine.ports().clock.now()))
 }
 
-async fn cancel(call: &Incoming<'_>, front: &Front) -> Result<String, ErrorData> {
+async fn cancel(call: &Incoming<'_>, endpoint: &Endpoint) -> Result<String, ErrorData> {
     let Named { token, .. } = named(call)?;
     let key = token.key(&call.owner).ok_or_else(no_such_call)?;
-    match front.shared().engine.cancel(&key).await {
+    match endpoint.shared().engine.cancel(&key).await {
         Ok(_) => Ok("{}".to_owned()),
         Err(PollError::NotFound) => Err(no_such_call()),
         Err(error @ PollError::Unavailable(_)) => Err(errors::of_poll(error)),

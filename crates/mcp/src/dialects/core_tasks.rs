@@ -1,26 +1,28 @@
-//! Tasks as MCP `2025-11-25` has them in its core: the client asks for a task with the call, polls it, and fetches the
-//! result with a request that waits for it.
+//! Tasks as MCP `2025-11-25` defines them in its core: the client asks for a task with the call, polls it, and fetches
+//! the result with a request that waits for it.
 
 use async_trait::async_trait;
 use http::Response;
-use longhaul_core::{Identity, OwnerId, Status, Task, TaskKey};
+use longhaul_core::{Identity, OwnerId, Status, Task};
 use rmcp::ErrorData;
-use rmcp::model::ErrorCode;
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Dialect, Generation};
-use crate::durable::Shared;
-use crate::front::Front;
-use crate::incoming::Incoming;
+use crate::Body;
+use crate::dialect::{Dialect, Endpoint};
 use crate::policy::Need;
+use crate::revision::Generation;
 use crate::settings::AnonymousLists;
-use crate::{Body, errors, reply};
+use crate::shared::Shared;
+use crate::shared::incoming::Incoming;
+use crate::shared::{errors, reply};
 
 mod call;
 mod list;
+mod lookup;
 mod result;
 mod wire;
+
+use lookup::named;
 
 /// The revision that has them.
 const REVISION: &str = "2025-11-25";
@@ -30,13 +32,13 @@ pub(crate) struct CoreTasks;
 
 #[async_trait]
 impl Dialect for CoreTasks {
-    async fn answer(&self, call: &Incoming<'_>, front: &Front) -> Option<Response<Body>> {
+    async fn answer(&self, call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Response<Body>> {
         if !speaks(call) {
             return None;
         }
-        let shared = front.shared();
+        let shared = endpoint.shared();
         match &*call.method {
-            "tools/call" => call::answer(call, front).await,
+            "tools/call" => call::answer(call, endpoint).await,
             "tasks/get" => Some(reply::outcome(&call.id, get(call, shared).await)),
             "tasks/cancel" => Some(reply::outcome(&call.id, cancel(call, shared).await)),
             "tasks/result" => Some(result::answer(call, shared).await),
@@ -47,11 +49,11 @@ impl Dialect for CoreTasks {
         }
     }
 
-    async fn resume(&self, last_event_id: &str, owner: OwnerId, front: &Front) -> Option<Response<Body>> {
-        result::resume(last_event_id, owner, front.shared()).await
+    async fn resume(&self, last_event_id: &str, owner: OwnerId, endpoint: &Endpoint) -> Option<Response<Body>> {
+        result::resume(last_event_id, owner, endpoint.shared()).await
     }
 
-    fn decorates(&self, call: &Incoming<'_>) -> bool {
+    fn patches(&self, call: &Incoming<'_>) -> bool {
         match &*call.method {
             "initialize" => call.client.generation() == Generation::Handshake,
             "tools/list" => speaks(call),
@@ -59,13 +61,13 @@ impl Dialect for CoreTasks {
         }
     }
 
-    fn decorate(&self, call: &Incoming<'_>, front: &Front, result: &mut Map<String, Value>) {
+    fn patch(&self, call: &Incoming<'_>, endpoint: &Endpoint, result: &mut Map<String, Value>) {
         if call.method == "initialize" {
-            declare(call, front.shared(), result);
+            declare(call, endpoint.shared(), result);
         } else {
             let tools = result.get_mut("tools").and_then(Value::as_array_mut).into_iter().flatten();
             for tool in tools.filter_map(Value::as_object_mut) {
-                let support = tool.get("name").and_then(Value::as_str).map(|name| support(front.shared(), name));
+                let support = tool.get("name").and_then(Value::as_str).map(|name| support(endpoint.shared(), name));
                 tool.insert("execution".to_owned(), json!({"taskSupport": support}));
             }
         }
@@ -76,7 +78,8 @@ fn speaks(call: &Incoming<'_>) -> bool {
     call.client.revision() == REVISION
 }
 
-/// Whoever cannot be told from others may not see what they do, unless the operator says that there are no others.
+/// An anonymous caller may not see the tasks of other anonymous callers, unless the operator says that there is only
+/// one.
 fn may_list(shared: &Shared, owner: &OwnerId) -> bool {
     match shared.settings.anonymous_lists {
         AnonymousLists::Allowed => true,
@@ -84,7 +87,7 @@ fn may_list(shared: &Shared, owner: &OwnerId) -> bool {
     }
 }
 
-/// Says in the handshake that the server knows tasks, where this revision was agreed on.
+/// Declares tasks in the handshake, if this revision was negotiated.
 fn declare(call: &Incoming<'_>, shared: &Shared, result: &mut Map<String, Value>) {
     if result.get("protocolVersion").and_then(Value::as_str) != Some(REVISION) || shared.policies.is_empty() {
         return;
@@ -108,23 +111,9 @@ fn support(shared: &Shared, tool: &str) -> &'static str {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct TaskParams {
-    task_id: String,
-}
-
-/// The task that the request names.
-async fn named(call: &Incoming<'_>, shared: &Shared) -> Result<Task, ErrorData> {
-    let TaskParams { task_id } =
-        call.params().ok_or_else(|| ErrorData::invalid_params("`taskId` has to be a string", None))?;
-    let id = task_id.parse().map_err(|_no_task_id| errors::task_not_found())?;
-    shared.engine.poll(&TaskKey::new(call.owner, id)).await.map_err(errors::of_poll)
-}
-
 async fn get(call: &Incoming<'_>, shared: &Shared) -> Result<String, ErrorData> {
     let task = named(call, shared).await?;
-    wire::task(&shared.engine, &task).await
+    wire::render(&shared.engine, &task).await
 }
 
 async fn cancel(call: &Incoming<'_>, shared: &Shared) -> Result<String, ErrorData> {
@@ -133,19 +122,14 @@ async fn cancel(call: &Incoming<'_>, shared: &Shared) -> Result<String, ErrorDat
         return Err(ended(&task));
     }
     let task = shared.engine.cancel(&task.key()).await.map_err(errors::of_poll)?;
-    // Its tool was quicker.
+    // Its tool ended first.
     if task.status() != Status::Cancelled {
         return Err(ended(&task));
     }
-    wire::task(&shared.engine, &task).await
+    wire::render(&shared.engine, &task).await
 }
 
 fn ended(task: &Task) -> ErrorData {
     let message = format!("the task cannot be cancelled: it is {} already", wire::status(task));
     ErrorData::invalid_params(message, None)
-}
-
-/// What clients are told that do not heed `taskSupport`.
-fn wrong_support(message: String) -> ErrorData {
-    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None)
 }

@@ -1,5 +1,5 @@
-//! Revisions before `2026-07-28`: a handshake says what client and server can do. What was agreed on goes out in a
-//! sealed session id and comes back with every later request.
+//! Revisions before `2026-07-28`: a handshake says what client and server can do. What was negotiated goes out in a
+//! signed session id and comes back with every later request.
 
 use async_trait::async_trait;
 use http::{HeaderValue, Response, StatusCode};
@@ -8,15 +8,17 @@ use rmcp::model::{ClientCapabilities, ErrorCode};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{Dialect, Generation, own_revision};
-use crate::front::Front;
-use crate::incoming::Incoming;
-use crate::session::{self, Session};
-use crate::{Body, reply};
+use crate::Body;
+use crate::dialect::{Dialect, Endpoint};
+use crate::revision::{Generation, own_revision};
+use crate::shared::incoming::Incoming;
+use crate::shared::session::{self, Session};
+use crate::shared::{errors, reply};
 
 mod call;
 
-/// What a tool has in a list, and since which revision. Fields of drafts are not here: they are shown by those who know them.
+/// The fields of a tool in a list, and since which revision they exist. Fields of drafts are not here: only the
+/// dialects that know them show them.
 const TOOL_FIELDS: [(&str, &str); 6] = [
     ("annotations", "2025-03-26"),
     ("_meta", "2025-06-18"),
@@ -31,21 +33,21 @@ pub(crate) struct Handshake;
 
 #[async_trait]
 impl Dialect for Handshake {
-    async fn answer(&self, call: &Incoming<'_>, front: &Front) -> Option<Response<Body>> {
+    async fn answer(&self, call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Response<Body>> {
         match (call.client.generation(), &*call.method) {
-            (Generation::Handshake, "initialize") => Some(initialize(call, front).await),
-            (Generation::Handshake, "tools/call") => Some(call::answer(call, front).await),
-            // `rmcp` knows them, for later revisions.
+            (Generation::Handshake, "initialize") => Some(initialize(call, endpoint).await),
+            (Generation::Handshake, "tools/call") => Some(call::answer(call, endpoint).await),
+            // `rmcp` would answer these: they exist in later revisions.
             (Generation::Handshake, method) if method.starts_with("tasks/") => Some(no_such_method(call)),
             (Generation::Handshake | Generation::PerRequest, _) => None,
         }
     }
 
-    fn decorates(&self, call: &Incoming<'_>) -> bool {
+    fn patches(&self, call: &Incoming<'_>) -> bool {
         call.method == "tools/list" && call.client.generation() == Generation::Handshake && unknown_to(call).count() > 0
     }
 
-    fn decorate(&self, call: &Incoming<'_>, _front: &Front, result: &mut Map<String, Value>) {
+    fn patch(&self, call: &Incoming<'_>, _endpoint: &Endpoint, result: &mut Map<String, Value>) {
         let tools = result.get_mut("tools").and_then(Value::as_array_mut).into_iter().flatten();
         for tool in tools.filter_map(Value::as_object_mut) {
             unknown_to(call).for_each(|field| drop(tool.remove(field)));
@@ -53,7 +55,7 @@ impl Dialect for Handshake {
     }
 }
 
-/// The fields of a tool that the client's revision has not.
+/// The fields of a tool that the client's revision does not have.
 fn unknown_to(call: &Incoming<'_>) -> impl Iterator<Item = &'static str> {
     let revision = call.client.revision();
     TOOL_FIELDS.iter().filter(move |(_, since)| revision < *since).map(|(field, _)| *field)
@@ -70,43 +72,53 @@ struct Params {
     capabilities: ClientCapabilities,
 }
 
-/// The handshake: `rmcp` negotiates, the dialects add what they have, and the session id remembers the outcome.
-async fn initialize(call: &Incoming<'_>, front: &Front) -> Response<Body> {
-    let params: Params = call.params().unwrap_or_default();
+/// The handshake: `rmcp` negotiates, the dialects add what they have, and the session id stores the outcome.
+async fn initialize(call: &Incoming<'_>, endpoint: &Endpoint) -> Response<Body> {
+    // A request that cannot be read is refused by `rmcp`, and begins no session.
+    let Some(params) = call.params::<Params>() else {
+        return endpoint.pass_on(call.http.clone(), Some(&call.id)).await;
+    };
     let own = own_revision(&params.protocol_version);
     let mut request = call.http.clone();
     if let Some(own) = own {
-        *request.body_mut() = asking_for(call, own.served_as).into();
+        match with_requested_revision(call, own.served_as) {
+            Some(body) => *request.body_mut() = body.into(),
+            None => return endpoint.pass_on(request, Some(&call.id)).await,
+        }
     }
-    let answer = front.pass_on(request, Some(&call.id)).await;
+    let answer = endpoint.pass_on(request, Some(&call.id)).await;
     if answer.status() != StatusCode::OK || !reply::is_json(&answer) {
         return answer;
     }
     let answer = match own {
-        Some(own) => agreed_on(answer, own.name).await,
+        Some(own) => match with_agreed_revision(answer, own.name).await {
+            Ok(answer) => answer,
+            Err(error) => return reply::error(&call.id, &error),
+        },
         None => answer,
     };
-    let answer = front.decorated(call, answer).await;
-    with_session(answer, call, front, params.capabilities).await
+    let answer = endpoint.patched(call, answer).await;
+    with_session(answer, call, endpoint, params.capabilities).await
 }
 
-/// The request with another revision in it.
-fn asking_for(call: &Incoming<'_>, revision: &str) -> String {
-    let mut params: Map<String, Value> = call.params().unwrap_or_default();
+/// The request with another revision in it; `None` if its parameters are not an object.
+fn with_requested_revision(call: &Incoming<'_>, revision: &str) -> Option<String> {
+    let mut params: Map<String, Value> = call.params()?;
     params.insert("protocolVersion".to_owned(), revision.into());
-    serde_json::json!({"jsonrpc": "2.0", "id": call.id, "method": "initialize", "params": params}).to_string()
+    Some(serde_json::json!({"jsonrpc": "2.0", "id": call.id, "method": "initialize", "params": params}).to_string())
 }
 
 /// The answer with another revision in it.
-async fn agreed_on(answer: Response<Body>, revision: &str) -> Response<Body> {
+async fn with_agreed_revision(answer: Response<Body>, revision: &str) -> Result<Response<Body>, ErrorData> {
     let (parts, body) = answer.into_parts();
     let text = reply::read(body).await;
-    let mut message: Value = serde_json::from_slice(&text).unwrap_or_default();
+    let mut message: Value = serde_json::from_slice(&text)
+        .map_err(|error| errors::internal("the handler's answer cannot be read", &error))?;
     match message.get_mut("result").and_then(|result| result.get_mut("protocolVersion")) {
         Some(version) => *version = revision.into(),
-        None => return Response::from_parts(parts, reply::body(text)),
+        None => return Ok(Response::from_parts(parts, reply::body(text))),
     }
-    Response::from_parts(parts, reply::body(message.to_string()))
+    Ok(Response::from_parts(parts, reply::body(message.to_string())))
 }
 
 #[derive(Deserialize)]
@@ -120,21 +132,21 @@ struct Negotiated {
     protocol_version: String,
 }
 
-/// The answer with the session that it begins. Errors begin none.
+/// The answer with the session that it begins. An error does not begin a session.
 async fn with_session(
     answer: Response<Body>,
     call: &Incoming<'_>,
-    front: &Front,
+    endpoint: &Endpoint,
     capabilities: ClientCapabilities,
 ) -> Response<Body> {
     let (mut parts, body) = answer.into_parts();
     let text = reply::read(body).await;
     if let Ok(Agreed { result }) = serde_json::from_slice(&text) {
-        let shared = front.shared();
+        let shared = endpoint.shared();
         let session = Session::new(result.protocol_version, capabilities, &*shared.engine.ports().ids);
-        let sealed = session.seal(&shared.sealer, &call.owner).ok().and_then(|id| HeaderValue::from_str(&id).ok());
-        if let Some(sealed) = sealed {
-            parts.headers.insert(session::HEADER, sealed);
+        let signed = session.sign(&shared.signer, &call.owner).ok().and_then(|id| HeaderValue::from_str(&id).ok());
+        if let Some(signed) = signed {
+            parts.headers.insert(session::HEADER, signed);
         }
     }
     Response::from_parts(parts, reply::body(text))

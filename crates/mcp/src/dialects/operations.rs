@@ -1,34 +1,32 @@
 //! SEP-1391, "Asynchronous Tool Execution": operations, named by tokens. Its clients name the revision `next`.
 //!
-//! A token that the client gave is the name of the task: the task's id follows from owner and token, so that any
-//! instance finds it with one read. The id's time is 0 then, and such tasks are the last of every list. A token that
-//! the server gave is the task's id.
+//! A token that the client chose names the task: the task's id is derived from owner and token, so that any instance
+//! finds it with one read. The id's time is 0 then, and such tasks are the last in every list. A token that the server
+//! chose is the task's id.
 
 use async_trait::async_trait;
 use http::Response;
-use longhaul_core::{OwnerId, State, Task, TaskId, TaskKey, Timestamp};
-use longhaul_engine::PollError;
+use longhaul_core::{Task, Timestamp};
 use rmcp::ErrorData;
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Dialect, Generation, OwnRevision};
-use crate::durable::Shared;
-use crate::front::Front;
-use crate::incoming::{Incoming, Notice};
-use crate::outcome::Outcome;
+use crate::Body;
+use crate::dialect::{Dialect, Endpoint};
 use crate::policy::{AfterFetch, Need};
-use crate::{Body, derived, errors, reply};
+use crate::revision::{Generation, NEXT};
+use crate::shared::incoming::{Incoming, Notice};
+use crate::shared::{errors, reply};
+use crate::views::outcome::Outcome;
 
 mod call;
 mod cancel;
+mod lookup;
 mod questions;
 mod wire;
 
-/// The revision that its clients name.
-const NEXT: &str = "next";
+use lookup::{Named, not_retrieved, operation};
 
-/// The first revision that has tasks of its own, and says of each tool whether it takes part.
+/// The first revision that has tasks of its own, and says of each tool whether it supports them.
 const TASKS_SINCE: &str = "2025-11-25";
 
 /// The dialect.
@@ -36,39 +34,34 @@ pub(crate) struct Operations;
 
 #[async_trait]
 impl Dialect for Operations {
-    fn own_revision(&self) -> Option<OwnRevision> {
-        Some(OwnRevision { name: NEXT, served_as: "2025-11-25" })
-    }
-
-    async fn answer(&self, call: &Incoming<'_>, front: &Front) -> Option<Response<Body>> {
+    async fn answer(&self, call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Response<Body>> {
         match (call.client.revision(), &*call.method) {
-            (NEXT, "tools/call") => call::answer(call, front).await,
-            (NEXT, "tools/async/status") => Some(status(call, front).await),
-            (NEXT, "tools/async/result") => Some(reply::outcome(&call.id, result(call, front).await)),
-            (_, "tools/call") if knows_no_tasks(call) => refuse_async_only(call, front),
+            (NEXT, "tools/call") => call::answer(call, endpoint).await,
+            (NEXT, "tools/async/status") => Some(status(call, endpoint).await),
+            (NEXT, "tools/async/result") => Some(reply::outcome(&call.id, result(call, endpoint).await)),
+            (_, "tools/call") if knows_no_tasks(call) => refuse_async_only(call, endpoint),
             (_, _) => None,
         }
     }
 
-    async fn hear(&self, notice: &Notice<'_>, front: &Front) {
+    async fn on_notification(&self, notice: &Notice<'_>, endpoint: &Endpoint) {
         if notice.client.revision() == NEXT && notice.method == "notifications/cancelled" {
-            cancel::hear(notice, front).await;
+            cancel::on_notification(notice, endpoint).await;
         }
     }
 
-    fn decorates(&self, call: &Incoming<'_>) -> bool {
+    fn patches(&self, call: &Incoming<'_>) -> bool {
         call.method == "tools/list" && (call.client.revision() == NEXT || knows_no_tasks(call))
     }
 
-    fn decorate(&self, call: &Incoming<'_>, front: &Front, result: &mut Map<String, Value>) {
+    fn patch(&self, call: &Incoming<'_>, endpoint: &Endpoint, result: &mut Map<String, Value>) {
         let Some(tools) = result.get_mut("tools").and_then(Value::as_array_mut) else { return };
-        let policies = &front.shared().policies;
+        let policies = &endpoint.shared().policies;
         let policy = |tool: &Value| policies.get(tool.get("name")?.as_str()?);
         if call.client.revision() == NEXT {
-            for tool in tools {
-                if let (Some(_), Some(fields)) = (policy(tool), tool.as_object_mut()) {
-                    fields.insert("invocationMode".to_owned(), "async".into());
-                }
+            let async_tools = tools.iter_mut().filter(|tool| policy(tool).is_some());
+            for fields in async_tools.filter_map(Value::as_object_mut) {
+                fields.insert("invocationMode".to_owned(), "async".into());
             }
         } else {
             tools.retain(|tool| policy(tool).is_none_or(|policy| policy.need() == Need::Optional));
@@ -82,87 +75,48 @@ fn knows_no_tasks(call: &Incoming<'_>) -> bool {
     call.client.generation() == Generation::Handshake && revision != NEXT && revision < TASKS_SINCE
 }
 
-/// "Long-running operation called by an outdated client": a tool that it was not shown.
-fn refuse_async_only(call: &Incoming<'_>, front: &Front) -> Option<Response<Body>> {
+/// "Long-running operation called by an outdated client": a tool that is not in the list that it sees.
+fn refuse_async_only(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Response<Body>> {
     let Named { name } = call.params()?;
-    let policy = front.shared().policies.get(&name)?;
+    let policy = endpoint.shared().policies.get(&name)?;
     match policy.need() {
         Need::Optional => None,
         Need::Required => {
-            let message = format!("the tool `{name}` runs only as an operation or a task, which this revision has not");
+            let message =
+                format!("the tool `{name}` runs only as an operation or a task, and this revision supports neither");
             Some(reply::error(&call.id, &ErrorData::invalid_request(message, None)))
         }
     }
 }
 
-#[derive(Deserialize)]
-struct Named {
-    name: String,
+/// Whether the retention of the result is over. The record may still exist.
+fn is_past_retention(task: &Task, now: Timestamp) -> bool {
+    task.ended_at.is_some_and(|ended_at| now >= ended_at.plus_ms(task.terms.retention_ms))
 }
 
-#[derive(Deserialize)]
-struct WithToken {
-    token: String,
-}
-
-/// The place of the operation that the client gave this token.
-fn place(owner: &OwnerId, token: &str) -> TaskKey {
-    derived::place(owner, Timestamp::from_ms(0), &[b"operation", token.as_bytes()])
-}
-
-/// The task of this token: the one that the client named, or the one whose id it is.
-async fn find(shared: &Shared, owner: &OwnerId, token: &str) -> Result<Task, PollError> {
-    match shared.engine.poll(&place(owner, token)).await {
-        Err(PollError::NotFound) => match token.parse::<TaskId>() {
-            Ok(id) => shared.engine.poll(&TaskKey::new(*owner, id)).await,
-            Err(_no_id) => Err(PollError::NotFound),
-        },
-        found => found,
-    }
-}
-
-/// The token and the task that a request is about.
-async fn operation(call: &Incoming<'_>, front: &Front) -> Result<(String, Task), ErrorData> {
-    let WithToken { token } = call.params().ok_or_else(|| not_retrieved("`token` is missing or no string"))?;
-    match find(front.shared(), &call.owner, &token).await {
-        Ok(task) => Ok((token, task)),
-        Err(PollError::NotFound) => Err(not_retrieved("Operation not found")),
-        Err(error @ PollError::Unavailable(_)) => Err(errors::of_poll(error)),
-    }
-}
-
-fn not_retrieved(why: &str) -> ErrorData {
-    ErrorData::invalid_params(format!("Failed to retrieve operation: {why}"), None)
-}
-
-/// Whether the time that the result was to be kept for is over. The record may be there still.
-fn is_past_keeping(task: &Task, now: Timestamp) -> bool {
-    task.ended_at.is_some_and(|ended_at| now >= ended_at.plus_ms(task.terms.keep_ms))
-}
-
-/// `tools/async/status`. Where the operation waits for its client, what it asks goes before the status.
-async fn status(call: &Incoming<'_>, front: &Front) -> Response<Body> {
-    let (token, task) = match operation(call, front).await {
+/// `tools/async/status`. If the operation waits for its client, its questions are sent before the status.
+async fn status(call: &Incoming<'_>, endpoint: &Endpoint) -> Response<Body> {
+    let (token, task) = match operation(call, endpoint).await {
         Ok(found) => found,
         Err(error) => return reply::error(&call.id, &error),
     };
-    let engine = &front.shared().engine;
-    let told = if is_past_keeping(&task, engine.ports().clock.now()) {
+    let engine = &endpoint.shared().engine;
+    let status = if is_past_retention(&task, engine.ports().clock.now()) {
         Ok(wire::expired(&token))
     } else {
         wire::status(engine, &token, &task).await.map_err(errors::of_load)
     };
-    match told {
-        Ok(told) => questions::before(call, front, &token, &task, &told).await,
+    match status {
+        Ok(status) => questions::before(call, endpoint, &token, &task, &status).await,
         Err(error) => reply::error(&call.id, &error),
     }
 }
 
 /// `tools/async/result`: what the plain call would have answered.
-async fn result(call: &Incoming<'_>, front: &Front) -> Result<String, ErrorData> {
-    let (token, task) = operation(call, front).await?;
-    let shared = front.shared();
-    if is_past_keeping(&task, shared.engine.ports().clock.now()) {
+async fn result(call: &Incoming<'_>, endpoint: &Endpoint) -> Result<String, ErrorData> {
+    let (token, task) = operation(call, endpoint).await?;
+    let shared = endpoint.shared();
+    if is_past_retention(&task, shared.engine.ports().clock.now()) {
         return Err(not_retrieved("Operation has expired"));
     }
     let result = match Outcome::of(&shared.engine, &task).await.map_err(errors::of_load)? {
@@ -172,23 +126,10 @@ async fn result(call: &Incoming<'_>, front: &Front) -> Result<String, ErrorData>
         Some(Outcome::Result(result)) => result,
     };
     if shared.policies.get(&task.tool).is_some_and(|policy| policy.after_fetch() == AfterFetch::Forget) {
-        // Where this fails, the result expires in its time.
+        // If this fails, the result expires later.
         if let Err(error) = shared.engine.forget(&task.key()).await {
             tracing::warn!(error = &error as &dyn std::error::Error, "a fetched operation was not forgotten");
         }
     }
     Ok(json!({"result": result, "_operation": {"token": token}}).to_string())
-}
-
-/// What is asked at the moment.
-fn asks(task: &Task) -> &[longhaul_core::Ask] {
-    match &task.state {
-        State::InputRequired { asks, .. } => asks,
-        State::Queued
-        | State::Running { .. }
-        | State::Sleeping { .. }
-        | State::Completed { .. }
-        | State::Failed { .. }
-        | State::Cancelled => &[],
-    }
 }

@@ -1,37 +1,36 @@
-//! The Tasks extension of MCP `2026-07-28`. `rmcp` knows it, and calls become tasks inside our handler; here is what
-//! `rmcp` does not do.
+//! The Tasks extension of MCP `2026-07-28`. `rmcp` serves `tools/call`, and calls become tasks inside our handler;
+//! all requests about an existing task are answered here.
 
 use async_trait::async_trait;
-use http::{Request, Response, StatusCode};
+use http::{Response, StatusCode};
 use rmcp::ErrorData;
 use rmcp::model::ErrorCode;
 
-use super::{Dialect, Generation};
 use crate::Body;
-use crate::body::json;
-use crate::durable::RawResult;
-use crate::front::{Front, headers};
-use crate::incoming::Incoming;
-use crate::message::TaskParams;
-use crate::reply;
+use crate::dialect::{Dialect, Endpoint};
+use crate::revision::Generation;
+use crate::shared::incoming::Incoming;
+use crate::shared::reply;
 
 mod envelope;
 mod listen;
 mod stream;
-pub(crate) mod wire;
+mod tasks;
+
+use tasks::Method;
 
 /// The dialect.
 pub(crate) struct TasksExtension;
 
-/// Methods of older revisions that `2026-07-28` has no more. `rmcp` would serve some of them where a handler has them.
+/// Methods of older revisions that `2026-07-28` removed. `rmcp` would serve those that a handler implements.
 const REMOVED: [&str; 5] = ["initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
 
 #[async_trait]
 impl Dialect for TasksExtension {
-    async fn answer(&self, call: &Incoming<'_>, front: &Front) -> Option<Response<Body>> {
+    async fn answer(&self, call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Response<Body>> {
         match call.client.generation() {
-            Generation::PerRequest => self.answer_modern(call, front).await,
-            // The handshake belongs to older revisions, whatever its headers leave out.
+            Generation::PerRequest => answer_modern(call, endpoint).await,
+            // The handshake belongs to older revisions, even if its headers do not name a revision.
             Generation::Handshake if call.method == "initialize" && envelope::claims_metadata(call.params) => {
                 Some(no_such_method(call))
             }
@@ -40,37 +39,18 @@ impl Dialect for TasksExtension {
     }
 }
 
-impl TasksExtension {
-    async fn answer_modern(&self, call: &Incoming<'_>, front: &Front) -> Option<Response<Body>> {
-        match &*call.method {
-            removed if REMOVED.contains(&removed) => Some(no_such_method(call)),
-            "subscriptions/listen" => {
-                let ids = listen::task_ids(call.params)?;
-                Some(listen::open(call, front.shared(), ids).await)
-            }
-            "tasks/get" => Some(self.poll(named(call), call, front).await),
-            "tasks/update" | "tasks/cancel" => Some(front.pass_on(named(call), Some(&call.id)).await),
-            _ => None,
+async fn answer_modern(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Response<Body>> {
+    match &*call.method {
+        removed if REMOVED.contains(&removed) => Some(no_such_method(call)),
+        "subscriptions/listen" => {
+            let ids = listen::task_ids(call.params)?;
+            Some(listen::open(call, endpoint, ids).await)
         }
+        "tasks/get" => Some(tasks::answer(Method::Get, call, endpoint).await),
+        "tasks/update" => Some(tasks::answer(Method::Update, call, endpoint).await),
+        "tasks/cancel" => Some(tasks::answer(Method::Cancel, call, endpoint).await),
+        _ => None,
     }
-
-    /// `tasks/get`: everything that `rmcp` checks is checked there, and the result goes out as it is stored.
-    async fn poll(&self, mut request: Request<bytes::Bytes>, call: &Incoming<'_>, front: &Front) -> Response<Body> {
-        let raw = RawResult::default();
-        request.extensions_mut().insert(raw.clone());
-        let answer = front.pass_on(request, Some(&call.id)).await;
-        match raw.take() {
-            None => answer,
-            Some(result) => json(StatusCode::OK, reply::result_text(&call.id, &result)),
-        }
-    }
-}
-
-/// The request with the `Mcp-Name` that some clients leave out.
-fn named(call: &Incoming<'_>) -> Request<bytes::Bytes> {
-    let mut request = call.http.clone();
-    headers::insert_name(request.headers_mut(), TaskParams::read(call.params));
-    request
 }
 
 fn no_such_method(call: &Incoming<'_>) -> Response<Body> {

@@ -1,12 +1,12 @@
-//! Calls by clients that know no tasks, of tools that may become tasks: a task beneath, whose end is waited for within
-//! a bound. Whoever comes too late gets a job id.
+//! Calls by clients that know no tasks, of tools that may become tasks: each is a task, whose end is waited for during
+//! a limited time. After that the caller gets a job id.
 //!
 //! What the tool asks reaches the client as in a plain call: since `2026-07-28` the call ends with the questions, and
 //! its retry brings the answers; before, the client is asked while the call is open.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use longhaul_core::{Ask, Progress, State, Task, TaskId, TaskKey, Timestamp, Wish};
+use longhaul_core::{Ask, Progress, RequestedTerms, State, Task, TaskId, TaskKey, Timestamp};
 use longhaul_engine::PollError;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, InputRequest, InputRequests, InputRequiredResult,
@@ -15,28 +15,28 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
-use super::plain::Opened;
-use super::{Durable, Shared};
-use crate::accept::{self, NewTask};
-use crate::asking;
-use crate::caller::{self, Caller};
-use crate::dialects::Generation;
-use crate::dialects::job_tools::{JobTool, wire};
-use crate::outcome::Outcome;
+use super::Durable;
+use super::plain::Verified;
 use crate::policy::TaskPolicy;
-use crate::record::StoredCall;
-use crate::sealed::{Binding, Rounds};
-use crate::{capabilities, errors};
+use crate::revision::Generation;
+use crate::shared::Shared;
+use crate::shared::accept::{self, NewTask};
+use crate::shared::asking;
+use crate::shared::caller::{self, Caller};
+use crate::shared::record::StoredCall;
+use crate::shared::signer::{Binding, Rounds};
+use crate::shared::watch::{Event, Reported, TaskWatch};
+use crate::shared::{capabilities, errors};
+use crate::views::job as wire;
+use crate::views::job_tools::JobTool;
+use crate::views::outcome::Outcome;
 
-/// The first pause between two looks at a task; each is twice the one before, up to the pause of subscriptions.
-const PAUSE_MS_FIRST: u64 = 4;
-
-/// What the caller gets of a job.
+/// Which view of a job the caller gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum View {
     /// What the tool itself would have answered.
     Result,
-    /// How the job is.
+    /// The status of the job.
     Status,
 }
 
@@ -51,7 +51,7 @@ struct Waiting<'a> {
 }
 
 impl<H: ServerHandler> Durable<H> {
-    /// The job tool of this name, unless the handler has a tool of the name itself.
+    /// The job tool of this name, unless the handler has a tool with the same name.
     pub(super) fn job_tool(&self, name: &str) -> Option<JobTool> {
         let tool = JobTool::named(name)?;
         if self.inner.get_tool(name).is_some() || self.shared.policies.is_empty() { None } else { Some(tool) }
@@ -62,12 +62,12 @@ impl<H: ServerHandler> Durable<H> {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
         caller: &Caller,
-        opened: Opened,
+        verified: Verified,
         policy: &TaskPolicy,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Opened { answers, state, binding, job, .. } = opened;
+        let Verified { answers, state, binding, job, .. } = verified;
         let key = match job {
-            Some(job) => self.go_on(TaskKey::new(caller.owner, job), &request).await?,
+            Some(job) => self.answer_job(TaskKey::new(caller.owner, job), &request).await?,
             None => self.begin_job(request, &context, caller, (answers, state), policy).await?,
         };
         let wait_ms = self.shared.settings.inline_wait_ms;
@@ -76,17 +76,17 @@ impl<H: ServerHandler> Durable<H> {
     }
 
     /// `get_job_status` and `cancel_job`.
-    pub(super) async fn look_after_job(
+    pub(super) async fn manage_job(
         &self,
         tool: JobTool,
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
         caller: &Caller,
-        opened: &Opened,
+        verified: &Verified,
     ) -> Result<CallToolResponse, ErrorData> {
         let argument = |name: &str| request.arguments.as_ref().and_then(|arguments| arguments.get(name));
         let Some(job_id) = argument("job_id").and_then(|id| id.as_str()) else {
-            return Err(ErrorData::invalid_params("`job_id` is missing or no text", None));
+            return Err(ErrorData::invalid_params("`job_id` is missing or not a string", None));
         };
         let Ok(id) = job_id.parse::<TaskId>() else { return Ok(wire::not_found(job_id).into()) };
         let key = TaskKey::new(caller.owner, id);
@@ -102,15 +102,15 @@ impl<H: ServerHandler> Durable<H> {
                 0
             }
         };
-        if opened.job == Some(id) {
-            self.go_on(key, &request).await?;
+        if verified.job == Some(id) {
+            self.answer_job(key, &request).await?;
         }
-        let (shared, context, binding) = (&*self.shared, &context, &opened.binding);
+        let (shared, context, binding) = (&*self.shared, &context, &verified.binding);
         Waiting { shared, context, caller, binding, view: View::Status, wait_ms }.follow(key).await
     }
 
     /// Takes the answers that a later round of the call brings.
-    async fn go_on(&self, key: TaskKey, request: &CallToolRequestParams) -> Result<TaskKey, ErrorData> {
+    async fn answer_job(&self, key: TaskKey, request: &CallToolRequestParams) -> Result<TaskKey, ErrorData> {
         let given = request.input_responses.iter().flatten();
         let answers: BTreeMap<_, _> = given.map(|(key, answer)| (key.clone(), answer.to_string())).collect();
         self.shared.engine.answer(&key, &answers).await.map_err(errors::of_answer)?;
@@ -131,86 +131,122 @@ impl<H: ServerHandler> Durable<H> {
         let mut meta = context.meta.clone();
         meta.set_client_capabilities(caller.capabilities.clone());
         let call = StoredCall::new(request, meta, answers);
-        let new = NewTask { owner: caller.owner, tool, call, policy, wish: Wish::default(), idempotency };
+        let new =
+            NewTask { owner: caller.owner, tool, call, policy, requested: RequestedTerms::default(), idempotency };
         Ok(accept::accept(&self.shared, new).await?.into_task().key())
     }
 }
 
-fn wait_ms(wished_s: Option<&serde_json::Value>, longest_ms: u64) -> u64 {
-    let wished = wished_s.and_then(serde_json::Value::as_f64).filter(|seconds| *seconds >= 0.0);
-    let wished = wished.and_then(|seconds| std::time::Duration::try_from_secs_f64(seconds).ok());
-    wished.map_or(longest_ms, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX).min(longest_ms))
+fn wait_ms(requested_s: Option<&serde_json::Value>, longest_ms: u64) -> u64 {
+    let requested = requested_s.and_then(serde_json::Value::as_f64).filter(|seconds| *seconds >= 0.0);
+    let requested = requested.and_then(|seconds| std::time::Duration::try_from_secs_f64(seconds).ok());
+    requested.map_or(longest_ms, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX).min(longest_ms))
 }
 
 impl Waiting<'_> {
-    /// Waits for the end of the task, or for its questions, or until the time is over.
+    /// Waits until the task ends or asks something, or the time is over.
     async fn follow(&self, key: TaskKey) -> Result<CallToolResponse, ErrorData> {
-        let (clock, settings) = (&self.shared.engine.ports().clock, &self.shared.settings);
-        let mut ends_at = clock.now().plus_ms(self.wait_ms);
-        let (mut told, mut asked, mut pause_ms) = (None, BTreeSet::new(), PAUSE_MS_FIRST);
-        loop {
-            let task = match self.shared.engine.poll(&key).await {
-                Ok(task) => task,
-                Err(PollError::NotFound) if self.view == View::Status => {
-                    return Ok(wire::not_found(&key.id.to_string()).into());
+        let task = match self.shared.engine.poll(&key).await {
+            Ok(task) => task,
+            Err(PollError::NotFound) => return self.gone(&key),
+            Err(error @ PollError::Unavailable(_)) => return Err(errors::of_poll(error)),
+        };
+        let mut watch = self.watch(task);
+        while let Some(event) = watch.next().await {
+            if let Some(answer) = self.react(&key, &event, &mut watch).await? {
+                return Ok(answer);
+            }
+        }
+        self.gone(&key)
+    }
+
+    /// What the caller gets after `event`; `None` if it keeps waiting.
+    async fn react(
+        &self,
+        key: &TaskKey,
+        event: &Event,
+        watch: &mut TaskWatch,
+    ) -> Result<Option<CallToolResponse>, ErrorData> {
+        match event {
+            Event::Progress(_, progress) => {
+                self.notify_progress(progress).await;
+                Ok(None)
+            }
+            Event::Question(task, _) => self.question(task, event, watch).await,
+            Event::Ended(task) => self.ended(task).await,
+            Event::Left => self.left(key).await.map(Some),
+            Event::Close(tasks) => match tasks.first() {
+                Some(task) => {
+                    let (now, wait_ms) = (self.shared.engine.ports().clock.now(), self.shared.settings.inline_wait_ms);
+                    Ok(Some(wire::unfinished(task, now, wait_ms).into()))
                 }
-                Err(error) => return Err(errors::of_poll(error)),
-            };
-            self.tell_progress(&task, &mut told).await;
-            if let Some(ended) = self.ended(&task).await? {
-                return Ok(ended);
-            }
-            let asks = self.may_ask(&task);
-            match self.caller.generation {
-                Generation::PerRequest if !asks.is_empty() => return self.round(&task, asks),
-                Generation::Handshake if asks.keys().any(|key| !asked.contains(key)) => {
-                    asked.extend(asks.keys().cloned());
-                    self.ask_all(&key, asks).await?;
-                    // The time that the user takes is the user's.
-                    ends_at = clock.now().plus_ms(self.wait_ms);
-                    continue;
-                }
-                Generation::PerRequest | Generation::Handshake => {}
-            }
-            let now = clock.now();
-            if now >= ends_at || self.shared.closing.is_cancelled() {
-                return Ok(wire::unfinished(&task, now, settings.inline_wait_ms).into());
-            }
-            self.pause(&key, pause_ms.min(ends_at.since_ms(now))).await?;
-            pause_ms = (pause_ms * 2).min(settings.listen_poll_ms.max(1));
+                None => self.gone(key).map(Some),
+            },
+            Event::Gone(_) => self.gone(key).map(Some),
+            Event::Changed(_) | Event::Status(_) | Event::KeepAlive => Ok(None),
         }
     }
 
-    /// Waits, and ends the task where its caller leaves before it has heard of the job: nobody else can know of it,
-    /// unless the caller has a key to find it again.
-    async fn pause(&self, key: &TaskKey, ms: u64) -> Result<(), ErrorData> {
-        tokio::select! {
-            biased;
-            () = self.context.ct.cancelled() => {
-                if self.view == View::Result && !caller::has_idempotency_key(self.context) {
-                    self.shared.engine.cancel(key).await.map_err(errors::of_poll)?;
-                }
-                Err(ErrorData::internal_error("the client has left", None))
+    /// Asks the questions of the task; returns the answer to the call if the call ends with them.
+    async fn question(
+        &self,
+        task: &Task,
+        event: &Event,
+        watch: &mut TaskWatch,
+    ) -> Result<Option<CallToolResponse>, ErrorData> {
+        let asks = self.may_ask(task)?;
+        if asks.is_empty() {
+            // Once another client has answered some of them, this client may be able to answer the others.
+            watch.put_back(event);
+            return Ok(None);
+        }
+        match self.caller.generation {
+            Generation::PerRequest => self.round(task, asks).map(Some),
+            Generation::Handshake => {
+                self.ask_all(&task.key(), asks).await?;
+                // The time that the user took does not count.
+                watch.wait_until_after(self.wait_ms);
+                watch.look().await;
+                Ok(None)
             }
-            () = self.shared.engine.ports().clock.sleep_ms(ms.max(1)) => Ok(()),
         }
     }
 
-    async fn tell_progress(&self, task: &Task, told: &mut Option<Progress>) {
-        let (Some(token), Some(progress)) = (self.context.meta.get_progress_token(), &task.progress) else { return };
-        if told.as_ref().is_some_and(|told| progress.done <= told.done) {
-            return;
+    fn watch(&self, task: Task) -> TaskWatch {
+        let Shared { engine, settings, closing, .. } = self.shared;
+        TaskWatch::new(engine, settings, closing, self.wait_ms, [(task, Reported::default())])
+            .starting_with_short_pauses()
+            .until_left(self.context.ct.clone())
+    }
+
+    /// The answer if the task does not exist, or no longer exists.
+    fn gone(&self, key: &TaskKey) -> Result<CallToolResponse, ErrorData> {
+        match self.view {
+            View::Status => Ok(wire::not_found(&key.id.to_string()).into()),
+            View::Result => Err(errors::task_not_found()),
         }
+    }
+
+    /// Cancels the task if its caller leaves before it has the job id: no one else can know the id, unless the caller
+    /// has an idempotency key to find the job again.
+    async fn left(&self, key: &TaskKey) -> Result<CallToolResponse, ErrorData> {
+        if self.view == View::Result && !caller::has_idempotency_key(self.context) {
+            self.shared.engine.cancel(key).await.map_err(errors::of_poll)?;
+        }
+        Err(ErrorData::internal_error("the client has left", None))
+    }
+
+    async fn notify_progress(&self, progress: &Progress) {
+        let Some(token) = self.context.meta.get_progress_token() else { return };
         let mut param = ProgressNotificationParam::new(token, progress.done);
         param.total = progress.total;
         param.message.clone_from(&progress.message);
         if let Err(error) = self.context.peer.notify_progress(param).await {
             tracing::debug!(%error, "a progress notification was not sent");
         }
-        *told = Some(progress.clone());
     }
 
-    /// The end, as the caller is to see it.
+    /// The outcome, in the form that the caller gets.
     async fn ended(&self, task: &Task) -> Result<Option<CallToolResponse>, ErrorData> {
         let engine = &self.shared.engine;
         let Some(outcome) = Outcome::of(engine, task).await.map_err(errors::of_load)? else { return Ok(None) };
@@ -219,7 +255,7 @@ impl Waiting<'_> {
             (View::Result, Outcome::Result(result)) => {
                 let mut result: CallToolResult = serde_json::from_value(result.into())
                     .map_err(|error| errors::internal("the stored result of this task cannot be read", &error))?;
-                // For those of its time; `rmcp` takes it from what older clients get.
+                // For clients of `2026-07-28`; `rmcp` removes it for older ones.
                 result.result_type = Some(ResultType::COMPLETE);
                 Ok(Some(result.into()))
             }
@@ -231,21 +267,21 @@ impl Waiting<'_> {
         }
     }
 
-    /// What the task asks, where this client can be asked all of it.
-    fn may_ask(&self, task: &Task) -> InputRequests {
-        let State::InputRequired { asks, .. } = &task.state else { return InputRequests::new() };
-        let read = |ask: &Ask| Some((ask.key.clone(), serde_json::from_str::<InputRequest>(&ask.request).ok()?));
-        let requests: InputRequests = asks.iter().filter_map(read).collect();
-        let can = requests.len() == asks.len()
-            && requests.values().all(|request| capabilities::check(&self.caller.capabilities, request).is_ok());
-        if can { requests } else { InputRequests::new() }
+    /// The questions of the task, if this client can be asked all of them; otherwise none.
+    fn may_ask(&self, task: &Task) -> Result<InputRequests, ErrorData> {
+        let State::InputRequired { asks, .. } = &task.state else { return Ok(InputRequests::new()) };
+        let read = |ask: &Ask| Ok((ask.key.clone(), serde_json::from_str::<InputRequest>(&ask.request)?));
+        let requests = asks.iter().map(read).collect::<Result<InputRequests, _>>();
+        let requests = requests.map_err(|error| asking::unreadable(&error))?;
+        let can = requests.values().all(|request| capabilities::check(&self.caller.capabilities, request).is_ok());
+        Ok(if can { requests } else { InputRequests::new() })
     }
 
-    /// The questions as the end of the call; its retry goes on with the task.
+    /// Ends the call with the questions; its retry continues with the task.
     fn round(&self, task: &Task, asks: InputRequests) -> Result<CallToolResponse, ErrorData> {
         let until: Timestamp = self.shared.engine.ports().clock.now().plus_ms(self.shared.settings.state_ms_max);
         let rounds = Rounds { job: Some(task.id), ..Rounds::default() };
-        let state = self.shared.sealer.seal(rounds, self.binding, until)?;
+        let state = self.shared.signer.sign_rounds(rounds, self.binding, until)?;
         Ok(InputRequiredResult::new(Some(asks), Some(state)).into())
     }
 

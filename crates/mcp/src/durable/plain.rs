@@ -1,4 +1,4 @@
-//! A call that is answered by its tool, while the caller waits.
+//! A call that is answered by its tool while the caller waits.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,20 +11,21 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::Durable;
-use crate::caller::{self, Caller};
+use crate::TaskContext;
 use crate::context::{PlainCall, PlainEnd, PlainStart, Rounds as CanAsk};
-use crate::dialects::Generation;
-use crate::guard::guard;
-use crate::sealed::{Binding, Rounds};
-use crate::{TaskContext, capabilities, digest};
+use crate::revision::Generation;
+use crate::shared::caller::{self, Caller};
+use crate::shared::guard::guard;
+use crate::shared::signer::{Binding, Rounds};
+use crate::shared::{capabilities, digest, errors};
 
 /// What came back from earlier rounds of a call.
-pub(super) struct Opened {
+pub(super) struct Verified {
     /// All answers so far, those of this request included.
     pub(super) answers: BTreeMap<String, Value>,
-    /// The state that is the tool's own.
+    /// The tool's own state.
     pub(super) state: Option<String>,
-    /// The call's idempotency key, where an earlier round had one.
+    /// The call's idempotency key, if an earlier round had one.
     call_key: Option<String>,
     /// The task that the call became in an earlier round.
     pub(super) job: Option<TaskId>,
@@ -32,19 +33,19 @@ pub(super) struct Opened {
 }
 
 impl<H: ServerHandler> Durable<H> {
-    /// Opens the state that came back with the call.
-    pub(super) fn open_state(&self, request: &CallToolRequestParams, caller: &Caller) -> Result<Opened, ErrorData> {
+    /// Verifies the state that came back with the call.
+    pub(super) fn verify_state(&self, request: &CallToolRequestParams, caller: &Caller) -> Result<Verified, ErrorData> {
         let binding = Binding::new(&caller.owner, digest::of_call(&request.name, request.arguments.as_ref()));
         let rounds = match &request.request_state {
             Some(state) => {
                 let now = self.shared.engine.ports().clock.now();
-                Some(self.shared.sealer.open(state, &binding, now)?)
+                Some(self.shared.signer.verify_rounds(state, &binding, now)?)
             }
             None => None,
         };
         let Rounds { mut answers, state, call_key, job } = rounds.unwrap_or_default();
         answers.extend(request.input_responses.clone().unwrap_or_default());
-        Ok(Opened { answers, state, call_key: Some(call_key).filter(|key| !key.is_empty()), job, binding })
+        Ok(Verified { answers, state, call_key: Some(call_key).filter(|key| !key.is_empty()), job, binding })
     }
 
     pub(super) async fn call_plainly(
@@ -52,9 +53,9 @@ impl<H: ServerHandler> Durable<H> {
         mut request: CallToolRequestParams,
         mut context: RequestContext<RoleServer>,
         caller: &Caller,
-        opened: Opened,
+        verified: Verified,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Opened { answers, state, call_key, binding, job: _ } = opened;
+        let Verified { answers, state, call_key, binding, job: _ } = verified;
         let key = call_key.unwrap_or_else(|| self.call_key(&request, &context, caller));
         let call = self.plain_call(&context, caller, key.clone());
         let tool_context = TaskContext::plain(call.clone(), caller.capabilities.clone(), answers.clone());
@@ -64,7 +65,7 @@ impl<H: ServerHandler> Durable<H> {
         let ended = tokio::select! {
             biased;
             ended = call.drive(guard(self.inner.call_tool(request, context))) => ended,
-            // The tool's future is dropped here: nobody waits for it any more.
+            // The tool's future is dropped here: no one waits for it any more.
             () = client_left.cancelled() => {
                 return Err(ErrorData::internal_error("the client has left", None));
             }
@@ -74,10 +75,10 @@ impl<H: ServerHandler> Durable<H> {
                 check_all(caller, asked.input_requests.as_ref())?;
                 self.with_earlier_answers(asked, answers, key, &binding)
             }
-            PlainEnd::Ended(Ok(CallToolResponse::Task(_))) => Err(made_a_task()),
+            PlainEnd::Ended(Ok(CallToolResponse::Task(_))) => Err(errors::made_a_task()),
             PlainEnd::Ended(ended) => ended,
             PlainEnd::Asks(asks) => {
-                let state = self.seal(Rounds { answers, state: None, call_key: key, job: None }, &binding)?;
+                let state = self.sign(Rounds { answers, state: None, call_key: key, job: None }, &binding)?;
                 Ok(InputRequiredResult::new(Some(asks), Some(state)).into())
             }
             PlainEnd::Broken(error) => Err(error),
@@ -99,8 +100,8 @@ impl<H: ServerHandler> Durable<H> {
         })
     }
 
-    /// Questions that the tool asked by returning them. Its own state goes out as it is, unless there are answers of
-    /// earlier rounds to be kept with it.
+    /// Questions that the tool asked by returning them. Its own state goes out unchanged, unless answers of earlier
+    /// rounds have to go with it.
     fn with_earlier_answers(
         &self,
         mut asked: InputRequiredResult,
@@ -110,17 +111,17 @@ impl<H: ServerHandler> Durable<H> {
     ) -> Result<CallToolResponse, ErrorData> {
         if !answers.is_empty() {
             let state = asked.request_state.take();
-            asked.request_state = Some(self.seal(Rounds { answers, state, call_key, job: None }, binding)?);
+            asked.request_state = Some(self.sign(Rounds { answers, state, call_key, job: None }, binding)?);
         }
         Ok(asked.into())
     }
 
-    fn seal(&self, rounds: Rounds, binding: &Binding) -> Result<String, ErrorData> {
+    fn sign(&self, rounds: Rounds, binding: &Binding) -> Result<String, ErrorData> {
         let until = self.shared.engine.ports().clock.now().plus_ms(self.shared.settings.state_ms_max);
-        self.shared.sealer.seal(rounds, binding, until)
+        self.shared.signer.sign_rounds(rounds, binding, until)
     }
 
-    /// The caller's own key, bound to the caller; otherwise one that is made up.
+    /// The caller's own key, bound to the caller; otherwise a random one.
     fn call_key(
         &self,
         request: &CallToolRequestParams,
@@ -142,10 +143,6 @@ impl<H: ServerHandler> Durable<H> {
         let bytes: [u8; 32] = hash.finalize().into();
         longhaul_core::OwnerId::from_bytes(bytes).to_string()
     }
-}
-
-pub(crate) fn made_a_task() -> ErrorData {
-    ErrorData::internal_error("the handler made a task of its own; name the tool with a TaskPolicy instead", None)
 }
 
 fn check_all(caller: &Caller, asked: Option<&InputRequests>) -> Result<(), ErrorData> {

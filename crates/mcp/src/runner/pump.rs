@@ -1,4 +1,4 @@
-//! What a tool sends while it runs: progress is noted, requests to the client become questions of the task.
+//! What a tool sends while it runs: progress is recorded, requests to the client become questions of the task.
 
 use std::future::Future;
 
@@ -14,21 +14,21 @@ use rmcp::model::{
 };
 use tokio::task::JoinHandle;
 
-use crate::wire::Pipes;
-use crate::{asking, capabilities};
+use crate::shared::wire::Pipes;
+use crate::shared::{asking, capabilities, errors};
 
 /// Runs a tool and takes what it sends.
 pub(super) struct Pump {
     leg: Leg,
     declared: ClientCapabilities,
     pipes: Pipes,
-    /// Requests that the tool sent in this leg. Their number is their name: a tool that does the same in every leg
-    /// sends the same requests in the same order.
+    /// How many requests the tool has sent in this leg. They are named by their number: a tool that does the same in
+    /// every leg sends the same requests in the same order.
     requests: u32,
     open: FuturesUnordered<BoxFuture<'static, ClientJsonRpcMessage>>,
 }
 
-/// Ends the tool when its leg is given up.
+/// Ends the tool when its leg is aborted.
 struct AbortOnDrop<T>(JoinHandle<T>);
 
 impl<T> Drop for AbortOnDrop<T> {
@@ -45,12 +45,12 @@ impl Pump {
     /// Runs `tool` to its end. Dropping this stops it at its next await point.
     ///
     /// # Errors
-    /// What is known of a tool that died without an end.
+    /// What is known about a tool that died without a result.
     pub(super) async fn run<T: Send + 'static>(
         mut self,
         tool: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, String> {
-        // A task of its own: a tool that computes for long without awaiting must not hold up the heartbeat.
+        // Spawned, because a tool that computes for long without awaiting must not delay the heartbeat.
         #[expect(
             clippy::disallowed_methods,
             reason = "on the worker's side; awaited here, and aborted with this future"
@@ -80,7 +80,7 @@ impl Pump {
                     let (done, total) = (params.progress, params.total);
                     self.leg.progress(Progress { done, total, message: params.message });
                 }
-                // Logs and the like belong to a stream, and a task has none.
+                // Log messages and the like need a stream, and a task has none.
                 other => tracing::debug!(?other, "a notification of a task's tool was dropped"),
             },
             ServerJsonRpcMessage::Request(request) => self.ask(request),
@@ -106,8 +106,8 @@ impl Pump {
             ServerRequest::CreateMessageRequest(request) => InputRequest::CreateMessage(request),
             ServerRequest::ListRootsRequest(request) => InputRequest::ListRoots(request),
             ServerRequest::ElicitRequest(request) => InputRequest::Elicitation(request),
-            // What is no question, or what a later version of `rmcp` may add.
-            _ => return Err(ErrorData::invalid_request("a task cannot ask its client this", None)),
+            // Not a question, or anything that a later version of `rmcp` may add.
+            _ => return Err(ErrorData::invalid_request("a task cannot send this request to its client", None)),
         };
         capabilities::check(&self.declared, &request)?;
         let key = format!("peer-{}", self.requests);
@@ -116,7 +116,7 @@ impl Pump {
     }
 
     fn send(&self, message: ClientJsonRpcMessage) {
-        // Where the tool's end is gone, its end is about to be seen.
+        // If the tool's end of the wire is closed, the tool has ended, and `run` is about to see that.
         drop(self.pipes.to_tool.send(message));
     }
 }
@@ -128,13 +128,13 @@ enum Question {
 
 fn write(request: &InputRequest) -> Result<String, ErrorData> {
     let written = serde_json::to_value(request);
-    let mut request = written.map_err(|error| crate::errors::internal("a question could not be written", &error))?;
+    let mut request = written.map_err(|error| errors::internal("a question could not be written", &error))?;
     asking::strip_progress_token(&mut request);
     Ok(request.to_string())
 }
 
 fn answer(text: &str, id: RequestId) -> ClientJsonRpcMessage {
-    let value = match asking::unless_refused(serde_json::from_str(text).unwrap_or_default()) {
+    let value = match asking::read_answer(text) {
         Ok(value) => value,
         Err(refused) => return ClientJsonRpcMessage::error(refused, Some(id)),
     };

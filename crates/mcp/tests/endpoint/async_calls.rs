@@ -1,4 +1,4 @@
-//! The draft of asynchronous tool calls, each message held to the shapes of the draft.
+//! The draft of asynchronous tool calls, each message checked against the draft.
 
 use longhaul_mcp::{McpServer, McpSettings};
 use serde_json::{Value, json};
@@ -51,7 +51,7 @@ async fn the_handshake_says_how_long_results_can_be_kept() {
     }
     let plain = World::plain();
     let client = Older::connect(&plain.mcp, "2025-06-18").await;
-    assert_eq!(client.initialized["capabilities"].get("async"), None, "there is nothing to call");
+    assert_eq!(client.initialized["capabilities"].get("async"), None, "there is nothing to call asynchronously");
 }
 
 #[tokio::test]
@@ -101,7 +101,7 @@ async fn a_call_that_failed_fails_as_the_plain_call_would() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_not_accepted_has_a_token_that_explains() {
+async fn a_call_that_is_not_accepted_has_a_token_that_gives_the_reason() {
     let world = World::new();
     let client = connect(&world).await;
     let refused = begin(&client, &world, json!({"name": "at_once"})).await;
@@ -120,7 +120,7 @@ async fn a_call_that_is_not_accepted_has_a_token_that_explains() {
 }
 
 #[tokio::test]
-async fn several_clients_join_and_may_keep_the_result_longer() {
+async fn several_clients_join_and_may_extend_the_retention() {
     let world = World::new();
     let (first, other) = (connect(&world).await, Older::connect(&world.mcp, "2025-11-25").await);
     let token = token(&first, &world, "sleeps", json!({"ms": 60_000})).await;
@@ -165,7 +165,7 @@ async fn tokens_are_strings_or_integers() {
 }
 
 #[tokio::test]
-async fn whoever_waits_hears_that_the_call_was_cancelled() {
+async fn a_waiting_client_is_notified_that_the_call_was_cancelled() {
     let world = World::new();
     let client = connect(&world).await;
     let token = token(&client, &world, "sleeps", json!({"ms": 600_000})).await;
@@ -173,7 +173,7 @@ async fn whoever_waits_hears_that_the_call_was_cancelled() {
     let mut cancel = client.sent("tools/async/cancel", json!({"token": token}));
     cancel.body.as_object_mut().unwrap().remove("id");
     let (waiting, ()) = world
-        .while_time_flies(async {
+        .while_time_passes(async {
             tokio::join!(client.stream(&world.mcp, &sent), async {
                 assert_eq!(world.send(&cancel).await.status, 202);
             })
@@ -205,8 +205,8 @@ async fn progress_comes_with_a_resource_that_can_be_read_and_is_in_no_list() {
         let uri = params["resourceUri"].as_str().unwrap();
         let read = client.result(&second(&world), "resources/read", json!({"uri": uri})).await;
         schema::is("2025-11-25", "ReadResourceResult", &read);
-        let told: Value = serde_json::from_str(read["contents"][0]["text"].as_str().unwrap()).unwrap();
-        assert_eq!((&told["status"], &told["variables"]), (&json!("input_required"), &json!({"seen": 1})));
+        let state: Value = serde_json::from_str(read["contents"][0]["text"].as_str().unwrap()).unwrap();
+        assert_eq!((&state["status"], &state["variables"]), (&json!("input_required"), &json!({"seen": 1})));
         let stranger = Older::connect_as(&world.mcp, "2025-06-18", bob(), everything()).await;
         assert_eq!(stranger.error(&world.mcp, "resources/read", json!({"uri": uri})).await.0, -32002);
     }
@@ -215,7 +215,7 @@ async fn progress_comes_with_a_resource_that_can_be_read_and_is_in_no_list() {
 }
 
 #[tokio::test]
-async fn whoever_waits_is_asked_what_the_call_asks() {
+async fn a_waiting_client_is_asked_the_questions_of_the_call() {
     let world = World::new();
     let client = connect(&world).await;
     let token = token(&client, &world, "steps", json!({})).await;

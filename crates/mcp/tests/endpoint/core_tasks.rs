@@ -1,7 +1,8 @@
-//! Tasks of MCP `2025-11-25`, each message held to the published schema.
+//! Tasks of MCP `2025-11-25`, each message checked against the published schema.
 
-use longhaul_core::{Identity, OwnerId};
+use longhaul_core::{Clock, Identity, Outcome, OwnerId, PartsName, Payload, ResultKind, TaskEvent, TaskKey};
 use longhaul_mcp::{AnonymousLists, McpServer, McpSettings};
+use longhaul_testkit::given;
 use serde_json::{Value, json};
 
 use crate::older_client::{Older, REVISION, Stream, another_instance, everything};
@@ -35,7 +36,7 @@ async fn get(client: &Older, server: &McpServer, id: &str) -> Value {
     let task = client.result(server, "tasks/get", json!({"taskId": id})).await;
     schema::is(REVISION, "GetTaskResult", &task);
     assert!(task["ttl"].is_u64() && task["pollInterval"].is_u64(), "integers are integers: {task}");
-    assert_eq!(task.get("_meta"), None, "the id stands in the task");
+    assert_eq!(task.get("_meta"), None, "the id is in the task itself");
     task
 }
 
@@ -44,7 +45,7 @@ fn second(world: &World) -> McpServer {
 }
 
 #[tokio::test]
-async fn the_handshake_declares_tasks_for_this_revision_alone() {
+async fn the_handshake_declares_tasks_only_for_this_revision() {
     let world = World::new();
     let tasks = connect(&world).await.initialized["capabilities"]["tasks"].clone();
     assert_eq!(tasks, json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}));
@@ -53,13 +54,13 @@ async fn the_handshake_declares_tasks_for_this_revision_alone() {
 }
 
 #[tokio::test]
-async fn every_tool_says_whether_it_runs_as_a_task_and_is_held_to_it() {
+async fn every_tool_says_whether_it_runs_as_a_task_and_that_is_enforced() {
     let world = World::new();
     let client = connect(&world).await;
     let listed = client.result(&world.mcp, "tools/list", json!({})).await;
     schema::is(REVISION, "ListToolsResult", &listed);
     let mut seen: Vec<String> = Vec::new();
-    // The tools for clients without tasks belong to another dialect, which leaves calls that ask for a task alone.
+    // The tools for clients without tasks belong to another dialect, which ignores calls that ask for a task.
     let is_ours = |tool: &&Value| tool["name"] != "get_job_status" && tool["name"] != "cancel_job";
     for tool in listed["tools"].as_array().unwrap().iter().filter(is_ours) {
         let support = tool["execution"]["taskSupport"].as_str().unwrap().to_owned();
@@ -83,7 +84,7 @@ async fn every_tool_says_whether_it_runs_as_a_task_and_is_held_to_it() {
 }
 
 #[tokio::test]
-async fn a_call_that_asks_for_no_task_is_plain() {
+async fn a_call_that_does_not_ask_for_a_task_is_plain() {
     let world = World::new();
     let client = connect(&world).await;
     let result = world.served(&client.call("add", json!({"a": 1, "b": 2}))).await.result();
@@ -117,7 +118,7 @@ async fn the_ttl_is_what_was_asked_for_within_what_the_policy_allows() {
     };
     assert_eq!(ttl(json!({})).await, 3_600_000);
     assert_eq!(ttl(json!({"ttl": 7_200_000})).await, 7_200_000);
-    assert_eq!(ttl(json!({"ttl": 1})).await, 3_600_000, "the longest run and the keeping of its result");
+    assert_eq!(ttl(json!({"ttl": 1})).await, 3_600_000, "the longest run and the retention");
     assert_eq!(ttl(json!({"ttl": 1_000_000_000_000_000_u64})).await, 86_400_000);
     for bad in [json!({"ttl": -1}), json!({"ttl": "1"}), json!(7), json!("task")] {
         let params = json!({"name": "add", "arguments": {"a": 1, "b": 2}, "task": bad});
@@ -126,7 +127,7 @@ async fn the_ttl_is_what_was_asked_for_within_what_the_policy_allows() {
 }
 
 #[tokio::test]
-async fn an_immediate_response_goes_out_where_the_policy_has_one() {
+async fn an_immediate_response_is_sent_if_the_policy_has_one() {
     let world = World::new();
     let client = connect(&world).await;
     let created = client.result(&world.mcp, "tools/call", call("only_task", json!({}), json!({}))).await;
@@ -180,22 +181,22 @@ async fn a_task_is_cancelled_once() {
 }
 
 #[tokio::test]
-async fn a_task_that_is_not_there_or_anothers_is_not_found() {
+async fn a_task_that_does_not_exist_or_is_anothers_is_not_found() {
     let world = World::new();
     let client = connect(&world).await;
     let id = start(&client, &world.mcp, "add", json!({"a": 1, "b": 2})).await;
     let stranger = Older::connect_as(&world.mcp, REVISION, bob(), everything()).await;
-    let none = "01890000-0000-7000-8000-000000000000";
+    let unknown = "01890000-0000-7000-8000-000000000000";
     for method in ["tasks/get", "tasks/result", "tasks/cancel"] {
         let said = stranger.error(&world.mcp, method, json!({"taskId": id})).await;
         assert_eq!(said.0, -32602, "{method}");
-        assert_eq!(said, client.error(&world.mcp, method, json!({"taskId": none})).await);
+        assert_eq!(said, client.error(&world.mcp, method, json!({"taskId": unknown})).await);
         for params in [json!({"taskId": ""}), json!({"taskId": 7}), json!({})] {
             assert_eq!(client.error(&world.mcp, method, params).await.0, -32602, "{method}");
         }
     }
     let mut with_meta = json!({"taskId": id});
-    with_meta["_meta"] = json!({RELATED: {"taskId": none}});
+    with_meta["_meta"] = json!({RELATED: {"taskId": unknown}});
     assert_eq!(client.result(&world.mcp, "tasks/get", with_meta).await["taskId"], id, "the parameter counts");
 }
 
@@ -230,15 +231,15 @@ async fn the_list_has_all_tasks_of_its_owner_page_by_page() {
 }
 
 #[tokio::test]
-async fn callers_who_are_not_identified_list_only_where_the_operator_lets_them() {
+async fn anonymous_callers_list_tasks_only_if_the_operator_allows_it() {
     let world = World::new();
-    let nobody = OwnerId::of(Identity::Anonymous);
-    let client = Older::connect_as(&world.mcp, REVISION, nobody, everything()).await;
+    let anonymous = OwnerId::of(Identity::Anonymous);
+    let client = Older::connect_as(&world.mcp, REVISION, anonymous, everything()).await;
     assert_eq!(client.initialized["capabilities"]["tasks"].get("list"), None);
     assert_eq!(client.error(&world.mcp, "tasks/list", json!({})).await.0, -32601);
     let for_one_user = McpSettings { anonymous_lists: AnonymousLists::Allowed, ..McpSettings::new([7; 32]) };
     let local = another_instance(&world, for_one_user);
-    let client = Older::connect_as(&local, REVISION, nobody, everything()).await;
+    let client = Older::connect_as(&local, REVISION, anonymous, everything()).await;
     assert_eq!(client.initialized["capabilities"]["tasks"]["list"], json!({}));
     assert_eq!(client.result(&local, "tasks/list", json!({})).await, json!({"tasks": []}));
 }
@@ -254,10 +255,13 @@ async fn a_result_is_waited_for() {
     let id = start(&client, &world.mcp, "add", json!({"a": 1, "b": 2})).await;
     let mut stream = wait_for(&client, &world.mcp, &id).await;
     world.work().await;
-    let told = world.while_time_flies(stream.next()).await.unwrap();
-    schema::is(REVISION, "TaskStatusNotification", &told);
-    assert_eq!((&told["params"]["taskId"], &told["params"]["status"]), (&json!(id), &json!("completed")));
-    assert_eq!(told["params"].get("_meta"), None);
+    let notification = world.while_time_passes(stream.next()).await.unwrap();
+    schema::is(REVISION, "TaskStatusNotification", &notification);
+    assert_eq!(
+        (&notification["params"]["taskId"], &notification["params"]["status"]),
+        (&json!(id), &json!("completed"))
+    );
+    assert_eq!(notification["params"].get("_meta"), None);
     let last = stream.next().await.unwrap();
     assert_eq!((&last["id"], &last["result"]["content"][0]["text"]), (&json!(7), &json!("3")));
     assert_eq!(last["result"]["_meta"][RELATED]["taskId"], id);
@@ -265,12 +269,12 @@ async fn a_result_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_wait_ends_after_a_while_and_any_instance_goes_on_from_there() {
+async fn a_wait_ends_after_a_while_and_any_instance_resumes_it() {
     let world = World::new();
     let client = connect(&world).await;
     let id = start(&client, &world.mcp, "add", json!({"a": 1, "b": 2})).await;
     let mut stream = wait_for(&client, &world.mcp, &id).await;
-    assert_eq!(world.while_time_flies(stream.next()).await, None, "closed without an answer");
+    assert_eq!(world.while_time_passes(stream.next()).await, None, "closed without an answer");
     assert_eq!(stream.retry_ms, Some(1_000));
     world.work().await;
     let mut stream = Stream::of(client.resume(&second(&world), &stream.last_event_id).await);
@@ -280,12 +284,12 @@ async fn a_wait_ends_after_a_while_and_any_instance_goes_on_from_there() {
 }
 
 #[tokio::test]
-async fn a_stream_is_gone_on_with_by_its_owner_only() {
+async fn only_its_owner_resumes_a_stream() {
     let world = World::new();
     let client = connect(&world).await;
     let id = start(&client, &world.mcp, "add", json!({"a": 1, "b": 2})).await;
     let mut stream = wait_for(&client, &world.mcp, &id).await;
-    assert_eq!(world.while_time_flies(stream.next()).await, None);
+    assert_eq!(world.while_time_passes(stream.next()).await, None);
     let stranger = Older::connect_as(&world.mcp, REVISION, bob(), everything()).await;
     assert_eq!(stranger.resume(&world.mcp, &stream.last_event_id).await.status(), 404);
     assert_eq!(client.resume(&world.mcp, &format!("{}x", stream.last_event_id)).await.status(), 404);
@@ -306,16 +310,16 @@ async fn a_task_asks_over_the_stream_and_is_answered_through_another_instance() 
     let [name, color] = asked;
     assert_eq!([&name["params"]["message"], &color["params"]["message"]], ["Name?", "Color?"]);
     client.fill_in(&second(&world), &color, "blue").await;
-    // The connection breaks here. What was asked is not asked again on the same stream, and is on a new one.
+    // The connection breaks here. A question is not asked again when the stream is resumed; on a new stream it is.
     let mut resumed = Stream::of(client.resume(&second(&world), &stream.last_event_id).await);
     let mut other = wait_for(&client, &world.mcp, &id).await;
     assert_eq!(other.next().await.unwrap()["params"]["message"], "Name?");
     drop(other);
     client.fill_in(&world.mcp, &name, "Ann").await;
     world.work().await;
-    let told = world.while_time_flies(resumed.next()).await.unwrap();
+    let notification = world.while_time_passes(resumed.next()).await.unwrap();
     assert_eq!(
-        (&told["method"], &told["params"]["status"]),
+        (&notification["method"], &notification["params"]["status"]),
         (&json!("notifications/tasks/status"), &json!("completed"))
     );
     assert_eq!(resumed.next().await.unwrap()["result"]["content"][0]["text"], "Ann likes blue");
@@ -370,17 +374,17 @@ async fn the_progress_token_of_the_call_lives_as_long_as_its_task() {
     let id = created["task"]["taskId"].as_str().unwrap().to_owned();
     world.work().await;
     let mut stream = wait_for(&client, &world.mcp, &id).await;
-    let told = stream.next().await.unwrap();
-    schema::is(REVISION, "ProgressNotification", &told);
+    let notification = stream.next().await.unwrap();
+    schema::is(REVISION, "ProgressNotification", &notification);
     let mut expected = json!({"progressToken": "p-1", "progress": 3.0, "total": 10.0, "message": "adding up"});
     expected["_meta"] = json!({RELATED: {"taskId": id}});
-    assert_eq!(told["params"], expected);
+    assert_eq!(notification["params"], expected);
     let asked = stream.next().await.unwrap();
     assert_eq!(asked["method"], "elicitation/create");
     let mut resumed = Stream::of(client.resume(&world.mcp, &stream.last_event_id).await);
     client.fill_in(&world.mcp, &asked, "yes").await;
-    let told = world.while_time_flies(resumed.next()).await.unwrap();
-    assert_eq!(told["params"]["status"], "working", "progress that was told is not told again");
+    let notification = world.while_time_passes(resumed.next()).await.unwrap();
+    assert_eq!(notification["params"]["status"], "working", "progress that was reported is not reported again");
 }
 
 #[tokio::test]
@@ -405,7 +409,7 @@ async fn a_task_of_one_dialect_is_read_in_the_other() {
     world.work().await;
     let task = world.get(&older).await;
     assert_eq!((&task["status"], &task["result"]["content"][0]["text"]), (&json!("completed"), &json!("3")));
-    assert_eq!(world.get(&newer).await["status"], "completed", "each dialect has its own word for this");
+    assert_eq!(world.get(&newer).await["status"], "completed", "each dialect has its own name for this status");
     assert_eq!(get(&client, &world.mcp, &newer).await["status"], "failed");
     let asks = start(&client, &world.mcp, "reports", json!({})).await;
     world.work().await;
@@ -418,7 +422,7 @@ async fn a_task_of_one_dialect_is_read_in_the_other() {
 }
 
 #[tokio::test]
-async fn what_a_tool_remembers_is_there_for_its_client_to_read() {
+async fn the_variables_of_a_tool_can_be_read_by_its_client() {
     let world = World::new();
     let client = connect(&world).await;
     let id = start(&client, &world.mcp, "remembers", json!({})).await;
@@ -427,4 +431,23 @@ async fn what_a_tool_remembers_is_there_for_its_client_to_read() {
     schema::is(REVISION, "GetTaskResult", &task);
     assert_eq!(task["_meta"], json!({"dev.longhaul/variables": {"seen": 1}}));
     assert_eq!(world.get(&id).await["_meta"], task["_meta"]);
+}
+
+/// Such a stream once sent nothing for as long as it was open, and its client reconnected again and again.
+#[tokio::test]
+async fn a_result_whose_parts_are_missing_is_an_error_on_the_stream_too() {
+    let world = World::new();
+    let client = connect(&world).await;
+    let id = start(&client, &world.mcp, "add", json!({"a": 1, "b": 2})).await;
+    let mut stream = wait_for(&client, &world.mcp, &id).await;
+    let (store, now) = (&world.engine.ports().store, world.clock.now());
+    let key = TaskKey::new(client.owner, id.parse().unwrap());
+    store.apply(&key, &given::claim(1, now), now).await.unwrap();
+    let result = Payload::Parts { name: PartsName::Outcome { attempt: 1 }, count: 1, bytes: 2 };
+    let outcome = Outcome::Completed { result, kind: ResultKind::Success };
+    store.apply(&key, &TaskEvent::Finish { attempt: 1, outcome }, now).await.unwrap();
+    assert_eq!(world.while_time_passes(stream.next()).await.unwrap()["params"]["status"], "completed");
+    let last = world.while_time_passes(stream.next()).await.unwrap();
+    assert_eq!((&last["id"], &last["error"]["code"]), (&json!(7), &json!(-32603)));
+    assert_eq!(stream.next().await, None);
 }

@@ -1,4 +1,4 @@
-//! Requests that are none.
+//! Requests that are not valid.
 
 use bytes::Bytes;
 use http::{Method, Request};
@@ -27,7 +27,7 @@ async fn other_http_methods_are_not_allowed() {
 }
 
 #[tokio::test]
-async fn what_is_no_message_is_refused_in_json_rpc() {
+async fn a_body_that_is_not_a_message_is_refused_in_json_rpc() {
     let world = World::new();
     let json = [("content-type", "application/json")];
     for (body, code) in [("", -32700), ("{", -32700), ("[]", -32600), ("{}", -32600), ("7", -32600)] {
@@ -38,7 +38,7 @@ async fn what_is_no_message_is_refused_in_json_rpc() {
 }
 
 #[tokio::test]
-async fn any_accept_header_is_taken_to_mean_both_kinds() {
+async fn any_accept_header_counts_as_accepting_both_kinds() {
     let world = World::new();
     let sent = Sent::new("tools/list", json!({}));
     for accept in ["*/*", "application/json", "text/event-stream", "text/html"] {
@@ -103,7 +103,7 @@ fn methods() -> impl Strategy<Value = String> {
     prop_oneof![4 => proptest::sample::select(known.to_vec()).prop_map(str::to_owned), 1 => ".{0,10}"]
 }
 
-/// A message of the right form with anything in it.
+/// A message of the right form with arbitrary contents.
 fn nearly_right() -> impl Strategy<Value = Value> {
     let id = prop_oneof![Just(json!(1)), Just(json!("a")), any_json()];
     let name = prop_oneof![Just(json!("add")), Just(json!("hangs")), any_json()];
@@ -127,7 +127,7 @@ fn check(headers: Vec<(&'static str, String)>, body: Bytes) {
     runtime.block_on(async {
         let world = World::new();
         let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        let answer = world.while_time_flies(post(&world, &headers, body)).await;
+        let answer = world.while_time_passes(post(&world, &headers, body)).await;
         if answer.status.as_u16() == 202 {
             return;
         }

@@ -1,4 +1,4 @@
-//! Clients that know no tasks: an answer within a bound, or a job id and two tools that look after the job.
+//! Clients that know no tasks: an answer within a limited time, or a job id and two tools that manage the job.
 
 use rmcp::model::CallToolResult;
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ fn accept(value: &str) -> Value {
     json!({"action": "accept", "content": {"value": value}})
 }
 
-/// The envelope, which programs find in one place and models in another.
+/// The envelope, which is in the structured content for programs and in the text for models.
 fn data(result: &Value) -> Value {
     schema::is("2026-07-28", "CallToolResult", result);
     let text: Value = serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap();
@@ -29,7 +29,7 @@ fn data(result: &Value) -> Value {
     text["data"].clone()
 }
 
-/// Calls a tool that takes long; gives the answer.
+/// Calls a tool that takes long; returns the answer.
 async fn take_long(world: &World) -> Value {
     world.served(&call("sleeps", json!({"ms": 120_000}))).await.result()
 }
@@ -67,8 +67,8 @@ async fn a_long_call_is_answered_with_a_job_and_what_to_do_with_it() {
 #[tokio::test]
 async fn a_job_is_queued_then_running_then_completed() {
     let world = World::new();
-    // Nobody works on it.
-    let result = world.while_time_flies(world.result(&call("sleeps", json!({"ms": 120_000})))).await;
+    // No worker is running.
+    let result = world.while_time_passes(world.result(&call("sleeps", json!({"ms": 120_000})))).await;
     let job = data(&result);
     assert_eq!(job["status"], "queued");
     let id = job["job_id"].as_str().unwrap();
@@ -84,7 +84,7 @@ async fn a_job_is_queued_then_running_then_completed() {
 }
 
 #[tokio::test]
-async fn a_look_at_a_job_waits_for_its_end() {
+async fn a_request_for_a_jobs_status_waits_for_its_end() {
     let world = World::new();
     let id = data(&take_long(&world).await)["job_id"].as_str().unwrap().to_owned();
     let patient = call("get_job_status", json!({"job_id": id}));
@@ -179,7 +179,7 @@ async fn only_clients_without_tasks_are_shown_the_job_tools() {
 }
 
 #[tokio::test]
-async fn what_a_job_asks_ends_the_call_and_its_retry_goes_on_with_the_same_job() {
+async fn a_question_of_a_job_ends_the_call_and_its_retry_continues_the_same_job() {
     let world = World::new();
     let call = call("steps", json!({}));
     let asked = world.served(&call).await.result();
@@ -193,7 +193,7 @@ async fn what_a_job_asks_ends_the_call_and_its_retry_goes_on_with_the_same_job()
     // The first step is not run again, as it would be in a plain call.
     assert_eq!(result["content"][0]["text"], "Ann 1 2");
     let (_, code, _) = world.served(&retry.of(bob())).await.error();
-    assert_eq!(code, -32602, "the state is the owner's");
+    assert_eq!(code, -32602, "the state belongs to its owner");
 }
 
 #[tokio::test]
@@ -209,7 +209,7 @@ async fn a_job_asks_an_older_client_while_its_call_is_open() {
 }
 
 #[tokio::test]
-async fn a_job_that_asks_later_asks_whoever_looks_at_it() {
+async fn a_job_that_asks_later_asks_the_client_that_requests_its_status() {
     let world = World::new();
     let id = world.start("after_rounds_of_sleep", json!({})).await;
     world.clock.advance_ms(60_000);
@@ -241,7 +241,7 @@ async fn a_retry_with_a_key_finds_the_same_job() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_before_it_hears_of_the_job_ends_it() {
+async fn a_client_that_leaves_before_it_gets_the_job_id_ends_the_job() {
     let world = World::new();
     let sent = call("sleeps", json!({"ms": 120_000}));
     let mut answer = Box::pin(world.mcp.respond(sent.request(), alice()));

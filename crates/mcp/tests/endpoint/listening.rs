@@ -13,7 +13,7 @@ fn listen(ids: Value) -> Sent {
     Sent::new("subscriptions/listen", json!({"notifications": {"taskIds": ids}}))
 }
 
-/// The next message of a stream; keep-alive comments are passed over.
+/// The next message of a stream; keep-alive comments are skipped.
 async fn next(body: &mut Body) -> Option<Value> {
     loop {
         let frame = tokio::time::timeout(Duration::from_secs(60), body.frame()).await.expect("a frame")?;
@@ -34,16 +34,16 @@ fn acknowledged(message: &Value) -> &Value {
     &acknowledged["taskIds"]
 }
 
-/// What the notification says of the task, and that it is what `tasks/get` says.
+/// The task in the notification; checks that `tasks/get` shows the same.
 async fn task(world: &World, message: &Value, id: &str) -> Value {
     schema::is("tasks-extension", "TaskStatusNotification", message);
-    let mut told = message["params"].clone();
-    let meta = told.as_object_mut().unwrap().remove("_meta").unwrap();
+    let mut shown = message["params"].clone();
+    let meta = shown.as_object_mut().unwrap().remove("_meta").unwrap();
     assert_eq!(meta, json!({"io.modelcontextprotocol/subscriptionId": 7}));
     let mut got = world.get(id).await;
     got.as_object_mut().unwrap().remove("resultType");
-    assert_eq!(told, got);
-    told
+    assert_eq!(shown, got);
+    shown
 }
 
 fn closed(message: &Value) {
@@ -53,7 +53,7 @@ fn closed(message: &Value) {
 }
 
 #[tokio::test]
-async fn a_listener_hears_of_each_change_what_a_poll_would_say_and_then_the_end() {
+async fn a_subscriber_is_sent_for_each_change_what_a_poll_would_return_and_then_the_end() {
     let world = World::new();
     let id = world.start("reports", json!({})).await;
     let sent = listen(json!([id]));
@@ -65,19 +65,19 @@ async fn a_listener_hears_of_each_change_what_a_poll_would_say_and_then_the_end(
     assert_eq!(*acknowledged(&next(&mut body).await.unwrap()), json!([id]));
     assert_eq!(task(&world, &next(&mut body).await.unwrap(), &id).await["status"], "working");
     world.work().await;
-    let message = world.while_time_flies(next(&mut body)).await.unwrap();
+    let message = world.while_time_passes(next(&mut body)).await.unwrap();
     assert_eq!(message["params"]["statusMessage"], "3/10 adding up");
     assert_eq!(task(&world, &message, &id).await["status"], "input_required");
     world.update(&id, json!({"go_on": {"action": "accept", "content": {"value": "yes"}}})).await;
     world.work().await;
-    let message = world.while_time_flies(next(&mut body)).await.unwrap();
+    let message = world.while_time_passes(next(&mut body)).await.unwrap();
     assert_eq!(task(&world, &message, &id).await["status"], "completed");
     closed(&next(&mut body).await.unwrap());
     assert_eq!(next(&mut body).await, None);
 }
 
 #[tokio::test]
-async fn a_task_that_has_ended_already_is_told_once() {
+async fn a_task_that_has_ended_already_is_reported_once() {
     let world = World::new();
     let id = world.start("large", json!({"bytes": 200_000})).await;
     world.work().await;
@@ -90,7 +90,7 @@ async fn a_task_that_has_ended_already_is_told_once() {
 }
 
 #[tokio::test]
-async fn tasks_that_are_not_there_or_not_yours_are_left_out() {
+async fn tasks_that_do_not_exist_or_are_anothers_are_left_out() {
     let world = World::new();
     let id = world.start("add", json!({"a": 1, "b": 1})).await;
     for sent in [listen(json!([id])).of(bob()), listen(json!(["0199aaaa-0000-7000-8000-000000000000", "no id"]))] {
@@ -102,11 +102,11 @@ async fn tasks_that_are_not_there_or_not_yours_are_left_out() {
 }
 
 #[tokio::test]
-async fn a_stream_ends_in_order_when_the_longest_wait_is_over_and_says_now_and_then_that_it_lives() {
+async fn a_stream_ends_properly_when_the_longest_wait_is_over_and_sends_keep_alive_comments() {
     let world = World::new();
     let id = world.start("add", json!({"a": 1, "b": 1})).await;
     let before_ms = world.now_ms();
-    let answer = world.while_time_flies(world.send(&listen(json!([id])))).await;
+    let answer = world.while_time_passes(world.send(&listen(json!([id])))).await;
     assert!(world.now_ms() - before_ms >= 300_000);
     let events = answer.events();
     assert_eq!(events.len(), 3, "{events:?}");
@@ -116,7 +116,7 @@ async fn a_stream_ends_in_order_when_the_longest_wait_is_over_and_says_now_and_t
 }
 
 #[tokio::test]
-async fn open_streams_end_in_order_when_the_server_closes() {
+async fn open_streams_end_properly_when_the_server_closes() {
     let world = World::new();
     let id = world.start("add", json!({"a": 1, "b": 1})).await;
     let sent = listen(json!([id]));
@@ -136,12 +136,12 @@ async fn a_subscription_names_a_limited_number_of_tasks() {
 }
 
 #[tokio::test]
-async fn a_subscription_that_is_not_about_tasks_is_the_handlers_and_bounded_all_the_same() {
+async fn a_subscription_that_is_not_about_tasks_is_the_handlers_and_limited_in_time_too() {
     let world = World::new();
     let sent = |filter| Sent::new("subscriptions/listen", json!({ "notifications": filter }));
     let unknown = world.send(&sent(json!({"toolsListChanged": true}))).await;
-    assert_eq!((unknown.error().0, unknown.error().1), (404, -32601), "this handler has none");
-    let answer = world.while_time_flies(world.send(&sent(json!({"promptsListChanged": true})))).await;
+    assert_eq!((unknown.error().0, unknown.error().1), (404, -32601), "this handler has no subscriptions");
+    let answer = world.while_time_passes(world.send(&sent(json!({"promptsListChanged": true})))).await;
     let events = answer.events();
     assert_eq!(events[0]["params"]["notifications"], json!({"promptsListChanged": true}));
     assert_eq!(events.last().unwrap()["result"]["resultType"], "complete");

@@ -1,6 +1,6 @@
 //! The MCP endpoint as its clients see it, and the workers behind it, over a real store in memory.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test panics")]
-#![expect(deprecated, reason = "older revisions have what newer ones have not")]
+#![expect(deprecated, reason = "older revisions have things that newer ones removed")]
 
 mod async_calls;
 mod core_tasks;
@@ -18,5 +18,7 @@ mod retries;
 mod rules;
 mod schema;
 mod task_life;
+mod tasks_parity;
 mod tools;
+mod unreadable;
 mod world;

@@ -1,4 +1,4 @@
-//! A task may be created in one dialect and read in each other, by the same owner.
+//! A task that was created in one dialect can be read in every other one, by the same owner.
 
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ impl Speaks {
         Older::connect(&world.mcp, revision).await
     }
 
-    /// Creates a task; gives its id.
+    /// Creates a task; returns its id.
     async fn create(self, world: &World) -> String {
         let client = self.client(world).await;
         let arguments = json!({"ms": 60_000});
@@ -50,17 +50,17 @@ impl Speaks {
             }
             Self::JobTools => {
                 let sent = Sent::call("sleeps", arguments).declaring(no_tasks());
-                let job = world.while_time_flies(world.result(&sent)).await;
+                let job = world.while_time_passes(world.result(&sent)).await;
                 (job, "/structuredContent/data/job_id")
             }
         };
         created.pointer(pointer).unwrap_or_else(|| panic!("{self:?}: {created}")).as_str().unwrap().to_owned()
     }
 
-    /// How the task is, in the words of the dialect.
+    /// The status of the task, as the dialect names it.
     async fn status(self, world: &World, id: &str) -> String {
         let client = self.client(world).await;
-        let (told, pointer) = match self {
+        let (answer, pointer) = match self {
             Self::TasksExtension => (world.get(id).await, "/status"),
             Self::CoreTasks => (client.result(&world.mcp, "tasks/get", json!({"taskId": id})).await, "/status"),
             Self::Operations => {
@@ -72,7 +72,7 @@ impl Speaks {
             }
             Self::JobTools => (self.look(world, id).await, "/structuredContent/data/status"),
         };
-        match told.pointer(pointer) {
+        match answer.pointer(pointer) {
             Some(Value::String(word)) => word.clone(),
             Some(Value::Bool(true)) => "pending".to_owned(),
             _ => "ended".to_owned(),
@@ -82,7 +82,7 @@ impl Speaks {
     /// The text of the result.
     async fn text(self, world: &World, id: &str) -> String {
         let client = self.client(world).await;
-        let (told, pointer) = match self {
+        let (answer, pointer) = match self {
             Self::TasksExtension => (world.get(id).await, "/result/content/0/text"),
             Self::CoreTasks => {
                 (client.result(&world.mcp, "tasks/result", json!({"taskId": id})).await, "/content/0/text")
@@ -97,7 +97,7 @@ impl Speaks {
             }
             Self::JobTools => (self.look(world, id).await, "/structuredContent/data/result/content/0/text"),
         };
-        told.pointer(pointer).unwrap_or_else(|| panic!("{self:?}: {told}")).as_str().unwrap().to_owned()
+        answer.pointer(pointer).unwrap_or_else(|| panic!("{self:?}: {answer}")).as_str().unwrap().to_owned()
     }
 
     async fn look(self, world: &World, id: &str) -> Value {

@@ -1,4 +1,4 @@
-//! Revisions with a handshake: sessions that no server remembers, and questions in the middle of a call.
+//! Revisions with a handshake: sessions that no server stores, and questions in the middle of a call.
 
 use std::sync::atomic::Ordering;
 
@@ -28,7 +28,7 @@ async fn a_session_is_read_by_any_instance() {
         let result = client.result(&second(&world), "tools/call", params).await;
         schema::is(REVISION, "CallToolResult", &result);
         assert_eq!(result["content"][0]["text"], "3");
-        assert_eq!(result.get("resultType"), None, "an older wire does not know it");
+        assert_eq!(result.get("resultType"), None, "older revisions do not know it");
     }
 }
 
@@ -89,7 +89,7 @@ async fn a_request_without_a_session_is_served_by_its_header() {
 }
 
 #[tokio::test]
-async fn what_is_no_stream_and_no_message_is_not_allowed() {
+async fn requests_for_neither_a_stream_nor_a_message_are_not_allowed() {
     let world = World::new();
     let client = Older::connect(&world.mcp, "2025-11-25").await;
     for method in [Method::GET, Method::DELETE, Method::PUT] {
@@ -102,7 +102,7 @@ async fn what_is_no_stream_and_no_message_is_not_allowed() {
 }
 
 #[tokio::test]
-async fn older_clients_are_shown_no_tasks() {
+async fn older_clients_do_not_see_tasks() {
     let world = World::new();
     for revision in ["2025-03-26", "2025-06-18"] {
         let client = Older::connect(&world.mcp, revision).await;
@@ -151,11 +151,11 @@ async fn asks_twice(tool: &str, revision: &str) -> Value {
     let first = stream.next().await.unwrap();
     let second_instance = second(&world);
     client.fill_in(&second_instance, &first, "one").await;
-    let second = world.while_time_flies(stream.next()).await.unwrap();
+    let second = world.while_time_passes(stream.next()).await.unwrap();
     assert_ne!(first["id"], second["id"]);
     assert_eq!(first["params"].get("_meta"), None, "nothing that only the server understands");
     client.fill_in(&second_instance, &second, "two").await;
-    let last = world.while_time_flies(stream.next()).await.unwrap();
+    let last = world.while_time_passes(stream.next()).await.unwrap();
     assert_eq!(stream.next().await, None);
     assert_eq!(last["id"], 7);
     last["result"].clone()
@@ -187,7 +187,7 @@ async fn the_first_answer_counts() {
         202
     );
     client.fill_in(&world.mcp, &asked, "too late").await;
-    let last = world.while_time_flies(stream.next()).await.unwrap();
+    let last = world.while_time_passes(stream.next()).await.unwrap();
     assert_eq!(last["error"]["message"], "no window");
 }
 
@@ -206,12 +206,12 @@ async fn an_answer_counts_for_its_own_question_and_owner_only() {
 }
 
 #[tokio::test]
-async fn a_client_that_never_answers_does_not_hold_its_call_for_ever() {
+async fn a_client_that_never_answers_does_not_hold_its_call_open_forever() {
     let world = World::plain();
     let client = Older::connect(&world.mcp, "2025-06-18").await;
     let mut stream = client.stream(&world.mcp, &client.call("reports", json!({}))).await;
     stream.next().await.unwrap();
-    let last = world.while_time_flies(stream.next()).await.unwrap();
+    let last = world.while_time_passes(stream.next()).await.unwrap();
     assert_eq!(last["error"]["message"], "the client did not answer in time");
 }
 

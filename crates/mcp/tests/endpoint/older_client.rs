@@ -1,4 +1,4 @@
-//! A client of a revision with handshakes: keeps its session, reads streams, answers what it is asked.
+//! A client of a revision with handshakes: it has a session, reads streams, and answers questions.
 
 use bytes::Bytes;
 use http::Request;
@@ -11,7 +11,7 @@ use crate::schema;
 use crate::tools::Tools;
 use crate::world::{Answer, Sent, World, alice, read};
 
-/// The schema that every message of this revision is held to.
+/// The schema against which every message of this revision is checked.
 pub(crate) const REVISION: &str = "2025-11-25";
 
 #[derive(Clone)]
@@ -23,7 +23,7 @@ pub(crate) struct Older {
     pub(crate) initialized: Value,
 }
 
-/// A server of the same deployment, with nothing in common but the store and the key.
+/// Another server of the same deployment, which shares only the store and the key.
 pub(crate) fn another_instance(world: &World, settings: McpSettings) -> McpServer {
     let handler = Tools::new(std::sync::Arc::clone(&world.observed));
     McpServer::new(move || handler.clone(), world.policies.clone(), world.engine.clone(), settings)
@@ -88,7 +88,7 @@ impl Older {
         Stream::of(server.respond(sent.request(), self.owner).await)
     }
 
-    /// Comes back to a stream.
+    /// Resumes a stream.
     pub(crate) async fn resume(&self, server: &McpServer, last_event_id: &str) -> http::Response<Body> {
         let mut request = Request::get("/mcp").body(Bytes::new()).unwrap();
         request.headers_mut().insert("last-event-id", last_event_id.parse().unwrap());
@@ -96,7 +96,7 @@ impl Older {
         server.respond(request, self.owner).await
     }
 
-    /// Answers what the server asked. Gives the status.
+    /// Answers a question of the server. Returns the status.
     pub(crate) async fn reply(&self, server: &McpServer, id: &Value, outcome: (&str, Value)) -> u16 {
         let mut sent = self.sent("x", json!({}));
         sent.body = json!({"jsonrpc": "2.0", "id": id, outcome.0: outcome.1});
@@ -118,7 +118,7 @@ pub(crate) struct Stream {
     body: Body,
     /// The id of the last event that had one.
     pub(crate) last_event_id: String,
-    /// When to come back, where the server said it.
+    /// When to reconnect, if the server said it.
     pub(crate) retry_ms: Option<u64>,
 }
 
@@ -129,29 +129,32 @@ impl Stream {
         Self { body: response.into_body(), last_event_id: String::new(), retry_ms: None }
     }
 
-    /// The next message; nothing where the server closed the connection.
+    /// The next message; `None` if the server closed the connection.
     pub(crate) async fn next(&mut self) -> Option<Value> {
         loop {
             let frame = tokio::time::timeout(std::time::Duration::from_secs(60), self.body.frame());
             let frame = frame.await.expect("a frame")?.unwrap().into_data().unwrap();
             let text = String::from_utf8(frame.to_vec()).unwrap();
             assert!(text.ends_with("\n\n"), "{text:?}");
-            let mut message = None;
-            for line in text.lines() {
-                match line.split_once(": ") {
-                    Some(("id", id)) => {
-                        assert_ne!(id, self.last_event_id, "an event's id is its own");
-                        id.clone_into(&mut self.last_event_id);
-                    }
-                    Some(("retry", ms)) => self.retry_ms = Some(ms.parse().unwrap()),
-                    Some(("data", data)) if !data.is_empty() => message = Some(serde_json::from_str(data).unwrap()),
-                    Some(("data", _)) | None => {}
-                    Some(other) => panic!("{other:?}"),
-                }
-            }
-            if message.is_some() {
-                return message;
+            let messages: Vec<Value> = text.lines().filter_map(|line| self.take(line)).collect();
+            if let Some(message) = messages.into_iter().next_back() {
+                return Some(message);
             }
         }
+    }
+
+    /// Takes one line of an event; the message, if the line has one.
+    fn take(&mut self, line: &str) -> Option<Value> {
+        match line.split_once(": ") {
+            Some(("id", id)) => {
+                assert_ne!(id, self.last_event_id, "every event has its own id");
+                id.clone_into(&mut self.last_event_id);
+            }
+            Some(("retry", ms)) => self.retry_ms = Some(ms.parse().unwrap()),
+            Some(("data", data)) if !data.is_empty() => return Some(serde_json::from_str(data).unwrap()),
+            Some(("data", _)) | None => {}
+            Some(other) => panic!("{other:?}"),
+        }
+        None
     }
 }

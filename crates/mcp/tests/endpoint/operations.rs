@@ -1,4 +1,4 @@
-//! SEP-1391: operations named by tokens, each message held to the shapes of the proposal.
+//! SEP-1391: operations named by tokens, each message checked against the proposal.
 
 use longhaul_mcp::{McpServer, McpSettings};
 use serde_json::{Value, json};
@@ -47,7 +47,7 @@ async fn the_handshake_agrees_on_next() {
 }
 
 #[tokio::test]
-async fn a_tool_has_a_mode_for_new_clients_and_none_for_old_ones() {
+async fn a_tool_has_an_invocation_mode_for_new_clients_only() {
     let world = World::new();
     let listed = connect(&world).await.result(&world.mcp, "tools/list", json!({})).await;
     schema::is("operations", "ListToolsResult", &listed);
@@ -103,7 +103,7 @@ async fn an_operation_is_submitted_then_working_then_completed_and_its_result_is
     }
 }
 
-/// Once it ran as a plain call, as if nobody had spoken of an operation.
+/// Such a call once ran as a plain call, as if it had not asked for an operation.
 #[tokio::test]
 async fn a_call_that_cannot_be_read_starts_nothing() {
     let world = World::new();
@@ -122,7 +122,7 @@ async fn a_call_that_cannot_be_read_starts_nothing() {
 }
 
 #[tokio::test]
-async fn a_client_that_gives_no_token_gets_one() {
+async fn a_client_that_sends_no_token_gets_one() {
     let world = World::new();
     let client = connect(&world).await;
     for params in [
@@ -140,7 +140,7 @@ async fn a_client_that_gives_no_token_gets_one() {
 }
 
 #[tokio::test]
-async fn a_token_starts_one_operation_and_is_its_owners() {
+async fn a_token_starts_one_operation_and_belongs_to_its_owner() {
     let world = World::new();
     let client = connect(&world).await;
     let params = call("add", json!({"a": 1, "b": 2}), json!({"token": "t"}));
@@ -171,7 +171,7 @@ async fn a_token_starts_one_operation_and_is_its_owners() {
 }
 
 #[tokio::test]
-async fn a_retry_with_an_idempotency_key_is_no_second_operation() {
+async fn a_retry_with_an_idempotency_key_starts_no_second_operation() {
     let world = World::new();
     let client = connect(&world).await;
     let params = call("add", json!({"a": 1, "b": 2}), json!({"token": "t"}));
@@ -183,12 +183,12 @@ async fn a_retry_with_an_idempotency_key_is_no_second_operation() {
 }
 
 #[tokio::test]
-async fn keep_alive_counts_from_the_end_and_the_granted_time_is_told() {
+async fn keep_alive_counts_from_the_end_and_the_negotiated_time_is_returned() {
     let world = World::new();
     let client = connect(&world).await;
-    for (asked, granted) in [(json!(7200), 7_200), (json!(1), 1_800), (Value::Null, 86_400), (json!(1e12), 86_400)] {
+    for (asked, negotiated) in [(json!(7200), 7_200), (json!(1), 1_800), (Value::Null, 86_400), (json!(1e12), 86_400)] {
         let params = call("sleeps", json!({"ms": 600_000}), json!({"keepAlive": asked}));
-        assert_eq!(start(&client, &world, params).await["operation"]["keepAlive"], granted, "{asked}");
+        assert_eq!(start(&client, &world, params).await["operation"]["keepAlive"], negotiated, "{asked}");
     }
     for wrong in [json!(-1), json!("1"), json!(1e300)] {
         let params = call("sleeps", json!({"ms": 1}), json!({"keepAlive": wrong}));
@@ -219,7 +219,7 @@ async fn an_operation_past_its_keep_alive_has_expired() {
 }
 
 #[tokio::test]
-async fn a_policy_has_immediate_content_and_cleans_up_after_the_fetch() {
+async fn a_policy_may_have_immediate_content_and_delete_the_task_after_the_fetch() {
     let world = World::new();
     let client = connect(&world).await;
     let accepted = start(&client, &world, call("greets", json!({}), json!({"token": "t"}))).await;
@@ -233,7 +233,7 @@ async fn a_policy_has_immediate_content_and_cleans_up_after_the_fetch() {
 }
 
 #[tokio::test]
-async fn what_fails_says_why() {
+async fn an_operation_that_fails_says_why() {
     let world = World::new();
     let client = connect(&world).await;
     for (tool, token, why) in [("fails", "a", "no such city"), ("tool_error", "b", "it did not work")] {
@@ -245,7 +245,7 @@ async fn what_fails_says_why() {
     let fetched = client.result(&world.mcp, "tools/async/result", json!({"token": "b"})).await;
     assert_eq!(fetched["result"]["isError"], true);
     assert_eq!(error(&client, &world, "tools/async/result", json!({"token": "a"})).await.0, -32602);
-    // What the record says of itself cannot be worked with.
+    // The recorded value cannot be read.
     start(&client, &world, call("misreads", json!({}), json!({"token": "c"}))).await;
     world.work().await;
     let task = world.engine.list(&client.owner, None, 100).await.unwrap().tasks;
@@ -338,7 +338,7 @@ async fn questions_of_an_operation_carry_its_token() {
     );
     assert_eq!(stream.next().await.unwrap()["result"]["status"], "input_required");
     assert_eq!(stream.next().await, None);
-    // The next look does not ask again, until the question may have been lost.
+    // The next request for the status does not ask again, until the question may have been lost.
     assert_eq!(word(&client, &world, "t").await, "input_required");
     world.clock.advance_ms(60_000);
     let mut again = client.stream(&world.mcp, &sent).await;
@@ -351,7 +351,7 @@ async fn questions_of_an_operation_carry_its_token() {
 }
 
 #[tokio::test]
-async fn a_synchronous_tool_is_called_as_ever() {
+async fn a_synchronous_tool_is_called_as_usual() {
     let world = World::new();
     let client = connect(&world).await;
     let result = client.result(&world.mcp, "tools/call", call("at_once", json!({}), json!({"token": "t"}))).await;

@@ -6,7 +6,7 @@ use crate::schema;
 use crate::world::{Sent, World};
 
 #[tokio::test]
-async fn tools_are_listed_as_they_are() {
+async fn tools_are_listed_unchanged() {
     let world = World::new();
     let listed = world.result(&Sent::new("tools/list", json!({}))).await;
     schema::is("2026-07-28", "ListToolsResult", &listed);

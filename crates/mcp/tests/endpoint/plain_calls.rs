@@ -31,7 +31,7 @@ async fn a_client_without_tasks_gets_the_result_itself() {
 }
 
 #[tokio::test]
-async fn a_question_ends_the_call_and_its_answer_goes_on() {
+async fn a_question_ends_the_call_and_its_answer_continues_it() {
     let world = World::plain();
     let call = plain("steps", json!({}));
     let asked = world.result(&call).await;
@@ -51,7 +51,7 @@ async fn answers_of_earlier_rounds_are_kept_in_the_state() {
     let second = world.result(&retry(&call, &first, json!({"name": accept("Ann")}))).await;
     assert_eq!(second["inputRequests"].as_object().unwrap().keys().collect::<Vec<_>>(), ["color"]);
     assert_ne!(first["requestState"], second["requestState"]);
-    // Missing answers are asked for again; others are passed over.
+    // Missing answers are asked for again; unexpected ones are ignored.
     let again = world.result(&retry(&call, &second, json!({"other": accept("x")}))).await;
     assert_eq!(again["inputRequests"].as_object().unwrap().keys().collect::<Vec<_>>(), ["color"]);
     let result = world.result(&retry(&call, &again, json!({"color": accept("red")}))).await;
@@ -95,7 +95,7 @@ async fn refused(world: &World, sent: &Sent) {
 }
 
 #[tokio::test]
-async fn a_state_of_the_tools_own_passes_as_it_is() {
+async fn a_tools_own_state_is_passed_through_unchanged() {
     let world = World::plain();
     let call = plain("carries_state", json!({}));
     let asked = world.result(&call).await;
@@ -126,13 +126,13 @@ async fn progress_is_sent_to_a_caller_that_asked_for_it() {
     let params = json!({"progressToken": "p1", "progress": 3.0, "total": 10.0, "message": "adding up"});
     assert_eq!(events[0]["params"], params);
     assert_eq!(events.last().unwrap()["result"]["resultType"], "input_required");
-    assert_eq!(world.send(&call).await.headers["content-type"], "application/json", "nobody asked for it");
+    assert_eq!(world.send(&call).await.headers["content-type"], "application/json", "the call has no progress token");
 }
 
 #[tokio::test]
 async fn a_sleep_is_waited_for_up_to_a_limit() {
     let world = World::plain();
-    let result = world.while_time_flies(world.result(&plain("sleeps", json!({"ms": 20_000})))).await;
+    let result = world.while_time_passes(world.result(&plain("sleeps", json!({"ms": 20_000})))).await;
     assert_eq!(result["content"][0]["text"], "attempt 1");
     let (_, code, message) = world.send(&plain("sleeps", json!({"ms": 20_001}))).await.error();
     assert_eq!(code, -32600);

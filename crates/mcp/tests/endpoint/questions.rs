@@ -1,8 +1,11 @@
 //! Tasks that ask their client.
 
+use longhaul_core::{Ask, Clock, Suspension, TaskKey};
+use longhaul_testkit::given;
 use serde_json::{Value, json};
 
-use crate::world::{Sent, World, no_tasks};
+use crate::older_client::Older;
+use crate::world::{Answer, Sent, World, alice, no_tasks};
 
 fn accept(value: &str) -> Value {
     json!({"action": "accept", "content": {"value": value}})
@@ -33,7 +36,7 @@ async fn questions_that_are_asked_side_by_side_are_one_suspension_and_may_be_ans
     assert_eq!(task["status"], "input_required");
     assert_eq!(task["inputRequests"].as_object().unwrap().keys().collect::<Vec<_>>(), ["color"]);
 
-    // An answer that was given already is not changed by another one.
+    // A second answer does not replace the first one.
     world.update(&id, json!({"name": accept("Bob")})).await;
     world.update(&id, json!({"color": accept("red")})).await;
     let task = world.work_until(&id, "completed").await;
@@ -41,7 +44,7 @@ async fn questions_that_are_asked_side_by_side_are_one_suspension_and_may_be_ans
 }
 
 #[tokio::test]
-async fn answers_that_nobody_asked_for_are_acknowledged() {
+async fn answers_without_a_question_are_acknowledged() {
     let world = World::new();
     let id = world.start("add", json!({"a": 1, "b": 1})).await;
     world.update(&id, json!({"x": accept("y")})).await;
@@ -82,7 +85,7 @@ async fn a_client_is_asked_only_what_it_declared() {
         let message = task["error"]["message"].as_str().unwrap();
         assert!(message.contains("Missing required client capability"), "{tool}: {message}");
     }
-    // Forms alone are no links.
+    // Support for forms does not include links.
     let id = world.start("asks_url", json!({})).await;
     let task = world.work_until(&id, "failed").await;
     assert_eq!(task["error"]["data"]["requiredCapabilities"], json!({"elicitation": {"url": {}}}));
@@ -168,4 +171,49 @@ async fn a_tool_that_asks_first_gives_clients_without_tasks_the_result_itself() 
     assert_eq!(world.result(&call).await["resultType"], "input_required");
     let result = world.served(&call.with_param("inputResponses", json!({"name": accept("Ann")}))).await.result();
     assert_eq!(result["content"][0]["text"], "Hello, Ann!");
+}
+
+/// Each dialect once had its own code for reading questions, and one of them would have sent a request without a
+/// method.
+#[tokio::test]
+async fn a_stored_question_that_cannot_be_read_is_an_error_in_every_dialect() {
+    for request in ["{}", "not JSON", r#"{"method":7}"#, r#"{"method":"elicitation/create","params":[]}"#] {
+        let world = World::new();
+        let id = world.start("hangs", json!({})).await;
+        ask(&world, &id, request).await;
+        let unreadable = (-32603, "a question of this task cannot be read".to_owned());
+        let last = |answer: Answer| {
+            let error = answer.events().last().unwrap()["error"].clone();
+            (error["code"].as_i64().unwrap(), error["message"].as_str().unwrap().to_owned())
+        };
+
+        let (_, code, message) = world.send(&Sent::new("tasks/get", json!({"taskId": id}))).await.error();
+        assert_eq!((code, message), unreadable, "{request}");
+        let client = Older::connect(&world.mcp, "2025-11-25").await;
+        let result = client.sent("tasks/result", json!({"taskId": id}));
+        assert_eq!(last(world.while_time_passes(world.send(&result)).await), unreadable, "{request}");
+        let get = json!({"token": id, "timeout": 0});
+        assert_eq!(client.error(&world.mcp, "tools/async/get", get).await, unreadable, "{request}");
+        let look = client.call("get_job_status", json!({"job_id": id, "wait_s": 0}));
+        let answer = world.while_time_passes(world.send(&look)).await.json();
+        assert_eq!(answer["error"]["message"], unreadable.1, "{request}");
+
+        let client = Older::connect(&world.mcp, "next").await;
+        for _ in 0..2 {
+            let status = client.error(&world.mcp, "tools/async/status", json!({"token": id})).await;
+            assert_eq!(status, unreadable, "{request}");
+        }
+        let look = Sent::call("get_job_status", json!({"job_id": id, "wait_s": 0})).declaring(no_tasks());
+        let (_, code, message) = world.while_time_passes(world.send(&look)).await.error();
+        assert_eq!((code, message), unreadable, "{request}");
+    }
+}
+
+/// A worker claims the task, and suspends it with this question.
+async fn ask(world: &World, id: &str, request: &str) {
+    let (store, now) = (&world.engine.ports().store, world.clock.now());
+    let key = TaskKey::new(alice(), id.parse().unwrap());
+    store.apply(&key, &given::claim(1, now), now).await.unwrap();
+    let asks = vec![Ask { key: "k".to_owned(), request: request.to_owned() }];
+    store.apply(&key, &given::suspend(1, Suspension::Input { asks, until: None }), now).await.unwrap();
 }

@@ -24,7 +24,7 @@ async fn the_same_key_and_the_same_request_are_the_same_task() {
 }
 
 #[tokio::test]
-async fn the_key_may_stand_in_the_body_for_clients_that_cannot_set_headers() {
+async fn the_key_may_be_in_the_body_for_clients_that_cannot_set_headers() {
     let world = World::new();
     let call = Sent::call("add", json!({"a": 1, "b": 2}));
     let first = id(&world, &call.clone().with_header("idempotency-key", "k1")).await;

@@ -34,7 +34,7 @@ async fn a_client_that_did_not_declare_tasks_is_told_so_before_any_task_is_looke
 }
 
 #[tokio::test]
-async fn a_task_that_is_not_there_and_one_that_is_not_yours_are_the_same_answer() {
+async fn a_task_that_does_not_exist_and_one_that_is_anothers_get_the_same_answer() {
     let world = World::new();
     let id = world.start("add", json!({"a": 1, "b": 1})).await;
     let unknown = "0199aaaa-0000-7000-8000-000000000000";
@@ -50,7 +50,7 @@ async fn a_task_that_is_not_there_and_one_that_is_not_yours_are_the_same_answer(
     answers.dedup();
     assert_eq!(answers, [(200, -32602, "task not found".to_owned())]);
     world.work().await;
-    assert_eq!(world.get(&id).await["status"], "completed", "nobody else cancelled it");
+    assert_eq!(world.get(&id).await["status"], "completed", "the other owner did not cancel it");
 }
 
 #[tokio::test]
@@ -98,7 +98,7 @@ async fn every_request_says_its_version_and_capabilities() {
 }
 
 #[tokio::test]
-async fn a_tool_that_is_not_there_is_refused_and_leaves_no_task() {
+async fn a_tool_that_does_not_exist_is_refused_and_leaves_no_task() {
     let world = World::new();
     for unknown in ["gone", "never_heard_of"] {
         let (_, code, _) = world.send(&Sent::call(unknown, json!({}))).await.error();
@@ -118,7 +118,7 @@ async fn malformed_params_are_invalid_params() {
 }
 
 #[tokio::test]
-async fn the_server_says_that_it_knows_tasks_with_an_empty_object() {
+async fn the_server_declares_tasks_with_an_empty_object() {
     let world = World::new();
     let discovered = world.result(&Sent::new("server/discover", json!({}))).await;
     schema::is("2026-07-28", "DiscoverResult", &discovered);
@@ -143,7 +143,7 @@ async fn methods_that_the_revision_does_not_have_are_not_found() {
 async fn an_older_client_gets_plain_calls_and_no_task_handles() {
     let world = World::new();
     let mut initialize = Sent::new("initialize", json!({})).legacy("2025-11-25").without_header("mcp-protocol-version");
-    // The Inspector declares the extension here, on a wire that has no task handles.
+    // The Inspector declares the extension here, in a revision that has no task handles.
     initialize.body["params"] = json!({
         "protocolVersion": "2025-11-25", "clientInfo": {"name": "t", "version": "1"},
         "capabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
@@ -154,11 +154,11 @@ async fn an_older_client_gets_plain_calls_and_no_task_handles() {
     for version in ["2025-03-26", "2025-06-18", "2025-11-25"] {
         let result = world.served(&Sent::call("add", json!({"a": 1, "b": 2})).legacy(version)).await.result();
         assert_eq!(result["content"][0]["text"], "3");
-        assert_eq!(result.get("resultType"), None, "an older wire does not know it");
+        assert_eq!(result.get("resultType"), None, "older revisions do not know it");
     }
     for version in ["2025-03-26", "2025-06-18"] {
         let answer = world.send(&Sent::call("only_task", json!({})).legacy(version)).await;
-        assert_eq!(answer.error().1, -32600, "a tool that only runs as a task is out of reach for {version}");
+        assert_eq!(answer.error().1, -32600, "a tool that only runs as a task cannot be called by {version}");
     }
     let answer = world.served(&Sent::call("reports", json!({})).legacy("2025-11-25")).await;
     assert_eq!(answer.error().1, -32600, "a client that declared nothing cannot be asked");

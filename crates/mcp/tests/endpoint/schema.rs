@@ -1,4 +1,4 @@
-//! The published schemas, and whether a message fits them.
+//! The published schemas, and whether a message matches them.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex};
@@ -33,16 +33,16 @@ fn validator(schema: &str, definition: &str) -> &'static Validator {
     })
 }
 
-/// Fails where `message` is not what `schema` calls `definition`.
+/// Panics if `message` does not match `definition` of `schema`.
 #[track_caller]
 pub(crate) fn is(schema: &str, definition: &str, message: &Value) {
     let errors: Vec<String> =
         validator(schema, definition).iter_errors(message).map(|error| error.to_string()).collect();
-    assert!(errors.is_empty(), "no {definition} of {schema}: {errors:?}\n{message:#}");
+    assert!(errors.is_empty(), "not a {definition} of {schema}: {errors:?}\n{message:#}");
 }
 
 #[test]
-fn the_schemas_tell_a_task_from_what_is_none() {
+fn the_schemas_accept_a_task_and_refuse_what_is_not_one() {
     let task = json!({
         "resultType": "complete", "taskId": "a", "status": "working", "createdAt": "2026-01-01T00:00:00.000Z",
         "lastUpdatedAt": "2026-01-01T00:00:00.000Z", "ttlMs": 1, "pollIntervalMs": 1,

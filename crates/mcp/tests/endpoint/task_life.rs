@@ -25,7 +25,7 @@ async fn a_call_becomes_a_task_that_completes_with_the_result_of_the_tool() {
     assert_eq!(task["result"]["content"][0]["text"], "5");
 }
 
-/// The whole of what goes out, word for word.
+/// The complete messages, byte for byte.
 #[tokio::test]
 async fn messages_look_like_this() {
     let world = World::new();
@@ -84,7 +84,7 @@ async fn a_protocol_error_fails_the_task_with_that_error() {
 }
 
 #[tokio::test]
-async fn arguments_that_do_not_fit_are_told_as_the_tools_result() {
+async fn malformed_arguments_are_reported_as_the_tools_result() {
     let world = World::new();
     let id = world.start("add", json!({"a": "two"})).await;
     world.work().await;
@@ -106,17 +106,17 @@ async fn a_tool_that_panics_every_time_fails_after_its_last_try() {
     let id = world.start("panics_always", json!({})).await;
     let task = world.work_until(&id, "failed").await;
     assert_eq!(task["error"]["code"], -32603);
-    assert_eq!(task["error"]["data"]["reason"], "tries_used_up");
+    assert_eq!(task["error"]["data"]["reason"], "retries_exhausted");
     let message = task["error"]["message"].as_str().unwrap();
-    assert!(message.contains("3 tries") && message.contains("the tool panicked"), "{message}");
-    assert!(!task.to_string().contains("as ever"), "what it panicked with is for the log: {task}");
+    assert!(message.contains("3 failures in a row") && message.contains("the tool panicked"), "{message}");
+    assert!(!task.to_string().contains("always panics"), "the panic's message belongs in the log only: {task}");
 }
 
 #[tokio::test]
 async fn a_tool_that_hangs_past_its_longest_run_fails() {
     let world = World::new();
     let id = world.start("hangs", json!({})).await;
-    world.while_time_flies(world.work()).await;
+    world.while_time_passes(world.work()).await;
     let task = world.get(&id).await;
     assert_eq!((&task["status"], &task["error"]["data"]["reason"]), (&json!("failed"), &json!("timed_out")));
     wait_for_drop(&world).await;
@@ -133,15 +133,15 @@ async fn cancel_ends_the_task_at_once_and_reaches_its_running_tool() {
         world.cancel(&id).await;
         assert_eq!(world.get(&id).await["status"], "cancelled");
     };
-    world.while_time_flies(async { tokio::join!(world.work(), cancel) }).await;
+    world.while_time_passes(async { tokio::join!(world.work(), cancel) }).await;
     assert_eq!(world.get(&id).await["status"], "cancelled");
     wait_for_drop(&world).await;
-    // Once more, on a task that has ended.
+    // Again, on a task that has ended.
     world.cancel(&id).await;
     assert_eq!(world.get(&id).await["status"], "cancelled");
 }
 
-/// The tool runs on a task of its own, which is told to end and ends at its next await point.
+/// The tool runs on its own `tokio` task, which is aborted and ends at its next await point.
 async fn wait_for_drop(world: &World) {
     while world.observed.calls_dropped.load(Ordering::SeqCst) == 0 {
         tokio::task::yield_now().await;

@@ -1,11 +1,11 @@
-//! A handler with one tool for each thing that a tool can do.
+//! A handler with one tool for each feature that a tool can use.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use longhaul_mcp::{Answer, TaskContext, TaskPolicy};
+use longhaul_mcp::{Answer, TaskContext, TaskPolicy, VariableError, VariableLimit};
 use rmcp::handler::server::router::tool::ToolRouter;
 use rmcp::handler::server::tool::{InputResponses as Answers, RequestState, schema_for_type};
 use rmcp::handler::server::wrapper::Parameters;
@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 static TOOLS: LazyLock<ToolRouter<Tools>> = LazyLock::new(Tools::tool_router);
 
-/// What tools did, seen from outside.
+/// What tools did, for tests to check.
 #[derive(Default)]
 pub(crate) struct Observed {
     pub(crate) steps_run: AtomicU32,
@@ -68,7 +68,7 @@ pub(crate) fn policies() -> BTreeMap<String, TaskPolicy> {
     policies.insert("after_rounds".to_owned(), TaskPolicy::optional().after_input());
     policies.insert("gone".to_owned(), TaskPolicy::optional());
     let fetched = TaskPolicy::optional().immediate("Greeting them now.").forget_once_fetched();
-    policies.insert("greets".to_owned(), fetched.keep_result(Duration::from_secs(90)));
+    policies.insert("greets".to_owned(), fetched.retention(Duration::from_secs(90)));
     let short = TaskPolicy::optional().run_at_most(Duration::from_secs(60)).poll_every(Duration::from_millis(700));
     policies.insert("hangs".to_owned(), short);
     policies
@@ -133,7 +133,7 @@ impl Tools {
         CallToolResult::structured(json!({"greeting": "hello"}))
     }
 
-    /// No policy names it, and it has a field of each revision.
+    /// It has no policy, and one field of each revision.
     #[tool(title = "At once", annotations(read_only_hint = true), output_schema = schema_for_type::<Add>())]
     async fn at_once(&self) -> CallToolResult {
         text("there")
@@ -162,7 +162,7 @@ impl Tools {
 
     #[tool]
     async fn panics_always(&self) -> CallToolResult {
-        panic!("as ever")
+        panic!("this tool always panics")
     }
 
     #[tool]
@@ -183,16 +183,16 @@ impl Tools {
         text("x".repeat(bytes))
     }
 
-    /// Reports, then asks, so that the report can be seen.
+    /// Reports progress, then asks, so that the progress can be seen.
     #[tool]
     async fn reports(&self, task: TaskContext) -> Result<CallToolResult, ErrorData> {
-        task.progress(3.0, Some(10.0), "adding up").await;
+        task.progress(3).of(10).message("adding up").await;
         task.request_input("go_on", form("Go on?")).await?;
-        task.progress(10.0, Some(10.0), "added up").await;
+        task.progress(10).of(10).message("added up").await;
         Ok(text("reported"))
     }
 
-    /// Reports as any `rmcp` tool does.
+    /// Reports progress as any `rmcp` tool does.
     #[tool]
     async fn meters(
         &self,
@@ -233,23 +233,23 @@ impl Tools {
             Answer::Accepted(Person { name, age }) => format!("{name} is {age}"),
             Answer::Declined => "declined".to_owned(),
             Answer::Cancelled => "cancelled".to_owned(),
+            other => format!("{other:?}"),
         }))
     }
 
     #[tool]
     async fn steps(&self, task: TaskContext) -> Result<CallToolResult, ErrorData> {
-        let count = async || Ok::<_, ErrorData>(self.observed.steps_run.fetch_add(1, Ordering::SeqCst) + 1);
-        let first = task.step("first", count).await?;
+        let count = async || self.observed.steps_run.fetch_add(1, Ordering::SeqCst) + 1;
+        let first = task.step("first", count).await;
         let name = task.request_input("name", form("Name?")).await?;
-        let second = task.step("second", count).await?;
+        let second = task.step("second", count).await;
         Ok(text(format!("{} {first} {second}", value(&name))))
     }
 
     /// Does a step and gets stuck, unless another attempt did so before.
     #[tool]
     async fn stalls_once(&self, task: TaskContext) -> Result<CallToolResult, ErrorData> {
-        let count = async || Ok::<_, ErrorData>(self.observed.steps_run.fetch_add(1, Ordering::SeqCst));
-        task.step("first", count).await?;
+        task.step("first", async || self.observed.steps_run.fetch_add(1, Ordering::SeqCst)).await;
         if task.attempt() == 1 {
             self.observed.calls_begun.fetch_add(1, Ordering::SeqCst);
             std::future::pending::<()>().await;
@@ -261,9 +261,9 @@ impl Tools {
     #[tool]
     async fn misreads(&self, task: TaskContext) -> Result<CallToolResult, ErrorData> {
         if task.attempt() == 1 {
-            task.step("number", async || Ok::<_, ErrorData>("text".to_owned())).await?;
+            task.step("number", async || "text".to_owned()).await;
         } else {
-            task.step("number", async || Ok::<_, ErrorData>(1_u32)).await?;
+            task.step("number", async || 1_u32).await;
         }
         task.request_input("go_on", form("Go on?")).await?;
         Ok(text("never"))
@@ -271,25 +271,33 @@ impl Tools {
 
     #[tool]
     async fn misnames(&self, task: TaskContext) -> Result<CallToolResult, ErrorData> {
-        task.step("same", async || Ok::<_, ErrorData>(1)).await?;
-        task.step("same", async || Ok::<_, ErrorData>(2)).await?;
+        task.step("same", async || 1).await;
+        task.step("same", async || 2).await;
         Ok(text("never"))
     }
 
     #[tool]
     async fn remembers(&self, task: TaskContext) -> Result<CallToolResult, ErrorData> {
-        let seen = task.variable("seen").await.and_then(|seen| seen.as_u64()).unwrap_or_default();
-        task.set_variable("seen", json!(seen + 1)).await.unwrap();
+        let seen = task.get::<u64>("seen").await?.unwrap_or_default();
+        task.set("seen", &(seen + 1)).await?;
         let too_deep = (0..11).fold(json!(1), |inner, _| json!([inner]));
-        assert!(task.set_variable("deep", too_deep).await.is_err());
+        let refused = task.set("deep", &too_deep).await;
+        assert!(matches!(refused, Err(VariableError::Limit { cause: VariableLimit::TooDeep { .. }, .. })));
+        let refused = task.get::<String>("seen").await;
+        assert!(matches!(refused, Err(VariableError::WrongType { name, .. }) if name == "seen"));
+        let refused = task.set("pairs", &BTreeMap::from([((1, 2), 3)])).await;
+        assert!(matches!(refused, Err(VariableError::NotJson { name, .. }) if name == "pairs"));
+        task.set("gone", "soon").await?;
+        task.remove("gone").await?;
+        assert_eq!(task.get::<String>("gone").await?, None);
         task.request_input("go_on", form("Go on?")).await?;
-        Ok(text(format!("seen {}", task.variable("seen").await.unwrap())))
+        Ok(text(format!("seen {}", task.get::<u64>("seen").await?.unwrap())))
     }
 
     #[tool]
     async fn remembers_and_reports(&self, task: TaskContext) -> Result<CallToolResult, ErrorData> {
-        task.set_variable("seen", json!(1)).await.unwrap();
-        task.progress(3.0, Some(10.0), "adding up").await;
+        task.set("seen", &1).await?;
+        task.progress(3).of(10).message("adding up").await;
         task.request_input("go_on", form("Go on?")).await?;
         Ok(text("done"))
     }
@@ -314,14 +322,14 @@ impl Tools {
         };
         match (state.0, answers.get("value")) {
             (None, None) => ask("value", None).into(),
-            // The same key again: a task may not use it twice.
+            // The same key again, which a task may not use twice.
             (None, Some(first)) => ask("value", Some(value(first))).into(),
             (Some(first), Some(second)) => text(format!("{first} and {}", value(second))).into(),
             (Some(first), None) => ask("value", Some(first)).into(),
         }
     }
 
-    /// Wants to be called again with its state, and asks nothing.
+    /// Returns only a state, without questions, to be called again with it.
     #[tool]
     async fn carries_state(&self, state: RequestState) -> CallToolResponse {
         match state.0 {
@@ -351,7 +359,7 @@ impl Tools {
         Ok(text(format!("{} likes {}", value(&name), value(&color))))
     }
 
-    /// Sleeps, and asks then.
+    /// Sleeps, and then asks.
     #[tool]
     async fn after_rounds_of_sleep(&self, task: TaskContext) -> Result<CallToolResult, ErrorData> {
         task.sleep(Duration::from_secs(60)).await;
@@ -389,7 +397,7 @@ impl ServerHandler for Tools {
         request: GetPromptRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        assert_ne!(request.name, "panics", "as it was asked to");
+        assert_ne!(request.name, "panics", "this prompt panics");
         Ok(GetPromptResult::new(vec![PromptMessage::new_text(Role::User, format!("prompt {}", request.name))]).into())
     }
 

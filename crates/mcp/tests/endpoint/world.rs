@@ -1,4 +1,4 @@
-//! A server, a store in memory, a clock that is set by hand, and a worker that works when it is told to.
+//! A server, a store in memory, a clock that is set by hand, and a worker that works when a test says so.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use longhaul_core::ports::WorkQueue;
 use longhaul_core::{Clock, Identity, OwnerId};
-use longhaul_engine::{Disposition, Engine, Ports, Settings, WorkerSignals};
+use longhaul_engine::{Disposition, Engine, Ports, Settings, ToolRunner, WorkerSignals};
 use longhaul_mcp::{Body, McpServer, McpSettings, TaskPolicy};
 use longhaul_sqlite::Database;
 use longhaul_testkit::{ManualClock, SeededIds};
@@ -22,10 +22,10 @@ use crate::tools::{Observed, Tools, policies};
 
 pub(crate) const VERSION: &str = "2026-07-28";
 
-/// Real time, and generous: nothing is measured here.
+/// In real time, and generous: nothing is measured here.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A worker that finds nothing to end within this many deliveries is in a loop.
+/// A worker that still finds deliveries after this many is in a loop.
 const DELIVERIES_MAX: usize = 200;
 
 pub(crate) struct World {
@@ -156,7 +156,7 @@ impl Sent {
         self
     }
 
-    /// The same in the words of an older revision.
+    /// The same request in an older revision.
     pub(crate) fn legacy(mut self, version: &str) -> Self {
         self =
             self.with_header("mcp-protocol-version", version).without_header("mcp-method").without_header("mcp-name");
@@ -214,7 +214,7 @@ impl World {
         self.send(sent).await.result()
     }
 
-    /// Calls a tool that becomes a task, and gives the task's id.
+    /// Calls a tool that becomes a task, and returns the task's id.
     pub(crate) async fn start(&self, tool: &str, arguments: Value) -> String {
         let created = self.result(&Sent::call(tool, arguments)).await;
         schema::is("tasks-extension", "CreateTaskResult", &created);
@@ -239,12 +239,12 @@ impl World {
         assert_eq!(ack, json!({"resultType": "complete"}));
     }
 
-    /// The answer to a request that waits for its task, while a worker works and time flies.
+    /// The answer to a request that waits for its task, while a worker works and time passes.
     pub(crate) async fn served(&self, sent: &Sent) -> Answer {
         self.while_working(self.send(sent)).await
     }
 
-    /// Lets time fly and a worker work while `work` goes on.
+    /// Runs `work` while time passes and a worker works.
     pub(crate) async fn while_working<T>(&self, work: impl Future<Output = T>) -> T {
         let worker = async {
             loop {
@@ -252,7 +252,7 @@ impl World {
                 tokio::task::yield_now().await;
             }
         };
-        self.while_time_flies(async {
+        self.while_time_passes(async {
             tokio::select! {
                 done = work => done,
                 never = worker => never,
@@ -263,21 +263,23 @@ impl World {
 
     /// Works on everything that the queue has now.
     pub(crate) async fn work(&self) {
-        for _ in 0..DELIVERIES_MAX {
-            let Some(delivery) = self.queue.receive(1, 30_000, 0).await.unwrap().pop() else { return };
-            let leg = async {
-                let (runner, signals) = (self.mcp.runner(), WorkerSignals::default());
-                self.engine.run_delivery(&delivery, &*runner, &signals).await
-            };
-            match tokio::time::timeout(PATIENCE, leg).await.expect("the leg ends") {
-                Disposition::Done => self.queue.delete(&delivery.receipt).await.unwrap(),
-                Disposition::Later { after_ms } => self.queue.extend(&delivery.receipt, after_ms).await.unwrap(),
-            }
-        }
-        panic!("there is no end of deliveries");
+        self.work_with(&*self.mcp.runner()).await;
     }
 
-    /// Takes a delivery, begins its leg, and is never heard of again.
+    /// The same, with another runner than the server's.
+    pub(crate) async fn work_with(&self, runner: &dyn ToolRunner) {
+        for _ in 0..DELIVERIES_MAX {
+            let Some(delivery) = self.queue.receive(1, 30_000, 0).await.unwrap().pop() else { return };
+            let leg = async { self.engine.run_delivery(&delivery, runner, &WorkerSignals::default()).await };
+            match tokio::time::timeout(PATIENCE, leg).await.expect("the leg ends") {
+                Disposition::Acknowledge => self.queue.delete(&delivery.receipt).await.unwrap(),
+                Disposition::RetryAfter { after_ms } => self.queue.extend(&delivery.receipt, after_ms).await.unwrap(),
+            }
+        }
+        panic!("there are always more deliveries");
+    }
+
+    /// Takes a delivery, begins its leg, and dies.
     pub(crate) async fn kill_a_worker_in_the_middle(&self) {
         let delivery = self.queue.receive(1, 1_000, 0).await.unwrap().pop().expect("a delivery");
         let (runner, signals) = (self.mcp.runner(), WorkerSignals::default());
@@ -288,7 +290,7 @@ impl World {
         }
     }
 
-    /// Works, letting time pass between deliveries, until the task looks like this.
+    /// Works, letting time pass between deliveries, until the task has this status.
     pub(crate) async fn work_until(&self, id: &str, status: &str) -> Value {
         for _ in 0..DELIVERIES_MAX {
             self.work().await;
@@ -301,21 +303,19 @@ impl World {
         panic!("the task never became {status}: {}", self.get(id).await);
     }
 
-    /// Lets time fly while `work` goes on: whoever sleeps is woken at once, in the right order.
-    pub(crate) async fn while_time_flies<T>(&self, work: impl Future<Output = T>) -> T {
-        let fly = async {
+    /// Lets time pass quickly while `work` runs: sleepers are woken at once, in the right order.
+    pub(crate) async fn while_time_passes<T>(&self, work: impl Future<Output = T>) -> T {
+        let advance = async {
             loop {
-                // Whoever is not asleep gets on meanwhile; how far makes no difference.
-                #[expect(clippy::disallowed_methods, reason = "lets threads of the store get on; measures nothing")]
+                // Everything that does not sleep makes progress meanwhile; how much makes no difference.
+                #[expect(clippy::disallowed_methods, reason = "lets the store's threads run; measures nothing")]
                 tokio::time::sleep(Duration::from_millis(1)).await;
-                if let Some(moment) = self.clock.next_wake() {
-                    self.clock.advance_to(moment);
-                }
+                self.clock.next_wake().into_iter().for_each(|moment| self.clock.advance_to(moment));
             }
         };
         tokio::select! {
             done = work => done,
-            never = fly => never,
+            never = advance => never,
         }
     }
 

@@ -1,21 +1,22 @@
-//! The clients: they call, poll, answer, cancel, retry, disappear and come back.
+//! The clients: they call, poll, answer, cancel, retry, disappear and return.
 
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 
-use longhaul_core::{Identity, OwnerId, Policy, State, Task, TaskKey, Terms, Wish};
+use longhaul_core::{Identity, OwnerId, Policy, RequestedTerms, State, Task, TaskKey, Terms};
 use longhaul_engine::{AcceptError, AnswerError, Call, Engine, Idempotency, PollError};
 use sha2::{Digest, Sha256};
 
-use super::checks::Told;
-use super::plan::{Act, Care, ClientPlan};
+use super::checks::Observation;
+use super::fault_profile::InjectedFault;
+use super::lying::Instance;
+use super::plan::{Act, Care, ClientPlan, request_of};
 use super::ports::engine;
-use super::tools::request_of;
-use super::weather::Mishap;
-use super::world::{Mortal, World, stream};
+use super::randomness::Randomness;
+use super::world::{Killable, State as WorldState, World, stream};
 
-/// A client, and the API instances that it reaches.
+/// A client and the API instances that it reaches.
 pub(crate) struct Client {
     world: Arc<World>,
     number: usize,
@@ -30,7 +31,7 @@ pub(crate) fn owner(number: usize) -> OwnerId {
 
 impl Client {
     pub(crate) fn new(world: &Arc<World>, number: usize, owner: OwnerId) -> Self {
-        let apis = world.plan.apis.iter().map(|skew_ms| (engine(world, *skew_ms), *skew_ms)).collect();
+        let apis = world.plan.apis.iter().map(|skew_ms| (engine(world, Instance::Api, *skew_ms), *skew_ms)).collect();
         Self { world: Arc::clone(world), number, owner, apis }
     }
 
@@ -44,20 +45,22 @@ impl Client {
                 Act::Poll(call) => self.of(call, async |key| drop(self.poll(key).await)).await,
                 Act::Answer(call) => self.of(call, async |key| self.answer(key).await).await,
                 Act::Cancel(call) => self.of(call, async |key| self.cancel(key).await).await,
-                Act::Prolong(call, ms) => self.of(call, async |key| self.prolong(key, ms).await).await,
+                Act::ExtendRetention(call, ms) => self.of(call, async |key| self.extend_retention(key, ms).await).await,
                 Act::Forget(call) => self.of(call, async |key| self.forget(key).await).await,
-                Act::Watch(call, times, every_ms) => {
-                    for _ in 0..times {
-                        self.of(call, async |key| drop(self.poll(key).await)).await;
-                        self.world.kernel.sleep(every_ms).await;
-                    }
-                }
+                Act::Watch(call, times, every_ms) => self.watch(call, times, every_ms).await,
             }
         }
         self.world.lock().clients_busy -= 1;
     }
 
-    /// Does something with the task of `call`, where its name is known; as if it were one's own.
+    async fn watch(&self, call: usize, times: u32, every_ms: u64) {
+        for _ in 0..times {
+            self.of(call, async |key| drop(self.poll(key).await)).await;
+            self.world.kernel.sleep(every_ms).await;
+        }
+    }
+
+    /// Does something with the task of `call` if its id is known, as if it were its own.
     async fn of<F: Future<Output = ()>>(&self, call: usize, act: impl FnOnce(TaskKey) -> F) {
         let known = self.world.lock().known[call];
         if let Some(key) = known {
@@ -65,18 +68,19 @@ impl Client {
         }
     }
 
-    /// One request to one API instance, which may die over it.
-    async fn request<'a, T, F>(&'a self, request: impl FnOnce(&'a Engine) -> F) -> Option<(Told, T)>
+    /// One request to one API instance, which may die during the request.
+    async fn request<'a, T, F>(&'a self, request: impl FnOnce(&'a Engine) -> F) -> Option<(Observation, T)>
     where
         F: Future<Output = T> + 'a,
     {
         let pick = self.world.kernel.draw(|dice| dice.below(self.apis.len() as u64)) as usize;
         let (engine, skew_ms) = &self.apis[pick];
         let (begun_ms, begun) = (self.world.kernel.now_ms(), self.world.clock(*skew_ms));
-        let life = Mortal { dies_of: Mishap::ApiDies, stop: None };
-        let answer = self.world.mortal(&life, request(engine)).await?;
-        let told = Told { client: self.number, owner: self.owner, begun_ms, begun, at_ms: self.world.kernel.now_ms() };
-        Some((told, answer))
+        let life = Killable { killed_by: InjectedFault::ApiDies, stop: None };
+        let answer = self.world.killable(&life, request(engine)).await?;
+        let observed =
+            Observation { client: self.number, owner: self.owner, begun_ms, begun, at_ms: self.world.kernel.now_ms() };
+        Some((observed, answer))
     }
 
     async fn call_until_answered(&self, call: usize) {
@@ -90,16 +94,16 @@ impl Client {
         }
     }
 
-    /// Makes the call; whether there was an answer.
+    /// Makes the call, and returns whether there was an answer.
     async fn call(&self, number: usize) -> bool {
         let plan = &self.world.plan.calls[number];
         let policy = Policy {
             run_ms_max: plan.run_ms,
-            keep_ms: plan.keep_ms,
+            retention_ms: plan.retention_ms,
             ttl_ms: 1,
-            ttl_ms_max: plan.run_ms + plan.keep_ms,
+            ttl_ms_max: plan.run_ms + plan.retention_ms,
             poll_ms: None,
-            tries_max: plan.tries_max,
+            consecutive_failures_max: plan.consecutive_failures_max,
         };
         let request = request_of(number, plan.request_bytes);
         let idempotency =
@@ -108,115 +112,125 @@ impl Client {
             owner: self.owner,
             tool: "tool".to_owned(),
             request,
-            terms: Terms::grant(&policy, Wish::default()),
+            terms: Terms::negotiate(&policy, RequestedTerms::default()),
             idempotency: idempotency.clone(),
             trace: None,
         };
         self.world.kernel.tell(|| format!("makes call {number}"));
-        let Some((told, answer)) = self.request(|engine| engine.accept(call)).await else { return false };
+        let Some((observed, answer)) = self.request(|engine| engine.accept(call)).await else { return false };
         match answer {
             Ok(accepted) => {
-                self.world.lock().checks.told_accepted(told, &accepted, number, plan.key);
+                self.world.lock().checks.observed_accepted(observed, &accepted, number, plan.key);
                 let key = accepted.into_task().key();
-                self.world.kernel.tell(|| format!("is told that it became {}", self.world.lock().name(&key)));
+                self.world.kernel.tell(|| format!("gets {} for its call", self.world.lock().name(&key)));
                 self.world.lock().known[number] = Some(key);
                 true
             }
             Err(AcceptError::Unavailable(_)) => {
-                self.unavailable(told);
+                self.unavailable(observed);
                 false
             }
             Err(error) => {
-                self.world.kernel.tell(|| format!("is told: {error}"));
+                self.world.kernel.tell(|| format!("gets an error: {error}"));
                 let key = idempotency.map_or([0; 32], |idempotency| Sha256::digest(idempotency.key).into());
-                self.world.lock().checks.told_refused(told, &error, key);
+                self.world.lock().checks.observed_refused(observed, &error, key);
                 true
             }
         }
     }
 
-    fn unavailable(&self, told: Told) {
-        let fine = Mishap::ALL.iter().all(|mishap| self.world.plan.weather.rate(*mishap) == 0);
+    fn unavailable(&self, observed: Observation) {
+        let nothing_goes_wrong = InjectedFault::ALL.iter().all(|fault| self.world.plan.fault_profile.rate(*fault) == 0);
         let mut state = self.world.lock();
-        let calm_since_ms = state.calm_since_ms;
-        state.checks.told_unavailable(told, calm_since_ms, fine);
+        let quiescent_since_ms = state.quiescent_since_ms;
+        state.checks.observed_unavailable(observed, quiescent_since_ms, nothing_goes_wrong);
         drop(state);
-        self.world.kernel.tell(|| "is told that it is not available".to_owned());
+        self.world.kernel.tell(|| "gets an error: not available".to_owned());
     }
 
     /// Polls once.
     pub(crate) async fn poll(&self, key: TaskKey) -> Option<Task> {
-        let (told, answer) = self.request(|engine| async move { engine.poll(&key).await }).await?;
+        let (observed, answer) = self.request(|engine| async move { engine.poll(&key).await }).await?;
         match answer {
             Ok(task) => {
-                self.world.lock().checks.told_task(told, &task);
+                self.world.lock().checks.observed_task(observed, &task);
                 let name = self.world.lock().name(&key);
-                self.world.kernel.tell(|| format!("is told that {name} is {}", task.status().as_str()));
+                self.world.kernel.tell(|| format!("sees that {name} is {}", task.status().as_str()));
                 Some(task)
             }
             Err(PollError::NotFound) => {
-                self.not_found(told, &key);
+                self.not_found(observed, &key);
                 None
             }
             Err(PollError::Unavailable(_)) => {
-                self.unavailable(told);
+                self.unavailable(observed);
                 None
             }
         }
     }
 
-    fn not_found(&self, told: Told, key: &TaskKey) {
-        self.world.lock().checks.told_not_found(told, key);
-        self.world.kernel.tell(|| "is told that there is no such task".to_owned());
+    fn not_found(&self, observed: Observation, key: &TaskKey) {
+        self.world.lock().checks.observed_not_found(observed, key);
+        self.world.kernel.tell(|| "gets an error: no such task".to_owned());
     }
 
     /// Reads the whole result of a task that has ended.
     pub(crate) async fn fetch(&self, task: &Task) {
         let State::Completed { result, .. } = &task.state else { return };
         let key = task.key();
-        let Some((told, text)) = self.request(|engine| async move { engine.load(&key, result).await }).await else {
+        let Some((observed, text)) = self.request(|engine| async move { engine.load(&key, result).await }).await else {
             return;
         };
         let mut state = self.world.lock();
-        let super::world::State { checks, store, .. } = &mut *state;
-        if let Some(held) = store.peek(&key).filter(|held| !held.has_expired(told.begun)) {
+        let WorldState { checks, store, .. } = &mut *state;
+        if let Some(held) = store.peek(&key).filter(|held| !held.has_expired(observed.begun)) {
             let held = Task::clone(held);
-            checks.told_result(told, store, &held, text.ok().as_deref());
+            checks.observed_result(observed, store, &held, text.ok().as_deref());
         }
     }
 
-    /// Looks what is asked, and answers all or some of it.
+    async fn poll_and_fetch(&self, key: TaskKey) {
+        if let Some(task) = self.poll(key).await {
+            self.fetch(&task).await;
+        }
+    }
+
+    /// Reads the open questions, and answers some or all of them.
     pub(crate) async fn answer(&self, key: TaskKey) {
         let Some(task) = self.poll(key).await else { return };
         let State::InputRequired { asks, .. } = &task.state else { return };
         let mut answers = BTreeMap::new();
         for ask in asks {
             if answers.is_empty() || self.world.kernel.draw(|dice| dice.happens(700)) {
-                // Every answer is another one, so that the first is told from the second.
-                let number = self.world.kernel.draw(super::chance::Chance::next);
-                let bytes = if number.is_multiple_of(8) { 33_000 } else { 0 };
-                answers.insert(ask.key.clone(), format!("\"{}:{number}{}\"", ask.key, "a".repeat(bytes)));
+                answers.insert(ask.key.clone(), self.answer_to(&ask.key));
             }
         }
-        self.tell_answers(key, &answers).await;
+        self.send_answers(key, &answers).await;
     }
 
-    /// Gives the answers once; whether they were taken.
-    pub(crate) async fn tell_answers(&self, key: TaskKey, answers: &BTreeMap<String, String>) -> bool {
+    /// Every answer is different, so that the first can be told from the second.
+    fn answer_to(&self, question: &str) -> String {
+        let number = self.world.kernel.draw(Randomness::next);
+        let bytes = if number.is_multiple_of(8) { 33_000 } else { 0 };
+        format!("\"{question}:{number}{}\"", "a".repeat(bytes))
+    }
+
+    /// Sends the answers once, and returns whether they were accepted.
+    pub(crate) async fn send_answers(&self, key: TaskKey, answers: &BTreeMap<String, String>) -> bool {
         let names: Vec<String> = answers.keys().cloned().collect();
         self.world.kernel.tell(|| format!("answers {}", names.join(" and ")));
-        let Some((told, taken)) = self.request(|engine| engine.answer(&key, answers)).await else { return false };
+        let Some((observed, taken)) = self.request(|engine| engine.answer(&key, answers)).await else { return false };
         match taken {
             Ok(()) => {
-                self.world.lock().checks.told_answered(told, &key, &names);
+                self.world.lock().checks.observed_answered(observed, &key, &names);
                 true
             }
             Err(AnswerError::NotFound) => {
-                self.not_found(told, &key);
+                self.not_found(observed, &key);
                 true
             }
             Err(AnswerError::Unavailable(_) | AnswerError::TooLarge { .. }) => {
-                self.unavailable(told);
+                self.unavailable(observed);
                 false
             }
         }
@@ -224,33 +238,33 @@ impl Client {
 
     /// Cancels once.
     pub(crate) async fn cancel(&self, key: TaskKey) {
-        self.world.kernel.tell(|| format!("cancels {}", self.world.lock().name(&key)));
-        let Some((told, answer)) = self.request(|engine| async move { engine.cancel(&key).await }).await else {
+        self.world.kernel.tell(|| format!("asks to cancel {}", self.world.lock().name(&key)));
+        let Some((observed, answer)) = self.request(|engine| async move { engine.cancel(&key).await }).await else {
             return;
         };
         match answer {
-            Ok(task) => self.world.lock().checks.told_cancelled(told, &task),
-            Err(PollError::NotFound) => self.not_found(told, &key),
-            Err(PollError::Unavailable(_)) => self.unavailable(told),
+            Ok(task) => self.world.lock().checks.observed_cancelled(observed, &task),
+            Err(PollError::NotFound) => self.not_found(observed, &key),
+            Err(PollError::Unavailable(_)) => self.unavailable(observed),
         }
     }
 
-    async fn prolong(&self, key: TaskKey, keep_ms: u64) {
-        self.world.kernel.tell(|| format!("wants {} kept for {keep_ms} ms", self.world.lock().name(&key)));
-        let answer = self.request(|engine| async move { engine.prolong(&key, keep_ms).await }).await;
-        let Some((told, answer)) = answer else { return };
+    async fn extend_retention(&self, key: TaskKey, retention_ms: u64) {
+        self.world.kernel.tell(|| format!("asks to retain {} for {retention_ms} ms", self.world.lock().name(&key)));
+        let answer = self.request(|engine| async move { engine.extend_retention(&key, retention_ms).await }).await;
+        let Some((observed, answer)) = answer else { return };
         match answer {
-            Ok(task) => self.world.lock().checks.told_prolonged(told, &task, keep_ms),
-            Err(PollError::NotFound) => self.not_found(told, &key),
-            Err(PollError::Unavailable(_)) => self.unavailable(told),
+            Ok(task) => self.world.lock().checks.observed_extended(observed, &task, retention_ms),
+            Err(PollError::NotFound) => self.not_found(observed, &key),
+            Err(PollError::Unavailable(_)) => self.unavailable(observed),
         }
     }
 
     async fn forget(&self, key: TaskKey) {
-        self.world.kernel.tell(|| format!("wants {} forgotten", self.world.lock().name(&key)));
+        self.world.kernel.tell(|| format!("asks to forget {}", self.world.lock().name(&key)));
         let answer = self.request(|engine| async move { engine.forget(&key).await }).await;
-        if let Some((told, Err(_))) = answer {
-            self.unavailable(told);
+        if let Some((observed, Err(_))) = answer {
+            self.unavailable(observed);
         }
     }
 
@@ -258,31 +272,27 @@ impl Client {
     pub(crate) async fn list(&self) {
         let owner = self.owner;
         let listed = self.request(|engine| async move { engine.list(&owner, None, 50).await }).await;
-        if let Some((told, Ok(page))) = listed {
-            self.world.lock().checks.told_page(told, &page, 50);
+        if let Some((observed, Ok(page))) = listed {
+            self.world.lock().checks.observed_page(observed, &page, 50);
         }
     }
 }
 
-/// Looks after everything that was accepted: answers what is asked, and polls where the plan has somebody polling.
+/// Attends to all accepted calls: answers questions, and polls if the plan says so.
 pub(crate) async fn care(world: &Arc<World>, carers: &[Client]) {
     for (number, carer) in carers.iter().enumerate() {
         let keys: Vec<TaskKey> = cared_for(world).into_iter().filter(|key| key.owner == owner(number)).collect();
         for key in keys {
             match world.plan.care {
-                Care::Polls => {
-                    if let Some(task) = carer.poll(key).await {
-                        carer.fetch(&task).await;
-                    }
-                    carer.answer_all(key).await;
-                }
-                Care::Nobody => carer.answer_all(key).await,
+                Care::Polls => carer.poll_and_fetch(key).await,
+                Care::Nobody => {}
             }
+            carer.answer_all(key).await;
         }
     }
 }
 
-/// The tasks that somebody was told of; where nobody polls, all of them.
+/// The tasks that a client knows; all tasks if nobody polls.
 pub(crate) fn cared_for(world: &World) -> Vec<TaskKey> {
     let state = world.lock();
     match world.plan.care {
@@ -292,10 +302,10 @@ pub(crate) fn cared_for(world: &World) -> Vec<TaskKey> {
 }
 
 impl Client {
-    /// Answers what the record asks, without a poll, until the answers are taken.
+    /// Answers the questions on record, without a poll, until the answers are accepted.
     async fn answer_all(&self, key: TaskKey) {
         let asks = match self.world.lock().store.peek(&key).map(|task| task.state.clone()) {
-            // A question with a timer beside it goes on by itself, and has to.
+            // A task with a timer alongside its question continues by itself, and has to.
             Some(State::InputRequired { asks, until }) if until.is_none() || self.world.plan.care == Care::Polls => {
                 asks
             }
@@ -303,14 +313,14 @@ impl Client {
         };
         let answers = asks.into_iter().map(|ask| (ask.key.clone(), format!("\"{}:all\"", ask.key))).collect();
         for _ in 0..8 {
-            if self.tell_answers(key, &answers).await {
+            if self.send_answers(key, &answers).await {
                 return;
             }
         }
     }
 }
 
-/// Every client and its stream of chance.
+/// The random stream of `client`.
 pub(crate) const fn stream_of(client: usize) -> u64 {
     stream::CLIENT + client as u64
 }

@@ -9,8 +9,8 @@ use longhaul_core::ports::{
 };
 use longhaul_core::{Clock, Entry, MailboxId, OwnerId, PartsName, Task, TaskEvent, TaskId, TaskKey, Timestamp};
 
-use super::chance::Chance;
 use super::queue::QueueModel;
+use super::randomness::Randomness;
 use super::store::StoreModel;
 
 /// A store in memory.
@@ -86,24 +86,24 @@ impl TaskStore for FakeStore {
     }
 }
 
-/// A queue in memory that tells the time by a clock. It does not wait: a receiver gets what is visible now.
+/// A queue in memory that uses the given clock. It does not wait: a receiver gets what is visible now.
 pub struct FakeQueue {
-    held: Mutex<(QueueModel, Chance)>,
+    held: Mutex<(QueueModel, Randomness)>,
     clock: Arc<dyn Clock>,
 }
 
 impl FakeQueue {
-    /// An empty queue, whose messages are dead letters after `receives_max` handings-over.
+    /// An empty queue, whose messages become dead letters after `receives_max` deliveries.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, receives_max: u32) -> Self {
-        Self { held: Mutex::new((QueueModel::new(receives_max, None), Chance::stream(0, 0))), clock }
+        Self { held: Mutex::new((QueueModel::new(receives_max, None), Randomness::stream(0, 0))), clock }
     }
 
     fn now_ms(&self) -> u64 {
         self.clock.now().as_ms()
     }
 
-    fn lock(&self) -> MutexGuard<'_, (QueueModel, Chance)> {
+    fn lock(&self) -> MutexGuard<'_, (QueueModel, Randomness)> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

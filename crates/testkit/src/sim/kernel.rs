@@ -1,7 +1,7 @@
-//! The executor of the simulation: one thread, virtual time, and a seed that decides who goes next.
+//! The executor of the simulation: one thread, virtual time, and a seed that decides who runs next.
 //!
-//! Every actor is one future. An actor that waits registers a timer; where several could go on at one moment, the
-//! seed picks. Nothing else decides, so one seed is one run.
+//! Every actor is one future. An actor that waits registers a timer; if several are ready at the same moment,
+//! the seed picks. Nothing else decides, so one seed is one run.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,8 +10,11 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-use super::chance::{Chance, mix};
-use super::story::Line;
+use super::randomness::{Randomness, mix};
+use super::story::{Line, StoryMode};
+
+/// The first moment of every world.
+pub(crate) const EPOCH_MS: u64 = 2_000_000_000_000;
 
 /// The number of an actor.
 pub(crate) type Actor = usize;
@@ -19,7 +22,7 @@ pub(crate) type Actor = usize;
 /// What an actor does.
 pub(crate) type Play = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Time, chance, and the list of who can go on.
+/// Time, randomness, and the list of actors that are ready.
 pub(crate) struct Kernel {
     core: Mutex<Core>,
 }
@@ -34,9 +37,9 @@ struct Core {
     ready: Vec<Actor>,
     is_ready: Vec<bool>,
     current: Actor,
-    chances: Vec<Chance>,
+    randomness: Vec<Randomness>,
     streams: Vec<u64>,
-    order: Chance,
+    order: Randomness,
     spawned: Vec<(u64, String, Play)>,
     names: Vec<String>,
     over: bool,
@@ -73,12 +76,12 @@ impl Ord for Timer {
     }
 }
 
-struct Bell {
+struct ActorWaker {
     kernel: Arc<Kernel>,
     actor: Actor,
 }
 
-impl Wake for Bell {
+impl Wake for ActorWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -95,23 +98,23 @@ impl Core {
     }
 }
 
-/// How a run ended, as the executor sees it.
+/// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rest {
-    /// Somebody said that it is over.
+pub(crate) enum RunEnd {
+    /// An actor ended it.
     Over,
-    /// Nobody can go on any more.
+    /// No actor can continue.
     Stuck,
-    /// More happened than a world may need.
-    Restless,
+    /// There were more events than any world needs.
+    TooManyEvents,
 }
 
 impl Kernel {
-    /// Time 0 of the world of `seed`. Keeps a story where `tells`.
-    pub(crate) fn new(seed: u64, tells: super::Telling) -> Arc<Self> {
-        let story = match tells {
-            super::Telling::Story => Some(Vec::new()),
-            super::Telling::Nothing => None,
+    /// Time 0 of the world of `seed`. Records a story if asked to.
+    pub(crate) fn new(seed: u64, story_mode: StoryMode) -> Arc<Self> {
+        let story = match story_mode {
+            StoryMode::Record => Some(Vec::new()),
+            StoryMode::Skip => None,
         };
         Arc::new(Self {
             core: Mutex::new(Core {
@@ -124,9 +127,9 @@ impl Kernel {
                 ready: Vec::with_capacity(16),
                 is_ready: Vec::with_capacity(16),
                 current: 0,
-                chances: Vec::with_capacity(16),
+                randomness: Vec::with_capacity(16),
                 streams: Vec::with_capacity(16),
-                order: Chance::stream(seed, 0),
+                order: Randomness::stream(seed, 0),
                 spawned: Vec::new(),
                 names: Vec::new(),
                 over: false,
@@ -135,27 +138,27 @@ impl Kernel {
         })
     }
 
-    /// Adds an actor. `stream` names its chance, and stays the same when other actors come or go.
+    /// Adds an actor. `stream` names its random numbers, and stays the same when other actors come or go.
     pub(crate) fn spawn(&self, stream: u64, name: String, play: impl Future<Output = ()> + Send + 'static) {
         self.lock().spawned.push((stream, name, Box::pin(play)));
     }
 
-    /// Runs everybody until it is over.
-    pub(crate) fn run(self: &Arc<Self>, events_max: u64) -> Rest {
+    /// Runs all actors until the run ends.
+    pub(crate) fn run(self: &Arc<Self>, events_max: u64) -> RunEnd {
         let mut plays: Vec<Option<(Waker, Play)>> = Vec::with_capacity(16);
         loop {
             self.admit(&mut plays);
-            let Some(actor) = self.next_actor() else { return Rest::Stuck };
+            let Some(actor) = self.next_actor() else { return RunEnd::Stuck };
             let Some(Some((waker, play))) = plays.get_mut(actor) else { continue };
             if play.as_mut().poll(&mut Context::from_waker(waker)).is_ready() {
                 plays[actor] = None;
             }
             let core = self.lock();
             if core.over {
-                return Rest::Over;
+                return RunEnd::Over;
             }
             if core.events > events_max {
-                return Rest::Restless;
+                return RunEnd::TooManyEvents;
             }
         }
     }
@@ -167,10 +170,10 @@ impl Kernel {
         }
         for (stream, name, play) in std::mem::take(&mut core.spawned) {
             let actor = plays.len();
-            let bell = Arc::new(Bell { kernel: Arc::clone(self), actor });
-            plays.push(Some((Waker::from(bell), play)));
+            let waker = Arc::new(ActorWaker { kernel: Arc::clone(self), actor });
+            plays.push(Some((Waker::from(waker), play)));
             let seed = core.seed;
-            core.chances.push(Chance::stream(seed, stream));
+            core.randomness.push(Randomness::stream(seed, stream));
             core.streams.push(stream);
             core.names.push(name);
             core.is_ready.push(false);
@@ -178,13 +181,16 @@ impl Kernel {
         }
     }
 
-    /// Picks who goes on; lets time pass where nobody can.
+    /// Picks the next actor; advances time if no actor is ready.
     fn next_actor(&self) -> Option<Actor> {
         loop {
             let mut core = self.lock();
             let waiting = core.ready.len() as u64;
             if waiting > 0 {
-                let pick = if waiting == 1 { 0 } else { core.order.below(waiting) as usize };
+                let pick = match waiting {
+                    1 => 0,
+                    several => core.order.below(several) as usize,
+                };
                 let actor = core.ready.swap_remove(pick);
                 core.is_ready[actor] = false;
                 core.current = actor;
@@ -200,7 +206,7 @@ impl Kernel {
         }
     }
 
-    /// Milliseconds since the beginning, as nobody inside knows them.
+    /// Milliseconds since the beginning, on a clock that no actor sees.
     pub(crate) fn now_ms(&self) -> u64 {
         self.lock().now_ms
     }
@@ -210,12 +216,12 @@ impl Kernel {
         self.lock().events
     }
 
-    /// Stands for the whole order of events.
+    /// A hash of the whole order of events.
     pub(crate) fn hash(&self) -> u64 {
         self.lock().hash
     }
 
-    /// Takes note of something that a second run of the same seed has to do in the same way.
+    /// Mixes into the hash something that a second run of the same seed has to repeat.
     pub(crate) fn note(&self, number: u64) {
         let mut core = self.lock();
         core.hash = mix(core.hash ^ number);
@@ -226,17 +232,17 @@ impl Kernel {
         self.lock().current
     }
 
-    /// The stream of chance of the actor whose turn it is.
+    /// The random stream of the actor whose turn it is.
     pub(crate) fn stream(&self) -> u64 {
         let core = self.lock();
         core.streams[core.current]
     }
 
-    /// Draws from the chance of the actor whose turn it is.
-    pub(crate) fn draw<T>(&self, draw: impl FnOnce(&mut Chance) -> T) -> T {
+    /// Draws from the random numbers of the actor whose turn it is.
+    pub(crate) fn draw<T>(&self, draw: impl FnOnce(&mut Randomness) -> T) -> T {
         let mut core = self.lock();
         let current = core.current;
-        draw(&mut core.chances[current])
+        draw(&mut core.randomness[current])
     }
 
     /// Ends the run after this turn.
@@ -244,7 +250,7 @@ impl Kernel {
         self.lock().over = true;
     }
 
-    /// Adds a sentence to the story, where there is one.
+    /// Adds a sentence to the story, if one is recorded.
     pub(crate) fn tell(&self, sentence: impl FnOnce() -> String) {
         let mut core = self.lock();
         if core.story.is_none() {
@@ -264,7 +270,7 @@ impl Kernel {
         self.lock().story.take().unwrap_or_default()
     }
 
-    /// Drops what holds the kernel in a circle.
+    /// Drops everything that refers back to the kernel.
     pub(crate) fn dissolve(&self) {
         let mut core = self.lock();
         let timers = std::mem::take(&mut core.timers);
@@ -273,7 +279,7 @@ impl Kernel {
         drop((timers, spawned));
     }
 
-    /// Returns `ms` later, and never at once: every wait is a chance for others.
+    /// Returns `ms` later, and never at once: every wait lets others go first.
     pub(crate) const fn sleep(self: &Arc<Self>, ms: u64) -> Sleep<'_> {
         Sleep { kernel: self, ms, due_ms: None }
     }
@@ -285,8 +291,8 @@ impl Kernel {
         core.timers.push(Reverse(Timer { at_ms, tie, number, waker }));
     }
 
-    /// Rings for the one who polls, `ms` from now.
-    pub(crate) fn ring_in(&self, ms: u64, context: &Context<'_>) {
+    /// Wakes the actor that polls, `ms` from now.
+    pub(crate) fn wake_in(&self, ms: u64, context: &Context<'_>) {
         let at_ms = self.now_ms().saturating_add(ms);
         self.set_timer(at_ms, context.waker().clone());
     }

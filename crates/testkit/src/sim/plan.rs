@@ -1,16 +1,16 @@
-//! What a seed stands for: the settings, the actors, what the tools do, what the clients do, how bad the weather is.
+//! What a seed stands for: the settings, the actors, what tools and clients do, and how often each fault is injected.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use longhaul_engine::Settings;
 
-use super::weather::Weather;
+use super::fault_profile::FaultProfile;
 
 /// A world before it begins. Made from a seed, and made smaller by the shrinker.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Where it came from, and where all chance inside the run comes from.
+    /// Where it came from, and where all randomness inside the run comes from.
     pub seed: u64,
     /// What the operator decided.
     pub settings: Settings,
@@ -18,27 +18,27 @@ pub struct Plan {
     pub apis: Vec<i64>,
     /// The workers.
     pub workers: Vec<WorkerPlan>,
-    /// How often what goes wrong.
-    pub weather: Weather,
-    /// How long things go wrong, in milliseconds.
+    /// Which faults are injected, and how often.
+    pub fault_profile: FaultProfile,
+    /// How long faults are injected, in milliseconds.
     pub chaos_ms: u64,
-    /// The longest usual time of one way to a port.
+    /// The longest usual time of one trip to or from a port.
     pub latency_ms: u64,
     /// The calls.
     pub calls: Vec<CallPlan>,
     /// Who makes them.
     pub clients: Vec<ClientPlan>,
-    /// Whether somebody polls in the end.
+    /// Whether clients poll at the end.
     pub care: Care,
-    /// How often a message is handed over before it is a dead letter.
+    /// How often a message is delivered before it becomes a dead letter.
     pub receives_max: u32,
     /// The longest delay that the queue takes; it shortens longer ones.
     pub delay_ms_max: u64,
-    /// How long the queue hides a message that was handed over.
+    /// How long the queue hides a delivered message.
     pub visibility_ms: u64,
-    /// What happens when all has ended.
+    /// What happens when all tasks have ended.
     pub after: After,
-    /// Mishaps of the seed that do not happen; the shrinker's list.
+    /// Occasions at which no fault is injected; the list of the shrinker.
     pub spared: BTreeSet<u64>,
 }
 
@@ -47,34 +47,34 @@ pub struct Plan {
 pub struct WorkerPlan {
     /// Its clock against the true time.
     pub skew_ms: i64,
-    /// How long it may run one delivery, as a function's timeout; nothing where it has no such end.
+    /// How long it may run one delivery, like a function's timeout; `None` if there is no such limit.
     pub timeout_ms: Option<u64>,
 }
 
-/// Whether somebody polls in the end.
+/// Whether clients poll at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Care {
-    /// Somebody polls whatever was accepted, until it has ended.
+    /// Every accepted task is polled until it has ended.
     Polls,
-    /// Nobody polls, at no time; nothing is lost between record and message, and work has to go on by itself.
+    /// Nobody ever polls; nothing is lost between record and message, and work has to continue by itself.
     Nobody,
 }
 
-/// What happens when all has ended.
+/// What happens when all tasks have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum After {
     /// Nothing more.
     Stop,
-    /// Time passes until everything has expired, and somebody looks again.
+    /// Time passes until everything has expired, and clients look again.
     Expiry,
 }
 
-/// A call that some client makes.
+/// A call that a client makes.
 #[derive(Clone, Debug)]
 pub struct CallPlan {
-    /// Whose.
+    /// Who makes it.
     pub owner: usize,
-    /// With which idempotency key.
+    /// The idempotency key, if any.
     pub key: Option<u8>,
     /// Bytes of the request.
     pub request_bytes: usize,
@@ -84,12 +84,12 @@ pub struct CallPlan {
     pub ending: Ending,
     /// The longest run.
     pub run_ms: u64,
-    /// Whether that is plenty.
+    /// Whether that is more than enough.
     pub slack: Slack,
-    /// How long the result is kept.
-    pub keep_ms: u64,
-    /// How many legs may die in a row.
-    pub tries_max: u32,
+    /// How long the result is retained.
+    pub retention_ms: u64,
+    /// How many consecutive legs may die.
+    pub consecutive_failures_max: u32,
 }
 
 /// Whether a tool has more time than it needs.
@@ -97,7 +97,7 @@ pub struct CallPlan {
 pub enum Slack {
     /// It may well time out.
     Little,
-    /// It never does, unless something is wrong.
+    /// Only a mistake makes it time out.
     Plenty,
 }
 
@@ -106,7 +106,7 @@ pub enum Slack {
 pub enum Tool {
     /// One that knows of its task.
     Script(Vec<Op>),
-    /// One that knows nothing, and just takes this long.
+    /// One that does not know of its task, and just takes this long.
     Plain(u64),
     /// One that asks by returning questions, this many times.
     Rounds(u32),
@@ -117,25 +117,25 @@ pub enum Tool {
 pub enum Op {
     /// Works, outside of any step.
     Work(u64),
-    /// A step that takes this long and gives this many bytes.
+    /// A step that takes this long and returns this many bytes.
     Step(u64, usize),
-    /// Two steps side by side.
+    /// Two concurrent steps.
     TwoSteps(u64, u64),
     /// A sleep.
     Sleep(u64),
     /// A question.
     Ask,
-    /// Two questions side by side.
+    /// Two concurrent questions.
     TwoAsks,
-    /// A question, or a moment.
+    /// A question or a timer, whichever comes first.
     AskOrSleep(u64),
     /// A progress report.
     Progress,
-    /// Sets a variable; a large one where it is over the limit of a record.
+    /// Sets a variable; a large one if it is over the limit of a record.
     Variable(usize),
     /// Panics this many times.
     Crash(u32),
-    /// Never comes back.
+    /// Never returns.
     Hang,
 }
 
@@ -155,7 +155,7 @@ pub enum Ending {
 pub struct ClientPlan {
     /// Who it is.
     pub owner: usize,
-    /// What it does, one after the other.
+    /// What it does, in this order.
     pub acts: Vec<Act>,
 }
 
@@ -164,7 +164,7 @@ pub struct ClientPlan {
 pub enum Act {
     /// Thinks, or is away.
     Think(u64),
-    /// Makes the call, again with the same key where it had no answer.
+    /// Makes the call, and repeats it with the same key if there was no answer.
     Call(usize),
     /// Polls once.
     Poll(usize),
@@ -174,8 +174,8 @@ pub enum Act {
     Answer(usize),
     /// Cancels.
     Cancel(usize),
-    /// Wants the result kept for this long after the end.
-    Prolong(usize, u64),
+    /// Wants the result retained for this long after the end.
+    ExtendRetention(usize, u64),
     /// Wants the task forgotten.
     Forget(usize),
     /// Lists its tasks.
@@ -188,7 +188,7 @@ impl Plan {
         let settings = &self.settings;
         writeln!(
             f,
-            "lease {} ms, heartbeat {} ms, resend {} ms, legs of at most {:?} ms, {} open tasks, {:?} in the end",
+            "lease {} ms, heartbeat {} ms, resend {} ms, legs of at most {:?} ms, {} open tasks, {:?} at the end",
             settings.lease_ms,
             settings.heartbeat_ms,
             settings.resend_ms,
@@ -210,8 +210,8 @@ impl Plan {
             if self.clients.iter().any(made) {
                 writeln!(
                     f,
-                    "  call {number}: {:?}, then {:?}; may run {} ms, {} tries, key {:?}",
-                    call.tool, call.ending, call.run_ms, call.tries_max, call.key
+                    "  call {number}: {:?}, then {:?}; may run {} ms, {} failures in a row, key {:?}",
+                    call.tool, call.ending, call.run_ms, call.consecutive_failures_max, call.key
                 )?;
             }
         }
@@ -236,7 +236,7 @@ impl fmt::Display for Plan {
 }
 
 impl CallPlan {
-    /// How long the tool takes where nothing goes wrong and answers come at once.
+    /// How long the tool takes if nothing goes wrong and answers come at once.
     #[must_use]
     pub fn work_ms(&self) -> u64 {
         match &self.tool {
@@ -270,4 +270,16 @@ impl Op {
             Self::Ask | Self::TwoAsks | Self::Progress | Self::Variable(_) | Self::Crash(_) | Self::Hang => 0,
         }
     }
+}
+
+/// The request of call `number`: its number, and as many bytes as the plan says.
+pub(crate) fn request_of(number: usize, bytes: usize) -> String {
+    let mut text = format!("{number}|");
+    text.extend(std::iter::repeat_n('x', bytes.saturating_sub(text.len())));
+    text
+}
+
+/// The call that a request belongs to.
+pub(crate) fn call_of(request: &str) -> Option<usize> {
+    request.split_once('|')?.0.parse().ok()
 }

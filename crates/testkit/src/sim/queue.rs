@@ -1,18 +1,19 @@
-//! The model of a queue: at least once, in no order, with dead letters, and with defects on demand.
+//! The model of a queue: at-least-once delivery in no particular order, with dead letters, and with one planted fault
+//! on demand.
 
 use std::task::Waker;
 
 use longhaul_core::ports::{Delivery, Message};
 
-use super::chance::Chance;
-use super::defect::Defect;
+use super::planted::PlantedFault;
+use super::randomness::Randomness;
 
 /// Messages.
 pub(crate) struct QueueModel {
     messages: Vec<Held>,
     numbers: u64,
     receives_max: u32,
-    defect: Option<Defect>,
+    planted: Option<PlantedFault>,
     /// Raised with every change that receivers wait for.
     pub(crate) version: u64,
     /// Receivers that wait.
@@ -24,18 +25,18 @@ struct Held {
     message: Message,
     visible_at_ms: u64,
     receives: u32,
-    /// Of the latest handing-over.
+    /// Of the latest delivery.
     receipt: u64,
     dead: bool,
 }
 
 impl QueueModel {
-    pub(crate) const fn new(receives_max: u32, defect: Option<Defect>) -> Self {
-        Self { messages: Vec::new(), numbers: 0, receives_max, defect, version: 0, waiters: Vec::new() }
+    pub(crate) const fn new(receives_max: u32, planted: Option<PlantedFault>) -> Self {
+        Self { messages: Vec::new(), numbers: 0, receives_max, planted, version: 0, waiters: Vec::new() }
     }
 
-    fn has(&self, defect: Defect) -> bool {
-        self.defect == Some(defect)
+    fn has(&self, fault: PlantedFault) -> bool {
+        self.planted == Some(fault)
     }
 
     pub(crate) fn send(&mut self, message: &Message, visible_at_ms: u64) {
@@ -44,32 +45,38 @@ impl QueueModel {
         self.messages.push(Held { number: self.numbers, message, visible_at_ms, receives: 0, receipt: 0, dead: false });
     }
 
-    /// One visible message, any of them; `twice` leaves it visible.
-    pub(crate) fn receive(&mut self, now_ms: u64, hidden_ms: u64, twice: bool, dice: &mut Chance) -> Option<Delivery> {
-        self.bury(now_ms);
+    /// Any one of the visible messages; `twice` leaves it visible.
+    pub(crate) fn receive(
+        &mut self,
+        now_ms: u64,
+        hidden_ms: u64,
+        twice: bool,
+        dice: &mut Randomness,
+    ) -> Option<Delivery> {
+        self.move_dead_letters(now_ms);
         let visible: Vec<usize> =
             (0..self.messages.len()).filter(|at| self.messages[*at].is_visible(now_ms, Dead::No)).collect();
         let at = *visible.get(dice.below(visible.len() as u64) as usize)?;
-        self.hand_over(at, if twice { now_ms } else { now_ms + hidden_ms })
+        self.deliver(at, if twice { now_ms } else { now_ms + hidden_ms })
     }
 
     pub(crate) fn receive_dead(&mut self, now_ms: u64, hidden_ms: u64) -> Option<Delivery> {
-        self.bury(now_ms);
+        self.move_dead_letters(now_ms);
         let at = self.messages.iter().position(|held| held.is_visible(now_ms, Dead::Yes))?;
-        self.hand_over(at, now_ms + hidden_ms)
+        self.deliver(at, now_ms + hidden_ms)
     }
 
-    fn bury(&mut self, now_ms: u64) {
+    fn move_dead_letters(&mut self, now_ms: u64) {
         let max = self.receives_max;
         for held in &mut self.messages {
             held.dead |= held.visible_at_ms <= now_ms && held.receives >= max;
         }
-        if self.has(Defect::DeadLettersVanish) {
+        if self.has(PlantedFault::DeadLettersVanish) {
             self.messages.retain(|held| !held.dead);
         }
     }
 
-    fn hand_over(&mut self, at: usize, visible_at_ms: u64) -> Option<Delivery> {
+    fn deliver(&mut self, at: usize, visible_at_ms: u64) -> Option<Delivery> {
         self.numbers += 1;
         let receipt = self.numbers;
         let held = self.messages.get_mut(at)?;
@@ -81,7 +88,7 @@ impl QueueModel {
             receipt: format!("{}.{receipt}", held.number),
             receives: held.receives,
         };
-        if self.defect == Some(Defect::ReceiveDeletes) {
+        if self.has(PlantedFault::ReceiveDeletes) {
             self.messages.swap_remove(at);
         }
         Some(delivery)
@@ -105,7 +112,7 @@ impl QueueModel {
         self.messages.iter().position(|held| held.number == number && held.receipt == latest)
     }
 
-    /// When the next message can be handed over.
+    /// When the next message can be delivered.
     pub(crate) fn next_at_ms(&self) -> Option<u64> {
         self.messages.iter().filter(|held| !held.dead).map(|held| held.visible_at_ms).min()
     }

@@ -1,4 +1,4 @@
-//! The queue of an instance of the simulation: delay, mishap, and the model or a real queue.
+//! The queue of an instance of the simulation: delay, injected fault, and the model or a real queue.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -9,9 +9,8 @@ use async_trait::async_trait;
 use futures::executor::block_on;
 use longhaul_core::ports::{Delivery, Message, QueueError, WorkQueue};
 
-use super::ports::Staged;
-use super::weather::Mishap;
-use super::world::World;
+use super::fault_profile::InjectedFault;
+use super::world::{InjectedError, World};
 
 /// The queue, as the actors of `world` reach it.
 pub(crate) fn queue_port(world: &Arc<World>) -> Arc<dyn WorkQueue> {
@@ -45,8 +44,8 @@ impl SimQueue {
         .await;
     }
 
-    /// Tells the waiting receivers that something is new.
-    fn tell_receivers(&self) {
+    /// Wakes the waiting receivers because the queue changed.
+    fn wake_receivers(&self) {
         let waiters = {
             let mut state = self.world.lock();
             state.queue.version += 1;
@@ -55,17 +54,17 @@ impl SimQueue {
         waiters.into_iter().for_each(Waker::wake);
     }
 
-    /// The clock of a real queue stands in the world, too; it only ever waits outside.
+    /// A real queue uses the world's clock too, and is never asked to wait.
     fn now_ms(&self) -> u64 {
         self.world.kernel.now_ms()
     }
 
     fn failed() -> QueueError {
-        QueueError(Box::new(Staged))
+        QueueError(Box::new(InjectedError))
     }
 
     fn fails(&self, verb: &str) -> bool {
-        let fails = self.world.befalls(Mishap::QueueFails);
+        let fails = self.world.injects(InjectedFault::QueueFails);
         if fails {
             self.world.disturb(0);
             self.world.kernel.tell(|| format!("gets no answer from the queue to {verb}"));
@@ -74,7 +73,7 @@ impl SimQueue {
     }
 
     fn take(&self, hidden_ms: u64) -> Option<Delivery> {
-        let twice = self.world.befalls(Mishap::Double);
+        let twice = self.world.injects(InjectedFault::Double);
         let now_ms = self.now_ms();
         let mut state = self.world.lock();
         let delivery = match state.real_queue.clone() {
@@ -89,8 +88,10 @@ impl SimQueue {
         };
         if let Some(delivery) = &delivery {
             let name = state.name(&delivery.message.task);
-            let doubled = if twice { ", and the queue will hand it over again at once" } else { "" };
-            self.world.kernel.tell(|| format!("receives the message for {name} (time {}){doubled}", delivery.receives));
+            let doubled = if twice { ", and the queue will deliver it again at once" } else { "" };
+            self.world
+                .kernel
+                .tell(|| format!("receives the message for {name} (delivery {}){doubled}", delivery.receives));
         }
         delivery
     }
@@ -105,20 +106,20 @@ impl WorkQueue for SimQueue {
         let now_ms = self.now_ms();
         world.lock().checks.sent(&message.task, now_ms);
         let name = world.lock().name(&message.task);
-        if world.befalls(Mishap::SendBefore) {
+        if world.injects(InjectedFault::SendBefore) {
             world.kernel.tell(|| format!("cannot send a message for {name}"));
             return Err(Self::failed());
         }
-        let slow_ms = if world.befalls(Mishap::SendSlow) {
+        let slow_ms = if world.injects(InjectedFault::SendSlow) {
             world.kernel.draw(|dice| dice.between(1, world.plan.settings.lease_ms * 2))
         } else {
             0
         };
-        if world.befalls(Mishap::SendLost) {
+        if world.injects(InjectedFault::SendLost) {
             world.kernel.tell(|| format!("sends a message for {name}, and the queue loses it"));
             return Ok(());
         }
-        world.kernel.tell(|| format!("sends a message for {name}, to be seen in {} ms", delay_ms + slow_ms));
+        world.kernel.tell(|| format!("sends a message for {name}, visible in {} ms", delay_ms + slow_ms));
         {
             let mut state = world.lock();
             // An adapter with a longest delay shortens longer ones.
@@ -128,8 +129,8 @@ impl WorkQueue for SimQueue {
                 None => state.queue.send(message, now_ms + delay_ms),
             }
         }
-        self.tell_receivers();
-        if world.befalls(Mishap::SendAfter) {
+        self.wake_receivers();
+        if world.injects(InjectedFault::SendAfter) {
             world.kernel.tell(|| "gets no answer from the queue".to_owned());
             return Err(Self::failed());
         }
@@ -154,7 +155,7 @@ impl WorkQueue for SimQueue {
             }
             let next_ms = {
                 let state = self.world.lock();
-                // A real queue does not say when its next message is due.
+                // A real queue does not report when its next message is due.
                 let look_ms = state.real_queue.is_some().then_some(now_ms + self.world.plan.settings.lease_ms / 10);
                 look_ms.or_else(|| state.queue.next_at_ms()).unwrap_or(ends_ms).clamp(now_ms + 1, ends_ms)
             };
@@ -173,7 +174,7 @@ impl WorkQueue for SimQueue {
             state.queue.extend(receipt, visible_at_ms);
             state.real_queue.clone()
         };
-        self.tell_receivers();
+        self.wake_receivers();
         real.map_or(Ok(()), |queue| block_on(queue.extend(receipt, visibility_ms)))
     }
 

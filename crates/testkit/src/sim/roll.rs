@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use longhaul_engine::Settings;
 
-use super::chance::Chance;
+use super::fault_profile::FaultProfile;
 use super::plan::{Act, After, CallPlan, Care, ClientPlan, Ending, Op, Plan, Slack, Tool, WorkerPlan};
-use super::weather::Weather;
+use super::randomness::Randomness;
 
 const LARGE: usize = 3_600;
 
@@ -14,16 +14,16 @@ impl Plan {
     /// The world of `seed`.
     #[must_use]
     pub fn of(seed: u64) -> Self {
-        let mut chance = Chance::stream(seed, 1);
-        let dice = &mut chance;
+        let mut randomness = Randomness::stream(seed, 1);
+        let dice = &mut randomness;
         let settings = settings(dice);
         let lease_ms = settings.lease_ms;
         let care = if dice.happens(300) { Care::Nobody } else { Care::Polls };
-        let mut weather = Weather::roll(dice);
+        let mut fault_profile = FaultProfile::roll(dice);
         if care == Care::Nobody {
-            weather = weather.without_losses();
+            fault_profile = fault_profile.without_losses();
         }
-        let skew_ms = if weather.clocks_differ { lease_ms / 5 } else { 0 };
+        let skew_ms = if fault_profile.clocks_differ { lease_ms / 5 } else { 0 };
         let apis = (0..dice.between(1, 2)).map(|_| skew(dice, skew_ms)).collect();
         let workers = (0..dice.between(1, 3)).map(|_| worker(dice, skew_ms, lease_ms)).collect();
         let owners = dice.between(1, 2) as usize;
@@ -35,7 +35,7 @@ impl Plan {
             settings,
             apis,
             workers,
-            weather,
+            fault_profile,
             chaos_ms,
             latency_ms: dice.one_of(&[1, 5, lease_ms / 50]),
             calls,
@@ -47,30 +47,33 @@ impl Plan {
             after: if dice.happens(250) { After::Expiry } else { After::Stop },
             spared: BTreeSet::new(),
         };
-        plan.somebody_makes_every_call();
-        plan.somebody_keeps_and_forgets();
+        plan.ensure_every_call_is_made();
+        plan.add_retention_and_forget_requests();
         plan
     }
 
-    /// From dice of its own, so that seeds of the corpus stay the worlds that they were.
-    fn somebody_keeps_and_forgets(&mut self) {
-        let dice = &mut Chance::stream(self.seed, 3);
+    /// From separate dice, so that the seeds of the corpus still give the same worlds.
+    fn add_retention_and_forget_requests(&mut self) {
+        let dice = &mut Randomness::stream(self.seed, 3);
         if self.care == Care::Nobody || !dice.happens(200) {
             return;
         }
         let calls = self.calls.len() as u64;
+        let act_of = |keeps, call, retention_ms| {
+            if keeps { Act::ExtendRetention(call, retention_ms) } else { Act::Forget(call) }
+        };
         for client in &mut self.clients {
             for _ in 0..dice.between(1, 3) {
                 let call = dice.below(calls) as usize;
-                let keep_ms = dice.below(self.settings.lease_ms * 40);
-                let act = if dice.happens(600) { Act::Prolong(call, keep_ms) } else { Act::Forget(call) };
-                let place = dice.below(client.acts.len() as u64 + 1) as usize;
-                client.acts.insert(place, act);
+                let retention_ms = dice.below(self.settings.lease_ms * 40);
+                let act = act_of(dice.happens(600), call, retention_ms);
+                let position = dice.below(client.acts.len() as u64 + 1) as usize;
+                client.acts.insert(position, act);
             }
         }
     }
 
-    fn somebody_makes_every_call(&mut self) {
+    fn ensure_every_call_is_made(&mut self) {
         for (number, call) in self.calls.iter().enumerate() {
             let made = |client: &ClientPlan| client.acts.contains(&Act::Call(number));
             if !self.clients.iter().any(made) {
@@ -80,7 +83,7 @@ impl Plan {
     }
 }
 
-fn settings(dice: &mut Chance) -> Settings {
+fn settings(dice: &mut Randomness) -> Settings {
     let lease_ms = dice.one_of(&[1_000, 3_000, 30_000]);
     Settings {
         lease_ms,
@@ -98,16 +101,16 @@ fn settings(dice: &mut Chance) -> Settings {
     }
 }
 
-const fn skew(dice: &mut Chance, skew_ms: u64) -> i64 {
+const fn skew(dice: &mut Randomness, skew_ms: u64) -> i64 {
     dice.between(0, 2 * skew_ms) as i64 - skew_ms as i64
 }
 
-fn worker(dice: &mut Chance, skew_ms: u64, lease_ms: u64) -> WorkerPlan {
+fn worker(dice: &mut Randomness, skew_ms: u64, lease_ms: u64) -> WorkerPlan {
     let timeout_ms = if dice.happens(300) { Some(lease_ms * dice.between(3, 6)) } else { None };
     WorkerPlan { skew_ms: skew(dice, skew_ms), timeout_ms }
 }
 
-fn call(dice: &mut Chance, settings: &Settings, owners: usize, chaos_ms: u64) -> CallPlan {
+fn call(dice: &mut Randomness, settings: &Settings, owners: usize, chaos_ms: u64) -> CallPlan {
     let lease_ms = settings.lease_ms;
     let tool = match dice.below(10) {
         0 => Tool::Plain(dice.below(lease_ms * 2)),
@@ -134,12 +137,12 @@ fn call(dice: &mut Chance, settings: &Settings, owners: usize, chaos_ms: u64) ->
         ending,
         run_ms,
         slack,
-        keep_ms: lease_ms * dice.between(1, 20),
-        tries_max: dice.between(1, 4) as u32,
+        retention_ms: lease_ms * dice.between(1, 20),
+        consecutive_failures_max: dice.between(1, 4) as u32,
     }
 }
 
-fn op(dice: &mut Chance, lease_ms: u64) -> Op {
+fn op(dice: &mut Randomness, lease_ms: u64) -> Op {
     match dice.below(40) {
         0..=4 => Op::Work(dice.below(lease_ms)),
         5..=15 => Op::Step(short(dice, lease_ms), if dice.happens(80) { 33_000 } else { 12 }),
@@ -155,20 +158,20 @@ fn op(dice: &mut Chance, lease_ms: u64) -> Op {
     }
 }
 
-const fn short(dice: &mut Chance, lease_ms: u64) -> u64 {
+const fn short(dice: &mut Randomness, lease_ms: u64) -> u64 {
     let end = if dice.happens(200) { lease_ms * 2 } else { lease_ms / 3 };
     dice.below(end)
 }
 
-fn client(dice: &mut Chance, calls: &[CallPlan], owners: usize, lease_ms: u64, care: Care) -> ClientPlan {
+fn client(dice: &mut Randomness, calls: &[CallPlan], owners: usize, lease_ms: u64, care: Care) -> ClientPlan {
     let owner = dice.below(owners as u64) as usize;
     let own: Vec<usize> = (0..calls.len()).filter(|number| calls[*number].owner == owner).collect();
-    let any = |dice: &mut Chance| dice.below(calls.len() as u64) as usize;
+    let any = |dice: &mut Randomness| dice.below(calls.len() as u64) as usize;
     let mut acts = vec![Act::Think(dice.below(lease_ms))];
     for number in &own {
         acts.push(Act::Call(*number));
         for _ in 0..dice.below(4) {
-            // Mostly of its own tasks, now and then of another one's.
+            // Mostly its own tasks, sometimes another client's.
             let target = if dice.happens(850) { *number } else { any(dice) };
             acts.push(act(dice, target, lease_ms));
             if dice.happens(500) {
@@ -182,7 +185,7 @@ fn client(dice: &mut Chance, calls: &[CallPlan], owners: usize, lease_ms: u64, c
     ClientPlan { owner, acts }
 }
 
-fn act(dice: &mut Chance, target: usize, lease_ms: u64) -> Act {
+fn act(dice: &mut Randomness, target: usize, lease_ms: u64) -> Act {
     match dice.below(20) {
         0..=4 => Act::Poll(target),
         5..=9 => Act::Watch(target, dice.between(2, 6) as u32, dice.between(1, lease_ms)),

@@ -5,39 +5,30 @@ use std::sync::Arc;
 use longhaul_core::ports::{TaskStore, WorkQueue};
 use longhaul_core::{Clock, TaskKey};
 
-use super::checks::{Promise, Violation};
 use super::clients::{Client, care, cared_for, owner, stream_of};
-use super::defect::Defect;
-use super::kernel::{Kernel, Rest};
-use super::plan::{After, Plan};
-use super::story::Line;
-use super::world::{Fired, State, World, stream};
+use super::kernel::{Kernel, RunEnd};
+use super::plan::{After, CallPlan, Plan};
+use super::planted::PlantedFault;
+use super::promise::{Promise, Violation};
+use super::story::{Line, StoryMode};
+use super::world::{Injected, State, World, stream};
 use super::{ports, workers};
 
 /// More events than any world needs.
 const EVENTS_MAX: u64 = 60_000;
 
-/// Whether a run keeps its story.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Telling {
-    /// Every sentence.
-    Story,
-    /// Nothing: that is quicker.
-    Nothing,
-}
-
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// Stands for the whole order of events: the same plan gives the same hash.
+    /// A hash of the whole order of events: the same plan gives the same hash.
     pub hash: u64,
     /// How many events there were.
     pub events: u64,
     /// The first promise that was broken.
     pub violation: Option<Violation>,
-    /// What went wrong on purpose.
-    pub fired: Vec<Fired>,
-    /// What happened, where it was to be told.
+    /// The faults that were injected.
+    pub injected: Vec<Injected>,
+    /// The story, if it was asked for.
     pub story: Vec<Line>,
 }
 
@@ -46,55 +37,56 @@ pub struct Report {
 pub struct Real {
     /// The store.
     pub store: Arc<dyn TaskStore>,
-    /// The queue; it tells the time by the clock that it was opened with.
+    /// The queue; it uses the clock that it was opened with.
     pub queue: Arc<dyn WorkQueue>,
 }
 
-/// Runs the world of `plan`, with `planted` in the models of store and queue.
+/// Runs the world of `plan`, with `planted` in its ports.
 #[must_use]
-pub fn run(plan: &Plan, planted: Option<Defect>, telling: Telling) -> Report {
-    run_with(plan, planted, telling, |_clock| None)
+pub fn run(plan: &Plan, planted: Option<PlantedFault>, story_mode: StoryMode) -> Report {
+    run_with(plan, planted, story_mode, |_clock| None)
 }
 
-/// Runs the world of `plan` also on the adapters that `open` gives; they get the world's clock.
+/// Runs the world of `plan` also on the adapters that `open` returns; they get the world's clock.
 #[must_use]
 pub fn run_with(
     plan: &Plan,
-    planted: Option<Defect>,
-    telling: Telling,
+    planted: Option<PlantedFault>,
+    story_mode: StoryMode,
     open: impl FnOnce(Arc<dyn Clock>) -> Option<Real>,
 ) -> Report {
-    let kernel = Kernel::new(plan.seed, telling);
-    let world = World::new(Arc::clone(&kernel), plan.clone(), State::new(plan, planted));
+    let kernel = Kernel::new(plan.seed, story_mode);
+    let world = World::new(Arc::clone(&kernel), plan.clone(), planted);
     if let Some(real) = open(ports::true_clock(&world)) {
         let mut state = world.lock();
         state.real_store = Some(real.store);
         state.real_queue = Some(real.queue);
     }
-    people(&world);
-    let rest = kernel.run(EVENTS_MAX);
+    spawn_actors(&world);
+    let end = kernel.run(EVENTS_MAX);
     let mut state = world.lock();
     let at_ms = kernel.now_ms();
-    match rest {
-        Rest::Over => {}
-        Rest::Stuck => state.checks.fail(Promise::ComesToRest, at_ms, "nobody can go on".to_owned()),
-        Rest::Restless => {
-            let what = format!("more than {EVENTS_MAX} events, and no end");
-            state.checks.fail(Promise::ComesToRest, at_ms, what);
+    match end {
+        RunEnd::Over => {}
+        RunEnd::Stuck => state.checks.fail(Promise::BecomesIdle, at_ms, "no actor can continue".to_owned()),
+        RunEnd::TooManyEvents => {
+            let what = format!("more than {EVENTS_MAX} events without an end");
+            state.checks.fail(Promise::BecomesIdle, at_ms, what);
         }
     }
     let violation = state.checks.violation().cloned();
-    let fired = std::mem::take(&mut state.fired);
+    let injected = std::mem::take(&mut state.injected);
     state.checks.take_down();
     let waiters = std::mem::take(&mut state.queue.waiters);
     drop(state);
     drop(waiters);
-    let report = Report { hash: kernel.hash(), events: kernel.events(), violation, fired, story: kernel.take_story() };
+    let report =
+        Report { hash: kernel.hash(), events: kernel.events(), violation, injected, story: kernel.take_story() };
     kernel.dissolve();
     report
 }
 
-fn people(world: &Arc<World>) {
+fn spawn_actors(world: &Arc<World>) {
     let plan = &world.plan;
     let kernel = &world.kernel;
     kernel.spawn(stream::DIRECTOR, "the caretaker".to_owned(), direct(Arc::clone(world)));
@@ -107,22 +99,22 @@ fn people(world: &Arc<World>) {
         let play = workers::work(Arc::clone(world), worker.clone());
         kernel.spawn(stream::WORKER + number as u64, format!("worker {}", number + 1), play);
     }
-    let dead_letters = workers::look_after_dead_letters(Arc::clone(world));
+    let dead_letters = workers::handle_dead_letters(Arc::clone(world));
     kernel.spawn(stream::DEAD_LETTERS, "the dead-letter consumer".to_owned(), dead_letters);
     if world.lock().real_store.is_some() {
-        // A real store sweeps by its own means; what has expired is not found either way.
+        // A real store deletes expired tasks by itself; what has expired is not found either way.
         return;
     }
     kernel.spawn(stream::SWEEPER, "the sweeper".to_owned(), workers::sweep(Arc::clone(world)));
 }
 
-/// Lets things go wrong for a while, then makes them stop, and looks whether all comes to its end.
+/// Lets faults be injected for a while, then stops them, and checks that every task ends.
 async fn direct(world: Arc<World>) {
     let plan = &world.plan;
     let lease_ms = plan.settings.lease_ms;
     world.kernel.sleep(plan.chaos_ms).await;
-    world.lock().calm_since_ms = Some(world.kernel.now_ms());
-    world.kernel.tell(|| "sees to it that nothing goes wrong from now on".to_owned());
+    world.lock().quiescent_since_ms = Some(world.kernel.now_ms());
+    world.kernel.tell(|| "stops the injection of faults".to_owned());
     let carers = [Client::new(&world, 1_000, owner(0)), Client::new(&world, 1_001, owner(1))];
     let mut ends_ms = u64::MAX;
     while world.kernel.now_ms() < ends_ms {
@@ -146,14 +138,14 @@ async fn direct(world: Arc<World>) {
         checks.ends_have_reasons(at_ms);
     }
     if plan.after == After::Expiry {
-        look_after_expiry(&world, &carers).await;
+        check_expiry(&world, &carers).await;
     }
-    rest(&world).await;
+    check_rest(&world).await;
     world.kernel.end();
 }
 
-/// What was ended leaves nothing behind.
-async fn rest(world: &Arc<World>) {
+/// Checks that tasks that have ended leave nothing behind.
+async fn check_rest(world: &Arc<World>) {
     let lease_ms = world.plan.settings.lease_ms;
     let longest_ms = world.plan.visibility_ms.max(lease_ms) * (u64::from(world.plan.receives_max) + 3);
     world.kernel.sleep(longest_ms + 8 * lease_ms).await;
@@ -164,14 +156,14 @@ async fn rest(world: &Arc<World>) {
     checks.must_rest(store, &messages, at_ms);
 }
 
-/// How long a calm world may take to end everything, in milliseconds.
+/// How long a quiescent world may take to end all tasks, in milliseconds.
 fn patience_ms(plan: &Plan) -> u64 {
     let settings = &plan.settings;
-    let work_ms: u64 = plan.calls.iter().map(super::CallPlan::work_ms).sum();
-    // A tool that hangs, or whose tries are used up by hanging, ends at its deadline at the latest.
+    let work_ms: u64 = plan.calls.iter().map(CallPlan::work_ms).sum();
+    // A task whose tool hangs, or uses up its retries by hanging, ends at its deadline.
     let hang_ms = plan.calls.iter().filter(|call| !call.ends_by_itself()).map(|call| call.run_ms).max().unwrap_or(0);
     // Each task may lose some legs to the end of the chaos, and each lost leg costs a lease, a visibility, a retry.
-    let tries = plan.calls.iter().map(|call| u64::from(call.tries_max) + 4).sum::<u64>();
+    let tries = plan.calls.iter().map(|call| u64::from(call.consecutive_failures_max) + 4).sum::<u64>();
     let lost_ms = settings.lease_ms * 2
         + plan.visibility_ms.min(settings.lease_ms * 6)
         + settings.resend_ms
@@ -187,8 +179,8 @@ fn all_ended(world: &World) -> bool {
     keys.iter().all(done)
 }
 
-/// Lets time pass until nothing is to be found any more, also of tasks that nobody was told of.
-async fn look_after_expiry(world: &Arc<World>, carers: &[Client]) {
+/// Lets time pass until all tasks have expired, including those that no client knows, and looks for them.
+async fn check_expiry(world: &Arc<World>, carers: &[Client]) {
     let (keys, expires_at) = {
         let state = world.lock();
         let keys: Vec<TaskKey> = state.store.tasks().map(|task| task.key()).collect();

@@ -1,10 +1,12 @@
 //! Making a failing world smaller while it still breaks the same promise.
 
-use super::checks::Promise;
-use super::defect::Defect;
-use super::plan::{Act, After, Ending, Op, Plan, Tool};
-use super::run::{Report, Telling, run};
-use super::weather::Mishap;
+use super::fault_profile::InjectedFault;
+use super::plan::{Act, After, ClientPlan, Ending, Op, Plan, Tool};
+use super::planted::PlantedFault;
+use super::promise::Promise;
+use super::run::{Report, run};
+use super::story::StoryMode;
+use super::world::Injected;
 
 /// The smallest failing world that was found.
 #[derive(Clone, Debug)]
@@ -17,19 +19,19 @@ pub struct Shrunk {
     pub tried: u32,
 }
 
-/// Runs a shrinker may take.
+/// How many runs the shrinker may use.
 const TRIES_MAX: u32 = 20_000;
 
-/// A smaller world draws other chances; so each is tried with some.
-const CHANCES: u64 = 6;
+/// A smaller world draws other numbers, so each is tried with several seeds.
+const SEEDS_PER_WORLD: u64 = 6;
 
-/// Makes `plan`, which fails, smaller: fewer calls, clients, workers and mishaps, shorter scripts.
+/// Makes `plan`, which fails, smaller: fewer calls, clients, workers and injected faults, and shorter scripts.
 ///
 /// # Panics
-/// Where `plan` does not fail.
+/// If `plan` does not fail.
 #[must_use]
-pub fn shrink(plan: &Plan, planted: Option<Defect>) -> Shrunk {
-    let promise = run(plan, planted, Telling::Nothing).violation.map(|violation| violation.promise);
+pub fn shrink(plan: &Plan, planted: Option<PlantedFault>) -> Shrunk {
+    let promise = run(plan, planted, StoryMode::Skip).violation.map(|violation| violation.promise);
     let promise = promise.expect("only a world that fails can be made smaller");
     let mut search = Search { best: plan.clone(), planted, promise, tried: 0 };
     loop {
@@ -37,7 +39,7 @@ pub fn shrink(plan: &Plan, planted: Option<Defect>) -> Shrunk {
         let gained = [
             search.fewer_calls(),
             search.fewer_clients(),
-            search.fewer_mishaps(),
+            search.fewer_injected_faults(),
             search.shorter_scripts(),
             search.fewer_acts(),
             search.plainer_world(),
@@ -46,7 +48,7 @@ pub fn shrink(plan: &Plan, planted: Option<Defect>) -> Shrunk {
             break;
         }
     }
-    let report = run(&search.best, planted, Telling::Story);
+    let report = run(&search.best, planted, StoryMode::Record);
     Shrunk { plan: search.best, report, tried: search.tried }
 }
 
@@ -58,21 +60,21 @@ enum Gain {
 
 struct Search {
     best: Plan,
-    planted: Option<Defect>,
+    planted: Option<PlantedFault>,
     promise: Promise,
     tried: u32,
 }
 
 impl Search {
-    /// Takes `plan` where it fails in the same way.
+    /// Accepts `plan` if it fails in the same way.
     fn attempt(&mut self, mut plan: Plan) -> Gain {
-        for chance in 0..CHANCES {
+        for other in 0..SEEDS_PER_WORLD {
             if self.tried >= TRIES_MAX {
                 return Gain::None;
             }
             self.tried += 1;
-            plan.seed = plan.seed.wrapping_add(chance << 40);
-            let report = run(&plan, self.planted, Telling::Nothing);
+            plan.seed = plan.seed.wrapping_add(other << 40);
+            let report = run(&plan, self.planted, StoryMode::Skip);
             if report.violation.is_some_and(|violation| violation.promise == self.promise) {
                 self.best = plan;
                 return Gain::Some;
@@ -87,18 +89,14 @@ impl Search {
         self.attempt(plan)
     }
 
-    /// Nobody makes the call any more.
+    /// Removes calls: no client makes them any more.
     fn fewer_calls(&mut self) -> Gain {
         let mut gain = Gain::None;
         for call in 0..self.best.calls.len() {
             let made = |act: &Act| about(*act) == Some(call);
             if self.best.clients.iter().any(|client| client.acts.iter().any(made)) {
-                gain = or(
-                    gain,
-                    self.change(|plan| {
-                        plan.clients.iter_mut().for_each(|client| client.acts.retain(|act| !made(act)));
-                    }),
-                );
+                let stop_making = |client: &mut ClientPlan| client.acts.retain(|act| !made(act));
+                gain = or(gain, self.change(|plan| plan.clients.iter_mut().for_each(stop_making)));
             }
         }
         gain
@@ -120,38 +118,37 @@ impl Search {
         gain
     }
 
-    fn fewer_mishaps(&mut self) -> Gain {
+    fn fewer_injected_faults(&mut self) -> Gain {
         let mut gain = Gain::None;
-        for mishap in Mishap::ALL {
-            if self.best.weather.rate(mishap) > 0 {
-                gain = or(gain, self.change(|plan| plan.weather.spare(mishap)));
+        for fault in InjectedFault::ALL {
+            if self.best.fault_profile.rate(fault) > 0 {
+                gain = or(gain, self.change(|plan| plan.fault_profile.spare(fault)));
             }
         }
-        let fired = run(&self.best, self.planted, Telling::Nothing).fired;
-        let mut size = fired.len().div_ceil(2);
+        let injected = run(&self.best, self.planted, StoryMode::Skip).injected;
+        let mut size = injected.len().div_ceil(2);
         while size > 0 {
-            for some in fired.chunks(size) {
-                if some.iter().all(|one| self.best.spared.contains(&one.id)) {
-                    continue;
-                }
-                gain = or(gain, self.change(|plan| plan.spared.extend(some.iter().map(|one| one.id))));
+            for some in injected.chunks(size) {
+                gain = or(gain, self.spare(some));
             }
             size = if size == 1 { 0 } else { size.div_ceil(2) };
         }
         gain
     }
 
+    fn spare(&mut self, some: &[Injected]) -> Gain {
+        if some.iter().all(|one| self.best.spared.contains(&one.id)) {
+            return Gain::None;
+        }
+        self.change(|plan| plan.spared.extend(some.iter().map(|one| one.id)))
+    }
+
     fn shorter_scripts(&mut self) -> Gain {
         let mut gain = Gain::None;
         for call in 0..self.best.calls.len() {
             let Tool::Script(ops) = &self.best.calls[call].tool else { continue };
-            for place in (0..ops.len()).rev() {
-                let Tool::Script(ops) = &self.best.calls[call].tool else { continue };
-                // The place of an operation is its name: it becomes nothing instead of going away.
-                let mut shorter = ops.clone();
-                if std::mem::replace(&mut shorter[place], Op::Progress) != Op::Progress {
-                    gain = or(gain, self.change(|plan| plan.calls[call].tool = Tool::Script(shorter)));
-                }
+            for position in (0..ops.len()).rev() {
+                gain = or(gain, self.without_op(call, position));
             }
             if self.best.calls[call].request_bytes > 10 {
                 gain = or(gain, self.change(|plan| plan.calls[call].request_bytes = 10));
@@ -163,19 +160,30 @@ impl Search {
         gain
     }
 
+    /// An operation's position is its name: the operation is replaced by one that does nothing, not removed.
+    fn without_op(&mut self, call: usize, position: usize) -> Gain {
+        let Tool::Script(ops) = &self.best.calls[call].tool else { return Gain::None };
+        let mut shorter = ops.clone();
+        if std::mem::replace(&mut shorter[position], Op::Progress) == Op::Progress {
+            return Gain::None;
+        }
+        self.change(|plan| plan.calls[call].tool = Tool::Script(shorter))
+    }
+
     fn fewer_acts(&mut self) -> Gain {
         let mut gain = Gain::None;
         for client in 0..self.best.clients.len() {
             for act in (0..self.best.clients[client].acts.len()).rev() {
-                gain = or(
-                    gain,
-                    self.change(|plan| {
-                        plan.clients[client].acts.remove(act);
-                    }),
-                );
+                gain = or(gain, self.without_act(client, act));
             }
         }
         gain
+    }
+
+    fn without_act(&mut self, client: usize, act: usize) -> Gain {
+        self.change(|plan| {
+            plan.clients[client].acts.remove(act);
+        })
     }
 
     fn plainer_world(&mut self) -> Gain {
@@ -209,7 +217,7 @@ const fn about(act: Act) -> Option<usize> {
         | Act::Watch(call, ..)
         | Act::Answer(call)
         | Act::Cancel(call)
-        | Act::Prolong(call, _)
+        | Act::ExtendRetention(call, _)
         | Act::Forget(call) => Some(call),
         Act::Think(_) | Act::List => None,
     }

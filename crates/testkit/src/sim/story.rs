@@ -1,6 +1,15 @@
-//! What a run has to tell: sentences with times.
+//! The story of a run: sentences with times.
 
 use std::fmt;
+
+/// Whether a run records its story.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoryMode {
+    /// It does.
+    Record,
+    /// It does not, which is quicker.
+    Skip,
+}
 
 /// One sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! The tools of the simulation: they play their script, and tell the checkers what they see.
+//! The tools of the simulation: they follow their scripts, and report to the checkers what they see.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -9,20 +9,10 @@ use longhaul_core::{Ask, EntryKind, Progress, ResultKind, TaskKey};
 use longhaul_engine::{Driven, Leg, LegEnd, Round, ToolRunner};
 use serde_json::Value;
 
-use super::plan::{CallPlan, Ending, Op, Tool};
+use super::plan::{CallPlan, Ending, Op, Tool, call_of};
+use super::planted::PlantedFault;
+use super::promise::Promise;
 use super::world::World;
-
-/// The request of call `number`: its number, and as many bytes as the plan says.
-pub(crate) fn request_of(number: usize, bytes: usize) -> String {
-    let mut text = format!("{number}|");
-    text.extend(std::iter::repeat_n('x', bytes.saturating_sub(text.len())));
-    text
-}
-
-/// Which call a request is of.
-pub(crate) fn call_of(request: &str) -> Option<usize> {
-    request.split_once('|')?.0.parse().ok()
-}
 
 /// Runs all tools.
 pub(crate) struct SimTools {
@@ -37,7 +27,7 @@ struct Running<'a> {
     attempt: u32,
     call: usize,
     plan: &'a CallPlan,
-    heard: std::sync::Mutex<Vec<(String, String)>>,
+    received: std::sync::Mutex<Vec<(String, String)>>,
 }
 
 impl Drop for Running<'_> {
@@ -60,7 +50,7 @@ impl ToolRunner for SimTools {
         let (key, attempt) = (leg.task().key(), leg.task().attempt);
         let name = world.lock().name(&key);
         world.kernel.tell(|| format!("runs the tool of {name} as attempt {attempt}"));
-        let running = Running { world, leg: &leg, key, attempt, call, plan, heard: std::sync::Mutex::default() };
+        let running = Running { world, leg: &leg, key, attempt, call, plan, received: std::sync::Mutex::default() };
         match &plan.tool {
             Tool::Rounds(rounds) => running.rounds(*rounds).await,
             Tool::Script(ops) => match leg.drive(running.script(ops)).await {
@@ -86,32 +76,32 @@ impl Running<'_> {
             let at_ms = self.now_ms();
             self.world.lock().checks.variable_is(&self.key, self.attempt, value, at_ms);
         }
-        for (place, op) in ops.iter().enumerate() {
-            if let Some(end) = self.play(place, *op).await {
+        for (position, op) in ops.iter().enumerate() {
+            if let Some(end) = self.play(position, *op).await {
                 return end;
             }
         }
         self.end()
     }
 
-    async fn play(&self, place: usize, op: Op) -> Option<LegEnd> {
+    async fn play(&self, position: usize, op: Op) -> Option<LegEnd> {
         match op {
             Op::Work(ms) => self.world.kernel.sleep(ms).await,
-            Op::Step(ms, bytes) => self.step(format!("s{place}"), ms, bytes).await,
+            Op::Step(ms, bytes) => self.step(format!("s{position}"), ms, bytes).await,
             Op::TwoSteps(one_ms, other_ms) => {
-                let one = self.step(format!("s{place}a"), one_ms, 5);
-                join(one, self.step(format!("s{place}b"), other_ms, 5)).await;
+                let one = self.step(format!("s{position}a"), one_ms, 5);
+                join(one, self.step(format!("s{position}b"), other_ms, 5)).await;
             }
-            Op::Sleep(ms) => self.sleep(place, ms).await,
-            Op::Ask => drop(self.ask(format!("q{place}")).await),
+            Op::Sleep(ms) => self.sleep(position, ms).await,
+            Op::Ask => drop(self.ask(format!("q{position}")).await),
             Op::TwoAsks => {
-                let one = self.ask(format!("q{place}a"));
-                join(one, self.ask(format!("q{place}b"))).await;
+                let one = self.ask(format!("q{position}a"));
+                join(one, self.ask(format!("q{position}b"))).await;
             }
-            Op::AskOrSleep(ms) => self.ask_or_sleep(place, ms).await,
-            Op::Progress => self.leg.progress(Progress { done: place as f64, total: None, message: None }),
-            Op::Variable(bytes) => return self.variable(place, bytes).await,
-            Op::Crash(times) => return self.crash(place, times),
+            Op::AskOrSleep(ms) => self.ask_or_sleep(position, ms).await,
+            Op::Progress => self.leg.progress(Progress { done: position as f64, total: None, message: None }),
+            Op::Variable(bytes) => return self.variable(position, bytes).await,
+            Op::Crash(times) => return self.crash(position, times),
             Op::Hang => std::future::pending().await,
         }
         None
@@ -123,7 +113,7 @@ impl Running<'_> {
             self.world.lock().checks.step_runs(&self.key, self.attempt, &name, at_ms);
             self.world.kernel.tell(|| format!("runs step `{name}`, which takes {ms} ms"));
             self.world.kernel.sleep(ms).await;
-            // Every run gives something else, so that a replay is told from a second run.
+            // Every run returns a different text, so that a replay can be told from a second run.
             let mut text = format!("{}.{}", self.attempt, self.world.kernel.events());
             text.extend(std::iter::repeat_n('y', bytes.saturating_sub(text.len())));
             Ok::<_, Infallible>(text)
@@ -141,21 +131,21 @@ impl Running<'_> {
     fn got(&self, kind: EntryKind, name: &str, text: &str) {
         let at_ms = self.now_ms();
         self.world.lock().checks.tool_got(&self.key, self.attempt, kind, name, text, at_ms);
-        let mut heard = self.heard.lock().unwrap();
-        heard.push((name.to_owned(), text.chars().take(20).collect()));
+        let mut received = self.received.lock().unwrap();
+        received.push((name.to_owned(), text.chars().take(20).collect()));
     }
 
-    async fn sleep(&self, place: usize, ms: u64) {
+    async fn sleep(&self, position: usize, ms: u64) {
         let at_ms = self.now_ms();
-        self.world.lock().checks.sleep_begins(&self.key, place, at_ms);
+        self.world.lock().checks.sleep_begins(&self.key, position, at_ms);
         self.leg.sleep_ms(ms).await;
         let at_ms = self.now_ms();
-        self.world.lock().checks.sleep_ends(&self.key, place, ms, at_ms);
+        self.world.lock().checks.sleep_ends(&self.key, position, ms, at_ms);
     }
 
-    /// Which came first is a step of its own: the next leg may find both.
-    async fn ask_or_sleep(&self, place: usize, ms: u64) {
-        let name = format!("q{place}");
+    /// Which came first is recorded as a step: the next leg may find both.
+    async fn ask_or_sleep(&self, position: usize, ms: u64) {
+        let name = format!("q{position}");
         let first = {
             let ask = std::pin::pin!(self.leg.ask(&name, "{}".to_owned()));
             let sleep = std::pin::pin!(self.leg.sleep_ms(ms));
@@ -164,12 +154,13 @@ impl Running<'_> {
                 Either::Right(_) => "moment",
             }
         };
-        let Ok(first) = self.leg.step(&format!("w{place}"), || async { Ok::<_, Infallible>(first.to_owned()) }).await;
-        self.got(EntryKind::Step, &format!("w{place}"), &first);
+        let Ok(first) =
+            self.leg.step(&format!("w{position}"), || async { Ok::<_, Infallible>(first.to_owned()) }).await;
+        self.got(EntryKind::Step, &format!("w{position}"), &first);
     }
 
-    async fn variable(&self, place: usize, bytes: usize) -> Option<LegEnd> {
-        let value = place as u64 + 1;
+    async fn variable(&self, position: usize, bytes: usize) -> Option<LegEnd> {
+        let value = position as u64 + 1;
         let text = format!("{value}|{}", "z".repeat(bytes));
         self.world.lock().checks.variable_sets(&self.key, value);
         if let Err(error) = self.leg.set_variable("v", Value::String(text)).await {
@@ -179,21 +170,25 @@ impl Running<'_> {
         None
     }
 
-    fn crash(&self, place: usize, times: u32) -> Option<LegEnd> {
+    fn crash(&self, position: usize, times: u32) -> Option<LegEnd> {
         let mut state = self.world.lock();
         let crashes = &mut state.crashes[self.call];
-        crashes.resize(crashes.len().max(place + 1), 0);
-        if crashes[place] >= times {
+        crashes.resize(crashes.len().max(position + 1), 0);
+        if crashes[position] >= times {
             return None;
         }
-        crashes[place] += 1;
+        crashes[position] += 1;
         drop(state);
         self.world.kernel.tell(|| "panics in the tool".to_owned());
         Some(LegEnd::Crashed { reason: "the tool panicked".to_owned() })
     }
 
     async fn rounds(&self, rounds: u32) -> LegEnd {
-        let before = self.leg.drive(self.leg.last_round()).await;
+        let before = if self.world.planted == Some(PlantedFault::RoundForgotten) {
+            Driven::Ended(None)
+        } else {
+            self.leg.drive(self.leg.last_round()).await
+        };
         let done = match before {
             Driven::Suspended(suspended) => return LegEnd::Suspended(suspended),
             Driven::Ended(None) => 0,
@@ -201,8 +196,8 @@ impl Running<'_> {
                 let done: u32 = carry.parse().unwrap_or(0);
                 if answers.len() != 1 {
                     let at_ms = self.now_ms();
-                    let what = format!("a tool asked one question, and {} answers came back", answers.len());
-                    self.world.lock().checks.fail(super::Promise::AnswersAreFinal, at_ms, what);
+                    let what = format!("a tool asked one question, and got {} answers", answers.len());
+                    self.world.lock().checks.fail(Promise::AnswersAreFinal, at_ms, what);
                 }
                 done
             }
@@ -215,10 +210,10 @@ impl Running<'_> {
     }
 
     fn end(&self) -> LegEnd {
-        let heard = self.heard.lock().unwrap().clone();
+        let received = self.received.lock().unwrap().clone();
         match self.plan.ending {
             Ending::Result(bytes) => {
-                let mut result = format!("{heard:?}");
+                let mut result = format!("{received:?}");
                 result.extend(std::iter::repeat_n('r', bytes.saturating_sub(result.len())));
                 self.completed(result, ResultKind::Success)
             }
@@ -229,7 +224,7 @@ impl Running<'_> {
 
     fn completed(&self, result: String, kind: ResultKind) -> LegEnd {
         self.world.lock().checks.tool_gave(&self.key, self.attempt, &result);
-        self.world.kernel.tell(|| "comes to the end of the tool".to_owned());
+        self.world.kernel.tell(|| "reaches the end of the tool".to_owned());
         LegEnd::Completed { result, kind }
     }
 }

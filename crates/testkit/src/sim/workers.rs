@@ -3,24 +3,25 @@
 use std::sync::Arc;
 
 use longhaul_core::ports::{Delivery, WorkQueue};
-use longhaul_engine::{Disposition, Engine, WorkerSignals};
+use longhaul_engine::{Disposition, Engine, ToolRunner, WorkerSignals};
 use tokio_util::sync::CancellationToken;
 
+use super::fault_profile::InjectedFault;
+use super::lying::{self, Instance};
 use super::plan::WorkerPlan;
 use super::ports::engine;
 use super::tools::SimTools;
-use super::weather::Mishap;
-use super::world::{Mortal, World};
+use super::world::{Killable, World};
 
-/// A worker: takes one delivery after the other. When it is killed, another one takes its place a moment later.
+/// A worker: handles one delivery after another. When it is killed, another one replaces it a moment later.
 pub(crate) async fn work(world: Arc<World>, plan: WorkerPlan) {
-    let engine = engine(&world, plan.skew_ms);
-    let tools = SimTools { world: Arc::clone(&world) };
+    let engine = engine(&world, Instance::Worker, plan.skew_ms);
+    let tools = lying::runner(world.planted, SimTools { world: Arc::clone(&world) });
     let lease_ms = world.plan.settings.lease_ms;
     loop {
         let stop = CancellationToken::new();
-        let life = Mortal { dies_of: Mishap::Kill, stop: Some(&stop) };
-        let ended = world.mortal(&life, serve(&world, &engine, &tools, &plan, &stop)).await;
+        let life = Killable { killed_by: InjectedFault::Kill, stop: Some(&stop) };
+        let ended = world.killable(&life, serve(&world, &engine, &*tools, &plan, &stop)).await;
         if ended.is_none() {
             world.disturb(0);
         }
@@ -29,14 +30,20 @@ pub(crate) async fn work(world: Arc<World>, plan: WorkerPlan) {
     }
 }
 
-async fn serve(world: &Arc<World>, engine: &Engine, tools: &SimTools, plan: &WorkerPlan, stop: &CancellationToken) {
+async fn serve(
+    world: &Arc<World>,
+    engine: &Engine,
+    tools: &dyn ToolRunner,
+    plan: &WorkerPlan,
+    stop: &CancellationToken,
+) {
     let queue = &engine.ports().queue;
     let (lease_ms, visibility_ms) = (world.plan.settings.lease_ms, world.plan.visibility_ms);
     while !stop.is_cancelled() {
         let Ok(taken) = queue.receive(1, visibility_ms, lease_ms * 4).await else { continue };
         for delivery in taken {
             if visibility_ms > lease_ms {
-                // As long as a function's timeout in the queue's settings; a crash is to cost less.
+                // The queue's setting covers a function's timeout; a crash should cost less time than that.
                 let _comes_later = queue.extend(&delivery.receipt, lease_ms).await;
             }
             let reserve_ms = lease_ms / 10;
@@ -45,7 +52,7 @@ async fn serve(world: &Arc<World>, engine: &Engine, tools: &SimTools, plan: &Wor
                 stop: stop.clone(),
             };
             let ends_ms = plan.timeout_ms.map(|ms| world.kernel.now_ms() + ms);
-            match world.mortal_until(ends_ms, engine.run_delivery(&delivery, tools, &signals)).await {
+            match world.killable_until(ends_ms, engine.run_delivery(&delivery, tools, &signals)).await {
                 Some(disposition) => settle(world, &**queue, &delivery, disposition).await,
                 None => return,
             }
@@ -55,20 +62,20 @@ async fn serve(world: &Arc<World>, engine: &Engine, tools: &SimTools, plan: &Wor
 
 async fn settle(world: &World, queue: &dyn WorkQueue, delivery: &Delivery, disposition: Disposition) {
     match disposition {
-        Disposition::Done => {
+        Disposition::Acknowledge => {
             world.kernel.tell(|| "deletes its message".to_owned());
             let _again_later = queue.delete(&delivery.receipt).await;
         }
-        Disposition::Later { after_ms } => {
-            world.kernel.tell(|| format!("leaves its message for {after_ms} ms"));
+        Disposition::RetryAfter { after_ms } => {
+            world.kernel.tell(|| format!("has its message delivered again after {after_ms} ms"));
             let _again_later = queue.extend(&delivery.receipt, after_ms).await;
         }
     }
 }
 
-/// Looks after dead letters.
-pub(crate) async fn look_after_dead_letters(world: Arc<World>) {
-    let engine = engine(&world, 0);
+/// The consumer of dead letters.
+pub(crate) async fn handle_dead_letters(world: Arc<World>) {
+    let engine = engine(&world, Instance::Worker, 0);
     let lease_ms = world.plan.settings.lease_ms;
     loop {
         let queue = &engine.ports().queue;
@@ -80,8 +87,8 @@ pub(crate) async fn look_after_dead_letters(world: Arc<World>) {
             }
             letters.len()
         };
-        let life = Mortal { dies_of: Mishap::Kill, stop: None };
-        if world.mortal(&life, round).await.unwrap_or(0) == 0 {
+        let life = Killable { killed_by: InjectedFault::Kill, stop: None };
+        if world.killable(&life, round).await.unwrap_or(0) == 0 {
             world.kernel.sleep(lease_ms).await;
         }
     }

@@ -8,16 +8,14 @@ use longhaul_core::ports::{TaskStore, WorkQueue};
 use longhaul_core::{TaskKey, Timestamp};
 
 use super::checks::Checks;
-use super::kernel::Kernel;
+use super::fault_profile::InjectedFault;
+use super::kernel::{EPOCH_MS, Kernel};
 use super::plan::{Care, Plan};
+use super::planted::PlantedFault;
 use super::queue::QueueModel;
 use super::store::StoreModel;
-use super::weather::Mishap;
 
-/// The first moment of every world.
-pub(crate) const DAWN_MS: u64 = 2_000_000_000_000;
-
-/// Streams of chance, by role: the hundreds say which, the rest which one of them.
+/// Random streams, by role: the hundreds say which, the rest which one of them.
 pub(crate) mod stream {
     pub(crate) const DIRECTOR: u64 = 2;
     pub(crate) const CLIENT: u64 = 100;
@@ -31,6 +29,8 @@ pub(crate) mod stream {
 pub(crate) struct World {
     pub(crate) kernel: Arc<Kernel>,
     pub(crate) plan: Plan,
+    /// The one planted fault of this world, which the checkers should find.
+    pub(crate) planted: Option<PlantedFault>,
     state: Mutex<State>,
 }
 
@@ -39,63 +39,69 @@ pub(crate) struct State {
     pub(crate) store: StoreModel,
     pub(crate) queue: QueueModel,
     pub(crate) checks: Checks,
-    /// Real adapters that do the same as the models, where there are some.
+    /// Real adapters to compare with the models, if any.
     pub(crate) real_store: Option<Arc<dyn TaskStore>>,
     pub(crate) real_queue: Option<Arc<dyn WorkQueue>>,
-    /// From when on nothing goes wrong any more.
-    pub(crate) calm_since_ms: Option<u64>,
+    /// Since when no more faults are injected.
+    pub(crate) quiescent_since_ms: Option<u64>,
     /// The task of each call, as soon as a client knows it.
     pub(crate) known: Vec<Option<TaskKey>>,
     /// How often each call's tool crashed.
     pub(crate) crashes: Vec<Vec<u32>>,
-    pub(crate) fired: Vec<Fired>,
-    /// Clients that have not done all that they plan to do.
+    pub(crate) injected: Vec<Injected>,
+    /// Clients that have not finished their plans.
     pub(crate) clients_busy: usize,
     hits: Vec<u64>,
     late_writes: u64,
 }
 
-/// A mishap that happened.
+/// A fault that was injected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fired {
-    /// Its name, for the list of those that are spared.
+pub struct Injected {
+    /// Identifies the occasion, for the list of those to leave out.
     pub id: u64,
     /// What it was.
-    pub mishap: Mishap,
+    pub fault: InjectedFault,
 }
 
-/// What becomes of a call to a port.
-pub(crate) struct Fate {
+/// The outcome of a call to a port.
+pub(crate) struct CallOutcome {
     pub(crate) there_ms: u64,
     pub(crate) back_ms: Option<u64>,
-    pub(crate) kind: FateKind,
+    pub(crate) kind: OutcomeKind,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FateKind {
-    Well,
+pub(crate) enum OutcomeKind {
+    Succeeds,
     FailsBefore,
     FailsAfter,
     LandsLate(u64),
 }
 
+/// The error of a call that fails because of an injected fault.
+#[derive(Debug, thiserror::Error)]
+#[error("the simulation made this call fail")]
+pub(crate) struct InjectedError;
+
 impl World {
-    pub(crate) fn new(kernel: Arc<Kernel>, plan: Plan, state: State) -> Arc<Self> {
-        Arc::new(Self { kernel, plan, state: Mutex::new(state) })
+    pub(crate) fn new(kernel: Arc<Kernel>, plan: Plan, planted: Option<PlantedFault>) -> Arc<Self> {
+        let state = Mutex::new(State::new(&plan, planted));
+        Arc::new(Self { kernel, plan, planted, state })
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The time as a clock shows it that is off by `skew_ms`.
+    /// The time on a clock that is off by `skew_ms`.
     pub(crate) fn clock(&self, skew_ms: i64) -> Timestamp {
-        Timestamp::from_ms((DAWN_MS + self.kernel.now_ms()).saturating_add_signed(skew_ms))
+        Timestamp::from_ms((EPOCH_MS + self.kernel.now_ms()).saturating_add_signed(skew_ms))
     }
 
-    /// Whether `mishap` happens now to the actor whose turn it is.
-    pub(crate) fn befalls(&self, mishap: Mishap) -> bool {
-        let rate = self.plan.weather.rate(mishap);
+    /// Whether `fault` is injected now, for the actor whose turn it is.
+    pub(crate) fn injects(&self, fault: InjectedFault) -> bool {
+        let rate = self.plan.fault_profile.rate(fault);
         if rate == 0 || !self.kernel.draw(|dice| dice.happens(rate)) {
             return false;
         }
@@ -106,7 +112,7 @@ impl World {
         }
         let actor = self.kernel.actor();
         let mut state = self.lock();
-        if state.calm_since_ms.is_some() {
+        if state.quiescent_since_ms.is_some() {
             return false;
         }
         if state.hits.len() <= actor {
@@ -117,46 +123,46 @@ impl World {
         if self.plan.spared.contains(&id) {
             return false;
         }
-        state.fired.push(Fired { id, mishap });
+        state.injected.push(Injected { id, fault });
         true
     }
 
-    /// What becomes of a call to the store.
-    pub(crate) fn fate(&self) -> Fate {
+    /// The outcome of a call to the store.
+    pub(crate) fn outcome(&self) -> CallOutcome {
         let latency_ms = self.plan.latency_ms;
         let (there_ms, back_ms) = self.kernel.draw(|dice| {
             (dice.below(latency_ms + 1), if dice.happens(500) { Some(dice.below(latency_ms + 1)) } else { None })
         });
-        let mut fate = Fate { there_ms, back_ms, kind: FateKind::Well };
+        let mut outcome = CallOutcome { there_ms, back_ms, kind: OutcomeKind::Succeeds };
         let lease_ms = self.plan.settings.lease_ms;
-        if self.befalls(Mishap::StoreStall) {
-            fate.there_ms += self.kernel.draw(|dice| dice.between(lease_ms / 4, lease_ms * 3 / 2));
-            self.disturb(fate.there_ms);
-            let ms = fate.there_ms;
+        if self.injects(InjectedFault::StoreStall) {
+            outcome.there_ms += self.kernel.draw(|dice| dice.between(lease_ms / 4, lease_ms * 3 / 2));
+            self.disturb(outcome.there_ms);
+            let ms = outcome.there_ms;
             self.kernel.tell(|| format!("waits {ms} ms for the store, which stalls"));
         }
-        if self.befalls(Mishap::StoreBefore) {
-            fate.kind = FateKind::FailsBefore;
-        } else if self.befalls(Mishap::StoreAfter) {
-            fate.kind = FateKind::FailsAfter;
-        } else if self.befalls(Mishap::StoreLate) {
-            fate.kind = FateKind::LandsLate(self.kernel.draw(|dice| dice.between(1, lease_ms)));
+        if self.injects(InjectedFault::StoreBefore) {
+            outcome.kind = OutcomeKind::FailsBefore;
+        } else if self.injects(InjectedFault::StoreAfter) {
+            outcome.kind = OutcomeKind::FailsAfter;
+        } else if self.injects(InjectedFault::StoreLate) {
+            outcome.kind = OutcomeKind::LandsLate(self.kernel.draw(|dice| dice.between(1, lease_ms)));
         }
-        if fate.kind != FateKind::Well {
+        if outcome.kind != OutcomeKind::Succeeds {
             self.disturb(0);
         }
-        fate
+        outcome
     }
 
-    /// Takes note that the actor whose turn it is has trouble until `ms` from now.
+    /// Notes that the actor whose turn it is has trouble until `ms` from now.
     pub(crate) fn disturb(&self, ms: u64) {
         let (actor, now_ms) = (self.kernel.actor(), self.kernel.now_ms());
         self.lock().checks.disturb(actor, now_ms + ms);
     }
 
-    /// Runs `play` as a worker or an API instance runs it: it may be killed at any await, and stand still for a while
-    /// and go on. Nothing where it was killed.
-    pub(crate) async fn mortal<F: Future>(&self, mortal: &Mortal<'_>, play: F) -> Option<F::Output> {
+    /// Runs `play` as a worker or an API instance runs it: it may be killed at any await, and may freeze for a
+    /// while and continue. `None` if it was killed.
+    pub(crate) async fn killable<F: Future>(&self, killable: &Killable<'_>, play: F) -> Option<F::Output> {
         let mut play = Box::pin(play);
         let mut frozen_until_ms: Option<u64> = None;
         poll_fn(|context| {
@@ -165,24 +171,24 @@ impl World {
                 return Poll::Pending;
             }
             if frozen_until_ms.take().is_some() {
-                self.kernel.tell(|| "goes on as if nothing had happened".to_owned());
+                self.kernel.tell(|| "continues as if nothing had happened".to_owned());
             }
             if let Poll::Ready(output) = play.as_mut().poll(context) {
                 return Poll::Ready(Some(output));
             }
-            if self.befalls(mortal.dies_of) {
+            if self.injects(killable.killed_by) {
                 self.kernel.tell(|| "is killed".to_owned());
                 return Poll::Ready(None);
             }
-            let Some(stop) = mortal.stop else { return Poll::Pending };
-            if self.befalls(Mishap::Freeze) {
+            let Some(stop) = killable.stop else { return Poll::Pending };
+            if self.injects(InjectedFault::Freeze) {
                 let lease_ms = self.plan.settings.lease_ms;
                 let ms = self.kernel.draw(|dice| dice.between(lease_ms / 4, lease_ms * 4));
-                self.kernel.tell(|| format!("stands still for {ms} ms"));
+                self.kernel.tell(|| format!("freezes for {ms} ms"));
                 self.disturb(ms);
                 frozen_until_ms = Some(now_ms + ms);
-                self.kernel.ring_in(ms, context);
-            } else if !stop.is_cancelled() && self.befalls(Mishap::Stop) {
+                self.kernel.wake_in(ms, context);
+            } else if !stop.is_cancelled() && self.injects(InjectedFault::Stop) {
                 self.kernel.tell(|| "is asked to stop".to_owned());
                 stop.cancel();
             }
@@ -192,19 +198,19 @@ impl World {
     }
 
     /// Runs `play`, and kills it at `ends_ms`.
-    pub(crate) async fn mortal_until<F: Future>(&self, ends_ms: Option<u64>, play: F) -> Option<F::Output> {
+    pub(crate) async fn killable_until<F: Future>(&self, ends_ms: Option<u64>, play: F) -> Option<F::Output> {
         let Some(ends_ms) = ends_ms else { return Some(play.await) };
         let sleep = std::pin::pin!(self.kernel.sleep(ends_ms.saturating_sub(self.kernel.now_ms())));
         match futures::future::select(std::pin::pin!(play), sleep).await {
             futures::future::Either::Left((output, _)) => Some(output),
             futures::future::Either::Right(_) => {
-                self.kernel.tell(|| "is killed: its time is over".to_owned());
+                self.kernel.tell(|| "is killed: it reached its timeout".to_owned());
                 None
             }
         }
     }
 
-    /// A stream of chance for a write that lands late.
+    /// A random stream for a write that lands late.
     pub(crate) fn late_stream(&self) -> u64 {
         let mut state = self.lock();
         state.late_writes += 1;
@@ -212,15 +218,15 @@ impl World {
     }
 }
 
-/// Of what a play dies.
-pub(crate) struct Mortal<'a> {
-    pub(crate) dies_of: Mishap,
-    /// For workers: they freeze, too, and can be asked to stop.
+/// How an actor may be killed.
+pub(crate) struct Killable<'a> {
+    pub(crate) killed_by: InjectedFault,
+    /// For workers: they can also freeze, and be asked to stop.
     pub(crate) stop: Option<&'a tokio_util::sync::CancellationToken>,
 }
 
 impl State {
-    pub(crate) fn new(plan: &Plan, planted: Option<super::Defect>) -> Self {
+    fn new(plan: &Plan, planted: Option<PlantedFault>) -> Self {
         let calls = plan.calls.len();
         Self {
             store: StoreModel::with(planted),
@@ -228,10 +234,10 @@ impl State {
             checks: Checks::new(plan),
             real_store: None,
             real_queue: None,
-            calm_since_ms: None,
+            quiescent_since_ms: None,
             known: vec![None; calls],
             crashes: vec![Vec::new(); calls],
-            fired: Vec::new(),
+            injected: Vec::new(),
             clients_busy: plan.clients.len(),
             hits: Vec::new(),
             late_writes: 0,

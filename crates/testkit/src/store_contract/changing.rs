@@ -21,14 +21,14 @@ fn events_of(attempt: u32) -> Vec<TaskEvent> {
     ]
 }
 
-/// Every event that anybody may write.
-fn events_of_anybody() -> Vec<TaskEvent> {
+/// Every event that any worker or client may write.
+fn unfenced_events() -> Vec<TaskEvent> {
     vec![
         given::claim(9, NOW),
         given::answer(&["a"]),
         TaskEvent::Cancel,
-        TaskEvent::Nudge { not_since: NOW.plus_ms(1) },
-        TaskEvent::GiveUp,
+        TaskEvent::Resend { not_since: NOW.plus_ms(1) },
+        TaskEvent::RetriesExhausted,
         TaskEvent::TimeOut,
     ]
 }
@@ -40,7 +40,7 @@ async fn refused(store: &dyn TaskStore, key: &TaskKey, event: &TaskEvent, now: T
     }
 }
 
-/// Promise: a claim is answered with the whole record, and is on record.
+/// Promise: a claim returns the whole record, and is on record.
 pub async fn a_claim_raises_the_attempt_and_takes_the_lease(store: &dyn TaskStore) {
     let task = queued(store, &SeededIds::new(1), owner("alice")).await;
     let claimed = store.apply(&task.key(), &given::claim(1, NOW), NOW).await.unwrap();
@@ -50,7 +50,7 @@ pub async fn a_claim_raises_the_attempt_and_takes_the_lease(store: &dyn TaskStor
     assert_eq!(on_record(store, &task.key()).await, Some(claimed));
 }
 
-/// Promise: a lease keeps others out until its very end.
+/// Promise: a lease keeps other workers out until its very end.
 pub async fn a_task_that_is_held_cannot_be_claimed(store: &dyn TaskStore) {
     let task = running(store, &SeededIds::new(1), owner("alice")).await;
     let until = NOW.plus_ms(LEASE_MS);
@@ -60,7 +60,7 @@ pub async fn a_task_that_is_held_cannot_be_claimed(store: &dyn TaskStore) {
     assert_eq!(on_record(store, &task.key()).await, Some(task));
 }
 
-/// Promise: a dead worker's task is taken over, and its failure counted.
+/// Promise: a dead worker's task is taken over, and the failure is counted.
 pub async fn a_lease_that_ran_out_lets_the_next_attempt_in(store: &dyn TaskStore) {
     let task = running(store, &SeededIds::new(1), owner("alice")).await;
     let later = NOW.plus_ms(LEASE_MS);
@@ -68,7 +68,7 @@ pub async fn a_lease_that_ran_out_lets_the_next_attempt_in(store: &dyn TaskStore
     assert_eq!((claimed.attempt, claimed.failures), (2, 1));
 }
 
-/// Promise: a heartbeat keeps others out for longer.
+/// Promise: a heartbeat keeps other workers out for longer.
 pub async fn a_heartbeat_renews_the_lease(store: &dyn TaskStore) {
     let task = running(store, &SeededIds::new(1), owner("alice")).await;
     let later = NOW.plus_ms(LEASE_MS - 1);
@@ -89,7 +89,7 @@ pub async fn a_stale_attempt_cannot_write_anything(store: &dyn TaskStore) {
     }
 }
 
-/// Promise: nobody writes in the name of an attempt to come.
+/// Promise: no worker writes as an attempt that does not exist yet.
 pub async fn an_attempt_that_does_not_exist_yet_cannot_write_anything(store: &dyn TaskStore) {
     let ids = SeededIds::new(1);
     let (queued, running) = (queued(store, &ids, owner("alice")).await, running(store, &ids, owner("alice")).await);
@@ -112,7 +112,7 @@ pub async fn an_ended_task_takes_no_event(store: &dyn TaskStore) {
         let ended = store.apply(&task.key(), &end, NOW).await.unwrap();
         assert!(ended.has_ended());
         let later = NOW.plus_ms(LEASE_MS);
-        for event in events_of(1).into_iter().chain(events_of_anybody()) {
+        for event in events_of(1).into_iter().chain(unfenced_events()) {
             assert_eq!(refused(store, &task.key(), &event, later).await, Refusal::Ended, "{end:?}, then {event:?}");
             assert_eq!(on_record(store, &task.key()).await.as_ref(), Some(&ended), "{end:?}, then {event:?}");
         }
@@ -138,7 +138,7 @@ pub async fn progress_never_undoes_an_end(store: &dyn TaskStore) {
     assert_eq!(on_record(store, &task.key()).await, Some(ended));
 }
 
-/// Promise: who cancelled sees `cancelled` for good.
+/// Promise: once cancelled, a task stays `cancelled`.
 pub async fn a_cancelled_task_keeps_no_late_result(store: &dyn TaskStore) {
     let task = running(store, &SeededIds::new(1), owner("alice")).await;
     let cancelled = store.apply(&task.key(), &TaskEvent::Cancel, NOW).await.unwrap();
@@ -147,8 +147,8 @@ pub async fn a_cancelled_task_keeps_no_late_result(store: &dyn TaskStore) {
     assert_eq!(on_record(store, &task.key()).await, Some(cancelled));
 }
 
-/// Promise: whoever is refused need not ask what the record is.
-pub async fn a_refusal_carries_the_record_as_it_is(store: &dyn TaskStore) {
+/// Promise: a refused writer does not need to read the record.
+pub async fn a_refusal_carries_the_current_record(store: &dyn TaskStore) {
     let ids = SeededIds::new(1);
     let cancelled = queued(store, &ids, owner("alice")).await;
     let cancelled = store.apply(&cancelled.key(), &TaskEvent::Cancel, NOW).await.unwrap();
@@ -165,7 +165,9 @@ pub async fn a_refusal_carries_the_record_as_it_is(store: &dyn TaskStore) {
 /// Promise: a refused event leaves no trace.
 pub async fn a_refusal_changes_nothing(store: &dyn TaskStore) {
     let task = queued(store, &SeededIds::new(1), owner("alice")).await;
-    for event in events_of(1).into_iter().chain([given::answer(&["a"]), TaskEvent::GiveUp, TaskEvent::TimeOut]) {
+    for event in
+        events_of(1).into_iter().chain([given::answer(&["a"]), TaskEvent::RetriesExhausted, TaskEvent::TimeOut])
+    {
         refused(store, &task.key(), &event, NOW).await;
         assert_eq!(on_record(store, &task.key()).await.as_ref(), Some(&task), "{event:?}");
     }
@@ -194,7 +196,7 @@ pub async fn a_task_that_waits_for_answers_is_not_claimed(store: &dyn TaskStore)
     assert_eq!(refused(store, &task.key(), &given::claim(2, later), later).await, Refusal::WaitsForInput);
 }
 
-/// Promise: a timer beside the questions lets the task go on without the answers.
+/// Promise: a timer alongside the questions lets the task continue without the answers.
 pub async fn a_task_that_waits_for_answers_is_claimed_when_its_timer_is_due(store: &dyn TaskStore) {
     let task = running(store, &SeededIds::new(1), owner("alice")).await;
     let until = NOW.plus_ms(1_000);
@@ -216,35 +218,35 @@ pub async fn answers_close_their_questions_one_by_one(store: &dyn TaskStore) {
     assert_eq!(on_record(store, &task.key()).await, Some(whole));
 }
 
-/// Promise: of all who find a task without a message, one sends it.
+/// Promise: of all pollers that find a task without a message, one sends it.
 pub async fn a_message_is_sent_again_once_per_bound(store: &dyn TaskStore) {
     let task = queued(store, &SeededIds::new(1), owner("alice")).await;
     let later = NOW.plus_ms(10_000);
-    let nudge = TaskEvent::Nudge { not_since: NOW };
-    assert_eq!(store.apply(&task.key(), &nudge, later).await.unwrap().sent_at, later);
-    assert_eq!(refused(store, &task.key(), &nudge, later).await, Refusal::SentAlready { at: later });
+    let resend = TaskEvent::Resend { not_since: NOW };
+    assert_eq!(store.apply(&task.key(), &resend, later).await.unwrap().sent_at, later);
+    assert_eq!(refused(store, &task.key(), &resend, later).await, Refusal::SentAlready { at: later });
 }
 
-/// Promise: a task that always fails comes to its end.
-pub async fn tries_are_counted_across_calls(store: &dyn TaskStore) {
+/// Promise: a task that always fails ends.
+pub async fn failures_are_counted_across_calls(store: &dyn TaskStore) {
     let task = queued(store, &SeededIds::new(1), owner("alice")).await;
-    for attempt in 1..task.terms.tries_max {
+    for attempt in 1..task.terms.consecutive_failures_max {
         store.apply(&task.key(), &given::claim(1, NOW), NOW).await.unwrap();
         let failed = store.apply(&task.key(), &given::retry(attempt, NOW), NOW).await.unwrap();
         assert_eq!(failed.failures, attempt);
     }
     store.apply(&task.key(), &given::claim(1, NOW), NOW).await.unwrap();
-    let last = task.terms.tries_max;
-    assert_eq!(refused(store, &task.key(), &given::retry(last, NOW), NOW).await, Refusal::TriesUsedUp);
+    let last = task.terms.consecutive_failures_max;
+    assert_eq!(refused(store, &task.key(), &given::retry(last, NOW), NOW).await, Refusal::RetriesExhausted);
     let later = NOW.plus_ms(LEASE_MS);
-    let ended = store.apply(&task.key(), &TaskEvent::GiveUp, later).await.unwrap();
+    let ended = store.apply(&task.key(), &TaskEvent::RetriesExhausted, later).await.unwrap();
     assert_eq!(ended.status(), Status::Failed);
 }
 
-/// Promise: an event never makes a task.
-pub async fn an_event_for_no_task_finds_nothing(store: &dyn TaskStore) {
+/// Promise: an event never creates a task.
+pub async fn an_event_for_a_missing_task_is_not_found(store: &dyn TaskStore) {
     let key = given::task(&SeededIds::new(1), owner("alice"), NOW).key();
-    for event in events_of(0).into_iter().chain(events_of(1)).chain(events_of_anybody()) {
+    for event in events_of(0).into_iter().chain(events_of(1)).chain(unfenced_events()) {
         let outcome = store.apply(&key, &event, NOW).await;
         assert!(matches!(outcome, Err(ApplyError::NotFound)), "{event:?}: {outcome:?}");
         assert_eq!(on_record(store, &key).await, None);

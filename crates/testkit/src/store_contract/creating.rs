@@ -9,7 +9,7 @@ use longhaul_core::{
 use crate::SeededIds;
 use crate::given::{self, NOW, on_record, owner, queued};
 
-/// Promise: once a creation returns, a look-up finds what was created.
+/// Promise: once a creation returns, a lookup finds what was created.
 pub async fn a_task_created_is_found_immediately(store: &dyn TaskStore) {
     let task = given::task(&SeededIds::new(1), owner("alice"), NOW);
     assert_eq!(on_record(store, &task.key()).await, None);
@@ -58,7 +58,7 @@ pub async fn every_field_of_a_record_comes_back_as_it_was_written(store: &dyn Ta
     }
 }
 
-/// Promise: text is kept byte for byte, whatever it is made of.
+/// Promise: text is stored byte for byte, whatever its characters are.
 pub async fn large_values_of_any_script_come_back_whole(store: &dyn TaskStore) {
     let ids = SeededIds::new(1);
     let all_scripts = "Zürich – 東京 – עברית – 🚀👩‍👩‍👧 – \u{feff}\u{202e} \0 \\ \" ' \n ; -- %s ${x} ".repeat(800);
@@ -73,7 +73,7 @@ pub async fn large_values_of_any_script_come_back_whole(store: &dyn TaskStore) {
     assert_eq!(on_record(store, &task.key()).await, Some(task));
 }
 
-/// Promise: a number is read back as the number that was written.
+/// Promise: a number is read back exactly as it was written.
 pub async fn progress_comes_back_to_the_last_bit(store: &dyn TaskStore) {
     let task = given::running(store, &SeededIds::new(1), owner("alice")).await;
     for done in [0.1 + 0.2, 1.0 / 3.0, 5e-324, f64::MAX, 9_007_199_254_740_993.0, 0.0] {
@@ -83,7 +83,7 @@ pub async fn progress_comes_back_to_the_last_bit(store: &dyn TaskStore) {
     }
 }
 
-/// Promise: the id of a task is taken as long as the task lives.
+/// Promise: the id of a task is taken until the task expires.
 pub async fn a_task_is_not_overwritten_by_a_second_creation(store: &dyn TaskStore) {
     let task = given::running(store, &SeededIds::new(1), owner("alice")).await;
     let second = given::task_with(&SeededIds::new(1), owner("alice"), NOW, |record| record.tool = "other".to_owned());
@@ -101,7 +101,7 @@ pub async fn a_finished_task_is_not_set_back_by_a_second_creation(store: &dyn Ta
     assert_eq!(on_record(store, &task.key()).await, Some(task));
 }
 
-/// Promise: a retry of a call gets the call's task, with what happened to it meanwhile.
+/// Promise: a retry of a call gets the call's task in its present state.
 pub async fn the_same_key_with_the_same_request_gives_the_first_task_as_it_is_now(store: &dyn TaskStore) {
     let ids = SeededIds::new(1);
     let first = given::task(&ids, owner("alice"), NOW);
@@ -160,7 +160,7 @@ pub async fn another_key_makes_another_task(store: &dyn TaskStore) {
     }
 }
 
-/// Promise: "not yours" is "not there".
+/// Promise: a task of another owner is "not found".
 pub async fn a_task_is_found_by_no_other_owner(store: &dyn TaskStore) {
     let task = queued(store, &SeededIds::new(1), owner("alice")).await;
     for other in [owner("bob"), OwnerId::of(Identity::Anonymous), OwnerId::from_bytes([0; 32])] {
@@ -179,7 +179,7 @@ pub async fn a_task_is_changed_by_no_other_owner(store: &dyn TaskStore) {
     assert_eq!(on_record(store, &task.key()).await, Some(task));
 }
 
-/// Promise: no character inside an identity reaches another owner, in no verb.
+/// Promise: no character inside an identity reaches another owner's data, whatever the verb.
 pub async fn owners_that_look_alike_share_nothing(store: &dyn TaskStore) {
     let kilobytes = "a".repeat(2_048);
     let fields =

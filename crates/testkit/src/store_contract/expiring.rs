@@ -1,4 +1,4 @@
-//! Promises about expiry: past its time a task is absent for every verb, whether or not it was deleted.
+//! Promises about expiry: an expired task is absent for every verb, whether or not it was deleted.
 
 use longhaul_core::ports::{ApplyError, Created, TaskStore};
 use longhaul_core::{Refusal, Task, TaskEvent, Timestamp};
@@ -14,7 +14,7 @@ async fn short_lived(store: &dyn TaskStore, ids: &SeededIds) -> (Task, Timestamp
     (task, expiry)
 }
 
-/// Promise: a look-up compares with the time it is given.
+/// Promise: a lookup compares with the time it is given.
 pub async fn an_expired_task_is_not_found(store: &dyn TaskStore) {
     let (task, expiry) = short_lived(store, &SeededIds::new(1)).await;
     for now in [expiry, expiry.plus_ms(1), expiry.plus_ms(1_000_000)] {
@@ -26,7 +26,7 @@ pub async fn an_expired_task_is_not_found(store: &dyn TaskStore) {
 pub async fn an_expired_task_takes_no_event(store: &dyn TaskStore) {
     let (task, expiry) = short_lived(store, &SeededIds::new(1)).await;
     for event in
-        [given::claim(1, expiry), TaskEvent::Cancel, TaskEvent::TimeOut, TaskEvent::Nudge { not_since: expiry }]
+        [given::claim(1, expiry), TaskEvent::Cancel, TaskEvent::TimeOut, TaskEvent::Resend { not_since: expiry }]
     {
         let outcome = store.apply(&task.key(), &event, expiry).await;
         assert!(matches!(outcome, Err(ApplyError::NotFound)), "{event:?}: {outcome:?}");
@@ -43,8 +43,8 @@ pub async fn an_expired_task_is_in_no_list(store: &dyn TaskStore) {
     assert_eq!(page.tasks, [living]);
 }
 
-/// Promise: so does a creation, and what the expired task left is no part of the new one.
-pub async fn an_expired_task_does_not_stand_in_the_way_of_its_id(store: &dyn TaskStore) {
+/// Promise: so does a creation, and what the expired task left is not part of the new one.
+pub async fn an_expired_task_does_not_block_its_id(store: &dyn TaskStore) {
     let (task, expiry) = short_lived(store, &SeededIds::new(1)).await;
     let again = given::task_with(&SeededIds::new(1), owner("alice"), NOW, |record| record.tool = "other".to_owned());
     assert_eq!(again.id, task.id);
@@ -67,12 +67,12 @@ pub async fn an_expired_task_frees_its_idempotency_key(store: &dyn TaskStore) {
 }
 
 /// Promise: the end of a task may move its expiry, and every verb knows the new one.
-pub async fn a_late_end_keeps_the_result_for_its_time(store: &dyn TaskStore) {
+pub async fn a_late_end_extends_the_expiry(store: &dyn TaskStore) {
     let ids = SeededIds::new(1);
     let (task, expiry) = short_lived(store, &ids).await;
     let late = expiry.minus_ms(1);
     let ended = store.apply(&task.key(), &TaskEvent::Cancel, late).await.unwrap();
-    assert_eq!(ended.expires_at, late.plus_ms(task.terms.keep_ms));
+    assert_eq!(ended.expires_at, late.plus_ms(task.terms.retention_ms));
     let last = ended.expires_at.minus_ms(1);
     assert_eq!(store.get(&task.key(), last).await.unwrap(), Some(ended.clone()));
     assert_eq!(store.list(&owner("alice"), None, 10, last).await.unwrap().tasks, std::slice::from_ref(&ended));
@@ -81,24 +81,24 @@ pub async fn a_late_end_keeps_the_result_for_its_time(store: &dyn TaskStore) {
     assert_eq!(retried, Created::Existing(ended));
 }
 
-/// Promise: a result is kept as long as somebody asked for, before the end and after it.
+/// Promise: a result is retained for as long as requested, before the end and after it.
 pub async fn a_task_is_kept_longer_on_request(store: &dyn TaskStore) {
     let (task, expiry) = short_lived(store, &SeededIds::new(1)).await;
-    let keep = |more_ms| TaskEvent::Keep { keep_ms: task.terms.keep_ms + more_ms };
+    let keep = |more_ms| TaskEvent::ExtendRetention { retention_ms: task.terms.retention_ms + more_ms };
     let longer = store.apply(&task.key(), &keep(1_000), NOW).await.unwrap();
-    assert!(longer.expires_at >= task.deadline().plus_ms(task.terms.keep_ms + 1_000));
+    assert!(longer.expires_at >= task.deadline().plus_ms(task.terms.retention_ms + 1_000));
     let late = expiry.minus_ms(1);
     let ended = store.apply(&task.key(), &TaskEvent::Cancel, late).await.unwrap();
-    assert!(ended.expires_at >= late.plus_ms(task.terms.keep_ms + 1_000));
+    assert!(ended.expires_at >= late.plus_ms(task.terms.retention_ms + 1_000));
     let longer = store.apply(&task.key(), &keep(2_000_000), late).await.unwrap();
-    assert_eq!(longer.expires_at, late.plus_ms(task.terms.keep_ms + 2_000_000));
+    assert_eq!(longer.expires_at, late.plus_ms(task.terms.retention_ms + 2_000_000));
     let last = longer.expires_at.minus_ms(1);
     assert_eq!(store.get(&task.key(), last).await.unwrap(), Some(longer.clone()));
     // Never shorter.
     assert_eq!(store.apply(&task.key(), &keep(0), last).await.unwrap(), longer);
 }
 
-/// Promise: an ended task that is to be forgotten is gone at once, and only an ended one is.
+/// Promise: a forgotten task is gone at once, and only an ended task can be forgotten.
 pub async fn an_ended_task_is_forgotten_on_request(store: &dyn TaskStore) {
     let (task, _) = short_lived(store, &SeededIds::new(1)).await;
     let early = store.apply(&task.key(), &TaskEvent::Forget, NOW).await;

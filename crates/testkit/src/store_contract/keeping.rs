@@ -17,7 +17,7 @@ fn sorted(mut entries: Vec<Entry>) -> Vec<Entry> {
     entries
 }
 
-/// Promise: what is recorded once is true for all.
+/// Promise: the first record of an entry is what everyone reads.
 pub async fn the_first_record_of_an_entry_stays(store: &dyn TaskStore) {
     let key = queued(store, &SeededIds::new(1), owner("alice")).await.key();
     let first = entry(EntryKind::Step, "a", "1");
@@ -30,7 +30,7 @@ pub async fn the_first_record_of_an_entry_stays(store: &dyn TaskStore) {
 }
 
 /// Promise: kind and name together are the key.
-pub async fn entries_of_other_names_and_kinds_stand_side_by_side(store: &dyn TaskStore) {
+pub async fn entries_of_other_names_and_kinds_are_separate(store: &dyn TaskStore) {
     let key = queued(store, &SeededIds::new(1), owner("alice")).await.key();
     let mut entries = Vec::new();
     for kind in KINDS {
@@ -60,7 +60,7 @@ pub async fn entries_of_other_tasks_are_not_seen(store: &dyn TaskStore) {
     }
 }
 
-/// Promise: values of the size that entries may have inside their item come back, and many of them.
+/// Promise: values of the largest inline size are read back, and many of them.
 pub async fn entries_of_any_size_and_script_come_back_whole(store: &dyn TaskStore) {
     let key = queued(store, &SeededIds::new(1), owner("alice")).await.key();
     let mut entries = Vec::new();
@@ -73,7 +73,7 @@ pub async fn entries_of_any_size_and_script_come_back_whole(store: &dyn TaskStor
     assert_eq!(sorted(store.journal(&key).await.unwrap()), sorted(entries));
 }
 
-/// Promise: the whole is the parts in their order, also where there are more than nine.
+/// Promise: the whole is the parts in their order, even if there are more than nine.
 pub async fn parts_come_back_joined_in_their_order(store: &dyn TaskStore) {
     let key = queued(store, &SeededIds::new(1), owner("alice")).await.key();
     let parts: Vec<String> = (0..25).map(|number| format!("«{number} 🚀»")).collect();
@@ -87,7 +87,7 @@ pub async fn parts_come_back_joined_in_their_order(store: &dyn TaskStore) {
     assert!(store.parts(&key, &name, count).await.unwrap() == Some(parts.concat()), "large parts differ");
 }
 
-/// Promise: half a text is no text.
+/// Promise: an incomplete text is treated as missing.
 pub async fn missing_parts_are_noticed(store: &dyn TaskStore) {
     let key = queued(store, &SeededIds::new(1), owner("alice")).await.key();
     assert_eq!(store.parts(&key, &PartsName::Request, 1).await.unwrap(), None);
@@ -96,8 +96,8 @@ pub async fn missing_parts_are_noticed(store: &dyn TaskStore) {
     assert_eq!(store.parts(&key, &PartsName::Request, 1).await.unwrap(), Some("a".to_owned()));
 }
 
-/// Promise: a name of one task is nobody else's.
-pub async fn parts_of_other_names_and_tasks_stand_apart(store: &dyn TaskStore) {
+/// Promise: the names of one task are separate from those of others.
+pub async fn parts_of_other_names_and_tasks_are_separate(store: &dyn TaskStore) {
     let ids = SeededIds::new(1);
     let keys = [
         queued(store, &ids, owner("alice")).await.key(),
@@ -128,7 +128,7 @@ pub async fn parts_of_other_names_and_tasks_stand_apart(store: &dyn TaskStore) {
     }
 }
 
-/// Promise: a writer that starts again leaves nothing of its first try.
+/// Promise: a writer that starts again overwrites everything from its first try.
 pub async fn parts_written_again_replace_those_of_the_first_try(store: &dyn TaskStore) {
     let key = queued(store, &SeededIds::new(1), owner("alice")).await.key();
     let name = PartsName::Outcome { attempt: 1 };
@@ -137,7 +137,7 @@ pub async fn parts_written_again_replace_those_of_the_first_try(store: &dyn Task
     assert_eq!(store.parts(&key, &name, 2).await.unwrap(), Some("xy".to_owned()));
 }
 
-/// Promise: the arguments of a call may be written before its record, and are there when it is.
+/// Promise: the arguments of a call may be written before its record, and belong to it once it exists.
 pub async fn parts_written_before_the_task_belong_to_it(store: &dyn TaskStore) {
     let task = given::task(&SeededIds::new(1), owner("alice"), NOW);
     store.put_parts(&task.key(), &PartsName::Request, &["a", "b"]).await.unwrap();

@@ -24,24 +24,24 @@ async fn create(store: &dyn TaskStore, ids: &SeededIds, owner: OwnerId, now: Tim
 async fn fill(store: &dyn TaskStore, ids: &SeededIds, owner: OwnerId) -> Vec<Task> {
     let mut tasks = Vec::new();
     for _ in 0..OPEN_MAX {
-        tasks.push(create(store, ids, owner, NOW).await.expect("there is room"));
+        tasks.push(create(store, ids, owner, NOW).await.expect("a slot is free"));
     }
     assert_eq!(create(store, ids, owner, NOW).await, None, "the limit does not hold");
     tasks
 }
 
-/// Fills all places, leads one task through `events`, and expects that this frees one place and no more.
-async fn frees_one_place(store: &dyn TaskStore, events: &[(TaskEvent, Timestamp)]) {
+/// Fills all slots, takes one task through `events`, and expects that this releases exactly one slot.
+async fn releases_one_slot(store: &dyn TaskStore, events: &[(TaskEvent, Timestamp)]) {
     let (ids, alice) = (SeededIds::new(1), owner("alice"));
     let tasks = fill(store, &ids, alice).await;
     let mut now = NOW;
     for (event, at) in events {
-        assert_eq!(create(store, &ids, alice, now).await, None, "a place was given back before {event:?}");
+        assert_eq!(create(store, &ids, alice, now).await, None, "a slot was released before {event:?}");
         store.apply(&tasks[1].key(), event, *at).await.unwrap();
         now = *at;
     }
-    assert!(create(store, &ids, alice, now).await.is_some(), "the place was not given back");
-    assert_eq!(create(store, &ids, alice, now).await, None, "more than one place was given back");
+    assert!(create(store, &ids, alice, now).await.is_some(), "the slot was not released");
+    assert_eq!(create(store, &ids, alice, now).await, None, "more than one slot was released");
 }
 
 /// Promise: an owner has at most as many unfinished tasks as allowed.
@@ -49,7 +49,7 @@ pub async fn the_limit_of_unfinished_tasks_holds(store: &dyn TaskStore) {
     fill(store, &SeededIds::new(1), owner("alice")).await;
 }
 
-/// Promise: a creation that is refused wrote nothing.
+/// Promise: a creation that is refused writes nothing.
 pub async fn a_refused_creation_leaves_no_task_and_no_key(store: &dyn TaskStore) {
     let (ids, alice) = (SeededIds::new(1), owner("alice"));
     let tasks = fill(store, &ids, alice).await;
@@ -59,13 +59,13 @@ pub async fn a_refused_creation_leaves_no_task_and_no_key(store: &dyn TaskStore)
     assert!(matches!(outcome, Err(CreateError::TooManyOpen { open_max: OPEN_MAX })), "{outcome:?}");
     assert_eq!(on_record(store, &refused.key()).await, None);
     store.apply(&tasks[0].key(), &TaskEvent::Cancel, NOW).await.unwrap();
-    // Another request under the key that the refused call had.
+    // Another request with the key of the refused call.
     let next = given::task(&ids, alice, NOW);
     let new = NewTask { open_max: OPEN_MAX, ..given::new_with_key(next.clone(), 1, 2) };
     assert_eq!(store.create(new, NOW).await.unwrap(), Created::New(next));
 }
 
-/// Promise: a retry makes no task, and so needs no place.
+/// Promise: a retry creates no task, and so needs no slot.
 pub async fn a_retry_is_answered_also_at_the_limit(store: &dyn TaskStore) {
     let ids = SeededIds::new(1);
     let first = given::task(&ids, owner("alice"), NOW);
@@ -77,40 +77,40 @@ pub async fn a_retry_is_answered_also_at_the_limit(store: &dyn TaskStore) {
     assert_eq!(doubled, Created::Existing(first));
 }
 
-/// Promise: every end gives the task's place back.
-pub async fn a_result_gives_the_place_back(store: &dyn TaskStore) {
-    frees_one_place(store, &[(given::claim(1, NOW), NOW), (given::finish(1, "{}"), NOW)]).await;
+/// Promise: every end releases the task's slot.
+pub async fn a_result_releases_the_slot(store: &dyn TaskStore) {
+    releases_one_slot(store, &[(given::claim(1, NOW), NOW), (given::finish(1, "{}"), NOW)]).await;
 }
 
-/// Promise: every end gives the task's place back.
-pub async fn an_error_gives_the_place_back(store: &dyn TaskStore) {
-    frees_one_place(store, &[(given::claim(1, NOW), NOW), (given::fail(1), NOW)]).await;
+/// Promise: every end releases the task's slot.
+pub async fn an_error_releases_the_slot(store: &dyn TaskStore) {
+    releases_one_slot(store, &[(given::claim(1, NOW), NOW), (given::fail(1), NOW)]).await;
 }
 
-/// Promise: every end gives the task's place back.
-pub async fn a_cancel_gives_the_place_back(store: &dyn TaskStore) {
+/// Promise: every end releases the task's slot.
+pub async fn a_cancel_releases_the_slot(store: &dyn TaskStore) {
     let events = [(given::claim(1, NOW), NOW), (given::asks(1, &["a"], None), NOW), (TaskEvent::Cancel, NOW)];
-    frees_one_place(store, &events).await;
+    releases_one_slot(store, &events).await;
 }
 
-/// Promise: every end gives the task's place back.
-pub async fn giving_up_gives_the_place_back(store: &dyn TaskStore) {
+/// Promise: every end releases the task's slot.
+pub async fn exhausted_retries_release_the_slot(store: &dyn TaskStore) {
     let mut events = Vec::new();
-    for attempt in 1..longhaul_core::limits::TRIES_MAX_DEFAULT {
+    for attempt in 1..longhaul_core::limits::CONSECUTIVE_FAILURES_MAX_DEFAULT {
         events.extend([(given::claim(1, NOW), NOW), (given::retry(attempt, NOW), NOW)]);
     }
-    events.extend([(given::claim(1, NOW), NOW), (TaskEvent::GiveUp, NOW.plus_ms(LEASE_MS))]);
-    frees_one_place(store, &events).await;
+    events.extend([(given::claim(1, NOW), NOW), (TaskEvent::RetriesExhausted, NOW.plus_ms(LEASE_MS))]);
+    releases_one_slot(store, &events).await;
 }
 
-/// Promise: every end gives the task's place back.
-pub async fn a_time_out_gives_the_place_back(store: &dyn TaskStore) {
+/// Promise: every end releases the task's slot.
+pub async fn a_time_out_releases_the_slot(store: &dyn TaskStore) {
     let deadline = given::task(&SeededIds::new(1), owner("alice"), NOW).deadline();
-    frees_one_place(store, &[(TaskEvent::TimeOut, deadline)]).await;
+    releases_one_slot(store, &[(TaskEvent::TimeOut, deadline)]).await;
 }
 
-/// Promise: nobody is locked out by tasks that expired unfinished, whether or not they were deleted.
-pub async fn an_expiry_gives_the_place_back(store: &dyn TaskStore) {
+/// Promise: tasks that expired unfinished use no slots, whether or not they were deleted.
+pub async fn an_expiry_releases_the_slot(store: &dyn TaskStore) {
     let (ids, alice) = (SeededIds::new(1), owner("alice"));
     for lives_ms in [1_000, 1_000, 50_000] {
         let task = given::task_with(&ids, alice, NOW, |record| record.expires_at = NOW.plus_ms(lives_ms));
@@ -123,8 +123,8 @@ pub async fn an_expiry_gives_the_place_back(store: &dyn TaskStore) {
     assert_eq!(create(store, &ids, alice, later).await, None, "the limit does not hold after an expiry");
 }
 
-/// Promise: an end that is refused because the task has ended gives nothing back.
-pub async fn a_place_is_given_back_once(store: &dyn TaskStore) {
+/// Promise: an end that is refused because the task has ended releases nothing.
+pub async fn a_slot_is_released_once(store: &dyn TaskStore) {
     let (ids, alice) = (SeededIds::new(1), owner("alice"));
     let tasks = fill(store, &ids, alice).await;
     store.apply(&tasks[0].key(), &TaskEvent::Cancel, NOW).await.unwrap();
@@ -135,31 +135,31 @@ pub async fn a_place_is_given_back_once(store: &dyn TaskStore) {
     assert_eq!(create(store, &ids, alice, NOW).await, None);
 }
 
-/// Promise: a task that has ended has no place to give back, whatever happens to it afterwards.
-pub async fn a_place_is_not_given_back_again_after_the_end(store: &dyn TaskStore) {
+/// Promise: events after the end release no slot.
+pub async fn a_slot_is_not_released_again_after_the_end(store: &dyn TaskStore) {
     let (ids, alice) = (SeededIds::new(1), owner("alice"));
     let tasks = fill(store, &ids, alice).await;
     store.apply(&tasks[0].key(), &TaskEvent::Cancel, NOW).await.unwrap();
-    for event in [TaskEvent::Keep { keep_ms: 90_000_000 }, TaskEvent::Forget] {
+    for event in [TaskEvent::ExtendRetention { retention_ms: 90_000_000 }, TaskEvent::Forget] {
         store.apply(&tasks[0].key(), &event, NOW).await.unwrap();
     }
     assert!(create(store, &ids, alice, NOW).await.is_some());
     assert_eq!(create(store, &ids, alice, NOW).await, None);
 }
 
-/// Promise: an unfinished task keeps its place when its result is to be kept longer.
-pub async fn a_place_is_not_given_back_before_the_end(store: &dyn TaskStore) {
+/// Promise: extending the retention of an unfinished task does not release its slot.
+pub async fn a_slot_is_not_released_before_the_end(store: &dyn TaskStore) {
     let (ids, alice) = (SeededIds::new(1), owner("alice"));
     let tasks = fill(store, &ids, alice).await;
-    store.apply(&tasks[0].key(), &TaskEvent::Keep { keep_ms: 90_000_000 }, NOW).await.unwrap();
+    store.apply(&tasks[0].key(), &TaskEvent::ExtendRetention { retention_ms: 90_000_000 }, NOW).await.unwrap();
     assert_eq!(create(store, &ids, alice, NOW).await, None);
     store.apply(&tasks[0].key(), &TaskEvent::Cancel, NOW).await.unwrap();
     assert!(create(store, &ids, alice, NOW).await.is_some());
     assert_eq!(create(store, &ids, alice, NOW).await, None);
 }
 
-/// Promise: a limit that is lower than the number of tasks lets no further one in.
-pub async fn a_limit_that_was_lowered_holds_at_once(store: &dyn TaskStore) {
+/// Promise: no task is created while there are more than a lowered limit allows.
+pub async fn a_lowered_limit_holds_at_once(store: &dyn TaskStore) {
     let (ids, alice) = (SeededIds::new(1), owner("alice"));
     fill(store, &ids, alice).await;
     let new = NewTask { open_max: 1, ..given::new(given::task(&ids, alice, NOW)) };
@@ -168,7 +168,7 @@ pub async fn a_limit_that_was_lowered_holds_at_once(store: &dyn TaskStore) {
 }
 
 /// Promise: the limit is per owner.
-pub async fn one_owner_does_not_use_up_the_places_of_another(store: &dyn TaskStore) {
+pub async fn one_owner_does_not_use_up_the_slots_of_another(store: &dyn TaskStore) {
     let ids = SeededIds::new(1);
     fill(store, &ids, owner("alice")).await;
     let bobs = fill(store, &ids, owner("bob")).await;

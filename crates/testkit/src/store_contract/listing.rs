@@ -6,7 +6,7 @@ use longhaul_core::{Task, TaskEvent, TaskId, Timestamp};
 use crate::SeededIds;
 use crate::given::{self, NOW, owner};
 
-/// `count` tasks of alice, a millisecond apart, newest first. Their ids spread over all shards that a store may have.
+/// `count` tasks of Alice, a millisecond apart, newest first. Their ids spread over all shards that a store may have.
 async fn tasks(store: &dyn TaskStore, ids: &SeededIds, count: u64) -> Vec<Task> {
     let mut tasks = Vec::new();
     for number in 0..count {
@@ -18,7 +18,7 @@ async fn tasks(store: &dyn TaskStore, ids: &SeededIds, count: u64) -> Vec<Task> 
     tasks
 }
 
-/// All pages of alice's list from `before` on, and the sizes that they have.
+/// All pages of Alice's list from `before` on, and their sizes.
 async fn pages(
     store: &dyn TaskStore,
     mut before: Option<TaskId>,
@@ -39,13 +39,13 @@ async fn pages(
     panic!("the list has no end")
 }
 
-/// Promise: order is the order of creation, backwards.
+/// Promise: the newest task comes first.
 pub async fn a_list_has_the_newest_first(store: &dyn TaskStore) {
     let created = tasks(store, &SeededIds::new(1), 40).await;
     assert_eq!(store.list(&owner("alice"), None, 100, NOW).await.unwrap().tasks, created);
 }
 
-/// Promise: nobody sees the tasks of another.
+/// Promise: owners do not see each other's tasks.
 pub async fn a_list_has_only_the_tasks_of_its_owner(store: &dyn TaskStore) {
     let ids = SeededIds::new(1);
     let created = tasks(store, &ids, 3).await;
@@ -62,20 +62,20 @@ pub async fn a_list_has_ended_tasks_too(store: &dyn TaskStore) {
     assert_eq!(listed, [created[0].clone(), ended, created[2].clone()]);
 }
 
-/// Promise: who has no tasks gets an empty list and no cursor.
+/// Promise: an owner without tasks gets an empty list and no cursor.
 pub async fn a_list_of_nothing_is_one_empty_page(store: &dyn TaskStore) {
     assert_eq!(pages(store, None, 10, NOW).await, (Vec::new(), vec![0]));
 }
 
-/// Promise: whatever the size of a page, each task is on one.
-pub async fn pages_join_without_gap_or_double(store: &dyn TaskStore) {
+/// Promise: whatever the page size, each task is on exactly one page.
+pub async fn pages_have_no_gaps_and_no_duplicates(store: &dyn TaskStore) {
     let created = tasks(store, &SeededIds::new(1), 23).await;
     for limit in [1, 2, 7, 22, 23, 24, 100] {
         assert_eq!(pages(store, None, limit, NOW).await.0, created, "pages of {limit}");
     }
 }
 
-/// Promise: tasks that are made meanwhile do not move the others.
+/// Promise: tasks that are created meanwhile do not move the others.
 pub async fn pages_join_while_tasks_are_added(store: &dyn TaskStore) {
     let ids = SeededIds::new(1);
     let created = tasks(store, &ids, 9).await;
@@ -91,7 +91,7 @@ pub async fn pages_join_while_tasks_are_added(store: &dyn TaskStore) {
     assert_eq!((seen, before), (created, None));
 }
 
-/// Promise: a page is short only where the list ends.
+/// Promise: a page is short only at the end of the list.
 pub async fn pages_are_full_also_where_tasks_expired_in_between(store: &dyn TaskStore) {
     let ids = SeededIds::new(1);
     let (mut living, now) = (Vec::new(), NOW.plus_ms(5_000));
@@ -120,7 +120,7 @@ pub async fn the_last_page_says_that_it_is_the_last(store: &dyn TaskStore) {
     assert_eq!(pages(store, None, 4, NOW).await.1, [4, 2]);
 }
 
-/// Promise: a cursor is a place in the order, not a task.
+/// Promise: a cursor is a position in the order, not a task.
 pub async fn a_cursor_whose_task_is_gone_still_works(store: &dyn TaskStore) {
     let ids = SeededIds::new(1);
     let created = tasks(store, &ids, 4).await;

@@ -6,13 +6,13 @@ use longhaul_core::{MailboxId, Timestamp, limits};
 use crate::at_once;
 use crate::given::{NOW, owner};
 
-/// How many leave a text at the same time.
+/// How many callers leave a text at the same time.
 const CALLERS: usize = 16;
 
 /// How often that is tried: a race that is lost now and then should be found by one run.
 const ROUNDS: usize = 8;
 
-/// How long texts stay here, unless a test says otherwise.
+/// When texts expire here, unless a test says otherwise.
 const LIFE_MS: u64 = 60_000;
 
 fn expiry() -> Timestamp {
@@ -27,7 +27,7 @@ fn earlier(text: &str) -> Left {
     Left::Earlier(text.to_owned())
 }
 
-/// Promise: a text is there as soon as it was left, and being collected does not take it away.
+/// Promise: a text can be read as soon as it was left, and collecting does not remove it.
 pub async fn a_text_that_was_left_is_collected_as_often_as_wanted(store: &dyn TaskStore) {
     let (alice, mailbox) = (owner("alice"), mailbox("a"));
     assert_eq!(store.collect(&alice, &mailbox, NOW).await.unwrap(), None);
@@ -37,7 +37,7 @@ pub async fn a_text_that_was_left_is_collected_as_often_as_wanted(store: &dyn Ta
     }
 }
 
-/// Promise: the first text stays, and whoever comes later is told of it.
+/// Promise: the first text stays, and later callers get it.
 pub async fn the_first_text_in_a_mailbox_stays(store: &dyn TaskStore) {
     let (alice, mailbox) = (owner("alice"), mailbox("a"));
     assert_eq!(store.leave(&alice, &mailbox, "first", expiry(), NOW).await.unwrap(), Left::First);
@@ -67,8 +67,8 @@ pub async fn a_mailbox_is_found_by_its_owner_only(store: &dyn TaskStore) {
     }
 }
 
-/// Promise: the mailboxes of an owner have nothing to do with each other.
-pub async fn mailboxes_of_other_names_stand_apart(store: &dyn TaskStore) {
+/// Promise: the mailboxes of an owner are independent of each other.
+pub async fn mailboxes_of_other_names_are_separate(store: &dyn TaskStore) {
     let alice = owner("alice");
     let names = ["", "a", "b", "A", "ab"];
     for name in names {
@@ -84,7 +84,7 @@ pub async fn mailboxes_of_other_names_stand_apart(store: &dyn TaskStore) {
 
 /// Promise: a text is found until the millisecond before its expiry, and not from then on, whether or not it was
 /// deleted.
-pub async fn a_text_past_its_time_is_not_found(store: &dyn TaskStore) {
+pub async fn an_expired_text_is_not_found(store: &dyn TaskStore) {
     let (alice, mailbox, expires_at) = (owner("alice"), mailbox("a"), NOW.plus_ms(1_500));
     store.leave(&alice, &mailbox, "text", expires_at, NOW).await.unwrap();
     let last = expires_at.minus_ms(1);
@@ -95,8 +95,8 @@ pub async fn a_text_past_its_time_is_not_found(store: &dyn TaskStore) {
     }
 }
 
-/// Promise: a text past its time is not in the way of another one, which then has a time of its own.
-pub async fn a_text_past_its_time_gives_way_to_another(store: &dyn TaskStore) {
+/// Promise: an expired text does not block another one, which then has its own expiry.
+pub async fn an_expired_text_can_be_replaced(store: &dyn TaskStore) {
     let (alice, mailbox, expires_at) = (owner("alice"), mailbox("a"), NOW.plus_ms(1_500));
     store.leave(&alice, &mailbox, "first", expires_at, NOW).await.unwrap();
     let second = store.leave(&alice, &mailbox, "second", expiry(), expires_at).await.unwrap();
@@ -107,7 +107,7 @@ pub async fn a_text_past_its_time_gives_way_to_another(store: &dyn TaskStore) {
     assert_eq!(store.collect(&alice, &mailbox, expiry()).await.unwrap(), None);
 }
 
-/// Promise: what comes later changes neither the text nor its time, whatever its size.
+/// Promise: a later text changes neither the first text nor its expiry, whatever its size.
 pub async fn a_later_text_does_not_move_the_expiry_of_the_first(store: &dyn TaskStore) {
     let (alice, large) = (owner("alice"), "x".repeat(2 * limits::PART_BYTES));
     for (name, text) in [("small", "text"), ("large", large.as_str())] {
@@ -115,15 +115,15 @@ pub async fn a_later_text_does_not_move_the_expiry_of_the_first(store: &dyn Task
         store.leave(&alice, &mailbox, text, expiry(), NOW).await.unwrap();
         for other in [expiry().minus_ms(30_000), expiry().plus_ms(30_000)] {
             let left = store.leave(&alice, &mailbox, text, other, NOW).await.unwrap();
-            assert!(left == earlier(text), "the first text was not told");
+            assert!(left == earlier(text), "the first text was not returned");
         }
         let last = expiry().minus_ms(1);
-        assert!(store.collect(&alice, &mailbox, last).await.unwrap().as_deref() == Some(text), "gone too early");
+        assert!(store.collect(&alice, &mailbox, last).await.unwrap().as_deref() == Some(text), "expired too early");
         assert_eq!(store.collect(&alice, &mailbox, expiry()).await.unwrap(), None);
     }
 }
 
-/// Promise: a text of any script comes back whole, up to the size of the largest answer, also to whoever comes later.
+/// Promise: a text of any script comes back whole, up to the size of the largest answer, to later callers too.
 pub async fn texts_of_any_size_and_script_come_back_whole(store: &dyn TaskStore) {
     let alice = owner("alice");
     let sizes = [1, 1_024, limits::PART_BYTES, limits::PART_BYTES + 1, limits::ENTRY_BYTES_MAX];
@@ -134,13 +134,13 @@ pub async fn texts_of_any_size_and_script_come_back_whole(store: &dyn TaskStore)
             assert_eq!(store.leave(&alice, &mailbox, &text, expiry(), NOW).await.unwrap(), Left::First);
             let collected = store.collect(&alice, &mailbox, NOW).await.unwrap();
             assert!(collected.as_deref() == Some(&text), "{script} of {size} bytes differs");
-            let told = store.leave(&alice, &mailbox, "late", expiry(), NOW).await.unwrap();
-            assert!(told == Left::Earlier(text), "{script} of {size} bytes is told differently");
+            let left = store.leave(&alice, &mailbox, "late", expiry(), NOW).await.unwrap();
+            assert!(left == Left::Earlier(text), "{script} of {size} bytes differs for a later caller");
         }
     }
 }
 
-/// Promise: of texts that are left at the same time one stays, and all others are told which.
+/// Promise: of texts that are left at the same time one stays, and all other callers get it.
 pub async fn of_many_texts_left_at_once_one_stays(store: &dyn TaskStore) {
     let alice = owner("alice");
     for round in 0..ROUNDS {

@@ -1,4 +1,4 @@
-//! What every task store promises. One function is one promise; [`store_contract!`](macro@crate::store_contract) makes
+//! What every task store promises. Each function is one promise; [`store_contract!`](macro@crate::store_contract) makes
 //! each of them a test of an adapter.
 
 mod changing;
@@ -23,9 +23,9 @@ use std::sync::Arc;
 
 use longhaul_core::ports::TaskStore;
 
-/// What an adapter brings to the contract: an empty store for each promise, and whatever that needs to live.
+/// What an adapter brings to the contract: an empty store for each promise, and whatever the store needs to stay alive.
 ///
-/// The store's verbs are told the time, so that no harness has to let it pass.
+/// The store's verbs take the time as an argument, so that no harness has to let time pass.
 pub trait StoreHarness: Send + Sync {
     /// The store.
     fn store(&self) -> &dyn TaskStore;
@@ -37,7 +37,7 @@ impl<S: TaskStore> StoreHarness for Arc<S> {
     }
 }
 
-/// Hands the names of all promises to the macro `[$then]`, after `$argument`.
+/// Passes the names of all promises to the macro `[$then]`, after `$argument`.
 #[macro_export]
 macro_rules! store_promises {
     ([$($then:tt)+], $argument:path) => {
@@ -67,63 +67,63 @@ macro_rules! store_promises {
             a_finished_result_is_on_record_when_the_call_returns,
             progress_never_undoes_an_end,
             a_cancelled_task_keeps_no_late_result,
-            a_refusal_carries_the_record_as_it_is,
+            a_refusal_carries_the_current_record,
             a_refusal_changes_nothing,
             a_task_that_sleeps_is_not_claimed_early,
             a_task_that_waits_for_answers_is_not_claimed,
             a_task_that_waits_for_answers_is_claimed_when_its_timer_is_due,
             answers_close_their_questions_one_by_one,
             a_message_is_sent_again_once_per_bound,
-            tries_are_counted_across_calls,
-            an_event_for_no_task_finds_nothing,
+            failures_are_counted_across_calls,
+            an_event_for_a_missing_task_is_not_found,
             an_expired_task_is_not_found,
             an_expired_task_takes_no_event,
             an_expired_task_is_in_no_list,
-            an_expired_task_does_not_stand_in_the_way_of_its_id,
+            an_expired_task_does_not_block_its_id,
             an_expired_task_frees_its_idempotency_key,
-            a_late_end_keeps_the_result_for_its_time,
+            a_late_end_extends_the_expiry,
             a_task_is_kept_longer_on_request,
             an_ended_task_is_forgotten_on_request,
             a_task_lives_until_the_millisecond_before_its_expiry,
             the_limit_of_unfinished_tasks_holds,
             a_refused_creation_leaves_no_task_and_no_key,
             a_retry_is_answered_also_at_the_limit,
-            a_result_gives_the_place_back,
-            an_error_gives_the_place_back,
-            a_cancel_gives_the_place_back,
-            giving_up_gives_the_place_back,
-            a_time_out_gives_the_place_back,
-            an_expiry_gives_the_place_back,
-            a_place_is_given_back_once,
-            a_place_is_not_given_back_again_after_the_end,
-            a_place_is_not_given_back_before_the_end,
-            a_limit_that_was_lowered_holds_at_once,
-            one_owner_does_not_use_up_the_places_of_another,
+            a_result_releases_the_slot,
+            an_error_releases_the_slot,
+            a_cancel_releases_the_slot,
+            exhausted_retries_release_the_slot,
+            a_time_out_releases_the_slot,
+            an_expiry_releases_the_slot,
+            a_slot_is_released_once,
+            a_slot_is_not_released_again_after_the_end,
+            a_slot_is_not_released_before_the_end,
+            a_lowered_limit_holds_at_once,
+            one_owner_does_not_use_up_the_slots_of_another,
             a_list_has_the_newest_first,
             a_list_has_only_the_tasks_of_its_owner,
             a_list_has_ended_tasks_too,
             a_list_of_nothing_is_one_empty_page,
-            pages_join_without_gap_or_double,
+            pages_have_no_gaps_and_no_duplicates,
             pages_join_while_tasks_are_added,
             pages_are_full_also_where_tasks_expired_in_between,
             the_last_page_says_that_it_is_the_last,
             a_cursor_whose_task_is_gone_still_works,
             the_first_record_of_an_entry_stays,
-            entries_of_other_names_and_kinds_stand_side_by_side,
+            entries_of_other_names_and_kinds_are_separate,
             entries_of_other_tasks_are_not_seen,
             entries_of_any_size_and_script_come_back_whole,
             parts_come_back_joined_in_their_order,
             missing_parts_are_noticed,
-            parts_of_other_names_and_tasks_stand_apart,
+            parts_of_other_names_and_tasks_are_separate,
             parts_written_again_replace_those_of_the_first_try,
             parts_written_before_the_task_belong_to_it,
             a_text_that_was_left_is_collected_as_often_as_wanted,
             the_first_text_in_a_mailbox_stays,
             an_empty_text_fills_a_mailbox_too,
             a_mailbox_is_found_by_its_owner_only,
-            mailboxes_of_other_names_stand_apart,
-            a_text_past_its_time_is_not_found,
-            a_text_past_its_time_gives_way_to_another,
+            mailboxes_of_other_names_are_separate,
+            an_expired_text_is_not_found,
+            an_expired_text_can_be_replaced,
             a_later_text_does_not_move_the_expiry_of_the_first,
             texts_of_any_size_and_script_come_back_whole,
             of_many_texts_left_at_once_one_stays,
@@ -139,7 +139,7 @@ macro_rules! store_promises {
     };
 }
 
-/// One test per promise of a task store. `$make` is a function without arguments whose future gives a
+/// One test per promise of a task store. `$make` is a function without arguments whose future returns a
 /// [`StoreHarness`] with an empty store.
 #[macro_export]
 macro_rules! store_contract {

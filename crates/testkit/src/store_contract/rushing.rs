@@ -1,4 +1,4 @@
-//! Promises about calls at the same time.
+//! Promises about concurrent calls.
 
 use longhaul_core::ports::{CreateError, Created, NewTask, Recorded, TaskStore};
 use longhaul_core::{Entry, EntryKind, State, TaskEvent};
@@ -6,7 +6,7 @@ use longhaul_core::{Entry, EntryKind, State, TaskEvent};
 use crate::given::{self, LEASE_MS, NOW, on_record, owner, queued, running};
 use crate::{SeededIds, at_once};
 
-/// How many call at the same time.
+/// How many concurrent callers there are.
 const CALLERS: usize = 16;
 
 /// How often it is tried: a race that is lost now and then should be found by one run.
@@ -31,7 +31,7 @@ pub async fn of_many_claims_at_once_one_wins(store: &dyn TaskStore) {
     }
 }
 
-/// Promise: one end wins, whoever wrote it.
+/// Promise: one end wins, no matter who wrote it.
 pub async fn of_many_ends_at_once_one_wins(store: &dyn TaskStore) {
     let ids = SeededIds::new(1);
     for _ in 0..ROUNDS {
@@ -50,7 +50,7 @@ pub async fn of_many_ends_at_once_one_wins(store: &dyn TaskStore) {
     }
 }
 
-/// Promise: one record of an entry wins, and all others are told which.
+/// Promise: one record of an entry wins, and all other callers get it.
 pub async fn of_many_records_of_one_entry_at_once_one_wins(store: &dyn TaskStore) {
     let key = queued(store, &SeededIds::new(1), owner("alice")).await.key();
     for round in 0..ROUNDS {
@@ -68,7 +68,7 @@ pub async fn of_many_records_of_one_entry_at_once_one_wins(store: &dyn TaskStore
     }
 }
 
-/// Promise: retries that overtake each other make one task.
+/// Promise: retries that overtake each other create one task.
 pub async fn of_many_creations_with_one_key_at_once_one_wins(store: &dyn TaskStore) {
     let ids = &SeededIds::new(1);
     for round in 0..ROUNDS {
@@ -78,18 +78,18 @@ pub async fn of_many_creations_with_one_key_at_once_one_wins(store: &dyn TaskSto
             store.create(new, NOW).await.unwrap()
         });
         let new: Vec<_> = created.iter().filter(|created| matches!(created, Created::New(_))).collect();
-        assert_eq!(new.len(), 1, "{} tasks were made", new.len());
+        assert_eq!(new.len(), 1, "{} tasks were created", new.len());
         let ids: std::collections::BTreeSet<_> = created
             .iter()
             .map(|created| match created {
                 Created::New(task) | Created::Existing(task) => task.id,
             })
             .collect();
-        assert_eq!(ids.len(), 1, "the callers were told of different tasks");
+        assert_eq!(ids.len(), 1, "the callers got different tasks");
     }
 }
 
-/// Promise: a creation that is sent twice makes one task.
+/// Promise: a creation that is sent twice creates one task.
 pub async fn of_many_creations_of_one_task_at_once_one_wins(store: &dyn TaskStore) {
     let ids = SeededIds::new(1);
     for _ in 0..ROUNDS {
@@ -102,7 +102,7 @@ pub async fn of_many_creations_of_one_task_at_once_one_wins(store: &dyn TaskStor
     }
 }
 
-/// Promise: calls at the same time do not slip past the limit.
+/// Promise: concurrent calls do not exceed the limit.
 pub async fn the_limit_holds_for_many_creations_at_once(store: &dyn TaskStore) {
     let ids = &SeededIds::new(1);
     let created = at_once(CALLERS, |_caller| async move {
@@ -117,7 +117,7 @@ pub async fn the_limit_holds_for_many_creations_at_once(store: &dyn TaskStore) {
     assert_eq!(store.list(&owner("alice"), None, 100, NOW).await.unwrap().tasks.len(), 5);
 }
 
-/// Promise: a result is not lost to the progress that was written beside it.
+/// Promise: a result is not lost to progress that is written concurrently.
 pub async fn progress_and_an_end_at_once_never_lose_the_end(store: &dyn TaskStore) {
     let ids = SeededIds::new(1);
     for _ in 0..ROUNDS {
@@ -133,7 +133,7 @@ pub async fn progress_and_an_end_at_once_never_lose_the_end(store: &dyn TaskStor
     }
 }
 
-/// Promise: the busiest store keeps every owner's task apart, and loses none.
+/// Promise: a busy store keeps the tasks of owners apart, and loses none.
 pub async fn many_owners_at_once_do_not_disturb_each_other(store: &dyn TaskStore) {
     let ended = at_once(CALLERS, |caller| async move {
         let (ids, owner) = (SeededIds::new(7), owner(&format!("owner {caller}")));

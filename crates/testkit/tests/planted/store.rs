@@ -28,8 +28,8 @@ pub(crate) enum Fault {
     ProgressUndoesTheEnd,
     CancelLosesToResult,
     EventMakesTask,
-    NudgeAlways,
-    TriesNotKept,
+    ResendAlways,
+    FailuresNotStored,
     ChangesNotKept,
     GetIgnoresExpiry,
     ApplyIgnoresExpiry,
@@ -49,9 +49,9 @@ pub(crate) enum Fault {
     KeyGivesTheFirstRecord,
     NoLimit,
     LimitForAllOwners,
-    PlaceNotGivenBackOn(Status),
-    PlaceNotGivenBackOnExpiry,
-    PlaceGivenBackByRefusals,
+    SlotNotReleasedOn(Status),
+    SlotNotReleasedOnExpiry,
+    SlotReleasedByRefusals,
     TaskOfAnyOwner,
     ListOfAnyOwner,
     ListOldestFirst,
@@ -124,7 +124,7 @@ impl PlantedStore {
         work(&mut self.tables.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What lies between a read and a write where nothing holds the two together.
+    /// A pause between a read and a write that are not atomic.
     fn gap(&self, planted: bool) {
         if planted {
             std::thread::sleep(std::time::Duration::from_millis(2));
@@ -193,10 +193,10 @@ impl PlantedStore {
         let counts = |task: &&Task| {
             let mine = task.owner == owner || self.has(Fault::LimitForAllOwners);
             let open = match self.fault {
-                Fault::PlaceNotGivenBackOn(status) => !task.has_ended() || task.status() == status,
+                Fault::SlotNotReleasedOn(status) => !task.has_ended() || task.status() == status,
                 _ => !task.has_ended(),
             };
-            mine && open && (self.has(Fault::PlaceNotGivenBackOnExpiry) || !task.has_expired(now))
+            mine && open && (self.has(Fault::SlotNotReleasedOnExpiry) || !task.has_expired(now))
         };
         tables.tasks.values().filter(counts).count().saturating_sub(tables.refunds as usize)
     }
@@ -241,11 +241,11 @@ impl PlantedStore {
     }
 
     /// The event as a store without this condition would see it.
-    fn bent(&self, task: &Task, event: &TaskEvent) -> TaskEvent {
+    fn distorted_event(&self, task: &Task, event: &TaskEvent) -> TaskEvent {
         let mut event = event.clone();
         match &mut event {
             TaskEvent::Heartbeat { attempt, lease_until, .. } => {
-                self.bend_fence(task, attempt);
+                self.distort_fence(task, attempt);
                 if let (Fault::LeaseNotRenewed, State::Running { lease }) = (self.fault, &task.state) {
                     *lease_until = lease.until;
                 }
@@ -253,28 +253,28 @@ impl PlantedStore {
             TaskEvent::SetVariables { attempt, .. }
             | TaskEvent::Suspend { attempt, .. }
             | TaskEvent::Retry { attempt, .. }
-            | TaskEvent::Finish { attempt, .. } => self.bend_fence(task, attempt),
-            TaskEvent::Nudge { not_since } if self.has(Fault::NudgeAlways) => *not_since = task.sent_at,
+            | TaskEvent::Finish { attempt, .. } => self.distort_fence(task, attempt),
+            TaskEvent::Resend { not_since } if self.has(Fault::ResendAlways) => *not_since = task.sent_at,
             TaskEvent::Claim { .. }
             | TaskEvent::Answer { .. }
             | TaskEvent::Cancel
-            | TaskEvent::Nudge { .. }
-            | TaskEvent::GiveUp
+            | TaskEvent::Resend { .. }
+            | TaskEvent::RetriesExhausted
             | TaskEvent::TimeOut
-            | TaskEvent::Keep { .. }
+            | TaskEvent::ExtendRetention { .. }
             | TaskEvent::Forget => {}
         }
         event
     }
 
-    fn bend_fence(&self, task: &Task, attempt: &mut u32) {
+    fn distort_fence(&self, task: &Task, attempt: &mut u32) {
         if self.has(Fault::FenceOff) || (self.has(Fault::FenceOnlyBackwards) && *attempt > task.attempt) {
             *attempt = task.attempt;
         }
     }
 
     /// The task as a store without this condition would see it.
-    fn bent_task(&self, task: &Task, event: &TaskEvent) -> Task {
+    fn distorted_task(&self, task: &Task, event: &TaskEvent) -> Task {
         let mut record: TaskRecord = task.record().clone();
         let overwritten = match (self.fault, event) {
             (Fault::EndOverwritten, TaskEvent::Finish { .. } | TaskEvent::Cancel) => task.has_ended(),
@@ -311,10 +311,10 @@ impl PlantedStore {
             | TaskEvent::Suspend { .. }
             | TaskEvent::Retry { .. }
             | TaskEvent::Answer { .. }
-            | TaskEvent::Nudge { .. }
-            | TaskEvent::GiveUp
+            | TaskEvent::Resend { .. }
+            | TaskEvent::RetriesExhausted
             | TaskEvent::TimeOut
-            | TaskEvent::Keep { .. }
+            | TaskEvent::ExtendRetention { .. }
             | TaskEvent::Forget => false,
         }
     }
@@ -335,7 +335,7 @@ impl PlantedStore {
         if self.expired(&task, now, Fault::ApplyIgnoresExpiry) {
             return Err(ApplyError::NotFound);
         }
-        match self.bent_task(&task, event).apply(&self.bent(&task, event), now) {
+        match self.distorted_task(&task, event).apply(&self.distorted_event(&task, event), now) {
             Ok(next) => Ok(self.kept_after(&task, next)),
             Err(why) => self.refuse(tables, task, why),
         }
@@ -346,7 +346,7 @@ impl PlantedStore {
         if self.has(Fault::LateEndMovesNoExpiry) {
             record.expires_at = before.expires_at;
         }
-        if self.has(Fault::TriesNotKept) {
+        if self.has(Fault::FailuresNotStored) {
             record.failures = 0;
         }
         Task::restore(record)
@@ -356,7 +356,7 @@ impl PlantedStore {
         if self.has(Fault::RefusalAsSuccess) {
             return Ok(task);
         }
-        if self.has(Fault::PlaceGivenBackByRefusals) && why == Refusal::Ended {
+        if self.has(Fault::SlotReleasedByRefusals) && why == Refusal::Ended {
             tables.refunds += 1;
         }
         if self.has(Fault::RefusalWrites) {

@@ -1,9 +1,9 @@
 //! The characters of a code, and its check character.
 //!
 //! The alphabet is the digits and capital letters without the look-alikes `0 O 1 I L`: 31 characters. The check
-//! character is that of a pure system after ISO/IEC 7064, with modulus 31 and radix 3: character `i`, counted from the
-//! right with the check character as 0, has the weight 3^i, and the weighted sum is divisible by 31. Since 31 is prime
-//! and 3 is a primitive root of it, this detects
+//! character is that of a pure system according to ISO/IEC 7064, with modulus 31 and radix 3: character `i`, counted
+//! from the right with the check character as 0, has the weight 3^i, and the weighted sum is divisible by 31. Since 31
+//! is prime and 3 is a primitive root of it, this detects
 //!
 //! - every substitution of one character, and
 //! - every transposition of two different characters that are fewer than 30 places apart, so every adjacent one.
@@ -30,13 +30,13 @@ pub fn value(symbol: char) -> Option<u32> {
     u32::try_from(place).ok()
 }
 
-/// The value of the check character behind characters of these values.
+/// The value of the check character that follows characters of these values.
 #[must_use]
 pub fn check_value(values: &[u32]) -> u32 {
     (MODULUS - weighted(values) * RADIX % MODULUS) % MODULUS
 }
 
-/// Whether `code`, without its prefix and with its check character, is one that could have been made here.
+/// Whether `code`, without its prefix and with its check character, could have been generated here.
 #[must_use]
 pub fn is_valid(code: &str) -> bool {
     let values: Option<Vec<u32>> = code.chars().map(value).collect();
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn the_alphabet_has_no_look_alikes_and_no_doubles() {
+    fn the_alphabet_has_no_look_alikes_and_no_duplicates() {
         let mut sorted = ALPHABET.to_vec();
         sorted.sort_unstable();
         sorted.dedup();

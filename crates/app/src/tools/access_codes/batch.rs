@@ -13,7 +13,7 @@ use super::order::{BatchOrder, OrderError};
 /// The media type of the embedded resource.
 pub const CSV_MEDIA_TYPE: &str = "text/csv";
 
-/// What a batch is made from. Recorded once, before the first code is made; whoever knows it knows the codes.
+/// What a batch is generated from. Recorded once, before the first code; anyone who knows it knows the codes.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BatchSeed([u8; 32]);
 
@@ -31,16 +31,16 @@ impl BatchSeed {
     }
 }
 
-/// The answer of `bulk_generate_access_codes`; the codes come as an embedded CSV resource beside it.
+/// The result of `bulk_generate_access_codes`; the codes come with it as an embedded CSV resource.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BatchAnswer {
-    /// How many codes were made.
+    /// How many codes were generated.
     pub count: u32,
-    /// Names the batch; says nothing about its codes.
+    /// Identifies the batch; reveals nothing about its codes.
     pub batch_id: String,
 }
 
-/// The codes that `order` and `seed` stand for: always the same ones, all different, in no order.
+/// The codes that follow from `order` and `seed`: always the same ones, all different, in no particular order.
 ///
 /// # Errors
 ///
@@ -51,7 +51,7 @@ pub fn codes(order: &BatchOrder, seed: &BatchSeed) -> Result<Vec<String>, OrderE
     let count = order.count as usize;
     let mut seen = HashSet::with_capacity(count);
     let mut codes = Vec::with_capacity(count);
-    // The order leaves at least a thousand possible codes for each one wanted, so a code is made twice so seldom that
+    // The order leaves at least a thousand possible codes for each requested one, so duplicates are so rare that
     // this bound is never reached.
     for _ in 0..count.saturating_mul(2).saturating_add(1_000) {
         if codes.len() == count {
@@ -73,7 +73,7 @@ fn code(order: &BatchOrder, rng: &mut ChaCha20Rng) -> String {
     code
 }
 
-/// A number below 31, each equally likely: five bits, drawn again if they are the one number too many.
+/// A number below 31, each equally likely: five bits, drawn again if they are 31.
 fn draw(rng: &mut ChaCha20Rng) -> u32 {
     loop {
         let bits = rng.next_u32() >> 27;
@@ -86,7 +86,7 @@ fn draw(rng: &mut ChaCha20Rng) -> u32 {
 /// The codes as CSV with the header `code`.
 #[must_use]
 pub fn csv(codes: &[String]) -> String {
-    // Codes hold no character that CSV would have to quote.
+    // Codes contain no character that CSV would have to quote.
     let mut csv = String::from("code\n");
     for code in codes {
         csv.push_str(code);

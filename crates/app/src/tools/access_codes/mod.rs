@@ -8,10 +8,10 @@ pub mod batch;
 pub mod order;
 pub mod price;
 
+use longhaul::TaskContext;
 use longhaul::rmcp::handler::server::wrapper::{Json, Parameters};
 use longhaul::rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use longhaul::rmcp::{self, ErrorData, tool, tool_router};
-use longhaul::{Answer, TaskContext};
 use serde::{Deserialize, Serialize};
 
 use crate::App;
@@ -20,7 +20,7 @@ use batch::{BatchAnswer, BatchSeed, CSV_MEDIA_TYPE};
 use order::BatchOrder;
 use price::{Confirmation, CostPreview, Tariff};
 
-/// What a batch is made from, as the task records it before the first code is made.
+/// What a batch is generated from, as the task records it before the first code.
 #[derive(Serialize, Deserialize)]
 struct Batch {
     batch_id: String,
@@ -32,7 +32,7 @@ impl App {
     /// What a batch would cost.
     #[tool(
         name = "preview_access_code_cost",
-        description = "Says what a batch of access codes would cost, and whether making it needs a confirmation. Makes nothing.",
+        description = "Returns what a batch of access codes would cost, and whether generating it needs confirmation. Generates nothing.",
         annotations(read_only_hint = true)
     )]
     async fn preview_access_code_cost(
@@ -43,10 +43,10 @@ impl App {
         Ok(Json(CostPreview::of(&order, Tariff::default())))
     }
 
-    /// Makes a batch of access codes.
+    /// Generates a batch of access codes.
     #[tool(
         name = "bulk_generate_access_codes",
-        description = "Makes a batch of up to 100,000 unpredictable access codes, each unique and with a check character. Answers with the batch's id and the codes as a CSV resource. Asks for confirmation first where the batch goes over the allowance.",
+        description = "Generates a batch of up to 100,000 unpredictable access codes, each unique and with a check character. Returns the batch's id and the codes as a CSV resource. Asks for confirmation first if the batch exceeds the allowance.",
         output_schema = rmcp::handler::server::tool::schema_for_output::<BatchAnswer>()
     )]
     async fn bulk_generate_access_codes(
@@ -57,26 +57,24 @@ impl App {
         order.check().map_err(refused)?;
         let cost = CostPreview::of(&order, Tariff::default());
         if cost.needs_confirmation {
-            match task.ask::<Confirmation>("confirm", cost.question()).await? {
-                Answer::Accepted(Confirmation { confirm: true }) => {}
-                Answer::Accepted(Confirmation { confirm: false }) | Answer::Declined | Answer::Cancelled => {
-                    return Ok(CallToolResult::error(vec![ContentBlock::text("not confirmed: no codes were made")]));
-                }
-            }
+            let answer = task.ask::<Confirmation>("confirm", cost.question()).await?;
+            let Some(Confirmation { confirm: true }) = answer.accepted() else {
+                return Ok(CallToolResult::error(vec![ContentBlock::text("not confirmed: no codes were generated")]));
+            };
         }
-        let batch = task.step("seed", async || new_batch()).await?;
+        let batch = task.try_step("seed", async || new_batch()).await?;
         let codes = batch::codes(&order, &batch.seed).map_err(refused)?;
-        task.progress(f64::from(order.count), Some(f64::from(order.count)), "codes made").await;
+        task.progress(order.count).of(order.count).message("codes generated").await;
         Ok(answer(&order, batch.batch_id, &codes))
     }
 }
 
-/// A random seed and a name that says nothing about it.
+/// A random seed, and an id that reveals nothing about it.
 fn new_batch() -> Result<Batch, ErrorData> {
     let (mut seed, mut name) = ([0; 32], [0; 10]);
     for bytes in [&mut seed[..], &mut name[..]] {
         getrandom::fill(bytes)
-            .map_err(|error| ErrorData::internal_error(format!("there is no randomness: {error}"), None))?;
+            .map_err(|error| ErrorData::internal_error(format!("no randomness is available: {error}"), None))?;
     }
     let batch_id = name.iter().fold("btc_".to_owned(), |id, byte| format!("{id}{byte:02x}"));
     Ok(Batch { batch_id, seed: BatchSeed::new(seed) })

@@ -4,20 +4,20 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// The most codes of one batch: their CSV stays far below the largest result.
+/// The maximum number of codes in a batch: their CSV stays far below the largest result.
 pub const COUNT_MAX: u32 = 100_000;
 
-/// The most characters of a prefix.
+/// The maximum number of characters in a prefix.
 pub const PREFIX_LENGTH_MAX: usize = 16;
 
-/// The fewest random characters of a code.
+/// The minimum number of random characters in a code.
 pub const LENGTH_MIN: u8 = 4;
 
-/// The most random characters of a code. With its check character a code then has 29, and the check detects every
-/// transposition of two of them.
+/// The maximum number of random characters in a code. With its check character a code then has 29, and the check
+/// detects every transposition of two of them.
 pub const LENGTH_MAX: u8 = 28;
 
-/// How many codes there have to be for each one that is made: a guess hits with a chance of one in a thousand at most.
+/// How many codes must be possible for each one generated: a guess succeeds with a probability of 1 in 1,000 at most.
 const SPARSENESS: u128 = 1_000;
 
 /// A batch of access codes. Each code is the prefix, then `length` random characters, then one check character.
@@ -53,7 +53,7 @@ pub enum OrderError {
     #[error("`prefix` has {0} characters: it may have at most {PREFIX_LENGTH_MAX}")]
     PrefixLength(usize),
     /// The prefix has other characters.
-    #[error("`prefix` may hold only letters A-Z and a-z, digits, `-` and `_`")]
+    #[error("`prefix` may contain only letters A-Z and a-z, digits, `-` and `_`")]
     PrefixCharacters,
     /// Codes of this length could be guessed.
     #[error(
@@ -72,7 +72,7 @@ pub enum OrderError {
 }
 
 impl BatchOrder {
-    /// Whether such a batch can be made.
+    /// Checks whether such a batch can be generated.
     ///
     /// # Errors
     ///
@@ -104,7 +104,7 @@ impl BatchOrder {
     }
 }
 
-/// How many codes of `length` random characters may be made at once.
+/// How many codes of `length` random characters may be generated at once.
 fn count_max(length: u8) -> u128 {
     31_u128.saturating_pow(u32::from(length)) / SPARSENESS
 }
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn orders_within_the_limits_are_taken() {
+    fn orders_within_the_limits_are_accepted() {
         assert_eq!(order(1, "", 4), Ok(()));
         assert_eq!(order(COUNT_MAX, "SPRING_2027-", LENGTH_MAX), Ok(()));
     }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::order::BatchOrder;
 
-/// What codes cost: so many are included in every batch, each further one has a price.
+/// What codes cost: some are included in every batch, and each further one has a price.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tariff {
     /// Codes per batch that cost nothing.
@@ -20,7 +20,7 @@ impl Default for Tariff {
     }
 }
 
-/// What one batch would cost: the answer of `preview_access_code_cost`.
+/// What one batch would cost: the result of `preview_access_code_cost`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CostPreview {
     /// Codes in the batch.
@@ -37,10 +37,10 @@ pub struct CostPreview {
     pub needs_confirmation: bool,
 }
 
-/// The caller's answer to the question of [`CostPreview::question`].
+/// The caller's answer to the question whether to generate the batch at its price.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Confirmation {
-    /// Whether to make the batch at this price.
+    /// Whether to generate the batch at this price.
     pub confirm: bool,
 }
 
@@ -59,13 +59,13 @@ impl CostPreview {
         }
     }
 
-    /// The price as people write it, such as `12.50 USD`.
+    /// The price as text, such as `12.50 USD`.
     #[must_use]
     pub fn price(&self) -> String {
         format!("{}.{:02} {}", self.price_cents / 100, self.price_cents % 100, self.currency)
     }
 
-    /// What to ask before making a batch that goes over the allowance.
+    /// What to ask before generating a batch that exceeds the allowance.
     #[must_use]
     pub fn question(&self) -> String {
         format!(
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_over_the_allowance_is_asked_for_with_its_price() {
+    fn a_batch_over_the_allowance_is_confirmed_at_its_price() {
         let preview = preview(1_252);
         assert!(preview.needs_confirmation);
         assert_eq!(preview.price(), "5.04 USD");

@@ -1,4 +1,4 @@
-//! `ask`: puts questions to the caller, one after the other, and answers with all answers.
+//! `ask`: asks the caller questions, one after the other, and returns all answers.
 
 use longhaul::rmcp::handler::server::wrapper::{Json, Parameters};
 use longhaul::rmcp::{self, ErrorData, tool, tool_router};
@@ -10,36 +10,36 @@ use thiserror::Error;
 use crate::App;
 use crate::tools::refused;
 
-/// The most questions of one call.
+/// The maximum number of questions in one call.
 pub const QUESTIONS_MAX: usize = 20;
 
-/// The longest question in bytes.
+/// The maximum length of a question, in bytes.
 pub const QUESTION_BYTES_MAX: usize = 2_000;
 
 /// The arguments of `ask`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AskArgs {
-    /// The questions in their order, 1 to 20.
+    /// The questions in order, 1 to 20.
     #[schemars(length(min = 1, max = 20))]
     pub questions: Vec<String>,
 }
 
-/// What is asked of the person for each question: a form with this one property.
+/// The form that the user fills in for each question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Answer {
     /// The answer to the question.
     pub answer: String,
 }
 
-/// What became of one question.
+/// The outcome of one question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerAction {
     /// It was answered.
     Accept,
-    /// The person would not answer.
+    /// The user declined to answer.
     Decline,
-    /// The person closed the form.
+    /// The user closed the form.
     Cancel,
 }
 
@@ -48,17 +48,17 @@ pub enum AnswerAction {
 pub struct AnsweredQuestion {
     /// The question.
     pub question: String,
-    /// What became of it.
+    /// The outcome.
     pub action: AnswerAction,
     /// The answer, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
 }
 
-/// The answer of `ask`.
+/// The result of `ask`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AskAnswer {
-    /// One for each question, in their order.
+    /// One for each question, in order.
     pub answers: Vec<AnsweredQuestion>,
 }
 
@@ -77,7 +77,7 @@ pub enum AskError {
 }
 
 impl AskArgs {
-    /// Whether these questions can be asked.
+    /// Checks whether these questions can be asked.
     ///
     /// # Errors
     ///
@@ -109,7 +109,7 @@ impl App {
     /// Asks the questions one after the other.
     #[tool(
         name = "ask",
-        description = "Puts the given questions to the user, one after the other, and answers with all answers. For checking a deployment."
+        description = "Asks the user the given questions, one after the other, and returns all answers. For checking a deployment."
     )]
     async fn ask(
         &self,
@@ -122,7 +122,8 @@ impl App {
             let (action, answer) = match task.ask::<Answer>(&question_key(number), question.as_str()).await? {
                 Given::Accepted(Answer { answer }) => (AnswerAction::Accept, Some(answer)),
                 Given::Declined => (AnswerAction::Decline, None),
-                Given::Cancelled => (AnswerAction::Cancel, None),
+                // Cancelled, or a kind of answer that a later version adds.
+                _ => (AnswerAction::Cancel, None),
             };
             answers.push(AnsweredQuestion { question, action, answer });
         }
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_within_the_limits_are_taken_and_others_refused() {
+    fn questions_within_the_limits_are_accepted_and_others_refused() {
         assert_eq!(check(&["Why?".to_owned()]), Ok(()));
         assert_eq!(check(&[]), Err(AskError::Count(0)));
         assert_eq!(check(&vec!["Why?".to_owned(); 21]), Err(AskError::Count(21)));

@@ -1,4 +1,4 @@
-//! `countdown`: runs for as long as it is told, in steps that a crash does not repeat.
+//! `countdown`: runs for a given time, in steps that are not repeated after a crash.
 
 use std::time::Duration;
 
@@ -12,19 +12,19 @@ use thiserror::Error;
 use crate::App;
 use crate::tools::refused;
 
-/// The longest countdown in seconds: a day.
+/// The maximum length of a countdown, in seconds: a day.
 pub const SECONDS_MAX: f64 = 86_400.0;
 
-/// The most steps: each is an entry in the task's journal, which takes 4,096.
+/// The maximum number of steps: each is an entry in the task's journal, which holds 4,096.
 pub const STEPS_MAX: u32 = 4_000;
 
 /// The arguments of `countdown`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CountdownArgs {
-    /// How long to run, in seconds: 0 to 86,400, also a fraction.
+    /// How long to run, in seconds: 0 to 86,400, fractions allowed.
     #[schemars(range(min = 0, max = 86_400))]
     pub seconds: f64,
-    /// Into how many steps the time is divided, 1 to 4,000; each reports progress.
+    /// The number of steps that the time is divided into, 1 to 4,000; each reports progress.
     #[serde(default = "default_steps")]
     #[schemars(range(min = 1, max = 4_000))]
     pub steps: u32,
@@ -34,14 +34,14 @@ const fn default_steps() -> u32 {
     10
 }
 
-/// The answer of `countdown`.
+/// The result of `countdown`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CountdownAnswer {
-    /// The seconds asked for.
+    /// The requested number of seconds.
     pub seconds: f64,
-    /// The steps that were run.
+    /// The number of steps that were run.
     pub steps: u32,
-    /// How many attempts it took: 1, and one more for each time that the work was taken up again.
+    /// How many attempts it took: 1, plus one for each time that the work was resumed.
     pub attempts: u32,
 }
 
@@ -78,7 +78,7 @@ impl App {
     /// Runs for the given time, in equal steps.
     #[tool(
         name = "countdown",
-        description = "Runs for the given number of seconds, in equal steps with a progress report each. For checking a deployment."
+        description = "Runs for the given number of seconds, in equal steps, with a progress report after each. For checking a deployment."
     )]
     async fn countdown(
         &self,
@@ -87,17 +87,16 @@ impl App {
     ) -> Result<Json<CountdownAnswer>, ErrorData> {
         let step_time = args.step_time().map_err(refused)?;
         for step in 1..=args.steps {
-            task.step(&format!("step {step}"), || tick(step_time)).await?;
-            task.progress(f64::from(step), Some(f64::from(args.steps)), "").await;
+            task.step(&format!("step {step}"), || tick(step_time)).await;
+            task.progress(step).of(args.steps).await;
         }
         Ok(Json(CountdownAnswer { seconds: args.seconds, steps: args.steps, attempts: task.attempt() }))
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "work that takes time is what this tool stands for")]
-async fn tick(time: Duration) -> Result<(), ErrorData> {
+#[expect(clippy::disallowed_methods, reason = "this tool simulates work that takes time")]
+async fn tick(time: Duration) {
     tokio::time::sleep(time).await;
-    Ok(())
 }
 
 #[cfg(test)]

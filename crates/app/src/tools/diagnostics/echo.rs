@@ -1,4 +1,4 @@
-//! `echo`: answers at once with what it was sent.
+//! `echo`: returns its argument at once.
 
 use longhaul::rmcp::handler::server::wrapper::Parameters;
 use longhaul::rmcp::{self, tool, tool_router};
@@ -10,14 +10,14 @@ use crate::App;
 /// The arguments of `echo`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EchoArgs {
-    /// What to answer with.
+    /// The text to return.
     pub text: String,
 }
 
 #[tool_router(router = echo_tool, vis = "pub(crate)")]
 impl App {
-    /// Answers with the text.
-    #[tool(name = "echo", description = "Answers at once with the text that it is given. For checking a deployment.")]
+    /// Returns the text.
+    #[tool(name = "echo", description = "Returns the given text at once. For checking a deployment.")]
     async fn echo(&self, Parameters(EchoArgs { text }): Parameters<EchoArgs>) -> String {
         text
     }

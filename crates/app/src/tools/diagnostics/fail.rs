@@ -1,4 +1,4 @@
-//! `fail`: goes wrong in the way that it is told.
+//! `fail`: fails in the given way.
 
 use std::time::Duration;
 
@@ -13,48 +13,48 @@ use thiserror::Error;
 use crate::App;
 use crate::tools::refused;
 
-/// The longest wait before failing, in seconds.
+/// The maximum wait before failing, in seconds.
 pub const AFTER_S_MAX: f64 = 30.0;
 
-/// The longest run of this tool, in seconds: a call that hangs fails after it.
+/// The maximum run time of this tool, in seconds: a call that hangs fails after it.
 pub const RUN_S_MAX: u64 = 45;
 
-/// What the process ends with.
+/// The exit code of the process.
 const EXIT_CODE: i32 = 70;
 
-/// More than a result may have.
+/// More bytes than a result may have.
 const TOO_MANY_BYTES: usize = 5 * 1024 * 1024;
 
-/// A way to go wrong.
+/// A way to fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
-    /// Answer with a result that says it is an error.
+    /// Return a result that is marked as an error.
     ToolError,
-    /// Answer with a protocol error.
+    /// Return a protocol error.
     ProtocolError,
     /// Panic.
     Panic,
     /// End the process at once, as a crash would.
     Exit,
-    /// Never answer.
+    /// Never return.
     Hang,
-    /// Answer with a result that is larger than allowed.
+    /// Return a result that is larger than allowed.
     TooLarge,
 }
 
 /// The arguments of `fail`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FailArgs {
-    /// The way to go wrong.
+    /// How to fail.
     pub how: FailureKind,
-    /// How many seconds to run before that: 0 to 30, also a fraction.
+    /// How many seconds to run before failing: 0 to 30, fractions allowed.
     #[serde(default)]
     #[schemars(range(min = 0, max = 30))]
     pub after_s: f64,
 }
 
-/// The wait cannot be kept.
+/// The wait is out of range.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[error("`after_s` is {0}: it must be between 0 and {AFTER_S_MAX}")]
 pub struct FailError(f64);
@@ -64,7 +64,7 @@ impl FailArgs {
     ///
     /// # Errors
     ///
-    /// [`FailError`] if that is negative, too long or no number.
+    /// [`FailError`] if that is negative, too long or not a number.
     pub fn after(&self) -> Result<Duration, FailError> {
         if !(0.0..=AFTER_S_MAX).contains(&self.after_s) {
             return Err(FailError(self.after_s));
@@ -75,10 +75,10 @@ impl FailArgs {
 
 #[tool_router(router = fail_tool, vis = "pub(crate)")]
 impl App {
-    /// Goes wrong in the given way.
+    /// Fails in the given way.
     #[tool(
         name = "fail",
-        description = "Goes wrong in the given way, after the given number of seconds; `hang` ends when the tool's longest run of 45 seconds is over, `exit` ends the server's process. For checking a deployment."
+        description = "Fails in the given way, after the given number of seconds. `hang` ends when the tool's maximum run time of 45 seconds is over; `exit` ends the server process. For checking a deployment."
     )]
     async fn fail(
         &self,
@@ -86,19 +86,18 @@ impl App {
         task: TaskContext,
     ) -> Result<CallToolResult, ErrorData> {
         let after = args.after().map_err(refused)?;
-        task.step("wait", || wait(after)).await?;
-        go_wrong(args.how).await
+        task.step("wait", || wait(after)).await;
+        fail_as(args.how).await
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "work that takes time is what this tool stands for")]
-async fn wait(time: Duration) -> Result<(), ErrorData> {
+#[expect(clippy::disallowed_methods, reason = "this tool simulates work that takes time")]
+async fn wait(time: Duration) {
     tokio::time::sleep(time).await;
-    Ok(())
 }
 
-#[expect(clippy::panic, reason = "it was asked for")]
-async fn go_wrong(how: FailureKind) -> Result<CallToolResult, ErrorData> {
+#[expect(clippy::panic, reason = "the caller asked for it")]
+async fn fail_as(how: FailureKind) -> Result<CallToolResult, ErrorData> {
     match how {
         FailureKind::ToolError => Ok(CallToolResult::error(vec![ContentBlock::text("failed, as asked")])),
         FailureKind::ProtocolError => Err(ErrorData::internal_error("failed, as asked", None)),

@@ -1,4 +1,4 @@
-//! `large_result`: answers with a text of the length that it is told.
+//! `large_result`: returns a text of the given length.
 
 use longhaul::rmcp::handler::server::wrapper::Parameters;
 use longhaul::rmcp::{self, ErrorData, tool, tool_router};
@@ -9,10 +9,10 @@ use thiserror::Error;
 use crate::App;
 use crate::tools::refused;
 
-/// The longest text in bytes. It is far above what a result may hold, so that the limit itself can be tried.
+/// The maximum length of the text, in bytes. It is far above what a result may hold, so that the limit can be tested.
 pub const BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// The length of the piece that the text repeats.
+/// The piece that the text repeats.
 const PIECE: &str = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-\n";
 
 /// The arguments of `large_result`.
@@ -23,7 +23,7 @@ pub struct LargeResultArgs {
     pub bytes: u64,
 }
 
-/// The length cannot be made.
+/// The length is out of range.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`bytes` is {0}: it must be between 0 and {BYTES_MAX}")]
 pub struct LargeResultError(u64);
@@ -50,10 +50,10 @@ impl LargeResultArgs {
 
 #[tool_router(router = large_result_tool, vis = "pub(crate)")]
 impl App {
-    /// Answers with a text of the given length.
+    /// Returns a text of the given length.
     #[tool(
         name = "large_result",
-        description = "Answers with a text of the given number of bytes. For checking a deployment and its limits."
+        description = "Returns a text of the given number of bytes. For checking a deployment and its limits."
     )]
     async fn large_result(&self, Parameters(args): Parameters<LargeResultArgs>) -> Result<String, ErrorData> {
         args.text().map_err(refused)
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_text_has_exactly_the_length_asked_for() {
+    fn the_text_has_exactly_the_requested_length() {
         for bytes in [0, 1, 64, 65, 100_000] {
             assert_eq!(LargeResultArgs { bytes }.text().unwrap().len() as u64, bytes);
         }

@@ -1,4 +1,4 @@
-//! Tools with which people check a deployment. Served only if asked for.
+//! Tools for checking a deployment. Served only if enabled.
 
 pub mod ask;
 pub mod countdown;

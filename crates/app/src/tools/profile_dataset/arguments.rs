@@ -1,4 +1,4 @@
-//! The arguments of `profile_dataset`, and what they come to once they are checked.
+//! The arguments of `profile_dataset`, and the plan that they become once they are checked.
 
 use std::sync::Arc;
 
@@ -24,16 +24,16 @@ pub struct ProfileArgs {
     /// An `https` URL of a public server, on port 443.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// The format; found out if not given.
+    /// The format; detected if not given.
     #[serde(default)]
     pub format: FormatChoice,
-    /// The character that separates CSV fields; found out among `,` `;` tab and `|` if not given.
+    /// The character that separates CSV fields; if not given, one of `,` `;` tab and `|` is detected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delimiter: Option<String>,
     /// Whether the first CSV record holds the names of the columns.
     #[serde(default)]
     pub header: HeaderRow,
-    /// CSV texts that mean "no value", besides the empty one.
+    /// CSV texts that mean "no value", in addition to the empty one.
     #[serde(default = "default_null_values")]
     pub null_values: Vec<String>,
     /// How many of the most frequent values to report per column, 0 to 50.
@@ -42,7 +42,7 @@ pub struct ProfileArgs {
     pub top_values: u8,
 }
 
-/// What spreadsheets, databases and statistics packages write for "no value".
+/// The texts with which spreadsheets, databases and statistics packages mean "no value".
 #[must_use]
 pub fn default_null_values() -> Vec<String> {
     ["null", "NULL", "Null", "NA", "N/A", "n/a", "NaN", "nan"].map(str::to_owned).to_vec()
@@ -63,7 +63,7 @@ pub enum SourceRequest {
     Url(PublicUrl),
 }
 
-/// Arguments that were checked.
+/// The checked arguments.
 #[derive(Debug, Clone)]
 pub struct Plan {
     /// Where the data is.
@@ -73,7 +73,7 @@ pub struct Plan {
 }
 
 impl ProfileArgs {
-    /// Checks all that can be checked without looking at the source.
+    /// Checks everything that can be checked without looking at the source.
     ///
     /// # Errors
     ///
@@ -102,7 +102,7 @@ fn refused(why: impl Into<String>) -> ProfileError {
 fn inline(text: String) -> Result<Arc<str>, ProfileError> {
     if text.len() > INLINE_BYTES_MAX {
         return Err(refused(format!(
-            "`text` has {} bytes, at most {INLINE_BYTES_MAX} are taken: use `path` or `url`",
+            "`text` has {} bytes, but at most {INLINE_BYTES_MAX} are accepted: use `path` or `url`",
             text.len()
         )));
     }
@@ -114,7 +114,7 @@ fn delimiter(choice: Option<&str>) -> Result<Option<u8>, ProfileError> {
         None => Ok(None),
         Some(b"\\t") => Ok(Some(b'\t')),
         Some([byte]) if byte.is_ascii() && !matches!(byte, b'"' | b'\n' | b'\r' | 0) => Ok(Some(*byte)),
-        Some(_) => Err(refused("`delimiter` must be one ASCII character that is no quote and no line end")),
+        Some(_) => Err(refused("`delimiter` must be one ASCII character that is neither a quote nor a line end")),
     }
 }
 
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn exactly_one_source_is_wanted() {
+    fn exactly_one_source_is_required() {
         assert!(matches!(plan("{\"text\": \"a\"}").unwrap().source, SourceRequest::Text(_)));
         assert!(matches!(plan("{\"path\": \"a.csv\"}").unwrap().source, SourceRequest::File(_)));
         assert!(matches!(plan("{\"url\": \"https://example.com/a\"}").unwrap().source, SourceRequest::Url(_)));

@@ -34,7 +34,7 @@ impl RecordEnd {
     }
 }
 
-/// Walks from quote to quote: whatever lies between two quoted fields is searched only for its last line end.
+/// Goes from quote to quote: what is between two quoted fields is searched only for its last line end.
 fn last_unquoted_line_end(text: &[u8], delimiter: u8) -> Option<usize> {
     let mut last = None;
     let mut outside = 0;
@@ -66,7 +66,7 @@ fn next_opening(text: &[u8], from: usize, delimiter: u8) -> Option<usize> {
     }
 }
 
-/// One past the quote that closes the field opened at `opening`; none if the text ends before that is certain.
+/// One past the quote that closes the field opened at `opening`; `None` if the text ends before that is certain.
 fn closing(text: &[u8], opening: usize) -> Option<usize> {
     let mut search = opening + 1;
     loop {
@@ -93,7 +93,7 @@ pub struct Blocks<R> {
 }
 
 impl<R: Read> Blocks<R> {
-    /// Cuts what `reader` gives, which stands at `offset` of the source, into blocks of about `block_bytes`.
+    /// Cuts what `reader` gives, which begins at `offset` of the source, into blocks of about `block_bytes`.
     pub fn new(reader: R, offset: u64, record_end: RecordEnd, block_bytes: usize) -> Self {
         Self { reader, record_end, block_bytes: block_bytes.max(1), carry: Vec::new(), offset, at_end: false }
     }
@@ -103,7 +103,7 @@ impl<R: Read> Blocks<R> {
         self.offset
     }
 
-    /// Puts the next block into `block`, in place of what it held. Answers with its length in bytes, 0 at the end.
+    /// Replaces the content of `block` by the next block. Returns its length in bytes, 0 at the end.
     ///
     /// # Errors
     ///
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quote_that_is_never_closed_is_an_error_and_not_a_full_memory() {
+    fn a_quote_that_is_never_closed_is_an_error_and_does_not_fill_the_memory() {
         let text = format!("a,b\n\"{}", "x\n".repeat(RECORD_BYTES_MAX));
         let mut blocks = Blocks::new(text.as_bytes(), 0, CSV, 1024);
         let mut block = Vec::new();
@@ -204,7 +204,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn blocks_hold_the_records_of_the_whole(text in "[ab,\"\r\n]{0,80}", block_bytes in 1_usize..20) {
+        fn blocks_hold_the_records_of_the_whole_text(text in "[ab,\"\r\n]{0,80}", block_bytes in 1_usize..20) {
             let whole = records(text.as_bytes());
             let parts: Vec<_> = blocks(text.as_bytes(), block_bytes).iter().flat_map(|block| records(block)).collect();
             prop_assert_eq!(parts, whole);

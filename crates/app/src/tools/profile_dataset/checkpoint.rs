@@ -9,21 +9,21 @@ use super::error::ProfileError;
 use super::lane::Tally;
 use super::sniff::Format;
 
-/// The form of the recorded state. Another form is refused, never misread.
+/// The version of the recorded state. Another version is refused, never misread.
 const VERSION: u8 = 1;
 
-/// Everything that the next chunk has to know.
+/// Everything that the next chunk needs.
 #[derive(Debug, Clone)]
 pub struct State {
     /// How the source is written.
     pub format: Format,
     /// Where the next chunk starts, in bytes.
     pub offset: u64,
-    /// What was counted so far.
+    /// What has been counted so far.
     pub tally: Tally,
 }
 
-/// What one step leaves for the next: small enough for a journal, and with what progress needs in the clear.
+/// What one step records for the next: small enough for a journal, with what progress needs as plain fields.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Checkpoint {
     /// Where the next chunk starts, in bytes from the start of the source.
@@ -45,7 +45,7 @@ struct StateRecord {
 }
 
 impl State {
-    /// The state as it is recorded.
+    /// Records the state.
     ///
     /// # Errors
     ///
@@ -95,7 +95,7 @@ impl Checkpoint {
         })
     }
 
-    /// Bytes of the recorded state.
+    /// The size of the recorded state, in bytes.
     #[must_use]
     pub const fn state_bytes(&self) -> usize {
         self.state.len()

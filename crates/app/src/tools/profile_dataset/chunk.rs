@@ -1,5 +1,5 @@
 //! One chunk of a source: what one durable step does. A chunk is a function of the source's bytes and the state before
-//! it, so a step that is run twice gives the same twice.
+//! it, so a step that is run twice gives the same result twice.
 
 use std::io::{Cursor, Read};
 use std::sync::Arc;
@@ -23,19 +23,19 @@ use super::sniff::{Format, Hints, Layout};
 pub struct Reading {
     /// What the caller says about the format.
     pub hints: Hints,
-    /// CSV texts that mean "no value", besides the empty one.
+    /// CSV texts that mean "no value", in addition to the empty one.
     pub null_values: Vec<String>,
-    /// The most frequent values to report per column, at most.
+    /// How many of the most frequent values to report per column, at most.
     pub top_values: usize,
     /// The length of a chunk and of a block.
     pub pace: Pace,
 }
 
-/// What a chunk comes to: the result of one durable step.
+/// The result of a chunk, which is the result of one durable step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Progress {
-    /// There may be more: go on from here.
+    /// There may be more: continue from here.
     More(Checkpoint),
     /// The source has been read to its end.
     Done(Box<DatasetProfile>),
@@ -56,7 +56,7 @@ impl Default for Pace {
     }
 }
 
-/// Tells a running chunk that nobody waits for it any more.
+/// Stops a running chunk whose result is no longer needed.
 #[derive(Debug, Clone, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
@@ -114,7 +114,7 @@ fn run<R: Read>(source: R, state: State, reading: &Reading, stop: &Stop) -> Resu
     };
     let mut blocks = Blocks::new(source, state.offset, record_end, reading.pace.block_bytes);
     let lane_of = |tally| Lane::new(state.format, reading.null_values.clone(), tally);
-    // The first lane goes on from the state, the others start empty; in the end they are joined in order.
+    // The first lane continues from the state, the others start empty; in the end they are merged in order.
     let mut lanes = Vec::with_capacity(LANES);
     for _ in 1..LANES {
         lanes.push(lane_of(state.tally.without_values()?));
@@ -135,7 +135,7 @@ fn run<R: Read>(source: R, state: State, reading: &Reading, stop: &Stop) -> Resu
     })
 }
 
-/// A lane at work in its thread.
+/// A lane that is running in its thread.
 struct Running<'scope> {
     blocks: SyncSender<Vec<u8>>,
     thread: ScopedJoinHandle<'scope, Result<Tally, ProfileError>>,
@@ -158,13 +158,13 @@ impl<'scope> Running<'scope> {
 
 /// How feeding ended.
 enum Fed {
-    /// With the chunk.
+    /// At the end of the chunk.
     Chunk,
-    /// With the source.
+    /// At the end of the source.
     WholeSource,
 }
 
-/// Deals the blocks of a chunk out to the lanes in turn.
+/// Distributes the blocks of a chunk to the lanes in turn.
 fn feed<R: Read>(
     blocks: &mut Blocks<R>,
     lanes: &[Running<'_>],

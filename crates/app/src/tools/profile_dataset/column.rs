@@ -1,4 +1,4 @@
-//! All that is known of one column: exact counts, and sketches of bounded size.
+//! Everything that is known about one column: exact counts, and sketches of bounded size.
 
 use serde::{Deserialize, Serialize};
 
@@ -49,7 +49,7 @@ impl KindCounts {
     }
 }
 
-/// The smallest and largest integer and number. Integers are kept apart: a double cannot hold them all.
+/// The smallest and largest integer and number. Integers are separate: a double cannot represent them all.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct NumberBounds {
     /// Of the integers of at most 64 bits.
@@ -73,7 +73,7 @@ impl NumberBounds {
     }
 }
 
-/// One column, as far as it was read.
+/// One column, as far as it has been read.
 #[derive(Debug, Clone)]
 pub struct Column {
     /// Its name, unique in the data set.
@@ -82,15 +82,15 @@ pub struct Column {
     pub kinds: KindCounts,
     /// Values that are not valid UTF-8.
     pub invalid_utf8: u64,
-    /// The ends of its numbers.
+    /// The smallest and largest of its numbers.
     pub bounds: NumberBounds,
-    /// The ends of its texts: in CSV of all values as they are written, in JSON of the strings.
+    /// The first and last of its texts: in CSV of all values as they are written, in JSON of the strings.
     pub texts: TextBounds,
     /// Mean and deviation of its numbers.
     pub moments: Moments,
     /// Quantiles of its numbers.
     pub quantiles: Quantiles,
-    /// How many different values.
+    /// How many different values it has.
     pub distinct: Distinct,
     /// Which values are most frequent.
     pub frequent: Frequent,
@@ -99,7 +99,7 @@ pub struct Column {
     precision: Precision,
 }
 
-/// What is recorded of a [`Column`].
+/// The recorded form of a [`Column`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ColumnRecord {
     name: String,
@@ -115,11 +115,11 @@ pub struct ColumnRecord {
 }
 
 impl Column {
-    /// A column without values, described as finely as a data set of `columns` columns allows.
+    /// A column without values, described as precisely as a data set of `columns` columns allows.
     ///
     /// # Errors
     ///
-    /// [`ProfileError::Internal`] never, unless the precisions leave what the sketches accept.
+    /// [`ProfileError::Internal`] only if the precisions are outside what the sketches accept.
     pub fn new(name: String, columns: usize) -> Result<Self, ProfileError> {
         let precision = Precision::for_columns(columns);
         Ok(Self {
@@ -169,7 +169,7 @@ impl Column {
         })
     }
 
-    /// A compact record of all that is known.
+    /// A compact record of everything that is known.
     ///
     /// # Errors
     ///
@@ -189,13 +189,13 @@ impl Column {
         })
     }
 
-    /// How much is kept of this column.
+    /// How precisely this column is described.
     #[must_use]
     pub const fn precision(&self) -> Precision {
         self.precision
     }
 
-    /// Takes in the gathered values of one block. `numbers` is room to work in.
+    /// Adds the gathered values of one block. `scratch` is reused memory.
     ///
     /// # Errors
     ///
@@ -205,25 +205,25 @@ impl Column {
         entries: &[Entry],
         text: &[u8],
         syntax: &Syntax,
-        room: &mut Room,
+        scratch: &mut Scratch,
     ) -> Result<(), ProfileError> {
-        room.numbers.clear();
-        room.values.clear();
+        scratch.numbers.clear();
+        scratch.values.clear();
         for entry in entries {
             let token = entry.span.of(text);
             let kind = syntax.kind(token);
             if kind == Kind::Null {
                 continue;
             }
-            self.count(kind, entry.times, &mut room.numbers);
+            self.count(kind, entry.times, &mut scratch.numbers);
             self.bound(kind, token, syntax);
             self.distinct.absorb(entry.hash);
-            room.values.push(*entry);
+            scratch.values.push(*entry);
         }
-        self.moments.absorb(&room.numbers);
-        self.quantiles.absorb(&mut room.numbers)?;
-        // JSON strings keep their quotes here, which tell `"5"` from `5`.
-        self.frequent.absorb(&room.values, text);
+        self.moments.absorb(&scratch.numbers);
+        self.quantiles.absorb(&mut scratch.numbers)?;
+        // JSON strings keep their quotes here, which distinguish `"5"` from `5`.
+        self.frequent.absorb(&scratch.values, text);
         Ok(())
     }
 
@@ -275,7 +275,7 @@ impl Column {
         }
     }
 
-    /// Takes in what another has seen of the same column.
+    /// Merges in the values of another part of the same column.
     ///
     /// # Errors
     ///
@@ -300,9 +300,9 @@ impl Column {
     }
 }
 
-/// Room to work in, kept between blocks.
+/// Working memory that is reused from block to block.
 #[derive(Debug, Default)]
-pub struct Room {
+pub struct Scratch {
     numbers: Vec<(f64, u64)>,
     values: Vec<Entry>,
 }

@@ -1,13 +1,13 @@
-//! A block of whole CSV records, taken apart into a [`Grid`].
+//! A block of whole CSV records, split into a [`Grid`].
 //!
 //! Blocks without a quote, the common case, are cut at delimiters and line ends in place; all others go through
-//! `csv-core`. A test holds the two ways together. Lines that are wholly empty are no records.
+//! `csv-core`. A test compares the two. Completely empty lines are not records.
 
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 
 use super::grid::{Grid, Span};
 
-/// Takes blocks of records apart; keeps its memory between blocks.
+/// Splits blocks of records; reuses its memory from block to block.
 #[derive(Debug)]
 pub struct CsvRecords {
     delimiter: u8,
@@ -24,7 +24,7 @@ impl CsvRecords {
 
     /// Fills `grid` from `block`, whose memory may be exchanged with the grid's.
     ///
-    /// A record with too few fields misses the last ones; what a record has beyond the last column is left out; both
+    /// A record with too few fields lacks the last ones; fields beyond the last column are left out; both
     /// are counted as ragged.
     pub fn split(&mut self, block: &mut Vec<u8>, grid: &mut Grid) {
         grid.reset(self.columns);
@@ -38,7 +38,7 @@ impl CsvRecords {
         self.split_quoted(block, grid);
     }
 
-    /// Without quotes. Answers false if a carriage return stands anywhere but before a line feed: such a one ends a
+    /// Without quotes. Returns false if a carriage return is anywhere but before a line feed: such a one ends a
     /// record too, which is rare enough to be left to `csv-core`.
     fn split_plain(&self, block: &[u8], grid: &mut Grid) -> bool {
         let returns = memchr::memchr_iter(b'\r', block).count();
@@ -164,14 +164,14 @@ mod tests {
     }
 
     #[test]
-    fn more_fields_than_expected_in_a_quoted_record_do_no_harm() {
+    fn more_fields_than_expected_in_a_quoted_record_are_left_out() {
         let line = format!("\"x\"{}\n", ",y".repeat(1000));
         assert_eq!(fields(&line, 1), (vec![vec!["x".to_owned()]], 1));
     }
 
     proptest! {
         #[test]
-        fn the_two_ways_agree_where_there_are_no_quotes(text in "[ab,\r\n]{0,60}") {
+        fn the_two_ways_agree_without_quotes(text in "[ab,\r\n]{0,60}") {
             let mut by_reader = Grid::default();
             let mut records = CsvRecords::new(b',', 3);
             by_reader.reset(3);

@@ -36,25 +36,25 @@ impl Distinct {
         Ok(Self { sketch, lg })
     }
 
-    /// A compact record of all that was seen.
+    /// A compact record of all values so far.
     ///
     /// # Errors
     ///
-    /// [`ProfileError::Internal`] never, unless the sketch library breaks its word.
+    /// [`ProfileError::Internal`] only if the sketch library has a bug.
     pub fn record(&self) -> Result<Vec<u8>, ProfileError> {
         Ok(converted(&self.sketch, self.lg, HllType::Hll4)?.serialize())
     }
 
-    /// Takes in a value by its hash.
+    /// Adds a value by its hash.
     pub fn absorb(&mut self, hash: u64) {
         self.sketch.update_with_coupon(Coupon::from_value(hash));
     }
 
-    /// Takes in what another has seen.
+    /// Merges in the values of another one.
     ///
     /// # Errors
     ///
-    /// [`ProfileError::Internal`] never, unless the sketch library breaks its word.
+    /// [`ProfileError::Internal`] only if the sketch library has a bug.
     pub fn merge(&mut self, other: &Self) -> Result<(), ProfileError> {
         let mut union = union(self.lg)?;
         union.update(&self.sketch);

@@ -1,18 +1,18 @@
-//! The values of one column in one block, equal ones gathered: everything after this is done once per entry.
+//! The values of one column in one block, grouped by value: everything after this is done once per entry.
 
 use rapidhash::v3::rapidhash_v3;
 
 use super::grid::Span;
 
-/// Slots that the table has at least.
+/// The minimum number of slots in the table.
 const SLOTS_MIN: usize = 1024;
 
 /// A value and how often it occurs in the block.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry {
-    /// Identifies the value: two values with the same 64 bits are taken for one.
+    /// Identifies the value: two values with the same 64 bits count as one.
     pub hash: u64,
-    /// Where it stands first.
+    /// Where it occurs first.
     pub span: Span,
     /// How often it occurs.
     pub times: u64,
@@ -21,7 +21,7 @@ pub struct Entry {
 #[derive(Debug, Clone, Copy, Default)]
 struct Slot {
     hash: u64,
-    /// Which use of the table filled the slot; another one means empty, so that the table is never cleared.
+    /// Which use of the table filled the slot. After an earlier use the slot counts as empty: the table is never cleared.
     round: u32,
     entry: u32,
 }
@@ -82,10 +82,8 @@ impl Entries {
                 return;
             }
             if slot.hash == hash {
-                if let Some(entry) = self.entries.get_mut(slot.entry as usize) {
-                    entry.times += 1;
-                }
-                return;
+                let known = self.entries.get_mut(slot.entry as usize);
+                return known.into_iter().for_each(|entry| entry.times += 1);
             }
         }
     }

@@ -1,14 +1,14 @@
-//! Why a data set could not be profiled, in words that tell the caller what to change.
+//! Why a data set could not be profiled, in texts that say what the caller can change.
 
 use thiserror::Error;
 
-/// A refusal or failure of `profile_dataset`. The text is for the caller and never holds a part of the data.
+/// A refusal or failure of `profile_dataset`. The text is for the caller and never contains any of the data.
 #[derive(Debug, Error)]
 pub enum ProfileError {
-    /// The arguments contradict each other or leave the allowed range.
+    /// The arguments contradict each other or are out of range.
     #[error("{0}")]
     Arguments(String),
-    /// The source is not text in a format that this tool reads.
+    /// The source is not in a text format that this tool reads.
     #[error("{0}")]
     Format(String),
     /// One record is too long to be held in memory.
@@ -32,10 +32,10 @@ pub enum ProfileError {
     /// The source may not be read.
     #[error("{0}")]
     Refused(String),
-    /// The source is not what it was when the task began.
+    /// The source has changed since the task began.
     #[error("the source changed while it was being profiled: call the tool again")]
     Changed,
-    /// Reading failed; trying again may help.
+    /// Reading failed; a retry may help.
     #[error("the source could not be read")]
     Read(#[source] std::io::Error),
     /// The server behind a URL could not be reached or answered with an error.

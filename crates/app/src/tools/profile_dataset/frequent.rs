@@ -1,9 +1,9 @@
 //! The most frequent values of a column: a frequent-items sketch over hashes, and the texts of the values it holds.
 //!
-//! The sketch makes room by subtracting from all its counts. Of a block with more different values than fit, that is
-//! done beforehand: what the first value that does not fit would count is subtracted from all, and only what is left
+//! The sketch makes room by subtracting from all its counts. For a block with more different values than fit, that is
+//! done beforehand: the count of the first value that does not fit is subtracted from all, and only what is left
 //! is fed. That costs no accuracy (the block's counts are exact, so the loss is the least possible), and a column of
-//! unique values costs next to nothing.
+//! unique values costs almost nothing.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -20,23 +20,23 @@ pub struct Frequent {
     counts: FrequentItemsSketch<u64>,
     /// What the hashes stand for: all that the sketch holds, and some that it has dropped since the last tidying.
     texts: BTreeMap<u64, Box<[u8]>>,
-    /// What was subtracted from a value before it was fed, at most and in all.
+    /// The most that was subtracted from a value, in total, before it was fed.
     subtracted: u64,
     slots: usize,
     text_bytes_max: usize,
 }
 
-/// What is recorded of [`Frequent`]: the values that matter, each with its hash and the least that it can have counted.
+/// The recorded form of [`Frequent`]: the values that matter, each with its hash and its lowest possible count.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FrequentRecord {
     values: Vec<(u64, u64, Box<[u8]>)>,
     error_max: u64,
 }
 
-/// One value and how often it occurs: `count` at most, `count` minus [`Frequent::error_max`] at least.
+/// One value and how often it occurs: at most `count`, at least `count` minus [`Frequent::error_max`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FrequentText {
-    /// The value as it is written, cut to the kept length.
+    /// The value as it is written, cut to the length limit.
     pub text: Box<[u8]>,
     /// The estimate.
     pub count: u64,
@@ -47,7 +47,7 @@ impl Frequent {
     ///
     /// # Errors
     ///
-    /// [`ProfileError::Internal`] if `slots` is no power of two from 8 on.
+    /// [`ProfileError::Internal`] if `slots` is not a power of two of at least 8.
     pub fn new(slots: usize, text_bytes_max: usize) -> Result<Self, ProfileError> {
         let counts = FrequentItemsSketch::new(slots).map_err(|_range| ProfileError::Internal("frequent-items size"))?;
         Ok(Self { counts, texts: BTreeMap::new(), subtracted: 0, slots, text_bytes_max })
@@ -78,14 +78,14 @@ impl Frequent {
             .map(|row| (*row.item(), row.lower_bound()))
             .collect();
         rows.sort_unstable_by_key(|(hash, times)| (Reverse(*times), *hash));
-        // Again what does not fit is subtracted from all.
+        // Again, the count of what does not fit is subtracted from all.
         let least = rows.get(values_max).map_or(0, |(_, times)| *times);
-        let kept = rows.into_iter().filter(|(_, times)| *times > least);
-        let values = kept.filter_map(|(hash, times)| Some((hash, times - least, self.texts.remove(&hash)?)));
+        let left = rows.into_iter().filter(|(_, times)| *times > least);
+        let values = left.filter_map(|(hash, times)| Some((hash, times - least, self.texts.remove(&hash)?)));
         FrequentRecord { values: values.collect(), error_max: self.counts.maximum_error() + self.subtracted + least }
     }
 
-    /// Takes in the values of a block, each once, which stand in `text`.
+    /// Adds the values of a block, each once; their texts are in `text`.
     pub fn absorb(&mut self, values: &[Entry], text: &[u8]) {
         let least = self.least_that_fits(values);
         self.subtracted += least;
@@ -97,8 +97,8 @@ impl Frequent {
         for value in fed() {
             if self.counts.lower_bound(&value.hash) > 0 && !self.texts.contains_key(&value.hash) {
                 let whole = value.span.of(text);
-                let kept = whole.get(..self.text_bytes_max).unwrap_or(whole);
-                self.texts.insert(value.hash, kept.into());
+                let stored = whole.get(..self.text_bytes_max).unwrap_or(whole);
+                self.texts.insert(value.hash, stored.into());
             }
         }
         if self.texts.len() > 4 * self.slots {
@@ -121,7 +121,7 @@ impl Frequent {
         *least
     }
 
-    /// Takes in what another has seen.
+    /// Merges in the values of another one.
     pub fn merge(&mut self, other: Self) {
         self.counts.merge(&other.counts);
         self.subtracted += other.subtracted;
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_of_unique_values_names_none_as_frequent() {
+    fn a_column_of_unique_values_has_no_frequent_value() {
         let mut frequent = Frequent::new(64, 100).unwrap();
         for block in 0..20 {
             let values: Vec<_> = (0..1000).map(|i| format!("id-{block}-{i}")).collect();

@@ -1,6 +1,6 @@
-//! One block of records taken apart: for each column, where its values stand in the block's text.
+//! One block of records, split: for each column, where its values are in the block's text.
 
-/// Where a value stands in the text, in bytes; [`Span::MISSING`] where the record has no such value.
+/// Where a value is in the text, in bytes; [`Span::MISSING`] if the record has no such value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     start: u32,
@@ -11,7 +11,7 @@ impl Span {
     /// The record has no value for this column.
     pub const MISSING: Self = Self { start: 0, length: u32::MAX };
 
-    /// The bytes from `start` to `end`. A block is far below 4 GiB; what could not be addressed counts as missing.
+    /// The bytes from `start` to `end`. A block is far below 4 GiB; what cannot be addressed counts as missing.
     #[must_use]
     pub fn new(start: usize, end: usize) -> Self {
         match (u32::try_from(start), u32::try_from(end.saturating_sub(start))) {
@@ -20,7 +20,7 @@ impl Span {
         }
     }
 
-    /// The value's bytes; none where it is missing.
+    /// The value's bytes; none if it is missing.
     #[must_use]
     pub fn of(self, text: &[u8]) -> &[u8] {
         let start = self.start as usize;
@@ -33,13 +33,13 @@ impl Span {
 pub struct Grid {
     /// What the spans point into: the block, or its fields with quotes resolved.
     pub text: Vec<u8>,
-    /// One list per column. A list may be shorter than `rows`: what is not there is missing.
+    /// One list per column. A list may be shorter than `rows`: the rest is missing.
     pub columns: Vec<Vec<Span>>,
     /// Records in the block.
     pub rows: usize,
     /// Records whose number of fields differs from the number of columns.
     pub ragged: u64,
-    /// Lines that are no record at all (JSON Lines only).
+    /// Lines that are not a record (JSON Lines only).
     pub malformed: u64,
     /// Lines that are not valid UTF-8 (JSON Lines only).
     pub invalid_lines: u64,

@@ -1,4 +1,4 @@
-//! A block of whole JSON lines, taken apart into a [`Grid`]: one column per key of the outermost objects.
+//! A block of whole JSON lines, split into a [`Grid`]: one column per key of the outermost objects.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use super::error::ProfileError;
 use super::grid::{Grid, Span};
 use super::limits::{COLUMNS_MAX, NAME_BYTES_MAX};
 
-/// Takes blocks of JSON lines apart and learns the columns on the way.
+/// Splits blocks of JSON lines, and collects the columns on the way.
 #[derive(Debug, Default)]
 pub struct JsonLines {
     names: Vec<String>,
@@ -19,7 +19,7 @@ pub struct JsonLines {
 }
 
 impl JsonLines {
-    /// Knows these columns already.
+    /// Starts with these columns.
     #[must_use]
     pub fn with_names(names: impl IntoIterator<Item = String>) -> Self {
         let mut lines = Self::default();
@@ -30,14 +30,14 @@ impl JsonLines {
         lines
     }
 
-    /// The columns known so far, in the order in which they were met.
+    /// The columns found so far, in the order in which they first occurred.
     #[must_use]
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
     /// Fills `grid` from `block`, whose memory may be exchanged with the grid's. Lines that are not a JSON object are
-    /// counted; blank ones are passed over. Of a key that stands twice in an object the last value counts.
+    /// counted; blank ones are skipped. If a key occurs twice in an object, the last value counts.
     ///
     /// # Errors
     ///
@@ -62,7 +62,7 @@ impl JsonLines {
         Ok(())
     }
 
-    /// The column of a key. Records mostly have their keys in one order, so the place after the last one is tried first.
+    /// The column of a key. Records mostly have their keys in the same order, so the next column is tried first.
     fn place(&mut self, key: &str, guess: usize) -> Result<usize, ProfileError> {
         if self.names.get(guess).is_some_and(|name| name == key) {
             return Ok(guess);
@@ -135,7 +135,7 @@ impl Row<'_> {
         }
     }
 
-    /// Where the value can be found: in the block, or, if it had to be rewritten, behind it.
+    /// Where the value can be found: in the block or, if it had to be rewritten, after it.
     fn span(&mut self, line: &str, token: &str, origin: &Origin) -> Span {
         let has_escapes = token.starts_with('"') && memchr::memchr(b'\\', token.as_bytes()).is_some();
         let within = (token.as_ptr() as usize).checked_sub(line.as_ptr() as usize);
@@ -144,11 +144,11 @@ impl Row<'_> {
                 let start = self.line_start + offset;
                 Span::new(start, start + token.len())
             }
-            (Origin::Block | Origin::Elsewhere, _) => self.keep(token),
+            (Origin::Block | Origin::Elsewhere, _) => self.append(token),
         }
     }
 
-    fn keep(&mut self, token: &str) -> Span {
+    fn append(&mut self, token: &str) -> Span {
         let start = self.block_length + self.unescaped.len();
         match serde_json::from_str::<String>(token) {
             Ok(text) => {
@@ -162,7 +162,7 @@ impl Row<'_> {
     }
 }
 
-/// Whether a line is read where it stands in the block.
+/// Whether a line is read in place in the block.
 enum Origin {
     Block,
     Elsewhere,
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_become_columns_in_the_order_in_which_they_are_met() {
+    fn keys_become_columns_in_the_order_in_which_they_first_occur() {
         let (lines, grid) = split("{\"a\":1,\"b\":\"x\"}\n\n{\"b\":null,\"c\":[1,{\"d\":2}],\"a\":2.5}\r\n{}\n");
         assert_eq!(lines.names(), ["a", "b", "c"]);
         assert_eq!(column(&grid, 0), ["1", "2.5"]);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_are_no_object_are_counted_and_leave_no_trace() {
+    fn lines_that_are_not_an_object_are_counted_and_leave_no_trace() {
         let (lines, grid) = split("[1]\n{\"a\":1\n{\"a\":1} x\n7\n{\"a\":3}");
         assert_eq!((grid.rows, grid.malformed), (1, 4));
         assert_eq!(lines.names(), ["a"]);

@@ -1,6 +1,6 @@
-//! What one thread does: takes blocks apart and counts what they hold.
+//! What one thread does: splits blocks and counts what they hold.
 
-use super::column::{Column, Room};
+use super::column::{Column, Scratch};
 use super::csv_records::CsvRecords;
 use super::entries::Entries;
 use super::error::ProfileError;
@@ -9,14 +9,14 @@ use super::json_lines::JsonLines;
 use super::sniff::Format;
 use super::value::Syntax;
 
-/// Counts of whole records, and the columns.
+/// The counts of whole records, and the columns.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
     /// Records.
     pub rows: u64,
-    /// Records with another number of fields than columns.
+    /// Records whose number of fields differs from the number of columns.
     pub ragged: u64,
-    /// Lines that are no JSON object.
+    /// Lines that are not a JSON object.
     pub malformed: u64,
     /// Lines of JSON that are not valid UTF-8.
     pub invalid_lines: u64,
@@ -29,7 +29,7 @@ impl Tally {
     ///
     /// # Errors
     ///
-    /// [`ProfileError::Internal`] if a sketch cannot be made.
+    /// [`ProfileError::Internal`] if a sketch cannot be created.
     pub fn without_values(&self) -> Result<Self, ProfileError> {
         Ok(Self {
             columns: self.columns.iter().map(Column::without_values).collect::<Result<_, _>>()?,
@@ -37,7 +37,7 @@ impl Tally {
         })
     }
 
-    /// Takes in what another has counted; columns are told by their names.
+    /// Merges in another tally; columns are matched by their names.
     ///
     /// # Errors
     ///
@@ -48,7 +48,7 @@ impl Tally {
         self.malformed += other.malformed;
         self.invalid_lines += other.invalid_lines;
         for (place, column) in other.columns.into_iter().enumerate() {
-            // The order is the same but for columns that both met first in this chunk.
+            // The order is the same except for columns that first occurred in this chunk.
             let same = |known: &Column| known.name == column.name;
             let place = match self.columns.get(place) {
                 Some(known) if same(known) => Some(place),
@@ -71,7 +71,7 @@ pub struct Lane {
     syntax: Syntax,
     grid: Grid,
     entries: Entries,
-    room: Room,
+    scratch: Scratch,
 }
 
 #[derive(Debug)]
@@ -81,7 +81,7 @@ enum Splitter {
 }
 
 impl Lane {
-    /// Goes on from `tally`. `null_values` are the texts that mean "no value" in CSV.
+    /// Continues from `tally`. `null_values` are the texts that mean "no value" in CSV.
     #[must_use]
     pub fn new(format: Format, null_values: Vec<String>, tally: Tally) -> Self {
         let (splitter, syntax) = match format {
@@ -93,7 +93,14 @@ impl Lane {
                 (Splitter::JsonLines(Box::new(JsonLines::with_names(names))), Syntax::Json)
             }
         };
-        Self { tally, splitter, syntax, grid: Grid::default(), entries: Entries::default(), room: Room::default() }
+        Self {
+            tally,
+            splitter,
+            syntax,
+            grid: Grid::default(),
+            entries: Entries::default(),
+            scratch: Scratch::default(),
+        }
     }
 
     /// Counts the records of `block`, whose memory is exchanged.
@@ -120,7 +127,7 @@ impl Lane {
         let text = &self.grid.text;
         for (column, spans) in self.tally.columns.iter_mut().zip(&self.grid.columns) {
             let entries = self.entries.gather(text, spans);
-            column.absorb(entries, text, &self.syntax, &mut self.room)?;
+            column.absorb(entries, text, &self.syntax, &mut self.scratch)?;
             if !is_valid {
                 column.count_invalid_utf8(entries, text);
             }

@@ -5,23 +5,23 @@
 pub const CHUNK_BYTES: u64 = 32 * 1024 * 1024;
 
 /// Bytes of input that are analysed at a time. Small enough that the block, its spans and one column's table stay in
-/// the second-level cache, large enough that the hand-over between threads costs nothing.
+/// the second-level cache, large enough that passing it between threads costs nothing.
 pub const BLOCK_BYTES: usize = 256 * 1024;
 
-/// The longest record in bytes. A record has to be held whole in memory; a longer one is nearly always a quote that
+/// The longest record in bytes. A whole record has to be held in memory; a longer one is nearly always a quote that
 /// was never closed.
 pub const RECORD_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Bytes at the start of the source that are looked at to find format, delimiter and names. The header has to fit.
 pub const HEAD_BYTES: usize = 1024 * 1024;
 
-/// The most columns of a data set: with more, the recorded state of a step would grow past some 2 MB.
+/// The maximum number of columns in a data set: with more, the recorded state of a step would grow past some 2 MB.
 pub const COLUMNS_MAX: usize = 2_000;
 
 /// The longest column name in bytes; longer ones are cut.
 pub const NAME_BYTES_MAX: usize = 200;
 
-/// The longest text in bytes that is kept of a value (minimum, maximum, frequent values); longer ones are cut.
+/// The longest text in bytes that is stored of a value (minimum, maximum, frequent values); longer ones are cut.
 pub const TEXT_BYTES_MAX: usize = 100;
 
 /// Threads that analyse blocks. Fixed, so that the recorded state does not depend on the machine.
@@ -33,13 +33,13 @@ pub const BLOCKS_WAITING_MAX: usize = 2;
 /// How many of the most frequent values are reported unless the caller asks for another number.
 pub const TOP_VALUES: u8 = 10;
 
-/// The most values that a caller may ask for.
+/// The maximum number of values that a caller may ask for.
 pub const TOP_VALUES_MAX: u8 = 50;
 
-/// The most texts that a caller may declare to mean "no value".
+/// The maximum number of texts that a caller may declare to mean "no value".
 pub const NULL_VALUES_MAX: usize = 32;
 
-/// The largest inline text in bytes: arguments are kept with the task, up to 4 MiB in all.
+/// The largest inline text in bytes: arguments are stored with the task, up to 4 MiB in all.
 pub const INLINE_BYTES_MAX: usize = 3 * 1024 * 1024;
 
 /// The largest source behind a URL in bytes.
@@ -60,7 +60,7 @@ pub const READ_IDLE_S: u64 = 30;
 /// The longest time in seconds for the part of a source that one step reads.
 pub const REQUEST_S: u64 = 600;
 
-/// How much is kept for one column: few columns are described finely, many coarsely, so that the recorded state of a
+/// How much is stored for one column: few columns are described finely, many coarsely, so that the recorded state of a
 /// step stays near 200 KB (400 columns and more: up to some 2 MB). While a chunk is counted there is more room than in
 /// the record, so a source of one chunk is described more exactly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,7 +77,7 @@ pub struct Precision {
     pub frequent_slots: usize,
     /// Frequent values that are recorded.
     pub frequent_recorded_max: usize,
-    /// Bytes kept of a text.
+    /// Bytes stored of a text.
     pub text_bytes_max: usize,
 }
 

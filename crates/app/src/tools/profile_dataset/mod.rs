@@ -1,9 +1,9 @@
 //! `profile_dataset`: describes every column of a CSV or JSON Lines source in constant memory.
 //!
-//! The source is read in chunks ([`chunk`]), one durable step each: a step's result is a [`checkpoint::Checkpoint`] from
-//! which the next chunk goes on, so a killed run repeats one chunk at most. Within a chunk a reader cuts [`blocks`] of
-//! whole records, and two [`lane`]s take them apart ([`csv_records`], [`json_lines`]), gather equal values ([`entries`])
-//! and count them ([`mod@column`]).
+//! The source is read in chunks ([`chunk`]), one durable step each: a step's result is a [`checkpoint::Checkpoint`]
+//! from which the next chunk continues, so a killed run repeats at most one chunk. Within a chunk a reader cuts
+//! [`blocks`] of whole records, and two [`lane`]s split them ([`csv_records`], [`json_lines`]), group equal values
+//! ([`entries`]) and count them ([`mod@column`]).
 
 pub mod arguments;
 pub mod blocks;

@@ -12,7 +12,7 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// Takes in numbers, each with how often it occurs.
+    /// Adds numbers, each with how often it occurs.
     pub fn absorb(&mut self, numbers: &[(f64, u64)]) {
         let count: u64 = numbers.iter().map(|(_, times)| times).sum();
         if count == 0 {
@@ -30,7 +30,7 @@ impl Moments {
         self.merge(Self { count, mean, squares });
     }
 
-    /// Takes in what another has seen.
+    /// Merges in the numbers of another one.
     pub fn merge(&mut self, other: Self) {
         if other.count == 0 {
             return;
@@ -47,13 +47,13 @@ impl Moments {
         self.squares += other.squares + delta * delta * left * (right / total);
     }
 
-    /// The arithmetic mean; none without numbers, or if it is beyond the range of a double.
+    /// The arithmetic mean; `None` without numbers, or if it is outside the range of a double.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         (self.count > 0 && self.mean.is_finite()).then_some(self.mean)
     }
 
-    /// The sample standard deviation (divisor n - 1); none for fewer than two numbers.
+    /// The sample standard deviation (divisor n - 1); `None` for fewer than two numbers.
     #[must_use]
     pub fn standard_deviation(&self) -> Option<f64> {
         let deviation = (self.squares / as_f64(self.count.checked_sub(1).filter(|n| *n > 0)?)).sqrt();

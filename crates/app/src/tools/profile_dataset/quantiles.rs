@@ -30,11 +30,11 @@ enum Distribution {
 pub enum QuantileMethod {
     /// From all values, linear between neighbours.
     Exact,
-    /// From a t-digest; the rank is off by about one percent at most, less at both ends.
+    /// From a t-digest; the rank is off by at most about one percent, less at both ends.
     Approximate,
 }
 
-/// What is recorded of [`Quantiles`].
+/// The recorded form of [`Quantiles`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum QuantilesRecord {
     /// See `Distribution::Exact`.
@@ -65,11 +65,11 @@ impl Quantiles {
         Ok(Self { distribution, exact_max, digest_k })
     }
 
-    /// Nothing yet, in the form in which this one is.
+    /// The same form without values.
     ///
     /// # Errors
     ///
-    /// [`ProfileError::Internal`] if the digest cannot be made.
+    /// [`ProfileError::Internal`] if the digest cannot be created.
     pub fn without_values(&self) -> Result<Self, ProfileError> {
         let distribution = match &self.distribution {
             Distribution::Exact(_) => Distribution::Exact(Vec::new()),
@@ -78,11 +78,11 @@ impl Quantiles {
         Ok(Self { distribution, exact_max: self.exact_max, digest_k: self.digest_k })
     }
 
-    /// A compact record of all that was seen, exact for up to `exact_max` different numbers.
+    /// A compact record of all numbers so far, exact for up to `exact_max` different numbers.
     ///
     /// # Errors
     ///
-    /// [`ProfileError::Internal`] if the digest cannot be made.
+    /// [`ProfileError::Internal`] if the digest cannot be created.
     pub fn record(mut self, exact_max: usize) -> Result<QuantilesRecord, ProfileError> {
         self.exact_max = self.exact_max.min(exact_max);
         if let Distribution::Exact(numbers) = &mut self.distribution {
@@ -95,16 +95,16 @@ impl Quantiles {
         })
     }
 
-    /// Takes in finite numbers, each with how often it occurs. Leaves `numbers` sorted.
+    /// Adds finite numbers, each with how often it occurs. Leaves `numbers` sorted.
     ///
     /// # Errors
     ///
-    /// [`ProfileError::Internal`] if the digest cannot be made.
+    /// [`ProfileError::Internal`] if the digest cannot be created.
     pub fn absorb(&mut self, numbers: &mut [(f64, u64)]) -> Result<(), ProfileError> {
         if numbers.is_empty() {
             return Ok(());
         }
-        // A sorted batch is one run to the digest's own sort, which then costs next to nothing.
+        // A sorted batch is one run to the digest's own sort, which then costs almost nothing.
         numbers.sort_unstable_by(|left, right| left.0.total_cmp(&right.0));
         match &mut self.distribution {
             Distribution::Digest(digest) => add(digest, numbers),
@@ -115,11 +115,11 @@ impl Quantiles {
         }
     }
 
-    /// Takes in what another has seen.
+    /// Merges in the numbers of another one.
     ///
     /// # Errors
     ///
-    /// [`ProfileError::Internal`] if the digest cannot be made.
+    /// [`ProfileError::Internal`] if the digest cannot be created.
     pub fn merge(&mut self, other: Self) -> Result<(), ProfileError> {
         match (&mut self.distribution, other.distribution) {
             (Distribution::Exact(known), Distribution::Exact(more)) => {
@@ -150,7 +150,7 @@ impl Quantiles {
         Ok(())
     }
 
-    /// The values at `ranks` (each from 0 to 1), and how they were found; none without numbers.
+    /// The values at `ranks` (each from 0 to 1), and how they were found; `None` without numbers.
     pub fn at(&mut self, ranks: &[f64]) -> Option<(Vec<f64>, QuantileMethod)> {
         match &mut self.distribution {
             Distribution::Exact(numbers) => {
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn many_values_stay_within_the_rank_error() {
-        // A skewed distribution without chance: the golden-ratio sequence is evenly spread.
+        // A skewed distribution without randomness: the golden-ratio sequence is evenly spread.
         let mut numbers: Vec<f64> =
             (0..200_000).map(|i| (f64::from(i) * 0.618_033_988_749_894_9).fract().powi(4) * 1e6).collect();
         let mut quantiles = of(&numbers, 3_000);

@@ -1,4 +1,4 @@
-//! The answer of `profile_dataset`.
+//! The result of `profile_dataset`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -63,15 +63,15 @@ pub enum ColumnType {
     Date,
     /// ISO 8601 days, some or all with a time.
     Datetime,
-    /// Texts. A CSV column is one of texts as soon as one value is nothing else.
+    /// Texts. A CSV column has this type as soon as one of its values can be nothing else.
     String,
     /// JSON arrays and objects.
     Nested,
-    /// Several of these; `value_types` says how many of which.
+    /// Several of these; `value_types` says how many of each.
     Mixed,
 }
 
-/// A profile of one column. `count` and `nulls` make up all rows.
+/// A profile of one column. The sum of `count` and `nulls` is the number of rows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ColumnProfile {
     /// The name in the header, or the key.
@@ -85,7 +85,7 @@ pub struct ColumnProfile {
     pub nulls: u64,
     /// Different values, as they are written; exact up to some hundred (fewer with very many columns).
     pub distinct: u64,
-    /// The relative standard error of `distinct` where it is large.
+    /// The relative standard error of `distinct` if that is large.
     pub distinct_relative_error: f64,
     /// The smallest number, or for dates and strings the first text by code points.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -102,11 +102,11 @@ pub struct ColumnProfile {
     /// Quantiles of the numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quantiles: Option<QuantileValues>,
-    /// The most frequent values, most frequent first; only such as are certain to be among them.
+    /// The most frequent values, most frequent first; only values that are certain to be among them.
     pub most_frequent: Vec<FrequentValue>,
     /// By how much the counts in `most_frequent` may be too high; 0 if they are exact.
     pub most_frequent_error_max: u64,
-    /// How many values of which kind.
+    /// How many values of each kind.
     pub value_types: KindCounts,
 }
 
@@ -124,7 +124,7 @@ pub enum Scalar {
     Text(String),
 }
 
-/// Values below which a share of the numbers lies.
+/// The values below which a given share of the numbers lies.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct QuantileValues {
     /// How they were found.
@@ -150,7 +150,7 @@ pub struct QuantileValues {
 pub struct FrequentValue {
     /// The value.
     pub value: Scalar,
-    /// How often, at most; at least this minus `most_frequent_error_max`.
+    /// How often it occurs at most; at least this minus `most_frequent_error_max`.
     pub count: u64,
 }
 
@@ -185,7 +185,7 @@ impl ColumnProfile {
         let count = column.kinds.total();
         let column_type = column_type(&column.kinds, syntax);
         let (min, max) = ends(&column, column_type);
-        // Numbers among texts, such as some of a column of product codes, say nothing together.
+        // Numbers among texts, such as some values in a column of product codes, mean nothing together.
         let is_numeric = matches!(column_type, ColumnType::Integer | ColumnType::Number | ColumnType::Mixed);
         let top = column.frequent.top(top_values);
         Self {
@@ -268,7 +268,7 @@ fn quantiles(column: &mut Column) -> Option<QuantileValues> {
 fn frequent(value: &FrequentText, column_type: ColumnType, syntax: &Syntax) -> FrequentValue {
     let token = value.text.as_ref();
     let kind = match column_type {
-        // In a column of texts each value is one, also where it looks like a number.
+        // In a column of texts each value is a text, even if it looks like a number.
         ColumnType::String | ColumnType::Date | ColumnType::Datetime => Kind::Text,
         ColumnType::Empty
         | ColumnType::Integer

@@ -1,4 +1,4 @@
-//! Format, delimiter and column names, read off the start of a source.
+//! Detects format, delimiter and column names from the start of a source.
 
 use csv_core::ReadRecordResult;
 use schemars::JsonSchema;
@@ -9,7 +9,7 @@ use super::error::ProfileError;
 use super::json_lines::cut;
 use super::limits::{COLUMNS_MAX, NAME_BYTES_MAX};
 
-/// The delimiters that are told apart, in the order of preference.
+/// The delimiters that can be detected, in the order of preference.
 const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
 
 /// Records that are compared to find the delimiter.
@@ -58,7 +58,7 @@ pub enum HeaderRow {
 pub struct Hints {
     /// The format.
     pub format: FormatChoice,
-    /// The delimiter, if it is not to be found out.
+    /// The delimiter, if it is not to be detected.
     pub delimiter: Option<u8>,
     /// The header row.
     pub header: HeaderRow,
@@ -81,7 +81,7 @@ impl Layout {
     ///
     /// # Errors
     ///
-    /// [`ProfileError::Format`] if it is plainly something else, or the header does not fit;
+    /// [`ProfileError::Format`] if it clearly has another format, or the header does not fit;
     /// [`ProfileError::TooManyColumns`].
     pub fn of(head: &[u8], hints: &Hints) -> Result<Self, ProfileError> {
         refuse_other_formats(head)?;
@@ -127,7 +127,7 @@ fn refuse_json_array(head: &[u8]) -> Result<(), ProfileError> {
     Err(ProfileError::Format("the source is one JSON array: write one object per line (JSON Lines) instead".to_owned()))
 }
 
-/// The delimiter that cuts the most records into as many fields as the first one; with equals, into the most fields.
+/// The delimiter that splits the most records into as many fields as the first one; in a tie, into the most fields.
 fn likely_delimiter(text: &[u8]) -> u8 {
     let score = |delimiter: u8| {
         let counts = field_counts(text, delimiter);
@@ -195,7 +195,7 @@ fn first_record(text: &[u8], delimiter: u8) -> Result<(Vec<String>, usize), Prof
     Ok((names, read))
 }
 
-/// Names for all columns: those without one are numbered, and a name that stood before gets a number behind it.
+/// Names for all columns: those without one are numbered, and a name that occurred before gets a number appended.
 fn unique_names(fields: &[String]) -> Vec<String> {
     let mut taken = std::collections::BTreeSet::new();
     let mut names = Vec::with_capacity(fields.len());
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn the_delimiter_is_found_by_what_cuts_records_alike() {
+    fn the_delimiter_is_the_one_that_splits_records_alike() {
         for (head, delimiter) in [
             ("a,b\n1,2\n", b','),
             ("a;b\n1,5;2,5\n3,5;4\n", b';'),
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn other_formats_are_refused_with_what_to_do() {
+    fn other_formats_are_refused_with_advice() {
         let bytes: [&[u8]; 5] = [b"\xFF\xFEa\0", b"\x1F\x8B\x08", b"PK\x03\x04", b"PAR1", b" [ {\"a\":1}]"];
         for head in bytes {
             let outcome = Layout::of(head, &Hints::default());

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Both ends, cut to the kept length. A text that differs from a cut one only beyond the cut does not replace it.
+/// Both, cut to the length limit. A text that differs from a cut one only beyond the cut does not replace it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TextBounds(Option<Ends>);
 
@@ -13,13 +13,13 @@ struct Ends {
 }
 
 impl TextBounds {
-    /// Takes in one text, keeping at most `bytes_max` bytes of it.
+    /// Adds one text, of which at most `bytes_max` bytes are stored.
     pub fn absorb(&mut self, text: &[u8], bytes_max: usize) {
         let cut = || Box::from(text.get(..bytes_max).unwrap_or(text));
         match &mut self.0 {
             None => self.0 = Some(Ends { smallest: cut(), largest: cut() }),
             Some(ends) if text < ends.smallest.as_ref() => ends.smallest = cut(),
-            // A text that begins with a cut maximum is taken for equal to it.
+            // A text that begins with a cut maximum counts as equal to it.
             Some(ends) if text > ends.largest.as_ref() && !continues(text, &ends.largest, bytes_max) => {
                 ends.largest = cut();
             }
@@ -27,7 +27,7 @@ impl TextBounds {
         }
     }
 
-    /// Takes in what another has seen.
+    /// Merges in the texts of another one.
     pub fn merge(&mut self, other: &Self, bytes_max: usize) {
         if let Some(ends) = &other.0 {
             self.absorb(&ends.smallest, bytes_max);

@@ -14,7 +14,7 @@ use super::source::address::UrlPolicy;
 use super::source::{SourceIdentity, Sources};
 use crate::App;
 
-/// Chunks of one data set: more than the largest one has.
+/// The maximum number of chunks in a data set: more than the largest one has.
 const CHUNKS_MAX: u32 = 4_000;
 
 #[tool_router(router = profile_tool, vis = "pub(crate)")]
@@ -40,14 +40,14 @@ impl App {
 
 async fn profile(sources: &Sources, args: ProfileArgs, task: &TaskContext) -> Result<DatasetProfile, ProfileError> {
     let plan = args.plan(Pace::default(), UrlPolicy::PublicHttps)?;
-    let identity = task.step("source", || sources.identify(&plan)).await?;
+    let identity = task.try_step("source", || sources.identify(&plan)).await?;
     let mut before = None;
     for chunk in 0..CHUNKS_MAX {
-        let done = task.step(&format!("chunk {chunk}"), || next(sources, &plan, &identity, before.take())).await?;
+        let done = task.try_step(&format!("chunk {chunk}"), || next(sources, &plan, &identity, before.take())).await?;
         match done {
             Progress::Done(profile) => return Ok(*profile),
             Progress::More(checkpoint) => {
-                tell(task, &identity, checkpoint.offset).await;
+                report_progress(task, &identity, checkpoint.offset).await;
                 before = Some(checkpoint);
             }
         }
@@ -64,12 +64,15 @@ async fn next(
     sources.chunk(plan, identity, before).await
 }
 
-#[expect(clippy::cast_precision_loss, reason = "progress need not be exact")]
-async fn tell(task: &TaskContext, identity: &SourceIdentity, offset: u64) {
-    task.progress(offset as f64, identity.bytes().map(|bytes| bytes as f64), "bytes read").await;
+async fn report_progress(task: &TaskContext, identity: &SourceIdentity, offset: u64) {
+    let progress = task.progress(offset).message("bytes read");
+    match identity.bytes() {
+        Some(bytes) => progress.of(bytes).await,
+        None => progress.await,
+    }
 }
 
-/// What the caller can change is a tool's error; what it cannot is one of the protocol.
+/// What the caller can correct is a tool error; anything else is a protocol error.
 fn answer_to(error: &ProfileError) -> Result<CallToolResult, ErrorData> {
     match error {
         ProfileError::Arguments(_) => Err(ErrorData::invalid_params(error.to_string(), None)),

@@ -1,9 +1,9 @@
 //! What one value is: null, a number, a date, a text.
 //!
-//! CSV has only text, so the kind is read off its form:
+//! CSV has only text, so the kind follows from its form:
 //!
 //! - integer: digits with an optional sign; number: decimal or exponent form, finite. A leading zero (`007`) makes an
-//!   identifier, that is text: as a number it would lose what it says.
+//!   identifier, that is text: as a number it would lose information.
 //! - boolean: `true` and `false` in any case.
 //! - date: ISO 8601 `YYYY-MM-DD` of a day that exists; date-time: such a day, `T` or a space, `hh:mm[:ss[.fraction]]`,
 //!   and optionally `Z` or an offset. Other orders of day and month are ambiguous and stay text.
@@ -11,7 +11,7 @@
 //!
 //! JSON brings its own types; only its strings are looked at for dates, and only its `null` (or a missing key) is null.
 
-/// The kind of one value, with its number where it is one.
+/// The kind of one value, with the number if it is one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
     /// No value.
@@ -34,7 +34,7 @@ pub enum Kind {
     Nested,
 }
 
-/// How values are written, and what counts as none.
+/// How values are written, and which of them mean "no value".
 #[derive(Debug, Clone)]
 pub enum Syntax {
     /// Fields of text; these texts mean "no value".
@@ -57,7 +57,7 @@ impl Syntax {
     }
 }
 
-/// What a JSON string says, without its quotes; any other token and every CSV field as it is.
+/// The content of a JSON string, without its quotes; any other token and every CSV field unchanged.
 #[must_use]
 pub fn text_of<'a>(syntax: &Syntax, token: &'a [u8]) -> &'a [u8] {
     match (syntax, token) {
@@ -88,7 +88,7 @@ fn json_kind(token: &[u8]) -> Kind {
         [b't' | b'f', ..] => Kind::Boolean,
         [b'{' | b'[', ..] => Kind::Nested,
         [b'"', inner @ .., b'"'] => calendar(inner).unwrap_or(Kind::Text),
-        // A number beyond the range of a double has no value that could be averaged.
+        // A number outside the range of a double has no value that could be averaged.
         other => numeric(other).unwrap_or(Kind::Text),
     }
 }
@@ -182,7 +182,7 @@ fn clock(text: &[u8]) -> bool {
     }
 }
 
-/// What follows a fraction of a second, or all of it if there is none.
+/// What follows a fraction of a second, or the whole text if there is no fraction.
 fn fraction(text: &[u8]) -> &[u8] {
     match text {
         [b'.' | b',', b'0'..=b'9', rest @ ..] => {

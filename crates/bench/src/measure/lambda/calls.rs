@@ -2,21 +2,21 @@
 
 use anyhow::ensure;
 
-use super::{SHORT, Scene, accept};
+use super::{SHORT, Setup, accept};
 use crate::figures::{Figure, Target};
 use crate::function::Function;
 use crate::gate::{Call, Gate};
 use crate::wire;
 
-/// A task whose one step takes longer than `BEATS` signs of life of a worker with the settings of `QUICK`.
+/// A task whose one step takes longer than `BEATS` heartbeats of a worker with the settings of `QUICK`.
 const STEPPED: (&str, &str) = ("countdown", r#"{"seconds":5.5,"steps":1}"#);
 
-/// Settings of a worker that gives a sign of life each second.
+/// Settings of a worker that sends a heartbeat each second.
 const QUICK: [(&str, &str); 2] = [("LONGHAUL_HEARTBEAT_MS", "1000"), ("LONGHAUL_LEASE_MS", "3000")];
 
 const BEATS: f64 = 5.0;
 
-/// What the calls of an operation go to.
+/// The operations whose calls go to the queue.
 const QUEUE: [&str; 3] = ["SendMessage", "ChangeMessageVisibility", "DeleteMessage"];
 
 /// A function whose calls are counted.
@@ -26,34 +26,34 @@ struct Counted {
     seen: usize,
 }
 
-/// Leads tasks through their lives, one call at a time.
-pub(super) async fn measure(scene: &Scene<'_>) -> anyhow::Result<Vec<Figure>> {
+/// Runs tasks through their lives, one call at a time.
+pub(super) async fn measure(setup: &Setup<'_>) -> anyhow::Result<Vec<Figure>> {
     eprintln!("calls: three tasks");
     let gate = Gate::open().await;
-    let api = Function::start(&scene.programs.api, &scene.ground.env(gate.url(), &[])).await?;
+    let api = Function::start(&setup.programs.api, &setup.ground.env(gate.url(), &[])).await?;
     let mut api = Counted::new(api, gate);
     let gate = Gate::open().await;
-    let worker = Function::start(&scene.programs.worker, &scene.ground.env(gate.url(), &QUICK)).await?;
+    let worker = Function::start(&setup.programs.worker, &setup.ground.env(gate.url(), &QUICK)).await?;
     let mut worker = Counted::new(worker, gate);
 
     let short = accept(&api.function, SHORT).await?;
     let accepted = api.calls();
-    worker.run(scene).await?;
+    worker.run(setup).await?;
     let run = worker.calls();
     api.function.send(wire::poll(&short)?).await?;
     let polled = api.calls();
 
     let stepped = accept(&api.function, STEPPED).await?;
-    worker.run(scene).await?;
+    worker.run(setup).await?;
     let in_steps = worker.calls();
     api.calls();
     api.function.send(wire::cancel(&accept(&api.function, STEPPED).await?)?).await?;
     let cancelled = api.calls();
     let cancelled = cancelled.get(accepted.len()..).unwrap_or_default();
     let answer = api.function.send(wire::poll(&stepped)?).await?;
-    ensure!(wire::seen(&answer)?.is_completed()?, "the task with a step is not completed");
-    // Its message is nobody's any more.
-    worker.run(scene).await?;
+    ensure!(wire::task_in(&answer)?.is_completed()?, "the task with a step is not completed");
+    // Its message is still in the queue.
+    worker.run(setup).await?;
 
     let (finish, claim): (Vec<Call>, Vec<Call>) =
         table(&run).cloned().partition(|call| call.body.contains("completed"));
@@ -78,13 +78,13 @@ pub(super) async fn measure(scene: &Scene<'_>) -> anyhow::Result<Vec<Figure>> {
 }
 
 impl Counted {
-    /// From here on.
+    /// Counts from now on.
     fn new(function: Function, gate: Gate) -> Self {
         let seen = gate.calls().len();
         Self { function, gate, seen }
     }
 
-    /// The calls since the last question.
+    /// The calls since the last time.
     fn calls(&mut self) -> Vec<Call> {
         let calls = self.gate.calls().split_off(self.seen);
         self.seen += calls.len();
@@ -92,8 +92,8 @@ impl Counted {
     }
 
     /// Runs the next message.
-    async fn run(&self, scene: &Scene<'_>) -> anyhow::Result<()> {
-        let mapping = scene.mapping(crate::process::endpoint(), &[]);
+    async fn run(&self, setup: &Setup<'_>) -> anyhow::Result<()> {
+        let mapping = setup.mapping(crate::process::endpoint(), &[]);
         let messages = mapping.receive().await;
         ensure!(!messages.is_empty(), "there is no message");
         mapping.run_batch(&self.function.sandbox, &messages).await?;

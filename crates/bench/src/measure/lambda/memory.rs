@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use super::{SHORT, Scene, accept};
+use super::{SHORT, Setup, accept};
 use crate::figures::{Figure, Target};
 use crate::function::Function;
 use crate::process::endpoint;
 use crate::wire;
 
-/// The most memory, in MiB.
+/// The maximum memory, in MiB.
 const MEMORY_MIB_MAX: f64 = 40.0;
 
 /// Tasks of each kind: without steps, and with a step and its progress.
@@ -17,26 +17,26 @@ const TASKS: usize = 150;
 /// A task with a step and its progress.
 const STEPPED: (&str, &str) = ("countdown", r#"{"seconds":0,"steps":1}"#);
 
-/// A task whose result is kept in parts.
+/// A task whose result is stored in parts.
 const LARGE: (&str, &str) = ("large_result", r#"{"bytes":3145728}"#);
 
 /// How long to wait between two polls of a task that is waited for.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Works one API function and one worker, and looks at their peaks.
-pub(super) async fn measure(scene: &Scene<'_>) -> anyhow::Result<Vec<Figure>> {
+/// Loads one API function and one worker, and reads their peak memory.
+pub(super) async fn measure(setup: &Setup<'_>) -> anyhow::Result<Vec<Figure>> {
     eprintln!("memory: {} tasks", 2 * TASKS);
-    let api = scene.api().await?;
-    let worker = Function::start(&scene.programs.worker, &scene.ground.env(endpoint(), &[])).await?;
+    let api = setup.api().await?;
+    let worker = Function::start(&setup.programs.worker, &setup.ground.env(endpoint(), &[])).await?;
     let started = [api.memory_peak_mib()?, worker.memory_peak_mib()?];
     for _ in 0..TASKS {
         for what in [SHORT, STEPPED] {
             api.send(wire::call("echo", r#"{"text":"a plain call"}"#)?).await?;
-            live(scene, &api, &worker, what).await?;
+            live(setup, &api, &worker, what).await?;
         }
     }
     let loaded = [api.memory_peak_mib()?, worker.memory_peak_mib()?];
-    live(scene, &api, &worker, LARGE).await?;
+    live(setup, &api, &worker, LARGE).await?;
     let large = [api.memory_peak_mib()?, worker.memory_peak_mib()?];
 
     let figures = |what: &str, [api, worker]: [f64; 2]| {
@@ -51,16 +51,16 @@ pub(super) async fn measure(scene: &Scene<'_>) -> anyhow::Result<Vec<Figure>> {
         .collect())
 }
 
-/// Has a task accepted, runs it, and polls until it is completed.
-async fn live(scene: &Scene<'_>, api: &Function, worker: &Function, what: (&str, &str)) -> anyhow::Result<()> {
+/// Creates a task, runs it, and polls until it is completed.
+async fn live(setup: &Setup<'_>, api: &Function, worker: &Function, what: (&str, &str)) -> anyhow::Result<()> {
     let task_id = accept(api, what).await?;
     loop {
-        let messages = scene.mapping(endpoint(), &[]).receive().await;
+        let messages = setup.mapping(endpoint(), &[]).receive().await;
         if !messages.is_empty() {
-            let run = scene.mapping(endpoint(), &[]);
+            let run = setup.mapping(endpoint(), &[]);
             run.run_batch(&worker.sandbox, &messages).await?;
         }
-        if wire::seen(&api.send(wire::poll(&task_id)?).await?)?.is_completed()? {
+        if wire::task_in(&api.send(wire::poll(&task_id)?).await?)?.is_completed()? {
             return Ok(());
         }
         tokio::time::sleep(PAUSE).await;

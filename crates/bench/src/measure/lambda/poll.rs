@@ -1,11 +1,11 @@
-//! How long a poll through the API function takes, beside a bare `GetItem` of the same record.
+//! How long a poll through the API function takes, compared with a bare `GetItem` of the same record.
 
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use serde_json::Value;
 
-use super::{SHORT, Scene, accept};
+use super::{SHORT, Setup, accept};
 use crate::figures::{Figure, Target};
 use crate::function::{Function, event_of};
 use crate::ground::{Ground, Key};
@@ -16,13 +16,13 @@ use crate::wire;
 /// How much longer a poll may take than the read that it needs.
 const TIMES_MAX: f64 = 1.5;
 
-/// How often each way is taken in a round.
+/// How often each way is measured in a round.
 const TURNS: u32 = 200;
 
-/// How often each way is taken before anything is measured.
+/// How often each way is run before anything is measured.
 const WARM_UP: u32 = 20;
 
-/// Ways to learn of a task, and what each took.
+/// The ways to read a task, and the latencies of each.
 struct Ways {
     poll: Vec<f64>,
     poll_buffered: Vec<f64>,
@@ -31,15 +31,15 @@ struct Ways {
     poll_cpu_us: Vec<f64>,
 }
 
-/// Takes each way in turn, again and again.
-pub(super) async fn measure(scene: &Scene<'_>) -> anyhow::Result<Vec<Figure>> {
-    eprintln!("poll: {} rounds of {TURNS} turns", scene.plan.rounds);
-    let ground = &scene.ground;
-    let api = scene.api().await?;
+/// Runs each way in turn, repeatedly.
+pub(super) async fn measure(setup: &Setup<'_>) -> anyhow::Result<Vec<Figure>> {
+    eprintln!("poll: {} rounds of {TURNS} turns", setup.plan.rounds);
+    let ground = &setup.ground;
+    let api = setup.api().await?;
     let buffered = ground.env(endpoint(), &[("LONGHAUL_RESPONSES", "buffered")]);
-    let buffered = Function::start(&scene.programs.api, &buffered).await?;
+    let buffered = Function::start(&setup.programs.api, &buffered).await?;
     let bare = ground.env(endpoint(), &[("BARE_TABLE", &ground.table)]);
-    let bare = Function::start(&scene.programs.bare, &bare).await?;
+    let bare = Function::start(&setup.programs.bare, &bare).await?;
     let task_id = accept(&api, SHORT).await?;
     let poll = event_of(wire::poll(&task_id)?).await?;
     let key = Ground::key_of(&task_id)?;
@@ -51,7 +51,7 @@ pub(super) async fn measure(scene: &Scene<'_>) -> anyhow::Result<Vec<Figure>> {
         read: Vec::new(),
         poll_cpu_us: Vec::new(),
     };
-    for turns in std::iter::once(WARM_UP).chain((0..scene.plan.rounds).map(|_| TURNS)) {
+    for turns in std::iter::once(WARM_UP).chain((0..setup.plan.rounds).map(|_| TURNS)) {
         let mut latencies: [Latencies; 4] = Default::default();
         let [by_poll, by_buffered, by_bare, by_read] = &mut latencies;
         let cpu = api.cpu()?;
@@ -59,7 +59,7 @@ pub(super) async fn measure(scene: &Scene<'_>) -> anyhow::Result<Vec<Figure>> {
             by_poll.add(timed(invoke(&api, &poll)).await?);
             by_buffered.add(timed(invoke(&buffered, &poll)).await?);
             by_bare.add(timed(invoke(&bare, &poll)).await?);
-            by_read.add(timed(read(scene, &key)).await?);
+            by_read.add(timed(read(setup, &key)).await?);
         }
         let cpu = api.cpu()?.saturating_sub(cpu);
         if turns == TURNS {
@@ -80,9 +80,9 @@ impl Ways {
         let read = p50("GetItem by the SDK alone", self.read);
         let target = Target::AtMostTimes(TIMES_MAX);
         vec![
-            p50("a poll through api, streamed", self.poll).target(target).beside("GetItem", &read),
-            p50("a poll through api, buffered", self.poll_buffered).target(target).beside("GetItem", &read),
-            p50("GetItem through bare", self.bare).beside("GetItem", &read),
+            p50("a poll through api, streamed", self.poll).target(target).compared_with("GetItem", &read),
+            p50("a poll through api, buffered", self.poll_buffered).target(target).compared_with("GetItem", &read),
+            p50("GetItem through bare", self.bare).compared_with("GetItem", &read),
             read,
             Figure::new("processor time per poll (api, streamed)", "us", self.poll_cpu_us),
         ]
@@ -100,6 +100,6 @@ async fn invoke(function: &Function, event: &Value) -> anyhow::Result<()> {
 }
 
 /// Reads a record as the functions read it.
-async fn read(scene: &Scene<'_>, key: &Key) -> anyhow::Result<()> {
-    scene.ground.item(key).await?.context("the record is gone").map(drop)
+async fn read(setup: &Setup<'_>, key: &Key) -> anyhow::Result<()> {
+    setup.ground.item(key).await?.context("the record no longer exists").map(drop)
 }

@@ -1,9 +1,9 @@
-//! How soon a function asks for work after its process was started, beside the least function that there is.
+//! How soon a function asks for work after its process was started, compared with a minimal function.
 
 use std::path::Path;
 use std::time::Duration;
 
-use super::Scene;
+use super::Setup;
 use crate::figures::{Figure, Target};
 use crate::function::Function;
 use crate::process::endpoint;
@@ -11,14 +11,14 @@ use crate::process::endpoint;
 /// How often each function is started.
 const STARTS: usize = 20;
 
-/// How long nothing runs before a start: the emulator and the kernel are still busy with the end of the function before,
-/// and the next one in turn would be charged for it.
+/// The pause before a start: the emulator and the kernel are still busy with the end of the previous function,
+/// and the next one would be charged for it.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// How much later than the least function the functions may ask for work.
+/// How much later than the minimal function the functions may ask for work.
 const TIMES_MAX: f64 = 1.3;
 
-/// What the starts of one function took.
+/// The measured starts of one function.
 struct Starts<'a> {
     name: &'static str,
     program: &'a Path,
@@ -27,17 +27,17 @@ struct Starts<'a> {
     cpu_ms: Vec<f64>,
 }
 
-/// Starts all functions in turn, again and again.
-pub(super) async fn measure(scene: &Scene<'_>) -> anyhow::Result<Vec<Figure>> {
+/// Starts all functions in turn, repeatedly.
+pub(super) async fn measure(setup: &Setup<'_>) -> anyhow::Result<Vec<Figure>> {
     eprintln!("start: {STARTS} starts of each function");
-    let (programs, ground) = (&scene.programs, &scene.ground);
+    let (programs, ground) = (&setup.programs, &setup.ground);
     let env = || ground.env(endpoint(), &[]);
     let calling = ground.env(endpoint(), &[("BARE_TABLE", &ground.table)]);
     let mut bare = Starts::of("bare", &programs.bare, calling);
     let mut silent = Starts::of("bare, without a call", &programs.bare, env());
     let mut api = Starts::of("api", &programs.api, env());
     let mut worker = Starts::of("worker", &programs.worker, env());
-    // The first start finds nothing in the system's cache, and makes up what instances share.
+    // The first start finds nothing in the system's cache, and creates what instances share.
     for starts in [&bare, &silent, &api, &worker] {
         drop(starts.start().await?);
     }
@@ -51,9 +51,10 @@ pub(super) async fn measure(scene: &Scene<'_>) -> anyhow::Result<Vec<Figure>> {
     }
     let target = Target::AtMostTimes(TIMES_MAX);
     let (ready, cpu) = (bare.ready(), bare.cpu());
-    let mut figures: Vec<_> = [&api, &worker].map(|ours| ours.ready().target(target).beside("bare", &ready)).into();
-    figures.extend([silent.ready().beside("bare", &ready), ready]);
-    figures.extend([&api, &worker, &silent].map(|starts| starts.cpu().beside("bare", &cpu)));
+    let mut figures: Vec<_> =
+        [&api, &worker].map(|ours| ours.ready().target(target).compared_with("bare", &ready)).into();
+    figures.extend([silent.ready().compared_with("bare", &ready), ready]);
+    figures.extend([&api, &worker, &silent].map(|starts| starts.cpu().compared_with("bare", &cpu)));
     figures.push(cpu);
     Ok(figures)
 }

@@ -1,12 +1,17 @@
-//! `template.yaml`, held against the code and against what it promises: neither is right without the other.
+//! `template.yaml`, compared with the code and with what the docs promise.
 
+mod alarms;
+mod parameters;
 mod permissions;
 mod resolve;
 mod yaml;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use longhaul_lambda::{ApiConfig, Auth, EnvSource, OpenTasks, Responses, WorkerConfig, metrics, names};
+use std::ffi::OsString;
+
+use longhaul_lambda::{ApiConfig, Auth, OpenTasks, Responses, WorkerConfig, metrics};
+use longhaul_settings::{EnvSource, Place, Preset, table};
 use serde_json::{Value, json};
 
 use crate::world::file;
@@ -16,11 +21,22 @@ use yaml::template;
 const FUNCTIONS: [&str; 3] = ["Api", "Worker", "DeadLetterWorker"];
 const WORKERS: [&str; 2] = ["Worker", "DeadLetterWorker"];
 
+/// What the template sets for the application, whose own tests check it.
+const OF_THE_APPLICATION: [&str; 1] = ["LONGHAUL_DIAGNOSTICS"];
+
+/// Parameters that allow less than the settings, and why.
+const NARROWER: [(&str, &str); 4] = [
+    ("ApiTimeoutSeconds", "shorter requests leave no time for a wait"),
+    ("ListenMsMax", "no request takes longer"),
+    ("InlineWaitSeconds", "no request takes longer"),
+    ("LegsPerWorker", "Lambda delivers at most ten messages without delay"),
+];
+
 struct Env(BTreeMap<String, String>);
 
 impl EnvSource for Env {
-    fn get(&self, name: &str) -> Option<String> {
-        self.0.get(name).cloned()
+    fn get(&self, name: &str) -> Option<OsString> {
+        self.0.get(name).map(OsString::from)
     }
 }
 
@@ -43,52 +59,93 @@ fn source(stack: &Stack<'_>, function: &str) -> Value {
 }
 
 #[test]
-fn the_template_and_the_code_know_the_same_settings() {
+fn the_template_and_the_code_have_the_same_settings() {
     let template = template();
-    let stack = Stack::new(&template, &[("AllowOrigins", "https://app.example.com"), ("OpenTasksMax", "5")]);
+    let optional = [
+        ("AllowOrigins", "https://app.example.com"),
+        ("HeartbeatMs", "1000"),
+        ("LegMarginMs", "1000"),
+        ("OpenTasksMax", "5"),
+    ];
+    let stack = Stack::new(&template, &optional);
     let set: BTreeSet<_> = FUNCTIONS.iter().flat_map(|function| stack.environment(function).into_keys()).collect();
-    let known: BTreeSet<_> = names::ALL.iter().map(|name| (*name).to_owned()).collect();
-    assert_eq!(set, known);
+    let read = |place| table::ALL.iter().filter(move |setting| setting.preset(place) != Preset::Absent);
+    let known = read(Place::Api).chain(read(Place::Worker)).map(|setting| setting.variable()).chain(OF_THE_APPLICATION);
+    assert_eq!(set, known.map(str::to_owned).collect());
+}
+
+#[test]
+fn the_parameters_say_what_the_settings_say() {
+    let template = template();
+    for setting in table::ALL {
+        parameters::hold(&template, setting);
+    }
+    // What a number may be is written in the template too; it allows as much as the setting, unless there is a reason.
+    let mut narrower = Vec::new();
+    for setting in table::ALL.iter().filter(|setting| setting.parameter().is_some()) {
+        let name = setting.parameter().unwrap();
+        if let [least, most] = parameters::limits(&template["Parameters"][name]).as_slice()
+            && template["Parameters"][name]["Type"] == "Number"
+            && !setting.allowed().starts_with(&format!("{least} to {most} "))
+        {
+            narrower.push(name);
+        }
+    }
+    assert_eq!(narrower, NARROWER.map(|(name, _)| name));
 }
 
 #[test]
 fn the_defaults_of_the_template_are_a_configuration() {
     let template = template();
     let config = api(&template, &[]);
-    assert!(matches!(config.auth, Auth::Iam(_)), "the front door is closed by default");
+    assert!(matches!(config.auth, Auth::Iam(_)), "callers sign by default");
     assert_eq!(config.responses, Responses::Streamed);
     assert_eq!(config.common.open_tasks, OpenTasks::Unlimited);
     for function in WORKERS {
-        assert_eq!(worker(&template, function, &[]).common.engine, config.common.engine, "both know the same times");
+        assert_eq!(worker(&template, function, &[]).common.engine, config.common.engine, "both have the same times");
     }
 }
 
 #[test]
-fn every_value_that_a_parameter_allows_is_one_that_the_code_takes() {
+fn the_code_accepts_every_value_that_a_parameter_allows() {
     let template = template();
-    // A heartbeat depends on the lease: both at their ends.
-    let paired = |name| match name {
-        "LeaseMs" => vec![("HeartbeatMs", "100")],
-        "HeartbeatMs" => vec![("LeaseMs", "50000")],
-        _ => Vec::new(),
+    let accepted = |parameters: &[(&str, &str)]| {
+        api(&template, parameters);
+        for function in WORKERS {
+            worker(&template, function, parameters);
+        }
     };
     for (name, parameter) in template["Parameters"].as_object().unwrap() {
-        let listed = parameter["AllowedValues"].as_array().cloned().unwrap_or_default();
-        let ends = ["MinValue", "MaxValue"].into_iter().filter_map(|end| parameter.get(end).cloned());
-        for value in listed.into_iter().chain(ends).map(|value| text(&value)) {
-            let too_long = name == "HeartbeatMs" && value == "20000";
-            let value = if too_long { "16666".to_owned() } else { value };
-            let mut parameters = paired(name);
-            parameters.push((name, &value));
-            api(&template, &parameters);
-            for function in WORKERS {
-                worker(&template, function, &parameters);
-            }
+        for value in parameters::limits(parameter) {
+            accepted(&[(name, &value)]);
         }
     }
+    // A heartbeat depends on the lease, and a margin on the leg: both at their ends.
+    for heartbeat_ms in [table::HEARTBEAT_MS.kind().least(), table::HEARTBEAT_MS.kind().most()] {
+        accepted(&[("LeaseMs", "50000"), ("HeartbeatMs", &heartbeat_ms.to_string())]);
+    }
+    accepted(&[("LeaseMs", "1000"), ("HeartbeatMs", "333")]);
+    for leg_margin_ms in [table::LEG_MARGIN_MS.kind().least(), table::LEG_MARGIN_MS.kind().most()] {
+        accepted(&[("WorkerTimeoutSeconds", "900"), ("LegMarginMs", &leg_margin_ms.to_string())]);
+    }
+    accepted(&[("WorkerTimeoutSeconds", "5"), ("LegMarginMs", "1250")]);
     assert_eq!(api(&template, &[("AuthMode", "anonymous")]).auth, Auth::Anonymous);
     assert_eq!(api(&template, &[("OpenTasksMax", "5")]).common.open_tasks, OpenTasks::Limited);
     assert_eq!(api(&template, &[("AllowOrigins", "https://a.example,https://b.example")]).allow_origins.len(), 2);
+}
+
+#[test]
+fn times_that_depend_on_others_follow_them_unless_they_are_set() {
+    let template = template();
+    let times = |parameters: &[_]| worker(&template, "Worker", parameters).common.engine;
+    assert_eq!(times(&[("LeaseMs", "6000")]).heartbeat_ms, 2_000);
+    assert_eq!(times(&[("WorkerTimeoutSeconds", "5")]).leg_margin_ms, 1_250);
+    for wrong in
+        [[("LeaseMs", "6000"), ("HeartbeatMs", "3000")], [("WorkerTimeoutSeconds", "5"), ("LegMarginMs", "1251")]]
+    {
+        let env = Stack::new(&template, &wrong).environment("Worker");
+        assert!(WorkerConfig::read(&Env(env)).is_err(), "{wrong:?}");
+    }
 }
 
 #[test]
@@ -150,7 +207,7 @@ fn no_variable_is_empty() {
 }
 
 #[test]
-fn a_worker_gets_no_more_messages_than_it_runs_side_by_side() {
+fn a_worker_gets_no_more_messages_than_it_runs_concurrently() {
     let template = template();
     for legs in ["1", "10"] {
         let parameters = [("LegsPerWorker", legs)];
@@ -162,21 +219,21 @@ fn a_worker_gets_no_more_messages_than_it_runs_side_by_side() {
 #[test]
 fn every_wait_ends_before_its_request_does() {
     let template = template();
-    let patient = [("ListenMsMax", "895000"), ("InlineWaitSeconds", "895")];
-    for (front_door, gives_up_after_ms) in [
+    let long_waits = [("ListenMsMax", "895000"), ("InlineWaitSeconds", "895")];
+    for (endpoint, endpoint_timeout_ms) in [
         (&[][..], 60_000),
         (&[("ApiTimeoutSeconds", "15")], 15_000),
         (&[("ApiTimeoutSeconds", "900")], 900_000),
-        // An HTTP API gives up after 30 seconds at the latest.
-        (&[("FrontDoor", "http-api")], 29_000),
-        (&[("FrontDoor", "http-api"), ("ApiTimeoutSeconds", "15")], 29_000),
+        // An HTTP API times out after at most 30 seconds.
+        (&[("Endpoint", "http-api")], 29_000),
+        (&[("Endpoint", "http-api"), ("ApiTimeoutSeconds", "15")], 29_000),
         (&[("Responses", "buffered")], 60_000),
     ] {
-        for parameters in [front_door.to_vec(), [front_door, &patient].concat()] {
+        for parameters in [endpoint.to_vec(), [endpoint, &long_waits].concat()] {
             let settings = api(&template, &parameters).mcp([7; 32]);
             let timeout = &Stack::new(&template, &parameters).resource("Api").unwrap()["Timeout"];
             let timeout_ms = text(timeout).parse::<u64>().unwrap() * 1_000;
-            assert!(timeout_ms >= gives_up_after_ms, "{parameters:?}");
+            assert!(timeout_ms >= endpoint_timeout_ms, "{parameters:?}");
             for wait_ms in [
                 settings.listen_ms_max,
                 settings.result_ms_max,
@@ -184,19 +241,19 @@ fn every_wait_ends_before_its_request_does() {
                 settings.inline_wait_ms,
                 settings.plain_wait_ms_max,
             ] {
-                assert!(wait_ms + 5_000 <= gives_up_after_ms, "{parameters:?}: {settings:?}");
+                assert!(wait_ms + 5_000 <= endpoint_timeout_ms, "{parameters:?}: {settings:?}");
             }
         }
     }
 }
 
 #[test]
-fn answers_are_streamed_where_the_front_door_streams() {
+fn answers_are_streamed_if_the_endpoint_streams() {
     let template = template();
     for (parameters, streams) in [
-        (&[("FrontDoor", "function-url")][..], true),
-        (&[("FrontDoor", "function-url"), ("Responses", "buffered")], false),
-        (&[("FrontDoor", "http-api"), ("Responses", "streamed")], false),
+        (&[("Endpoint", "function-url")][..], true),
+        (&[("Endpoint", "function-url"), ("Responses", "buffered")], false),
+        (&[("Endpoint", "http-api"), ("Responses", "streamed")], false),
     ] {
         let expected = if streams { Responses::Streamed } else { Responses::Buffered };
         assert_eq!(api(&template, parameters).responses, expected, "{parameters:?}");
@@ -212,7 +269,7 @@ fn the_table_deletes_what_expired_and_keeps_what_was_lost() {
     let table = Stack::new(&template, &[]).resource("Tasks").unwrap();
     let attribute = table["TimeToLiveSpecification"]["AttributeName"].as_str().unwrap();
     let names = file("crates/aws/src/attributes.rs");
-    assert!(names.contains(&format!("const TTL: &str = {attribute:?};")), "the code calls it otherwise");
+    assert!(names.contains(&format!("const TTL: &str = {attribute:?};")), "the code has another name for it");
     assert_eq!(table["TimeToLiveSpecification"]["Enabled"], true);
     assert_eq!(table["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"], true);
     assert_eq!(table["SSESpecification"]["SSEEnabled"], true);
@@ -260,13 +317,13 @@ fn the_dashboard_shows_the_metrics_that_the_code_emits() {
         metrics::RECOVERIES,
     ];
     assert_eq!(shown, emitted.map(str::to_owned).into());
-    // The names of both sides are made by the same words.
-    let namespace = &template["Globals"]["Function"]["Environment"]["Variables"][names::METRICS];
+    // The dashboard and the functions use the same namespace.
+    let namespace = &template["Globals"]["Function"]["Environment"]["Variables"][table::METRICS.variable()];
     assert_eq!(&body[1]["Namespace"], namespace);
 }
 
 #[test]
-fn somebody_is_told_when_something_is_wrong() {
+fn every_alarm_notifies_the_topic() {
     let template = template();
     let stack = Stack::new(&template, &[("AlarmTopicArn", "arn:aws:sns:us-east-1:111122223333:alarms")]);
     let mut watched = BTreeSet::new();
@@ -286,14 +343,14 @@ fn somebody_is_told_when_something_is_wrong() {
 }
 
 #[test]
-fn logs_do_not_stay_for_ever() {
+fn logs_expire() {
     let template = template();
     let stack = Stack::new(&template, &[]);
     for function in FUNCTIONS {
         let group = text(&stack.resource(function).unwrap()["LoggingConfig"]["LogGroup"]);
         assert!(stack.resource(&group).unwrap()["RetentionInDays"].as_u64().unwrap() > 0, "{function}");
     }
-    let stack = Stack::new(&template, &[("FrontDoor", "http-api")]);
+    let stack = Stack::new(&template, &[("Endpoint", "http-api")]);
     let access = stack.resource("HttpApiStage").unwrap()["AccessLogSettings"].clone();
     assert_eq!(access["DestinationArn"], json!({"Fn::GetAtt": "HttpApiLogs.Arn"}));
     assert!(serde_json::from_str::<Value>(access["Format"].as_str().unwrap()).unwrap()["caller"].is_string());

@@ -1,4 +1,4 @@
-//! Who may do what: every role is held to a list, and the front door to what its parameters say.
+//! Who may do what: every role is compared with a list, and the endpoint with its parameters.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::yaml::template;
 /// What a role may do, as (action, resource).
 fn allowed(stack: &Stack<'_>, role: &str) -> BTreeSet<(String, String)> {
     let role = stack.resource(role).unwrap();
-    assert_eq!(role["ManagedPolicyArns"], Value::Null, "what a role may do is written out");
+    assert_eq!(role["ManagedPolicyArns"], Value::Null, "a role's permissions are written out");
     let policies = role["Policies"].as_array().unwrap();
     let statements = policies.iter().flat_map(|policy| policy["PolicyDocument"]["Statement"].as_array().unwrap());
     statements.flat_map(pairs).collect()
@@ -65,7 +65,7 @@ fn the_worker_takes_work_and_sends_to_its_own_queue_only() {
 }
 
 #[test]
-fn the_dead_letter_function_ends_tasks_and_makes_none() {
+fn the_dead_letter_function_ends_tasks_and_creates_none() {
     let template = template();
     let expected = [
         list(&["dynamodb:GetItem", "dynamodb:UpdateItem"], "Tasks.Arn"),
@@ -77,7 +77,7 @@ fn the_dead_letter_function_ends_tasks_and_makes_none() {
 }
 
 #[test]
-fn nothing_is_allowed_on_everything_but_traces_that_know_no_resources() {
+fn only_tracing_is_allowed_on_all_resources() {
     let template = template();
     for tracing in ["off", "active"] {
         let stack = Stack::new(&template, &[("Tracing", tracing)]);
@@ -116,8 +116,8 @@ fn every_function_has_its_own_role() {
     }
 }
 
-/// The resources that let anyone in, as far as they are there.
-fn open_doors(stack: &Stack<'_>, template: &Value) -> BTreeSet<String> {
+/// The resources that allow anyone, if they exist.
+fn open_to_all(stack: &Stack<'_>, template: &Value) -> BTreeSet<String> {
     let is_open = |name: &String| {
         let resource = &template["Resources"][name];
         let Some(properties) = stack.resource(name) else { return false };
@@ -132,22 +132,22 @@ fn open_doors(stack: &Stack<'_>, template: &Value) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_front_door_is_open_only_where_anonymous_was_asked_for_by_name() {
+fn the_endpoint_is_open_only_if_the_auth_mode_is_anonymous() {
     let template = template();
-    let doors = |parameters: &[(&str, &str)]| open_doors(&Stack::new(&template, parameters), &template);
-    assert_eq!(doors(&[]), BTreeSet::new());
-    assert_eq!(doors(&[("FrontDoor", "http-api")]), BTreeSet::new());
+    let open = |parameters: &[(&str, &str)]| open_to_all(&Stack::new(&template, parameters), &template);
+    assert_eq!(open(&[]), BTreeSet::new());
+    assert_eq!(open(&[("Endpoint", "http-api")]), BTreeSet::new());
     let url = ["AnyoneMayInvokeThroughTheUrl", "AnyoneMayUseTheUrl", "ApiUrl"].map(str::to_owned);
-    assert_eq!(doors(&[("AuthMode", "anonymous")]), url.into());
+    assert_eq!(open(&[("AuthMode", "anonymous")]), url.into());
     let http_api = ["HttpApiRoute".to_owned()];
-    assert_eq!(doors(&[("AuthMode", "anonymous"), ("FrontDoor", "http-api")]), http_api.into());
+    assert_eq!(open(&[("AuthMode", "anonymous"), ("Endpoint", "http-api")]), http_api.into());
 }
 
 #[test]
-fn there_is_one_front_door() {
+fn there_is_one_endpoint() {
     let template = template();
     for (parameter, there, not_there) in [("function-url", "ApiUrl", "HttpApi"), ("http-api", "HttpApi", "ApiUrl")] {
-        let stack = Stack::new(&template, &[("FrontDoor", parameter)]);
+        let stack = Stack::new(&template, &[("Endpoint", parameter)]);
         assert!(stack.resource(there).is_some() && stack.resource(not_there).is_none(), "{parameter}");
     }
 }

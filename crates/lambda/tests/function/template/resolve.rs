@@ -1,4 +1,4 @@
-//! What the template comes to for given parameters: conditions, parameters and resources in the place of functions.
+//! Resolves the template for given parameters: conditions, references and substitutions.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ impl<'a> Stack<'a> {
         Self { template, parameters: parameters.iter().copied().collect() }
     }
 
-    /// The resource's properties; nothing where its condition does not hold.
+    /// The resource's properties; `None` if its condition is false.
     pub(crate) fn resource(&self, name: &str) -> Option<Value> {
         let resource = &self.template["Resources"][name];
         assert!(resource.is_object(), "no resource {name}");
@@ -47,7 +47,7 @@ impl<'a> Stack<'a> {
     }
 
     fn is_true(&self, condition: &Value) -> bool {
-        let (function, argument) = sole(condition).unwrap_or_else(|| panic!("{condition} is no condition"));
+        let (function, argument) = sole(condition).unwrap_or_else(|| panic!("{condition} is not a condition"));
         match function {
             "Condition" => self.holds(argument.as_str().unwrap()),
             "Fn::Not" => !self.is_true(&argument[0]),
@@ -60,7 +60,7 @@ impl<'a> Stack<'a> {
         }
     }
 
-    /// Nothing stands for `AWS::NoValue`.
+    /// `None` stands for `AWS::NoValue`.
     fn resolve(&self, value: &Value) -> Option<Value> {
         match (value, sole(value)) {
             (_, Some(("Ref", name))) => self.reference(name.as_str().unwrap()),
@@ -71,9 +71,10 @@ impl<'a> Stack<'a> {
             (_, Some(("Fn::FindInMap", path))) => {
                 let step = |index: usize| self.resolve(&path[index]).map(|name| text(&name));
                 let found = &self.template["Mappings"][step(0)?][step(1)?][step(2)?];
-                assert!(!found.is_null(), "{path} leads nowhere");
+                assert!(!found.is_null(), "{path} is not in the mappings");
                 Some(found.clone())
             }
+            (_, Some(("Fn::Sub", pattern))) if self.names_parameters_only(pattern) => Some(self.substituted(pattern)),
             (Value::Object(fields), _) => {
                 let resolved = fields.iter().filter_map(|(name, field)| Some((name.clone(), self.resolve(field)?)));
                 Some(Value::Object(resolved.collect::<Map<_, _>>()))
@@ -81,6 +82,22 @@ impl<'a> Stack<'a> {
             (Value::Array(items), _) => Some(items.iter().filter_map(|item| self.resolve(item)).collect()),
             (plain, _) => Some(plain.clone()),
         }
+    }
+
+    /// Whether `pattern` names parameters only. Anything else stays as it is written.
+    fn names_parameters_only(&self, pattern: &Value) -> bool {
+        let named = |pattern: &str| pattern.split("${").skip(1).all(|rest| self.parameter(name_of(rest)).is_some());
+        pattern.as_str().is_some_and(named)
+    }
+
+    fn substituted(&self, pattern: &Value) -> Value {
+        let mut parts = pattern.as_str().unwrap().split("${");
+        let mut whole = parts.next().unwrap().to_owned();
+        for part in parts {
+            whole.push_str(&text(&self.parameter(name_of(part)).unwrap()));
+            whole.push_str(part.split_once('}').unwrap().1);
+        }
+        json!(whole)
     }
 
     fn reference(&self, name: &str) -> Option<Value> {
@@ -102,7 +119,12 @@ fn sole(value: &Value) -> Option<(&str, &Value)> {
     fields.next().is_none().then_some((name, field))
 }
 
-/// As an environment variable holds it.
+/// The name at the beginning of what follows `${`.
+fn name_of(rest: &str) -> &str {
+    rest.split_once('}').unwrap().0
+}
+
+/// The value as an environment variable has it.
 pub(crate) fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

@@ -1,4 +1,4 @@
-//! The template as JSON: short forms such as `!Ref X` in their long form, so that one way of reading does.
+//! The template as JSON: short forms such as `!Ref X` become their long form, so that there is only one to read.
 
 use saphyr::{LoadableYamlNode, Scalar, Yaml};
 use serde_json::{Value, json};

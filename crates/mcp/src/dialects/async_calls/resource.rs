@@ -1,5 +1,5 @@
-//! The resource that tells how far a call is: its status, its progress and its tool's variables. It stands in progress
-//! notifications and in no list, and stays as long as the task.
+//! The resource that shows how far a call is: its status, its progress and its tool's variables. Progress notifications
+//! name it, and no list does; it exists as long as the task.
 
 use http::Response;
 use longhaul_core::{Task, TaskKey};
@@ -7,18 +7,20 @@ use longhaul_engine::PollError;
 use rmcp::ErrorData;
 use rmcp::model::ErrorCode;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::front::Front;
-use crate::incoming::Incoming;
-use crate::{Body, errors, reply};
+use crate::Body;
+use crate::dialect::Endpoint;
+use crate::shared::incoming::Incoming;
+use crate::shared::{errors, reply};
+use crate::views::fields;
 
 const SCHEME: &str = "longhaul://tasks/";
 
-/// Older revisions have a code of their own for it.
+/// The code of older revisions for this.
 const RESOURCE_NOT_FOUND: ErrorCode = ErrorCode(-32_002);
 
-/// What names the resource of `task`.
+/// The URI of the resource of `task`.
 pub(super) fn uri(task: &Task) -> String {
     format!("{SCHEME}{}", task.id)
 }
@@ -28,16 +30,16 @@ struct Params {
     uri: String,
 }
 
-/// Answers `resources/read`; nothing where the resource is not one of ours.
-pub(super) async fn answer(call: &Incoming<'_>, front: &Front) -> Option<Response<Body>> {
+/// Answers `resources/read`; `None` if the resource is not one of ours.
+pub(super) async fn answer(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Response<Body>> {
     let Params { uri } = call.params()?;
     let id = uri.strip_prefix(SCHEME)?;
     let found = match id.parse() {
-        Ok(id) => front.shared().engine.poll(&TaskKey::new(call.owner, id)).await,
+        Ok(id) => endpoint.shared().engine.poll(&TaskKey::new(call.owner, id)).await,
         Err(_no_id) => Err(PollError::NotFound),
     };
     let contents = match found {
-        Ok(task) => contents(front, &uri, &task).await,
+        Ok(task) => contents(endpoint, &uri, &task).await,
         Err(PollError::NotFound) => {
             Err(ErrorData::new(RESOURCE_NOT_FOUND, "there is no such resource", Some(json!({"uri": uri}))))
         }
@@ -46,15 +48,9 @@ pub(super) async fn answer(call: &Incoming<'_>, front: &Front) -> Option<Respons
     Some(reply::outcome(&call.id, contents))
 }
 
-async fn contents(front: &Front, uri: &str, task: &Task) -> Result<String, ErrorData> {
-    let variables: Value = match &task.variables {
-        Some(variables) => {
-            let text = front.shared().engine.load(&task.key(), variables).await.map_err(errors::of_load)?;
-            serde_json::from_str(&text).unwrap_or_default()
-        }
-        None => json!({}),
-    };
-    let told = json!({"status": task.status().as_str(), "progress": task.progress, "variables": variables});
-    let text = told.to_string();
+async fn contents(endpoint: &Endpoint, uri: &str, task: &Task) -> Result<String, ErrorData> {
+    let variables = fields::variables(&endpoint.shared().engine, task).await?.unwrap_or_else(|| json!({}));
+    let state = json!({"status": task.status().as_str(), "progress": task.progress, "variables": variables});
+    let text = state.to_string();
     Ok(json!({"contents": [{"uri": uri, "mimeType": "application/json", "text": text}]}).to_string())
 }

@@ -1,24 +1,25 @@
-//! How asynchronous calls look.
+//! Asynchronous calls on the wire.
 
 use longhaul_core::{Progress, Task, Timestamp};
 use rmcp::ErrorData;
 use rmcp::model::{ProgressToken, RequestId};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::resource;
-use crate::asking::RELATED_TASK;
-use crate::errors;
-use crate::outcome::Outcome;
+use crate::shared::asking::RELATED_TASK;
+use crate::shared::errors;
+use crate::views::fields;
+use crate::views::outcome::Outcome;
 
 /// When the server got the call, in seconds of Unix time: the draft has no field for it.
 const RECEIVED: &str = "dev.longhaul/received";
 
-/// `CallToolAsyncResult` of a call that goes on. Its `_meta` names the task, for clients that speak other designs too.
+/// `CallToolAsyncResult` of an accepted call. Its `_meta` names the task, for clients that also speak other dialects.
 pub(super) fn accepted(task: &Task, now: Timestamp) -> String {
-    // After the end, what is left of the time.
-    let kept_ms = task
-        .ended_at
-        .map_or(task.terms.keep_ms, |ended_at| ended_at.plus_ms(task.terms.keep_ms).max(task.expires_at).since_ms(now));
+    // After the end of the task: the time that is left.
+    let kept_ms = task.ended_at.map_or(task.terms.retention_ms, |ended_at| {
+        ended_at.plus_ms(task.terms.retention_ms).max(task.expires_at).since_ms(now)
+    });
     json!({
         "accepted": true,
         "token": task.id.to_string(),
@@ -31,10 +32,10 @@ pub(super) fn accepted(task: &Task, now: Timestamp) -> String {
     .to_string()
 }
 
-/// The answer to whoever asked for the result of a call that has ended.
+/// The answer to a client that asked for the result of a call that has ended.
 ///
 /// # Errors
-/// The error that the plain call would have answered.
+/// The error with which the plain call would have been answered.
 pub(super) fn ended(outcome: Outcome) -> Result<String, ErrorData> {
     match outcome {
         Outcome::Result(result) => Ok(Value::Object(result).to_string()),
@@ -43,30 +44,20 @@ pub(super) fn ended(outcome: Outcome) -> Result<String, ErrorData> {
     }
 }
 
-/// A `CallToolResult` that says why there is no other.
+/// A `CallToolResult` that says why the call has no result.
 pub(super) fn failed(why: &str) -> String {
     json!({"content": [{"type": "text", "text": why}], "isError": true}).to_string()
 }
 
-/// The `CallToolResult` of a call that goes on.
+/// The `CallToolResult` of a call that has not ended.
 pub(super) fn pending(progress: Option<String>) -> String {
     let content: Vec<Value> = progress.iter().map(|text| json!({"type": "text", "text": text})).collect();
     json!({"content": content, "isPending": true}).to_string()
 }
 
-/// `notifications/progress`, with the resource that tells how far the work is.
+/// `notifications/progress`, with the resource that shows how far the call is.
 pub(super) fn progress(token: &ProgressToken, task: &Task, progress: &Progress) -> String {
-    let mut params = Map::new();
-    params.insert("progressToken".to_owned(), json!(token));
-    params.insert("progress".to_owned(), json!(progress.done));
-    if let Some(total) = progress.total {
-        params.insert("total".to_owned(), json!(total));
-    }
-    if let Some(message) = &progress.message {
-        params.insert("message".to_owned(), json!(message));
-    }
-    params.insert("resourceUri".to_owned(), resource::uri(task).into());
-    json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}).to_string()
+    fields::progress_notification(token, progress, [("resourceUri", resource::uri(task).into())])
 }
 
 /// `notifications/cancelled`, for the request that waits.

@@ -1,27 +1,27 @@
 //! How a task looks in MCP `2025-11-25`.
 
-use longhaul_core::{ResultKind, State, Task, Timestamp};
+use longhaul_core::{Progress, ResultKind, State, Task, Timestamp};
 use longhaul_engine::{Engine, LoadError};
 use rmcp::ErrorData;
-use rmcp::model::ErrorCode;
+use rmcp::model::{ErrorCode, ProgressToken};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::asking::RELATED_TASK;
-use crate::dialects::shown::{self, VARIABLES, rfc3339};
-use crate::errors;
+use crate::shared::asking::RELATED_TASK;
+use crate::shared::errors;
+use crate::views::fields::{self, VARIABLES, rfc3339};
 
-/// What the host may tell its model while the task runs.
+/// A text that the host may show its model while the task runs.
 const IMMEDIATE_RESPONSE: &str = "io.modelcontextprotocol/model-immediate-response";
 
-/// Bytes of a tool's own words that a status message repeats.
+/// Bytes of a tool's own message that a status message repeats.
 const WORDS_BYTES_MAX: usize = 512;
 
 /// `Task` of the specification.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Shown {
+pub(super) struct View {
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     meta: Option<Value>,
     task_id: String,
@@ -34,7 +34,7 @@ pub(super) struct Shown {
     poll_interval: u64,
 }
 
-/// A call whose result says that it did not work has failed.
+/// The status of the task. A result with `isError` counts as failed.
 pub(super) fn status(task: &Task) -> &'static str {
     match &task.state {
         State::Queued | State::Running { .. } | State::Sleeping { .. } => "working",
@@ -46,7 +46,7 @@ pub(super) fn status(task: &Task) -> &'static str {
 }
 
 /// The task as its record shows it.
-pub(super) fn shown(task: &Task, now: Timestamp) -> Shown {
+pub(super) fn view(task: &Task, now: Timestamp) -> View {
     let status_message = match &task.state {
         State::Completed { kind: ResultKind::ToolError, .. } => Some("the tool reported an error".to_owned()),
         State::Completed { kind: ResultKind::Success, .. } => None,
@@ -55,9 +55,9 @@ pub(super) fn shown(task: &Task, now: Timestamp) -> Shown {
         | State::Running { .. }
         | State::Sleeping { .. }
         | State::InputRequired { .. }
-        | State::Failed { .. } => shown::status_message(task),
+        | State::Failed { .. } => fields::status_message(task),
     };
-    Shown {
+    View {
         meta: None,
         task_id: task.id.to_string(),
         status: status(task),
@@ -69,24 +69,24 @@ pub(super) fn shown(task: &Task, now: Timestamp) -> Shown {
     }
 }
 
-/// `GetTaskResult`, and the parameters of a status notification. A failure is told in the tool's own words: some
-/// clients look no further.
+/// `GetTaskResult`, and the parameters of a status notification. A failure is shown with the tool's own
+/// message: some clients read nothing else.
 ///
 /// # Errors
-/// What the client is told.
-pub(super) async fn task(engine: &Engine, task: &Task) -> Result<String, ErrorData> {
-    let mut shown = shown(task, engine.ports().clock.now());
-    let variables = shown::variables(engine, task).await.map_err(errors::of_load)?;
-    shown.meta = variables.map(|variables| json!({VARIABLES: variables}));
+/// The error for the client.
+pub(super) async fn render(engine: &Engine, task: &Task) -> Result<String, ErrorData> {
+    let mut view = view(task, engine.ports().clock.now());
+    let variables = fields::variables(engine, task).await?;
+    view.meta = variables.map(|variables| json!({VARIABLES: variables}));
     if let State::Completed { result, kind: ResultKind::ToolError } = &task.state {
-        let result = engine.load(&task.key(), result).await.map_err(errors::of_load)?;
-        shown.status_message = words(&result).or(shown.status_message);
+        let result = fields::object(engine.load(&task.key(), result).await.map_err(errors::of_load)?)?;
+        view.status_message = words(&result)?.or(view.status_message);
     }
-    Ok(serde_json::to_string(&shown).unwrap_or_default())
+    serde_json::to_string(&view).map_err(|error| errors::internal("the task could not be written", &error))
 }
 
 #[derive(Deserialize)]
-struct Said {
+struct Content {
     #[serde(default)]
     content: Vec<Block>,
 }
@@ -97,24 +97,27 @@ struct Block {
 }
 
 /// The first text of a result.
-fn words(result: &str) -> Option<String> {
-    let said: Said = serde_json::from_str(result).ok()?;
-    let text = said.content.into_iter().find_map(|block| block.text)?;
-    Some(longhaul_core::limits::cut(&text, WORDS_BYTES_MAX))
+///
+/// # Errors
+/// The error for the client, if the result cannot be read.
+fn words(result: &str) -> Result<Option<String>, ErrorData> {
+    let result: Content = serde_json::from_str(result).map_err(|error| errors::unreadable_result(&error))?;
+    let text = result.content.into_iter().find_map(|block| block.text);
+    Ok(text.map(|text| longhaul_core::limits::cut(&text, WORDS_BYTES_MAX)))
 }
 
 /// `CreateTaskResult`.
-pub(super) fn created(task: &Task, now: Timestamp, immediate_response: Option<&str>) -> String {
+pub(super) fn render_created(task: &Task, now: Timestamp, immediate_response: Option<&str>) -> String {
     let mut meta = json!({RELATED_TASK: {"taskId": task.id.to_string()}});
     if let (Some(meta), Some(text)) = (meta.as_object_mut(), immediate_response) {
         meta.insert(IMMEDIATE_RESPONSE.to_owned(), text.into());
     }
-    json!({"task": shown(task, now), "_meta": meta}).to_string()
+    json!({"task": view(task, now), "_meta": meta}).to_string()
 }
 
 /// `ListTasksResult`.
-pub(super) fn list(tasks: &[Task], now: Timestamp, next: Option<String>) -> String {
-    let tasks: Vec<Shown> = tasks.iter().map(|task| shown(task, now)).collect();
+pub(super) fn render_list(tasks: &[Task], now: Timestamp, next: Option<String>) -> String {
+    let tasks: Vec<View> = tasks.iter().map(|task| view(task, now)).collect();
     match next {
         Some(next) => json!({"tasks": tasks, "nextCursor": next}).to_string(),
         None => json!({"tasks": tasks}).to_string(),
@@ -124,16 +127,22 @@ pub(super) fn list(tasks: &[Task], now: Timestamp, next: Option<String>) -> Stri
 /// A `notifications/tasks/status` message.
 ///
 /// # Errors
-/// What keeps the task from being shown.
-pub(super) async fn status_notification(engine: &Engine, shown: &Task) -> Result<String, ErrorData> {
-    let params = task(engine, shown).await?;
+/// Why the task cannot be shown.
+pub(super) async fn status_notification(engine: &Engine, task: &Task) -> Result<String, ErrorData> {
+    let params = render(engine, task).await?;
     Ok(format!(r#"{{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{params}}}"#))
 }
 
-/// What the call would have been answered with, had it not become a task; nothing while the task goes on.
+/// `notifications/progress`, with the id of the task in `_meta`.
+pub(super) fn progress(token: &ProgressToken, task: &Task, progress: &Progress) -> String {
+    let meta = json!({RELATED_TASK: {"taskId": task.id.to_string()}});
+    fields::progress_notification(token, progress, [("_meta", meta)])
+}
+
+/// What the call would have been answered with if it had not become a task; `None` while the task has not ended.
 ///
 /// # Errors
-/// [`LoadError`], where it cannot be read.
+/// [`LoadError`], if it cannot be read.
 pub(super) async fn outcome(engine: &Engine, task: &Task) -> Result<Option<Result<String, ErrorData>>, LoadError> {
     let outcome = match &task.state {
         State::Queued | State::Running { .. } | State::Sleeping { .. } | State::InputRequired { .. } => {
@@ -141,16 +150,16 @@ pub(super) async fn outcome(engine: &Engine, task: &Task) -> Result<Option<Resul
         }
         State::Completed { result, .. } => {
             let result = engine.load(&task.key(), result).await?;
-            related(&result, task).map_err(|error| errors::internal("the stored result is no object", &error))
+            related(&result, task).map_err(|error| errors::unreadable_result(&error))
         }
-        State::Failed { failure } => Err(errors::for_older(shown::error_data(engine, task, failure).await?)),
+        State::Failed { failure } => Err(errors::for_older(fields::error_data(engine, task, failure).await?)),
         State::Cancelled => Err(ErrorData::new(ErrorCode::INTERNAL_ERROR, "the task was cancelled by request", None)),
     };
     Ok(Some(outcome))
 }
 
-/// The result as its tool gave it, with a word on which task it belongs to, and without what this revision does not
-/// know. Its parts are copied as they stand, whatever their size.
+/// The result as the tool returned it, with the id of the task in `_meta`, and without what this revision does not
+/// know. Its fields are copied unparsed, however large they are.
 fn related(result: &str, task: &Task) -> Result<String, serde_json::Error> {
     let mut fields: std::collections::BTreeMap<String, Box<RawValue>> = serde_json::from_str(result)?;
     fields.remove("resultType");

@@ -1,5 +1,5 @@
 //! A plain call of a revision in which servers send requests to their clients while a call is open. The answer to the
-//! call is JSON where nothing comes before it, and otherwise a stream that ends with it.
+//! call is JSON if nothing comes before it, and otherwise a stream that ends with it.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -14,17 +14,18 @@ use rmcp::ErrorData;
 use rmcp::model::{ClientJsonRpcMessage, InitializeRequestParams, RequestId, ServerJsonRpcMessage};
 use serde_json::Value;
 
-use crate::asking::{self, Asked};
-use crate::body::json;
-use crate::dialects::own_revision;
-use crate::durable::Shared;
-use crate::front::Front;
-use crate::incoming::Incoming;
-use crate::server::Conversation;
-use crate::{Body, reply, sse};
+use crate::Body;
+use crate::backend::Conversation;
+use crate::dialect::Endpoint;
+use crate::revision::own_revision;
+use crate::shared::Shared;
+use crate::shared::asking::{self, Asked};
+use crate::shared::body::json;
+use crate::shared::incoming::Incoming;
+use crate::shared::{errors, reply, sse};
 
 /// Answers `tools/call`.
-pub(super) async fn answer(call: &Incoming<'_>, front: &Front) -> Response<Body> {
+pub(super) async fn answer(call: &Incoming<'_>, endpoint: &Endpoint) -> Response<Body> {
     let message = match serde_json::from_slice::<ClientJsonRpcMessage>(call.http.body()) {
         Ok(message) => message,
         Err(error) => {
@@ -32,56 +33,61 @@ pub(super) async fn answer(call: &Incoming<'_>, front: &Front) -> Response<Body>
             return reply::error(&call.id, &error);
         }
     };
-    let mut open = Open::new(message, call, front);
-    // Dropped with the connection where the client leaves before: then the tool is dropped too.
+    let mut open = match Open::new(message, call, endpoint) {
+        Ok(open) => open,
+        Err(error) => return reply::error(&call.id, &error),
+    };
+    // If the client leaves before, this is dropped with the connection, and the tool with it.
     match open.next().await {
         None => reply::error(&call.id, &ErrorData::internal_error("the call ended without an answer", None)),
-        Some(Said::Last(text)) => json(StatusCode::OK, text),
-        Some(Said::Before(text)) => open.stream(text),
+        Some(Outgoing::Last(text)) => json(StatusCode::OK, text),
+        Some(Outgoing::Before(text)) => open.stream(text),
     }
 }
 
 /// What goes to the client.
-enum Said {
+enum Outgoing {
     /// Something before the answer.
     Before(String),
     /// The answer.
     Last(String),
 }
 
-/// A call that is not answered yet.
+/// A call that has not been answered yet.
 struct Open {
     shared: Arc<Shared>,
     owner: OwnerId,
+    /// The id of the call itself.
+    id: RequestId,
     /// Names the call in the ids of its requests.
     name: TaskId,
     requests: u32,
     conversation: Conversation,
-    /// Answers that are waited for.
+    /// Answers that are awaited.
     awaited: FuturesUnordered<BoxFuture<'static, ClientJsonRpcMessage>>,
     over: bool,
 }
 
 impl Open {
-    fn new(mut message: ClientJsonRpcMessage, call: &Incoming<'_>, front: &Front) -> Self {
-        let shared = Arc::clone(front.shared());
+    fn new(mut message: ClientJsonRpcMessage, call: &Incoming<'_>, endpoint: &Endpoint) -> Result<Self, ErrorData> {
+        let shared = Arc::clone(endpoint.shared());
         let (parts, _body) = call.http.clone().into_parts();
         message.insert_extension(parts);
         let ports = shared.engine.ports();
         let name = ports.ids.task_id(ports.clock.now());
-        let conversation = front.inner().converse(message, client(call));
+        let conversation = endpoint.backend().converse(message, client(call)?);
         let (owner, awaited) = (call.owner, FuturesUnordered::new());
-        Self { shared, owner, name, requests: 0, conversation, awaited, over: false }
+        Ok(Self { shared, owner, id: call.id.clone(), name, requests: 0, conversation, awaited, over: false })
     }
 
-    /// What is said next; nothing after the end.
-    async fn next(&mut self) -> Option<Said> {
+    /// What is sent next; `None` after the end.
+    async fn next(&mut self) -> Option<Outgoing> {
         loop {
             tokio::select! {
                 biased;
                 message = self.conversation.pipes.from_tool.recv() => {
-                    if let Some(said) = self.said(message?) {
-                        return Some(said);
+                    if let Some(outgoing) = self.outgoing(message?) {
+                        return Some(outgoing);
                     }
                 }
                 Some(answer) = self.awaited.next() => self.answered(answer),
@@ -89,15 +95,21 @@ impl Open {
         }
     }
 
-    fn said(&mut self, message: ServerJsonRpcMessage) -> Option<Said> {
-        let text = |message: &ServerJsonRpcMessage| serde_json::to_string(message).unwrap_or_default();
+    fn outgoing(&mut self, message: ServerJsonRpcMessage) -> Option<Outgoing> {
+        let text = |message: &ServerJsonRpcMessage| {
+            let text = serde_json::to_string(message);
+            text.map_err(|error| errors::internal("a message of the tool could not be written", &error))
+        };
+        let unwritten = |error: ErrorData| Outgoing::Last(reply::error_text(Some(&self.id), &error));
         match message {
-            ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_) => Some(Said::Last(text(&message))),
-            ServerJsonRpcMessage::Notification(_) => Some(Said::Before(text(&message))),
+            ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_) => {
+                Some(text(&message).map_or_else(unwritten, Outgoing::Last))
+            }
+            ServerJsonRpcMessage::Notification(_) => Some(text(&message).map_or_else(unwritten, Outgoing::Before)),
             ServerJsonRpcMessage::Request(request) => {
                 let id = request.id.clone();
                 match self.ask(&ServerJsonRpcMessage::Request(request), id.clone()) {
-                    Ok(text) => Some(Said::Before(text)),
+                    Ok(text) => Some(Outgoing::Before(text)),
                     Err(error) => {
                         self.answered(ClientJsonRpcMessage::error(error, Some(id)));
                         None
@@ -107,12 +119,13 @@ impl Open {
         }
     }
 
-    /// The request as the client gets it, under an id of its own; from now on its answer is looked for.
+    /// The request as the client gets it, with its own id; from now on its answer is awaited.
     fn ask(&mut self, request: &ServerJsonRpcMessage, id: RequestId) -> Result<String, ErrorData> {
         let (shared, owner, name, number) = (Arc::clone(&self.shared), self.owner, self.name, self.requests);
-        let sealed = Asked::Call(name, number).id(&shared, &owner)?;
+        let signed = Asked::Call(name, number).id(&shared, &owner)?;
         self.requests += 1;
-        let mut request = serde_json::to_value(request).unwrap_or_default();
+        let mut request = serde_json::to_value(request)
+            .map_err(|error| errors::internal("a request to the client could not be written", &error))?;
         asking::strip_progress_token(&mut request);
         let Value::Object(request) = request else {
             return Err(ErrorData::internal_error("a request to the client could not be written", None));
@@ -123,11 +136,11 @@ impl Open {
                 Err(error) => ClientJsonRpcMessage::error(error, Some(id)),
             }
         }));
-        Ok(asking::message(&sealed, request))
+        Ok(asking::message(&signed, request))
     }
 
     fn answered(&self, answer: ClientJsonRpcMessage) {
-        // Where the tool is gone, its end is about to be seen.
+        // If the tool is gone, `next` is about to see that.
         drop(self.conversation.pipes.to_tool.send(answer));
     }
 
@@ -152,9 +165,9 @@ impl Open {
         let quiet_ms = self.shared.settings.keep_alive_ms;
         tokio::select! {
             biased;
-            said = self.next() => match said? {
-                Said::Before(text) => Some(sse::event(&text)),
-                Said::Last(text) => {
+            outgoing = self.next() => match outgoing? {
+                Outgoing::Before(text) => Some(sse::event(&text)),
+                Outgoing::Last(text) => {
                     self.over = true;
                     Some(sse::event(&text))
                 }
@@ -165,11 +178,12 @@ impl Open {
 }
 
 /// The client as its handshake described it.
-fn client(call: &Incoming<'_>) -> InitializeRequestParams {
+fn client(call: &Incoming<'_>) -> Result<InitializeRequestParams, ErrorData> {
     let mut client = InitializeRequestParams::default();
     let served_as = own_revision(call.client.revision()).map(|own| own.served_as);
     let revision = served_as.unwrap_or_else(|| call.client.revision());
-    client.protocol_version = serde_json::from_value(revision.into()).unwrap_or_default();
-    client.capabilities = call.capabilities();
-    client
+    client.protocol_version = serde_json::from_value(revision.into())
+        .map_err(|error| errors::internal("the revision of a session cannot be read", &error))?;
+    client.capabilities = call.capabilities()?;
+    Ok(client)
 }

@@ -1,21 +1,23 @@
 //! `tools/call` that starts an operation.
 
 use http::Response;
-use longhaul_core::{IdSource, TaskId, TaskKey, Wish};
+use longhaul_core::{IdSource, RequestedTerms, TaskId, TaskKey};
 use longhaul_engine::{AcceptError, Accepted, Idempotency};
 use rmcp::ErrorData;
-use rmcp::model::{CallToolRequestParams, JsonObject};
+use rmcp::model::{CallToolRequestParams, JsonObject, RequestMetaObject};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::{Named, cancel, find, place, wire};
-use crate::accept::{self, NewTask};
-use crate::front::Front;
-use crate::incoming::Incoming;
-use crate::record::StoredCall;
-use crate::{Body, TaskPolicy, caller, derived, errors, reply};
+use super::lookup::{Named, find, key_of_token};
+use super::{cancel, wire};
+use crate::dialect::Endpoint;
+use crate::shared::accept::{self, NewTask};
+use crate::shared::incoming::Incoming;
+use crate::shared::record::StoredCall;
+use crate::shared::{caller, derived, errors, reply};
+use crate::{Body, TaskPolicy};
 
-/// Bytes of a token.
+/// The longest token, in bytes.
 const TOKEN_BYTES_MAX: usize = 256;
 
 #[derive(Deserialize)]
@@ -23,7 +25,7 @@ struct Params {
     name: Option<String>,
     arguments: Option<JsonObject>,
     operation: Option<Wanted>,
-    /// The design's own example has name and arguments in here.
+    /// The proposal's own example has name and arguments in here.
     request: Option<Box<Self>>,
 }
 
@@ -35,60 +37,61 @@ struct Wanted {
     keep_alive: Option<Value>,
 }
 
-/// `null` says something here.
+/// `null` has a meaning here.
 fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
 
-/// Starts an operation; nothing where the tool is a synchronous one, whatever else the call says.
-pub(super) async fn answer(call: &Incoming<'_>, front: &Front) -> Option<Response<Body>> {
-    let Some(Params { name, arguments, operation, request }) = call.params() else { return unreadable(call, front) };
+/// Starts an operation; `None` if the tool is synchronous, whatever else the call says.
+pub(super) async fn answer(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Response<Body>> {
+    let Some(Params { name, arguments, operation, request }) = call.params() else { return unreadable(call, endpoint) };
     let inner = request.and_then(|inner| Some((inner.name?, inner.arguments)));
     let (name, arguments) = name.map(|name| (name, arguments)).or(inner)?;
-    let policy = front.shared().policies.get(&name)?;
+    let policy = endpoint.shared().policies.get(&name)?;
     let mut params = CallToolRequestParams::new(name);
     params.arguments = arguments;
-    let started = start(call, front, policy, params, operation.unwrap_or_default()).await;
+    let started = start(call, endpoint, policy, params, operation.unwrap_or_default()).await;
     Some(reply::outcome(&call.id, started))
 }
 
 /// A call of an asynchronous tool that cannot be read: it must not run as a synchronous one.
-fn unreadable(call: &Incoming<'_>, front: &Front) -> Option<Response<Body>> {
+fn unreadable(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Response<Body>> {
     let Named { name } = call.params()?;
-    front.shared().policies.get(&name)?;
+    endpoint.shared().policies.get(&name)?;
     let message =
-        "Failed to start operation: `arguments` and `operation` are objects, and `operation.token` is a string";
+        "Failed to start operation: `arguments` and `operation` must be objects, and `operation.token` a string";
     Some(reply::error(&call.id, &ErrorData::invalid_params(message, None)))
 }
 
 async fn start(
     call: &Incoming<'_>,
-    front: &Front,
+    endpoint: &Endpoint,
     policy: &TaskPolicy,
     params: CallToolRequestParams,
     wanted: Wanted,
 ) -> Result<String, ErrorData> {
-    front.must_have(&params.name)?;
-    let wish = Wish { ttl_ms: None, keep_ms: wanted.keep_alive.as_ref().map(keep_ms).transpose()? };
-    let ports = front.shared().engine.ports();
+    endpoint.must_have(&params.name)?;
+    let requested =
+        RequestedTerms { ttl_ms: None, retention_ms: wanted.keep_alive.as_ref().map(retention_ms).transpose()? };
+    let ports = endpoint.shared().engine.ports();
     let key = match &wanted.token {
-        Some(token) => free_place(call, front, token).await?,
+        Some(token) => unused_key(call, endpoint, token).await?,
         None => TaskKey::new(call.owner, ports.ids.task_id(ports.clock.now())),
     };
-    let idempotency = idempotency(call, &params, wanted.token.as_deref(), &*ports.ids);
-    let mut meta = call.meta();
-    meta.set_client_capabilities(call.capabilities());
+    let mut meta = call.meta()?;
+    let idempotency = idempotency(call, &meta, &params, wanted.token.as_deref(), &*ports.ids);
+    meta.set_client_capabilities(call.capabilities()?);
     let tool = params.name.to_string();
     let stored = StoredCall::new(params, meta, Default::default());
-    let new = NewTask { owner: call.owner, tool, call: stored, policy, wish, idempotency };
-    let task = accept_as(front, key.id, new).await?;
+    let new = NewTask { owner: call.owner, tool, call: stored, policy, requested, idempotency };
+    let task = accept_as(endpoint, key.id, new).await?;
     let token = wanted.token.unwrap_or_else(|| task.id.to_string());
-    cancel::note(call, front, task.id).await;
+    cancel::note(call, endpoint, task.id).await;
     Ok(wire::accepted(&token, &task, policy.immediate_text(), ports.clock.now()).to_string())
 }
 
-async fn accept_as(front: &Front, id: TaskId, new: NewTask<'_>) -> Result<longhaul_core::Task, ErrorData> {
-    let engine = &front.shared().engine;
+async fn accept_as(endpoint: &Endpoint, id: TaskId, new: NewTask<'_>) -> Result<longhaul_core::Task, ErrorData> {
+    let engine = &endpoint.shared().engine;
     match engine.accept_as(id, accept::call(new)?).await {
         Ok(Accepted::New(task) | Accepted::Existing(task)) => Ok(task),
         Err(AcceptError::KeyReused) => Err(token_used()),
@@ -97,44 +100,45 @@ async fn accept_as(front: &Front, id: TaskId, new: NewTask<'_>) -> Result<longha
 }
 
 /// Seconds to keep the result; `null` is "unlimited", which is as long as the server allows.
-fn keep_ms(keep_alive: &Value) -> Result<u64, ErrorData> {
+fn retention_ms(keep_alive: &Value) -> Result<u64, ErrorData> {
     if keep_alive.is_null() {
         return Ok(u64::MAX);
     }
     let seconds = keep_alive.as_f64().filter(|seconds| *seconds >= 0.0);
     let seconds = seconds.and_then(|seconds| std::time::Duration::try_from_secs_f64(seconds).ok());
     let seconds = seconds.ok_or_else(|| {
-        ErrorData::invalid_params("`operation.keepAlive` is a number of seconds, or null for no limit", None)
+        ErrorData::invalid_params("`operation.keepAlive` must be a number of seconds, or null for no limit", None)
     })?;
     Ok(u64::try_from(seconds.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// The place that belongs to a token of the client, which no living task may have.
-async fn free_place(call: &Incoming<'_>, front: &Front, token: &str) -> Result<TaskKey, ErrorData> {
+/// The key that belongs to a token of the client. No task that still exists may have it.
+async fn unused_key(call: &Incoming<'_>, endpoint: &Endpoint, token: &str) -> Result<TaskKey, ErrorData> {
     if token.is_empty() || token.len() > TOKEN_BYTES_MAX {
-        let message = format!("`operation.token` has 1 to {TOKEN_BYTES_MAX} bytes");
+        let message = format!("`operation.token` must have 1 to {TOKEN_BYTES_MAX} bytes");
         return Err(ErrorData::invalid_params(message, None));
     }
-    // A token that is the id of another task would name two.
-    if token.parse::<TaskId>().is_ok() && find(front.shared(), &call.owner, token).await.is_ok() {
+    // A token that is the id of another task would name two tasks.
+    if token.parse::<TaskId>().is_ok() && find(endpoint.shared(), &call.owner, token).await.is_ok() {
         return Err(token_used());
     }
-    Ok(place(&call.owner, token))
+    Ok(key_of_token(&call.owner, token))
 }
 
 fn token_used() -> ErrorData {
     ErrorData::invalid_params("Failed to start operation: the token was already used", None)
 }
 
-/// What tells two calls with one token apart. A token is good for one call, so without the caller's own idempotency key
-/// every call is another one: a client whose answer was lost asks for the status of its token instead.
+/// What distinguishes two calls with one token. A token is valid for one call, so without the caller's own idempotency
+/// key every call is a new one: a client whose answer was lost asks for the status of its token instead.
 fn idempotency(
     call: &Incoming<'_>,
+    meta: &RequestMetaObject,
     params: &CallToolRequestParams,
     token: Option<&str>,
     ids: &dyn IdSource,
 ) -> Option<Idempotency> {
-    let own = caller::idempotency_of(call.http.headers(), &call.meta(), &params.name, params.arguments.as_ref());
+    let own = caller::idempotency_of(call.http.headers(), meta, &params.name, params.arguments.as_ref());
     let Some(token) = token else { return own };
     let mut random = [0; 32];
     ids.fill(&mut random);

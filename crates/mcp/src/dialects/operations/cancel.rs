@@ -1,5 +1,5 @@
-//! `notifications/cancelled`, which names the request that started an operation. Which task that was is written down
-//! when it starts: the notification may reach another instance.
+//! `notifications/cancelled`, which names the request that started an operation. The task is recorded under the
+//! request's id when it starts: the notification may reach another instance.
 
 use longhaul_core::ports::Left;
 use longhaul_core::{MailboxId, OwnerId, TaskId, TaskKey, Timestamp};
@@ -7,20 +7,20 @@ use longhaul_engine::CollectError;
 use rmcp::model::RequestId;
 use serde::Deserialize;
 
-use crate::durable::Shared;
-use crate::front::Front;
-use crate::incoming::{Client, Incoming, Notice};
+use crate::dialect::Endpoint;
+use crate::shared::incoming::{Client, Incoming, Notice};
+use crate::shared::{Shared, reply};
 
 /// A request can be found by its id for at least this long.
 const DAY_MS: u64 = 24 * 3_600_000;
 
-/// Tasks of one request id that are looked at. Clients without a session may use an id again and again.
+/// How many tasks of one request id are read. Clients without a session may use an id again and again.
 const TASKS_MAX: u32 = 32;
 
-/// Tasks of one request id that are noted in a day.
+/// How many tasks of one request id are recorded in a day.
 const NOTES_MAX: u32 = 1 << 20;
 
-/// How often a note is tried where others note tasks under the same request id at the same moment.
+/// How often recording is tried while other instances record tasks under the same request id at the same moment.
 const TRIES_MAX: usize = 16;
 
 #[derive(Deserialize)]
@@ -29,9 +29,9 @@ struct Params {
     request_id: RequestId,
 }
 
-/// Notes which task a request started. A failure costs no more than this way of cancelling.
-pub(super) async fn note(call: &Incoming<'_>, front: &Front, task: TaskId) {
-    let shared = front.shared();
+/// Records which task a request started. If it fails, only this way of cancelling is lost.
+pub(super) async fn note(call: &Incoming<'_>, endpoint: &Endpoint, task: TaskId) {
+    let shared = endpoint.shared();
     let day = shared.engine.ports().clock.now().as_ms() / DAY_MS;
     let notes = Notes::of(shared, call.owner, call.client, &call.id, day);
     if let Err(error) = notes.add(task).await {
@@ -39,17 +39,20 @@ pub(super) async fn note(call: &Incoming<'_>, front: &Front, task: TaskId) {
     }
 }
 
-/// Cancels the operation that the request started: of several the youngest, since only clients without a session use an
-/// id twice.
-pub(super) async fn hear(notice: &Notice<'_>, front: &Front) {
+/// Cancels the operation that the request started: the youngest if there are several, since only clients without a
+/// session use an id twice.
+pub(super) async fn on_notification(notice: &Notice<'_>, endpoint: &Endpoint) {
     let params = notice.params.and_then(|params| serde_json::from_str::<Params>(params.get()).ok());
     let Some(Params { request_id }) = params else { return };
-    let shared = front.shared();
+    let shared = endpoint.shared();
     let today = shared.engine.ports().clock.now().as_ms() / DAY_MS;
     for day in [today, today.saturating_sub(1)] {
         let notes = Notes::of(shared, notice.owner, notice.client, &request_id, day);
         let youngest = notes.youngest_unfinished().await.unwrap_or_else(|error| {
-            tracing::warn!(error = &error as &dyn std::error::Error, "an operation was not looked for");
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "the operation of a request could not be looked up"
+            );
             None
         });
         if let Some(task) = youngest {
@@ -61,8 +64,9 @@ pub(super) async fn hear(notice: &Notice<'_>, front: &Front) {
     }
 }
 
-/// The tasks that requests of one id started on one day, in mailboxes that are counted from 0. Each new task is noted in
-/// the first empty one, and all of them expire at the same moment, so that there is never an empty one in between.
+/// The tasks that requests of one id started on one day, in mailboxes that are numbered from 0. Each new task is
+/// recorded in the first empty one, and all of them expire at the same moment, so that there is never an empty one in
+/// between.
 struct Notes<'a> {
     shared: &'a Shared,
     owner: OwnerId,
@@ -76,7 +80,7 @@ impl<'a> Notes<'a> {
     fn of(shared: &'a Shared, owner: OwnerId, client: &Client, id: &RequestId, day: u64) -> Self {
         let session = client.session().map(|session| session.nonce().to_be_bytes().to_vec()).unwrap_or_default();
         // As text, with its quotes: 1 and "1" are two ids.
-        let id = serde_json::to_string(id).unwrap_or_default();
+        let id = reply::id_text(id);
         Self { shared, owner, session, id, day }
     }
 
@@ -96,14 +100,14 @@ impl<'a> Notes<'a> {
                 Left::Earlier(_) => number = self.count().await?,
             }
         }
-        Err("too many operations are started under one request id".into())
+        Err("too many operations were started with one request id".into())
     }
 
     async fn get(&self, number: u32) -> Result<Option<String>, CollectError> {
         self.shared.engine.collect(&self.owner, &self.mailbox(number)).await
     }
 
-    /// How many tasks are noted: the number of the first empty mailbox, found in steps that double and then halve.
+    /// How many tasks are recorded: the number of the first empty mailbox, found in steps that double and then halve.
     async fn count(&self) -> Result<u32, CollectError> {
         let (mut count, mut step) = (0, 1);
         while count + step <= NOTES_MAX && self.get(count + step - 1).await?.is_some() {
@@ -119,7 +123,7 @@ impl<'a> Notes<'a> {
         Ok(count)
     }
 
-    /// The task noted last among those that have not ended.
+    /// The task recorded last among those that have not ended.
     async fn youngest_unfinished(&self) -> Result<Option<TaskKey>, CollectError> {
         let count = self.count().await?;
         for number in (count.saturating_sub(TASKS_MAX)..count).rev() {

@@ -1,4 +1,4 @@
-//! What an operation asks its client: requests on the stream that answers a look at the status.
+//! The questions of an operation: requests on the stream that answers a request for the status.
 
 use std::convert::Infallible;
 
@@ -7,33 +7,34 @@ use http::Response;
 use longhaul_core::ports::Left;
 use longhaul_core::{Ask, MailboxId, Task};
 use rmcp::ErrorData;
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
-use super::asks;
-use crate::asking::{self, Asked};
-use crate::front::Front;
-use crate::incoming::Incoming;
-use crate::{Body, reply, sse};
+use super::lookup::asks;
+use crate::Body;
+use crate::dialect::Endpoint;
+use crate::shared::asking;
+use crate::shared::incoming::Incoming;
+use crate::shared::{reply, sse};
 
-/// A question is sent again to a client that has not answered it for so long: it may have got lost.
+/// A question is sent again to a client that has not answered it for this long: it may have been lost.
 const AGAIN_MS: u64 = 60_000;
 
-/// The answer that tells the status, after everything that is to be asked.
+/// The answer with the status, after all questions that are to be asked.
 pub(super) async fn before(
     call: &Incoming<'_>,
-    front: &Front,
+    endpoint: &Endpoint,
     token: &str,
     task: &Task,
     status: &str,
 ) -> Response<Body> {
     let mut frames = Vec::new();
     for ask in asks(task) {
-        if !is_due(front, task, ask).await {
-            continue;
-        }
-        match request(call, front, token, task, ask) {
-            Ok(request) => frames.push(sse::event(&request)),
+        let request = match request(endpoint, token, task, ask) {
+            Ok(request) => request,
             Err(error) => return reply::error(&call.id, &error),
+        };
+        if is_due(endpoint, task, ask).await {
+            frames.push(sse::event(&request));
         }
     }
     if frames.is_empty() {
@@ -43,13 +44,13 @@ pub(super) async fn before(
     sse::response(iter(frames.into_iter().map(|frame| Ok::<_, Infallible>(http_body::Frame::data(frame)))))
 }
 
-/// Whether nobody has sent this question lately. Clients look at the status again and again, perhaps through several
+/// Whether no instance has sent this question recently. Clients ask for the status again and again, perhaps on several
 /// instances.
-async fn is_due(front: &Front, task: &Task, ask: &Ask) -> bool {
-    let engine = &front.shared().engine;
+async fn is_due(endpoint: &Endpoint, task: &Task, ask: &Ask) -> bool {
+    let engine = &endpoint.shared().engine;
     let ports = engine.ports();
     let mailbox = MailboxId::of(&[b"operation ask", task.id.as_bytes(), ask.key.as_bytes()]);
-    // By this text an answer of the store that was lost is told from another instance's.
+    // This text shows whether an earlier write is our own, whose answer was lost, or another instance's.
     let own = ports.ids.lease_token().to_string();
     match engine.leave(&task.owner, &mailbox, &own, ports.clock.now().plus_ms(AGAIN_MS)).await {
         Ok(Left::First) => true,
@@ -62,12 +63,9 @@ async fn is_due(front: &Front, task: &Task, ask: &Ask) -> bool {
     }
 }
 
-fn request(call: &Incoming<'_>, front: &Front, token: &str, task: &Task, ask: &Ask) -> Result<String, ErrorData> {
-    let id = Asked::Task(task.id, ask.key.clone()).id(front.shared(), &call.owner)?;
-    let mut request: Map<String, Value> = serde_json::from_str(&ask.request).unwrap_or_default();
-    asking::relate(&mut request, task.id);
-    if let Some(params) = request.get_mut("params").and_then(Value::as_object_mut) {
-        params.insert("_operation".to_owned(), json!({"token": token}));
-    }
-    Ok(asking::message(&id, request))
+/// The message that asks; it names the operation by its token.
+fn request(endpoint: &Endpoint, token: &str, task: &Task, ask: &Ask) -> Result<String, ErrorData> {
+    let mut question = asking::question(endpoint.shared(), task, ask)?;
+    question.params.insert("_operation".to_owned(), json!({"token": token}));
+    Ok(question.message())
 }

@@ -1,20 +1,20 @@
-//! How an operation looks.
+//! Operations on the wire.
 
 use longhaul_core::{ResultKind, State, Task, Timestamp};
 use longhaul_engine::{Engine, LoadError};
 use serde_json::{Value, json};
 
-use crate::asking::RELATED_TASK;
-use crate::outcome::{self, Outcome};
+use crate::shared::asking::RELATED_TASK;
+use crate::views::outcome::{self, Outcome};
 
-/// The status of an operation, in the words of the design.
+/// The status of an operation, in the words of the proposal.
 pub(super) fn word(task: &Task) -> &'static str {
     match &task.state {
         State::Queued if task.attempt == 0 => "submitted",
         State::Queued | State::Running { .. } | State::Sleeping { .. } => "working",
         State::InputRequired { .. } => "input_required",
         State::Completed { kind: ResultKind::Success, .. } => "completed",
-        // "The operation completed unsuccessfully." Its result can be fetched all the same.
+        // "The operation completed unsuccessfully." Its result can be fetched nevertheless.
         State::Completed { kind: ResultKind::ToolError, .. } => "failed",
         // "Fallback state to denote unexpected conditions."
         State::Failed { .. } if outcome::is_unreadable(task) => "unknown",
@@ -26,7 +26,7 @@ pub(super) fn word(task: &Task) -> &'static str {
 /// `GetOperationStatusResult`.
 ///
 /// # Errors
-/// [`LoadError`], where it is not known what went wrong.
+/// [`LoadError`], if the reason of a failure cannot be read.
 pub(super) async fn status(engine: &Engine, token: &str, task: &Task) -> Result<String, LoadError> {
     let mut status = json!({"status": word(task), "_operation": {"token": token}});
     if let (Some(error), Some(fields)) = (why(engine, task).await?, status.as_object_mut()) {
@@ -35,7 +35,7 @@ pub(super) async fn status(engine: &Engine, token: &str, task: &Task) -> Result<
     Ok(status.to_string())
 }
 
-/// The status of an operation whose result is no longer kept.
+/// The status of an operation whose result has expired.
 pub(super) fn expired(token: &str) -> String {
     json!({"status": "failed", "error": "Operation has expired", "_operation": {"token": token}}).to_string()
 }
@@ -46,7 +46,8 @@ async fn why(engine: &Engine, task: &Task) -> Result<Option<String>, LoadError> 
         State::Failed { failure } => Ok(Some(failure.message.clone())),
         State::Completed { kind: ResultKind::ToolError, .. } => Ok(match Outcome::of(engine, task).await? {
             Some(Outcome::Result(result)) => Some(outcome::text_of(&result)),
-            Some(Outcome::Error(_) | Outcome::Cancelled) | None => None,
+            Some(Outcome::Error(error)) => Some(error.message.into_owned()),
+            Some(Outcome::Cancelled) | None => None,
         }),
         State::Completed { kind: ResultKind::Success, .. }
         | State::Queued
@@ -57,14 +58,14 @@ async fn why(engine: &Engine, task: &Task) -> Result<Option<String>, LoadError> 
     }
 }
 
-/// The immediate `CallToolResult`. Its `_meta` names the task, for clients that speak other designs too.
+/// The immediate `CallToolResult`. Its `_meta` names the task, for clients that also speak other dialects.
 pub(super) fn accepted(token: &str, task: &Task, immediate: Option<&str>, now: Timestamp) -> Value {
     let content: Vec<Value> = immediate.iter().map(|text| json!({"type": "text", "text": text})).collect();
     json!({
         "content": content,
         "operation": {
             "token": token,
-            "keepAlive": task.terms.keep_ms.div_ceil(1_000),
+            "keepAlive": task.terms.retention_ms.div_ceil(1_000),
             "pollFrequency": seconds(task.poll_interval_ms(now)),
             "status": word(task),
         },

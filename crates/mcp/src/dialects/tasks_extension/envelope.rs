@@ -1,24 +1,48 @@
-//! What every request of `2026-07-28` says around its parameters, for the requests that `rmcp` does not see.
+//! The headers and the `_meta` of every request of `2026-07-28`, for the requests that `rmcp` does not see: the checks
+//! that it makes for the methods that it serves, in its order and with its messages.
 
-use http::HeaderMap;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, Request, StatusCode};
 use rmcp::ErrorData;
 use rmcp::model::{ProtocolVersion, RequestMetaObject};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::dialects::{Generation, VERSION_HEADER};
-use crate::errors;
+use crate::revision::{Generation, VERSION_HEADER};
+use crate::shared::incoming::Incoming;
+use crate::shared::{errors, reply};
 
-const METHOD: &str = "mcp-method";
+const METHOD: &str = "Mcp-Method";
+const NAME: &str = "Mcp-Name";
 
-#[derive(Default, Deserialize)]
-struct Params {
-    #[serde(default, rename = "_meta")]
-    meta: RequestMetaObject,
+/// An error, and its HTTP status.
+pub(super) struct Refusal {
+    pub(super) status: StatusCode,
+    pub(super) error: ErrorData,
 }
 
-fn meta(params: Option<&RawValue>) -> RequestMetaObject {
-    params.and_then(|params| serde_json::from_str::<Params>(params.get()).ok()).unwrap_or_default().meta
+impl Refusal {
+    const fn bad_request(error: ErrorData) -> Self {
+        Self { status: StatusCode::BAD_REQUEST, error }
+    }
+
+    fn mismatch(message: String) -> Self {
+        Self::bad_request(ErrorData::header_mismatch(message, None))
+    }
+}
+
+#[derive(Deserialize)]
+struct Params {
+    #[serde(rename = "_meta")]
+    meta: Option<RequestMetaObject>,
+}
+
+/// The `_meta` of a request; empty if it cannot be read.
+pub(super) fn meta(params: Option<&RawValue>) -> RequestMetaObject {
+    params.and_then(|params| serde_json::from_str::<Params>(params.get()).ok()?.meta).unwrap_or_default()
 }
 
 /// Whether the body says that it is of `2026-07-28` or later.
@@ -27,40 +51,119 @@ pub(super) fn claims_metadata(params: Option<&RawValue>) -> bool {
     Generation::of_version(version.as_ref().map(ProtocolVersion::as_str)) == Generation::PerRequest
 }
 
-/// The checks that `rmcp` makes for the methods that it knows, in its order.
+/// Refuses a body that does not say that it is JSON, or is too large.
+pub(super) fn check_body(request: &Request<Bytes>) -> Result<(), Refusal> {
+    let content_type = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let essence = content_type.and_then(|value| value.split(';').next());
+    if !essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json")) {
+        let message = "Unsupported Media Type: Content-Type must be application/json";
+        let error = ErrorData::invalid_request(message, None);
+        return Err(Refusal { status: StatusCode::UNSUPPORTED_MEDIA_TYPE, error });
+    }
+    if request.body().len() > reply::BODY_BYTES_MAX {
+        let message = format!("Payload Too Large: request body exceeds {} bytes", reply::BODY_BYTES_MAX);
+        let error = ErrorData::invalid_request(message, None);
+        return Err(Refusal { status: StatusCode::PAYLOAD_TOO_LARGE, error });
+    }
+    Ok(())
+}
+
+/// The `_meta` of a request whose parameters are otherwise malformed.
 ///
 /// # Errors
-/// `-32020` where headers and body differ, `-32602` where `_meta` is not complete, `-32022` for other versions,
-/// `-32021` where the client did not declare the Tasks extension.
-pub(super) fn check(headers: &HeaderMap, method: &str, params: Option<&RawValue>) -> Result<(), ErrorData> {
-    let meta = meta(params);
-    let mismatch = |what: String| Err(ErrorData::header_mismatch(what, None));
-    let only = |name: &str| {
-        let mut values = headers.get_all(name).iter();
-        let value = values.next().and_then(|value| value.to_str().ok());
-        if values.next().is_some() { None } else { value }
+/// `-32600` where the parameters are not an object, or their `_meta` is not one.
+pub(super) fn meta_of(params: &RawValue) -> Result<RequestMetaObject, Refusal> {
+    let read = serde_json::from_str::<Params>(params.get());
+    read.map(|params| params.meta.unwrap_or_default()).map_err(|_malformed| {
+        let message = "fail to deserialize request body unrecognized JSON-RPC message";
+        Refusal { status: StatusCode::UNSUPPORTED_MEDIA_TYPE, error: ErrorData::invalid_request(message, None) }
+    })
+}
+
+/// Compares the headers with the body, and the revision with those that the server supports. `task_id` is what the body
+/// says; the client may leave out the header `Mcp-Name`.
+///
+/// # Errors
+/// `-32020` if headers and body differ, `-32602` if `_meta` is not complete, `-32022` for other revisions.
+pub(super) fn check(
+    call: &Incoming<'_>,
+    meta: &RequestMetaObject,
+    task_id: Option<&str>,
+    supported: &[ProtocolVersion],
+) -> Result<(), Refusal> {
+    let headers = call.http.headers();
+    let header_version = headers.get(VERSION_HEADER).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let version = meta.protocol_version();
+    let is_known = ProtocolVersion::KNOWN_VERSIONS.iter().any(|known| known.as_str() == header_version);
+    if version.is_none() && !is_known {
+        let message = format!("Bad Request: Unsupported MCP-Protocol-Version: {header_version}");
+        return Err(Refusal::bad_request(ErrorData::invalid_request(message, None)));
+    }
+    check_method(headers, &call.method)?;
+    if let Some(task_id) = task_id {
+        check_name(headers, task_id)?;
+    }
+    let missing = meta.missing_required_keys(&ProtocolVersion::V_2026_07_28).join(", ");
+    let Some(version) = version else {
+        let message = format!("Invalid params: request _meta is missing or has malformed required fields: {missing}");
+        return Err(Refusal::bad_request(ErrorData::invalid_params(message, None)));
     };
-    match only(METHOD) {
-        None => return mismatch("missing or unreadable Mcp-Method header".to_owned()),
-        Some(header) if header != method => {
-            return mismatch(format!("Mcp-Method header `{header}` does not match body method `{method}`"));
-        }
-        Some(_) => {}
+    if header_version != version.as_str() {
+        return Err(Refusal::mismatch(format!(
+            "MCP-Protocol-Version header ({header_version}) does not match request _meta protocolVersion ({version})"
+        )));
     }
-    let missing = meta.missing_required_keys(&ProtocolVersion::V_2026_07_28);
+    if !supported.contains(&version) {
+        return Err(Refusal::bad_request(ErrorData::unsupported_protocol_version(version, supported)));
+    }
     if !missing.is_empty() {
-        let message = format!("request _meta is missing or has malformed required fields: {}", missing.join(", "));
-        return Err(ErrorData::invalid_params(message, None));
+        let message = format!("request _meta is missing or has malformed required fields: {missing}");
+        return Err(Refusal::bad_request(ErrorData::invalid_params(message, None)));
     }
-    let version = meta.protocol_version().unwrap_or_default();
-    if only(VERSION_HEADER) != Some(version.as_str()) {
-        return mismatch(format!(
-            "MCP-Protocol-Version header does not match request _meta protocolVersion ({version})"
-        ));
-    }
-    if !ProtocolVersion::KNOWN_VERSIONS.contains(&version) {
-        return Err(ErrorData::unsupported_protocol_version(version, ProtocolVersion::KNOWN_VERSIONS));
-    }
+    Ok(())
+}
+
+/// Refuses a client that did not declare the Tasks extension.
+///
+/// # Errors
+/// `-32021`
+pub(super) fn check_capability(meta: &RequestMetaObject) -> Result<(), Refusal> {
     let declared = meta.client_capabilities().is_some_and(|capabilities| capabilities.supports_tasks());
-    if declared { Ok(()) } else { Err(errors::tasks_not_declared()) }
+    if declared { Ok(()) } else { Err(Refusal::bad_request(errors::tasks_not_declared())) }
+}
+
+fn check_method(headers: &HeaderMap, method: &str) -> Result<(), Refusal> {
+    match only(headers, METHOD)? {
+        None => Err(Refusal::mismatch("missing required Mcp-Method header".to_owned())),
+        Some(header) if header != method => {
+            Err(Refusal::mismatch(format!("Mcp-Method header `{header}` does not match body method `{method}`")))
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+fn check_name(headers: &HeaderMap, task_id: &str) -> Result<(), Refusal> {
+    let Some(header) = only(headers, NAME)? else { return Ok(()) };
+    let decoded = match header.strip_prefix("=?base64?").and_then(|encoded| encoded.strip_suffix("?=")) {
+        None => Some(header.to_owned()),
+        Some(encoded) => STANDARD.decode(encoded).ok().and_then(|bytes| String::from_utf8(bytes).ok()),
+    };
+    match decoded {
+        None => Err(Refusal::mismatch("Mcp-Name header is not valid Base64".to_owned())),
+        Some(name) if name != task_id => {
+            Err(Refusal::mismatch(format!("Mcp-Name header `{name}` does not match body value `{task_id}`")))
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+/// The only value of this header, if it is present. A proxy could understand several values differently.
+fn only<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Refusal> {
+    let mut values = headers.get_all(name).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(Refusal::mismatch(format!("duplicate {name} header")));
+    }
+    let text = value.to_str();
+    text.map(Some).map_err(|_not_text| Refusal::mismatch(format!("{name} header contains invalid characters")))
 }

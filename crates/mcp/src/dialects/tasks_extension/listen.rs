@@ -1,19 +1,21 @@
-//! `subscriptions/listen` with `taskIds`: opening a stream that tells of tasks.
+//! `subscriptions/listen` with `taskIds`: opening a stream that reports changes of tasks.
 
 use std::sync::Arc;
 
-use http::{Response, StatusCode};
+use http::Response;
 use longhaul_core::{OwnerId, Task, TaskKey};
 use longhaul_engine::PollError;
 use rmcp::ErrorData;
-use rmcp::model::ErrorCode;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{envelope, stream};
-use crate::durable::Shared;
-use crate::incoming::Incoming;
-use crate::{Body, errors, reply};
+use super::envelope::{self, Refusal};
+use super::stream;
+use crate::Body;
+use crate::dialect::Endpoint;
+use crate::shared::Shared;
+use crate::shared::incoming::Incoming;
+use crate::shared::{errors, reply};
 
 #[derive(Deserialize)]
 struct Params {
@@ -26,28 +28,31 @@ struct Filter {
     task_ids: Option<Vec<String>>,
 }
 
-/// The tasks that the request names; nothing where it is not about tasks.
+/// The tasks that the request names; `None` if it is not about tasks.
 pub(super) fn task_ids(params: Option<&RawValue>) -> Option<Vec<String>> {
     serde_json::from_str::<Params>(params?.get()).ok()?.notifications.task_ids
 }
 
-/// Opens the stream, or says why not. Whatever else the filter asks for is left out of the acknowledgement.
-pub(super) async fn open(call: &Incoming<'_>, shared: &Arc<Shared>, task_ids: Vec<String>) -> Response<Body> {
-    if let Err(error) = envelope::check(call.http.headers(), "subscriptions/listen", call.params) {
-        return reply::error_with(status(&error), Some(&call.id), &error);
+/// Opens the stream, or says why not. Anything else that the filter asks for is left out of the acknowledgement.
+pub(super) async fn open(call: &Incoming<'_>, endpoint: &Endpoint, task_ids: Vec<String>) -> Response<Body> {
+    let meta = envelope::meta(call.params);
+    let checked = envelope::check(call, &meta, None, &endpoint.backend().revisions());
+    if let Err(Refusal { status, error }) = checked.and_then(|()| envelope::check_capability(&meta)) {
+        return reply::error_with(status, Some(&call.id), &error);
     }
+    let shared = endpoint.shared();
     match known(shared, call.owner, &task_ids).await {
         Ok(tasks) => stream::of_tasks(Arc::clone(shared), call.id.clone(), tasks),
         Err(error) => reply::error(&call.id, &error),
     }
 }
 
-/// The tasks that are there and the caller's, each once. Others are left out without a word, so that nobody learns
+/// The tasks that exist and are the caller's, each once. Others are left out silently, so that a client cannot find out
 /// whether they exist.
 async fn known(shared: &Shared, owner: OwnerId, task_ids: &[String]) -> Result<Vec<Task>, ErrorData> {
     let max = shared.settings.listen_tasks_max;
     if task_ids.len() > max {
-        return Err(ErrorData::invalid_params(format!("a subscription names at most {max} tasks"), None));
+        return Err(ErrorData::invalid_params(format!("a subscription may name at most {max} tasks"), None));
     }
     let mut tasks: Vec<Task> = Vec::new();
     for id in task_ids.iter().filter_map(|id| id.parse().ok()) {
@@ -61,12 +66,4 @@ async fn known(shared: &Shared, owner: OwnerId, task_ids: &[String]) -> Result<V
         }
     }
     Ok(tasks)
-}
-
-/// The status that `rmcp` gives these errors too.
-fn status(error: &ErrorData) -> StatusCode {
-    match error.code {
-        ErrorCode::INTERNAL_ERROR => StatusCode::INTERNAL_SERVER_ERROR,
-        _ => StatusCode::BAD_REQUEST,
-    }
 }

@@ -1,13 +1,14 @@
-//! Checkers of what holds in the end, when all is quiet.
+//! Checkers of what holds at the end, when the world is quiescent.
 
 use longhaul_core::{FailureKind, State, TaskKey, Timestamp};
 
-use super::super::plan::{CallPlan, Care, Ending, Tool};
+use super::super::plan::{CallPlan, Care, Ending};
+use super::super::promise::Promise;
 use super::super::store::StoreModel;
-use super::{Checks, Promise};
+use super::state::Checks;
 
 impl Checks {
-    /// The time is up: whatever somebody asked for has ended.
+    /// The time is up: every task that a client waits for must have ended.
     pub(crate) fn must_have_ended(
         &mut self,
         store: &StoreModel,
@@ -23,29 +24,29 @@ impl Checks {
             }
             let promise = match care {
                 Care::Polls => Promise::EndsInTime,
-                Care::Nobody => Promise::GoesOnWithoutPolls,
+                Care::Nobody => Promise::ContinuesWithoutPolls,
             };
             let what =
-                format!("{} has not ended, although nothing goes wrong any more: {:?}", self.name(key), task.state);
+                format!("{} has not ended, although no faults are injected any more: {:?}", self.name(key), task.state);
             self.fail(promise, at_ms, what);
         }
     }
 
-    /// Every end has its reason.
+    /// Every end has a reason.
     pub(crate) fn ends_have_reasons(&mut self, at_ms: u64) {
-        let wrong: Vec<(TaskKey, String)> = self
+        let wrong: Vec<(TaskKey, Promise, String)> = self
             .traces
             .iter()
             .filter_map(|trace| {
                 let task = trace.latest()?;
                 let call = self.calls.get(trace.call)?;
-                let what = unexpected(call, &task.state, task.failures)?;
-                Some((trace.key, what))
+                let (promise, what) = unexpected(call, &task.state)?;
+                Some((trace.key, promise, what))
             })
             .collect();
-        for (key, what) in wrong {
+        for (key, promise, what) in wrong {
             let what = format!("{} {what}", self.name(&key));
-            self.fail(Promise::EndsInTime, at_ms, what);
+            self.fail(promise, at_ms, what);
         }
     }
 
@@ -54,7 +55,7 @@ impl Checks {
         let left = messages.iter().find(|key| store.peek(key).is_none_or(|task| task.has_ended())).copied();
         if let Some(key) = left {
             let what = format!("a message for {} is still there, long after its end", self.name(&key));
-            self.fail(Promise::ComesToRest, at_ms, what);
+            self.fail(Promise::BecomesIdle, at_ms, what);
         }
         let runs = self.traces.iter().find(|trace| trace.ended.is_some() && trace.legs.iter().any(|leg| leg.tool_runs));
         if let Some(key) = runs.map(|trace| trace.key) {
@@ -64,27 +65,26 @@ impl Checks {
     }
 }
 
-/// What is odd about this end, given what the tool does.
-fn unexpected(call: &CallPlan, state: &State, _failures: u32) -> Option<String> {
-    let script = match &call.tool {
-        Tool::Script(ops) => ops.as_slice(),
-        Tool::Plain(_) | Tool::Rounds(_) => &[],
-    };
-    let _ops = script;
+/// What is wrong with this end, given what the tool does.
+fn unexpected(call: &CallPlan, state: &State) -> Option<(Promise, String)> {
+    let gives_errors = matches!(call.ending, Ending::Error(_));
     match state {
-        State::Completed { .. } => {
-            matches!(call.ending, Ending::Error(_)).then(|| "is completed, and its tool only gives errors".to_owned())
-        }
+        State::Completed { .. } => gives_errors
+            .then(|| (Promise::EndsInTime, "is completed, although its tool only returns errors".to_owned())),
         State::Failed { failure } => match failure.kind {
-            FailureKind::Tool => (!matches!(call.ending, Ending::Error(_)))
-                .then(|| "failed with an error that its tool never gives".to_owned()),
+            FailureKind::Tool => (!gives_errors)
+                .then(|| (Promise::EndsInTime, "failed with an error that its tool never returns".to_owned())),
             FailureKind::TimedOut if call.ends_by_itself() && call.has_time() => {
-                Some("timed out, and its tool had plenty of time".to_owned())
+                Some((Promise::EndsInTime, "timed out, although its tool had plenty of time".to_owned()))
             }
-            FailureKind::TriesUsedUp | FailureKind::TimedOut => None,
-            FailureKind::TooLarge | FailureKind::Corrupt | FailureKind::Misuse => {
-                Some(format!("failed for a reason that its tool does not give: {}", failure.message))
+            FailureKind::RetriesExhausted | FailureKind::TimedOut => None,
+            FailureKind::Corrupt => {
+                Some((Promise::NothingIsTruncated, format!("cannot be read any more: {}", failure.message)))
             }
+            FailureKind::TooLarge | FailureKind::Misuse => Some((
+                Promise::EndsInTime,
+                format!("failed for a reason that its tool does not cause: {}", failure.message),
+            )),
         },
         State::Queued
         | State::Running { .. }

@@ -6,17 +6,17 @@ use longhaul_core::ports::{NewTask, Recorded};
 use longhaul_core::{Entry, EntryKind, Payload, State, Suspension, Task, TaskEvent, TaskKey, Timestamp};
 
 use super::super::kernel::Actor;
-use super::super::plan::{Op, Tool};
+use super::super::plan::{Op, Tool, call_of};
+use super::super::promise::Promise;
 use super::super::store::{Change, StoreModel};
-use super::super::tools::call_of;
 use super::rules::{broken_by, ended};
-use super::{Checks, Leg, Promise, RecordedEntry, Trace, Variable};
+use super::state::{Checks, Leg, RecordedEntry, Trace, Variable};
 
 impl Checks {
     /// A task was created.
     pub(crate) fn created(&mut self, store: &StoreModel, task: &Task, new: &NewTask, now: Timestamp, at_ms: u64) {
         let key = task.key();
-        if self.place(&key).is_some() {
+        if self.position(&key).is_some() {
             return self.fail(Promise::EndsOnce, at_ms, format!("{} was created a second time", self.name(&key)));
         }
         let text = text_of(store, &key, &task.request);
@@ -33,7 +33,8 @@ impl Checks {
                     && trace.latest().is_some_and(|task| now < task.expires_at)
             };
             if self.traces.iter().any(|trace| same(&trace)) {
-                let what = "a second task was made with an idempotency key that a living task has".to_owned();
+                let what =
+                    "a second task was created with the idempotency key of a task that has not expired".to_owned();
                 self.fail(Promise::SameKeySameTask, at_ms, what);
             }
         }
@@ -52,8 +53,8 @@ impl Checks {
             progress: (0, 0.0),
         });
         if text.is_none() {
-            let what = format!("{} is on record, and its arguments are not", self.name(&key));
-            self.fail(Promise::NothingIsCut, at_ms, what);
+            let what = format!("{} is on record, but its arguments are not", self.name(&key));
+            self.fail(Promise::NothingIsTruncated, at_ms, what);
         }
     }
 
@@ -81,7 +82,7 @@ impl Checks {
         }
         self.check_event(actor, before, after, event, at_ms);
         self.check_parts(store, after, at_ms);
-        self.check_tries(before, after, event, at_ms);
+        self.check_failures(before, after, event, at_ms);
         let seq = self.seq;
         let Some(trace) = self.trace(&key) else { return };
         if let TaskEvent::Claim { .. } = event {
@@ -113,7 +114,7 @@ impl Checks {
             }
             TaskEvent::Suspend { attempt, progress, suspension } => {
                 self.check_writer(actor, &key, *attempt, at_ms);
-                self.check_timer_beside(&key, suspension, at_ms);
+                self.check_timer_alongside(&key, suspension, at_ms);
                 if let Some(progress) = progress {
                     self.check_progress(&key, *attempt, progress.done, at_ms);
                 }
@@ -125,8 +126,8 @@ impl Checks {
                 self.check_writer(actor, &key, *attempt, at_ms);
                 self.check_finish(before, after, *attempt, at_ms);
             }
-            TaskEvent::Nudge { .. } => {
-                // The sending before this one may have been stamped by a clock that is behind.
+            TaskEvent::Resend { .. } => {
+                // The time of the previous sending may come from a clock that is behind.
                 let since_ms = after.sent_at.as_ms().saturating_sub(before.sent_at.as_ms());
                 if since_ms + self.skew_ms < self.resend_ms {
                     let what = format!("{} was sent again {since_ms} ms after the last sending", self.name(&key));
@@ -134,22 +135,25 @@ impl Checks {
                 }
             }
             TaskEvent::Answer { .. } => self.check_answer(before, after, at_ms),
-            TaskEvent::Cancel | TaskEvent::GiveUp | TaskEvent::TimeOut | TaskEvent::Keep { .. } | TaskEvent::Forget => {
-            }
+            TaskEvent::Cancel
+            | TaskEvent::RetriesExhausted
+            | TaskEvent::TimeOut
+            | TaskEvent::ExtendRetention { .. }
+            | TaskEvent::Forget => {}
         }
     }
 
-    /// A question with a moment beside it does not wait for the answer alone.
-    fn check_timer_beside(&mut self, key: &TaskKey, suspension: &Suspension, at_ms: u64) {
+    /// A question with a timer alongside does not wait for the answer alone.
+    fn check_timer_alongside(&mut self, key: &TaskKey, suspension: &Suspension, at_ms: u64) {
         let Suspension::Input { asks, until: None } = suspension else { return };
         let call = self.trace(key).map(|trace| trace.call).and_then(|call| self.calls.get(call));
         let Some(Tool::Script(ops)) = call.map(|call| &call.tool) else { return };
-        let forgotten = ops.iter().enumerate().any(|(place, op)| {
-            matches!(op, Op::AskOrSleep(_)) && asks.iter().any(|ask| ask.key == format!("q{place}"))
+        let forgotten = ops.iter().enumerate().any(|(position, op)| {
+            matches!(op, Op::AskOrSleep(_)) && asks.iter().any(|ask| ask.key == format!("q{position}"))
         });
         if forgotten {
-            let what = format!("{} asks, and forgets the sleep beside its question", self.name(key));
-            self.fail(Promise::SleepsAreSlept, at_ms, what);
+            let what = format!("{} asks, and loses the sleep alongside its question", self.name(key));
+            self.fail(Promise::SleepsLastAsAsked, at_ms, what);
         }
     }
 
@@ -166,21 +170,21 @@ impl Checks {
             .filter(|name| !is.contains(name))
             .find(|name| !trace.entries.iter().any(|entry| entry.kind == EntryKind::Answer && entry.name == **name));
         if let Some(name) = unanswered {
-            let what = format!("{}: `{name}` counts as answered, and no answer is on record", self.name(&key));
+            let what = format!("{}: `{name}` counts as answered, but no answer is on record", self.name(&key));
             self.fail(Promise::AnswersAreFinal, at_ms, what);
         }
     }
 
-    /// The events of an attempt come from the one worker that claimed it.
+    /// The events of an attempt come from the worker that claimed it.
     fn check_writer(&mut self, actor: Actor, key: &TaskKey, attempt: u32, at_ms: u64) {
         let claimed_by = self.trace(key).and_then(|trace| trace.leg(attempt)).map(|leg| leg.actor);
         if claimed_by != Some(actor) {
-            let what = format!("{}: attempt {attempt} was written by one that did not claim it", self.name(key));
+            let what = format!("{}: attempt {attempt} was written by a worker that did not claim it", self.name(key));
             self.fail(Promise::StaleCannotWrite, at_ms, what);
         }
     }
 
-    /// A task is taken from a worker only when that one is dead, or had trouble for a while.
+    /// A task is taken from a worker only if that worker is dead, or had trouble for a while.
     fn check_takeover(&mut self, before: &Task, at_ms: u64) {
         let State::Running { .. } = &before.state else { return };
         let (key, lease_ms) = (before.key(), self.lease_ms);
@@ -188,16 +192,16 @@ impl Checks {
         let Some(leg) = trace.leg(before.attempt) else { return };
         let (actor, runs, began) = (leg.actor, leg.tool_runs, leg.began.unwrap_or(0));
         let quiet_since_ms = self.disturbed_until_ms(actor).max(began);
-        // A worker that is killed at a known moment holds nothing after it, by whichever clock.
+        // A worker that is killed at a known moment holds nothing after it, by any clock.
         let timeout_ms = self.timeouts_ms.get(actor).copied().flatten();
         let near_its_end = timeout_ms.is_some_and(|ms| at_ms + self.skew_ms + lease_ms / 2 >= began + ms);
         if runs && !near_its_end && quiet_since_ms + lease_ms + self.heartbeat_ms < at_ms {
             let what = format!(
-                "{} was taken from attempt {}, whose worker lives and runs the tool",
+                "{} was taken from attempt {}, whose worker is alive and runs the tool",
                 self.name(&key),
                 before.attempt
             );
-            self.fail(Promise::LivingKeepsLease, at_ms, what);
+            self.fail(Promise::LiveWorkerKeepsLease, at_ms, what);
         }
     }
 
@@ -211,14 +215,15 @@ impl Checks {
         }
     }
 
-    /// A tool's end is on record as the tool gave it.
+    /// A tool's result is recorded as the tool returned it.
     fn check_finish(&mut self, before: &Task, after: &Task, attempt: u32, at_ms: u64) {
         let key = before.key();
         let State::Completed { .. } = &after.state else { return };
         let gave = self.trace(&key).and_then(|trace| trace.leg(attempt)).and_then(|leg| leg.result.clone());
         if gave.is_none() {
-            let what = format!("{} is completed, and the tool of attempt {attempt} gave no result", self.name(&key));
-            self.fail(Promise::ToldIsOnRecord, at_ms, what);
+            let what =
+                format!("{} is completed, but the tool of attempt {attempt} returned no result", self.name(&key));
+            self.fail(Promise::RepliesMatchTheRecord, at_ms, what);
         }
     }
 
@@ -235,13 +240,13 @@ impl Checks {
             .any(|payload| matches!(payload, Payload::Parts { .. }) && text_of(store, &key, payload).is_none());
         if missing {
             let what = format!("the record of {} names parts that are not there", self.name(&key));
-            self.fail(Promise::NothingIsCut, at_ms, what);
+            self.fail(Promise::NothingIsTruncated, at_ms, what);
         }
         let State::Completed { result, .. } = &after.state else { return };
         let gave = self.trace(&key).and_then(|trace| trace.leg(after.attempt)).and_then(|leg| leg.result.clone());
         if gave.is_some_and(|gave| text_of(store, &key, result).as_deref() != Some(gave.as_str())) {
-            let what = format!("the result of {} is not what its tool gave", self.name(&key));
-            self.fail(Promise::NothingIsCut, at_ms, what);
+            let what = format!("the result of {} is not what its tool returned", self.name(&key));
+            self.fail(Promise::NothingIsTruncated, at_ms, what);
         }
     }
 
@@ -287,7 +292,7 @@ impl Checks {
 
     /// A message is being sent.
     pub(crate) fn sent(&mut self, key: &TaskKey, at_ms: u64) {
-        if self.place(key).is_none() {
+        if self.position(key).is_none() {
             self.fail(Promise::RecordBeforeMessage, at_ms, "a message names a task that is not on record".to_owned());
         }
     }

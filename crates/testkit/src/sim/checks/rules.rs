@@ -1,14 +1,15 @@
-//! The rules of one change, by the record alone.
+//! The rules for one change, judged by the record alone.
 
 use longhaul_core::{FailureKind, State, Suspension, Task, TaskEvent, Timestamp};
 
-use super::{Checks, Promise};
+use super::super::promise::Promise;
+use super::state::Checks;
 
 impl Checks {
-    /// Legs that die or fail in a row are counted, and bounded; and no task is given up before that.
-    pub(super) fn check_tries(&mut self, before: &Task, after: &Task, event: &TaskEvent, at_ms: u64) {
+    /// Consecutive legs that die or fail are counted and bounded, and no task fails before that bound.
+    pub(super) fn check_failures(&mut self, before: &Task, after: &Task, event: &TaskEvent, at_ms: u64) {
         let key = before.key();
-        let tries_max = before.terms.tries_max;
+        let consecutive_failures_max = before.terms.consecutive_failures_max;
         let Some(trace) = self.trace(&key) else { return };
         let failed = match event {
             TaskEvent::Claim { .. } => {
@@ -25,31 +26,31 @@ impl Checks {
         trace.failed_legs += u32::from(failed);
         let (in_a_row, failed_legs) = (trace.legs_in_a_row, trace.failed_legs);
         let advanced = trace.leg(before.attempt).is_some_and(|leg| leg.advanced);
-        if in_a_row > tries_max {
+        if in_a_row > consecutive_failures_max {
             let what = format!(
-                "{} has its leg {in_a_row} in a row without getting further; {tries_max} are allowed",
+                "{} is in leg {in_a_row} in a row without an advance; {consecutive_failures_max} are allowed",
                 self.name(&key)
             );
-            self.fail(Promise::TriesAreCounted, at_ms, what);
+            self.fail(Promise::FailuresAreCounted, at_ms, what);
         }
         let State::Failed { failure } = &after.state else { return };
-        if failure.kind != FailureKind::TriesUsedUp || ended(before) {
+        if failure.kind != FailureKind::RetriesExhausted || ended(before) {
             return;
         }
-        if failed_legs + 1 < tries_max {
+        if failed_legs + 1 < consecutive_failures_max {
             let what = format!(
-                "{} was given up after {} failed legs; {tries_max} are allowed",
+                "{} failed after {} failed legs; {consecutive_failures_max} are allowed",
                 self.name(&key),
                 failed_legs + 1
             );
-            self.fail(Promise::TriesAreCounted, at_ms, what);
+            self.fail(Promise::FailuresAreCounted, at_ms, what);
         }
         let orderly = matches!(event, TaskEvent::Finish { .. });
         let actor = self.trace(&key).and_then(|trace| trace.leg(before.attempt)).map_or(0, |leg| leg.actor);
-        if orderly && advanced && tries_max > 1 && self.disturbed_until_ms(actor) + self.lease_ms < at_ms {
-            let what =
-                format!("{} was given up although its last leg got further than the ones before", self.name(&key));
-            self.fail(Promise::TriesAreCounted, at_ms, what);
+        if orderly && advanced && consecutive_failures_max > 1 && self.disturbed_until_ms(actor) + self.lease_ms < at_ms
+        {
+            let what = format!("{} failed although its last leg got further than the ones before", self.name(&key));
+            self.fail(Promise::FailuresAreCounted, at_ms, what);
         }
     }
 }
@@ -62,44 +63,47 @@ pub(super) const fn ended(task: &Task) -> bool {
     }
 }
 
-/// The rules of one change, by the record alone.
+/// The rule that one change breaks, judged by the record alone.
 pub(super) fn broken_by(before: &Task, after: &Task, event: &TaskEvent, now: Timestamp) -> Option<(Promise, String)> {
     if before.expires_at <= now {
         return Some((Promise::ExpiredIsNotFound, "was written after it had expired".to_owned()));
     }
-    if let TaskEvent::Keep { .. } | TaskEvent::Forget = event {
-        // These change how long a task is kept, and nothing of what it is.
+    if let TaskEvent::ExtendRetention { .. } | TaskEvent::Forget = event {
+        // These change how long a task is retained, and nothing else.
         let same = before.state == after.state && before.attempt == after.attempt && before.request == after.request;
         if *event == TaskEvent::Forget && !ended(before) {
-            return Some((Promise::AcceptedIsKept, "was forgotten before its end".to_owned()));
+            return Some((Promise::AcceptedStaysOnRecord, "was forgotten before its end".to_owned()));
         }
         if !same {
-            return Some((Promise::EndsOnce, "changed when only its keeping was to change".to_owned()));
+            return Some((Promise::EndsOnce, "changed when only its retention was to change".to_owned()));
         }
         let kept = match event {
-            TaskEvent::Keep { keep_ms } => {
+            TaskEvent::ExtendRetention { retention_ms } => {
                 let from = after.ended_at.unwrap_or_else(|| after.deadline());
-                after.expires_at >= before.expires_at.max(from.plus_ms(*keep_ms))
+                after.expires_at >= before.expires_at.max(from.plus_ms(*retention_ms))
             }
             _ => after.expires_at <= now,
         };
-        return (!kept).then(|| (Promise::ExpiredIsNotFound, "is kept for another time than was asked for".to_owned()));
+        return (!kept).then(|| (Promise::ExpiredIsNotFound, "is not retained for as long as requested".to_owned()));
     }
     if ended(before) {
         return (before != after)
             .then(|| (Promise::EndsOnce, format!("changed from {:?} after its end", before.state)));
     }
-    let kept_until_ms = now.as_ms() + after.terms.keep_ms;
+    let kept_until_ms = now.as_ms() + after.terms.retention_ms;
     if ended(after) && after.expires_at.as_ms() < kept_until_ms {
-        let what = "ended late, and its result is not kept as long as it was said".to_owned();
+        let what = "ended late, and its result is not retained for as long as agreed".to_owned();
         return Some((Promise::ExpiredIsNotFound, what));
     }
     if after.expires_at < before.expires_at {
-        return Some((Promise::ExpiredIsNotFound, "expires earlier than it was said".to_owned()));
+        return Some((Promise::ExpiredIsNotFound, "expires earlier than agreed".to_owned()));
     }
     let fixed = |task: &Task| (task.key(), task.tool.clone(), task.request.clone(), task.terms, task.created_at);
     if fixed(before) != fixed(after) {
-        return Some((Promise::NothingIsCut, "what was agreed on changed".to_owned()));
+        return Some((
+            Promise::NothingIsTruncated,
+            "its key, tool, request, terms or creation time changed".to_owned(),
+        ));
     }
     let rise = after.attempt.wrapping_sub(before.attempt);
     match event {
@@ -120,14 +124,18 @@ pub(super) fn broken_by(before: &Task, after: &Task, event: &TaskEvent, now: Tim
         TaskEvent::Suspend { suspension: Suspension::Timer(until), .. }
             if after.state != (State::Sleeping { until: *until }) =>
         {
-            Some((Promise::SleepsAreSlept, "a sleep is not on record".to_owned()))
+            Some((Promise::SleepsLastAsAsked, "a sleep is not on record".to_owned()))
         }
         TaskEvent::TimeOut if now.as_ms() < before.created_at.as_ms() + before.terms.run_ms => {
             Some((Promise::EndsInTime, "timed out before its deadline".to_owned()))
         }
-        TaskEvent::GiveUp => match &before.state {
-            State::Running { lease } if lease.until <= now && before.failures + 1 >= before.terms.tries_max => None,
-            _ => Some((Promise::TriesAreCounted, "was given up although it could have gone on".to_owned())),
+        TaskEvent::RetriesExhausted => match &before.state {
+            State::Running { lease }
+                if lease.until <= now && before.failures + 1 >= before.terms.consecutive_failures_max =>
+            {
+                None
+            }
+            _ => Some((Promise::FailuresAreCounted, "failed although retries were left".to_owned())),
         },
         _ if rise != 0 => Some((Promise::StaleCannotWrite, "the attempt changed without a claim".to_owned())),
         _ => None,
@@ -140,7 +148,7 @@ fn claim_broken_by(before: &Task, now: Timestamp) -> Option<(Promise, String)> {
             Some((Promise::StaleCannotWrite, "was claimed while another attempt held its lease".to_owned()))
         }
         State::Sleeping { until } | State::InputRequired { until: Some(until), .. } if now < *until => {
-            Some((Promise::SleepsAreSlept, "was claimed before its time".to_owned()))
+            Some((Promise::SleepsLastAsAsked, "was claimed before its time".to_owned()))
         }
         State::InputRequired { until: None, .. } => {
             Some((Promise::AnswersAreFinal, "was claimed before it was answered".to_owned()))

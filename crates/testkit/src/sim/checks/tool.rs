@@ -2,7 +2,9 @@
 
 use longhaul_core::{EntryKind, Task, TaskKey};
 
-use super::{Checks, Promise};
+use super::super::kernel::EPOCH_MS;
+use super::super::promise::Promise;
+use super::state::Checks;
 
 impl Checks {
     /// A tool begins under `attempt`.
@@ -23,8 +25,8 @@ impl Checks {
         leg.began = Some(at_ms);
         leg.tool_runs = true;
         if request != Some(call) || expected.is_none_or(|bytes| whole.len() < bytes) {
-            let what = format!("the tool of {name} got other arguments than the call had: {} bytes", whole.len());
-            self.fail(Promise::NothingIsCut, at_ms, what);
+            let what = format!("the tool of {name} got arguments that differ from the call's: {} bytes", whole.len());
+            self.fail(Promise::NothingIsTruncated, at_ms, what);
         }
     }
 
@@ -35,8 +37,7 @@ impl Checks {
         let name = self.name(key);
         let Some(trace) = self.trace(key) else { return };
         let ended = trace.ended;
-        let deadline_ms =
-            trace.latest().map(|task| task.deadline().as_ms().saturating_sub(super::super::world::DAWN_MS));
+        let deadline_ms = trace.latest().map(|task| task.deadline().as_ms().saturating_sub(EPOCH_MS));
         let Some(leg) = trace.leg(attempt) else { return };
         leg.tool_runs = false;
         let (actor, began_ms) = (leg.actor, leg.began.unwrap_or(0));
@@ -54,7 +55,7 @@ impl Checks {
         }
     }
 
-    /// A tool gave a result, which the engine now writes.
+    /// A tool returned a result, which the engine now writes.
     pub(crate) fn tool_gave(&mut self, key: &TaskKey, attempt: u32, result: &str) {
         if let Some(leg) = self.trace(key).and_then(|trace| trace.leg(attempt)) {
             leg.result = Some(result.to_owned());
@@ -92,7 +93,7 @@ impl Checks {
         let held = trace.entries.iter().find(|entry| entry.kind == kind && entry.name == name);
         if let Some(entry) = held.filter(|entry| entry.text == text) {
             let seq = entry.seq;
-            // From here on the leg knows that it got further than the ones before it.
+            // From now on the leg knows that it got further than the ones before it.
             if let Some(leg) = trace.leg(attempt) {
                 leg.advanced |= kind == EntryKind::Step && seq > leg.claimed_seq;
             }
@@ -107,7 +108,7 @@ impl Checks {
         );
     }
 
-    /// The tool begins sleep number `number` of `ms`; or goes on after it.
+    /// The tool begins the sleep with this number.
     pub(crate) fn sleep_begins(&mut self, key: &TaskKey, number: usize, at_ms: u64) {
         let Some(trace) = self.trace(key) else { return };
         if !trace.sleeps.iter().any(|(held, _)| *held == number) {
@@ -115,14 +116,14 @@ impl Checks {
         }
     }
 
-    /// See [`Checks::sleep_begins`].
+    /// The tool continues after the sleep with this number, which should have lasted `ms`.
     pub(crate) fn sleep_ends(&mut self, key: &TaskKey, number: usize, ms: u64, at_ms: u64) {
         let (task, skew_ms) = (self.name(key), self.skew_ms);
         let Some(trace) = self.trace(key) else { return };
         let began_ms = trace.sleeps.iter().find(|(held, _)| *held == number).map_or(at_ms, |(_, began_ms)| *began_ms);
         if at_ms + skew_ms < began_ms + ms {
             let what = format!("{task} slept {} ms instead of {ms} ms", at_ms - began_ms);
-            self.fail(Promise::SleepsAreSlept, at_ms, what);
+            self.fail(Promise::SleepsLastAsAsked, at_ms, what);
         }
     }
 
@@ -136,9 +137,9 @@ impl Checks {
     /// The tool was told that its variable is set.
     pub(crate) fn variable_is_set(&mut self, key: &TaskKey, attempt: u32, value: u64) {
         let Some(trace) = self.trace(key) else { return };
-        // A worker that was overtaken hears late of a write that is no longer the last one.
+        // A worker that was overtaken may get a late answer to a write that is no longer the last one.
         if trace.latest().is_some_and(|task| task.attempt == attempt) {
-            trace.variable.sure = Some(value);
+            trace.variable.confirmed = Some(value);
             trace.variable.maybe.clear();
         }
     }
@@ -151,8 +152,8 @@ impl Checks {
             return;
         }
         let held = &trace.variable;
-        if value != held.sure && !value.is_some_and(|value| held.maybe.contains(&value)) {
-            let what = format!("a variable of {task} is {value:?}, and was set to {:?}", held.sure);
+        if value != held.confirmed && !value.is_some_and(|value| held.maybe.contains(&value)) {
+            let what = format!("a variable of {task} is {value:?}, but was set to {:?}", held.confirmed);
             self.fail(Promise::VariablesAreKept, at_ms, what);
         }
     }

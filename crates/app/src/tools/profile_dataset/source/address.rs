@@ -1,9 +1,9 @@
 //! Which URLs and addresses may be fetched from: `https` on port 443, at addresses of the public internet.
 //!
-//! A server that fetches what a caller names must not become the caller's way into the network that it stands in. So
-//! the name is resolved here, every address is checked, and the connection goes to a checked address and no other; a
-//! redirect is checked like a first URL. Addresses that embed IPv4 ones (mapped, NAT64, 6to4, Teredo) are refused as a
-//! whole: nothing public needs them.
+//! A server that fetches what a caller names must not become the caller's way into the server's own network. So the
+//! name is resolved here, every address is checked, and the connection goes only to a checked address; a redirect is
+//! checked like a first URL. Addresses that embed IPv4 ones (mapped, NAT64, 6to4, Teredo) are refused as a whole: no
+//! public server needs them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -12,7 +12,7 @@ use reqwest::Url;
 use super::super::error::ProfileError;
 use super::super::limits::URL_LENGTH_MAX;
 
-/// What URLs are allowed.
+/// Which URLs are allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UrlPolicy {
     /// `https`, port 443, public addresses.
@@ -42,7 +42,7 @@ impl UrlPolicy {
     }
 }
 
-/// A URL whose form was checked, and its address where it names one; a name is checked when it is resolved.
+/// A URL whose form was checked, and its address if it has one; a host name is checked when it is resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublicUrl {
     url: Url,
@@ -61,7 +61,7 @@ impl PublicUrl {
             return Err(refused("is too long"));
         }
         let Ok(url) = Url::parse(text) else {
-            return Err(refused("is no URL"));
+            return Err(refused("is not a URL"));
         };
         policy.check(&url).map_err(refused)?;
         Ok(Self { url, policy })
@@ -74,7 +74,7 @@ impl PublicUrl {
     /// [`ProfileError::Refused`] as for a first URL.
     pub fn redirected(&self, location: &str) -> Result<Self, ProfileError> {
         let Ok(target) = self.url.join(location) else {
-            return Err(ProfileError::Remote("the server redirects to something that is no URL".to_owned()));
+            return Err(ProfileError::Remote("the server redirects to something that is not a URL".to_owned()));
         };
         Self::new(target.as_str(), self.policy)
     }
@@ -97,10 +97,10 @@ fn check_public(url: &Url) -> Result<(), &'static str> {
         return Err("must begin with `https://`");
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("may not hold a user name or password");
+        return Err("may not contain a user name or password");
     }
     if url.port_or_known_default() != Some(443) {
-        return Err("may name no port but 443");
+        return Err("may not name a port other than 443");
     }
     let host = url.host_str().unwrap_or_default();
     let literal = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
@@ -112,7 +112,7 @@ fn check_public(url: &Url) -> Result<(), &'static str> {
     }
 }
 
-/// Whether `address` is one of the public internet.
+/// Whether `address` is on the public internet.
 #[must_use]
 pub fn is_public(address: IpAddr) -> bool {
     match address {
@@ -139,7 +139,7 @@ impl BlockV6 {
     }
 }
 
-/// The special-purpose blocks of the IANA registry, and one address that a cloud answers on inside its network.
+/// The special-purpose blocks of the IANA registry, and one address at which a cloud answers inside its network.
 const NOT_PUBLIC_V4: [BlockV4; 17] = [
     BlockV4(Ipv4Addr::new(0, 0, 0, 0), 8),        // this network
     BlockV4(Ipv4Addr::new(10, 0, 0, 0), 8),       // private
@@ -160,7 +160,7 @@ const NOT_PUBLIC_V4: [BlockV4; 17] = [
     BlockV4(Ipv4Addr::new(240, 0, 0, 0), 4),      // reserved, broadcast
 ];
 
-/// All that is assigned as global unicast. Outside are loopback, unspecified, mapped and NAT64 (`64:ff9b::/96`,
+/// Everything that is assigned as global unicast. Outside are loopback, unspecified, mapped and NAT64 (`64:ff9b::/96`,
 /// `64:ff9b:1::/48`) addresses, unique local, link-local and multicast ones.
 const GLOBAL_V6: BlockV6 = BlockV6(Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
 
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn only_https_urls_on_port_443_without_credentials_are_taken() {
+    fn only_https_urls_on_port_443_without_credentials_are_accepted() {
         let check = |text: &str| PublicUrl::new(text, UrlPolicy::PublicHttps);
         assert!(check("https://example.com/a.csv?x=1").is_ok());
         assert!(check("https://example.com:443/").is_ok());

@@ -18,14 +18,14 @@ use super::super::limits::{CONNECT_S, READ_IDLE_S, REDIRECTS_MAX, REQUEST_S, URL
 use super::address::{PublicUrl, UrlPolicy};
 use super::remote::{RemoteIdentity, too_large};
 
-/// Pieces of a body that wait for the reading thread.
+/// How many pieces of a body may wait for the reading thread.
 const PIECES_WAITING_MAX: usize = 16;
 
 /// Fetches from addresses that a policy allows.
 #[derive(Debug, Clone)]
 pub struct Fetcher {
     policy: UrlPolicy,
-    // Made at the first use: reading the system's certificates is much of a function's start.
+    // Built at the first use: reading the system's certificates takes a large part of a function's start.
     client: Arc<OnceLock<Client>>,
 }
 
@@ -40,7 +40,7 @@ impl Fetcher {
         if let Some(client) = self.client.get() {
             return Ok(client);
         }
-        let made = Client::builder()
+        let built = Client::builder()
             .redirect(Policy::none())
             .no_proxy()
             .referer(false)
@@ -51,10 +51,10 @@ impl Fetcher {
             .user_agent(concat!("longhaul/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|_setup| ProfileError::Internal("no HTTP client"))?;
-        Ok(self.client.get_or_init(|| made))
+        Ok(self.client.get_or_init(|| built))
     }
 
-    /// What the resource is now, without fetching more than its first byte.
+    /// The present version of the resource, without fetching more than its first byte.
     ///
     /// # Errors
     ///
@@ -71,7 +71,7 @@ impl Fetcher {
         RemoteIdentity::of(response.status(), response.headers(), response.content_length())
     }
 
-    /// The resource from `offset` on, if it still is `known`.
+    /// The resource from `offset` on, if it is still `known`.
     ///
     /// # Errors
     ///
@@ -104,7 +104,7 @@ impl Fetcher {
                 return accepted(response);
             }
             let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
-            let nowhere = || ProfileError::Remote("the server redirects to nowhere".to_owned());
+            let nowhere = || ProfileError::Remote("the server redirects without a location".to_owned());
             target = target.redirected(location.ok_or_else(nowhere)?)?;
         }
         Err(ProfileError::Remote(format!("the server redirects more than {REDIRECTS_MAX} times")))
@@ -118,12 +118,12 @@ fn accepted(response: Response) -> Result<Response, ProfileError> {
     }
     let encoding = response.headers().get(CONTENT_ENCODING);
     if encoding.is_some_and(|encoding| encoding != "identity") {
-        return Err(ProfileError::Remote("the server sends compressed data although asked not to".to_owned()));
+        return Err(ProfileError::Remote("the server sends compressed data although none was accepted".to_owned()));
     }
     Ok(response)
 }
 
-/// Says whether an address was refused; everything else about the network is none of the caller's business.
+/// Says whether an address was refused; the caller learns nothing else about the network.
 fn unreachable(error: &reqwest::Error) -> ProfileError {
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -136,7 +136,7 @@ fn unreachable(error: &reqwest::Error) -> ProfileError {
     ProfileError::Remote(format!("the server {why}"))
 }
 
-/// Resolves names and refuses those with any address that is not allowed. The connection uses the answer as it is, so
+/// Resolves names and refuses those with any address that is not allowed. The connection uses this very answer, so
 /// there is no second lookup that could answer otherwise.
 #[derive(Debug)]
 struct CheckedResolver {
@@ -164,7 +164,7 @@ impl Resolve for CheckedResolver {
 /// What a server sends.
 #[derive(Debug)]
 pub struct Body {
-    /// None if there is nothing left to send.
+    /// `None` if there is nothing left to send.
     response: Option<Response>,
     left: u64,
 }
@@ -187,7 +187,7 @@ impl Body {
         }
     }
 
-    /// Passes the pieces on until the body ends, fails, or nobody reads it any more.
+    /// Passes the pieces on until the body ends, fails, or is no longer read.
     async fn send_to(self, pieces: Sender<io::Result<Bytes>>) {
         let (Some(mut response), mut left) = (self.response, self.left) else {
             return;
@@ -254,9 +254,9 @@ mod tests {
     use super::super::Sources;
     use super::*;
 
-    /// How a server behaves.
+    /// How a test server behaves.
     #[derive(Clone, Copy, PartialEq)]
-    enum Manner {
+    enum Behaviour {
         Ranged,
         WholeOnly,
         ChangesAfterTwoAnswers,
@@ -269,7 +269,7 @@ mod tests {
         bytes_sent: Arc<AtomicUsize>,
     }
 
-    async fn serve(content: String, manner: Manner) -> Server {
+    async fn serve(content: String, behaviour: Behaviour) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/data.csv", listener.local_addr().unwrap());
         let bytes_sent = Arc::new(AtomicUsize::new(0));
@@ -279,13 +279,13 @@ mod tests {
             let mut answers = 0;
             while let Ok((stream, _)) = listener.accept().await {
                 answers += 1;
-                answer(stream, &content, manner, answers, &sent).await;
+                answer(stream, &content, behaviour, answers, &sent).await;
             }
         });
         Server { url, bytes_sent }
     }
 
-    async fn answer(stream: TcpStream, content: &str, manner: Manner, number: usize, sent: &AtomicUsize) {
+    async fn answer(stream: TcpStream, content: &str, behaviour: Behaviour, number: usize, sent: &AtomicUsize) {
         let mut stream = BufReader::new(stream);
         let (mut line, mut range) = (String::new(), None);
         while stream.read_line(&mut line).await.unwrap() > 2 {
@@ -296,11 +296,11 @@ mod tests {
             }
             line.clear();
         }
-        let version = if manner == Manner::ChangesAfterTwoAnswers && number > 2 { 2 } else { 1 };
-        let head = match (manner, range) {
-            (Manner::Endless, _) => format!("302 Found\r\nLocation: /again{number}"),
-            (Manner::Compressed, _) => "200 OK\r\nContent-Encoding: gzip".to_owned(),
-            (Manner::WholeOnly, _) | (_, None) => "200 OK".to_owned(),
+        let version = if behaviour == Behaviour::ChangesAfterTwoAnswers && number > 2 { 2 } else { 1 };
+        let head = match (behaviour, range) {
+            (Behaviour::Endless, _) => format!("302 Found\r\nLocation: /again{number}"),
+            (Behaviour::Compressed, _) => "200 OK\r\nContent-Encoding: gzip".to_owned(),
+            (Behaviour::WholeOnly, _) | (_, None) => "200 OK".to_owned(),
             (_, Some((from, to))) => {
                 format!("206 Partial Content\r\nContent-Range: bytes {from}-{}/{}", to - 1, content.len())
             }
@@ -343,32 +343,32 @@ mod tests {
 
     #[tokio::test]
     async fn a_server_that_sends_parts_is_read_in_chunks() {
-        let server = serve(content(), Manner::Ranged).await;
+        let server = serve(content(), Behaviour::Ranged).await;
         let (profile, chunks) = profile(&server.url).await.unwrap();
         assert_eq!((profile.rows, profile.bytes), (40_000, content().len() as u64));
         assert!(chunks > 2, "{chunks}");
     }
 
     #[tokio::test]
-    async fn a_server_that_sends_only_all_is_read_in_one_step() {
-        let server = serve(content(), Manner::WholeOnly).await;
+    async fn a_server_that_does_not_send_parts_is_read_in_one_step() {
+        let server = serve(content(), Behaviour::WholeOnly).await;
         let (profile, chunks) = profile(&server.url).await.unwrap();
         assert_eq!((profile.rows, chunks), (40_000, 1));
-        // Once for looking at it (as far as the connection took it), once for reading.
+        // Once to identify it (as far as the connection took it), once to read it.
         assert!(server.bytes_sent.load(Ordering::Relaxed) <= 2 * content().len());
     }
 
     #[tokio::test]
     async fn a_resource_that_changes_between_two_chunks_is_noticed() {
-        let server = serve(content(), Manner::ChangesAfterTwoAnswers).await;
+        let server = serve(content(), Behaviour::ChangesAfterTwoAnswers).await;
         let outcome = profile(&server.url).await;
         assert!(matches!(outcome, Err(ProfileError::Changed)), "{outcome:?}");
     }
 
     #[tokio::test]
     async fn endless_redirects_compressed_bodies_and_silent_hosts_are_refused() {
-        for manner in [Manner::Endless, Manner::Compressed] {
-            let server = serve(content(), manner).await;
+        for behaviour in [Behaviour::Endless, Behaviour::Compressed] {
+            let server = serve(content(), behaviour).await;
             let outcome = profile(&server.url).await;
             assert!(matches!(outcome, Err(ProfileError::Remote(_))), "{outcome:?}");
         }
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_client_is_made_at_the_first_fetch_and_shared_by_clones() {
+    async fn the_client_is_built_at_the_first_fetch_and_shared_by_clones() {
         let fetcher = Fetcher::new(UrlPolicy::PublicHttps);
         let clone = fetcher.clone();
         assert!(fetcher.client.get().is_none());

@@ -1,7 +1,7 @@
 //! Files below the data directory, and nothing outside it.
 //!
 //! Paths are resolved component by component from the directory's own handle, so neither `..`, an absolute path nor a
-//! symbolic link leads out, also not one that is exchanged in the meantime. Links that stay inside are followed.
+//! symbolic link leads out, not even one that is replaced in the meantime. Links that stay inside are followed.
 
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Component, Path, PathBuf};
@@ -17,7 +17,7 @@ use super::super::error::ProfileError;
 /// The longest path in bytes.
 const PATH_BYTES_MAX: usize = 1_024;
 
-/// A path that goes only downwards.
+/// A path that only leads downwards.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RelativePath(PathBuf);
 
@@ -26,7 +26,7 @@ impl RelativePath {
     ///
     /// # Errors
     ///
-    /// [`ProfileError::Refused`] if it is empty, absolute, too long, or goes upwards.
+    /// [`ProfileError::Refused`] if it is empty, absolute, too long, or leads upwards.
     pub fn new(path: &str) -> Result<Self, ProfileError> {
         let refused = |why: &str| Err(ProfileError::Refused(format!("`path` {why}")));
         if path.trim().is_empty() {
@@ -36,7 +36,7 @@ impl RelativePath {
             return refused("is too long");
         }
         if path.contains(['\0', '\\']) {
-            return refused("holds a character that paths may not have here");
+            return refused("contains a character that is not allowed");
         }
         let downwards = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
         if !Path::new(path).components().all(downwards) {
@@ -46,12 +46,12 @@ impl RelativePath {
     }
 }
 
-/// What tells one version of a file from another.
+/// What distinguishes one version of a file from another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileIdentity {
     /// Its length.
     pub bytes: u64,
-    /// When it was last written, in nanoseconds since 1970; 0 where the file system does not say.
+    /// When it was last written, in nanoseconds since 1970; 0 if the file system does not say.
     pub modified_ns: u64,
 }
 
@@ -73,16 +73,16 @@ impl DataDir {
     ///
     /// # Errors
     ///
-    /// As the operating system says.
+    /// Those of the operating system.
     pub fn open_dir(path: &Path) -> std::io::Result<Self> {
         Ok(Self(Arc::new(Dir::open_ambient_dir(path, ambient_authority())?)))
     }
 
-    /// What the file is now. Blocks the thread.
+    /// The present version of the file. Blocks the thread.
     ///
     /// # Errors
     ///
-    /// [`ProfileError::Refused`] if there is no such file, or it is none.
+    /// [`ProfileError::Refused`] if there is no such file, or it is not a regular file.
     pub fn identify(&self, path: &RelativePath) -> Result<FileIdentity, ProfileError> {
         // Asked before opening: opening a pipe would wait for its writer.
         let metadata = self.0.metadata(&path.0).map_err(|error| refusal(&error))?;
@@ -90,11 +90,11 @@ impl DataDir {
         Ok(FileIdentity::of(&metadata))
     }
 
-    /// Opens the file at `offset` if it still is `known`. Blocks the thread.
+    /// Opens the file at `offset` if it is still `known`. Blocks the thread.
     ///
     /// # Errors
     ///
-    /// [`ProfileError::Changed`]; [`ProfileError::Refused`] if there is no such file any more; [`ProfileError::Read`].
+    /// [`ProfileError::Changed`]; [`ProfileError::Refused`] if there is no longer such a file; [`ProfileError::Read`].
     pub fn open(&self, path: &RelativePath, known: &FileIdentity, offset: u64) -> Result<impl Read, ProfileError> {
         self.identify(path)?;
         let mut file = self.0.open(&path.0).map_err(|error| refusal(&error))?;
@@ -104,20 +104,24 @@ impl DataDir {
             return Err(ProfileError::Changed);
         }
         file.seek(SeekFrom::Start(offset))?;
-        // What is appended from now on is no part of what was identified.
+        // What is appended from now on is not part of what was identified.
         Ok(file.take(known.bytes.saturating_sub(offset)))
     }
 }
 
 fn regular(metadata: &Metadata) -> Result<(), ProfileError> {
-    if metadata.is_file() { Ok(()) } else { Err(ProfileError::Refused("`path` names no regular file".to_owned())) }
+    if metadata.is_file() {
+        Ok(())
+    } else {
+        Err(ProfileError::Refused("`path` does not name a regular file".to_owned()))
+    }
 }
 
-/// The same words for what is not there and what may not be read: a caller learns nothing about the disk.
+/// The same text for what does not exist and what may not be read: a caller learns nothing about the disk.
 fn refusal(error: &std::io::Error) -> ProfileError {
     match error.kind() {
         ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::NotADirectory => {
-            ProfileError::Refused("there is no such file below the data directory".to_owned())
+            ProfileError::Refused("there is no such file in the data directory".to_owned())
         }
         _ => ProfileError::Read(std::io::Error::from(error.kind())),
     }
@@ -177,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_no_file_and_a_missing_file_is_refused() {
+    fn a_directory_and_a_missing_file_are_refused() {
         let (_disk, dir) = disk();
         for path in ["sub", "none.csv", "sub/a.csv/b"] {
             assert!(matches!(read(&dir, path), Err(ProfileError::Refused(_))), "{path}");
@@ -185,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_changed_is_not_read_on() {
+    fn a_file_that_changed_is_not_read_further() {
         let (disk, dir) = disk();
         let path = RelativePath::new("sub/a.csv").unwrap();
         let known = dir.identify(&path).unwrap();

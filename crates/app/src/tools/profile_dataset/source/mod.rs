@@ -1,6 +1,6 @@
 //! Where the data comes from: inline text, a file below the data directory, or a public `https` URL.
 //!
-//! The first step of a task records what the source is ([`SourceIdentity`]); every chunk checks that it still is that,
+//! The first step of a task records what the source is ([`SourceIdentity`]); every chunk checks that it is unchanged,
 //! so that a profile never mixes two versions. Reading and counting happen on blocking threads, and stop at the next
 //! block once the caller's future is dropped.
 
@@ -38,7 +38,7 @@ pub enum SourceIdentity {
 }
 
 impl SourceIdentity {
-    /// The length of the source in bytes, for progress; none if a server does not say.
+    /// The length of the source in bytes, for progress; `None` if a server does not say.
     #[must_use]
     pub const fn bytes(&self) -> Option<u64> {
         match self {
@@ -81,7 +81,7 @@ impl Sources {
     }
 
     /// Profiles the first chunk, or the one after `before`: the result of each further step. The first chunk of a
-    /// source whose server cannot send a part of it is all of it.
+    /// source whose server cannot send parts is the whole source.
     ///
     /// # Errors
     ///
@@ -127,7 +127,7 @@ impl Sources {
     }
 }
 
-/// One chunk to be counted, on whatever thread has the bytes.
+/// One chunk to be counted, on the thread that has the bytes.
 struct Work {
     reading: Reading,
     before: Option<Checkpoint>,
@@ -143,7 +143,7 @@ impl Work {
     }
 }
 
-/// Stops the blocking thread once the future that waits for it is gone.
+/// Stops the blocking thread once the future that waits for it is dropped.
 #[derive(Default)]
 struct StopOnDrop(Stop);
 

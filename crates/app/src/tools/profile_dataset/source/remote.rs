@@ -7,28 +7,28 @@ use serde::{Deserialize, Serialize};
 use super::super::error::ProfileError;
 use super::super::limits::URL_BYTES_MAX;
 
-/// What tells one version of a resource from another.
+/// What distinguishes one version of a resource from another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemoteIdentity {
     /// Its length in bytes, if the server says.
     pub bytes: Option<u64>,
     /// The value for `If-Range`: a strong entity tag, or the time of the last change.
     pub validator: Option<String>,
-    /// Whether parts can be asked for.
+    /// Whether parts can be requested.
     parts: Parts,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Parts {
-    /// The server sends from where it is asked to.
+    /// The server sends from a requested position on.
     FromAnywhere,
-    /// The server only ever sends all.
+    /// The server always sends everything.
     OnlyAll,
 }
 
 impl RemoteIdentity {
-    /// Reads it off the answer to a request for the first byte.
+    /// Reads it from the answer to a request for the first byte.
     ///
     /// # Errors
     ///
@@ -36,7 +36,7 @@ impl RemoteIdentity {
     pub fn of(status: StatusCode, headers: &HeaderMap, content_length: Option<u64>) -> Result<Self, ProfileError> {
         let validator = validator(headers);
         let (bytes, parts) = match (status, content_range(headers)) {
-            // Without a version, parts of two versions could not be told apart.
+            // Without a version, parts of two versions could not be distinguished.
             (StatusCode::PARTIAL_CONTENT, Some(range)) if validator.is_some() => (range.total, Parts::FromAnywhere),
             (StatusCode::PARTIAL_CONTENT, Some(range)) => (range.total, Parts::OnlyAll),
             (_, _) => (content_length, Parts::OnlyAll),
@@ -47,7 +47,7 @@ impl RemoteIdentity {
         Ok(Self { bytes, validator, parts })
     }
 
-    /// Whether the server sends parts, so that every chunk can be a step of its own.
+    /// Whether the server sends parts, so that every chunk can be a separate step.
     #[must_use]
     pub fn is_ranged(&self) -> bool {
         self.parts == Parts::FromAnywhere
@@ -64,14 +64,14 @@ impl RemoteIdentity {
         }
         let is_part = match (status, content_range(headers)) {
             (StatusCode::PARTIAL_CONTENT, Some(range)) => range.start == offset && range.total == self.bytes,
-            // Asked for a part of a version that is gone, a server sends all of the new one.
+            // Asked for a part of a version that no longer exists, a server sends all of the new one.
             (_, _) => offset == 0,
         };
         if is_part { Ok(()) } else { Err(ProfileError::Changed) }
     }
 }
 
-/// A resource beyond the limit.
+/// The error for a resource beyond the limit.
 #[must_use]
 pub fn too_large() -> ProfileError {
     ProfileError::Refused(format!("the source is larger than {URL_BYTES_MAX} bytes"))
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn without_parts_or_without_a_version_all_is_read_at_once() {
+    fn without_parts_or_without_a_version_everything_is_read_at_once() {
         let whole = RemoteIdentity::of(StatusCode::OK, &headers(&[("etag", "\"v1\"")]), Some(500)).unwrap();
         assert!(!whole.is_ranged() && whole.bytes == Some(500));
         let weak = headers(&[("content-range", "bytes 0-0/500"), ("etag", "W/\"v1\"")]);

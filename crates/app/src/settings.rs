@@ -1,0 +1,59 @@
+//! The application's own settings, which the local server and the functions read with Longhaul's.
+
+use std::path::PathBuf;
+
+use longhaul::settings::Preset::{Unset, Value};
+use longhaul::settings::{Declared, Path, Setting, SettingsError, Switch, Values};
+
+/// The folder for local files.
+pub static DATA_DIR: Setting<Path> = Setting::new(
+    "data-dir",
+    "LONGHAUL_DATA_DIR",
+    Path("DIR"),
+    "Folder below which `profile_dataset` may read files. Without it, the tool reads inline text and https URLs only.",
+)
+.local(Unset("none"));
+
+/// Whether the tools for checking a deployment are served.
+pub static DIAGNOSTICS: Setting<Switch> = Setting::new(
+    "diagnostics",
+    "LONGHAUL_DIAGNOSTICS",
+    Switch,
+    "Also serve the tools for checking a deployment: echo, countdown, fail, ask, large_result.",
+)
+.local(Value("false"))
+.lambda(Value("false"))
+.parameter("Diagnostics");
+
+/// All settings of the application.
+pub static ALL: [&dyn Declared; 2] = [&DATA_DIR, &DIAGNOSTICS];
+
+/// What the operator decides about the tools.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// The folder below which `profile_dataset` may read files; if unset, it reads no files.
+    pub data_dir: Option<PathBuf>,
+    /// Which tools are served.
+    pub tools: ToolSet,
+}
+
+/// Which tools are served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ToolSet {
+    /// The tools that users call.
+    #[default]
+    Product,
+    /// Those, and the tools for checking a deployment.
+    WithDiagnostics,
+}
+
+impl Settings {
+    /// The settings that `values` hold. A Lambda function has no local files, so it has no data directory.
+    ///
+    /// # Errors
+    /// [`SettingsError`]
+    pub fn of(values: &Values) -> Result<Self, SettingsError> {
+        let tools = if values.get(&DIAGNOSTICS)? { ToolSet::WithDiagnostics } else { ToolSet::Product };
+        Ok(Self { data_dir: values.find(&DATA_DIR)?, tools })
+    }
+}

@@ -1,0 +1,207 @@
+//! Attachments, stored outside the task's record: journal entries and parts.
+
+use aws_sdk_dynamodb::types::{DeleteRequest, KeysAndAttributes, PutRequest, WriteRequest};
+use longhaul_core::ports::{Recorded, StoreError};
+use longhaul_core::{Entry, PartsName, TaskKey, Timestamp, limits};
+
+use crate::attributes::{KIND, NAME, PK, SK, TEXT, TTL, VALUE};
+use crate::error::{Unexpected, Written, unavailable};
+use crate::item::{Fields, Item, Unreadable, seconds, text, word};
+use crate::keys::ItemKey;
+use crate::store::DynamoStore;
+use crate::{expressions, keys, lifetimes, record};
+
+/// Parts in one write. DynamoDB accepts 25 items and 16 MB, and every quotation mark in a text counts twice on the
+/// wire.
+const WRITE_PARTS_MAX: usize = 16;
+
+/// Parts in one read. DynamoDB answers with at most 100 items and 16 MB.
+const READ_PARTS_MAX: usize = 40;
+
+/// Items in one write that deletes. DynamoDB accepts 25.
+const DELETE_ITEMS_MAX: usize = 25;
+
+/// How often the unprocessed items of a batch are sent again. Every round processes some or is refused as a whole, and
+/// then the client waits and retries.
+const ROUNDS_MAX: usize = 64;
+
+/// Pages of a journal: each has at least one entry, or is the last.
+const JOURNAL_PAGES_MAX: usize = limits::ENTRIES_MAX;
+
+impl DynamoStore {
+    /// Records an entry, unless there is one already.
+    pub(crate) async fn record_entry(&self, key: &TaskKey, entry: &Entry) -> Result<Recorded, StoreError> {
+        let item = keys::entry(key, entry.kind, &entry.name).with(Item::from([
+            (KIND.to_owned(), word(&entry.kind)),
+            (NAME.to_owned(), text(&entry.name)),
+            (VALUE.to_owned(), record::payload(&entry.value)),
+            (TTL.to_owned(), seconds(self.lifetime(key).await?)),
+        ]));
+        match self.table.put(item, expressions::new_item()).await? {
+            Written::Done(()) => Ok(Recorded::First),
+            Written::Refused(Some(item)) => Ok(Recorded::Earlier(read_entry(&item)?)),
+            // Deleted between the refusal and its answer: the task expired long ago.
+            Written::Refused(None) => Err(Unexpected::Contended.into()),
+        }
+    }
+
+    /// All entries of a task.
+    pub(crate) async fn entries(&self, key: &TaskKey) -> Result<Vec<Entry>, StoreError> {
+        let items = self.entry_items(key).await?;
+        Ok(items.iter().map(read_entry).collect::<Result<_, _>>()?)
+    }
+
+    /// Deletes all entries of a task.
+    pub(crate) async fn delete_entries(&self, key: &TaskKey) -> Result<(), StoreError> {
+        let mut requests = Vec::new();
+        for mut item in self.entry_items(key).await? {
+            item.retain(|name, _| name == PK || name == SK);
+            let delete = DeleteRequest::builder().set_key(Some(item)).build();
+            let delete = delete.map_err(|_incomplete| Unexpected::Incomplete("DeleteRequest"))?;
+            requests.push(WriteRequest::builder().delete_request(delete).build());
+        }
+        for batch in requests.chunks(DELETE_ITEMS_MAX) {
+            self.write_batch(batch.to_vec()).await?;
+        }
+        Ok(())
+    }
+
+    async fn entry_items(&self, key: &TaskKey) -> Result<Vec<Item>, StoreError> {
+        let (mut items, mut from) = (Vec::new(), None);
+        for _ in 0..JOURNAL_PAGES_MAX {
+            let query = self
+                .table
+                .query()
+                .key_condition_expression("#pk = :pk AND begins_with(#sk, :journal)")
+                .expression_attribute_names("#pk", PK)
+                .expression_attribute_names("#sk", SK)
+                .expression_attribute_values(":pk", text(keys::attachments(key)))
+                .expression_attribute_values(":journal", text(keys::JOURNAL))
+                .set_exclusive_start_key(from);
+            let page = self.table.page(query).await?;
+            items.extend(page.items);
+            from = page.rest;
+            if from.is_none() {
+                return Ok(items);
+            }
+        }
+        Err(Unexpected::Endless("a journal").into())
+    }
+
+    /// Writes parts, in as few calls as their size allows.
+    pub(crate) async fn write_parts(&self, key: &TaskKey, name: &PartsName, parts: &[&str]) -> Result<(), StoreError> {
+        let ttl = match name {
+            PartsName::Request => lifetimes::before_the_task(&key.id),
+            PartsName::Outcome { .. } | PartsName::Entry { .. } | PartsName::Variables { .. } => {
+                self.lifetime(key).await?
+            }
+        };
+        self.write_texts(parts, ttl, |number| keys::part(key, name, number)).await
+    }
+
+    /// Writes each of `texts` under the key for its number, to be kept until `ttl`.
+    pub(crate) async fn write_texts(
+        &self,
+        texts: &[&str],
+        ttl: Timestamp,
+        key: impl Fn(usize) -> ItemKey,
+    ) -> Result<(), StoreError> {
+        let mut requests = Vec::new();
+        for (number, part) in texts.iter().enumerate() {
+            let attributes = Item::from([(TEXT.to_owned(), text(*part)), (TTL.to_owned(), seconds(ttl))]);
+            let put = PutRequest::builder().set_item(Some(key(number).with(attributes))).build();
+            let put = put.map_err(|_incomplete| Unexpected::Incomplete("PutRequest"))?;
+            requests.push(WriteRequest::builder().put_request(put).build());
+        }
+        for batch in requests.chunks(WRITE_PARTS_MAX) {
+            self.write_batch(batch.to_vec()).await?;
+        }
+        Ok(())
+    }
+
+    async fn write_batch(&self, mut requests: Vec<WriteRequest>) -> Result<(), StoreError> {
+        for _ in 0..ROUNDS_MAX {
+            let call = self.table.client().batch_write_item().request_items(self.table.name(), requests);
+            let answer = call.send().await.map_err(|error| unavailable("BatchWriteItem", error))?;
+            requests = answer.unprocessed_items.and_then(|mut left| left.remove(self.table.name())).unwrap_or_default();
+            if requests.is_empty() {
+                return Ok(());
+            }
+        }
+        Err(Unexpected::Endless("a write of parts").into())
+    }
+
+    /// The first `count` parts, joined; `None` if one is missing.
+    pub(crate) async fn read_parts(
+        &self,
+        key: &TaskKey,
+        name: &PartsName,
+        count: u32,
+    ) -> Result<Option<String>, StoreError> {
+        self.read_texts(count, |number| keys::part(key, name, number)).await
+    }
+
+    /// The texts under the keys for the first `count` numbers, joined; `None` if one is missing.
+    pub(crate) async fn read_texts(
+        &self,
+        count: u32,
+        key: impl Fn(usize) -> ItemKey,
+    ) -> Result<Option<String>, StoreError> {
+        let wanted: Vec<ItemKey> = (0..count as usize).map(key).collect();
+        let mut joined = String::new();
+        for batch in wanted.chunks(READ_PARTS_MAX) {
+            let found = self.read_batch(batch).await?;
+            let Some(text) = join(batch, &found)? else { return Ok(None) };
+            joined.push_str(&text);
+        }
+        Ok(Some(joined))
+    }
+
+    async fn read_batch(&self, wanted: &[ItemKey]) -> Result<Vec<Item>, StoreError> {
+        let keys = wanted.iter().map(ItemKey::to_item).collect();
+        let request = KeysAndAttributes::builder().set_keys(Some(keys)).consistent_read(true).build();
+        let mut request = request.map_err(|_incomplete| Unexpected::Incomplete("KeysAndAttributes"))?;
+        let mut found = Vec::new();
+        for _ in 0..ROUNDS_MAX {
+            let call = self.table.client().batch_get_item().request_items(self.table.name(), request);
+            let answer = call.send().await.map_err(|error| unavailable("BatchGetItem", error))?;
+            found.extend(answer.responses.into_iter().flatten().flat_map(|(_table, items)| items));
+            match answer.unprocessed_keys.and_then(|mut left| left.remove(self.table.name())) {
+                Some(left) => request = left,
+                None => return Ok(found),
+            }
+        }
+        Err(Unexpected::Endless("a read of parts").into())
+    }
+
+    /// From when on the task's attachments may be deleted. The record is read if this store has not seen it lately. If
+    /// there is no record, the attachments are not read any more.
+    async fn lifetime(&self, key: &TaskKey) -> Result<Timestamp, StoreError> {
+        if let Some(known) = self.lifetimes.known(key) {
+            return Ok(known);
+        }
+        let Some(stored) = self.stored(key).await? else { return Ok(lifetimes::before_the_task(&key.id)) };
+        self.lifetimes.note(&stored.task);
+        Ok(lifetimes::of(&stored.task))
+    }
+}
+
+fn read_entry(item: &Item) -> Result<Entry, Unreadable> {
+    let fields = Fields(item);
+    Ok(Entry {
+        kind: fields.word(KIND)?,
+        name: fields.text(NAME)?.to_owned(),
+        value: record::read_payload(fields, VALUE)?,
+    })
+}
+
+/// The texts of `parts` in `found`, joined; `None` if one is missing.
+fn join(parts: &[ItemKey], found: &[Item]) -> Result<Option<String>, StoreError> {
+    let mut joined = String::new();
+    for part in parts {
+        let item = found.iter().find(|item| Fields(item).text(SK).is_ok_and(|sk| sk == part.sk));
+        let Some(item) = item else { return Ok(None) };
+        joined.push_str(Fields(item).text(TEXT)?);
+    }
+    Ok(Some(joined))
+}

@@ -1,0 +1,370 @@
+//! What each event changes on the record besides the state, field by field, and the exact moments at which it applies.
+
+use longhaul_core::{
+    Advance, Ask, Failure, FailureKind, IdSource, Identity, Lease, LeaseToken, Outcome, OwnerId, Payload, Policy,
+    Progress, Refusal, RequestedTerms, ResultKind, State, Status, Suspension, Task, TaskEvent, TaskRecord, Terms,
+    Timestamp,
+};
+
+const CREATED: Timestamp = Timestamp::from_ms(1_000_000);
+const NOW: Timestamp = Timestamp::from_ms(1_100_000);
+const LATER: Timestamp = Timestamp::from_ms(1_130_000);
+
+struct FixedIds;
+
+impl IdSource for FixedIds {
+    fn fill(&self, bytes: &mut [u8]) {
+        bytes.fill(7);
+    }
+}
+
+fn token(byte: u8) -> LeaseToken {
+    LeaseToken::from_random([byte; 16])
+}
+
+fn inline(text: &str) -> Payload {
+    Payload::Inline(text.to_owned())
+}
+
+fn ask(key: &str) -> Ask {
+    Ask { key: key.to_owned(), request: "{}".to_owned() }
+}
+
+fn progress() -> Progress {
+    Progress { done: 1.0, total: Some(2.0), message: Some("half".to_owned()) }
+}
+
+fn running() -> State {
+    State::Running { lease: Lease { until: LATER, token: token(1) } }
+}
+
+/// A task in `state`, which attempt 2 claimed after one failure.
+fn record(state: State) -> TaskRecord {
+    let terms = Terms::negotiate(&Policy::default(), RequestedTerms::default());
+    TaskRecord {
+        owner: OwnerId::of(Identity::Anonymous),
+        id: FixedIds.task_id(CREATED),
+        tool: "tool".to_owned(),
+        state,
+        attempt: 2,
+        failures: 1,
+        last_failure: Some("it panicked".to_owned()),
+        terms,
+        created_at: CREATED,
+        updated_at: CREATED,
+        sent_at: CREATED,
+        started_at: Some(CREATED),
+        ended_at: None,
+        expires_at: CREATED.plus_ms(terms.ttl_ms),
+        progress: None,
+        request: inline("{}"),
+        trace: None,
+        variables: None,
+    }
+}
+
+fn apply_at(before: &TaskRecord, event: &TaskEvent, now: Timestamp) -> Result<TaskRecord, Refusal> {
+    Task::restore(before.clone()).apply(event, now).map(Task::into_record)
+}
+
+fn apply(before: &TaskRecord, event: &TaskEvent) -> TaskRecord {
+    apply_at(before, event, NOW).expect("the event applies")
+}
+
+fn claim() -> TaskEvent {
+    TaskEvent::Claim { token: token(2), lease_until: LATER }
+}
+
+fn claimed() -> State {
+    State::Running { lease: Lease { until: LATER, token: token(2) } }
+}
+
+fn heartbeat(progress: Option<Progress>, advance: Advance) -> TaskEvent {
+    TaskEvent::Heartbeat { attempt: 2, lease_until: LATER.plus_ms(5), progress, advance }
+}
+
+fn suspend(suspension: Suspension, progress: Option<Progress>) -> TaskEvent {
+    TaskEvent::Suspend { attempt: 2, suspension, progress }
+}
+
+fn retry(not_before: Timestamp) -> TaskEvent {
+    TaskEvent::Retry { attempt: 2, not_before, reason: "no answer".to_owned() }
+}
+
+fn completed() -> Outcome {
+    Outcome::Completed { result: inline("1"), kind: ResultKind::ToolError }
+}
+
+fn failure(kind: FailureKind, message: &str) -> Failure {
+    Failure { kind, message: message.to_owned(), detail: None }
+}
+
+#[test]
+fn the_first_claim_notes_when_the_work_started() {
+    let before = TaskRecord { attempt: 0, started_at: None, failures: 0, last_failure: None, ..record(State::Queued) };
+    let after = TaskRecord { state: claimed(), attempt: 1, started_at: Some(NOW), updated_at: NOW, ..before.clone() };
+    assert_eq!(apply(&before, &claim()), after);
+}
+
+#[test]
+fn a_claim_of_a_task_that_was_released_leaves_the_start_and_the_failures() {
+    let before = record(State::Sleeping { until: NOW });
+    let after = TaskRecord { state: claimed(), attempt: 3, updated_at: NOW, ..before.clone() };
+    assert_eq!(apply(&before, &claim()), after);
+    assert!(!Task::restore(after).follows_a_dead_leg(), "the leg before failed, and did not die");
+}
+
+#[test]
+fn a_claim_after_a_dead_leg_counts_a_failure() {
+    let before = record(State::Running { lease: Lease { until: NOW, token: token(1) } });
+    let after = TaskRecord {
+        state: claimed(),
+        attempt: 3,
+        failures: 2,
+        last_failure: Some("a worker died or lost its lease".to_owned()),
+        updated_at: NOW,
+        ..before.clone()
+    };
+    assert_eq!(apply(&before, &claim()), after);
+    assert!(Task::restore(after).follows_a_dead_leg());
+    assert!(!Task::restore(TaskRecord { failures: 0, last_failure: None, ..before }).follows_a_dead_leg());
+}
+
+#[test]
+fn a_heartbeat_extends_the_lease_and_nothing_else() {
+    let before = record(running());
+    let lease = Lease { until: LATER.plus_ms(5), token: token(1) };
+    let after = TaskRecord { state: State::Running { lease }, ..before.clone() };
+    assert_eq!(apply(&before, &heartbeat(None, Advance::NotYet)), after);
+    let with_progress = TaskRecord { progress: Some(progress()), updated_at: NOW, ..after.clone() };
+    assert_eq!(apply(&before, &heartbeat(Some(progress()), Advance::NotYet)), with_progress);
+    let kept = apply(&with_progress, &heartbeat(None, Advance::NotYet));
+    assert_eq!(kept.progress, Some(progress()), "a heartbeat without new progress leaves the progress");
+    let advanced = TaskRecord { failures: 0, last_failure: None, ..after };
+    assert_eq!(apply(&before, &heartbeat(None, Advance::Recorded)), advanced);
+}
+
+#[test]
+fn variables_are_replaced() {
+    let before = TaskRecord { variables: Some(inline("{}")), ..record(running()) };
+    let after = TaskRecord { variables: Some(inline("{\"n\":1}")), updated_at: NOW, ..before.clone() };
+    let event = TaskEvent::SetVariables { attempt: 2, variables: inline("{\"n\":1}") };
+    assert_eq!(apply(&before, &event), after);
+}
+
+#[test]
+fn a_suspension_resets_the_failures_and_counts_as_a_sending() {
+    let before = record(running());
+    let asked = Suspension::Input { asks: vec![ask("a")], until: Some(LATER) };
+    let states = [
+        (asked, State::InputRequired { asks: vec![ask("a")], until: Some(LATER) }),
+        (Suspension::Timer(LATER), State::Sleeping { until: LATER }),
+        (Suspension::Yield, State::Queued),
+    ];
+    for (suspension, state) in states {
+        assert_eq!(suspension.state(), Ok(state.clone()));
+        let after =
+            TaskRecord { state, failures: 0, last_failure: None, sent_at: NOW, updated_at: NOW, ..before.clone() };
+        assert_eq!(apply(&before, &suspend(suspension.clone(), None)), after);
+        let with_progress = TaskRecord { progress: Some(progress()), ..after };
+        assert_eq!(apply(&before, &suspend(suspension, Some(progress()))), with_progress);
+    }
+}
+
+#[test]
+fn a_retry_counts_a_failure_and_keeps_its_reason() {
+    let before = record(running());
+    let after = TaskRecord {
+        state: State::Sleeping { until: LATER },
+        failures: 2,
+        last_failure: Some("no answer".to_owned()),
+        sent_at: NOW,
+        updated_at: NOW,
+        ..before.clone()
+    };
+    assert_eq!(apply(&before, &retry(LATER)), after);
+}
+
+#[test]
+fn an_end_is_retained_for_as_long_as_was_agreed() {
+    let failed = failure(FailureKind::Tool, "no");
+    let ends = [
+        (TaskEvent::Finish { attempt: 2, outcome: completed() }, completed().state()),
+        (TaskEvent::Finish { attempt: 2, outcome: Outcome::Failed(failed.clone()) }, State::Failed { failure: failed }),
+        (TaskEvent::Cancel, State::Cancelled),
+    ];
+    assert_eq!(completed().state(), State::Completed { result: inline("1"), kind: ResultKind::ToolError });
+    let before = record(running());
+    let late = TaskRecord { expires_at: NOW.plus_ms(1), ..before.clone() };
+    for (event, state) in ends {
+        let after = TaskRecord { state, ended_at: Some(NOW), updated_at: NOW, ..before.clone() };
+        assert_eq!(apply(&before, &event), after, "the time to live is long enough");
+        let expires_at = NOW.plus_ms(before.terms.retention_ms);
+        assert_eq!(apply(&late, &event), TaskRecord { expires_at, ..after }, "the time to live is extended");
+    }
+}
+
+#[test]
+fn answers_close_questions_and_the_last_one_queues_the_task() {
+    let before = record(State::InputRequired { asks: vec![ask("a"), ask("b")], until: Some(LATER) });
+    let answer = |keys: &[&str]| TaskEvent::Answer { keys: keys.iter().map(|key| (*key).to_owned()).collect() };
+    let left = State::InputRequired { asks: vec![ask("b")], until: Some(LATER) };
+    let after = TaskRecord { state: left, sent_at: NOW, updated_at: NOW, ..before.clone() };
+    assert_eq!(apply(&before, &answer(&["a", "z"])), after);
+    let queued = TaskRecord { state: State::Queued, ..after.clone() };
+    assert_eq!(apply(&after, &answer(&["b"])), queued);
+    assert_eq!(apply_at(&after, &answer(&["a"]), NOW), Err(Refusal::NotAsked));
+}
+
+#[test]
+fn a_resend_is_noted_and_nothing_else_changes() {
+    let before = record(State::Queued);
+    let after = TaskRecord { sent_at: NOW, ..before.clone() };
+    assert_eq!(apply(&before, &TaskEvent::Resend { not_since: before.sent_at }), after);
+    let too_early = TaskEvent::Resend { not_since: before.sent_at.minus_ms(1) };
+    assert_eq!(apply_at(&before, &too_early, NOW), Err(Refusal::SentAlready { at: before.sent_at }));
+}
+
+#[test]
+fn exhausted_retries_and_a_missed_deadline_say_what_happened() {
+    let dead = State::Running { lease: Lease { until: NOW, token: token(1) } };
+    let before = TaskRecord { failures: 2, ..record(dead) };
+    let message = "no retries are left after 3 failures in a row: it panicked";
+    let state = State::Failed { failure: failure(FailureKind::RetriesExhausted, message) };
+    let after = TaskRecord { state, ended_at: Some(NOW), updated_at: NOW, ..before.clone() };
+    assert_eq!(apply(&before, &TaskEvent::RetriesExhausted), after);
+
+    let before = TaskRecord { terms: Terms { run_ms: 100_000, ..record(running()).terms }, ..record(running()) };
+    let message = "did not end within the 100000 ms that the tool may take, waits included";
+    let state = State::Failed { failure: failure(FailureKind::TimedOut, message) };
+    let after = TaskRecord { state, ended_at: Some(NOW), updated_at: NOW, ..before.clone() };
+    assert_eq!(apply(&before, &TaskEvent::TimeOut), after);
+}
+
+#[test]
+fn retention_is_extended_and_never_shortened() {
+    let before = record(State::Queued);
+    let agreed = before.terms.retention_ms;
+    assert_eq!(apply(&before, &TaskEvent::ExtendRetention { retention_ms: agreed - 1 }), before);
+    let retention_ms = agreed + 86_400_000;
+    let deadline = CREATED.plus_ms(before.terms.run_ms);
+    let terms = Terms { retention_ms, ..before.terms };
+    let after = TaskRecord { terms, expires_at: deadline.plus_ms(retention_ms), ..before.clone() };
+    assert_eq!(
+        apply(&before, &TaskEvent::ExtendRetention { retention_ms }),
+        after,
+        "an unfinished task may end at its deadline"
+    );
+
+    let ended = TaskRecord { ended_at: Some(NOW), ..record(State::Cancelled) };
+    let after = TaskRecord { terms, expires_at: NOW.plus_ms(retention_ms), ..ended.clone() };
+    assert_eq!(apply(&ended, &TaskEvent::ExtendRetention { retention_ms }), after);
+}
+
+#[test]
+fn a_forgotten_task_expires_now() {
+    let before = TaskRecord { ended_at: Some(CREATED), ..record(State::Cancelled) };
+    assert_eq!(apply(&before, &TaskEvent::Forget), TaskRecord { expires_at: NOW, ..before });
+}
+
+/// One millisecond earlier the event is refused; at the moment itself it applies.
+#[test]
+fn a_moment_has_come_when_it_is_reached() {
+    let one_earlier = NOW.minus_ms(1);
+    let due = [
+        State::Running { lease: Lease { until: NOW, token: token(1) } },
+        State::Sleeping { until: NOW },
+        State::InputRequired { asks: vec![ask("a")], until: Some(NOW) },
+    ];
+    for state in due {
+        let before = record(state);
+        for event in [claim(), TaskEvent::Resend { not_since: NOW }] {
+            assert!(apply_at(&before, &event, NOW).is_ok(), "{event:?} of {before:?}");
+            assert!(apply_at(&before, &event, one_earlier).is_err(), "{event:?} of {before:?}");
+        }
+    }
+    let before = record(State::Queued);
+    let deadline = CREATED.plus_ms(before.terms.run_ms);
+    assert_eq!(apply_at(&before, &claim(), deadline), Err(Refusal::PastDeadline));
+    assert!(apply_at(&before, &claim(), deadline.minus_ms(1)).is_ok());
+    assert_eq!(apply_at(&before, &TaskEvent::TimeOut, deadline.minus_ms(1)), Err(Refusal::BeforeDeadline));
+    assert!(apply_at(&before, &TaskEvent::TimeOut, deadline).is_ok());
+    assert_eq!(apply_at(&before, &TaskEvent::Cancel, before.expires_at), Err(Refusal::Expired));
+    assert!(apply_at(&before, &TaskEvent::Cancel, before.expires_at.minus_ms(1)).is_ok());
+    let last = TaskRecord { failures: 2, ..record(State::Running { lease: Lease { until: NOW, token: token(1) } }) };
+    assert_eq!(apply_at(&last, &TaskEvent::RetriesExhausted, one_earlier), Err(Refusal::Leased { until: NOW }));
+    assert!(apply_at(&last, &TaskEvent::RetriesExhausted, NOW).is_ok());
+}
+
+#[test]
+fn only_the_writers_own_write_is_recognised_when_it_is_sent_again() {
+    let shows = |record: &TaskRecord, event: &TaskEvent| Task::restore(record.clone()).already_applied(event);
+    let next = |record: &TaskRecord| TaskRecord { attempt: record.attempt + 1, ..record.clone() };
+
+    let claimed = apply(&record(State::Queued), &claim());
+    assert!(shows(&claimed, &claim()));
+    assert!(!shows(&claimed, &TaskEvent::Claim { token: token(3), lease_until: LATER }));
+
+    let slept = apply(&record(running()), &suspend(Suspension::Timer(LATER), None));
+    assert!(shows(&slept, &suspend(Suspension::Timer(LATER), None)));
+    assert!(!shows(&slept, &suspend(Suspension::Timer(NOW), None)));
+    assert!(!shows(&slept, &suspend(Suspension::Input { asks: Vec::new(), until: None }, None)));
+    assert!(!shows(&next(&slept), &suspend(Suspension::Timer(LATER), None)));
+
+    let retried = apply(&record(running()), &retry(LATER));
+    assert!(shows(&retried, &retry(LATER)));
+    assert!(!shows(&retried, &retry(NOW)));
+    assert!(!shows(&next(&retried), &retry(LATER)));
+
+    let finish = TaskEvent::Finish { attempt: 2, outcome: completed() };
+    let ended = apply(&record(running()), &finish);
+    assert!(shows(&ended, &finish));
+    assert!(!shows(&next(&ended), &finish));
+    let other = Outcome::Failed(failure(FailureKind::Tool, "no"));
+    assert!(!shows(&ended, &TaskEvent::Finish { attempt: 2, outcome: other }));
+}
+
+#[test]
+fn only_ended_and_expired_tasks_leave_nothing_to_do() {
+    let (until, at) = (NOW, NOW);
+    for refusal in [Refusal::Ended, Refusal::Expired] {
+        assert!(refusal.is_permanent(), "{refusal:?}");
+    }
+    for refusal in [
+        Refusal::Stale { current: 1 },
+        Refusal::Leased { until },
+        Refusal::NotDue { until },
+        Refusal::WaitsForInput,
+        Refusal::NotAsked,
+        Refusal::RetriesExhausted,
+        Refusal::RetriesLeft,
+        Refusal::PastDeadline,
+        Refusal::NotEnded,
+        Refusal::BeforeDeadline,
+        Refusal::SentAlready { at },
+        Refusal::NothingAsked,
+    ] {
+        assert!(!refusal.is_permanent(), "{refusal:?}");
+    }
+}
+
+#[test]
+fn a_task_has_the_status_that_clients_see() {
+    let task = Task::restore(record(State::Queued));
+    assert_eq!(task.ttl_ms(), 3_600_000);
+    assert_eq!(task.poll_interval_ms(CREATED.plus_ms(9_999)), 1_000);
+    assert_eq!(task.poll_interval_ms(CREATED.plus_ms(10_000)), 3_000);
+    assert_eq!(task.key().to_owned(), longhaul_core::TaskKey::new(task.owner, task.id));
+    assert_eq!(task.record(), &record(State::Queued));
+    let statuses = [Status::Working, Status::InputRequired, Status::Completed, Status::Failed, Status::Cancelled];
+    let words = statuses.map(Status::as_str);
+    assert_eq!(words, ["working", "input_required", "completed", "failed", "cancelled"]);
+    assert_eq!(statuses.map(Status::is_terminal), [false, false, true, true, true]);
+}
+
+#[test]
+fn the_last_leg_is_the_one_that_no_failure_may_follow() {
+    let with_failures = |failures| Task::restore(TaskRecord { failures, ..record(State::Queued) });
+    assert_eq!(with_failures(0).terms.consecutive_failures_max, 3);
+    assert_eq!([0, 1, 2, 3].map(|failures| with_failures(failures).is_on_last_retry()), [false, false, true, true]);
+}

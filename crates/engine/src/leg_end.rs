@@ -1,0 +1,40 @@
+//! How a leg can end.
+
+use longhaul_core::{Ask, ResultKind};
+
+use crate::suspension::Suspended;
+
+/// How a leg ended.
+#[derive(Debug)]
+pub enum LegEnd {
+    /// The tool returned a result.
+    Completed {
+        /// The result as JSON text.
+        result: String,
+        /// Whether the tool succeeded.
+        kind: ResultKind,
+    },
+    /// The tool returned an error that a retry would not fix.
+    Failed {
+        /// The error in words.
+        message: String,
+        /// The error as JSON text.
+        detail: String,
+    },
+    /// The tool panicked, or failed in another way that is worth a retry.
+    Crashed {
+        /// What is known about it.
+        reason: String,
+    },
+    /// The tool waits: what [`Leg::drive`](crate::Leg::drive) or [`Leg::ask_round`](crate::Leg::ask_round) returned.
+    Suspended(Suspended),
+}
+
+/// Questions that a tool asked by returning them, and the state that it wants back with the answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Round {
+    /// The questions.
+    pub asks: Vec<Ask>,
+    /// The state that the tool wants back, opaque here.
+    pub carry: String,
+}

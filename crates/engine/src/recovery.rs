@@ -1,0 +1,61 @@
+//! Recovering what a look at the record shows to be stuck: a lost message, a dead worker, a missed deadline.
+
+use longhaul_core::ports::ApplyError;
+use longhaul_core::{State, Task, TaskEvent, Timestamp};
+
+use crate::Engine;
+
+impl Engine {
+    /// Recovers `task` if it is stuck, and returns it as it is then. Never fails: the record was read, and that is an
+    /// answer.
+    pub(crate) async fn recover(&self, task: Task) -> Task {
+        self.note_on_span(&task);
+        let now = self.now();
+        let Some(event) = self.recovery_event(&task, now) else { return task };
+        match self.store().apply(&task.key(), &event, now).await {
+            Ok(recovered) => {
+                tracing::info!(task_id = %task.id, attempt = task.attempt, ?event, "a poll recovered the task");
+                self.observer().recovered(&recovered);
+                if event.ends_task() {
+                    self.observer().ended(&recovered);
+                } else {
+                    // A failure is logged; the record remembers this sending, and the next poll after the bound repeats
+                    // it.
+                    let _logged = self.send(&recovered, 0).await;
+                }
+                recovered
+            }
+            Err(ApplyError::Refused { current, .. }) => *current,
+            Err(ApplyError::NotFound) => task,
+            Err(ApplyError::Store(error)) => {
+                tracing::warn!(
+                    task_id = %task.id, error = &error as &dyn std::error::Error,
+                    "the task could not be recovered; the next poll tries again"
+                );
+                task
+            }
+        }
+    }
+
+    /// The event that recovers a stuck task; `None` if it is not stuck.
+    fn recovery_event(&self, task: &Task, now: Timestamp) -> Option<TaskEvent> {
+        if task.has_ended() {
+            return None;
+        }
+        if now >= task.deadline() {
+            return Some(TaskEvent::TimeOut);
+        }
+        let due = match &task.state {
+            State::Queued => task.sent_at,
+            State::Running { lease } if now >= lease.until && task.is_on_last_retry() => {
+                return Some(TaskEvent::RetriesExhausted);
+            }
+            State::Running { lease } => lease.until.max(task.sent_at),
+            State::Sleeping { until } | State::InputRequired { until: Some(until), .. } => (*until).max(task.sent_at),
+            State::InputRequired { until: None, .. } => return None,
+            State::Completed { .. } | State::Failed { .. } | State::Cancelled => return None,
+        };
+        let resend_ms = self.settings.resend_ms;
+        (now >= due.plus_ms(resend_ms)).then(|| TaskEvent::Resend { not_since: now.minus_ms(resend_ms) })
+    }
+}

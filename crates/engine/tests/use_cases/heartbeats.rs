@@ -1,0 +1,294 @@
+//! What a worker writes while its tool runs, and what ends a leg from outside.
+
+use std::convert::Infallible;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+
+use futures::FutureExt;
+use longhaul_core::{Progress, State, Status, Task, TaskEvent, Timestamp, limits};
+use longhaul_engine::{Disposition, Leg, LegEnd, Settings, WorkerSignals};
+use longhaul_testkit::{StoreCall, given};
+
+use super::world::{Tool, World, completed, crashing, quick, run, tool};
+
+fn half() -> Progress {
+    Progress { done: 1.0, total: Some(2.0), message: Some("half".to_owned()) }
+}
+
+/// A tool that notes this progress and then hangs.
+fn hangs_after(progress: Progress) -> Tool {
+    tool(move |leg| {
+        leg.progress(progress.clone());
+        std::future::pending()
+    })
+}
+
+fn hangs() -> Tool {
+    tool(|_leg| std::future::pending())
+}
+
+fn lease_until(task: &Task) -> Timestamp {
+    let State::Running { lease } = &task.state else { panic!("{:?}", task.state) };
+    lease.until
+}
+
+#[test]
+fn a_heartbeat_extends_lease_and_message_and_writes_the_progress_once() {
+    run(async {
+        let world = World::new();
+        let key = world.accepted().await.key();
+        let delivery = world.receive().await.unwrap();
+        let (tool, signals) = (hangs_after(half()), WorkerSignals::default());
+        let mut leg = pin!(world.engine.run_delivery(&delivery, &tool, &signals));
+        assert!(leg.as_mut().now_or_never().is_none());
+        world.took();
+        world.clock.advance_ms(9_999);
+        assert!(leg.as_mut().now_or_never().is_none());
+        assert_eq!(world.took(), Vec::<String>::new());
+        world.clock.advance_ms(1);
+        assert!(leg.as_mut().now_or_never().is_none());
+        assert_eq!((world.took(), world.extensions()), (vec!["heartbeat".to_owned()], vec![30_000]));
+        let first = world.on_record(&key).await;
+        assert_eq!((first.progress.clone(), first.updated_at), (Some(half()), world.now()));
+        assert_eq!(lease_until(&first), world.now().plus_ms(30_000));
+
+        world.clock.advance_ms(10_000);
+        assert!(leg.as_mut().now_or_never().is_none());
+        let second = world.on_record(&key).await;
+        assert_eq!((&second.progress, second.updated_at), (&first.progress, first.updated_at));
+        assert_eq!(lease_until(&second), world.now().plus_ms(30_000));
+    });
+}
+
+#[test]
+fn progress_that_a_heartbeat_could_not_write_is_written_by_the_next_one() {
+    run(async {
+        let world = World::new();
+        let key = world.accepted().await.key();
+        let delivery = world.receive().await.unwrap();
+        let (tool, signals) = (hangs_after(half()), WorkerSignals::default());
+        let mut leg = pin!(world.engine.run_delivery(&delivery, &tool, &signals));
+        assert!(leg.as_mut().now_or_never().is_none());
+        world.store_fails(|call| matches!(call, StoreCall::Apply(_, TaskEvent::Heartbeat { .. })));
+        world.clock.advance_ms(10_000);
+        assert!(leg.as_mut().now_or_never().is_none());
+        assert_eq!(world.on_record(&key).await.progress, None);
+        world.store_fails(|_call| false);
+        world.clock.advance_ms(10_000);
+        assert!(leg.as_mut().now_or_never().is_none());
+        assert_eq!(world.on_record(&key).await.progress, Some(half()));
+    });
+}
+
+#[test]
+fn a_suspension_writes_the_progress() {
+    run(async {
+        let world = World::new();
+        let key = world.accepted().await.key();
+        let tool = tool(|leg| async move {
+            leg.progress(half());
+            completed(&leg.ask("a", "{}".to_owned()).await)
+        });
+        world.work(&tool).await;
+        assert_eq!(world.on_record(&key).await.progress, Some(half()));
+    });
+}
+
+#[test]
+fn progress_that_is_not_a_number_is_ignored_and_a_long_message_is_cut() {
+    run(async {
+        let world = World::new();
+        let key = world.accepted().await.key();
+        let tool = tool(|leg| async move {
+            let message = Some("x".repeat(limits::MESSAGE_BYTES_MAX + 1));
+            leg.progress(Progress { done: 1.0, total: Some(f64::INFINITY), message });
+            leg.progress(Progress { done: f64::NAN, ..half() });
+            completed(&leg.ask("a", "{}".to_owned()).await)
+        });
+        world.work(&tool).await;
+        let progress = world.on_record(&key).await.progress.clone().unwrap();
+        assert_eq!((progress.done, progress.total), (1.0, None));
+        assert_eq!(progress.message.map(|message| message.len()), Some(limits::MESSAGE_BYTES_MAX));
+    });
+}
+
+#[test]
+fn the_first_step_after_failures_is_written_at_once_and_later_ones_are_not() {
+    run(async {
+        let world = World::new();
+        let key = world.accepted().await.key();
+        world.work(&crashing()).await;
+        world.clock.advance_ms(1_000);
+        let delivery = world.receive().await.unwrap();
+        let tool = tool(|leg| async move {
+            for name in ["a", "b"] {
+                let Ok(_text) = leg.step(name, async || Ok::<_, Infallible>("1".to_owned())).await;
+            }
+            std::future::pending().await
+        });
+        let signals = WorkerSignals::default();
+        let mut leg = pin!(world.engine.run_delivery(&delivery, &tool, &signals));
+        world.took();
+        assert!(leg.as_mut().now_or_never().is_none());
+        assert_eq!(world.took(), ["claim", "journal", "record", "record", "heartbeat"]);
+        assert_eq!(world.on_record(&key).await.failures, 0);
+        assert!(leg.as_mut().now_or_never().is_none());
+        assert_eq!(world.took(), ["get"], "nothing but what this test read");
+    });
+}
+
+#[test]
+fn steps_of_a_task_without_failures_cost_no_heartbeat() {
+    run(async {
+        let world = World::new();
+        world.accepted().await;
+        let delivery = world.receive().await.unwrap();
+        let tool = tool(|leg| async move {
+            let Ok(_text) = leg.step("a", async || Ok::<_, Infallible>("1".to_owned())).await;
+            std::future::pending().await
+        });
+        let signals = WorkerSignals::default();
+        let mut leg = pin!(world.engine.run_delivery(&delivery, &tool, &signals));
+        world.took();
+        assert!(leg.as_mut().now_or_never().is_none());
+        assert_eq!(world.took(), ["claim", "record"]);
+    });
+}
+
+#[test]
+fn a_worker_that_will_be_killed_holds_no_lease_past_that_moment() {
+    run(async {
+        let world = World::new();
+        let key = world.accepted().await.key();
+        let delivery = world.receive().await.unwrap();
+        let killed_at = world.now().plus_ms(5_000);
+        let (tool, signals) = (hangs(), WorkerSignals { until: Some(killed_at), ..WorkerSignals::default() });
+        let mut leg = pin!(world.engine.run_delivery(&delivery, &tool, &signals));
+        assert!(leg.as_mut().now_or_never().is_none());
+        assert_eq!(lease_until(&world.on_record(&key).await), killed_at);
+        world.clock.advance_ms(4_999);
+        assert!(leg.as_mut().now_or_never().is_none());
+        world.clock.advance_ms(1);
+        assert_eq!(leg.as_mut().now_or_never(), Some(Disposition::Acknowledge));
+        assert_eq!(world.on_record(&key).await.failures, 1, "the tool overran its leg");
+    });
+}
+
+#[test]
+fn a_leg_that_reaches_no_step_boundary_in_its_time_is_a_failure_that_says_so() {
+    run(async {
+        let world = World::with(Settings { leg_ms_max: Some(1_000), ..Settings::default() });
+        let key = world.accepted().await.key();
+        let delivery = world.receive().await.unwrap();
+        let until = Some(world.now().plus_ms(5_000));
+        let (tool, signals) = (hangs(), WorkerSignals { until, ..WorkerSignals::default() });
+        let mut leg = pin!(world.engine.run_delivery(&delivery, &tool, &signals));
+        assert!(leg.as_mut().now_or_never().is_none());
+        world.clock.advance_ms(999);
+        assert!(leg.as_mut().now_or_never().is_none());
+        world.clock.advance_ms(1);
+        assert_eq!(leg.as_mut().now_or_never(), Some(Disposition::Acknowledge));
+        let reason = world.on_record(&key).await.last_failure.clone().unwrap();
+        assert!(reason.contains("of 1000 ms"), "{reason}");
+    });
+}
+
+#[test]
+fn a_worker_that_is_asked_to_stop_releases_the_task_after_its_grace_period() {
+    run(async {
+        let world = World::new();
+        let key = world.accepted().await.key();
+        let delivery = world.receive().await.unwrap();
+        let (tool, signals) = (hangs(), WorkerSignals::default());
+        let mut leg = pin!(world.engine.run_delivery(&delivery, &tool, &signals));
+        assert!(leg.as_mut().now_or_never().is_none());
+        signals.stop.cancel();
+        assert!(leg.as_mut().now_or_never().is_none());
+        world.clock.advance_ms(1_999);
+        assert!(leg.as_mut().now_or_never().is_none());
+        world.delays();
+        world.clock.advance_ms(1);
+        assert_eq!(leg.as_mut().now_or_never(), Some(Disposition::Acknowledge));
+        let given_back = world.on_record(&key).await;
+        assert_eq!((given_back.state.clone(), given_back.failures), (State::Queued, 0));
+        assert_eq!(world.delays(), [0]);
+    });
+}
+
+#[test]
+fn a_worker_that_is_asked_to_stop_starts_no_further_step() {
+    run(async {
+        let world = World::new();
+        let key = world.accepted().await.key();
+        let delivery = world.receive().await.unwrap();
+        let signals = WorkerSignals::default();
+        let stop = signals.stop.clone();
+        let tool = tool(move |leg| {
+            let stop = stop.clone();
+            async move {
+                let Ok(_text) = leg.step("a", async || Ok::<_, Infallible>("1".to_owned())).await;
+                stop.cancel();
+                // Lets the code that watches this leg see the signal.
+                let mut looked = false;
+                std::future::poll_fn(|context| {
+                    context.waker().wake_by_ref();
+                    if std::mem::replace(&mut looked, true) {
+                        std::task::Poll::Ready(())
+                    } else {
+                        std::task::Poll::Pending
+                    }
+                })
+                .await;
+                let Ok(_text) = leg.step("b", async || Ok::<_, Infallible>("1".to_owned())).await;
+                completed("1")
+            }
+        });
+        assert_eq!(world.engine.run_delivery(&delivery, &tool, &signals).await, Disposition::Acknowledge);
+        assert_eq!(world.on_record(&key).await.state, State::Queued);
+        world.work(&quick()).await;
+        assert_eq!(world.on_record(&key).await.status(), Status::Completed);
+    });
+}
+
+#[test]
+fn a_worker_that_lost_its_task_stops_its_tool_and_leaves_the_message() {
+    run(async {
+        let world = World::new();
+        let key = world.accepted().await.key();
+        let delivery = world.receive().await.unwrap();
+        let seen: Arc<Mutex<Option<Leg>>> = Arc::default();
+        let seen_in = Arc::clone(&seen);
+        let tool = tool(move |leg| {
+            *seen_in.lock().unwrap() = Some(leg);
+            std::future::pending::<LegEnd>()
+        });
+        let signals = WorkerSignals::default();
+        let mut leg = pin!(world.engine.run_delivery(&delivery, &tool, &signals));
+        assert!(leg.as_mut().now_or_never().is_none());
+        world.clock.advance_ms(30_000);
+        let (claim, now) = (given::claim(9, world.now()), world.now());
+        let claimed = longhaul_core::ports::TaskStore::apply(&*world.store, &key, &claim, now).await;
+        assert_eq!(claimed.unwrap().attempt, 2);
+        assert_eq!(leg.as_mut().now_or_never(), Some(Disposition::RetryAfter { after_ms: 30_000 }));
+        assert!(seen.lock().unwrap().as_ref().unwrap().cancelled().is_cancelled());
+        assert_eq!(world.on_record(&key).await.attempt, 2);
+    });
+}
+
+#[test]
+fn a_tool_that_ends_by_itself_is_not_cancelled() {
+    run(async {
+        let world = World::new();
+        world.accepted().await;
+        let seen: Arc<Mutex<Option<Leg>>> = Arc::default();
+        let seen_in = Arc::clone(&seen);
+        let tool = tool(move |leg| {
+            assert_eq!(leg.task().attempt, 1);
+            assert_eq!(leg.ends_at(), leg.task().deadline());
+            *seen_in.lock().unwrap() = Some(leg);
+            async { completed("1") }
+        });
+        world.work(&tool).await;
+        assert!(!seen.lock().unwrap().as_ref().unwrap().cancelled().is_cancelled());
+    });
+}

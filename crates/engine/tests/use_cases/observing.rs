@@ -1,0 +1,142 @@
+//! An observer is told once about each thing that happens.
+
+use std::sync::{Arc, Mutex};
+
+use longhaul_core::Task;
+use longhaul_engine::{Engine, Observer, WorkerSignals};
+
+use super::world::{World, call_with_key, completed, crashing, quick, run, tool};
+
+#[derive(Default)]
+struct Log(Mutex<Vec<String>>);
+
+impl Log {
+    fn note(&self, what: String) {
+        self.0.lock().unwrap().push(what);
+    }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+}
+
+impl Observer for Log {
+    fn accepted(&self, _task: &Task) {
+        self.note("accepted".to_owned());
+    }
+
+    fn leg_began(&self, task: &Task, waited_ms: Option<u64>) {
+        self.note(format!("leg {} began after {waited_ms:?}", task.attempt));
+    }
+
+    fn leg_ended(&self, task: &Task, ran_ms: u64) {
+        self.note(format!("leg {} ended after {ran_ms}", task.attempt));
+    }
+
+    fn ended(&self, task: &Task) {
+        self.note(format!("ended {}", task.status().as_str()));
+    }
+
+    fn recovered(&self, task: &Task) {
+        self.note(format!("recovered {}", task.status().as_str()));
+    }
+}
+
+fn observed() -> (World, Arc<Log>) {
+    let mut world = World::new();
+    let log = Arc::<Log>::default();
+    world.engine =
+        Engine::new(world.engine.ports().clone(), *world.engine.settings()).observed_by(Arc::clone(&log) as _);
+    (world, log)
+}
+
+#[test]
+fn a_call_is_reported_once_and_its_life_in_order() {
+    run(async {
+        let (world, log) = observed();
+        let task = world.accept(call_with_key("k", 1)).await;
+        world.accept(call_with_key("k", 1)).await;
+        assert_eq!(log.take(), ["accepted"]);
+        world.clock.advance_ms(70);
+        let clock = Arc::clone(&world.clock);
+        let slow = tool(move |_leg| {
+            let clock = Arc::clone(&clock);
+            async move {
+                clock.advance_ms(200);
+                completed("1")
+            }
+        });
+        world.work(&slow).await;
+        assert_eq!(log.take(), ["leg 1 began after Some(70)", "ended completed", "leg 1 ended after 200"]);
+        world.engine.cancel(&task.key()).await.unwrap();
+        world.engine.extend_retention(&task.key(), 7_200_000).await.unwrap();
+        world.engine.forget(&task.key()).await.unwrap();
+        assert_eq!(log.take(), Vec::<String>::new(), "it ended once");
+    });
+}
+
+#[test]
+fn later_legs_are_reported_without_the_time_that_they_waited() {
+    run(async {
+        let (world, log) = observed();
+        world.accepted().await;
+        world.work(&crashing()).await;
+        world.clock.advance_ms(1_000);
+        world.work(&quick()).await;
+        let told = log.take();
+        let expected = [
+            "accepted",
+            "leg 1 began after Some(0)",
+            "leg 1 ended after 0",
+            "leg 2 began after None",
+            "ended completed",
+            "leg 2 ended after 0",
+        ];
+        assert_eq!(told, expected);
+    });
+}
+
+#[test]
+fn a_worker_that_takes_over_from_a_dead_one_is_reported_as_a_recovery() {
+    run(async {
+        let (world, log) = observed();
+        world.accepted().await;
+        let delivery = world.receive().await.unwrap();
+        world.killed_in_the_tool(&delivery).await;
+        world.clock.advance_ms(world.engine.settings().lease_ms);
+        log.take();
+        world.engine.run_delivery(&delivery, &quick(), &WorkerSignals::default()).await;
+        assert_eq!(log.take().first().map(String::as_str), Some("recovered working"));
+    });
+}
+
+#[test]
+fn what_a_poll_recovers_is_reported() {
+    run(async {
+        let (world, log) = observed();
+        let task = world.accepted().await;
+        world.clock.advance_ms(world.engine.settings().resend_ms - 1);
+        world.engine.poll(&task.key()).await.unwrap();
+        assert_eq!(log.take(), ["accepted"]);
+        world.clock.advance_ms(1);
+        world.engine.poll(&task.key()).await.unwrap();
+        assert_eq!(log.take(), ["recovered working"]);
+        world.clock.advance_to(task.deadline());
+        world.engine.poll(&task.key()).await.unwrap();
+        assert_eq!(log.take(), ["recovered failed", "ended failed"]);
+        world.engine.poll(&task.key()).await.unwrap();
+        assert_eq!(log.take(), Vec::<String>::new());
+    });
+}
+
+#[test]
+fn a_cancelled_task_is_reported_as_ended_once() {
+    run(async {
+        let (world, log) = observed();
+        let task = world.accepted().await;
+        for _ in 0..2 {
+            world.engine.cancel(&task.key()).await.unwrap();
+        }
+        assert_eq!(log.take(), ["accepted", "ended cancelled"]);
+    });
+}

@@ -1,0 +1,182 @@
+//! Failed legs are retried after growing delays; writes are retried a few times and then abandoned.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use longhaul_core::{State, Status, TaskEvent};
+use longhaul_engine::{AcceptError, Disposition, LegEnd, PollError};
+use longhaul_testkit::StoreCall;
+
+use super::world::{World, answers, call, completed, crashing, quick, run, tool};
+
+#[test]
+fn a_failed_leg_is_retried_after_a_delay_that_doubles() {
+    run(async {
+        let world = World::new();
+        let task = world.accepted().await;
+        world.delays();
+        for delay_ms in [1_000, 2_000] {
+            world.work(&crashing()).await;
+            assert_eq!(world.delays(), [delay_ms]);
+            let until = world.now().plus_ms(delay_ms);
+            assert_eq!(world.on_record(&task.key()).await.state, State::Sleeping { until });
+            world.clock.advance_ms(delay_ms);
+        }
+        world.work(&crashing()).await;
+        assert_eq!(world.on_record(&task.key()).await.status(), Status::Failed);
+    });
+}
+
+#[test]
+fn a_leg_that_records_a_step_before_it_fails_restarts_the_count() {
+    run(async {
+        let world = World::new();
+        let task = world.accepted().await;
+        let legs = Arc::new(AtomicUsize::new(0));
+        let tool = tool(move |leg| {
+            let number = legs.fetch_add(1, Ordering::Relaxed);
+            async move {
+                for step in 0..=number {
+                    let Ok(_text) =
+                        leg.step(&format!("step {step}"), async || Ok::<_, Infallible>("1".to_owned())).await;
+                }
+                if number < 6 { LegEnd::Crashed { reason: "it panicked".to_owned() } } else { completed("1") }
+            }
+        });
+        for _ in 0..6 {
+            world.delays();
+            world.work(&tool).await;
+            assert_eq!(world.on_record(&task.key()).await.failures, 1);
+            assert_eq!(world.delays(), [1_000]);
+            world.clock.advance_ms(1_000);
+        }
+        world.work(&tool).await;
+        assert_eq!(world.on_record(&task.key()).await.status(), Status::Completed);
+    });
+}
+
+#[test]
+fn the_reason_of_a_failure_is_cut_to_its_limit() {
+    run(async {
+        let world = World::new();
+        let task = world.accepted().await;
+        world.work(&tool(|_leg| async { LegEnd::Crashed { reason: "x".repeat(2_000) } })).await;
+        let reason = world.on_record(&task.key()).await.last_failure.clone().unwrap();
+        assert_eq!((reason.len(), reason.chars().last()), (1_024, Some('…')));
+    });
+}
+
+#[test]
+fn a_write_is_tried_four_times_with_growing_delays() {
+    run(async {
+        let world = World::new();
+        world.store_fails(|_call| true);
+        let began = world.now();
+        let refused = world.while_time_passes(1, world.engine.accept(call())).await;
+        assert!(matches!(refused, Err(AcceptError::Unavailable(_))));
+        assert_eq!(world.took(), ["create"; 4]);
+        assert_eq!(world.now().since_ms(began), 50 + 100 + 200);
+    });
+}
+
+#[test]
+fn a_write_that_succeeds_at_its_last_try_is_a_success() {
+    run(async {
+        let world = World::new();
+        let mut left = 3;
+        world.store_fails(move |_call| {
+            left -= 1;
+            left >= 0
+        });
+        world.while_time_passes(10, world.engine.accept(call())).await.unwrap();
+        assert_eq!(world.took(), ["create", "create", "create", "create", "send"]);
+    });
+}
+
+#[test]
+fn a_store_that_does_not_answer_is_an_error_for_every_request() {
+    run(async {
+        let world = World::new();
+        let key = world.accepted().await.key();
+        world.store_fails(|_call| true);
+        let (engine, none) = (&world.engine, answers("a", "1"));
+        assert!(matches!(engine.poll(&key).await, Err(PollError::Unavailable(_))));
+        assert!(matches!(engine.list(&key.owner, None, 1).await, Err(PollError::Unavailable(_))));
+        assert!(matches!(world.while_time_passes(50, engine.cancel(&key)).await, Err(PollError::Unavailable(_))));
+        assert!(matches!(world.while_time_passes(50, engine.forget(&key)).await, Err(PollError::Unavailable(_))));
+        assert!(world.while_time_passes(50, engine.answer(&key, &none)).await.is_err());
+        world.store_fails(|call| matches!(call, StoreCall::Apply(..)));
+        let extended = world.while_time_passes(50, engine.extend_retention(&key, 7_200_000)).await;
+        assert!(matches!(extended, Err(PollError::Unavailable(_))));
+    });
+}
+
+#[test]
+fn a_poll_that_cannot_recover_still_answers() {
+    run(async {
+        let world = World::new();
+        let task = world.accepted().await;
+        world.clock.advance_to(task.deadline());
+        world.store_fails(|call| matches!(call, StoreCall::Apply(..)));
+        assert_eq!(world.engine.poll(&task.key()).await.unwrap(), task);
+    });
+}
+
+#[test]
+fn an_end_that_cannot_be_written_is_left_to_the_next_delivery() {
+    run(async {
+        let world = World::new();
+        let task = world.accepted().await;
+        let delivery = world.receive().await.unwrap();
+        world.store_fails(|call| matches!(call, StoreCall::Apply(_, TaskEvent::Finish { .. })));
+        let disposition = world.while_time_passes(50, world.deliver(&delivery, &quick())).await;
+        assert_eq!(disposition, Disposition::RetryAfter { after_ms: world.engine.settings().lease_ms });
+        world.store_fails(|_call| false);
+        world.clock.advance_ms(world.engine.settings().lease_ms);
+        world.work(&quick()).await;
+        assert_eq!(world.on_record(&task.key()).await.status(), Status::Completed);
+    });
+}
+
+#[test]
+fn a_claim_that_cannot_be_written_is_left_to_the_next_delivery() {
+    run(async {
+        let world = World::new();
+        world.accepted().await;
+        let delivery = world.receive().await.unwrap();
+        world.store_fails(|_call| true);
+        let disposition = world.while_time_passes(50, world.deliver(&delivery, &quick())).await;
+        assert_eq!(disposition, Disposition::RetryAfter { after_ms: world.engine.settings().retry_ms });
+    });
+}
+
+#[test]
+fn a_leg_whose_journal_cannot_be_read_releases_the_task_without_a_failure() {
+    run(async {
+        let world = World::new();
+        let task = world.accepted().await;
+        world.work(&crashing()).await;
+        world.clock.advance_ms(1_000);
+        let delivery = world.receive().await.unwrap();
+        world.store_fails(|call| matches!(call, StoreCall::Journal(_)));
+        world.delays();
+        let tool = quick();
+        assert_eq!(world.while_time_passes(50, world.deliver(&delivery, &tool)).await, Disposition::Acknowledge);
+        assert_eq!(tool.runs(), 0);
+        assert_eq!(world.delays(), [world.engine.settings().retry_ms]);
+        assert_eq!(world.on_record(&task.key()).await.state, State::Queued);
+    });
+}
+
+#[test]
+fn a_message_that_cannot_be_replaced_stays() {
+    run(async {
+        let world = World::new();
+        world.accepted().await;
+        let delivery = world.receive().await.unwrap();
+        world.sends_fail(1);
+        let disposition = world.engine.run_delivery(&delivery, &crashing(), &Default::default()).await;
+        assert_eq!(disposition, Disposition::RetryAfter { after_ms: 1_000 });
+    });
+}

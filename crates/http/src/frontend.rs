@@ -1,0 +1,244 @@
+//! The HTTP frontend: every request is checked here before MCP sees it.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName};
+use http::request::Parts;
+use http::{HeaderValue, Method, Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use longhaul_core::OwnerId;
+
+use crate::rejection::full;
+use crate::{Anyone, BODY_BYTES_MAX, HEALTH_PATH, Identify, MCP_PATH, OriginPolicy, Rejection};
+
+/// The body of a response: bytes at once, or a stream of events.
+pub type Body = UnsyncBoxBody<Bytes, Infallible>;
+
+/// Headers that carry the caller's credentials. They are removed once the owner is known: tools can read all headers, and
+/// must not be able to act with the caller's credentials.
+const CREDENTIALS: [HeaderName; 2] = [AUTHORIZATION, HeaderName::from_static("x-amz-security-token")];
+
+/// How many bytes beyond the limit are read and discarded before the refusal is sent.
+const DISCARDED_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Checks requests and routes them to MCP or to the health check.
+#[derive(Clone)]
+pub struct HttpFrontend {
+    origin_policy: OriginPolicy,
+    identify: Arc<dyn Identify>,
+}
+
+impl HttpFrontend {
+    /// A frontend with this origin policy, which treats every caller as the anonymous owner.
+    #[must_use]
+    pub fn new(origin_policy: OriginPolicy) -> Self {
+        Self { origin_policy, identify: Arc::new(Anyone) }
+    }
+
+    /// The same frontend, with another way to identify callers.
+    #[must_use]
+    pub fn identified_by(mut self, identify: Arc<dyn Identify>) -> Self {
+        self.identify = identify;
+        self
+    }
+
+    /// Answers `request`: directly, or through `mcp` once the request has been checked, its owner is known, and its body
+    /// has been read completely.
+    pub async fn answer<B, F, Fut>(&self, request: Request<B>, mcp: F) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+        F: FnOnce(Request<Bytes>, OwnerId) -> Fut + Send,
+        Fut: Future<Output = Response<Body>> + Send,
+    {
+        match self.admit(request).await {
+            Ok(Admitted::Mcp(request, owner)) => mcp(*request, owner).await,
+            Ok(Admitted::Health) => healthy(),
+            Err(rejection) => {
+                tracing::info!(%rejection, "a request was refused");
+                rejection.into_response()
+            }
+        }
+    }
+
+    async fn admit<B>(&self, request: Request<B>) -> Result<Admitted, Rejection>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let (parts, body) = request.into_parts();
+        self.origin_policy.check(&parts.uri, &parts.headers)?;
+        match parts.uri.path() {
+            HEALTH_PATH if matches!(parts.method, Method::GET | Method::HEAD) => Ok(Admitted::Health),
+            HEALTH_PATH => Err(Rejection::Method),
+            MCP_PATH => {
+                let owner = self.identify.identify(&parts).await?;
+                let request = Request::from_parts(without_credentials(parts), read(body).await?);
+                Ok(Admitted::Mcp(Box::new(request), owner))
+            }
+            _ => Err(Rejection::NoSuchPath),
+        }
+    }
+}
+
+impl std::fmt::Debug for HttpFrontend {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HttpFrontend").field("origin_policy", &self.origin_policy).finish_non_exhaustive()
+    }
+}
+
+enum Admitted {
+    Mcp(Box<Request<Bytes>>, OwnerId),
+    Health,
+}
+
+fn without_credentials(mut parts: Parts) -> Parts {
+    for name in &CREDENTIALS {
+        parts.headers.remove(name);
+    }
+    parts
+}
+
+async fn read<B>(body: B) -> Result<Bytes, Rejection>
+where
+    B: http_body::Body<Data = Bytes> + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let mut body = Box::pin(body);
+    match Limited::new(&mut body, BODY_BYTES_MAX).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => {
+            discard(body).await;
+            Err(Rejection::TooLarge { bytes_max: BODY_BYTES_MAX })
+        }
+        Err(error) => {
+            tracing::debug!(error = %error, "a request's body could not be read");
+            Err(Rejection::Unreadable)
+        }
+    }
+}
+
+/// Reads the rest of a body that is too large: most clients look for a response only after they have sent everything, so
+/// one that is cut off while it sends never learns why. A body that does not end within the bound is cut off.
+async fn discard<B: http_body::Body<Data = Bytes>>(mut body: Pin<Box<B>>) {
+    let mut discarded = 0;
+    while let Some(Ok(frame)) = body.frame().await
+        && discarded < DISCARDED_BYTES_MAX
+    {
+        discarded += frame.data_ref().map_or(0, Bytes::len);
+    }
+}
+
+fn healthy() -> Response<Body> {
+    let mut response = Response::new(full(Bytes::from_static(b"{\"status\":\"ok\"}\n")));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Poll};
+
+    use http::StatusCode;
+    use http_body::Frame;
+    use http_body_util::Full;
+
+    use super::*;
+
+    async fn status(method: Method, path: &str, body: Bytes) -> StatusCode {
+        let request = Request::builder().method(method).uri(path).header("host", "localhost").body(Full::new(body));
+        let frontend = HttpFrontend::new(OriginPolicy::default());
+        frontend.answer(request.unwrap(), async |_, _| Response::new(full(Bytes::new()))).await.status()
+    }
+
+    #[tokio::test]
+    async fn only_two_paths_exist() {
+        assert_eq!(status(Method::POST, "/mcp", Bytes::new()).await, StatusCode::OK);
+        assert_eq!(status(Method::GET, "/healthz", Bytes::new()).await, StatusCode::OK);
+        assert_eq!(status(Method::POST, "/healthz", Bytes::new()).await, StatusCode::METHOD_NOT_ALLOWED);
+        assert_eq!(status(Method::POST, "/", Bytes::new()).await, StatusCode::NOT_FOUND);
+        assert_eq!(status(Method::POST, "/mcp/x", Bytes::new()).await, StatusCode::NOT_FOUND);
+    }
+
+    #[tokio::test]
+    async fn a_body_over_the_limit_is_refused() {
+        assert_eq!(status(Method::POST, "/mcp", vec![b' '; BODY_BYTES_MAX].into()).await, StatusCode::OK);
+        let over = vec![b' '; BODY_BYTES_MAX + 1].into();
+        assert_eq!(status(Method::POST, "/mcp", over).await, StatusCode::PAYLOAD_TOO_LARGE);
+    }
+
+    /// A body of this many frames of 1 MiB, which counts the frames that were read.
+    struct Frames(usize, Arc<AtomicUsize>);
+
+    impl http_body::Body for Frames {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _context: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            static MIB: [u8; 1024 * 1024] = [b' '; 1024 * 1024];
+            let is_over = self.1.load(Ordering::SeqCst) == self.0;
+            Poll::Ready((!is_over).then(|| {
+                self.1.fetch_add(1, Ordering::SeqCst);
+                Ok(Frame::data(Bytes::from_static(&MIB)))
+            }))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_that_is_too_large_is_read_to_its_end_within_a_bound_before_the_refusal() {
+        for (sent, read) in [(20, 20), (usize::MAX, 70)] {
+            let count = Arc::new(AtomicUsize::new(0));
+            let request = Request::post("/mcp").header("host", "localhost").body(Frames(sent, Arc::clone(&count)));
+            let frontend = HttpFrontend::new(OriginPolicy::default());
+            let answer = frontend.answer(request.unwrap(), async |_, _| Response::new(full(Bytes::new()))).await;
+            assert_eq!((answer.status(), count.load(Ordering::SeqCst)), (StatusCode::PAYLOAD_TOO_LARGE, read));
+        }
+    }
+
+    struct Nobody;
+
+    #[async_trait::async_trait]
+    impl Identify for Nobody {
+        async fn identify(&self, _request: &Parts) -> Result<OwnerId, Rejection> {
+            Err(Rejection::NotSignedIn)
+        }
+    }
+
+    #[tokio::test]
+    async fn an_unidentified_caller_does_not_reach_mcp() {
+        let frontend = HttpFrontend::new(OriginPolicy::default()).identified_by(Arc::new(Nobody));
+        let request =
+            |path| Request::builder().uri(path).header("host", "localhost").body(Full::new(Bytes::new())).unwrap();
+        let answer = frontend.answer(request("/mcp"), async |_, _| panic!("MCP was reached")).await;
+        assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
+        assert_eq!(answer.headers()[http::header::WWW_AUTHENTICATE], "Bearer");
+        let health = frontend.answer(request("/healthz"), async |_, _| panic!("MCP was reached")).await;
+        assert_eq!(health.status(), StatusCode::OK);
+    }
+
+    #[tokio::test]
+    async fn credentials_are_not_passed_on() {
+        let request = Request::builder()
+            .uri("/mcp")
+            .header("host", "localhost")
+            .header("authorization", "Bearer secret")
+            .header("x-amz-security-token", "secret")
+            .body(Full::new(Bytes::new()));
+        let mcp = async |request: Request<Bytes>, _| {
+            assert!(request.headers().values().all(|value| !value.to_str().unwrap().contains("secret")));
+            Response::new(full(Bytes::new()))
+        };
+        assert_eq!(
+            HttpFrontend::new(OriginPolicy::default()).answer(request.unwrap(), mcp).await.status(),
+            StatusCode::OK
+        );
+    }
+}

@@ -1,0 +1,61 @@
+//! A store and a queue that the application provides.
+
+use std::sync::Arc;
+
+use longhaul_core::IdSource;
+
+use crate::OsIds;
+use crate::ports::{TaskStore, WorkQueue};
+
+/// Your own store and queue, for a server that [`start_on`](super::start_on) starts on them instead of the
+/// embedded database.
+///
+/// Both are described by the traits in [`ports`](crate::ports): each method is atomic, and its documentation says what
+/// holds once it returns. The feature `contract` has the tests that every pair has to pass. The server deletes nothing
+/// from such a store: records past their time to live count as absent, and the store may delete them.
+///
+/// ```no_run
+/// use std::sync::Arc;
+/// use longhaul::local::{self, Backend, Options};
+/// use longhaul::ports::{TaskStore, WorkQueue};
+/// use longhaul::Server;
+///
+/// async fn serve(server: Server, store: Arc<dyn TaskStore>, queue: Arc<dyn WorkQueue>) -> Result<(), local::ServeError> {
+///     let running = local::start_on(&server, Backend::new(store, queue), &Options::default()).await?;
+///     println!("serving MCP on http://{}/mcp", running.address());
+///     # running.stop().await;
+///     # Ok(())
+/// }
+/// ```
+#[derive(Clone)]
+pub struct Backend {
+    pub(super) store: Arc<dyn TaskStore>,
+    pub(super) queue: Arc<dyn WorkQueue>,
+    pub(super) signing_key: [u8; 32],
+}
+
+impl Backend {
+    /// A server on this store and this queue.
+    #[must_use]
+    pub fn new(store: Arc<dyn TaskStore>, queue: Arc<dyn WorkQueue>) -> Self {
+        let mut signing_key = [0; 32];
+        OsIds.fill(&mut signing_key);
+        Self { store, queue, signing_key }
+    }
+
+    /// The key that signs what clients carry between their requests: sessions, and the state of plain calls that ask
+    /// questions. Give the same secret key to all processes that share the store, and to this one after a restart.
+    /// Without it a random key is used, and clients have to start new sessions after a restart.
+    #[must_use]
+    pub const fn signing_key(mut self, key: [u8; 32]) -> Self {
+        self.signing_key = key;
+        self
+    }
+}
+
+impl std::fmt::Debug for Backend {
+    /// Without the key.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Backend").finish_non_exhaustive()
+    }
+}

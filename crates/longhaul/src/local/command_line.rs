@@ -1,0 +1,203 @@
+//! Flags: from the table of settings to a help page, and from arguments to options.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use longhaul_settings::{Declared, EnvSource, Flags, Place, Preset, SettingsError, Shape, Values, table};
+
+use super::Options;
+use crate::settings::ProcessEnv;
+
+/// Why the command line gave no options.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OptionsError {
+    /// Help or the version was requested.
+    #[error("{0}")]
+    Help(String),
+    /// The arguments cannot be understood.
+    #[error("{0}")]
+    Usage(String),
+    /// Flags or environment variables have values that cannot be used.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+}
+
+impl OptionsError {
+    /// Prints it as programs do: help on standard output, errors on standard error. Returns the exit code: 0 for help,
+    /// 2 otherwise.
+    #[expect(clippy::print_stdout, clippy::print_stderr, reason = "this is the output of the program for its user")]
+    #[must_use]
+    pub fn report(&self) -> ExitCode {
+        match self {
+            Self::Help(text) => {
+                print!("{text}");
+                ExitCode::SUCCESS
+            }
+            Self::Usage(text) => {
+                eprint!("{text}");
+                ExitCode::from(2)
+            }
+            Self::Settings(error) => {
+                eprintln!("error: {error}\n\nFor more information, try '--help'.");
+                ExitCode::from(2)
+            }
+        }
+    }
+}
+
+/// The command line of a program that serves locally: the flags of all local settings, and of the application's.
+///
+/// ```no_run
+/// use std::process::ExitCode;
+///
+/// use longhaul::local::CommandLine;
+/// use longhaul::settings::{Declared, Place, Preset, Setting, Text};
+///
+/// static REGION: Setting<Text> =
+///     Setting::new("region", "SHOP_REGION", Text("NAME"), "Where the shop is.").local(Preset::Value("eu"));
+///
+/// fn main() -> ExitCode {
+///     let command_line = CommandLine::new("shop").about("The tools of a shop.").settings(&[&REGION]);
+///     let options = match command_line.parse() {
+///         Ok(options) => options,
+///         Err(error) => return error.report(),
+///     };
+///     let region = options.values().get(&REGION);
+///     // …
+///     ExitCode::SUCCESS
+/// }
+/// ```
+#[derive(Clone)]
+pub struct CommandLine {
+    name: &'static str,
+    version: Option<&'static str>,
+    about: &'static str,
+    own: Vec<&'static dyn Declared>,
+}
+
+impl Default for CommandLine {
+    /// A program without its own settings.
+    fn default() -> Self {
+        Self::new("server")
+    }
+}
+
+impl CommandLine {
+    /// The command line of the program `name`.
+    #[must_use]
+    pub const fn new(name: &'static str) -> Self {
+        Self { name, version: None, about: "A durable MCP server in one process.", own: Vec::new() }
+    }
+
+    /// What `--version` prints.
+    #[must_use]
+    pub const fn version(mut self, version: &'static str) -> Self {
+        self.version = Some(version);
+        self
+    }
+
+    /// What the program does, for its help page.
+    #[must_use]
+    pub const fn about(mut self, about: &'static str) -> Self {
+        self.about = about;
+        self
+    }
+
+    /// Adds settings of the application.
+    #[must_use]
+    pub fn settings(mut self, own: &[&'static dyn Declared]) -> Self {
+        self.own.extend(own);
+        self
+    }
+
+    /// The options in the flags and the environment of this process.
+    ///
+    /// # Errors
+    /// [`OptionsError`], also if help was requested: [`OptionsError::report`] prints it.
+    pub fn parse(&self) -> Result<Options, OptionsError> {
+        self.read(std::env::args_os(), &ProcessEnv)
+    }
+
+    /// The options in `args` and `env`. The first of `args` is the program's name.
+    ///
+    /// # Errors
+    /// [`OptionsError`], also if help was requested: [`OptionsError::report`] prints it.
+    pub fn read(
+        &self,
+        args: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+        env: &dyn EnvSource,
+    ) -> Result<Options, OptionsError> {
+        let flags = self.flags(args)?;
+        Ok(Options::from(Values::read(Place::Local, &[&table::ALL, &self.own], &flags, env)?))
+    }
+
+    fn flags(&self, args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Flags, OptionsError> {
+        let mut matches = self.command().try_get_matches_from(args).map_err(|error| {
+            let text = error.render().to_string();
+            match error.kind() {
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => OptionsError::Help(text),
+                _ => OptionsError::Usage(text),
+            }
+        })?;
+        let given = self.declared().filter_map(|setting| Some((setting.name(), text(*setting, &mut matches)?)));
+        Ok(given.collect())
+    }
+
+    fn command(&self) -> Command {
+        let command = Command::new(self.name)
+            .about(self.about)
+            .next_line_help(true)
+            .after_help("Every flag can also be set by the environment variable that it names; the flag wins.")
+            .args(self.declared().map(|setting| arg(*setting)));
+        match self.version {
+            Some(version) => command.version(version),
+            None => command,
+        }
+    }
+
+    fn declared(&self) -> impl Iterator<Item = &&'static dyn Declared> {
+        let all = table::ALL.iter().chain(&self.own);
+        all.filter(|setting| setting.preset(Place::Local) != Preset::Absent)
+    }
+}
+
+fn arg(setting: &'static dyn Declared) -> Arg {
+    let arg = Arg::new(setting.name()).long(setting.name()).help(help(setting));
+    match setting.shape() {
+        Shape::Switch => arg.action(ArgAction::SetTrue),
+        Shape::One(placeholder) => arg.value_name(placeholder).value_parser(value_parser!(OsString)),
+        Shape::Several(placeholder) => {
+            arg.value_name(placeholder).value_parser(value_parser!(OsString)).action(ArgAction::Append)
+        }
+    }
+}
+
+/// The sentence about the setting, and on a separate line what is allowed, the default and the variable.
+fn help(setting: &dyn Declared) -> String {
+    let allowed = match setting.shape() {
+        Shape::Switch => String::new(),
+        Shape::One(_) | Shape::Several(_) => format!("[{}] ", setting.allowed()),
+    };
+    let default = match setting.preset(Place::Local) {
+        Preset::Value(text) => format!("[default: {text}] "),
+        Preset::Unset(meaning) => format!("[default: {meaning}] "),
+        Preset::Required => "[required] ".to_owned(),
+        Preset::Absent => String::new(),
+    };
+    format!("{}\n{allowed}{default}[env: {}]", setting.about(), setting.variable())
+}
+
+/// The value of the flag; `None` if it is not given.
+fn text(setting: &dyn Declared, matches: &mut ArgMatches) -> Option<OsString> {
+    match setting.shape() {
+        Shape::Switch => matches.get_flag(setting.name()).then(|| "true".into()),
+        Shape::One(_) => matches.remove_one(setting.name()),
+        Shape::Several(_) => {
+            let texts: Vec<OsString> = matches.remove_many(setting.name())?.collect();
+            Some(texts.join(std::ffi::OsStr::new(",")))
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! What is refused when a server starts.
+
+#![expect(clippy::unwrap_used, reason = "what goes wrong in a test shows as a panic")]
+
+use std::net::SocketAddr;
+
+use longhaul::local::{self, Options, ServeError};
+use longhaul::rmcp::{self, ServerHandler, tool, tool_handler, tool_router};
+use longhaul::settings::table;
+use longhaul::{Server, TaskPolicy};
+
+#[derive(Clone)]
+struct Tools;
+
+#[tool_router]
+impl Tools {
+    #[tool]
+    async fn countdown(&self) -> String {
+        String::new()
+    }
+}
+
+#[tool_handler]
+impl ServerHandler for Tools {}
+
+fn options(db: &str) -> Options {
+    Options::default().with(&table::LISTEN, SocketAddr::from(([127, 0, 0, 1], 0))).with(&table::DB, db)
+}
+
+#[tokio::test]
+async fn a_misspelled_tool_is_refused_with_the_nearest_name() {
+    let server = Server::new(|| Tools).task("cuntdown", TaskPolicy::optional());
+    let refused = local::start(&server, &options(":memory:")).await.map(|running| running.address()).unwrap_err();
+    assert_eq!(refused.to_string(), "there is no tool `cuntdown`; did you mean `countdown`?");
+    let ServeError::UnknownTool(unknown) = refused else { panic!("{refused:?}") };
+    assert_eq!((unknown.tool.as_str(), unknown.nearest.as_deref()), ("cuntdown", Some("countdown")));
+}
+
+#[tokio::test]
+async fn a_server_whose_tools_are_all_there_starts() {
+    let server = Server::new(|| Tools).task("countdown", TaskPolicy::required());
+    local::start(&server, &options(":memory:")).await.unwrap().stop().await;
+}
+
+#[tokio::test]
+async fn an_unusable_database_is_refused_with_its_cause() {
+    let server = Server::new(|| Tools);
+    let refused =
+        local::start(&server, &options("/nowhere/at/all.db")).await.map(|running| running.address()).unwrap_err();
+    assert!(matches!(&refused, ServeError::Open(_)), "{refused:?}");
+    assert!(std::error::Error::source(&refused).is_some(), "the cause is kept");
+}

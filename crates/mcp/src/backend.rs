@@ -1,0 +1,58 @@
+//! The author's handler as the layers above see it, independent of its type.
+
+use std::any::Any;
+use std::borrow::Cow;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::{Request, Response};
+use rmcp::model::{ClientJsonRpcMessage, InitializeRequestParams, ProtocolVersion, RequestId};
+use rmcp::{ErrorData, ServerHandler};
+
+use crate::Body;
+use crate::shared::Shared;
+use crate::shared::wire::Pipes;
+
+/// The handler behind one interface.
+#[async_trait]
+pub(crate) trait Backend: Send + Sync {
+    /// What `rmcp` and the handler answer to an HTTP request, always in JSON-RPC. `id` is the request's, if it has
+    /// one.
+    async fn answer(&self, request: Request<Bytes>, id: Option<&RequestId>) -> Response<Body>;
+
+    /// Talks to the handler without HTTP: its answer to `message`, and everything that it sends before. `client` is
+    /// what it would have learned in a handshake.
+    fn converse(&self, message: ClientJsonRpcMessage, client: InitializeRequestParams) -> Conversation;
+
+    /// Refuses a tool that does not exist (`-32602`).
+    fn must_have(&self, tool: &str) -> Result<(), ErrorData>;
+
+    /// The revisions that the handler supports.
+    fn revisions(&self) -> Cow<'static, [ProtocolVersion]>;
+}
+
+/// An exchange with the handler. Dropping it drops what the handler is doing.
+pub(crate) struct Conversation {
+    pub(crate) pipes: Pipes,
+    /// The service that drives the handler, of any type.
+    _running: Box<dyn Any + Send + Sync>,
+}
+
+impl Conversation {
+    pub(crate) const fn new(pipes: Pipes, running: Box<dyn Any + Send + Sync>) -> Self {
+        Self { pipes, _running: running }
+    }
+}
+
+/// Refuses a tool that does not exist. A handler written by hand may have tools and not implement `get_tool`, so a
+/// "no" counts only if it says "yes" to another tool.
+///
+/// # Errors
+/// `-32602`
+pub(crate) fn must_have<H: ServerHandler>(handler: &H, shared: &Shared, tool: &str) -> Result<(), ErrorData> {
+    let names_tools = || shared.policies.keys().any(|name| handler.get_tool(name).is_some());
+    if handler.get_tool(tool).is_none() && names_tools() {
+        return Err(ErrorData::invalid_params(format!("there is no tool `{tool}`"), None));
+    }
+    Ok(())
+}

@@ -1,0 +1,135 @@
+//! What every request goes through: it is read once, offered to the dialects in their order, and passed on to `rmcp` if
+//! none of them answers. Only this module has the list of all dialects.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode};
+use longhaul_core::OwnerId;
+use rmcp::ErrorData;
+use rmcp::model::{ErrorCode, RequestId};
+
+use crate::Body;
+use crate::backend::Backend;
+use crate::dialect::{Dialect, Endpoint};
+use crate::dialects::{async_calls, core_tasks, handshake, job_tools, operations, tasks_extension};
+use crate::revision::Generation;
+use crate::shared::Shared;
+use crate::shared::guard::{Panicked, catch};
+use crate::shared::incoming::{Client, Incoming, Notice};
+use crate::shared::message::Message;
+use crate::shared::session::{self, Session};
+use crate::shared::{asking, reply};
+
+/// The dialects, in the order in which they are asked. The handshake takes all that is left of older revisions, so it
+/// is the last.
+const DIALECTS: &[&dyn Dialect] = &[
+    &tasks_extension::TasksExtension,
+    &operations::Operations,
+    &async_calls::AsyncCalls,
+    &job_tools::JobTools,
+    &core_tasks::CoreTasks,
+    &handshake::Handshake,
+];
+
+/// The code that JSON-RPC clients expect for a session that does not exist.
+const SESSION_NOT_FOUND: ErrorCode = ErrorCode(-32_001);
+
+/// The router of one server.
+pub(crate) struct Router {
+    endpoint: Endpoint,
+}
+
+impl Router {
+    pub(crate) fn new(backend: Arc<dyn Backend>, shared: Arc<Shared>) -> Self {
+        Self { endpoint: Endpoint::new(backend, shared, DIALECTS) }
+    }
+
+    pub(crate) async fn respond(&self, request: Request<Bytes>, owner: OwnerId) -> Response<Body> {
+        catch(self.route(request, owner)).await.unwrap_or_else(|Panicked(words)| {
+            tracing::error!(panic = words, "answering a request panicked");
+            let error = ErrorData::internal_error("the server could not answer", None);
+            reply::error_with(StatusCode::INTERNAL_SERVER_ERROR, None, &error)
+        })
+    }
+
+    async fn route(&self, mut request: Request<Bytes>, owner: OwnerId) -> Response<Body> {
+        match *request.method() {
+            Method::POST => {}
+            Method::GET => return self.resume(&request, owner).await,
+            _ => return reply::method_not_allowed(),
+        }
+        let body = request.body().clone();
+        let message = match Message::read(&body) {
+            Ok(message) => message,
+            Err(error) => return reply::error_with(StatusCode::BAD_REQUEST, None, &error),
+        };
+        request.extensions_mut().insert(owner);
+        let client = match self.client(&request, &owner, &message) {
+            Ok(client) => client,
+            Err(error) => return reply::error_with(StatusCode::NOT_FOUND, id_of(&message), &error),
+        };
+        match message {
+            Message::Request { id, method, params } => {
+                let call = Incoming { id, method, params, owner, client: &client, http: &request };
+                self.answer(&call).await
+            }
+            Message::Notification { method, params } => {
+                let notice = Notice { method, params, owner, client: &client };
+                for dialect in DIALECTS {
+                    dialect.on_notification(&notice, &self.endpoint).await;
+                }
+                self.endpoint.pass_on(request, None).await
+            }
+            Message::Reply { id, outcome } => asking::take(self.endpoint.shared(), owner, id, outcome).await,
+        }
+    }
+
+    async fn answer(&self, call: &Incoming<'_>) -> Response<Body> {
+        for dialect in DIALECTS {
+            if let Some(answer) = dialect.answer(call, &self.endpoint).await {
+                return answer;
+            }
+        }
+        let answer = self.endpoint.pass_on(call.http.clone(), Some(&call.id)).await;
+        self.endpoint.patched(call, answer).await
+    }
+
+    /// The stream that a client resumes after its connection was closed.
+    async fn resume(&self, request: &Request<Bytes>, owner: OwnerId) -> Response<Body> {
+        let last = request.headers().get("last-event-id").and_then(|value| value.to_str().ok());
+        let Some(last) = last else { return reply::method_not_allowed() };
+        for dialect in DIALECTS {
+            if let Some(answer) = dialect.resume(last, owner, &self.endpoint).await {
+                return answer;
+            }
+        }
+        let error = ErrorData::invalid_request("there is no such stream", None);
+        reply::error_with(StatusCode::NOT_FOUND, None, &error)
+    }
+
+    /// Who sent the message, as far as the request and its session say.
+    ///
+    /// # Errors
+    /// If the session is not ours, or was changed.
+    fn client(&self, request: &Request<Bytes>, owner: &OwnerId, message: &Message<'_>) -> Result<Client, ErrorData> {
+        let begins = matches!(message, Message::Request { method, .. } if method == "initialize");
+        if begins || Generation::of(request.headers()) == Generation::PerRequest {
+            return Ok(Client::new(request, None));
+        }
+        let Some(signed) = request.headers().get(session::HEADER) else { return Ok(Client::new(request, None)) };
+        let signer = &self.endpoint.shared().signer;
+        let session = signed.to_str().ok().and_then(|signed| Session::verify(signed, signer, owner));
+        match session {
+            Some(session) => Ok(Client::new(request, Some(session))),
+            None => Err(ErrorData::new(SESSION_NOT_FOUND, "session not found; send a new initialize", None)),
+        }
+    }
+}
+
+const fn id_of<'a>(message: &'a Message<'_>) -> Option<&'a RequestId> {
+    match message {
+        Message::Request { id, .. } => Some(id),
+        Message::Notification { .. } | Message::Reply { .. } => None,
+    }
+}

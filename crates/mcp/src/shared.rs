@@ -1,0 +1,25 @@
+//! What the code that answers requests and the code that runs tools have in common: the server's state, who calls,
+//! messages, replies, errors, and calls on their way to the engine.
+
+pub(crate) mod accept;
+pub(crate) mod asking;
+pub(crate) mod body;
+pub(crate) mod caller;
+pub(crate) mod capabilities;
+pub(crate) mod derived;
+pub(crate) mod digest;
+pub(crate) mod errors;
+pub(crate) mod guard;
+pub(crate) mod incoming;
+pub(crate) mod message;
+pub(crate) mod rate;
+pub(crate) mod record;
+pub(crate) mod reply;
+pub(crate) mod session;
+pub(crate) mod signer;
+pub(crate) mod sse;
+mod state;
+pub(crate) mod watch;
+pub(crate) mod wire;
+
+pub(crate) use state::Shared;

@@ -1,0 +1,247 @@
+//! Requests of the server to clients of older revisions, and their answers. A request's id is signed and says what the
+//! request belongs to: so the answer may reach any instance, and no client can answer for another.
+
+use http::{Response, StatusCode};
+use longhaul_core::{Ask, MailboxId, OwnerId, Task, TaskId, TaskKey};
+use longhaul_engine::{AnswerError, LeaveError};
+use rmcp::model::{ClientResult, CustomResult, InputRequest, ServerRequest};
+use rmcp::{ErrorData, Peer, RoleServer, ServiceError};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use crate::Body;
+use crate::shared::Shared;
+use crate::shared::signer::Purpose;
+use crate::shared::{errors, reply};
+
+/// In place of an answer: the error with which the client answered.
+const REFUSED: &str = "dev.longhaul/error";
+
+/// Says which task a message belongs to.
+pub(crate) const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
+
+/// What a request of the server belongs to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Asked {
+    /// A question of a task, by its key.
+    #[serde(rename = "t")]
+    Task(TaskId, String),
+    /// A request of a plain call, by its number. The id belongs to this call only.
+    #[serde(rename = "c")]
+    Call(TaskId, u32),
+}
+
+impl Asked {
+    /// The id under which the client is asked.
+    ///
+    /// # Errors
+    /// The error for the client.
+    pub(crate) fn id(&self, shared: &Shared, owner: &OwnerId) -> Result<String, ErrorData> {
+        shared.signer.sign(Purpose::Ask, owner, self)
+    }
+}
+
+/// A question of a task, as the request that is sent to the client.
+pub(crate) struct Question {
+    id: String,
+    method: String,
+    pub(crate) params: Map<String, Value>,
+}
+
+impl Question {
+    /// The whole request.
+    pub(crate) fn message(&self) -> String {
+        let Self { id, method, params } = self;
+        json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
+    }
+}
+
+/// A question as it is stored with its task.
+#[derive(Deserialize)]
+struct StoredQuestion {
+    method: String,
+    params: Option<Map<String, Value>>,
+}
+
+/// The request that sends `ask` to the client of `task`. Its parameters say which task it belongs to.
+///
+/// # Errors
+/// The error for the client, if the stored question cannot be read.
+pub(crate) fn question(shared: &Shared, task: &Task, ask: &Ask) -> Result<Question, ErrorData> {
+    let StoredQuestion { method, params } = read(ask)?;
+    let mut params = params.unwrap_or_else(Map::new);
+    let meta = params.entry("_meta").or_insert_with(|| json!({}));
+    if let Some(meta) = meta.as_object_mut() {
+        meta.insert(RELATED_TASK.to_owned(), json!({"taskId": task.id.to_string()}));
+    }
+    let id = Asked::Task(task.id, ask.key.clone()).id(shared, &task.owner)?;
+    Ok(Question { id, method, params })
+}
+
+/// Checks that a stored question can be read, for dialects that send its stored text.
+///
+/// # Errors
+/// The error for the client, if the stored question cannot be read.
+pub(crate) fn check(ask: &Ask) -> Result<(), ErrorData> {
+    read(ask).map(drop)
+}
+
+fn read(ask: &Ask) -> Result<StoredQuestion, ErrorData> {
+    serde_json::from_str(&ask.request).map_err(|error| unreadable(&error))
+}
+
+/// The error for clients if a stored question cannot be read.
+pub(crate) fn unreadable(error: &serde_json::Error) -> ErrorData {
+    errors::internal("a question of this task cannot be read", error)
+}
+
+/// Takes a client's answer.
+pub(crate) async fn take(
+    shared: &Shared,
+    owner: OwnerId,
+    id: &RawValue,
+    outcome: Result<&RawValue, &RawValue>,
+) -> Response<Body> {
+    let id: Option<String> = serde_json::from_str(id.get()).ok();
+    let asked = id.and_then(|id| shared.signer.verify(Purpose::Ask, &owner, &id));
+    let Some(asked) = asked else {
+        let error = ErrorData::invalid_request("the server has not sent a request with this id", None);
+        return reply::error_with(StatusCode::BAD_REQUEST, None, &error);
+    };
+    let text = match outcome {
+        Ok(answer) => answer.get().to_owned(),
+        Err(error) => format!(r#"{{"{REFUSED}":{}}}"#, error.get()),
+    };
+    let engine = &shared.engine;
+    let taken = match asked {
+        Asked::Task(task, key) => engine.answer(&TaskKey::new(owner, task), &[(key, text)].into()).await,
+        Asked::Call(call, number) => leave(shared, owner, call, number, &text).await,
+    };
+    match taken {
+        // An answer to a task that no longer exists is of no use to anyone.
+        Ok(()) | Err(AnswerError::NotFound) => reply::accepted(),
+        Err(error @ AnswerError::TooLarge { .. }) => {
+            reply::error_with(StatusCode::PAYLOAD_TOO_LARGE, None, &errors::of_answer(error))
+        }
+        Err(error @ AnswerError::Unavailable(_)) => {
+            reply::error_with(StatusCode::SERVICE_UNAVAILABLE, None, &errors::of_answer(error))
+        }
+    }
+}
+
+/// Leaves the answer to a plain call's request in the mailbox that the instance that serves the call reads, for as long
+/// as that instance may wait for it.
+async fn leave(shared: &Shared, owner: OwnerId, call: TaskId, number: u32, text: &str) -> Result<(), AnswerError> {
+    let expires_at = shared.engine.ports().clock.now().plus_ms(shared.settings.ask_ms_max);
+    match shared.engine.leave(&owner, &mailbox(call, number), text, expires_at).await {
+        // Of two answers the first one counts.
+        Ok(_first_or_not) => Ok(()),
+        Err(LeaveError::TooLarge { bytes, bytes_max }) => {
+            Err(AnswerError::TooLarge { key: number.to_string(), bytes, bytes_max })
+        }
+        Err(LeaveError::Unavailable(error)) => Err(AnswerError::Unavailable(error)),
+    }
+}
+
+/// The mailbox for the answer to a plain call's request.
+fn mailbox(call: TaskId, number: u32) -> MailboxId {
+    MailboxId::of(&[b"answer to a call", call.as_bytes(), &number.to_be_bytes()])
+}
+
+/// Waits until the client has answered a plain call's request, on any instance.
+///
+/// # Errors
+/// The error with which the client answered, or that it did not answer.
+pub(crate) async fn answer_to_call(
+    shared: &Shared,
+    owner: OwnerId,
+    call: TaskId,
+    number: u32,
+) -> Result<Value, ErrorData> {
+    let (clock, settings) = (&shared.engine.ports().clock, &shared.settings);
+    let deadline = clock.now().plus_ms(settings.ask_ms_max);
+    let mailbox = mailbox(call, number);
+    loop {
+        match shared.engine.collect(&owner, &mailbox).await {
+            Ok(Some(text)) => return read_answer(&text),
+            Ok(None) => {}
+            Err(error) => {
+                tracing::warn!(error = &error as &dyn std::error::Error, "a mailbox could not be read for an answer");
+            }
+        }
+        if clock.now() >= deadline {
+            return Err(ErrorData::internal_error("the client did not answer in time", None));
+        }
+        clock.sleep_ms(settings.listen_poll_ms.max(1)).await;
+    }
+}
+
+/// Asks the client while its call is open, and returns its answer.
+///
+/// # Errors
+/// The client's own error, or one that says why it could not be asked.
+pub(crate) async fn ask(peer: &Peer<RoleServer>, request: InputRequest) -> Result<Value, ErrorData> {
+    let request = match request {
+        InputRequest::Elicitation(request) => ServerRequest::ElicitRequest(request),
+        InputRequest::CreateMessage(request) => ServerRequest::CreateMessageRequest(request),
+        InputRequest::ListRoots(request) => ServerRequest::ListRootsRequest(request),
+        // Anything that a later version of `rmcp` may add.
+        _ => return Err(ErrorData::invalid_request("this request cannot be sent while a call is open", None)),
+    };
+    match peer.send_request(request).await {
+        Ok(answer) => {
+            serde_json::to_value(answer).map_err(|error| errors::internal("an answer could not be read", &error))
+        }
+        Err(ServiceError::McpError(error)) => Err(error),
+        Err(error) => Err(ErrorData::internal_error(format!("the client could not be asked: {error}"), None)),
+    }
+}
+
+/// What is stored in place of an answer if the client refused.
+pub(crate) fn refusal(error: &ErrorData) -> String {
+    json!({REFUSED: error}).to_string()
+}
+
+/// Reads a stored answer.
+///
+/// # Errors
+/// The error with which the client answered, or that the text cannot be read.
+pub(crate) fn read_answer(text: &str) -> Result<Value, ErrorData> {
+    let answer = serde_json::from_str(text);
+    unless_refused(answer.map_err(|error| errors::internal("a stored answer cannot be read", &error))?)
+}
+
+/// The answer; or the error that is stored in its place.
+///
+/// # Errors
+/// The error with which the client answered.
+pub(crate) fn unless_refused(mut answer: Value) -> Result<Value, ErrorData> {
+    let Some(error) = answer.get_mut(REFUSED) else { return Ok(answer) };
+    let error = serde_json::from_value(error.take());
+    Err(error.unwrap_or_else(|_malformed| ErrorData::internal_error("the client could not answer", None)))
+}
+
+/// The answer as `rmcp` takes it.
+pub(crate) fn client_result(answer: Value) -> ClientResult {
+    serde_json::from_value(answer.clone()).unwrap_or(ClientResult::CustomResult(CustomResult(answer)))
+}
+
+/// A complete request: `request` has its method and its parameters.
+pub(crate) fn message(id: &str, mut request: Map<String, Value>) -> String {
+    request.insert("jsonrpc".to_owned(), "2.0".into());
+    request.insert("id".to_owned(), id.into());
+    Value::Object(request).to_string()
+}
+
+/// Removes the progress token that `rmcp` adds: it means nothing to a client that reports no progress.
+pub(crate) fn strip_progress_token(request: &mut Value) {
+    let Some(params) = request.get_mut("params").and_then(Value::as_object_mut) else { return };
+    let meta_is_empty = params.get_mut("_meta").and_then(Value::as_object_mut).is_some_and(|meta| {
+        meta.remove("progressToken");
+        meta.is_empty()
+    });
+    if meta_is_empty {
+        params.remove("_meta");
+    }
+}

@@ -1,0 +1,85 @@
+//! What each error of the engine means to a JSON-RPC client.
+
+use std::error::Error;
+
+use longhaul_engine::{AcceptError, AnswerError, LoadError, PollError};
+use rmcp::ErrorData;
+use rmcp::model::{ClientCapabilities, ErrorCode};
+
+/// The message for clients if a result is no longer what was stored.
+const UNREADABLE_RESULT: &str = "the stored result of this task cannot be read";
+
+/// The answer to a client that did not declare the Tasks extension (`-32021`).
+pub(crate) fn tasks_not_declared() -> ErrorData {
+    ErrorData::missing_required_client_capability(ClientCapabilities::builder().enable_tasks().build())
+}
+
+/// The same answer for a task that does not exist, is not the caller's, or whose id is not a task id.
+pub(crate) fn task_not_found() -> ErrorData {
+    ErrorData::invalid_params(PollError::NotFound.to_string(), None)
+}
+
+pub(crate) fn of_accept(error: AcceptError) -> ErrorData {
+    match error {
+        AcceptError::TooLarge { .. }
+        | AcceptError::InvalidKey { .. }
+        | AcceptError::KeyReused
+        | AcceptError::TooManyOpen { .. } => ErrorData::invalid_params(error.to_string(), None),
+        AcceptError::Unavailable(cause) => unavailable(&cause),
+    }
+}
+
+pub(crate) fn of_poll(error: PollError) -> ErrorData {
+    match error {
+        PollError::NotFound => task_not_found(),
+        PollError::Unavailable(cause) => unavailable(&cause),
+    }
+}
+
+pub(crate) fn of_answer(error: AnswerError) -> ErrorData {
+    match error {
+        AnswerError::NotFound => task_not_found(),
+        AnswerError::TooLarge { .. } => ErrorData::invalid_params(error.to_string(), None),
+        AnswerError::Unavailable(cause) => unavailable(&cause),
+    }
+}
+
+pub(crate) fn of_load(error: LoadError) -> ErrorData {
+    match error {
+        LoadError::Missing => {
+            tracing::error!("a part of a stored result is missing");
+            ErrorData::internal_error(UNREADABLE_RESULT, None)
+        }
+        LoadError::Unavailable(cause) => unavailable(&cause),
+    }
+}
+
+/// The same error for a client of an older revision, which has no code for a capability that was not declared:
+/// `-32600`.
+pub(crate) fn for_older(error: ErrorData) -> ErrorData {
+    if error.code == ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY {
+        return ErrorData::invalid_request(error.message, error.data);
+    }
+    error
+}
+
+/// The answer of a task whose stored result is not what its tool returned: damaged, or in a form that no tool returns.
+pub(crate) fn unreadable_result(cause: &(dyn Error + 'static)) -> ErrorData {
+    internal(UNREADABLE_RESULT, cause)
+}
+
+/// The answer if a handler creates tasks itself, without Longhaul.
+pub(crate) fn made_a_task() -> ErrorData {
+    ErrorData::internal_error("the handler created a task itself; give the tool a TaskPolicy instead", None)
+}
+
+/// A fault of our own code or its environment: the log says more than the client gets to see.
+pub(crate) fn internal(what: &'static str, cause: &(dyn Error + 'static)) -> ErrorData {
+    tracing::error!(error = cause, "{what}");
+    ErrorData::internal_error(what, None)
+}
+
+fn unavailable(cause: &(dyn Error + 'static)) -> ErrorData {
+    tracing::error!(error = cause, "a request was not answered");
+    ErrorData::internal_error("the task store is not available; try again", None)
+}

@@ -1,0 +1,85 @@
+//! How often a client may ask for a result that does not exist yet. "The determination of what constitutes too many
+//! requests MAY be defined by the server at runtime": here each process counts for itself, so that counting costs
+//! nothing. No data depends on these counts.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use longhaul_core::{TaskKey, Timestamp};
+
+/// Requests for one call that are answered at once, however quickly they come.
+const BURST: u32 = 10;
+
+/// After that, one request is answered per this time.
+const EVERY_MS: u64 = 500;
+
+/// Calls that are counted. If there are more, all counts start again.
+const CALLS_MAX: usize = 4_096;
+
+/// The counts of one process.
+#[derive(Default)]
+pub(crate) struct Rate(Mutex<HashMap<TaskKey, Count>>);
+
+struct Count {
+    /// Requests that may still come.
+    left: u32,
+    since: Timestamp,
+}
+
+impl Rate {
+    /// Counts a request at `now`.
+    ///
+    /// # Errors
+    /// If it is one too many: when to ask again, in milliseconds.
+    pub(crate) fn count(&self, call: &TaskKey, now: Timestamp) -> Result<(), u64> {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if counts.len() >= CALLS_MAX && !counts.contains_key(call) {
+            counts.clear();
+        }
+        let count = counts.entry(*call).or_insert(Count { left: BURST, since: now });
+        let earned = now.since_ms(count.since) / EVERY_MS;
+        if earned > 0 {
+            count.left = BURST.min(count.left.saturating_add(u32::try_from(earned).unwrap_or(BURST)));
+            count.since = count.since.plus_ms(earned * EVERY_MS);
+        }
+        match count.left.checked_sub(1) {
+            Some(left) => {
+                count.left = left;
+                Ok(())
+            }
+            None => Err(EVERY_MS.saturating_sub(now.since_ms(count.since)).max(1)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_core::{IdSource, Identity, OwnerId};
+
+    use super::*;
+
+    struct Fixed(u8);
+    impl IdSource for Fixed {
+        fn fill(&self, bytes: &mut [u8]) {
+            bytes.fill(self.0);
+        }
+    }
+
+    fn call(number: u8) -> TaskKey {
+        let at = Timestamp::from_ms(1);
+        TaskKey::new(OwnerId::of(Identity::Anonymous), Fixed(number).task_id(at))
+    }
+
+    #[test]
+    fn a_loop_is_refused_and_a_client_that_waits_is_answered() {
+        let (rate, start) = (Rate::default(), Timestamp::from_ms(1_000));
+        assert!((0..BURST).all(|_| rate.count(&call(1), start).is_ok()));
+        assert_eq!(rate.count(&call(1), start.plus_ms(100)), Err(400));
+        assert_eq!(rate.count(&call(2), start), Ok(()), "another call");
+        assert_eq!(rate.count(&call(1), start.plus_ms(EVERY_MS)), Ok(()));
+        assert_eq!(rate.count(&call(1), start.plus_ms(EVERY_MS)), Err(EVERY_MS));
+        let later = start.plus_ms(3_600_000);
+        assert!((0..BURST).all(|_| rate.count(&call(1), later).is_ok()));
+        assert!(rate.count(&call(1), later).is_err(), "waiting earns one burst at most");
+    }
+}

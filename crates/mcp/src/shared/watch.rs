@@ -1,0 +1,351 @@
+//! Waiting for changes of tasks: the loop behind every stream about tasks and every call that stays open until its task
+//! ends.
+//!
+//! A [`TaskWatch`] polls its tasks and returns what has not been reported to its client yet, one [`Event`] at a time.
+//! The dialects turn the events into messages, each in its own way, and decide nothing else.
+//!
+//! A watch is driven by the reader of the answer, and spawns nothing. When the client leaves, the answer is dropped,
+//! and the watch with it.
+
+use std::collections::VecDeque;
+use std::error::Error;
+use std::sync::Arc;
+
+use longhaul_core::{Ask, Progress, State, Status, Task, TaskId, TaskKey, Timestamp};
+use longhaul_engine::{Engine, PollError};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use tokio_util::sync::CancellationToken;
+
+use crate::McpSettings;
+
+#[cfg(test)]
+mod tests;
+
+/// The first pause of a watch that [starts with short pauses](TaskWatch::starting_with_short_pauses).
+const PAUSE_MS_FIRST: u64 = 4;
+
+/// What a watch reports. The events of one look come in the order in which they are listed here.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Event {
+    /// Nothing was [sent](TaskWatch::sent) for a while. A dialect that holds a connection open sends a keep-alive
+    /// comment.
+    KeepAlive,
+    /// The task no longer exists.
+    Gone(TaskKey),
+    /// Something that a client can see is different. Also reported when a task is seen for the first time.
+    Changed(Arc<Task>),
+    /// The status is different.
+    Status(Arc<Task>),
+    /// The progress has grown.
+    Progress(Arc<Task>, Progress),
+    /// The task asks something.
+    Question(Arc<Task>, Ask),
+    /// The task has ended.
+    Ended(Arc<Task>),
+    /// The client has left. This is the last event.
+    Left,
+    /// The time is over, the server closes, or there is nothing left to wait for. This is the last event; it has the
+    /// tasks that have not ended, each as the last look found it.
+    Close(Vec<Arc<Task>>),
+}
+
+/// What was reported to a client about a task. It can be sent to the client, and come back with the request that
+/// resumes a stream; hence the short names.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Reported {
+    #[serde(rename = "d", skip_serializing_if = "Option::is_none")]
+    progress: Option<f64>,
+    #[serde(rename = "u", skip_serializing_if = "Option::is_none")]
+    status: Option<String>,
+    /// The questions that may still be open, each as the beginning of the hash of its key.
+    #[serde(rename = "a", skip_serializing_if = "Vec::is_empty", default)]
+    asked: Vec<u32>,
+}
+
+/// A watch over some tasks, until all of them have ended or there is no time left.
+pub(crate) struct TaskWatch {
+    engine: Engine,
+    watched: Vec<Watched>,
+    /// What the last look found and was not reported yet.
+    pending: VecDeque<Event>,
+    ends_at: Timestamp,
+    /// Cancelled when the server closes.
+    closing: CancellationToken,
+    /// Cancelled when the client leaves.
+    leaving: CancellationToken,
+    pause_ms: u64,
+    pause_ms_max: u64,
+    keep_alive_ms: u64,
+    last_sent_at: Timestamp,
+    over: bool,
+}
+
+impl TaskWatch {
+    /// A watch that ends after `wait_ms` at the latest, or as soon as `closing` is cancelled. Each task comes with what
+    /// was reported about it before.
+    pub(crate) fn new(
+        engine: &Engine,
+        settings: &McpSettings,
+        closing: &CancellationToken,
+        wait_ms: u64,
+        tasks: impl IntoIterator<Item = (Task, Reported)>,
+    ) -> Self {
+        let now = engine.ports().clock.now();
+        let mut watched: Vec<Watched> = tasks.into_iter().map(Watched::new).collect();
+        Self {
+            engine: engine.clone(),
+            pending: watched.iter_mut().flat_map(Watched::unreported).collect(),
+            watched,
+            ends_at: now.plus_ms(wait_ms),
+            closing: closing.clone(),
+            leaving: CancellationToken::new(),
+            pause_ms: settings.listen_poll_ms,
+            pause_ms_max: settings.listen_poll_ms,
+            keep_alive_ms: settings.keep_alive_ms,
+            last_sent_at: now,
+            over: false,
+        }
+    }
+
+    /// The same watch for a caller who waits for something that may end soon: the first pauses between looks are short,
+    /// each twice as long as the one before.
+    pub(crate) fn starting_with_short_pauses(mut self) -> Self {
+        self.pause_ms = PAUSE_MS_FIRST.min(self.pause_ms_max);
+        self
+    }
+
+    /// The same watch for a client that does not drop the watch when it leaves: `leaving` is cancelled instead.
+    pub(crate) fn until_left(mut self, leaving: CancellationToken) -> Self {
+        self.leaving = leaving;
+        self
+    }
+
+    /// The next event; `None` after the last one. What is returned counts as reported, unless it is
+    /// [put back](Self::put_back).
+    pub(crate) async fn next(&mut self) -> Option<Event> {
+        loop {
+            if let Some(event) = self.pending.pop_front() {
+                self.mark_reported(&event);
+                return Some(event);
+            }
+            if self.over {
+                return None;
+            }
+            if let Some(last) = self.last() {
+                self.over = true;
+                return Some(last);
+            }
+            self.pause().await;
+            if !self.is_interrupted() {
+                self.look().await;
+            }
+        }
+    }
+
+    /// Marks `event` as not reported after all: it comes again with the next look.
+    pub(crate) fn put_back(&mut self, event: &Event) {
+        match event {
+            Event::Changed(task) => self.change(task.id, |watched| watched.seen = None),
+            Event::Status(task) => self.change(task.id, |watched| watched.reported.status = None),
+            Event::Question(task, ask) => {
+                self.change(task.id, |watched| watched.reported.asked.retain(|asked| *asked != short(&ask.key)));
+            }
+            Event::Ended(task) => self.change(task.id, |watched| watched.end_reported = false),
+            // The value before is no longer known, and the next progress includes this one.
+            Event::Progress(..) | Event::KeepAlive | Event::Gone(_) | Event::Left | Event::Close(_) => {}
+        }
+    }
+
+    /// Records that something is being sent to the client, so that no keep-alive is due for a while.
+    pub(crate) fn sent(&mut self) {
+        self.last_sent_at = self.now();
+    }
+
+    /// Ends the watch without another event: the client has its answer.
+    pub(crate) fn stop(&mut self) {
+        self.pending.clear();
+        self.over = true;
+    }
+
+    /// Extends the watch until `wait_ms` from now.
+    pub(crate) fn wait_until_after(&mut self, wait_ms: u64) {
+        self.ends_at = self.now().plus_ms(wait_ms);
+    }
+
+    /// What was reported about a task so far; `None` if the task is not watched.
+    pub(crate) fn reported(&self, id: TaskId) -> Option<&Reported> {
+        self.watched.iter().find(|watched| watched.task.id == id).map(|watched| &watched.reported)
+    }
+
+    /// Looks at the tasks at once; the events found replace those of the look before that were not returned yet. A task
+    /// that cannot be read stays as it was, and the next look tries again.
+    pub(crate) async fn look(&mut self) {
+        self.pending.clear();
+        if self.now().since_ms(self.last_sent_at) >= self.keep_alive_ms {
+            self.pending.push_back(Event::KeepAlive);
+        }
+        self.watched.retain(|watched| !watched.is_finished());
+        for watched in &mut self.watched {
+            let key = watched.task.key();
+            match self.engine.poll(&key).await {
+                Ok(task) => watched.task = Arc::new(task),
+                Err(PollError::NotFound) => {
+                    watched.gone = true;
+                    self.pending.push_back(Event::Gone(key));
+                }
+                Err(PollError::Unavailable(error)) => {
+                    tracing::warn!(task_id = %key.id, error = &error as &dyn Error, "a watched task could not be read");
+                }
+            }
+        }
+        self.pending.extend(self.watched.iter_mut().flat_map(Watched::unreported));
+    }
+
+    /// Waits for the next look. Only this function decides when that is: anything that should wake all watches early,
+    /// such as the end of a task in the same process, has to be added here.
+    async fn pause(&mut self) {
+        let left_ms = self.ends_at.since_ms(self.now());
+        let pause_ms = self.pause_ms.min(left_ms).max(1);
+        self.pause_ms = self.pause_ms.saturating_mul(2).min(self.pause_ms_max);
+        tokio::select! {
+            biased;
+            () = self.leaving.cancelled() => {}
+            () = self.closing.cancelled() => {}
+            () = self.engine.ports().clock.sleep_ms(pause_ms) => {}
+        }
+    }
+
+    /// The last event, if it is due.
+    fn last(&self) -> Option<Event> {
+        if self.leaving.is_cancelled() {
+            return Some(Event::Left);
+        }
+        let unfinished = self.watched.iter().filter(|watched| !watched.is_finished());
+        let tasks: Vec<_> = unfinished.map(|watched| Arc::clone(&watched.task)).collect();
+        let is_over = tasks.is_empty() || self.is_interrupted() || self.now() >= self.ends_at;
+        is_over.then_some(Event::Close(tasks))
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.leaving.is_cancelled() || self.closing.is_cancelled()
+    }
+
+    /// Marks `event` as reported.
+    fn mark_reported(&mut self, event: &Event) {
+        match event {
+            Event::Changed(task) => self.change(task.id, |watched| watched.seen = Some(Seen::of(task))),
+            Event::Status(task) => {
+                self.change(task.id, |watched| watched.reported.status = Some(task.status().as_str().to_owned()));
+            }
+            Event::Progress(task, progress) => {
+                self.change(task.id, |watched| watched.reported.progress = Some(progress.done));
+            }
+            Event::Question(task, ask) => self.change(task.id, |watched| watched.reported.asked.push(short(&ask.key))),
+            Event::Ended(task) => self.change(task.id, |watched| watched.end_reported = true),
+            Event::KeepAlive | Event::Gone(_) | Event::Left | Event::Close(_) => {}
+        }
+    }
+
+    fn change(&mut self, id: TaskId, change: impl FnOnce(&mut Watched)) {
+        if let Some(watched) = self.watched.iter_mut().find(|watched| watched.task.id == id) {
+            change(watched);
+        }
+    }
+
+    fn now(&self) -> Timestamp {
+        self.engine.ports().clock.now()
+    }
+}
+
+impl Reported {
+    /// What is reported to a client that knows only the task's status.
+    pub(crate) fn status_of(task: &Task) -> Self {
+        Self { status: Some(task.status().as_str().to_owned()), ..Self::default() }
+    }
+}
+
+/// A task that is watched.
+struct Watched {
+    task: Arc<Task>,
+    reported: Reported,
+    /// The task as it was when a change was last reported.
+    seen: Option<Seen>,
+    end_reported: bool,
+    gone: bool,
+}
+
+impl Watched {
+    fn new((task, reported): (Task, Reported)) -> Self {
+        Self { task: Arc::new(task), reported, seen: None, end_reported: false, gone: false }
+    }
+
+    /// Whether there is nothing more to report, now or later.
+    const fn is_finished(&self) -> bool {
+        self.gone || (self.end_reported && self.seen.is_some())
+    }
+
+    /// What was not reported yet.
+    fn unreported(&mut self) -> Vec<Event> {
+        if self.gone {
+            return Vec::new();
+        }
+        let (task, reported) = (&self.task, &mut self.reported);
+        let asks = asks(task);
+        if !asks.is_empty() {
+            reported.asked.retain(|asked| asks.iter().any(|ask| short(&ask.key) == *asked));
+        }
+        let mut events = Vec::new();
+        if self.seen.as_ref() != Some(&Seen::of(task)) {
+            events.push(Event::Changed(Arc::clone(task)));
+        }
+        if reported.status.as_deref() != Some(task.status().as_str()) {
+            events.push(Event::Status(Arc::clone(task)));
+        }
+        // Dialects promise that progress grows, and a leg that starts again repeats what was reported before.
+        let grown =
+            task.progress.iter().filter(|progress| reported.progress.is_none_or(|reported| progress.done > reported));
+        events.extend(grown.map(|progress| Event::Progress(Arc::clone(task), progress.clone())));
+        let new = asks.iter().filter(|ask| !reported.asked.contains(&short(&ask.key)));
+        events.extend(new.map(|ask| Event::Question(Arc::clone(task), ask.clone())));
+        if task.has_ended() && !self.end_reported {
+            events.push(Event::Ended(Arc::clone(task)));
+        }
+        events
+    }
+}
+
+/// What a client can see to distinguish two states of a task.
+#[derive(Clone, Debug, PartialEq)]
+struct Seen {
+    status: Status,
+    updated_at: Timestamp,
+    progress: Option<Progress>,
+    open_asks: usize,
+}
+
+impl Seen {
+    fn of(task: &Task) -> Self {
+        let (updated_at, progress) = (task.updated_at, task.progress.clone());
+        Self { status: task.status(), updated_at, progress, open_asks: asks(task).len() }
+    }
+}
+
+/// The open questions of the task.
+fn asks(task: &Task) -> &[Ask] {
+    match &task.state {
+        State::InputRequired { asks, .. } => asks,
+        State::Queued
+        | State::Running { .. }
+        | State::Sleeping { .. }
+        | State::Completed { .. }
+        | State::Failed { .. }
+        | State::Cancelled => &[],
+    }
+}
+
+/// Enough of a key's hash to distinguish the questions of one task.
+fn short(key: &str) -> u32 {
+    let [a, b, c, d, ..]: [u8; 32] = Sha256::digest(key).into();
+    u32::from_be_bytes([a, b, c, d])
+}

@@ -1,0 +1,144 @@
+//! What all views show of a task in the same way: times, messages, errors.
+
+use std::fmt::Write;
+
+use longhaul_core::{Failure, FailureKind, Progress, State, Task, Timestamp};
+use longhaul_engine::{Engine, LoadError};
+use rmcp::ErrorData;
+use rmcp::model::ProgressToken;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use crate::shared::errors;
+
+/// The JSON-RPC error that a failed task ended with: the tool's own if it returned one, otherwise one that says what
+/// went wrong.
+///
+/// # Errors
+/// The error for the client, if it cannot be read.
+pub(crate) async fn error(engine: &Engine, task: &Task, failure: &Failure) -> Result<String, ErrorData> {
+    if let Some(detail) = &failure.detail {
+        return object(engine.load(&task.key(), detail).await.map_err(errors::of_load)?);
+    }
+    Ok(json!({"code": -32603, "message": failure.message, "data": {"reason": reason(failure.kind)}}).to_string())
+}
+
+/// A stored text, if it is a JSON object: anything else, inserted into an answer, would make the whole answer invalid.
+///
+/// # Errors
+/// The error that the client gets instead.
+pub(crate) fn object(text: String) -> Result<String, ErrorData> {
+    let checked = serde_json::from_str::<&RawValue>(&text).and_then(|value| {
+        if value.get().starts_with('{') { Ok(()) } else { Err(serde::de::Error::custom("not a JSON object")) }
+    });
+    match checked {
+        Ok(()) => Ok(text),
+        Err(error) => Err(errors::unreadable_result(&error)),
+    }
+}
+
+/// The same, in the type of `rmcp`. If the stored error cannot be read, the error says so.
+///
+/// # Errors
+/// [`LoadError`], if it cannot be loaded.
+pub(crate) async fn error_data(engine: &Engine, task: &Task, failure: &Failure) -> Result<ErrorData, LoadError> {
+    let Some(detail) = &failure.detail else {
+        let reason = json!({"reason": reason(failure.kind)});
+        return Ok(ErrorData::internal_error(failure.message.clone(), Some(reason)));
+    };
+    let text = engine.load(&task.key(), detail).await?;
+    Ok(serde_json::from_str(&text).unwrap_or_else(|error| errors::unreadable_result(&error)))
+}
+
+const fn reason(kind: FailureKind) -> &'static str {
+    match kind {
+        FailureKind::Tool => "tool_error",
+        FailureKind::RetriesExhausted => "retries_exhausted",
+        FailureKind::TimedOut => "timed_out",
+        FailureKind::TooLarge => "too_large",
+        FailureKind::Corrupt => "corrupt",
+        FailureKind::Misuse => "misuse",
+    }
+}
+
+/// A message about the task's present state, if there is one.
+pub(crate) fn status_message(task: &Task) -> Option<String> {
+    match &task.state {
+        State::Failed { failure } => Some(failure.message.clone()),
+        State::Queued | State::Running { .. } | State::Sleeping { .. } | State::InputRequired { .. } => {
+            task.progress.as_ref().map(in_words)
+        }
+        State::Completed { .. } | State::Cancelled => None,
+    }
+}
+
+/// For example "3/10 adding up".
+pub(crate) fn in_words(progress: &Progress) -> String {
+    let mut words = progress.done.to_string();
+    if let Some(total) = progress.total {
+        let _infallible = write!(words, "/{total}");
+    }
+    if let Some(message) = &progress.message {
+        let _infallible = write!(words, " {message}");
+    }
+    words
+}
+
+/// A `notifications/progress` message, with what a dialect adds to its parameters.
+pub(crate) fn progress_notification<const N: usize>(
+    token: &ProgressToken,
+    progress: &Progress,
+    added: [(&str, Value); N],
+) -> String {
+    let mut params = Map::new();
+    params.insert("progressToken".to_owned(), json!(token));
+    params.insert("progress".to_owned(), progress.done.into());
+    params.extend(progress.total.map(|total| ("total".to_owned(), total.into())));
+    params.extend(progress.message.as_deref().map(|message| ("message".to_owned(), message.into())));
+    params.extend(added.map(|(name, value)| (name.to_owned(), value)));
+    json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}).to_string()
+}
+
+/// The key in a task's `_meta` under which clients find the variables that its tool has set.
+pub(crate) const VARIABLES: &str = "dev.longhaul/variables";
+
+/// The variables of the task; `None` if its tool has set none.
+///
+/// # Errors
+/// The error for the client, if they cannot be read.
+pub(crate) async fn variables(engine: &Engine, task: &Task) -> Result<Option<Value>, ErrorData> {
+    let Some(variables) = &task.variables else { return Ok(None) };
+    let text = engine.load(&task.key(), variables).await.map_err(errors::of_load)?;
+    let set: Map<String, Value> = serde_json::from_str(&text)
+        .map_err(|error| errors::internal("the variables of this task cannot be read", &error))?;
+    Ok(if set.is_empty() { None } else { Some(Value::Object(set)) })
+}
+
+/// RFC 3339 with milliseconds, in UTC.
+pub(crate) fn rfc3339(moment: Timestamp) -> String {
+    let ms = i64::try_from(moment.as_ms()).unwrap_or(i64::MAX);
+    let moment = jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::MAX);
+    format!("{moment:.3}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_rfc_3339_with_milliseconds() {
+        assert_eq!(rfc3339(Timestamp::from_ms(0)), "1970-01-01T00:00:00.000Z");
+        assert_eq!(rfc3339(Timestamp::from_ms(1_790_000_000_120)), "2026-09-21T14:13:20.120Z");
+        assert_eq!(rfc3339(Timestamp::from_ms(u64::MAX)).len(), "9999-12-30T22:00:00.999Z".len());
+    }
+
+    #[test]
+    fn progress_reads_like_a_fraction() {
+        let words = |total, message: Option<&str>| {
+            in_words(&Progress { done: 3.0, total, message: message.map(str::to_owned) })
+        };
+        assert_eq!(words(Some(10.0), Some("adding up")), "3/10 adding up");
+        assert_eq!(words(Some(4.5), None), "3/4.5");
+        assert_eq!(words(None, Some("rows")), "3 rows");
+    }
+}

@@ -1,0 +1,155 @@
+//! The Tasks extension of MCP `2026-07-28`: a task on the wire, in every message that shows one.
+//!
+//! Payloads are stored as the JSON text that goes out, so that a large result is checked and copied, and never
+//! serialized again.
+
+use std::fmt::Write;
+
+use longhaul_core::{Ask, State, Status, Task, Timestamp};
+use longhaul_engine::Engine;
+use rmcp::ErrorData;
+use rmcp::model::{CreateTaskResult, RequestId, TaskStatus};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::shared::{asking, errors};
+use crate::views::fields::{self, VARIABLES, error, rfc3339, status_message};
+
+/// The key in `_meta` that says which subscription a message belongs to.
+const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+
+/// A task as this dialect shows it: `Task` of the specification, with the fields that the message around it adds.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct View<'a> {
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    meta: Option<serde_json::Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result_type: Option<&'static str>,
+    task_id: String,
+    status: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status_message: Option<String>,
+    created_at: String,
+    last_updated_at: String,
+    ttl_ms: u64,
+    poll_interval_ms: u64,
+}
+
+/// The additional field of a `DetailedTask`: its name, and its JSON text.
+enum Payload {
+    None,
+    Field(&'static str, String),
+}
+
+/// `CreateTaskResult`: the task without its payload, even if it has ended already.
+pub(crate) fn created(task: &Task, now: Timestamp) -> CreateTaskResult {
+    let status = match task.status() {
+        Status::Working => TaskStatus::Working,
+        Status::InputRequired => TaskStatus::InputRequired,
+        Status::Completed => TaskStatus::Completed,
+        Status::Failed => TaskStatus::Failed,
+        Status::Cancelled => TaskStatus::Cancelled,
+    };
+    let id = task.id.to_string();
+    let mut view = rmcp::model::Task::new(id, status, rfc3339(task.created_at), rfc3339(task.updated_at))
+        .with_ttl_ms(task.ttl_ms())
+        .with_poll_interval_ms(task.poll_interval_ms(now));
+    view.status_message = status_message(task);
+    CreateTaskResult::new(view)
+}
+
+/// `GetTaskResult`.
+///
+/// # Errors
+/// The error for the client, if the payload cannot be read.
+pub(crate) async fn render(engine: &Engine, task: &Task) -> Result<String, ErrorData> {
+    let payload = payload(engine, task).await?;
+    let mut view = view(task, engine.ports().clock.now(), Some("complete"));
+    view.meta = fields::variables(engine, task).await?.map(|variables| json!({VARIABLES: variables}));
+    write(&view, payload)
+}
+
+/// A whole `notifications/tasks` message: exactly what `tasks/get` would answer at this moment.
+///
+/// # Errors
+/// The error for the client, if the payload cannot be read.
+pub(crate) async fn render_notification(
+    engine: &Engine,
+    task: &Task,
+    subscription: &RequestId,
+) -> Result<String, ErrorData> {
+    let payload = payload(engine, task).await?;
+    let mut view = view(task, engine.ports().clock.now(), None);
+    view.meta = Some(match fields::variables(engine, task).await? {
+        Some(variables) => json!({SUBSCRIPTION_ID: subscription, VARIABLES: variables}),
+        None => json!({SUBSCRIPTION_ID: subscription}),
+    });
+    let params = write(&view, payload)?;
+    Ok(format!(r#"{{"jsonrpc":"2.0","method":"notifications/tasks","params":{params}}}"#))
+}
+
+/// The first message of a subscription: which tasks it is about.
+pub(crate) fn acknowledged(ids: &[String], subscription: &RequestId) -> String {
+    json!({
+        "jsonrpc": "2.0",
+        "method": "notifications/subscriptions/acknowledged",
+        "params": {"_meta": {SUBSCRIPTION_ID: subscription}, "notifications": {"taskIds": ids}},
+    })
+    .to_string()
+}
+
+/// The last message of a subscription that the server ends.
+pub(crate) fn closed(subscription: &RequestId) -> String {
+    json!({
+        "jsonrpc": "2.0",
+        "id": subscription,
+        "result": {"_meta": {SUBSCRIPTION_ID: subscription}, "resultType": "complete"},
+    })
+    .to_string()
+}
+
+fn view(task: &Task, now: Timestamp, result_type: Option<&'static str>) -> View<'static> {
+    View {
+        meta: None,
+        result_type,
+        task_id: task.id.to_string(),
+        status: task.status().as_str(),
+        status_message: status_message(task),
+        created_at: rfc3339(task.created_at),
+        last_updated_at: rfc3339(task.updated_at),
+        ttl_ms: task.ttl_ms(),
+        poll_interval_ms: task.poll_interval_ms(now),
+    }
+}
+
+/// The task's object, with the stored payload inserted unchanged.
+fn write(view: &View<'_>, payload: Payload) -> Result<String, ErrorData> {
+    let mut text =
+        serde_json::to_string(view).map_err(|error| errors::internal("the task could not be written", &error))?;
+    if let Payload::Field(name, value) = payload {
+        text.reserve(value.len() + name.len() + 5);
+        text.truncate(text.len().saturating_sub(1));
+        let _infallible = write!(text, r#","{name}":{value}}}"#);
+    }
+    Ok(text)
+}
+
+async fn payload(engine: &Engine, task: &Task) -> Result<Payload, ErrorData> {
+    let payload = match &task.state {
+        State::Queued | State::Running { .. } | State::Sleeping { .. } | State::Cancelled => Payload::None,
+        State::InputRequired { asks, .. } => Payload::Field("inputRequests", requests(asks)?),
+        State::Completed { result, .. } => {
+            let result = engine.load(&task.key(), result).await.map_err(errors::of_load)?;
+            Payload::Field("result", fields::object(result)?)
+        }
+        State::Failed { failure } => Payload::Field("error", error(engine, task, failure).await?),
+    };
+    Ok(payload)
+}
+
+fn requests(asks: &[Ask]) -> Result<String, ErrorData> {
+    let field = |ask: &Ask| asking::check(ask).map(|()| format!("{}:{}", json!(ask.key), ask.request));
+    let fields = asks.iter().map(field).collect::<Result<Vec<_>, _>>()?;
+    Ok(format!("{{{}}}", fields.join(",")))
+}

@@ -1,0 +1,375 @@
+//! The kinds of values that settings take, and how they are written.
+
+use std::ffi::{OsStr, OsString};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use crate::{Setting, Values};
+
+/// The kind of values that a setting takes.
+pub trait Kind: Sync + 'static {
+    /// A value.
+    type Value;
+
+    /// The value that `text` stands for; `None` if `text` is not allowed.
+    fn parse(&self, text: &OsStr) -> Option<Self::Value>;
+
+    /// `value` as text, which [`Kind::parse`] reads.
+    fn text(&self, value: &Self::Value) -> OsString;
+
+    /// What is allowed: the end of a sentence that begins with "it must be".
+    fn expected(&self) -> String;
+
+    /// What is allowed, in a few words for a table.
+    fn allowed(&self) -> String {
+        self.expected()
+    }
+
+    /// How a flag takes the value.
+    fn shape(&self) -> Shape;
+
+    /// What is wrong with `value` because of the other settings; by itself it is allowed.
+    fn conflict(&self, _value: &Self::Value, _others: &Values) -> Option<String> {
+        None
+    }
+
+    /// The default `value`, changed if the other settings do not allow it.
+    fn fitted(&self, value: Self::Value, _others: &Values) -> Self::Value {
+        value
+    }
+}
+
+/// How a flag takes a value. The text is the placeholder for the value in a help page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// The flag alone means `true`.
+    Switch,
+    /// One value.
+    One(&'static str),
+    /// Values separated by commas, or the flag several times.
+    Several(&'static str),
+}
+
+/// A number of something, within a range.
+pub struct Number {
+    unit: Unit,
+    least: u64,
+    most: u64,
+    share: Option<Share>,
+}
+
+/// What a number counts.
+enum Unit {
+    Milliseconds,
+    Seconds,
+    /// What the word names, in the plural.
+    Each(&'static str),
+}
+
+impl Unit {
+    const fn plural(&self) -> &'static str {
+        match self {
+            Self::Milliseconds => "milliseconds",
+            Self::Seconds => "seconds",
+            Self::Each(plural) => plural,
+        }
+    }
+
+    const fn symbol(&self) -> &'static str {
+        match self {
+            Self::Milliseconds => "ms",
+            Self::Seconds => "s",
+            Self::Each(plural) => plural,
+        }
+    }
+
+    const fn placeholder(&self) -> &'static str {
+        match self {
+            Self::Milliseconds => "MS",
+            Self::Seconds => "S",
+            Self::Each(_) => "N",
+        }
+    }
+}
+
+/// How much of another setting's value is allowed.
+struct Share {
+    of: &'static Setting<Number>,
+    parts: u64,
+    fraction: &'static str,
+}
+
+impl Number {
+    /// Milliseconds from `least` to `most`.
+    #[must_use]
+    pub const fn ms(least: u64, most: u64) -> Self {
+        Self { unit: Unit::Milliseconds, least, most, share: None }
+    }
+
+    /// Seconds from `least` to `most`.
+    #[must_use]
+    pub const fn seconds(least: u64, most: u64) -> Self {
+        Self { unit: Unit::Seconds, least, most, share: None }
+    }
+
+    /// From `least` to `most` of what `plural` names.
+    #[must_use]
+    pub const fn count(plural: &'static str, least: u64, most: u64) -> Self {
+        Self { unit: Unit::Each(plural), least, most, share: None }
+    }
+
+    /// Allows at most a third of the value of `of`. A default that is longer is shortened; a given value is refused.
+    #[must_use]
+    pub const fn at_most_a_third(self, of: &'static Setting<Self>) -> Self {
+        Self { share: Some(Share { of, parts: 3, fraction: "a third" }), ..self }
+    }
+
+    /// Allows at most a quarter of the value of `of`. A default that is longer is shortened; a given value is refused.
+    #[must_use]
+    pub const fn at_most_a_quarter(self, of: &'static Setting<Self>) -> Self {
+        Self { share: Some(Share { of, parts: 4, fraction: "a quarter" }), ..self }
+    }
+
+    /// The smallest value.
+    #[must_use]
+    pub const fn least(&self) -> u64 {
+        self.least
+    }
+
+    /// The largest value.
+    #[must_use]
+    pub const fn most(&self) -> u64 {
+        self.most
+    }
+
+    /// The bound from another setting's value; `None` if that is not set, or wrong: that is reported separately.
+    fn bound(&self, others: &Values) -> Option<u64> {
+        let share = self.share.as_ref()?;
+        Some(others.find(share.of).ok()?? / share.parts)
+    }
+}
+
+impl Kind for Number {
+    type Value = u64;
+
+    fn parse(&self, text: &OsStr) -> Option<u64> {
+        let number = text.to_str()?.parse().ok()?;
+        (self.least..=self.most).contains(&number).then_some(number)
+    }
+
+    fn text(&self, value: &u64) -> OsString {
+        value.to_string().into()
+    }
+
+    fn expected(&self) -> String {
+        format!("a number of {} from {} to {}", self.unit.plural(), self.least, self.most)
+    }
+
+    fn allowed(&self) -> String {
+        let share = self.share.as_ref();
+        let share = share.map(|share| format!(", at most {} of `{}`", share.fraction, share.of.name()));
+        format!("{} to {} {}{}", self.least, self.most, self.unit.symbol(), share.unwrap_or_default())
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::One(self.unit.placeholder())
+    }
+
+    fn conflict(&self, value: &u64, others: &Values) -> Option<String> {
+        let share = self.share.as_ref()?;
+        let bound = self.bound(others).filter(|bound| value > bound)?;
+        let of = others.name_of(share.of);
+        Some(format!("it must be at most {} of {of}, which allows {bound} {}", share.fraction, self.unit.plural()))
+    }
+
+    fn fitted(&self, value: u64, others: &Values) -> u64 {
+        self.bound(others).map_or(value, |bound| value.min(bound))
+    }
+}
+
+/// One of several words, each with what it means.
+pub struct Words<T: 'static>(pub &'static [(&'static str, T)]);
+
+impl<T: Copy + PartialEq + Sync + 'static> Kind for Words<T> {
+    type Value = T;
+
+    fn parse(&self, text: &OsStr) -> Option<T> {
+        self.0.iter().find(|(word, _)| text == *word).map(|(_, value)| *value)
+    }
+
+    fn text(&self, value: &T) -> OsString {
+        self.0.iter().find(|(_, of)| of == value).map_or_else(OsString::new, |(word, _)| word.into())
+    }
+
+    fn expected(&self) -> String {
+        let words: Vec<_> = self.0.iter().map(|(word, _)| format!("`{word}`")).collect();
+        match words.split_last() {
+            Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+            _ => words.join(""),
+        }
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::One("WORD")
+    }
+}
+
+/// Yes or no. As a flag it takes no value.
+pub struct Switch;
+
+impl Switch {
+    const WORDS: Words<bool> = Words(&[("true", true), ("false", false)]);
+}
+
+impl Kind for Switch {
+    type Value = bool;
+
+    fn parse(&self, text: &OsStr) -> Option<bool> {
+        Self::WORDS.parse(text)
+    }
+
+    fn text(&self, value: &bool) -> OsString {
+        Self::WORDS.text(value)
+    }
+
+    fn expected(&self) -> String {
+        Self::WORDS.expected()
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::Switch
+    }
+}
+
+/// Any text, with its placeholder in a help page.
+pub struct Text(pub &'static str);
+
+impl Kind for Text {
+    type Value = String;
+
+    fn parse(&self, text: &OsStr) -> Option<String> {
+        text.to_str().map(str::to_owned)
+    }
+
+    fn text(&self, value: &String) -> OsString {
+        value.into()
+    }
+
+    fn expected(&self) -> String {
+        "text in UTF-8".to_owned()
+    }
+
+    fn allowed(&self) -> String {
+        "text".to_owned()
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::One(self.0)
+    }
+}
+
+/// Texts separated by commas, with the placeholder for one in a help page.
+pub struct List(pub &'static str);
+
+impl Kind for List {
+    type Value = Vec<String>;
+
+    fn parse(&self, text: &OsStr) -> Option<Vec<String>> {
+        let parts = text.to_str()?.split(',').map(str::trim);
+        Some(parts.filter(|part| !part.is_empty()).map(str::to_owned).collect())
+    }
+
+    fn text(&self, value: &Vec<String>) -> OsString {
+        value.join(",").into()
+    }
+
+    fn expected(&self) -> String {
+        "texts in UTF-8, separated by commas".to_owned()
+    }
+
+    fn allowed(&self) -> String {
+        "texts separated by commas".to_owned()
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::Several(self.0)
+    }
+}
+
+/// A file or a folder, with its placeholder in a help page.
+pub struct Path(pub &'static str);
+
+impl Kind for Path {
+    type Value = PathBuf;
+
+    fn parse(&self, text: &OsStr) -> Option<PathBuf> {
+        Some(text.into())
+    }
+
+    fn text(&self, value: &PathBuf) -> OsString {
+        value.into()
+    }
+
+    fn expected(&self) -> String {
+        "a path".to_owned()
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::One(self.0)
+    }
+}
+
+/// An address and a port to listen on.
+pub struct Address;
+
+impl Kind for Address {
+    type Value = SocketAddr;
+
+    fn parse(&self, text: &OsStr) -> Option<SocketAddr> {
+        text.to_str()?.parse().ok()
+    }
+
+    fn text(&self, value: &SocketAddr) -> OsString {
+        value.to_string().into()
+    }
+
+    fn expected(&self) -> String {
+        "an IP address and a port, such as 127.0.0.1:8080".to_owned()
+    }
+
+    fn allowed(&self) -> String {
+        "an IP address and a port".to_owned()
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::One("ADDR")
+    }
+}
+
+/// An HTTP URL.
+pub struct Url;
+
+impl Kind for Url {
+    type Value = String;
+
+    fn parse(&self, text: &OsStr) -> Option<String> {
+        let text = text.to_str()?;
+        (text.starts_with("https://") || text.starts_with("http://")).then(|| text.to_owned())
+    }
+
+    fn text(&self, value: &String) -> OsString {
+        value.into()
+    }
+
+    fn expected(&self) -> String {
+        "a URL that begins with https:// or http://".to_owned()
+    }
+
+    fn allowed(&self) -> String {
+        "an http or https URL".to_owned()
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::One("URL")
+    }
+}

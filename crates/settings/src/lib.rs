@@ -1,0 +1,16 @@
+//! What an operator can choose. Each setting is declared once, in [`table`]: its names, its range, its defaults and one
+//! sentence. The flags of the local server, the environment of the Lambda functions, the parameters of the template and
+//! `docs/settings.md` all come from that table, or are compared with it by tests.
+//!
+//! An application declares its own settings in the same way: a `static` [`Setting`] for each, and a list of them.
+
+mod kind;
+mod page;
+mod setting;
+pub mod table;
+mod values;
+
+pub use kind::{Address, Kind, List, Number, Path, Shape, Switch, Text, Url, Words};
+pub use page::page;
+pub use setting::{Declared, Place, Preset, Setting};
+pub use values::{EnvSource, Fault, Flags, SettingsError, Values};

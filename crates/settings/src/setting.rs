@@ -1,0 +1,164 @@
+//! The declaration of a setting.
+
+use std::ffi::OsStr;
+
+use crate::{Kind, Shape, Values};
+
+/// Who reads settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The local server.
+    Local,
+    /// The Lambda function that answers requests.
+    Api,
+    /// The Lambda functions that run tools and take dead letters.
+    Worker,
+}
+
+/// What holds if no value is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preset {
+    /// The setting is not read there.
+    Absent,
+    /// A value has to be given.
+    Required,
+    /// No value; the text says what that means.
+    Unset(&'static str),
+    /// This value, as it would be written.
+    Value(&'static str),
+}
+
+/// One setting. [`Setting::new`] declares it; the other methods say who reads it.
+pub struct Setting<K> {
+    name: &'static str,
+    variable: &'static str,
+    kind: K,
+    about: &'static str,
+    local: Preset,
+    api: Preset,
+    worker: Preset,
+    parameter: Option<&'static str>,
+}
+
+impl<K> Setting<K> {
+    /// A setting with the flag `--name` and the environment variable `variable`. `about` is what a help page, the
+    /// documentation and the template's parameter say about it.
+    #[must_use]
+    pub const fn new(name: &'static str, variable: &'static str, kind: K, about: &'static str) -> Self {
+        let (local, api, worker) = (Preset::Absent, Preset::Absent, Preset::Absent);
+        Self { name, variable, kind, about, local, api, worker, parameter: None }
+    }
+
+    /// The local server reads it.
+    #[must_use]
+    pub const fn local(mut self, preset: Preset) -> Self {
+        self.local = preset;
+        self
+    }
+
+    /// Both kinds of Lambda functions read it.
+    #[must_use]
+    pub const fn lambda(self, preset: Preset) -> Self {
+        self.api(preset).worker(preset)
+    }
+
+    /// The Lambda function that answers requests reads it.
+    #[must_use]
+    pub const fn api(mut self, preset: Preset) -> Self {
+        self.api = preset;
+        self
+    }
+
+    /// The Lambda functions that run tools and take dead letters read it.
+    #[must_use]
+    pub const fn worker(mut self, preset: Preset) -> Self {
+        self.worker = preset;
+        self
+    }
+
+    /// The parameter of `template.yaml` that sets it.
+    #[must_use]
+    pub const fn parameter(mut self, name: &'static str) -> Self {
+        self.parameter = Some(name);
+        self
+    }
+
+    /// Its name, which is the flag without the two hyphens.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Its environment variable.
+    #[must_use]
+    pub const fn variable(&self) -> &'static str {
+        self.variable
+    }
+
+    /// The kind of values that it takes.
+    #[must_use]
+    pub const fn kind(&self) -> &K {
+        &self.kind
+    }
+}
+
+/// A setting with any kind of values.
+pub trait Declared: Sync {
+    /// Its name, which is the flag without the two hyphens.
+    fn name(&self) -> &'static str;
+    /// Its environment variable.
+    fn variable(&self) -> &'static str;
+    /// What it is for.
+    fn about(&self) -> &'static str;
+    /// The parameter of `template.yaml` that sets it.
+    fn parameter(&self) -> Option<&'static str>;
+    /// What holds at `place` if no value is given.
+    fn preset(&self, place: Place) -> Preset;
+    /// What is allowed, in a few words.
+    fn allowed(&self) -> String;
+    /// How a flag takes the value.
+    fn shape(&self) -> Shape;
+    /// `None` if `text` is allowed, otherwise a sentence that says what is.
+    fn refusal(&self, text: &OsStr, others: &Values) -> Option<String>;
+}
+
+impl<K: Kind> Declared for Setting<K> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn variable(&self) -> &'static str {
+        self.variable
+    }
+
+    fn about(&self) -> &'static str {
+        self.about
+    }
+
+    fn parameter(&self) -> Option<&'static str> {
+        self.parameter
+    }
+
+    fn preset(&self, place: Place) -> Preset {
+        match place {
+            Place::Local => self.local,
+            Place::Api => self.api,
+            Place::Worker => self.worker,
+        }
+    }
+
+    fn allowed(&self) -> String {
+        self.kind.allowed()
+    }
+
+    fn shape(&self) -> Shape {
+        self.kind.shape()
+    }
+
+    fn refusal(&self, text: &OsStr, others: &Values) -> Option<String> {
+        match self.kind.parse(text) {
+            Some(value) => self.kind.conflict(&value, others),
+            None => Some(format!("it must be {}", self.kind.expected())),
+        }
+    }
+}

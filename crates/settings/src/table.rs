@@ -1,0 +1,292 @@
+//! Every setting of Longhaul. To add one, declare it here and in [`ALL`], and read it where it is needed; the tests
+//! then ask for its line in `docs/settings.md` and, if a function reads it, in `template.yaml`.
+
+use Preset::{Required, Unset, Value};
+use longhaul_core::limits;
+
+use crate::{Address, Declared, List, Number, Path, Preset, Setting, Text, Url, Words};
+
+/// How callers of the API function are identified.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Callers {
+    /// By the signature that AWS checked before it invoked the function.
+    Iam,
+    /// By the token that the authorizer of an HTTP API checked before it invoked the function.
+    Gateway,
+    /// Not at all: all callers are one owner, and anyone who knows a task's id can see the task.
+    Anonymous,
+}
+
+/// Which part of a signed caller's identity is the owner of its tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IamOwner {
+    /// The user or the role. All sessions of a role are one owner: the name of a session is chosen by the one who
+    /// assumes the role, so it proves nothing; and a client finds its tasks again after its credentials were renewed.
+    Principal,
+    /// The session of a role. For roles where the trust policy, or IAM Identity Center, decides the session's name.
+    Session,
+    /// The account.
+    Account,
+}
+
+/// How answers leave the API function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Responses {
+    /// As a stream: behind a function URL with `RESPONSE_STREAM`.
+    Streamed,
+    /// As a whole: behind an HTTP API, or a function URL with `BUFFERED`.
+    Buffered,
+}
+
+/// How the local server logs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Text on a terminal, JSON otherwise.
+    Auto,
+    /// A line of text for each event.
+    Text,
+    /// A JSON object for each event.
+    Json,
+}
+
+/// Where the local server listens.
+pub static LISTEN: Setting<Address> = Setting::new(
+    "listen",
+    "LONGHAUL_LISTEN",
+    Address,
+    "Address to listen on. Keep it on loopback: a local server lets everyone in.",
+)
+.local(Value("127.0.0.1:8080"));
+
+/// The local server's file.
+pub static DB: Setting<Path> = Setting::new(
+    "db",
+    "LONGHAUL_DB",
+    Path("FILE"),
+    "File for tasks and their queue; created if missing. `:memory:` keeps nothing after the process ends.",
+)
+.local(Value("longhaul.db"));
+
+/// The DynamoDB table.
+pub static TABLE: Setting<Text> =
+    Setting::new("table", "LONGHAUL_TABLE", Text("NAME"), "DynamoDB table for tasks.").lambda(Required);
+
+/// The work queue.
+pub static QUEUE_URL: Setting<Url> =
+    Setting::new("queue-url", "LONGHAUL_QUEUE_URL", Url, "SQS queue for work.").lambda(Required);
+
+/// The queue of dead letters.
+pub static DEAD_LETTER_QUEUE_URL: Setting<Url> = Setting::new(
+    "dead-letter-queue-url",
+    "LONGHAUL_DEAD_LETTER_QUEUE_URL",
+    Url,
+    "SQS queue for messages that were delivered too often.",
+)
+.worker(Required);
+
+/// How callers are identified.
+pub static AUTH: Setting<Words<Callers>> = Setting::new(
+    "auth",
+    "LONGHAUL_AUTH",
+    Words(&[("iam", Callers::Iam), ("gateway", Callers::Gateway), ("anonymous", Callers::Anonymous)]),
+    "Who may call.",
+)
+.api(Value("iam"))
+.parameter("AuthMode");
+
+/// Which part of a signed caller's identity is the owner.
+pub static IAM_OWNER: Setting<Words<IamOwner>> = Setting::new(
+    "iam-owner",
+    "LONGHAUL_IAM_OWNER",
+    Words(&[("principal", IamOwner::Principal), ("session", IamOwner::Session), ("account", IamOwner::Account)]),
+    "Which signed callers share their tasks.",
+)
+.api(Value("principal"))
+.parameter("IamOwner");
+
+/// Whether answers are streamed.
+pub static RESPONSES: Setting<Words<Responses>> = Setting::new(
+    "responses",
+    "LONGHAUL_RESPONSES",
+    Words(&[("streamed", Responses::Streamed), ("buffered", Responses::Buffered)]),
+    "Whether answers are streamed or sent as a whole.",
+)
+.api(Value("streamed"))
+.parameter("Responses");
+
+/// Names of the local server.
+pub static ALLOW_HOST: Setting<List> = Setting::new(
+    "allow-host",
+    "LONGHAUL_ALLOW_HOST",
+    List("HOST"),
+    "Further names of this server that are accepted in the Host header. Loopback always is.",
+)
+.local(Unset("none"));
+
+/// Web pages that may call.
+pub static ALLOW_ORIGIN: Setting<List> = Setting::new(
+    "allow-origin",
+    "LONGHAUL_ALLOW_ORIGIN",
+    List("ORIGIN"),
+    "Web pages that may call, such as https://app.example.com, separated by commas.",
+)
+.local(Unset("pages on loopback only"))
+.api(Unset("none"))
+.parameter("AllowOrigins");
+
+/// How long a request may take.
+pub static REQUEST_S_MAX: Setting<Number> =
+    Setting::new("request-s-max", "LONGHAUL_REQUEST_S_MAX", Number::seconds(10, 900), "Longest request in seconds.")
+        .api(Value("60"))
+        .parameter("ApiTimeoutSeconds");
+
+/// How long a connection waits.
+pub static LISTEN_MS_MAX: Setting<Number> = Setting::new(
+    "listen-ms-max",
+    "LONGHAUL_LISTEN_MS_MAX",
+    Number::ms(1_000, 3_600_000),
+    "Longest stream, longest wait for a result, and longest wait for the answer to a question in an open call, in milliseconds.",
+)
+.local(Value("300000"))
+.api(Value("50000"))
+.parameter("ListenMsMax");
+
+/// How long a client without tasks waits.
+pub static INLINE_WAIT_S: Setting<Number> = Setting::new(
+    "inline-wait-s",
+    "LONGHAUL_INLINE_WAIT_S",
+    Number::seconds(0, 3_600),
+    "How long a client that does not support tasks waits for a tool that may become a task, in seconds, before it gets a \
+     job id instead; 0 gives the id at once. `get_job_status` waits as long.",
+)
+.local(Value("20"))
+.api(Value("20"))
+.parameter("InlineWaitSeconds");
+
+/// Legs of one process.
+pub static CONCURRENCY: Setting<Number> = Setting::new(
+    "concurrency",
+    "LONGHAUL_CONCURRENCY",
+    Number::count("legs", 1, 1_024),
+    "How many legs one worker runs at a time.",
+)
+.local(Value("16"))
+.worker(Value("1"))
+.parameter("LegsPerWorker");
+
+/// The longest leg.
+pub static LEG_MS: Setting<Number> = Setting::new(
+    "leg-ms",
+    "LONGHAUL_LEG_MS",
+    Number::ms(10, limits::TTL_MS_CEILING),
+    "Longest leg in milliseconds; a task continues in another leg at its next step boundary. On AWS it is the worker's timeout, \
+     `WorkerTimeoutSeconds`.",
+)
+.local(Unset("no limit but the tool's own"))
+.lambda(Unset("unknown"));
+
+/// The end of a leg in which no step begins.
+pub static LEG_MARGIN_MS: Setting<Number> = Setting::new(
+    "leg-margin-ms",
+    "LONGHAUL_LEG_MARGIN_MS",
+    // A quarter of the longest leg on Lambda.
+    Number::ms(100, 225_000).at_most_a_quarter(&LEG_MS),
+    "How long before the end of a leg no further step begins, in milliseconds.",
+)
+.local(Value("5000"))
+.lambda(Value("5000"))
+.parameter("LegMarginMs");
+
+/// The lease.
+pub static LEASE_MS: Setting<Number> = Setting::new(
+    "lease-ms",
+    "LONGHAUL_LEASE_MS",
+    // After a kill the next attempt starts one lease later, and that has to be within a minute.
+    Number::ms(1_000, 50_000),
+    "How long a worker holds a task without a heartbeat, in milliseconds. After a crash the next attempt starts this much later.",
+)
+.local(Value("10000"))
+.lambda(Value("30000"))
+.parameter("LeaseMs");
+
+/// The heartbeat.
+pub static HEARTBEAT_MS: Setting<Number> = Setting::new(
+    "heartbeat-ms",
+    "LONGHAUL_HEARTBEAT_MS",
+    // One late heartbeat should not lose a task.
+    Number::ms(100, 16_666).at_most_a_third(&LEASE_MS),
+    "How often a worker renews its lease, writes progress and learns of a cancel request, in milliseconds.",
+)
+.local(Value("1000"))
+.lambda(Value("10000"))
+.parameter("HeartbeatMs");
+
+/// How soon a message is sent again.
+pub static RESEND_MS: Setting<Number> = Setting::new(
+    "resend-ms",
+    "LONGHAUL_RESEND_MS",
+    Number::ms(1_000, 600_000),
+    "How long a message may go unanswered before a poll sends it again, in milliseconds.",
+)
+.local(Value("30000"))
+.lambda(Value("30000"))
+.parameter("ResendMs");
+
+/// Unfinished tasks of one owner.
+pub static OPEN_TASKS_MAX: Setting<Number> = Setting::new(
+    "open-tasks-max",
+    "LONGHAUL_OPEN_TASKS_MAX",
+    Number::count("tasks", 1, 1_000_000),
+    "How many unfinished tasks one owner may have.",
+)
+.local(Value("10000"))
+.lambda(Unset("no limit"))
+.parameter("OpenTasksMax");
+
+/// The namespace of the metrics.
+pub static METRICS: Setting<Text> =
+    Setting::new("metrics", "LONGHAUL_METRICS", Text("NAMESPACE"), "CloudWatch namespace of the metrics.")
+        .lambda(Value("Longhaul"));
+
+/// What to log.
+pub static LOG: Setting<Text> =
+    Setting::new("log", "LONGHAUL_LOG", Text("FILTER"), "What to log, as filter directives of the Rust crate tracing.")
+        .local(Value("info,rmcp=warn"))
+        .lambda(Value("info,rmcp=warn"))
+        .parameter("LogFilter");
+
+/// How to log.
+pub static LOG_FORMAT: Setting<Words<LogFormat>> = Setting::new(
+    "log-format",
+    "LONGHAUL_LOG_FORMAT",
+    Words(&[("auto", LogFormat::Auto), ("text", LogFormat::Text), ("json", LogFormat::Json)]),
+    "How to log: text for people, JSON for machines; `auto` is text on a terminal.",
+)
+.local(Value("auto"));
+
+/// All of them, in the order of the documentation.
+pub static ALL: [&dyn Declared; 23] = [
+    &LISTEN,
+    &DB,
+    &TABLE,
+    &QUEUE_URL,
+    &DEAD_LETTER_QUEUE_URL,
+    &AUTH,
+    &IAM_OWNER,
+    &RESPONSES,
+    &ALLOW_HOST,
+    &ALLOW_ORIGIN,
+    &REQUEST_S_MAX,
+    &LISTEN_MS_MAX,
+    &INLINE_WAIT_S,
+    &CONCURRENCY,
+    &LEG_MS,
+    &LEG_MARGIN_MS,
+    &LEASE_MS,
+    &HEARTBEAT_MS,
+    &RESEND_MS,
+    &OPEN_TASKS_MAX,
+    &METRICS,
+    &LOG,
+    &LOG_FORMAT,
+];

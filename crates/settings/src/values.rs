@@ -1,0 +1,200 @@
+//! Reading settings: from flags, the environment and a program; all faults are reported at once.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+
+use crate::{Declared, Kind, Place, Preset, Setting};
+
+/// Where environment variables come from.
+pub trait EnvSource {
+    /// The value of `name`, if there is one.
+    fn get(&self, name: &str) -> Option<OsString>;
+}
+
+impl EnvSource for BTreeMap<&str, &str> {
+    fn get(&self, name: &str) -> Option<OsString> {
+        Self::get(self, name).map(OsString::from)
+    }
+}
+
+/// The flags that were given: names without hyphens, and values.
+pub type Flags = BTreeMap<&'static str, OsString>;
+
+/// What is wrong with one setting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Fault {
+    /// The setting, named as it was set: a flag or an environment variable.
+    pub name: String,
+    /// What is wrong, and what would be right.
+    pub problem: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.name, self.problem)
+    }
+}
+
+/// Settings that cannot be used: all their faults, so that they can be corrected together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingsError {
+    faults: Vec<Fault>,
+}
+
+impl SettingsError {
+    /// What is wrong, in the order in which the settings are declared.
+    #[must_use]
+    pub fn faults(&self) -> &[Fault] {
+        &self.faults
+    }
+
+    fn of(name: String, problem: impl Into<String>) -> Self {
+        Self { faults: vec![Fault { name, problem: problem.into() }] }
+    }
+}
+
+impl fmt::Display for SettingsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the configuration cannot be used: ")?;
+        for (index, fault) in self.faults.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "; " };
+            write!(f, "{separator}{fault}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for SettingsError {}
+
+/// Where a setting's value was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    Flag,
+    Variable,
+    Program,
+}
+
+#[derive(Clone, Debug)]
+struct Given {
+    text: OsString,
+    origin: Origin,
+}
+
+/// The values that were given for settings at one place. All other settings have their defaults.
+#[derive(Clone)]
+pub struct Values {
+    place: Place,
+    declared: Vec<&'static dyn Declared>,
+    given: BTreeMap<&'static str, Given>,
+}
+
+impl Values {
+    /// The defaults of those of `declared` that are read at `place`.
+    #[must_use]
+    pub fn defaults(place: Place, declared: &[&[&'static dyn Declared]]) -> Self {
+        Self { place, declared: declared.concat(), given: BTreeMap::new() }
+    }
+
+    /// The values in `flags` and `env`; a flag wins. An empty variable counts as absent, since a template cannot always
+    /// leave one out.
+    ///
+    /// # Errors
+    /// [`SettingsError`], with every fault.
+    pub fn read(
+        place: Place,
+        declared: &[&[&'static dyn Declared]],
+        flags: &Flags,
+        env: &dyn EnvSource,
+    ) -> Result<Self, SettingsError> {
+        let mut values = Self::defaults(place, declared);
+        for setting in values.declared.iter().filter(|setting| setting.preset(place) != Preset::Absent) {
+            let flag = flags.get(setting.name()).map(|text| Given { text: text.clone(), origin: Origin::Flag });
+            let variable = || {
+                let text = env.get(setting.variable()).filter(|text| !text.is_empty())?;
+                Some(Given { text, origin: Origin::Variable })
+            };
+            if let Some(given) = flag.or_else(variable) {
+                values.given.insert(setting.name(), given);
+            }
+        }
+        values.check()?;
+        Ok(values)
+    }
+
+    /// Sets the value of `setting`. [`Values::check`] says whether it is allowed.
+    pub fn set<K: Kind>(&mut self, setting: &Setting<K>, value: &K::Value) {
+        let given = Given { text: setting.kind().text(value), origin: Origin::Program };
+        self.given.insert(setting.name(), given);
+    }
+
+    /// Checks that all given values are allowed, each by itself and together, and that no required value is missing.
+    ///
+    /// # Errors
+    /// [`SettingsError`], with every fault.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        let faults: Vec<Fault> = self.declared.iter().filter_map(|setting| self.fault(*setting)).collect();
+        if faults.is_empty() { Ok(()) } else { Err(SettingsError { faults }) }
+    }
+
+    /// The value of `setting`, given or default.
+    ///
+    /// # Errors
+    /// [`SettingsError`], if it has no value or one that is not allowed.
+    pub fn get<K: Kind>(&self, setting: &Setting<K>) -> Result<K::Value, SettingsError> {
+        self.find(setting)?.ok_or_else(|| SettingsError::of(self.name_of(setting), MISSING))
+    }
+
+    /// The value of `setting`, given or default, if it has one.
+    ///
+    /// # Errors
+    /// [`SettingsError`], if a required value is missing, or the value is not allowed.
+    pub fn find<K: Kind>(&self, setting: &Setting<K>) -> Result<Option<K::Value>, SettingsError> {
+        let parsed = |text: &OsStr| {
+            let sentence = format!("it must be {}", setting.kind().expected());
+            let refused = || SettingsError::of(self.name_of(setting), refusal(text, &sentence));
+            setting.kind().parse(text).ok_or_else(refused)
+        };
+        match (self.given.get(setting.name()), setting.preset(self.place)) {
+            (Some(given), _) => parsed(&given.text).map(Some),
+            (None, Preset::Value(text)) => {
+                parsed(OsStr::new(text)).map(|value| Some(setting.kind().fitted(value, self)))
+            }
+            (None, Preset::Unset(_) | Preset::Absent) => Ok(None),
+            (None, Preset::Required) => Err(SettingsError::of(self.name_of(setting), MISSING)),
+        }
+    }
+
+    /// The name of `setting` as it was set, or would be set here.
+    pub(crate) fn name_of(&self, setting: &dyn Declared) -> String {
+        match self.given.get(setting.name()).map(|given| given.origin) {
+            Some(Origin::Flag) => format!("--{}", setting.name()),
+            Some(Origin::Program) => format!("`{}`", setting.name()),
+            None if self.place == Place::Local => format!("--{}", setting.name()),
+            Some(Origin::Variable) | None => setting.variable().to_owned(),
+        }
+    }
+
+    fn fault(&self, setting: &dyn Declared) -> Option<Fault> {
+        let problem = match (self.given.get(setting.name()), setting.preset(self.place)) {
+            (Some(_), Preset::Absent) => "is not read here".to_owned(),
+            (None, Preset::Required) => MISSING.to_owned(),
+            (None, _) => return None,
+            (Some(given), _) => refusal(&given.text, &setting.refusal(&given.text, self)?),
+        };
+        Some(Fault { name: self.name_of(setting), problem })
+    }
+}
+
+impl fmt::Debug for Values {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Values").field("place", &self.place).field("given", &self.given).finish_non_exhaustive()
+    }
+}
+
+const MISSING: &str = "is missing";
+
+fn refusal(text: &OsStr, sentence: &str) -> String {
+    format!("is `{}`; {sentence}", text.display())
+}

@@ -1,0 +1,175 @@
+//! What the checkers remember of a run, and the first promise that was broken.
+
+use std::sync::Arc;
+
+use longhaul_core::{EntryKind, OwnerId, Task, TaskKey, Timestamp};
+
+use super::super::kernel::Actor;
+use super::super::plan::{CallPlan, Plan};
+use super::super::promise::{Promise, Violation};
+use super::super::story::task_name;
+
+/// All checkers, and what they remember.
+pub(crate) struct Checks {
+    /// Raised with every write, so that the order of writes is known even within one moment.
+    pub(crate) seq: u64,
+    pub(super) violation: Option<Violation>,
+    pub(super) traces: Vec<Trace>,
+    pub(super) observed: Observed,
+    pub(super) disturbed_until_ms: Vec<u64>,
+    pub(super) lease_ms: u64,
+    pub(super) heartbeat_ms: u64,
+    pub(super) resend_ms: u64,
+    pub(super) latency_ms: u64,
+    pub(super) skew_ms: u64,
+    pub(super) open_max: usize,
+    pub(super) calls: Vec<CallPlan>,
+    /// How long each actor may run one delivery, if that is limited.
+    pub(super) timeouts_ms: Vec<Option<u64>>,
+    /// Tools are not checked any more: the world is being taken down.
+    pub(super) over: bool,
+}
+
+/// What is remembered of a task.
+pub(super) struct Trace {
+    pub(super) key: TaskKey,
+    pub(super) call: usize,
+    pub(super) fingerprint: Option<([u8; 32], [u8; 32])>,
+    /// Every version of the record, and since when it held. The last one is on record now.
+    pub(super) versions: Vec<(u64, Arc<Task>)>,
+    pub(super) legs: Vec<Leg>,
+    pub(super) entries: Vec<RecordedEntry>,
+    /// Claims since a leg last recorded something new or suspended normally.
+    pub(super) legs_in_a_row: u32,
+    /// All legs that failed.
+    pub(super) failed_legs: u32,
+    pub(super) ended: Option<(u64, u64)>,
+    pub(super) variable: Variable,
+    pub(super) sleeps: Vec<(usize, u64)>,
+    pub(super) progress: (u32, f64),
+}
+
+/// A claim, and the tool that ran under it.
+pub(super) struct Leg {
+    pub(super) attempt: u32,
+    pub(super) actor: Actor,
+    pub(super) claimed_seq: u64,
+    pub(super) began: Option<u64>,
+    pub(super) tool_runs: bool,
+    pub(super) advanced: bool,
+    pub(super) result: Option<String>,
+}
+
+pub(super) struct RecordedEntry {
+    pub(super) kind: EntryKind,
+    pub(super) name: String,
+    pub(super) seq: u64,
+    pub(super) text: String,
+}
+
+#[derive(Default)]
+pub(super) struct Variable {
+    pub(super) confirmed: Option<u64>,
+    pub(super) maybe: Vec<u64>,
+}
+
+impl Checks {
+    pub(crate) fn new(plan: &Plan) -> Self {
+        let settings = &plan.settings;
+        Self {
+            seq: 0,
+            violation: None,
+            traces: Vec::new(),
+            observed: Observed::default(),
+            disturbed_until_ms: Vec::new(),
+            lease_ms: settings.lease_ms,
+            heartbeat_ms: settings.heartbeat_ms,
+            resend_ms: settings.resend_ms,
+            latency_ms: plan.latency_ms,
+            skew_ms: plan.skew_ms_max(),
+            open_max: settings.open_tasks_max as usize,
+            calls: plan.calls.clone(),
+            timeouts_ms: std::iter::repeat_n(None, 1 + plan.clients.len())
+                .chain(plan.workers.iter().map(|worker| worker.timeout_ms))
+                .collect(),
+            over: false,
+        }
+    }
+
+    /// The first promise that was broken.
+    pub(crate) const fn violation(&self) -> Option<&Violation> {
+        self.violation.as_ref()
+    }
+
+    pub(crate) const fn take_down(&mut self) {
+        self.over = true;
+    }
+
+    pub(crate) fn fail(&mut self, promise: Promise, at_ms: u64, what: String) {
+        if !self.over {
+            self.violation.get_or_insert(Violation { promise, at_ms, what });
+        }
+    }
+
+    pub(crate) fn differs(&mut self, at_ms: u64, what: &str) {
+        self.fail(Promise::EqualsTheModel, at_ms, what.to_owned());
+    }
+
+    pub(crate) fn disturb(&mut self, actor: Actor, until_ms: u64) {
+        if self.disturbed_until_ms.len() <= actor {
+            self.disturbed_until_ms.resize(actor + 1, 0);
+        }
+        self.disturbed_until_ms[actor] = self.disturbed_until_ms[actor].max(until_ms);
+    }
+
+    pub(super) fn disturbed_until_ms(&self, actor: Actor) -> u64 {
+        self.disturbed_until_ms.get(actor).copied().unwrap_or(0)
+    }
+
+    /// What the story calls the task.
+    pub(crate) fn name(&self, key: &TaskKey) -> String {
+        self.traces
+            .iter()
+            .position(|trace| trace.key == *key)
+            .map_or_else(|| "a task that is not on record".to_owned(), task_name)
+    }
+
+    pub(super) fn position(&self, key: &TaskKey) -> Option<usize> {
+        self.traces.iter().position(|trace| trace.key == *key)
+    }
+
+    pub(super) fn trace(&mut self, key: &TaskKey) -> Option<&mut Trace> {
+        self.traces.iter_mut().find(|trace| trace.key == *key)
+    }
+}
+
+impl Trace {
+    pub(super) fn leg(&mut self, attempt: u32) -> Option<&mut Leg> {
+        self.legs.iter_mut().find(|leg| leg.attempt == attempt)
+    }
+
+    pub(super) fn latest(&self) -> Option<&Arc<Task>> {
+        self.versions.last().map(|(_, task)| task)
+    }
+}
+
+/// Who asked, when, and by which clock.
+#[derive(Clone, Copy)]
+pub(crate) struct Observation {
+    pub(crate) client: usize,
+    pub(crate) owner: OwnerId,
+    pub(crate) begun_ms: u64,
+    pub(crate) begun: Timestamp,
+    pub(crate) at_ms: u64,
+}
+
+/// What clients saw before.
+#[derive(Default)]
+pub(super) struct Observed {
+    /// The end that each client saw.
+    pub(super) ends: Vec<(usize, Task)>,
+    /// The highest attempt that each client saw.
+    pub(super) seen: Vec<(usize, TaskKey, u32)>,
+    /// Tasks and idempotency keys that belong together, as clients were told.
+    pub(super) keys: Vec<(OwnerId, u8, TaskKey)>,
+}

@@ -1,0 +1,37 @@
+//! What the lying store of an instance leaves for the lying queue of the same instance.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use longhaul_core::TaskKey;
+
+/// Which part of the product an instance is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Instance {
+    /// It answers clients.
+    Api,
+    /// It runs tools, or looks at dead letters.
+    Worker,
+}
+
+/// The task about whose message the queue is to lie next.
+#[derive(Default)]
+pub(super) struct Memo(Mutex<Option<TaskKey>>);
+
+impl Memo {
+    pub(super) fn set(&self, key: &TaskKey) {
+        *self.lock() = Some(*key);
+    }
+
+    pub(super) fn clear(&self) {
+        *self.lock() = None;
+    }
+
+    /// The task, once.
+    pub(super) fn take(&self) -> Option<TaskKey> {
+        self.lock().take()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<TaskKey>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,91 @@
+//! Checks two rules for the modules of our crates: no import cycle among the files of a crate, and in `mcp` no import
+//! of a higher layer of `ARCHITECTURE.md`.
+//!
+//! A parent and its own child are two modules like any others: if each imports something of the other, that is
+//! a cycle. A parent that only declares its child, or re-exports what is in it, does not import it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::modules::{Imports, cycles, imports};
+use crate::{cells, root, table};
+
+fn imports_in(name: &str) -> Imports {
+    imports(&root().join(format!("crates/{name}/src/lib.rs")))
+}
+
+#[track_caller]
+fn has_no_cycle(name: &str) {
+    let cycles = cycles(&imports_in(name));
+    assert!(cycles.is_empty(), "modules of {name} that import each other: {cycles:#?}");
+}
+
+#[test]
+fn no_modules_of_mcp_import_each_other() {
+    has_no_cycle("mcp");
+}
+
+#[test]
+fn no_modules_of_the_engine_import_each_other() {
+    has_no_cycle("engine");
+}
+
+#[test]
+fn no_modules_of_the_testkit_import_each_other() {
+    has_no_cycle("testkit");
+}
+
+/// The layers of `mcp` from the lowest to the highest, and which of the others each imports.
+fn documented_layers() -> Vec<(String, BTreeSet<String>)> {
+    let rows = table("layers");
+    rows.iter()
+        .map(|row| {
+            let [layer, _what, imports] = cells(row);
+            let imports = imports.split(',').map(|layer| layer.trim().to_owned()).filter(|layer| !layer.is_empty());
+            (layer.trim_matches('`').to_owned(), imports.collect())
+        })
+        .collect()
+}
+
+/// The layer of a module: the module itself, one that it is below, or `dialects::*` for everything below `dialects`.
+fn layer_of<'a>(layers: &'a [(String, BTreeSet<String>)], module: &str) -> Option<&'a str> {
+    layers.iter().map(|(layer, _)| layer.as_str()).find(|layer| match layer.strip_suffix("::*") {
+        Some(parent) => module.strip_prefix(parent).is_some_and(|below| below.starts_with("::")),
+        None => module.strip_prefix(*layer).is_some_and(|below| below.is_empty() || below.starts_with("::")),
+    })
+}
+
+#[test]
+fn the_layers_of_mcp_import_what_is_below_them_and_nothing_else() {
+    let documented = documented_layers();
+    for (index, (layer, imports)) in documented.iter().enumerate() {
+        let below: BTreeSet<&str> = documented.iter().take(index).map(|(layer, _)| layer.as_str()).collect();
+        let up: Vec<&String> = imports.iter().filter(|import| !below.contains(import.as_str())).collect();
+        assert!(up.is_empty(), "ARCHITECTURE.md: `{layer}` imports what is not below it: {up:?}");
+    }
+    let mut real: BTreeMap<String, BTreeSet<String>> =
+        documented.iter().map(|(layer, _)| (layer.clone(), BTreeSet::new())).collect();
+    for (module, imports) in imports_in("mcp") {
+        let Some(layer) = layer_of(&documented, &module) else {
+            assert!(imports.is_empty(), "ARCHITECTURE.md has no layer for `{module}`, which imports {imports:?}");
+            continue;
+        };
+        for import in imports {
+            let target = layer_of(&documented, &import).unwrap_or(&import);
+            if target != layer {
+                real.entry(layer.to_owned()).or_default().insert(target.to_owned());
+            }
+        }
+    }
+    assert_eq!(real, documented.into_iter().collect(), "left: the modules of mcp, right: ARCHITECTURE.md");
+}
+
+#[test]
+fn no_dialect_imports_another() {
+    let dialect = |module: &str| module.strip_prefix("dialects::")?.split("::").next().map(str::to_owned);
+    for (module, imports) in imports_in("mcp") {
+        let Some(own) = dialect(&module) else { continue };
+        let others: Vec<&String> =
+            imports.iter().filter(|import| dialect(import).is_some_and(|other| other != own)).collect();
+        assert!(others.is_empty(), "`{module}` imports {others:?}");
+    }
+}
