@@ -175,8 +175,19 @@ mod tests {
         let mut connection = Connection::open_in_memory().unwrap();
         migrate(&mut connection, &MIGRATIONS[..1]).unwrap();
         let task = given::task(&longhaul_testkit::SeededIds::new(1), given::owner("alice"), given::NOW);
-        tasks::create(&connection, &given::new(task.clone()), given::NOW).unwrap().unwrap();
+        let (owner, id) = (task.owner.as_bytes(), task.id.as_bytes());
+        let record = serde_json::to_string(&task).unwrap();
+        // As the first version wrote them: the statements of this version name other tables.
+        connection
+            .execute(
+                "INSERT INTO tasks (owner, id, counted, expires_at, record) VALUES (?1, ?2, 1, ?3, ?4)",
+                params![owner, id, tasks::moment(task.expires_at), record],
+            )
+            .unwrap();
+        connection.execute("INSERT INTO strays VALUES (?1, ?2, 7)", params![owner, id]).unwrap();
         migrate(&mut connection, MIGRATIONS).unwrap();
+        let seen_at: i64 = connection.query_row("SELECT seen_at FROM orphans", [], |row| row.get(0)).unwrap();
+        assert_eq!(seen_at, 7);
         let (mailbox, end) = (MailboxId::of(&[b"a"]), Timestamp::from_ms(u64::MAX));
         mailboxes::leave(&connection, &task.owner, &mailbox, "text", end, given::NOW).unwrap();
         let collected = mailboxes::collect(&connection, &task.owner, &mailbox, given::NOW).unwrap();
