@@ -177,6 +177,25 @@ fn a_purge_releases_the_slots_of_tasks_that_never_ended_once() {
 }
 
 #[test]
+fn an_end_lowers_the_stored_count_so_that_no_recount_is_needed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("longhaul.db");
+    let open_tasks = || -> u32 {
+        let connection = Connection::open(&path).unwrap();
+        connection.query_row("SELECT open FROM quotas", [], |row| row.get(0)).unwrap()
+    };
+    block_on(async {
+        let (database, _) = open(&path);
+        let ids = SeededIds::new(1);
+        let task = queued(&database.store(), &ids, owner("alice")).await;
+        queued(&database.store(), &ids, owner("alice")).await;
+        assert_eq!(open_tasks(), 2);
+        database.store().apply(&task.key(), &TaskEvent::Cancel, NOW).await.unwrap();
+        assert_eq!(open_tasks(), 1);
+    });
+}
+
+#[test]
 fn a_purge_leaves_a_task_whose_retention_was_extended() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("longhaul.db");
