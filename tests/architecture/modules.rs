@@ -248,6 +248,13 @@ impl Inline {
         self.paths.insert((self.inside.clone(), path));
     }
 
+    /// Takes note of `path`, unless two colons say that it continues.
+    fn end_unless_continued(&mut self, path: &mut Segments, colons: usize) {
+        if colons != 2 {
+            self.found(std::mem::take(path));
+        }
+    }
+
     /// Paths among tokens, which only the macro can parse.
     fn tokens(&mut self, tokens: TokenStream) {
         let mut path = Segments::new();
@@ -255,9 +262,7 @@ impl Inline {
         for token in tokens {
             match token {
                 TokenTree::Ident(segment) => {
-                    if colons != 2 {
-                        self.found(std::mem::take(&mut path));
-                    }
+                    self.end_unless_continued(&mut path, colons);
                     path.push(segment.to_string());
                     colons = 0;
                 }

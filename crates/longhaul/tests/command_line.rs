@@ -1,5 +1,4 @@
 //! The command line of a local server, as the author of a program sees it.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a failed test panics")]
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,5 @@
 //! What is refused when a server starts.
 
-#![expect(clippy::unwrap_used, reason = "what goes wrong in a test shows as a panic")]
-
 use std::net::SocketAddr;
 
 use longhaul::local::{self, Options, ServeError};

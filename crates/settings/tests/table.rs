@@ -1,5 +1,4 @@
 //! What holds for every setting, and how settings are read.
-#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::collections::{BTreeMap, BTreeSet};
 

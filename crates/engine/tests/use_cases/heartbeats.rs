@@ -215,6 +215,16 @@ fn a_worker_that_is_asked_to_stop_releases_the_task_after_its_grace_period() {
     });
 }
 
+/// Is pending when it is first polled, and ready after that.
+async fn pending_once() {
+    let mut polled = false;
+    std::future::poll_fn(|context| {
+        context.waker().wake_by_ref();
+        if std::mem::replace(&mut polled, true) { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    })
+    .await;
+}
+
 #[test]
 fn a_worker_that_is_asked_to_stop_starts_no_further_step() {
     run(async {
@@ -229,16 +239,7 @@ fn a_worker_that_is_asked_to_stop_starts_no_further_step() {
                 let Ok(_text) = leg.step("a", async || Ok::<_, Infallible>("1".to_owned())).await;
                 stop.cancel();
                 // Lets the code that watches this leg see the signal.
-                let mut looked = false;
-                std::future::poll_fn(|context| {
-                    context.waker().wake_by_ref();
-                    if std::mem::replace(&mut looked, true) {
-                        std::task::Poll::Ready(())
-                    } else {
-                        std::task::Poll::Pending
-                    }
-                })
-                .await;
+                pending_once().await;
                 let Ok(_text) = leg.step("b", async || Ok::<_, Infallible>("1".to_owned())).await;
                 completed("1")
             }

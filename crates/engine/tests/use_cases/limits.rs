@@ -37,11 +37,7 @@ fn asks(asks: Vec<Ask>) -> Tool {
     tool(move |leg| {
         let asks = asks.clone();
         async move {
-            futures::future::join_all(asks.into_iter().map(|ask| {
-                let leg = leg.clone();
-                async move { leg.ask(&ask.key, ask.request).await }
-            }))
-            .await;
+            futures::future::join_all(asks.iter().map(|ask| leg.ask(&ask.key, ask.request.clone()))).await;
             completed("1")
         }
     })
@@ -138,17 +134,19 @@ fn a_step_over_the_limit_is_not_recorded() {
     });
 }
 
+/// A tool with so many steps.
+fn steps(count: usize) -> Tool {
+    tool(move |leg| async move {
+        for number in 0..count {
+            let Ok(_text) = leg.step(&number.to_string(), async || Ok::<_, Infallible>("1".to_owned())).await;
+        }
+        completed("1")
+    })
+}
+
 #[test]
 fn a_journal_has_a_limit() {
     run(async {
-        let steps = |count: usize| {
-            tool(move |leg| async move {
-                for number in 0..count {
-                    let Ok(_text) = leg.step(&number.to_string(), async || Ok::<_, Infallible>("1".to_owned())).await;
-                }
-                completed("1")
-            })
-        };
         assert_eq!(after(&steps(limits::ENTRIES_MAX)).await.status(), Status::Completed);
         assert_eq!(failure(&after(&steps(limits::ENTRIES_MAX + 1)).await).0, FailureKind::TooLarge);
     });

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use longhaul_core::{State, Status};
 use longhaul_engine::{Settings, WorkerSignals};
+use longhaul_testkit::ManualClock;
 
 use super::world::{Tool, World, completed, run, tool};
 
@@ -102,6 +103,22 @@ fn legs_that_are_shorter_than_the_margin_do_one_step_each() {
     });
 }
 
+/// A tool with a step that takes so long, and one that takes no time.
+fn long_then_short(clock: Arc<ManualClock>, long_ms: u64) -> Tool {
+    tool(move |leg| {
+        let clock = Arc::clone(&clock);
+        async move {
+            let long = async || {
+                clock.advance_ms(long_ms);
+                Ok::<_, Infallible>("1".to_owned())
+            };
+            let Ok(_text) = leg.step("a", long).await;
+            let Ok(_text) = leg.step("b", async || Ok::<_, Infallible>("1".to_owned())).await;
+            completed("1")
+        }
+    })
+}
+
 #[test]
 fn no_step_is_started_within_the_margin() {
     run(async {
@@ -109,19 +126,7 @@ fn no_step_is_started_within_the_margin() {
             let settings = Settings { leg_ms_max: Some(1_000), leg_margin_ms: 300, ..Settings::default() };
             let world = World::with(settings);
             world.accepted().await;
-            let clock = Arc::clone(&world.clock);
-            let tool = tool(move |leg| {
-                let clock = Arc::clone(&clock);
-                async move {
-                    let first = async || {
-                        clock.advance_ms(passed_ms);
-                        Ok::<_, Infallible>("1".to_owned())
-                    };
-                    let Ok(_text) = leg.step("a", first).await;
-                    let Ok(_text) = leg.step("b", async || Ok::<_, Infallible>("1".to_owned())).await;
-                    completed("1")
-                }
-            });
+            let tool = long_then_short(Arc::clone(&world.clock), passed_ms);
             world.work(&tool).await;
             assert_eq!(tool.runs(), runs, "after {passed_ms} ms");
         }

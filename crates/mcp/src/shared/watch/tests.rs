@@ -81,18 +81,20 @@ impl World {
 
     /// The next event. Time passes only while the watch waits for it.
     async fn next(&self, watch: &mut TaskWatch) -> Option<Event> {
-        let advance = async {
-            loop {
-                tokio::task::yield_now().await;
-                if let Some(moment) = self.clock.next_wake() {
-                    self.clock.advance_to(moment);
-                }
-            }
-        };
         tokio::select! {
             biased;
             event = watch.next() => event,
-            never = advance => never,
+            never = self.pass_time() => never,
+        }
+    }
+
+    /// Lets time pass without an end.
+    async fn pass_time(&self) -> Option<Event> {
+        loop {
+            tokio::task::yield_now().await;
+            if let Some(moment) = self.clock.next_wake() {
+                self.clock.advance_to(moment);
+            }
         }
     }
 

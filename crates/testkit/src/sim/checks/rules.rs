@@ -69,22 +69,7 @@ pub(super) fn broken_by(before: &Task, after: &Task, event: &TaskEvent, now: Tim
         return Some((Promise::ExpiredIsNotFound, "was written after it had expired".to_owned()));
     }
     if let TaskEvent::ExtendRetention { .. } | TaskEvent::Forget = event {
-        // These change how long a task is retained, and nothing else.
-        let same = before.state == after.state && before.attempt == after.attempt && before.request == after.request;
-        if *event == TaskEvent::Forget && !ended(before) {
-            return Some((Promise::AcceptedStaysOnRecord, "was forgotten before its end".to_owned()));
-        }
-        if !same {
-            return Some((Promise::EndsOnce, "changed when only its retention was to change".to_owned()));
-        }
-        let kept = match event {
-            TaskEvent::ExtendRetention { retention_ms } => {
-                let from = after.ended_at.unwrap_or_else(|| after.deadline());
-                after.expires_at >= before.expires_at.max(from.plus_ms(*retention_ms))
-            }
-            _ => after.expires_at <= now,
-        };
-        return (!kept).then(|| (Promise::ExpiredIsNotFound, "is not retained for as long as requested".to_owned()));
+        return retention_broken_by(before, after, event, now);
     }
     if ended(before) {
         return (before != after)
@@ -140,6 +125,26 @@ pub(super) fn broken_by(before: &Task, after: &Task, event: &TaskEvent, now: Tim
         _ if rise != 0 => Some((Promise::StaleCannotWrite, "the attempt changed without a claim".to_owned())),
         _ => None,
     }
+}
+
+/// The rule that a change of the retention breaks.
+fn retention_broken_by(before: &Task, after: &Task, event: &TaskEvent, now: Timestamp) -> Option<(Promise, String)> {
+    // These change how long a task is retained, and nothing else.
+    let same = before.state == after.state && before.attempt == after.attempt && before.request == after.request;
+    if *event == TaskEvent::Forget && !ended(before) {
+        return Some((Promise::AcceptedStaysOnRecord, "was forgotten before its end".to_owned()));
+    }
+    if !same {
+        return Some((Promise::EndsOnce, "changed when only its retention was to change".to_owned()));
+    }
+    let kept = match event {
+        TaskEvent::ExtendRetention { retention_ms } => {
+            let from = after.ended_at.unwrap_or_else(|| after.deadline());
+            after.expires_at >= before.expires_at.max(from.plus_ms(*retention_ms))
+        }
+        _ => after.expires_at <= now,
+    };
+    (!kept).then(|| (Promise::ExpiredIsNotFound, "is not retained for as long as requested".to_owned()))
 }
 
 fn claim_broken_by(before: &Task, now: Timestamp) -> Option<(Promise, String)> {
