@@ -46,8 +46,11 @@ def check(cargo, package, feature):
     if feature:
         command += ["--features", feature]
     print(f"check-features: {package} {feature or 'without features'}", flush=True)
-    if subprocess.run(command).returncode:
-        fail(f"failed: {' '.join(command)}")
+    checked = subprocess.run(command, stderr=subprocess.PIPE, text=True)
+    sys.stderr.write(checked.stderr)
+    # `-D warnings` in RUSTFLAGS would build every dependency once more.
+    if checked.returncode or "warning:" in checked.stderr:
+        fail(f"failed, or warned: {' '.join(command)}")
 
 
 def main():

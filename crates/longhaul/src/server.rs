@@ -84,6 +84,10 @@ impl Server {
         self.handlers.check(&self.tasks).await
     }
 
+    #[cfg_attr(
+        not(any(feature = "local", feature = "lambda")),
+        expect(dead_code, reason = "servers are built by the features that run them")
+    )]
     pub(crate) fn build(&self, engine: Engine, settings: McpSettings) -> McpServer {
         self.handlers.build(self.tasks.clone(), engine, settings)
     }
@@ -98,6 +102,10 @@ impl std::fmt::Debug for Server {
 /// Creates the author's handlers; hides their type.
 #[async_trait]
 trait Handlers: Send + Sync {
+    #[cfg_attr(
+        not(any(feature = "local", feature = "lambda")),
+        expect(dead_code, reason = "servers are built by the features that run them")
+    )]
     fn build(&self, tasks: BTreeMap<String, TaskPolicy>, engine: Engine, settings: McpSettings) -> McpServer;
 
     async fn check(&self, tasks: &BTreeMap<String, TaskPolicy>) -> Result<(), UnknownTool>;
