@@ -213,6 +213,28 @@ fn a_purge_leaves_a_task_whose_retention_was_extended() {
 }
 
 #[test]
+fn orphans_of_an_owner_with_other_tasks_are_purged_one_by_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("longhaul.db");
+    block_on(async {
+        let (database, _) = open(&path);
+        let ids = SeededIds::new(1);
+        let lives_on =
+            given::task_with(&ids, owner("alice"), NOW, |record| record.expires_at = NOW.plus_ms(1_000_000_000));
+        database.store().create(given::new(lives_on), NOW).await.unwrap();
+        for _ in 0..2 {
+            write_attachments(&database, &given::task(&ids, owner("alice"), NOW).key()).await;
+        }
+        assert_eq!(rows(&path), [1, 0, 2, 4, 2, 0]);
+        let later = NOW.plus_ms(86_400_000);
+        assert_eq!(database.purge(later, 1).await.unwrap(), Purged::UpToLimit);
+        assert_eq!(rows(&path), [1, 0, 1, 2, 1, 0]);
+        assert_eq!(database.purge(later, 10).await.unwrap(), Purged::All);
+        assert_eq!(rows(&path), [1, 0, 0, 0, 0, 0]);
+    });
+}
+
+#[test]
 fn orphans_are_purged_after_a_day() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("longhaul.db");
