@@ -188,10 +188,12 @@ fn an_end_lowers_the_stored_count_so_that_no_recount_is_needed() {
         let (database, _) = open(&path);
         let ids = SeededIds::new(1);
         let task = queued(&database.store(), &ids, owner("alice")).await;
-        queued(&database.store(), &ids, owner("alice")).await;
+        let other = queued(&database.store(), &ids, owner("alice")).await;
         assert_eq!(open_tasks(), 2);
         database.store().apply(&task.key(), &TaskEvent::Cancel, NOW).await.unwrap();
         assert_eq!(open_tasks(), 1);
+        database.store().apply(&other.key(), &TaskEvent::Cancel, NOW).await.unwrap();
+        assert_eq!(open_tasks(), 0);
     });
 }
 
@@ -209,6 +211,71 @@ fn a_purge_leaves_a_task_whose_retention_was_extended() {
         assert_eq!(database.store().get(&task.key(), task.expires_at).await.unwrap(), Some(kept.clone()));
         assert_eq!(database.purge(kept.expires_at, 10).await.unwrap(), Purged::All);
         assert_eq!(rows(&path), [0, 0, 0, 0, 0, 0]);
+    });
+}
+
+#[test]
+fn a_purge_leaves_the_key_that_a_newer_task_has() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("longhaul.db");
+    block_on(async {
+        let (database, _) = open(&path);
+        let (store, ids, later) = (database.store(), SeededIds::new(1), NOW.plus_ms(1_000));
+        let expired = given::task_with(&ids, owner("alice"), NOW, |record| record.expires_at = later);
+        store.create(given::new_with_key(expired, 1, 1), NOW).await.unwrap();
+        let newer = given::task(&ids, owner("alice"), later);
+        let created = store.create(given::new_with_key(newer.clone(), 1, 1), later).await.unwrap();
+        assert_eq!(created, Created::New(newer.clone()));
+        database.purge(later, 10).await.unwrap();
+        assert_eq!(rows(&path), [1, 1, 0, 0, 0, 0]);
+        let retry = given::task(&ids, owner("alice"), later);
+        let retried = store.create(given::new_with_key(retry, 1, 1), later).await.unwrap();
+        assert_eq!(retried, Created::Existing(newer));
+    });
+}
+
+#[test]
+fn a_task_with_the_id_of_an_expired_one_leaves_the_journals_of_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("longhaul.db");
+    block_on(async {
+        let (database, _) = open(&path);
+        let (store, later) = (database.store(), NOW.plus_ms(1_000));
+        let expired = given::task_with(&SeededIds::new(1), owner("alice"), NOW, |record| record.expires_at = later);
+        store.create(given::new(expired.clone()), NOW).await.unwrap();
+        let others =
+            [queued(&store, &SeededIds::new(2), owner("alice")).await.key(), TaskKey::new(owner("bob"), expired.id)];
+        for key in others.iter().chain([&expired.key()]) {
+            store.record(key, &entry("a")).await.unwrap();
+        }
+        let again = given::task(&SeededIds::new(1), owner("alice"), NOW);
+        assert_eq!(store.create(given::new(again.clone()), later).await.unwrap(), Created::New(again));
+        for key in &others {
+            assert_eq!(store.journal(key).await.unwrap(), [entry("a")]);
+        }
+        assert_eq!(store.journal(&expired.key()).await.unwrap(), []);
+    });
+}
+
+#[test]
+fn orphans_of_an_owner_with_other_tasks_are_purged_one_by_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("longhaul.db");
+    block_on(async {
+        let (database, _) = open(&path);
+        let ids = SeededIds::new(1);
+        let lives_on =
+            given::task_with(&ids, owner("alice"), NOW, |record| record.expires_at = NOW.plus_ms(1_000_000_000));
+        database.store().create(given::new(lives_on), NOW).await.unwrap();
+        for _ in 0..2 {
+            write_attachments(&database, &given::task(&ids, owner("alice"), NOW).key()).await;
+        }
+        assert_eq!(rows(&path), [1, 0, 2, 4, 2, 0]);
+        let later = NOW.plus_ms(86_400_000);
+        assert_eq!(database.purge(later, 1).await.unwrap(), Purged::UpToLimit);
+        assert_eq!(rows(&path), [1, 0, 1, 2, 1, 0]);
+        assert_eq!(database.purge(later, 10).await.unwrap(), Purged::All);
+        assert_eq!(rows(&path), [1, 0, 0, 0, 0, 0]);
     });
 }
 
