@@ -102,10 +102,6 @@ impl std::fmt::Debug for Server {
 /// Creates the author's handlers; hides their type.
 #[async_trait]
 trait Handlers: Send + Sync {
-    #[cfg_attr(
-        not(any(feature = "local", feature = "lambda")),
-        expect(dead_code, reason = "servers are built by the features that run them")
-    )]
     fn build(&self, tasks: BTreeMap<String, TaskPolicy>, engine: Engine, settings: McpSettings) -> McpServer;
 
     async fn check(&self, tasks: &BTreeMap<String, TaskPolicy>) -> Result<(), UnknownTool>;
