@@ -251,6 +251,20 @@ impl std::ops::Deref for Task {
 }
 
 impl State {
+    /// The questions that are open; none unless the task waits for the client.
+    #[must_use]
+    pub fn asks(&self) -> &[Ask] {
+        match self {
+            Self::InputRequired { asks, .. } => asks,
+            Self::Queued
+            | Self::Running { .. }
+            | Self::Sleeping { .. }
+            | Self::Completed { .. }
+            | Self::Failed { .. }
+            | Self::Cancelled => &[],
+        }
+    }
+
     /// The status that a client sees.
     #[must_use]
     pub const fn status(&self) -> Status {

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::error::Error;
 use std::sync::Arc;
 
-use longhaul_core::{Ask, Progress, State, Status, Task, TaskId, TaskKey, Timestamp};
+use longhaul_core::{Ask, Progress, Status, Task, TaskId, TaskKey, Timestamp};
 use longhaul_engine::{Engine, PollError};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -291,7 +291,7 @@ impl Watched {
             return Vec::new();
         }
         let (task, reported) = (&self.task, &mut self.reported);
-        let asks = asks(task);
+        let asks = task.state.asks();
         if !asks.is_empty() {
             reported.asked.retain(|asked| asks.iter().any(|ask| short(&ask.key) == *asked));
         }
@@ -327,20 +327,7 @@ struct Seen {
 impl Seen {
     fn of(task: &Task) -> Self {
         let (updated_at, progress) = (task.updated_at, task.progress.clone());
-        Self { status: task.status(), updated_at, progress, open_asks: asks(task).len() }
-    }
-}
-
-/// The open questions of the task.
-fn asks(task: &Task) -> &[Ask] {
-    match &task.state {
-        State::InputRequired { asks, .. } => asks,
-        State::Queued
-        | State::Running { .. }
-        | State::Sleeping { .. }
-        | State::Completed { .. }
-        | State::Failed { .. }
-        | State::Cancelled => &[],
+        Self { status: task.status(), updated_at, progress, open_asks: task.state.asks().len() }
     }
 }
 

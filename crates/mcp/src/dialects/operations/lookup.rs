@@ -1,6 +1,6 @@
 //! Finding the operation that a request is about, by its token.
 
-use longhaul_core::{OwnerId, State, Task, TaskId, TaskKey, Timestamp};
+use longhaul_core::{OwnerId, Task, TaskId, TaskKey, Timestamp};
 use longhaul_engine::PollError;
 use rmcp::ErrorData;
 use serde::Deserialize;
@@ -48,17 +48,4 @@ pub(super) async fn operation(call: &Incoming<'_>, endpoint: &Endpoint) -> Resul
 
 pub(super) fn not_retrieved(why: &str) -> ErrorData {
     ErrorData::invalid_params(format!("Failed to retrieve operation: {why}"), None)
-}
-
-/// The open questions of the task.
-pub(super) fn asks(task: &Task) -> &[longhaul_core::Ask] {
-    match &task.state {
-        State::InputRequired { asks, .. } => asks,
-        State::Queued
-        | State::Running { .. }
-        | State::Sleeping { .. }
-        | State::Completed { .. }
-        | State::Failed { .. }
-        | State::Cancelled => &[],
-    }
 }

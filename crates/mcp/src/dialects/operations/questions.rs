@@ -9,7 +9,6 @@ use longhaul_core::{Ask, MailboxId, Task};
 use rmcp::ErrorData;
 use serde_json::json;
 
-use super::lookup::asks;
 use crate::Body;
 use crate::dialect::Endpoint;
 use crate::shared::asking;
@@ -28,7 +27,7 @@ pub(super) async fn before(
     status: &str,
 ) -> Response<Body> {
     let mut frames = Vec::new();
-    for ask in asks(task) {
+    for ask in task.state.asks() {
         let request = match request(endpoint, token, task, ask) {
             Ok(request) => request,
             Err(error) => return reply::error(&call.id, &error),
