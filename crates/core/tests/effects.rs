@@ -100,6 +100,16 @@ fn failure(kind: FailureKind, message: &str) -> Failure {
 }
 
 #[test]
+fn only_a_task_that_waits_for_its_client_has_open_questions() {
+    let waiting = State::InputRequired { asks: vec![ask("a"), ask("b")], until: None };
+    let keys: Vec<_> = waiting.asks().iter().map(|ask| ask.key.as_str()).collect();
+    assert_eq!(keys, ["a", "b"]);
+    for other in [State::Queued, running(), State::Sleeping { until: LATER }, State::Cancelled] {
+        assert!(other.asks().is_empty(), "{other:?}");
+    }
+}
+
+#[test]
 fn the_first_claim_notes_when_the_work_started() {
     let before = TaskRecord { attempt: 0, started_at: None, failures: 0, last_failure: None, ..record(State::Queued) };
     let after = TaskRecord { state: claimed(), attempt: 1, started_at: Some(NOW), updated_at: NOW, ..before.clone() };
