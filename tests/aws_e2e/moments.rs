@@ -25,7 +25,11 @@ async fn call_with_key(caller: &Caller, key: &str) -> Option<Value> {
 /// Kills the API function while it calls `operation`, and checks what a client gets that calls again.
 async fn call_through_a_kill(operation: &'static str, held: Held) {
     let (resources, gate) = (Resources::new().await, Gate::open().await);
-    let dying = HttpFrontend::open(api(), &resources.env(Some(&gate)), Idle::Frozen, Mode::Buffered, 1).await;
+    // Anonymous callers of this revision have no idempotency keys.
+    let signed = ("LONGHAUL_AUTH", "iam");
+    let mut env = resources.env(Some(&gate));
+    env.push((signed.0.to_owned(), signed.1.to_owned()));
+    let dying = HttpFrontend::open(api(), &env, Idle::Frozen, Mode::Buffered, 1).await;
     let caught = gate.hold(operation, "", held);
     let victim = dying.sandbox(0).await.victim();
     let caller = Caller::new(dying.url());
@@ -35,7 +39,7 @@ async fn call_through_a_kill(operation: &'static str, held: Held) {
     assert!(call.await.unwrap().is_none(), "the function is dead");
 
     let _worker = resources.worker(None);
-    let frontend = resources.frontend(Mode::Buffered).await;
+    let frontend = resources.frontend_with(Mode::Buffered, &[signed]).await;
     let caller = Caller::new(frontend.url());
     let again = call_with_key(&caller, "once").await.expect("the next instance answers");
     let id = again["taskId"].as_str().unwrap();

@@ -93,6 +93,8 @@ impl Setup {
     /// The additional flows of clients with core tasks. The emulator sends answers as a whole, so no question arrives
     /// before the answer; and anonymous callers get no list.
     pub(crate) const CORE_TASK_FLOWS: &[&str] = &["no_list"];
+    /// Where clients of `2026-07-28` may send an idempotency key: nowhere, since nobody identifies them.
+    pub(crate) const KEYS: &[&str] = &[];
     /// The additional flows of clients without tasks.
     pub(crate) const PLAIN_CALL_FLOWS: &[&str] = &[];
 

@@ -47,8 +47,9 @@ impl Client {
             run("fail", &["--how", how]);
         }
         run("unknown", &[]);
-        run("idempotent", &["--key", "in-header", "--key-in", "header"]);
-        run("idempotent", &["--key", "in-meta", "--key-in", "meta"]);
+        for place in Setup::KEYS {
+            run("idempotent", &["--key", &format!("in-{place}"), "--key-in", place]);
+        }
         run("large", &["--bytes", "1000000"]);
         self.comes_back_after_a_kill();
     }

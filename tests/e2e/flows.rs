@@ -112,6 +112,12 @@ async fn a_retry_of_the_same_call_is_the_same_task() {
         }
     };
     let first = call(3, "k1").await;
+    if Setup::KEYS.is_empty() {
+        // Nobody identifies the callers here, so another one may have chosen this key.
+        assert_eq!(first["error"]["code"], -32600, "{first}");
+        assert!(first["error"]["message"].as_str().unwrap().contains("call without it"), "{first}");
+        return;
+    }
     let id = &first["result"]["taskId"];
     assert!(id.is_string(), "{first}");
     assert_eq!(&call(3, "k1").await["result"]["taskId"], id);

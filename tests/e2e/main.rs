@@ -18,3 +18,4 @@ mod legacy_clients;
 mod process;
 mod rmcp_client;
 mod startup;
+mod strangers;

@@ -23,6 +23,8 @@ pub(crate) struct Setup {
 impl Setup {
     /// The additional flows of clients with core tasks: the server has one user, who may list tasks.
     pub(crate) const CORE_TASK_FLOWS: &[&str] = &["ask", "plain_ask", "list"];
+    /// Where clients of `2026-07-28` may send an idempotency key: the server has one user.
+    pub(crate) const KEYS: &[&str] = &["header", "meta"];
     /// The additional flows of clients without tasks.
     pub(crate) const PLAIN_CALL_FLOWS: &[&str] = &["ask"];
 

@@ -152,6 +152,8 @@ async fn event_of(request: Request<Incoming>) -> Value {
         "requestContext": {
             "accountId": "anonymous",
             "apiId": "host",
+            "authorizer": {"iam": {"accountId": "111122223333", "userArn": "arn:aws:iam::111122223333:user/host",
+                                   "userId": "AIDAHOST"}},
             "domainName": "host.lambda-url.us-east-1.on.aws",
             "domainPrefix": "host",
             "http": {"method": head.method.as_str(), "path": head.uri.path(), "protocol": "HTTP/1.1",

@@ -41,6 +41,11 @@ pub(crate) fn shard(owner: &OwnerId, number: u8) -> String {
     format!("o#{owner}#{number:x}")
 }
 
+/// Where a task could be, and never is.
+pub(crate) fn no_task() -> ItemKey {
+    ItemKey { pk: "o#".to_owned(), sk: "-".to_owned() }
+}
+
 /// The owner and id of the task in this item.
 pub(crate) fn task_key(item: &Item) -> Option<TaskKey> {
     let (owner, _shard) = stored_text(item, PK)?.strip_prefix("o#")?.split_once('#')?;

@@ -24,7 +24,8 @@ pub enum Auth {
     Iam(IamOwner),
     /// By the token that the authorizer of an HTTP API checked before it invoked the function.
     Gateway,
-    /// Not at all: everyone is one owner, and whoever knows a task's id can see the task.
+    /// Not at all: everyone is one owner, and whoever knows a task's id can see the task. What callers choose themselves is
+    /// valid within their session only.
     Anonymous,
 }
 
@@ -114,9 +115,9 @@ impl ApiConfig {
         })
     }
 
-    /// The settings of the MCP endpoint. `state_key` is the same in all instances.
+    /// The settings of the MCP endpoint. `secret` is the same in all instances.
     #[must_use]
-    pub fn mcp(&self, state_key: [u8; 32]) -> McpSettings {
+    pub fn mcp(&self, secret: [u8; 32]) -> McpSettings {
         McpSettings {
             listen_ms_max: self.listen_ms_max,
             listen_poll_ms: LISTEN_POLL_MS,
@@ -124,7 +125,7 @@ impl ApiConfig {
             ask_ms_max: self.listen_ms_max,
             inline_wait_ms: self.inline_wait_ms,
             plain_wait_ms_max: self.plain_wait_ms_max,
-            ..McpSettings::new(state_key)
+            ..McpSettings::new(secret)
         }
     }
 }
@@ -174,11 +175,16 @@ fn common(values: &Values) -> Result<Common, SettingsError> {
 }
 
 fn auth(values: &Values) -> Result<Auth, SettingsError> {
-    Ok(match values.get(&table::AUTH)? {
-        Callers::Iam => Auth::Iam(values.get(&table::IAM_OWNER)?),
-        Callers::Gateway => Auth::Gateway,
-        Callers::Anonymous => Auth::Anonymous,
-    })
+    let auth = values.get(&table::AUTH)?;
+    match auth {
+        Callers::Iam => Ok(Auth::Iam(values.get(&table::IAM_OWNER)?)),
+        Callers::Gateway => Ok(Auth::Gateway),
+        Callers::Anonymous => Ok(Auth::Anonymous),
+        Callers::Loopback => {
+            let why = "a function is never called from its own machine: it must be `iam`, `gateway` or `anonymous`";
+            Err(values.refuse(&table::AUTH, &auth, why))
+        }
+    }
 }
 
 #[cfg(test)]

@@ -14,8 +14,8 @@ use crate::metrics::EmbeddedMetrics;
 use crate::worker::{DeadLetters, Worker};
 use crate::{ApiConfig, Common, OpenTasks, WorkerConfig};
 
-/// The name under which the key that signs the state of plain calls is stored in the table.
-const STATE_KEY: &str = "request-state";
+/// The name under which the server's secret is stored in the table.
+const SECRET: &str = "request-state";
 
 /// The sources of time and randomness for a sandbox.
 #[derive(Clone)]
@@ -40,8 +40,8 @@ pub enum StartError {
     },
 }
 
-/// Sets up the API function. Reading the key that all instances share is the first call to the table, so connection and
-/// handshake are done before the first event.
+/// Sets up the API function. Reading the secret that all instances share is the first call to the table, so connection
+/// and handshake are done before the first event.
 ///
 /// # Errors
 /// [`StartError`]
@@ -52,13 +52,15 @@ pub async fn start_api(
 ) -> Result<Api, StartError> {
     let clients = connect().await;
     let store = store(&clients, &config.common);
-    let state_key = store.secret(STATE_KEY, &*world.ids).await;
-    let state_key = state_key.map_err(|cause| StartError::Table { table: config.common.table.clone(), cause })?;
+    let unusable = |cause| StartError::Table { table: config.common.table.clone(), cause };
+    let secret = store.secret(SECRET, &*world.ids).await.map_err(unusable)?;
     // The API function only sends: it needs no dead-letter queue.
     let queue = SqsQueue::new(clients.sqs, &config.common.queue_url, "");
     let clock = Arc::clone(&world.clock);
     let engine = engine(&config.common, store, queue, world);
-    Ok(Api::new(build(engine, config.mcp(state_key)), config.auth, config.allow_origins.clone(), clock))
+    let server = build(engine, config.mcp(secret));
+    server.ready().await.map_err(unusable)?;
+    Ok(Api::new(server, config.auth, config.allow_origins.clone(), clock))
 }
 
 /// Sets up the worker function.
@@ -75,11 +77,11 @@ pub async fn start_worker(
     store.connect().await.map_err(|cause| StartError::Table { table: config.common.table.clone(), cause })?;
     let queue = |url: &str| SqsQueue::new(clients.sqs.clone(), url, &config.dead_letter_queue_url);
     let dead_letters = DeadLetters::new(Arc::new(queue(&config.dead_letter_queue_url)), &config.dead_letter_queue_url);
-    // A worker answers no requests and so signs nothing: a random key of its own will do.
-    let mut state_key = [0; 32];
-    world.ids.fill(&mut state_key);
+    // A worker answers no requests and so signs nothing: a random secret of its own will do. It may not read the table's.
+    let mut secret = [0; 32];
+    world.ids.fill(&mut secret);
     let engine = engine(&config.common, store, queue(&config.common.queue_url), world);
-    let runner = build(engine.clone(), McpSettings::new(state_key)).runner();
+    let runner = build(engine.clone(), McpSettings::new(secret)).runner();
     Ok(Worker::new(engine, runner, dead_letters, config.concurrency))
 }
 

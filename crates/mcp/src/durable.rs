@@ -21,10 +21,11 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 use tracing::Instrument;
 
 use crate::shared::guard::{Panicked, catch, guard};
-use crate::shared::{Shared, caller};
+use crate::shared::{Shared, caller, digest};
 
 mod call;
 mod job;
+mod own_state;
 mod plain;
 
 /// A handler that makes the tools of `H` durable.
@@ -90,7 +91,7 @@ impl<H: ServerHandler> ServerHandler for Durable<H> {
         guard(self.inner.on_custom_request(request, context)).await
     }
 
-    // Everything below is passed on unchanged. Requests about tasks do not come here: their dialects answer them.
+    // Everything below is passed on unchanged, except for the states of requests with several rounds. Requests about tasks do not come here: their dialects answer them.
 
     async fn get_task(
         &self,
@@ -154,10 +155,16 @@ impl<H: ServerHandler> ServerHandler for Durable<H> {
 
     async fn get_prompt(
         &self,
-        request: GetPromptRequestParams,
+        mut request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        guard(self.inner.get_prompt(request, context)).await
+        let digest = digest::of_call(&request.name, request.arguments.as_ref());
+        let binding = Self::binding(&context, "prompts/get", digest)?;
+        request.request_state = self.unwrapped(request.request_state, &binding)?;
+        match guard(self.inner.get_prompt(request, context)).await? {
+            GetPromptResponse::InputRequired(asked) => Ok(self.wrapped(asked, &binding)?.into()),
+            complete => Ok(complete),
+        }
     }
 
     async fn list_prompts(
@@ -186,10 +193,16 @@ impl<H: ServerHandler> ServerHandler for Durable<H> {
 
     async fn read_resource(
         &self,
-        request: ReadResourceRequestParams,
+        mut request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        guard(self.inner.read_resource(request, context)).await
+        let digest = digest::of_call(&request.uri, None);
+        let binding = Self::binding(&context, "resources/read", digest)?;
+        request.request_state = self.unwrapped(request.request_state, &binding)?;
+        match guard(self.inner.read_resource(request, context)).await? {
+            ReadResourceResponse::InputRequired(asked) => Ok(self.wrapped(asked, &binding)?.into()),
+            complete => Ok(complete),
+        }
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {

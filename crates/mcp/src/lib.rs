@@ -28,6 +28,6 @@ pub use context::{Amount, Answer, InputResponse, ProgressReport, StepValue, Task
 pub use longhaul_engine::VariableLimit;
 pub use policy::TaskPolicy;
 pub use server::McpServer;
-pub use settings::{AnonymousLists, McpSettings};
+pub use settings::{AnonymousCallers, McpSettings};
 pub use shared::body::Body;
 pub use tool_names::{UnknownTool, check_tool_names};

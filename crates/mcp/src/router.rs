@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use longhaul_core::OwnerId;
+use longhaul_engine::PollError;
 use rmcp::ErrorData;
 use rmcp::model::{ErrorCode, RequestId};
 
@@ -18,8 +19,9 @@ use crate::shared::Shared;
 use crate::shared::guard::{Panicked, catch};
 use crate::shared::incoming::{Client, Incoming, Notice};
 use crate::shared::message::Message;
+use crate::shared::scope::Scope;
 use crate::shared::session::{self, Session};
-use crate::shared::{asking, reply};
+use crate::shared::{asking, errors, reply};
 
 /// The dialects, in the order in which they are asked. The handshake takes all that is left of older revisions, so it
 /// is the last.
@@ -64,18 +66,24 @@ impl Router {
             Ok(message) => message,
             Err(error) => return reply::error_with(StatusCode::BAD_REQUEST, None, &error),
         };
-        request.extensions_mut().insert(owner);
+        if let Some(unavailable) = self.without_keys(id_of(&message)).await {
+            return unavailable;
+        }
         let client = match self.client(&request, &owner, &message) {
             Ok(client) => client,
             Err(error) => return reply::error_with(StatusCode::NOT_FOUND, id_of(&message), &error),
         };
+        let callers = self.endpoint.shared().settings.anonymous_callers;
+        let scope = Scope::of(callers, &owner, client.generation(), client.session());
+        request.extensions_mut().insert(owner);
+        request.extensions_mut().insert(scope.clone());
         match message {
             Message::Request { id, method, params } => {
-                let call = Incoming { id, method, params, owner, client: &client, http: &request };
+                let call = Incoming { id, method, params, owner, scope, client: &client, http: &request };
                 self.answer(&call).await
             }
             Message::Notification { method, params } => {
-                let notice = Notice { method, params, owner, client: &client };
+                let notice = Notice { method, params, owner, scope, client: &client };
                 for dialect in DIALECTS {
                     dialect.on_notification(&notice, &self.endpoint).await;
                 }
@@ -99,6 +107,9 @@ impl Router {
     async fn resume(&self, request: &Request<Bytes>, owner: OwnerId) -> Response<Body> {
         let last = request.headers().get("last-event-id").and_then(|value| value.to_str().ok());
         let Some(last) = last else { return reply::method_not_allowed() };
+        if let Some(unavailable) = self.without_keys(None).await {
+            return unavailable;
+        }
         for dialect in DIALECTS {
             if let Some(answer) = dialect.resume(last, owner, &self.endpoint).await {
                 return answer;
@@ -108,10 +119,17 @@ impl Router {
         reply::error_with(StatusCode::NOT_FOUND, None, &error)
     }
 
+    /// The answer if the keys that verify what clients send cannot be read. Sessions would seem not to exist.
+    async fn without_keys(&self, id: Option<&RequestId>) -> Option<Response<Body>> {
+        let error = self.endpoint.shared().signer.ready().await.err()?;
+        let error = errors::of_poll(PollError::Unavailable(error));
+        Some(reply::error_with(StatusCode::SERVICE_UNAVAILABLE, id, &error))
+    }
+
     /// Who sent the message, as far as the request and its session say.
     ///
     /// # Errors
-    /// If the session is not ours, or was changed.
+    /// If the session is not ours, was changed, or has expired.
     fn client(&self, request: &Request<Bytes>, owner: &OwnerId, message: &Message<'_>) -> Result<Client, ErrorData> {
         let begins = matches!(message, Message::Request { method, .. } if method == "initialize");
         if begins || Generation::of(request.headers()) == Generation::PerRequest {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Request, Response};
 use longhaul_core::OwnerId;
+use longhaul_core::ports::StoreError;
 use longhaul_engine::{Engine, ToolRunner};
 use rmcp::ServerHandler;
 
@@ -48,6 +49,15 @@ impl McpServer {
     /// body of the answer.
     pub async fn respond(&self, request: Request<Bytes>, owner: OwnerId) -> Response<Body> {
         self.router.respond(request, owner).await
+    }
+
+    /// Reads the keys that sign what clients carry between their requests, and makes them if no instance has. Every
+    /// request does so if it has not been done; doing it first makes the first request quicker.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub async fn ready(&self) -> Result<(), StoreError> {
+        self.shared.signer.ready().await
     }
 
     /// What runs the tools of tasks.

@@ -3,9 +3,10 @@
 /// Keys, times and limits of the MCP endpoint. All times in milliseconds.
 #[derive(Clone)]
 pub struct McpSettings {
-    /// Signs what plain calls give to the client between two rounds of questions. Secret, and the same in every process
-    /// that answers requests.
-    pub state_key: [u8; 32],
+    /// What all keys of the server are derived from: those that sign what clients carry between their requests, and the
+    /// one from which the ids of tasks are made that clients name themselves. Secret, never changed, and the same in
+    /// every process that answers requests.
+    pub secret: [u8; 32],
     /// How long a client may take between two rounds of questions of a plain call.
     pub state_ms_max: u64,
     /// How long a `subscriptions/listen` stream stays open, at most.
@@ -20,8 +21,8 @@ pub struct McpSettings {
     pub result_ms_max: u64,
     /// After how long the client should reconnect then.
     pub retry_ms: u64,
-    /// Whether anonymous callers may list tasks.
-    pub anonymous_lists: AnonymousLists,
+    /// Who the callers are that nobody identified.
+    pub anonymous_callers: AnonymousCallers,
     /// How long a client that knows no tasks waits for the answer of a tool that may become a task, before it gets a
     /// job id instead; and how long `get_job_status` waits. 0 gives the id at once.
     pub inline_wait_ms: u64,
@@ -31,22 +32,22 @@ pub struct McpSettings {
     pub plain_wait_ms_max: u64,
 }
 
-/// Whether anonymous callers may list tasks. All of them are one owner, so each would see the tasks of all the others;
-/// otherwise a task's id is what protects it (MCP `2025-11-25`, "Task Isolation and Access Control").
+/// Who the callers are that nobody identified. All of them are one owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AnonymousLists {
-    /// They may not, and the server does not declare the capability to list.
-    Refused,
-    /// They may: a server for one user.
-    Allowed,
+pub enum AnonymousCallers {
+    /// Anyone. A task's id is what protects it (MCP `2025-11-25`, "Task Isolation and Access Control"): they may not list
+    /// tasks, and what they choose themselves, such as tokens and idempotency keys, is valid within their session only.
+    Strangers,
+    /// One and the same user, who may list the tasks, and finds them by tokens and keys from any session.
+    OneUser,
 }
 
 impl McpSettings {
-    /// The defaults, with this key.
+    /// The defaults, with this secret.
     #[must_use]
-    pub const fn new(state_key: [u8; 32]) -> Self {
+    pub const fn new(secret: [u8; 32]) -> Self {
         Self {
-            state_key,
+            secret,
             state_ms_max: 15 * 60 * 1_000,
             listen_ms_max: 5 * 60 * 1_000,
             listen_poll_ms: 250,
@@ -54,7 +55,7 @@ impl McpSettings {
             ask_ms_max: 5 * 60 * 1_000,
             result_ms_max: 5 * 60 * 1_000,
             retry_ms: 1_000,
-            anonymous_lists: AnonymousLists::Refused,
+            anonymous_callers: AnonymousCallers::Strangers,
             inline_wait_ms: 20_000,
             keep_alive_ms: 15_000,
             plain_wait_ms_max: 20_000,
@@ -63,7 +64,7 @@ impl McpSettings {
 }
 
 impl std::fmt::Debug for McpSettings {
-    /// Without the key.
+    /// Without the secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("McpSettings")
             .field("listen_ms_max", &self.listen_ms_max)

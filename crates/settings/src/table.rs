@@ -6,14 +6,18 @@ use longhaul_core::limits;
 
 use crate::{Address, Declared, List, Number, Path, Preset, Setting, Text, Url, Words};
 
-/// How callers of the API function are identified.
+/// How callers are identified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Callers {
+    /// By where they are: only programs on the same machine reach the server, and all of them are one user. Only the
+    /// local server has this.
+    Loopback,
     /// By the signature that AWS checked before it invoked the function.
     Iam,
     /// By the token that the authorizer of an HTTP API checked before it invoked the function.
     Gateway,
-    /// Not at all: all callers are one owner, and anyone who knows a task's id can see the task.
+    /// Not at all: all callers are one owner, and anyone who knows a task's id can see the task. What callers choose
+    /// themselves is valid within their session only.
     Anonymous,
 }
 
@@ -54,7 +58,7 @@ pub static LISTEN: Setting<Address> = Setting::new(
     "listen",
     "LONGHAUL_LISTEN",
     Address,
-    "Address to listen on. Keep it on loopback: a local server lets everyone in.",
+    "Address to listen on: one of loopback, unless `auth` lets others in.",
 )
 .local(Value("127.0.0.1:8080"));
 
@@ -84,13 +88,19 @@ pub static DEAD_LETTER_QUEUE_URL: Setting<Url> = Setting::new(
 )
 .worker(Required);
 
-/// How callers are identified.
+/// How callers are identified. The local server takes `loopback` and `anonymous`, the API function the others.
 pub static AUTH: Setting<Words<Callers>> = Setting::new(
     "auth",
     "LONGHAUL_AUTH",
-    Words(&[("iam", Callers::Iam), ("gateway", Callers::Gateway), ("anonymous", Callers::Anonymous)]),
+    Words(&[
+        ("loopback", Callers::Loopback),
+        ("iam", Callers::Iam),
+        ("gateway", Callers::Gateway),
+        ("anonymous", Callers::Anonymous),
+    ]),
     "Who may call.",
 )
+.local(Value("loopback"))
 .api(Value("iam"))
 .parameter("AuthMode");
 

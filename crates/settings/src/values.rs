@@ -166,6 +166,12 @@ impl Values {
         }
     }
 
+    /// The error for a value that is allowed in general, and not here. `why` says what to do.
+    #[must_use]
+    pub fn refuse<K: Kind>(&self, setting: &Setting<K>, value: &K::Value, why: &str) -> SettingsError {
+        SettingsError::of(self.name_of(setting), refusal(&setting.kind().text(value), why))
+    }
+
     /// The name of `setting` as it was set, or would be set here.
     pub(crate) fn name_of(&self, setting: &dyn Declared) -> String {
         match self.given.get(setting.name()).map(|given| given.origin) {

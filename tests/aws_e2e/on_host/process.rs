@@ -26,6 +26,8 @@ pub(crate) struct Functions {
 impl Setup {
     /// The additional flows of clients with core tasks: anonymous callers get no list.
     pub(crate) const CORE_TASK_FLOWS: &[&str] = &["ask", "plain_ask", "no_list"];
+    /// Where clients of `2026-07-28` may send an idempotency key: nowhere, since nobody identifies them.
+    pub(crate) const KEYS: &[&str] = &[];
     /// The additional flows of clients without tasks.
     pub(crate) const PLAIN_CALL_FLOWS: &[&str] = &["ask"];
 

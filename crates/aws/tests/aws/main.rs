@@ -6,6 +6,7 @@ mod contract;
 mod counts;
 mod emulator;
 mod faults;
+mod keys;
 mod lifetimes;
 mod meter;
 mod quota;

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use longhaul_engine::Settings;
 use longhaul_http::{Host, OriginPolicy};
+use longhaul_mcp::AnonymousCallers;
+use longhaul_settings::table::Callers;
 use longhaul_settings::{Kind, Place, Setting, SettingsError, Values, table};
 
 use super::{CommandLine, OptionsError};
@@ -77,8 +79,10 @@ impl Options {
             open_tasks_max: u32::try_from(values.get(&table::OPEN_TASKS_MAX)?).unwrap_or(u32::MAX),
             ..Settings::default()
         };
+        let listen = values.get(&table::LISTEN)?;
         Ok(Config {
-            listen: values.get(&table::LISTEN)?,
+            listen,
+            anonymous_callers: anonymous_callers(values, listen)?,
             db: values.get(&table::DB)?,
             allow_host: values.find(&table::ALLOW_HOST)?.unwrap_or_default(),
             allow_origin: values.find(&table::ALLOW_ORIGIN)?.unwrap_or_default(),
@@ -94,6 +98,7 @@ impl Options {
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
+    pub(crate) anonymous_callers: AnonymousCallers,
     pub(crate) db: PathBuf,
     pub(crate) concurrency: usize,
     pub(crate) listen_ms_max: u64,
@@ -101,6 +106,24 @@ pub(crate) struct Config {
     pub(crate) engine: Settings,
     allow_host: Vec<String>,
     allow_origin: Vec<String>,
+}
+
+/// Who the callers are that nobody identifies.
+fn anonymous_callers(values: &Values, listen: SocketAddr) -> Result<AnonymousCallers, SettingsError> {
+    let auth = values.get(&table::AUTH)?;
+    match auth {
+        Callers::Loopback if listen.ip().is_loopback() => Ok(AnonymousCallers::OneUser),
+        Callers::Loopback => {
+            let why = "other machines reach this address, and `--auth loopback` lets only programs on this machine in: \
+                       listen on a loopback address such as 127.0.0.1:8080, or let everyone in with `--auth anonymous`";
+            Err(values.refuse(&table::LISTEN, &listen, why))
+        }
+        Callers::Anonymous => Ok(AnonymousCallers::Strangers),
+        Callers::Iam | Callers::Gateway => {
+            let why = "a local server identifies nobody in this way: it must be `loopback` or `anonymous`";
+            Err(values.refuse(&table::AUTH, &auth, why))
+        }
+    }
 }
 
 impl Config {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use longhaul_core::Clock;
 use longhaul_engine::{Engine, Ports};
 use longhaul_http::HttpFrontend;
-use longhaul_mcp::{AnonymousLists, McpServer, McpSettings};
+use longhaul_mcp::{AnonymousCallers, McpServer, McpSettings};
 use longhaul_sqlite::{Database, DatabaseError, Purged};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -58,7 +58,7 @@ impl Running {
         database: Option<Database>,
         options: &Config,
     ) -> Result<Self, ServeError> {
-        let listener = listen(options.listen).await?;
+        let listener = listen(options).await?;
         let address = listener.local_addr().map_err(|cause| ServeError::Listen { address: options.listen, cause })?;
         let Backend { store, queue, signing_key } = backend;
         let ports = Ports { store, queue, clock: Arc::new(SystemClock), ids: Arc::new(OsIds) };
@@ -68,7 +68,7 @@ impl Running {
             result_ms_max: options.listen_ms_max,
             ask_ms_max: options.listen_ms_max,
             inline_wait_ms: options.inline_wait_ms,
-            anonymous_lists: lists(address),
+            anonymous_callers: options.anonymous_callers,
             ..McpSettings::new(signing_key)
         };
         let mcp = server.build(engine.clone(), settings);
@@ -107,11 +107,6 @@ impl Running {
     }
 }
 
-/// A local server does not know who calls. On loopback it is the only user of this machine; elsewhere it may be anyone.
-const fn lists(address: SocketAddr) -> AnonymousLists {
-    if address.ip().is_loopback() { AnonymousLists::Allowed } else { AnonymousLists::Refused }
-}
-
 fn open(options: &Config) -> Result<Database, ServeError> {
     let (clock, settings) = (Arc::new(SystemClock), longhaul_sqlite::Settings::default());
     let opened = if options.in_memory() {
@@ -122,8 +117,9 @@ fn open(options: &Config) -> Result<Database, ServeError> {
     opened.map_err(|cause| ServeError::Open(cause.into()))
 }
 
-async fn listen(address: SocketAddr) -> Result<TcpListener, ServeError> {
-    if !address.ip().is_loopback() {
+async fn listen(options: &Config) -> Result<TcpListener, ServeError> {
+    let address = options.listen;
+    if options.anonymous_callers == AnonymousCallers::Strangers {
         tracing::warn!(%address, "everyone who reaches this address can call every tool: a local server does not identify callers");
     }
     TcpListener::bind(address).await.map_err(|cause| ServeError::Listen { address, cause })

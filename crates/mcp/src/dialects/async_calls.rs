@@ -116,6 +116,7 @@ async fn begin(call: &Incoming<'_>, endpoint: &Endpoint) -> Result<String, Error
     };
     let mut meta = call.meta()?;
     let idempotency = caller::idempotency_of(call.http.headers(), &meta, &name, arguments.as_ref());
+    let idempotency = call.scope.bind(idempotency)?;
     let mut params = CallToolRequestParams::new(name.clone());
     params.arguments = arguments;
     meta.set_client_capabilities(call.capabilities()?);

@@ -3,7 +3,7 @@
 
 use async_trait::async_trait;
 use http::Response;
-use longhaul_core::{Identity, OwnerId, Status, Task};
+use longhaul_core::{OwnerId, Status, Task};
 use rmcp::ErrorData;
 use serde_json::{Map, Value, json};
 
@@ -11,10 +11,9 @@ use crate::Body;
 use crate::dialect::{Dialect, Endpoint};
 use crate::policy::Need;
 use crate::revision::Generation;
-use crate::settings::AnonymousLists;
 use crate::shared::Shared;
 use crate::shared::incoming::Incoming;
-use crate::shared::{errors, reply};
+use crate::shared::{errors, reply, scope};
 
 mod call;
 mod list;
@@ -81,10 +80,7 @@ fn speaks(call: &Incoming<'_>) -> bool {
 /// An anonymous caller may not see the tasks of other anonymous callers, unless the operator says that there is only
 /// one.
 fn may_list(shared: &Shared, owner: &OwnerId) -> bool {
-    match shared.settings.anonymous_lists {
-        AnonymousLists::Allowed => true,
-        AnonymousLists::Refused => *owner != OwnerId::of(Identity::Anonymous),
-    }
+    !scope::is_shared(shared.settings.anonymous_callers, owner)
 }
 
 /// Declares tasks in the handshake, if this revision was negotiated.

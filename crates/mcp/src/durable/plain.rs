@@ -35,15 +35,13 @@ pub(super) struct Verified {
 impl<H: ServerHandler> Durable<H> {
     /// Verifies the state that came back with the call.
     pub(super) fn verify_state(&self, request: &CallToolRequestParams, caller: &Caller) -> Result<Verified, ErrorData> {
-        let binding = Binding::new(&caller.owner, digest::of_call(&request.name, request.arguments.as_ref()));
+        let digest = digest::of_call(&request.name, request.arguments.as_ref());
+        let binding = Binding::new(&caller.owner, "tools/call", digest);
         let rounds = match &request.request_state {
-            Some(state) => {
-                let now = self.shared.engine.ports().clock.now();
-                Some(self.shared.signer.verify_rounds(state, &binding, now)?)
-            }
-            None => None,
+            Some(state) => self.shared.signer.verify_rounds(state, &binding)?,
+            None => Rounds::default(),
         };
-        let Rounds { mut answers, state, call_key, job } = rounds.unwrap_or_default();
+        let Rounds { mut answers, state, call_key, job } = rounds;
         answers.extend(request.input_responses.clone().unwrap_or_default());
         Ok(Verified { answers, state, call_key: Some(call_key).filter(|key| !key.is_empty()), job, binding })
     }
@@ -56,7 +54,10 @@ impl<H: ServerHandler> Durable<H> {
         verified: Verified,
     ) -> Result<CallToolResponse, ErrorData> {
         let Verified { answers, state, call_key, binding, job: _ } = verified;
-        let key = call_key.unwrap_or_else(|| self.call_key(&request, &context, caller));
+        let key = match call_key {
+            Some(key) => key,
+            None => self.call_key(&request, &context, caller)?,
+        };
         let call = self.plain_call(&context, caller, key.clone());
         let tool_context = TaskContext::plain(call.clone(), caller.capabilities.clone(), answers.clone());
         context.extensions.insert(tool_context);
@@ -100,8 +101,8 @@ impl<H: ServerHandler> Durable<H> {
         })
     }
 
-    /// Questions that the tool asked by returning them. Its own state goes out unchanged, unless answers of earlier
-    /// rounds have to go with it.
+    /// Questions that the tool asked by returning them. Its own state goes out inside a signed one, with the answers of
+    /// earlier rounds.
     fn with_earlier_answers(
         &self,
         mut asked: InputRequiredResult,
@@ -109,14 +110,14 @@ impl<H: ServerHandler> Durable<H> {
         call_key: String,
         binding: &Binding,
     ) -> Result<CallToolResponse, ErrorData> {
-        if !answers.is_empty() {
+        if !answers.is_empty() || asked.request_state.is_some() {
             let state = asked.request_state.take();
             asked.request_state = Some(self.sign(Rounds { answers, state, call_key, job: None }, binding)?);
         }
         Ok(asked.into())
     }
 
-    fn sign(&self, rounds: Rounds, binding: &Binding) -> Result<String, ErrorData> {
+    pub(super) fn sign(&self, rounds: Rounds, binding: &Binding) -> Result<String, ErrorData> {
         let until = self.shared.engine.ports().clock.now().plus_ms(self.shared.settings.state_ms_max);
         self.shared.signer.sign_rounds(rounds, binding, until)
     }
@@ -127,9 +128,9 @@ impl<H: ServerHandler> Durable<H> {
         request: &CallToolRequestParams,
         context: &RequestContext<RoleServer>,
         caller: &Caller,
-    ) -> String {
+    ) -> Result<String, ErrorData> {
         let mut hash = Sha256::new();
-        match caller::idempotency(request, context) {
+        match caller.scope.bind(caller::idempotency(request, context))? {
             Some(idempotency) => {
                 hash.update(caller.owner.as_bytes());
                 hash.update(idempotency.key);
@@ -141,7 +142,7 @@ impl<H: ServerHandler> Durable<H> {
             }
         }
         let bytes: [u8; 32] = hash.finalize().into();
-        longhaul_core::OwnerId::from_bytes(bytes).to_string()
+        Ok(longhaul_core::OwnerId::from_bytes(bytes).to_string())
     }
 }
 

@@ -11,6 +11,7 @@ use tracing::Span;
 
 use crate::revision::Generation;
 use crate::shared::digest;
+use crate::shared::scope::Scope;
 
 /// The header that makes a retry of a call recognisable.
 const KEY_HEADER: &str = "idempotency-key";
@@ -22,6 +23,8 @@ const KEY_META: &str = "dev.longhaul/idempotencyKey";
 pub(crate) struct Caller {
     /// Who it is, as the HTTP frontend verified it.
     pub(crate) owner: OwnerId,
+    /// Where names are valid that it chose.
+    pub(crate) scope: Scope,
     /// What it can be asked.
     pub(crate) capabilities: ClientCapabilities,
     /// How it says what it can do.
@@ -33,7 +36,7 @@ impl Caller {
         let version = context.meta.protocol_version();
         let generation = Generation::of_version(version.as_ref().map(ProtocolVersion::as_str));
         let capabilities = context.client_capabilities().unwrap_or_default();
-        Ok(Self { owner: owner(context)?, capabilities, generation })
+        Ok(Self { owner: owner(context)?, scope: scope(context)?, capabilities, generation })
     }
 
     /// Whether task handles may be sent to it. A handshake may declare the extension too, in a revision that has no
@@ -49,6 +52,15 @@ pub(crate) fn owner(context: &RequestContext<RoleServer>) -> Result<OwnerId, Err
     // Never "anonymous" instead: a request without an owner did not come through the router.
     owner.copied().ok_or_else(|| {
         tracing::error!("a request has no owner");
+        ErrorData::internal_error("the caller is not known", None)
+    })
+}
+
+/// The scope that the router put into the request.
+fn scope(context: &RequestContext<RoleServer>) -> Result<Scope, ErrorData> {
+    let scope = parts(context).and_then(|parts| parts.extensions.get::<Scope>());
+    scope.cloned().ok_or_else(|| {
+        tracing::error!("a request has no scope");
         ErrorData::internal_error("the caller is not known", None)
     })
 }

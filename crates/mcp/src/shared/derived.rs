@@ -1,5 +1,6 @@
 //! Keys that are derived from what a client sent, so that any instance finds what belongs to them without a list.
 
+use hmac::{Hmac, KeyInit, Mac};
 use longhaul_core::{IdSource, OwnerId, TaskId, TaskKey, Timestamp};
 use sha2::{Digest, Sha256};
 
@@ -24,11 +25,32 @@ pub(crate) fn hash(parts: &[&[u8]]) -> [u8; 32] {
     hash.finalize().into()
 }
 
-/// The key of the task of `owner` that these parts name. Its id begins with `at` instead of the time of its creation,
-/// so that the parts and `at` are enough to find it.
-pub(crate) fn task_key(owner: &OwnerId, at: Timestamp, parts: &[&[u8]]) -> TaskKey {
-    let id: TaskId = Hashed(hash(parts)).task_id(at);
-    TaskKey::new(*owner, id)
+/// The same, which nobody can compute who does not know `key`.
+pub(crate) fn keyed_hash(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 32] {
+    let mut hash = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
+    for part in parts {
+        hash.update(&(part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    hash.finalize().into_bytes().into()
+}
+
+/// Derives the ids of tasks that clients name themselves. Its key never changes, so that a task is found for as long as
+/// it exists; and the ids that it gives cannot be computed from what clients sent.
+pub(crate) struct Names([u8; 32]);
+
+impl Names {
+    /// With a key that is derived from the server's secret.
+    pub(crate) fn new(secret: &[u8; 32]) -> Self {
+        Self(keyed_hash(secret, &[b"names of tasks"]))
+    }
+
+    /// The key of the task of `owner` that these parts name. Its id begins with `at` instead of the time of its
+    /// creation, so that the parts and `at` are enough to find it.
+    pub(crate) fn task_key(&self, owner: &OwnerId, at: Timestamp, parts: &[&[u8]]) -> TaskKey {
+        let id: TaskId = Hashed(keyed_hash(&self.0, parts)).task_id(at);
+        TaskKey::new(*owner, id)
+    }
 }
 
 #[cfg(test)]
@@ -39,13 +61,23 @@ mod tests {
 
     #[test]
     fn the_same_parts_give_the_same_key_and_others_another() {
+        let names = Names::new(&[7; 32]);
         let alice = OwnerId::of(Identity::Verified { issuer: "tests", subject: "alice", tenant: "" });
         let at = Timestamp::from_ms(0);
-        let of = |parts: &[&[u8]]| task_key(&alice, at, parts);
+        let of = |parts: &[&[u8]]| names.task_key(&alice, at, parts);
         assert_eq!(of(&[b"a", b"bc"]), of(&[b"a", b"bc"]));
         assert_ne!(of(&[b"a", b"bc"]), of(&[b"ab", b"c"]));
         assert_ne!(of(&[b"a"]), of(&[b"a", b""]));
-        assert_ne!(of(&[b"a"]), task_key(&alice, Timestamp::from_ms(1), &[b"a"]));
-        assert_ne!(of(&[b"a"]).owner, task_key(&OwnerId::of(Identity::Anonymous), at, &[b"a"]).owner);
+        assert_ne!(of(&[b"a"]), names.task_key(&alice, Timestamp::from_ms(1), &[b"a"]));
+        assert_ne!(of(&[b"a"]).owner, names.task_key(&OwnerId::of(Identity::Anonymous), at, &[b"a"]).owner);
+    }
+
+    /// The id of such a task could once be computed from its token alone.
+    #[test]
+    fn an_id_depends_on_the_servers_secret() {
+        let alice = OwnerId::of(Identity::Verified { issuer: "tests", subject: "alice", tenant: "" });
+        let of = |secret: u8| Names::new(&[secret; 32]).task_key(&alice, Timestamp::from_ms(0), &[b"a"]);
+        assert_ne!(of(7).id, of(8).id);
+        assert_ne!(of(7).id, Hashed(hash(&[b"a"])).task_id(Timestamp::from_ms(0)));
     }
 }

@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use crate::revision::{Generation, VERSION_HEADER};
+use crate::shared::scope::Scope;
 use crate::shared::session::Session;
 
 /// A request that wants an answer.
@@ -22,6 +23,8 @@ pub(crate) struct Incoming<'a> {
     pub(crate) params: Option<&'a RawValue>,
     /// Who it is, as the HTTP frontend verified it.
     pub(crate) owner: OwnerId,
+    /// Where names are valid that the client chose.
+    pub(crate) scope: Scope,
     pub(crate) client: &'a Client,
     /// The whole request, for dialects that pass it on.
     pub(crate) http: &'a Request<Bytes>,
@@ -32,6 +35,8 @@ pub(crate) struct Notice<'a> {
     pub(crate) method: Cow<'a, str>,
     pub(crate) params: Option<&'a RawValue>,
     pub(crate) owner: OwnerId,
+    /// Where names are valid that the client chose.
+    pub(crate) scope: Scope,
     pub(crate) client: &'a Client,
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct Session {
     pub(crate) capabilities: ClientCapabilities,
     /// Makes each session unique.
     #[serde(rename = "n")]
-    nonce: u64,
+    nonce: String,
 }
 
 impl Session {
@@ -37,14 +37,14 @@ impl Session {
             capabilities.experimental = None;
             capabilities.extensions = None;
         }
-        let mut nonce = [0; 8];
-        ids.fill(&mut nonce);
-        Self { revision, capabilities, nonce: u64::from_be_bytes(nonce) }
+        // Random bytes as text.
+        let nonce = ids.lease_token().to_string();
+        Self { revision, capabilities, nonce }
     }
 
     /// What distinguishes this session from all others.
-    pub(crate) const fn nonce(&self) -> u64 {
-        self.nonce
+    pub(crate) fn nonce(&self) -> &str {
+        &self.nonce
     }
 
     /// The session as a header: visible ASCII. Only its owner can use it.
@@ -52,7 +52,7 @@ impl Session {
         signer.sign(Purpose::Session, owner, self)
     }
 
-    /// The session of a header; `None` if it was changed, or is another owner's.
+    /// The session of a header; `None` if it was changed, has expired, or is another owner's.
     pub(crate) fn verify(signed: &str, signer: &Signer, owner: &OwnerId) -> Option<Self> {
         signer.verify(Purpose::Session, owner, signed)
     }

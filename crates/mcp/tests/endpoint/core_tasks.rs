@@ -1,7 +1,7 @@
 //! Tasks of MCP `2025-11-25`, each message checked against the published schema.
 
 use longhaul_core::{Clock, Identity, Outcome, OwnerId, PartsName, Payload, ResultKind, TaskEvent, TaskKey};
-use longhaul_mcp::{AnonymousLists, McpServer, McpSettings};
+use longhaul_mcp::{AnonymousCallers, McpServer, McpSettings};
 use longhaul_testkit::given;
 use serde_json::{Value, json};
 
@@ -237,7 +237,7 @@ async fn anonymous_callers_list_tasks_only_if_the_operator_allows_it() {
     let client = Older::connect_as(&world.mcp, REVISION, anonymous, everything()).await;
     assert_eq!(client.initialized["capabilities"]["tasks"].get("list"), None);
     assert_eq!(client.error(&world.mcp, "tasks/list", json!({})).await.0, -32601);
-    let for_one_user = McpSettings { anonymous_lists: AnonymousLists::Allowed, ..McpSettings::new([7; 32]) };
+    let for_one_user = McpSettings { anonymous_callers: AnonymousCallers::OneUser, ..McpSettings::new([7; 32]) };
     let local = another_instance(&world, for_one_user);
     let client = Older::connect_as(&local, REVISION, anonymous, everything()).await;
     assert_eq!(client.initialized["capabilities"]["tasks"]["list"], json!({}));

@@ -95,13 +95,59 @@ async fn refused(world: &World, sent: &Sent) {
 }
 
 #[tokio::test]
-async fn a_tools_own_state_is_passed_through_unchanged() {
+async fn a_tools_own_state_goes_out_signed_and_comes_back_to_it_unchanged() {
     let world = World::plain();
     let call = plain("carries_state", json!({}));
     let asked = world.result(&call).await;
-    assert_eq!((&asked["resultType"], &asked["requestState"]), (&json!("input_required"), &json!("carried")));
-    let result = world.result(&retry(&call, &asked, json!({}))).await;
-    assert_eq!(result["content"][0]["text"], "carried");
+    assert_eq!(asked["resultType"], "input_required");
+    assert!(asked["requestState"].as_str().unwrap().starts_with("longhaul.rs2."), "{asked}");
+    let again = retry(&call, &asked, json!({}));
+    assert_eq!(world.result(&again).await["content"][0]["text"], "carried");
+    refused(&world, &again.clone().of(bob())).await;
+    world.clock.advance_ms(15 * 60 * 1_000);
+    refused(&world, &again).await;
+}
+
+/// Such a state once reached the tool as if the tool had sent it.
+#[tokio::test]
+async fn a_state_that_was_not_signed_here_is_refused_in_every_kind_of_call() {
+    for world in [World::plain(), World::new()] {
+        let foreign = World::plain();
+        foreign.clock.advance_ms(40 * 24 * 3_600_000);
+        let call = plain("carries_state", json!({}));
+        let signed_elsewhere = foreign.result(&call).await["requestState"].as_str().unwrap().to_owned();
+        for state in ["carried", "", "longhaul", "longhaul.", "longhaul.carried", "rs1.a.b", &signed_elsewhere] {
+            for call in [
+                call.clone(),
+                plain("add", json!({"a": 1, "b": 2})),
+                Sent::call("add", json!({"a": 1, "b": 2})),
+                Sent::call("after_input", json!({})),
+                Sent::new("prompts/get", json!({"name": "carries_state"})),
+                Sent::new("resources/read", json!({"uri": "test://carries_state"})),
+            ] {
+                refused(&world, &call.with_param("requestState", state.into())).await;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_states_of_prompts_and_resources_are_signed_too() {
+    let world = World::plain();
+    let prompt = Sent::new("prompts/get", json!({"name": "carries_state"}));
+    let resource = Sent::new("resources/read", json!({"uri": "test://carries_state"}));
+    let (of_prompt, of_resource) = (world.result(&prompt).await, world.result(&resource).await);
+    let texts = [
+        world.result(&retry(&prompt, &of_prompt, json!({}))).await["messages"][0]["content"]["text"].clone(),
+        world.result(&retry(&resource, &of_resource, json!({}))).await["contents"][0]["text"].clone(),
+    ];
+    assert_eq!(texts, ["prompt carried", "carried"]);
+    // Each belongs to its own request.
+    refused(&world, &retry(&prompt, &of_resource, json!({}))).await;
+    refused(&world, &retry(&resource, &of_prompt, json!({}))).await;
+    let other = Sent::new("prompts/get", json!({"name": "carries_state", "arguments": {"a": "b"}}));
+    refused(&world, &retry(&other, &of_prompt, json!({}))).await;
+    refused(&world, &retry(&prompt, &of_prompt, json!({})).of(bob())).await;
 }
 
 #[tokio::test]

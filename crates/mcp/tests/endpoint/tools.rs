@@ -398,7 +398,11 @@ impl ServerHandler for Tools {
         _context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
         assert_ne!(request.name, "panics", "this prompt panics");
-        Ok(GetPromptResult::new(vec![PromptMessage::new_text(Role::User, format!("prompt {}", request.name))]).into())
+        if request.name == "carries_state" && request.request_state.is_none() {
+            return Ok(InputRequiredResult::from_request_state("carried").into());
+        }
+        let name = request.request_state.unwrap_or(request.name.clone());
+        Ok(GetPromptResult::new(vec![PromptMessage::new_text(Role::User, format!("prompt {name}"))]).into())
     }
 
     async fn read_resource(
@@ -406,7 +410,11 @@ impl ServerHandler for Tools {
         request: ReadResourceRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        Ok(ReadResourceResult::new(vec![ResourceContents::text("contents", request.uri)]).into())
+        if request.uri == "test://carries_state" && request.request_state.is_none() {
+            return Ok(InputRequiredResult::from_request_state("carried").into());
+        }
+        let contents = request.request_state.unwrap_or_else(|| "contents".to_owned());
+        Ok(ReadResourceResult::new(vec![ResourceContents::text(contents, request.uri)]).into())
     }
 
     async fn set_level(

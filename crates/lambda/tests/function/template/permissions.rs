@@ -76,6 +76,35 @@ fn the_dead_letter_function_ends_tasks_and_creates_none() {
     assert_eq!(allowed(&Stack::new(&template, &[]), "DeadLetterWorkerRole"), expected.into_iter().flatten().collect());
 }
 
+/// The partition keys that a role may use, as patterns; `None` if it may use all of them.
+fn leading_keys(stack: &Stack<'_>, role: &str) -> Option<Vec<String>> {
+    let role = stack.resource(role).unwrap();
+    let policies = role["Policies"].as_array().unwrap();
+    let mut statements = policies.iter().flat_map(|policy| policy["PolicyDocument"]["Statement"].as_array().unwrap());
+    let on_tasks = statements.find(|statement| statement["Resource"]["Fn::GetAtt"] == "Tasks.Arn").unwrap();
+    let keys = on_tasks.get("Condition")?["ForAllValues:StringLike"]["dynamodb:LeadingKeys"].as_array().unwrap();
+    Some(keys.iter().map(|key| key.as_str().unwrap().to_owned()).collect())
+}
+
+/// Whoever has the server's secret can sign a session of any owner, so code that a tool brings into a worker must not be
+/// able to read it, nor to write another one.
+#[test]
+fn the_workers_reach_tasks_and_neither_keys_nor_what_only_requests_use() {
+    let template = template();
+    let stack = Stack::new(&template, &[]);
+    assert_eq!(leading_keys(&stack, "ApiRole"), None);
+    assert_eq!(leading_keys(&stack, "WorkerRole").unwrap(), ["o#*", "t#*", "q#*"]);
+    assert_eq!(leading_keys(&stack, "DeadLetterWorkerRole").unwrap(), ["o#*", "q#*"]);
+    for role in ["WorkerRole", "DeadLetterWorkerRole"] {
+        for pattern in leading_keys(&stack, role).unwrap() {
+            let prefix = pattern.strip_suffix('*').unwrap();
+            for forbidden in ["s#request-state", "m#0123#4567", "k#0123#4567"] {
+                assert!(!forbidden.starts_with(prefix), "{role}: {pattern}");
+            }
+        }
+    }
+}
+
 #[test]
 fn only_tracing_is_allowed_on_all_resources() {
     let template = template();

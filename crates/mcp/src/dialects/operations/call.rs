@@ -8,7 +8,7 @@ use rmcp::model::{CallToolRequestParams, JsonObject, RequestMetaObject};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::lookup::{Named, find, key_of_token};
+use super::lookup::{Named, find_by_id, key_of_token};
 use super::{cancel, wire};
 use crate::dialect::Endpoint;
 use crate::shared::accept::{self, NewTask};
@@ -80,6 +80,7 @@ async fn start(
     };
     let mut meta = call.meta()?;
     let idempotency = idempotency(call, &meta, &params, wanted.token.as_deref(), &*ports.ids);
+    let idempotency = call.scope.bind(idempotency)?;
     meta.set_client_capabilities(call.capabilities()?);
     let tool = params.name.to_string();
     let stored = StoredCall::new(params, meta, Default::default());
@@ -118,11 +119,12 @@ async fn unused_key(call: &Incoming<'_>, endpoint: &Endpoint, token: &str) -> Re
         let message = format!("`operation.token` must have 1 to {TOKEN_BYTES_MAX} bytes");
         return Err(ErrorData::invalid_params(message, None));
     }
+    let key = key_of_token(endpoint.shared(), &call.owner, &call.scope, token)?;
     // A token that is the id of another task would name two tasks.
-    if token.parse::<TaskId>().is_ok() && find(endpoint.shared(), &call.owner, token).await.is_ok() {
+    if find_by_id(endpoint.shared(), &call.owner, token).await.is_ok() {
         return Err(token_used());
     }
-    Ok(key_of_token(&call.owner, token))
+    Ok(key)
 }
 
 fn token_used() -> ErrorData {

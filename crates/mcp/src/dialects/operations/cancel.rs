@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use crate::dialect::Endpoint;
 use crate::shared::incoming::{Client, Incoming, Notice};
+use crate::shared::scope::Scope;
 use crate::shared::{Shared, reply};
 
 /// A request can be found by its id for at least this long.
@@ -33,7 +34,8 @@ struct Params {
 pub(super) async fn note(call: &Incoming<'_>, endpoint: &Endpoint, task: TaskId) {
     let shared = endpoint.shared();
     let day = shared.engine.ports().clock.now().as_ms() / DAY_MS;
-    let notes = Notes::of(shared, call.owner, call.client, &call.id, day);
+    // Without a session nobody could prove later that the request was his.
+    let Some(notes) = Notes::of(shared, call.owner, &call.scope, call.client, &call.id, day) else { return };
     if let Err(error) = notes.add(task).await {
         tracing::warn!(error = &*error, "an operation cannot be cancelled by its request id");
     }
@@ -47,7 +49,8 @@ pub(super) async fn on_notification(notice: &Notice<'_>, endpoint: &Endpoint) {
     let shared = endpoint.shared();
     let today = shared.engine.ports().clock.now().as_ms() / DAY_MS;
     for day in [today, today.saturating_sub(1)] {
-        let notes = Notes::of(shared, notice.owner, notice.client, &request_id, day);
+        let notes = Notes::of(shared, notice.owner, &notice.scope, notice.client, &request_id, day);
+        let Some(notes) = notes else { return };
         let youngest = notes.youngest_unfinished().await.unwrap_or_else(|error| {
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
@@ -77,11 +80,20 @@ struct Notes<'a> {
 }
 
 impl<'a> Notes<'a> {
-    fn of(shared: &'a Shared, owner: OwnerId, client: &Client, id: &RequestId, day: u64) -> Self {
-        let session = client.session().map(|session| session.nonce().to_be_bytes().to_vec()).unwrap_or_default();
+    /// `None` if the id of a request is valid nowhere, since many callers share the owner and this one has no session.
+    fn of(
+        shared: &'a Shared,
+        owner: OwnerId,
+        scope: &Scope,
+        client: &Client,
+        id: &RequestId,
+        day: u64,
+    ) -> Option<Self> {
+        scope.of_name("the id of a request").ok()?;
+        let session = client.session().map(|session| session.nonce().as_bytes().to_vec()).unwrap_or_default();
         // As text, with its quotes: 1 and "1" are two ids.
         let id = reply::id_text(id);
-        Self { shared, owner, session, id, day }
+        Some(Self { shared, owner, session, id, day })
     }
 
     fn mailbox(&self, number: u32) -> MailboxId {

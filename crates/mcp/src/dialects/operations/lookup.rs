@@ -7,7 +7,8 @@ use serde::Deserialize;
 
 use crate::dialect::Endpoint;
 use crate::shared::incoming::Incoming;
-use crate::shared::{Shared, derived, errors};
+use crate::shared::scope::Scope;
+use crate::shared::{Shared, errors};
 
 /// The tool that a call names.
 #[derive(Deserialize)]
@@ -21,25 +22,40 @@ struct WithToken {
 }
 
 /// The key of the operation to which the client gave this token.
-pub(super) fn key_of_token(owner: &OwnerId, token: &str) -> TaskKey {
-    derived::task_key(owner, Timestamp::from_ms(0), &[b"operation", token.as_bytes()])
+///
+/// # Errors
+/// `-32600` if the token is valid nowhere.
+pub(super) fn key_of_token(shared: &Shared, owner: &OwnerId, scope: &Scope, token: &str) -> Result<TaskKey, ErrorData> {
+    let parts = [b"operation", scope.of_name("a token that you choose")?, token.as_bytes()];
+    Ok(shared.names.task_key(owner, Timestamp::from_ms(0), &parts))
+}
+
+/// The task whose id this is.
+pub(super) async fn find_by_id(shared: &Shared, owner: &OwnerId, token: &str) -> Result<Task, PollError> {
+    match token.parse::<TaskId>() {
+        Ok(id) => shared.engine.poll(&TaskKey::new(*owner, id)).await,
+        Err(_no_id) => Err(PollError::NotFound),
+    }
 }
 
 /// The task of this token: the one that the client named, or the one whose id it is.
-pub(super) async fn find(shared: &Shared, owner: &OwnerId, token: &str) -> Result<Task, PollError> {
-    match shared.engine.poll(&key_of_token(owner, token)).await {
-        Err(PollError::NotFound) => match token.parse::<TaskId>() {
-            Ok(id) => shared.engine.poll(&TaskKey::new(*owner, id)).await,
-            Err(_no_id) => Err(PollError::NotFound),
-        },
+async fn find(call: &Incoming<'_>, shared: &Shared, token: &str) -> Result<Result<Task, PollError>, ErrorData> {
+    let named = match key_of_token(shared, &call.owner, &call.scope, token) {
+        Ok(key) => shared.engine.poll(&key).await,
+        // The id of a task needs no scope.
+        Err(_) if token.parse::<TaskId>().is_ok() => Err(PollError::NotFound),
+        Err(refused) => return Err(refused),
+    };
+    Ok(match named {
+        Err(PollError::NotFound) => find_by_id(shared, &call.owner, token).await,
         found => found,
-    }
+    })
 }
 
 /// The token and the task that a request is about.
 pub(super) async fn operation(call: &Incoming<'_>, endpoint: &Endpoint) -> Result<(String, Task), ErrorData> {
     let WithToken { token } = call.params().ok_or_else(|| not_retrieved("`token` is missing or not a string"))?;
-    match find(endpoint.shared(), &call.owner, &token).await {
+    match find(call, endpoint.shared(), &token).await? {
         Ok(task) => Ok((token, task)),
         Err(PollError::NotFound) => Err(not_retrieved("Operation not found")),
         Err(error @ PollError::Unavailable(_)) => Err(errors::of_poll(error)),

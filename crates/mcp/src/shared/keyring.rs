@@ -1,0 +1,126 @@
+//! The keys that sign values: a new one for every period of thirty days. A key signs for one period, and what it signed
+//! is verified for one more.
+//!
+//! A period's key is a random text in a mailbox of the store, mixed with the server's own secret. The instance that
+//! needs it first leaves it, and all others collect it, so that they agree without talking to each other, on any store;
+//! and a key that verifies nothing any more expires by itself. The id of a key is the number of its period.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use longhaul_core::ports::{Left, StoreError};
+use longhaul_core::{MailboxId, OwnerId, Timestamp};
+use longhaul_engine::{CollectError, Engine, LeaveError};
+use rmcp::model::RequestStateCodec;
+
+use crate::shared::derived;
+
+/// How long a key signs, in milliseconds.
+pub(crate) const PERIOD_MS: u64 = 30 * 24 * 3_600_000;
+
+/// How long before its period a key is made and read. So every instance has a key before any instance signs with it,
+/// even if their clocks differ by this much.
+const EARLY_MS: u64 = 3_600_000;
+
+/// The keys of one server.
+pub(crate) struct Keyring {
+    engine: Engine,
+    secret: [u8; 32],
+    ring: RwLock<Option<Arc<Ring>>>,
+}
+
+/// The keys that are valid at the same time.
+struct Ring {
+    /// The period whose key signs.
+    signing: u64,
+    /// The last period whose key verifies: the same, or the next one shortly before it begins.
+    newest: u64,
+    codec: Arc<RequestStateCodec>,
+}
+
+impl Keyring {
+    pub(crate) const fn new(engine: Engine, secret: [u8; 32]) -> Self {
+        Self { engine, secret, ring: RwLock::new(None) }
+    }
+
+    /// What time it is.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.engine.ports().clock.now()
+    }
+
+    /// What signs and verifies; `None` before [`Keyring::ready`].
+    pub(crate) fn codec(&self) -> Option<Arc<RequestStateCodec>> {
+        let ring = self.ring.read().unwrap_or_else(PoisonError::into_inner);
+        ring.as_ref().map(|ring| Arc::clone(&ring.codec))
+    }
+
+    /// Reads the keys of this moment, unless it has them. The first instance of a period makes its key.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    pub(crate) async fn ready(&self) -> Result<(), StoreError> {
+        let now = self.now();
+        let (signing, newest) = (period(now), period(now.plus_ms(EARLY_MS)));
+        if self.has(signing, newest) {
+            return Ok(());
+        }
+        let mut keys = Vec::new();
+        if let Some(previous) = signing.checked_sub(1) {
+            keys.extend(self.find(previous).await?.map(|key| (previous.to_string(), key)));
+        }
+        for period in signing..=newest {
+            keys.push((period.to_string(), self.find_or_make(period).await?));
+        }
+        let codec = RequestStateCodec::new_with_keyring(signing.to_string(), keys)
+            .map_err(|error| StoreError::Corrupt(error.into()))?;
+        let ring = Arc::new(Ring { signing, newest, codec: Arc::new(codec) });
+        *self.ring.write().unwrap_or_else(PoisonError::into_inner) = Some(ring);
+        Ok(())
+    }
+
+    fn has(&self, signing: u64, newest: u64) -> bool {
+        let ring = self.ring.read().unwrap_or_else(PoisonError::into_inner);
+        ring.as_ref().is_some_and(|ring| (ring.signing, ring.newest) == (signing, newest))
+    }
+
+    /// The key of a period, if an instance made it.
+    async fn find(&self, period: u64) -> Result<Option<[u8; 32]>, StoreError> {
+        let text = self.engine.collect(&owner(), &mailbox(period)).await.map_err(|CollectError(error)| error)?;
+        Ok(text.map(|text| self.key(&text)))
+    }
+
+    async fn find_or_make(&self, period: u64) -> Result<[u8; 32], StoreError> {
+        if let Some(key) = self.find(period).await? {
+            return Ok(key);
+        }
+        let mut random = [0; 32];
+        self.engine.ports().ids.fill(&mut random);
+        // The digits of 32 bytes, as those of an owner.
+        let own = OwnerId::from_bytes(random).to_string();
+        let expires_at = Timestamp::from_ms(period.saturating_add(2).saturating_mul(PERIOD_MS)).plus_ms(EARLY_MS);
+        match self.engine.leave(&owner(), &mailbox(period), &own, expires_at).await {
+            Ok(Left::First) => Ok(self.key(&own)),
+            // Another instance was quicker, or the answer to this one's own first try was lost.
+            Ok(Left::Earlier(earlier)) => Ok(self.key(&earlier)),
+            Err(LeaveError::Unavailable(error)) => Err(error),
+            Err(error @ LeaveError::TooLarge { .. }) => Err(StoreError::Corrupt(error.into())),
+        }
+    }
+
+    /// The key that a text in a mailbox stands for. Without the server's secret the text is not enough.
+    fn key(&self, text: &str) -> [u8; 32] {
+        derived::keyed_hash(&self.secret, &[b"signing key", text.as_bytes()])
+    }
+}
+
+const fn period(at: Timestamp) -> u64 {
+    at.as_ms() / PERIOD_MS
+}
+
+/// Whose mailboxes the keys are in: nobody's who can call.
+fn owner() -> OwnerId {
+    OwnerId::from_bytes(derived::hash(&[b"the keys of the server"]))
+}
+
+fn mailbox(period: u64) -> MailboxId {
+    MailboxId::of(&[b"signing key", &period.to_be_bytes()])
+}
