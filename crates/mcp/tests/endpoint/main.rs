@@ -7,6 +7,7 @@ mod core_tasks;
 mod garbage;
 mod jobs;
 mod listening;
+mod live;
 mod matrix;
 mod older;
 mod older_client;
