@@ -22,7 +22,7 @@
 //! own write, or a later one, was applied. Claims, heartbeats and variables, which the same attempt may write
 //! repeatedly, say when they were sent.
 
-use longhaul_core::{Advance, Lease, LeaseToken, Progress, State, Task, TaskEvent, Timestamp};
+use longhaul_core::{Advance, Lease, LeaseToken, Outcome, Progress, State, Task, TaskEvent, Timestamp};
 
 use crate::attributes::{
     ATTEMPT, COUNTED, ENDED_AT, EXPIRES_AT, FAILURES, HEARTBEAT_AT, LAST_FAILURE, LATE_AFTER, LEASE_UNTIL, OF_STATES,
@@ -143,8 +143,8 @@ pub(crate) fn at_once(event: &TaskEvent, now: Timestamp) -> Option<Change> {
             let change = become_state(change, &State::Sleeping { until: *not_before });
             Some(change.set(SENT_AT, moment(now)).set(UPDATED_AT, moment(now)))
         }
-        TaskEvent::Finish { attempt, outcome } => {
-            Some(end(held(*attempt, now), &outcome.state(), now).and(ENDS_IN_TIME))
+        TaskEvent::Finish { attempt, outcome, progress } => {
+            Some(finish(*attempt, outcome, progress.as_ref(), now).and(ENDS_IN_TIME))
         }
         TaskEvent::Cancel => Some(cancel(now).and(ENDS_IN_TIME)),
         TaskEvent::Resend { not_since } => {
@@ -179,7 +179,7 @@ pub(crate) fn after_seeing(seen: &Stored, event: &TaskEvent, next: &Task, now: T
             .set(LATE_AFTER, number(i128::from(next.expires_at.as_ms()) - i128::from(next.terms.retention_ms)))
     };
     match event {
-        TaskEvent::Finish { attempt, outcome } => moved(end(held(*attempt, now), &outcome.state(), now)),
+        TaskEvent::Finish { attempt, outcome, progress } => moved(finish(*attempt, outcome, progress.as_ref(), now)),
         TaskEvent::Cancel => moved(cancel(now)),
         TaskEvent::Claim { .. }
         | TaskEvent::Heartbeat { .. }
@@ -215,6 +215,14 @@ fn held(attempt: u32, now: Timestamp) -> Change {
 fn cancel(now: Timestamp) -> Change {
     let condition = Condition::all(&[EXISTS_UNEXPIRED, UNFINISHED]).with(":now", moment(now));
     end(Change::when(condition), &State::Cancelled, now)
+}
+
+fn finish(attempt: u32, outcome: &Outcome, progress: Option<&Progress>, now: Timestamp) -> Change {
+    let change = end(held(attempt, now), &outcome.state(), now);
+    match progress {
+        Some(progress) => change.set(PROGRESS, json(progress)),
+        None => change,
+    }
 }
 
 fn end(change: Change, state: &State, now: Timestamp) -> Change {

@@ -55,6 +55,8 @@ pub enum TaskEvent {
         attempt: u32,
         /// How the tool ended.
         outcome: Outcome,
+        /// How far the work was, if that changed.
+        progress: Option<Progress>,
     },
     /// The client answered these input requests; the answers are in the journal.
     Answer {

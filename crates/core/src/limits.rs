@@ -75,6 +75,13 @@ pub const RETENTION_MS_MIN: u64 = 60_000;
 /// Consecutive legs that may die or fail without recording a step before the task fails.
 pub const CONSECUTIVE_FAILURES_MAX_DEFAULT: u32 = 3;
 
+/// Suggested poll interval of a task that was just created: a short task's end is seen soon. The interval then grows with
+/// the age, up to the first of [`POLL_STEPS`].
+pub const POLL_MS_FIRST: u64 = 100;
+
+/// The age from which on the first of [`POLL_STEPS`] holds in full.
+pub const POLL_SETTLED_MS: u64 = 1_000;
+
 /// The age below which the author's hint for polling is used unchanged.
 pub const POLL_FIRST_STEP_MS: u64 = 10_000;
 

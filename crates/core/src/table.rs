@@ -132,7 +132,7 @@ fn events() -> Vec<(&'static str, TaskEvent)> {
     let suspend = |suspension| TaskEvent::Suspend { attempt: ATTEMPT, suspension, progress: None };
     let heartbeat = |attempt, advance| TaskEvent::Heartbeat { attempt, lease_until: FUTURE, progress: None, advance };
     let answer = |keys: &[&str]| TaskEvent::Answer { keys: keys.iter().map(|key| (*key).to_owned()).collect() };
-    let finish = |attempt| TaskEvent::Finish { attempt, outcome: Outcome::Failed(failure()) };
+    let finish = |attempt| TaskEvent::Finish { attempt, outcome: Outcome::Failed(failure()), progress: None };
     vec![
         ("Claim", TaskEvent::Claim { token: token(2), lease_until: FUTURE }),
         ("Heartbeat", heartbeat(ATTEMPT, Advance::NotYet)),

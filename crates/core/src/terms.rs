@@ -80,8 +80,9 @@ impl Terms {
         }
     }
 
-    /// How long a client should wait before it polls a task of this age again, in milliseconds. Grows with the age; the
-    /// author's hint replaces the first step, and later steps are never shorter than the hint.
+    /// How long a client should wait before it polls a task of this age again, in milliseconds. Grows with the age: at
+    /// first it is as long as the task is old, so that a client learns of an end in at most twice the time that the task
+    /// took. The author's hint replaces the first step, and later steps are never shorter than the hint.
     #[must_use]
     pub fn poll_interval_ms(&self, age_ms: u64) -> u64 {
         let by_age = limits::POLL_STEPS
@@ -89,7 +90,7 @@ impl Terms {
             .find(|(below_ms, _)| age_ms < *below_ms)
             .map_or(limits::POLL_MS_LAST, |(_, poll_ms)| *poll_ms);
         match self.poll_ms {
-            None => by_age,
+            None => by_age.min(age_ms.max(limits::POLL_MS_FIRST)),
             Some(hint) if age_ms < limits::POLL_FIRST_STEP_MS => hint.max(1),
             Some(hint) => by_age.max(hint),
         }
@@ -159,12 +160,23 @@ mod tests {
     fn polls_become_rarer_with_age_but_never_more_frequent_than_the_hint() {
         let intervals = |poll_ms| {
             let terms = Terms::negotiate(&Policy { poll_ms, ..Policy::default() }, RequestedTerms::default());
-            [0, 9_999, 10_000, 59_999, 60_000, 599_999, 600_000].map(|age_ms| terms.poll_interval_ms(age_ms))
+            [1_000, 9_999, 10_000, 59_999, 60_000, 599_999, 600_000].map(|age_ms| terms.poll_interval_ms(age_ms))
         };
         assert_eq!(intervals(None), [1_000, 1_000, 3_000, 3_000, 5_000, 5_000, 10_000]);
         assert_eq!(intervals(Some(200)), [200, 200, 3_000, 3_000, 5_000, 5_000, 10_000]);
         assert_eq!(intervals(Some(4_000)), [4_000, 4_000, 4_000, 4_000, 5_000, 5_000, 10_000]);
         assert_eq!(intervals(Some(0)), [1, 1, 3_000, 3_000, 5_000, 5_000, 10_000]);
+    }
+
+    #[test]
+    fn a_young_task_is_polled_after_the_time_that_it_is_old() {
+        let intervals = |poll_ms| {
+            let terms = Terms::negotiate(&Policy { poll_ms, ..Policy::default() }, RequestedTerms::default());
+            [0, 99, 100, 101, 400, 999, 1_000, 1_001].map(|age_ms| terms.poll_interval_ms(age_ms))
+        };
+        assert_eq!(intervals(None), [100, 100, 100, 101, 400, 999, 1_000, 1_000]);
+        assert_eq!(intervals(Some(200)), [200; 8], "the author knows better");
+        assert_eq!(intervals(Some(4_000)), [4_000; 8]);
     }
 
     proptest! {

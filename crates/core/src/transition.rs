@@ -161,8 +161,9 @@ impl Task {
                 next.state = State::Sleeping { until: *not_before };
                 note_sending(&mut next, now);
             }
-            TaskEvent::Finish { attempt, outcome } => {
+            TaskEvent::Finish { attempt, outcome, progress } => {
                 self.held_by(*attempt)?;
+                note_progress(&mut next, progress.as_ref(), now);
                 end(&mut next, outcome.state(), now);
             }
             TaskEvent::Answer { keys } => {
@@ -204,7 +205,7 @@ impl Task {
             TaskEvent::Retry { attempt, not_before, .. } => {
                 self.attempt == *attempt && self.state == State::Sleeping { until: *not_before }
             }
-            TaskEvent::Finish { attempt, outcome } => self.attempt == *attempt && self.state == outcome.state(),
+            TaskEvent::Finish { attempt, outcome, .. } => self.attempt == *attempt && self.state == outcome.state(),
             // These leave nothing that identifies their writer, or are rightly refused the second time.
             TaskEvent::Heartbeat { .. }
             | TaskEvent::SetVariables { .. }

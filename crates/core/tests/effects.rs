@@ -199,8 +199,11 @@ fn a_retry_counts_a_failure_and_keeps_its_reason() {
 fn an_end_is_retained_for_as_long_as_was_agreed() {
     let failed = failure(FailureKind::Tool, "no");
     let ends = [
-        (TaskEvent::Finish { attempt: 2, outcome: completed() }, completed().state()),
-        (TaskEvent::Finish { attempt: 2, outcome: Outcome::Failed(failed.clone()) }, State::Failed { failure: failed }),
+        (TaskEvent::Finish { attempt: 2, outcome: completed(), progress: None }, completed().state()),
+        (
+            TaskEvent::Finish { attempt: 2, outcome: Outcome::Failed(failed.clone()), progress: None },
+            State::Failed { failure: failed },
+        ),
         (TaskEvent::Cancel, State::Cancelled),
     ];
     assert_eq!(completed().state(), State::Completed { result: inline("1"), kind: ResultKind::ToolError });
@@ -326,12 +329,17 @@ fn only_the_writers_own_write_is_recognised_when_it_is_sent_again() {
     assert!(!shows(&retried, &retry(NOW)));
     assert!(!shows(&next(&retried), &retry(LATER)));
 
-    let finish = TaskEvent::Finish { attempt: 2, outcome: completed() };
+    let finish = TaskEvent::Finish { attempt: 2, outcome: completed(), progress: None };
     let ended = apply(&record(running()), &finish);
     assert!(shows(&ended, &finish));
     assert!(!shows(&next(&ended), &finish));
     let other = Outcome::Failed(failure(FailureKind::Tool, "no"));
-    assert!(!shows(&ended, &TaskEvent::Finish { attempt: 2, outcome: other }));
+    assert!(!shows(&ended, &TaskEvent::Finish { attempt: 2, outcome: other, progress: None }));
+    let progress = Progress { done: 1.0, total: None, message: None };
+    let reports = TaskEvent::Finish { attempt: 2, outcome: completed(), progress: Some(progress.clone()) };
+    let ended = apply(&record(running()), &reports);
+    assert_eq!(ended.progress, Some(progress));
+    assert!(shows(&ended, &reports));
 }
 
 #[test]

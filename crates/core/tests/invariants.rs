@@ -101,7 +101,8 @@ fn event() -> impl Strategy<Value = TaskEvent> {
             .prop_map(|(attempt, suspension, progress)| TaskEvent::Suspend { attempt, suspension, progress }),
         2 => (attempt(), moment(), any::<String>())
             .prop_map(|(attempt, not_before, reason)| TaskEvent::Retry { attempt, not_before, reason }),
-        1 => (attempt(), outcome()).prop_map(|(attempt, outcome)| TaskEvent::Finish { attempt, outcome }),
+        1 => (attempt(), outcome(), progress())
+            .prop_map(|(attempt, outcome, progress)| TaskEvent::Finish { attempt, outcome, progress }),
         3 => proptest::collection::vec("[abz]", 0..3).prop_map(|keys| TaskEvent::Answer { keys }),
         1 => Just(TaskEvent::Cancel),
         2 => moment().prop_map(|not_since| TaskEvent::Resend { not_since }),

@@ -10,6 +10,7 @@ use crate::leg::Start;
 use crate::{Engine, Leg, LoadError, ToolRunner};
 
 mod conclude;
+mod pace;
 mod watch;
 
 /// What is to be done with the delivery's message.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use longhaul_core::ports::{TaskStore, WorkQueue};
 use longhaul_core::{Clock, IdSource, Timestamp};
 
+use crate::changes::Changes;
 use crate::observer::Unobserved;
 use crate::{Observer, Settings};
 
@@ -21,19 +22,21 @@ pub struct Ports {
     pub ids: Arc<dyn IdSource>,
 }
 
-/// The use cases. Cheap to clone; holds no state of its own, so that any instance can answer any request.
+/// The use cases. Cheap to clone; holds no state but who in this process waits for a change, so that any instance can
+/// answer any request.
 #[derive(Clone)]
 pub struct Engine {
     pub(crate) ports: Ports,
     pub(crate) settings: Settings,
+    pub(crate) changes: Changes,
     observer: Option<Arc<dyn Observer>>,
 }
 
 impl Engine {
     /// An engine over these ports.
     #[must_use]
-    pub const fn new(ports: Ports, settings: Settings) -> Self {
-        Self { ports, settings, observer: None }
+    pub fn new(ports: Ports, settings: Settings) -> Self {
+        Self { ports, settings, changes: Changes::default(), observer: None }
     }
 
     /// The same engine, with an observer of what happens.

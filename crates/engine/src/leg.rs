@@ -21,6 +21,7 @@ mod pending;
 mod round;
 mod variables;
 
+pub(crate) use pending::News;
 use pending::PendingUpdates;
 
 /// A tool's handle on its task for one leg. Clones are the same handle.
@@ -101,7 +102,7 @@ impl Leg {
         self.0.suspend.drive(tool).await
     }
 
-    /// Notes how far the work is. The next heartbeat writes it. Numbers that are not finite, such as the result of a
+    /// Notes how far the work is. It is written at once, or as soon as the interval between two such writes is over. Numbers that are not finite, such as the result of a
     /// division by zero, are ignored.
     pub fn progress(&self, mut progress: Progress) {
         if !progress.done.is_finite() {

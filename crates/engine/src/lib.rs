@@ -6,6 +6,7 @@
 
 mod accept;
 mod answer;
+mod changes;
 mod dead_letter;
 mod delivery;
 mod engine;
@@ -24,6 +25,7 @@ mod variables;
 mod writes;
 
 pub use accept::{Accepted, Call, Idempotency};
+pub use changes::{Listener, Subject};
 pub use delivery::{Disposition, WorkerSignals};
 pub use engine::{Engine, Ports};
 pub use error::{AcceptError, AnswerError, CollectError, LeaveError, LoadError, PollError};

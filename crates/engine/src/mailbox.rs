@@ -3,6 +3,7 @@
 use longhaul_core::ports::Left;
 use longhaul_core::{MailboxId, OwnerId, Timestamp, limits};
 
+use crate::changes::Subject;
 use crate::{CollectError, Engine, LeaveError};
 
 impl Engine {
@@ -22,6 +23,7 @@ impl Engine {
             return Err(LeaveError::TooLarge { bytes: text.len(), bytes_max: limits::ENTRY_BYTES_MAX });
         }
         let left = self.with_retry(|| self.store().leave(owner, mailbox, text, expires_at, self.now())).await;
+        self.changes.tell(Subject::Mailbox(*owner, *mailbox));
         left.map_err(LeaveError::Unavailable)
     }
 

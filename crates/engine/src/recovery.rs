@@ -12,7 +12,7 @@ impl Engine {
         self.note_on_span(&task);
         let now = self.now();
         let Some(event) = self.recovery_event(&task, now) else { return task };
-        match self.store().apply(&task.key(), &event, now).await {
+        match self.apply_once(&task.key(), &event).await {
             Ok(recovered) => {
                 tracing::info!(task_id = %task.id, attempt = task.attempt, ?event, "a poll recovered the task");
                 self.observer().recovered(&recovered);

@@ -7,8 +7,10 @@ use longhaul_core::limits;
 pub struct Settings {
     /// How long a worker holds a task without a heartbeat. After a crash the next attempt starts this much later.
     pub lease_ms: u64,
-    /// How often a worker renews its lease, writes the progress and learns of a cancel request.
+    /// How often a worker renews its lease and learns of a cancel request.
     pub heartbeat_ms: u64,
+    /// How often a worker writes progress, at most. The first report after a quiet interval is written at once.
+    pub progress_ms: u64,
     /// How old a message may be before a poll sends it again.
     pub resend_ms: u64,
     /// The longest leg; `None` if only the task's own deadline limits it.
@@ -36,6 +38,7 @@ impl Default for Settings {
         Self {
             lease_ms: 30_000,
             heartbeat_ms: 10_000,
+            progress_ms: 2_000,
             resend_ms: 30_000,
             leg_ms_max: None,
             leg_margin_ms: 5_000,

@@ -7,12 +7,23 @@ use longhaul_core::ports::{ApplyError, CreateError, Message, QueueError, StoreEr
 use longhaul_core::{Task, TaskEvent, TaskKey};
 
 use crate::Engine;
+use crate::changes::Subject;
 
 impl Engine {
     /// Applies `event`, and retries if the store does not answer. A refusal by a record that already shows the event's
     /// effect is a success whose answer was lost.
     pub(crate) async fn apply_with_retry(&self, key: &TaskKey, event: &TaskEvent) -> Result<Task, ApplyError> {
         self.apply_counting(key, event, &AtomicU32::new(0)).await
+    }
+
+    /// Applies `event` once, and wakes who waits in this process for a change of the task. Every write of an event goes
+    /// through here.
+    pub(crate) async fn apply_once(&self, key: &TaskKey, event: &TaskEvent) -> Result<Task, ApplyError> {
+        let applied = self.store().apply(key, event, self.now()).await;
+        if applied.is_ok() {
+            self.changes.tell(Subject::Task(*key));
+        }
+        applied
     }
 
     /// Does what [`Engine::apply_with_retry`] does, and counts the tries: all but the last may still be applied late.
@@ -25,14 +36,17 @@ impl Engine {
         let written = self
             .with_retry(async || {
                 tries.fetch_add(1, Ordering::Relaxed);
-                match self.store().apply(key, event, self.now()).await {
+                match self.apply_once(key, event).await {
                     Err(ApplyError::Store(StoreError::Unavailable(cause))) => Err(StoreError::Unavailable(cause)),
                     other => Ok(other),
                 }
             })
             .await?;
         match written {
-            Err(ApplyError::Refused { current, .. }) if current.already_applied(event) => Ok(*current),
+            Err(ApplyError::Refused { current, .. }) if current.already_applied(event) => {
+                self.changes.tell(Subject::Task(*key));
+                Ok(*current)
+            }
             Ok(task) if event.ends_task() => {
                 self.observer().ended(&task);
                 Ok(task)

@@ -159,6 +159,7 @@ fn common(values: &Values) -> Result<Common, SettingsError> {
     let engine = Settings {
         lease_ms: values.get(&table::LEASE_MS)?,
         heartbeat_ms: values.get(&table::HEARTBEAT_MS)?,
+        progress_ms: values.get(&table::PROGRESS_MS)?,
         resend_ms: values.get(&table::RESEND_MS)?,
         leg_margin_ms: values.get(&table::LEG_MARGIN_MS)?,
         open_tasks_max: open_tasks_max.map_or(default.open_tasks_max, |tasks| u32::try_from(tasks).unwrap_or(u32::MAX)),

@@ -11,7 +11,8 @@ pub struct McpSettings {
     pub state_ms_max: u64,
     /// How long a `subscriptions/listen` stream stays open, at most.
     pub listen_ms_max: u64,
-    /// How often a `subscriptions/listen` stream looks for changes of its tasks.
+    /// How often a request that waits reads its tasks, or its answer, in case another process has changed them. What this
+    /// process changes is seen at once.
     pub listen_poll_ms: u64,
     /// Tasks that one `subscriptions/listen` request may name.
     pub listen_tasks_max: usize,

@@ -1,6 +1,7 @@
 //! How tasks look on the wire, for views that more than one module uses: in the Tasks extension, as jobs, and as the
 //! outcome of a plain call.
 
+pub(crate) mod advice;
 pub(crate) mod fields;
 pub(crate) mod job;
 pub(crate) mod job_tools;

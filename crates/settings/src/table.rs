@@ -225,11 +225,23 @@ pub static HEARTBEAT_MS: Setting<Number> = Setting::new(
     "LONGHAUL_HEARTBEAT_MS",
     // One late heartbeat should not lose a task.
     Number::ms(100, 16_666).at_most_a_third(&LEASE_MS),
-    "How often a worker renews its lease, writes progress and learns of a cancel request, in milliseconds.",
+    "How often a worker renews its lease and learns of a cancel request, in milliseconds.",
 )
 .local(Value("1000"))
 .lambda(Value("10000"))
 .parameter("HeartbeatMs");
+
+/// How often progress is written.
+pub static PROGRESS_MS: Setting<Number> = Setting::new(
+    "progress-ms",
+    "LONGHAUL_PROGRESS_MS",
+    Number::ms(100, 60_000),
+    "How often a worker writes a task's progress at most, in milliseconds. The first report after a quiet interval of this \
+     length is written at once.",
+)
+.local(Value("500"))
+.lambda(Value("2000"))
+.parameter("ProgressMs");
 
 /// How soon a message is sent again.
 pub static RESEND_MS: Setting<Number> = Setting::new(
@@ -275,7 +287,7 @@ pub static LOG_FORMAT: Setting<Words<LogFormat>> = Setting::new(
 .local(Value("auto"));
 
 /// All of them, in the order of the documentation.
-pub static ALL: [&dyn Declared; 23] = [
+pub static ALL: [&dyn Declared; 24] = [
     &LISTEN,
     &DB,
     &TABLE,
@@ -294,6 +306,7 @@ pub static ALL: [&dyn Declared; 23] = [
     &LEG_MARGIN_MS,
     &LEASE_MS,
     &HEARTBEAT_MS,
+    &PROGRESS_MS,
     &RESEND_MS,
     &OPEN_TASKS_MAX,
     &METRICS,

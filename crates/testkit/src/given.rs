@@ -118,14 +118,15 @@ pub const fn suspend(attempt: u32, suspension: Suspension) -> TaskEvent {
 /// `attempt` ends with this result.
 #[must_use]
 pub fn finish(attempt: u32, result: &str) -> TaskEvent {
-    TaskEvent::Finish { attempt, outcome: Outcome::Completed { result: inline(result), kind: ResultKind::Success } }
+    let outcome = Outcome::Completed { result: inline(result), kind: ResultKind::Success };
+    TaskEvent::Finish { attempt, outcome, progress: None }
 }
 
 /// `attempt` ends with an error.
 #[must_use]
 pub fn fail(attempt: u32) -> TaskEvent {
     let failure = Failure { kind: FailureKind::Tool, message: "no".to_owned(), detail: None };
-    TaskEvent::Finish { attempt, outcome: Outcome::Failed(failure) }
+    TaskEvent::Finish { attempt, outcome: Outcome::Failed(failure), progress: None }
 }
 
 /// `attempt` suspends until the client has answered these questions.

@@ -59,7 +59,9 @@ impl StoreModel {
             2 => (attempt(), Self::moment(), any::<String>()).prop_map(|(attempt, not_before, reason)| {
                 TaskEvent::Retry { attempt, not_before, reason }
             }),
-            1 => (attempt(), Self::outcome()).prop_map(|(attempt, outcome)| TaskEvent::Finish { attempt, outcome }),
+            1 => (attempt(), Self::outcome(), progress()).prop_map(|(attempt, outcome, progress)| {
+                TaskEvent::Finish { attempt, outcome, progress }
+            }),
             3 => proptest::collection::vec("[abz]", 0..3).prop_map(|keys| TaskEvent::Answer { keys }),
             1 => Just(TaskEvent::Cancel),
             2 => Self::moment().prop_map(|not_since| TaskEvent::Resend { not_since }),

@@ -2,8 +2,8 @@
 
 use longhaul_core::ports::{ApplyError, StoreError};
 use longhaul_core::{
-    Advance, Failure, FailureKind, Outcome, PartsName, Payload, Refusal, ResultKind, Suspension, Task, TaskEvent,
-    TaskKey, limits,
+    Advance, Failure, FailureKind, Outcome, PartsName, Payload, Progress, Refusal, ResultKind, Suspension, Task,
+    TaskEvent, TaskKey, limits,
 };
 
 use super::watch::End;
@@ -20,7 +20,7 @@ impl Engine {
             End::Tool(LegEnd::Suspended(Suspended(Reason::Suspend(suspension)))) => self.suspend(leg, suspension).await,
             End::Tool(LegEnd::Suspended(Suspended(Reason::Retry(reason)))) => self.retry(leg, reason).await,
             End::Tool(LegEnd::Suspended(Suspended(Reason::Fail(kind, message)))) => {
-                self.finish(leg.task(), failed(kind, &message, None)).await
+                self.finish(leg, failed(kind, &message, None)).await
             }
             End::PastDeadline => self.end_for_good(leg.task(), TaskEvent::TimeOut).await,
             End::Overran => self.retry(leg, self.overrun()).await,
@@ -34,7 +34,7 @@ impl Engine {
         match error {
             LoadError::Missing => {
                 let message = "parts of the call's arguments are missing; call the tool again";
-                self.finish(task, failed(FailureKind::Corrupt, message, None)).await
+                self.write_finish(task, failed(FailureKind::Corrupt, message, None), None).await
             }
             // Nothing was run and nothing is wrong with the task: release it.
             LoadError::Unavailable(error) => {
@@ -96,10 +96,10 @@ impl Engine {
     async fn complete(&self, leg: &Leg, result: String, kind: ResultKind) -> Disposition {
         let task = leg.task();
         if result.len() > limits::RESULT_BYTES_MAX {
-            return self.finish(task, too_large("result", result.len())).await;
+            return self.finish(leg, too_large("result", result.len())).await;
         }
         match self.store_outcome(task, result).await {
-            Ok(result) => self.finish(task, Outcome::Completed { result, kind }).await,
+            Ok(result) => self.finish(leg, Outcome::Completed { result, kind }).await,
             Err(error) => self.not_written(&task.key(), &error, self.settings.lease_ms),
         }
     }
@@ -107,10 +107,10 @@ impl Engine {
     async fn fail(&self, leg: &Leg, message: String, detail: String) -> Disposition {
         let task = leg.task();
         if detail.len() > limits::RESULT_BYTES_MAX {
-            return self.finish(task, too_large("error", detail.len())).await;
+            return self.finish(leg, too_large("error", detail.len())).await;
         }
         match self.store_outcome(task, detail).await {
-            Ok(detail) => self.finish(task, failed(FailureKind::Tool, &message, Some(detail))).await,
+            Ok(detail) => self.finish(leg, failed(FailureKind::Tool, &message, Some(detail))).await,
             Err(error) => self.not_written(&task.key(), &error, self.settings.lease_ms),
         }
     }
@@ -120,8 +120,14 @@ impl Engine {
         self.store_payload(&task.key(), name, text, limits::INLINE_BYTES_MAX).await
     }
 
-    async fn finish(&self, task: &Task, outcome: Outcome) -> Disposition {
-        let finish = TaskEvent::Finish { attempt: task.attempt, outcome };
+    /// Ends the task, with the progress that is not on record yet.
+    async fn finish(&self, leg: &Leg, outcome: Outcome) -> Disposition {
+        let (progress, _) = leg.shared().pending.take();
+        self.write_finish(leg.task(), outcome, progress).await
+    }
+
+    async fn write_finish(&self, task: &Task, outcome: Outcome, progress: Option<Progress>) -> Disposition {
+        let finish = TaskEvent::Finish { attempt: task.attempt, outcome, progress };
         match self.apply_with_retry(&task.key(), &finish).await {
             Ok(ended) => {
                 let status = ended.status().as_str();
@@ -137,7 +143,7 @@ impl Engine {
         if let Suspension::Input { asks, .. } = &suspension {
             let bytes = asks.iter().map(|ask| ask.key.len() + ask.request.len()).sum::<usize>();
             if asks.len() > limits::ASKS_MAX || bytes > limits::ASKS_BYTES_MAX {
-                return self.finish(task, too_many_asks(asks.len(), bytes)).await;
+                return self.finish(leg, too_many_asks(asks.len(), bytes)).await;
             }
         }
         let resume_in_ms = match &suspension {
@@ -153,12 +159,13 @@ impl Engine {
 
     async fn retry(&self, leg: &Leg, reason: String) -> Disposition {
         let task = leg.task();
-        let (_, advance) = leg.shared().pending.take();
-        // A leg that got further than the ones before it resets the count of failures; that must be on record first.
+        let (progress, advance) = leg.shared().pending.take();
+        // A leg that got further than the ones before it resets the count of failures; that must be on record first, and
+        // so must its last progress.
         let failures = if leg.shared().pending.has_advanced() { 0 } else { task.failures };
-        if advance == Advance::Recorded && task.failures > 0 {
+        if progress.is_some() || (advance == Advance::Recorded && task.failures > 0) {
             let lease_until = self.now().plus_ms(self.settings.lease_ms);
-            let heartbeat = TaskEvent::Heartbeat { attempt: task.attempt, lease_until, progress: None, advance };
+            let heartbeat = TaskEvent::Heartbeat { attempt: task.attempt, lease_until, progress, advance };
             // If the store fails here, the write that follows is tried anyway, and decides.
             if let Err(error @ ApplyError::Refused { .. }) = self.apply_with_retry(&task.key(), &heartbeat).await {
                 return self.not_applied(&task.key(), error, self.settings.lease_ms);
@@ -176,7 +183,7 @@ impl Engine {
                     "no retries are left after {} failures in a row: {reason}",
                     current.failures.saturating_add(1)
                 );
-                self.finish(&current, failed(FailureKind::RetriesExhausted, &message, None)).await
+                self.write_finish(&current, failed(FailureKind::RetriesExhausted, &message, None), None).await
             }
             Err(error) => self.not_applied(&task.key(), error, self.settings.lease_ms),
         }

@@ -6,6 +6,8 @@ use futures::future::{Either, select};
 use longhaul_core::ports::{ApplyError, Delivery};
 use longhaul_core::{Refusal, TaskEvent, Timestamp};
 
+use super::pace::{Due, Pace};
+use crate::leg::News;
 use crate::{Engine, Leg, LegEnd, ToolRunner, WorkerSignals};
 
 /// How the watch over a leg ended.
@@ -25,7 +27,7 @@ pub(crate) enum End {
 /// What wakes the watch, besides the tool.
 enum Wakeup {
     TimePassed,
-    FlushRequested,
+    News,
     StopRequested,
 }
 
@@ -51,11 +53,13 @@ impl Engine {
         }
     }
 
-    /// Renews the lease until something ends the leg from outside.
+    /// Renews the lease and writes progress until something ends the leg from outside.
     async fn guard(&self, leg: &Leg, delivery: &Delivery, signals: &WorkerSignals) -> End {
-        let mut beat_at = self.now().plus_ms(self.settings.heartbeat_ms);
+        let mut pace = Pace::new(&self.settings, self.now());
         let mut stopped_at: Option<Timestamp> = None;
         loop {
+            // Taken before anything is decided: what comes later ends the wait below.
+            let news = leg.shared().pending.news();
             let now = self.now();
             let grace_ends = stopped_at.map(|at| at.plus_ms(self.settings.stop_grace_ms));
             if now >= leg.task().deadline() {
@@ -67,17 +71,21 @@ impl Engine {
             if grace_ends.is_some_and(|ends| now >= ends) {
                 return End::Stopped;
             }
-            if now >= beat_at {
-                match self.heartbeat(leg, delivery, signals).await {
+            if let Some(due) = pace.due(now, news) {
+                let written = match due {
+                    Due::Heartbeat => self.heartbeat(leg, delivery, signals).await,
+                    Due::Progress => self.renew_lease(leg, signals).await,
+                };
+                match written {
                     Err(why) => return End::Lost(why),
-                    Ok(()) => beat_at = self.now().plus_ms(self.settings.heartbeat_ms),
+                    Ok(()) => pace.wrote(due, self.now(), news),
                 }
                 continue;
             }
-            let wake_at = beat_at.min(leg.ends_at()).min(grace_ends.unwrap_or(beat_at));
-            match self.next_wakeup(leg, signals, wake_at.since_ms(now), stopped_at).await {
-                Wakeup::TimePassed => {}
-                Wakeup::FlushRequested => beat_at = self.now(),
+            let due_at = pace.next_at(news);
+            let wake_at = due_at.min(leg.ends_at()).min(grace_ends.unwrap_or(due_at));
+            match self.next_wakeup(leg, signals, (news, wake_at.since_ms(now)), stopped_at).await {
+                Wakeup::TimePassed | Wakeup::News => {}
                 Wakeup::StopRequested => {
                     stopped_at = Some(self.now());
                     leg.stop();
@@ -90,48 +98,50 @@ impl Engine {
         &self,
         leg: &Leg,
         signals: &WorkerSignals,
-        wait_ms: u64,
+        (news, wait_ms): (News, u64),
         stopped_at: Option<Timestamp>,
     ) -> Wakeup {
         let time = self.ports.clock.sleep_ms(wait_ms);
-        let flush = pin!(leg.shared().pending.flush_requested());
+        let news = pin!(leg.shared().pending.news_after(news));
         let stop = pin!(async {
             match stopped_at {
                 None => signals.stop.cancelled().await,
                 Some(_) => std::future::pending().await,
             }
         });
-        match select(time, select(flush, stop)).await {
+        match select(time, select(news, stop)).await {
             Either::Left(_) => Wakeup::TimePassed,
-            Either::Right((Either::Left(_), _)) => Wakeup::FlushRequested,
+            Either::Right((Either::Left(_), _)) => Wakeup::News,
             Either::Right((Either::Right(_), _)) => Wakeup::StopRequested,
         }
     }
 
-    /// One heartbeat: renews the lease and the message's invisibility, flushes the pending updates, and learns whether
-    /// the work is still wanted. If the store does not answer, the next heartbeat tries again.
-    pub(crate) async fn heartbeat(
-        &self,
-        leg: &Leg,
-        delivery: &Delivery,
-        signals: &WorkerSignals,
-    ) -> Result<(), Refusal> {
+    /// One heartbeat: renews the lease and the message's invisibility.
+    async fn heartbeat(&self, leg: &Leg, delivery: &Delivery, signals: &WorkerSignals) -> Result<(), Refusal> {
+        self.renew_lease(leg, signals).await?;
+        if let Err(error) = self.queue().extend(&delivery.receipt, self.settings.lease_ms).await {
+            let (task, error) = (leg.task(), &error as &dyn std::error::Error);
+            tracing::warn!(task_id = %task.id, error, "the message was not extended");
+        }
+        Ok(())
+    }
+
+    /// Renews the lease, flushes the pending updates, and learns whether the work is still wanted. If the store does not
+    /// answer, the next write tries again.
+    async fn renew_lease(&self, leg: &Leg, signals: &WorkerSignals) -> Result<(), Refusal> {
         let task = leg.task();
         // A tool that ends during this write drops it: the updates then stay pending for the write of the end.
         let flush = leg.shared().pending.flush();
         let lease_until = self.lease_until(signals);
         let (progress, advance) = (flush.progress.clone(), flush.advance);
         let heartbeat = TaskEvent::Heartbeat { attempt: task.attempt, lease_until, progress, advance };
-        match self.store().apply(&task.key(), &heartbeat, self.now()).await {
+        match self.apply_once(&task.key(), &heartbeat).await {
             Ok(_) => flush.written(),
             Err(ApplyError::Refused { why, .. }) => return Err(why),
             Err(ApplyError::NotFound) => return Err(Refusal::Expired),
             Err(ApplyError::Store(error)) => {
                 tracing::warn!(task_id = %task.id, error = &error as &dyn std::error::Error, "the heartbeat was not written");
             }
-        }
-        if let Err(error) = self.queue().extend(&delivery.receipt, self.settings.lease_ms).await {
-            tracing::warn!(task_id = %task.id, error = &error as &dyn std::error::Error, "the message was not extended");
         }
         Ok(())
     }

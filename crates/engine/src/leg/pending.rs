@@ -1,4 +1,4 @@
-//! Updates that a leg has not written yet: they wait for the next heartbeat.
+//! Updates that a leg has not written yet.
 
 use std::future::Future;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,19 @@ struct Updates {
     advanced: bool,
     advance_is_new: bool,
     flush_requested: bool,
+    /// How often something became pending that may not wait for the next heartbeat.
+    news: u64,
     driver: Option<Waker>,
+}
+
+/// What is pending at a moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct News {
+    number: u64,
+    /// A heartbeat is wanted at once.
+    pub(crate) flush_requested: bool,
+    /// There is progress that is not on record.
+    pub(crate) has_progress: bool,
 }
 
 /// Updates that are being written. They become pending again unless [`Flush::written`] is called.
@@ -48,8 +60,12 @@ impl Drop for Flush<'_> {
 impl PendingUpdates {
     pub(crate) fn note_progress(&self, progress: Progress) {
         let mut updates = self.lock();
-        updates.progress_is_new |= updates.progress.as_ref() != Some(&progress);
+        let is_first = !updates.progress_is_new && updates.progress.as_ref() != Some(&progress);
+        updates.progress_is_new |= is_first;
         updates.progress = Some(progress);
+        if is_first {
+            updates.tell_driver();
+        }
     }
 
     /// Notes that the leg recorded something that no leg had recorded before.
@@ -87,11 +103,17 @@ impl PendingUpdates {
         Flush { updates: self, progress, advance, written: false }
     }
 
-    /// Returns when a heartbeat should not wait for its time.
-    pub(crate) fn flush_requested(&self) -> impl Future<Output = ()> {
-        std::future::poll_fn(|context| {
+    /// What is pending now.
+    pub(crate) fn news(&self) -> News {
+        let updates = self.lock();
+        News { number: updates.news, flush_requested: updates.flush_requested, has_progress: updates.progress_is_new }
+    }
+
+    /// Returns when there are other news than `known`.
+    pub(crate) fn news_after(&self, known: News) -> impl Future<Output = ()> {
+        std::future::poll_fn(move |context| {
             let mut updates = self.lock();
-            if updates.flush_requested {
+            if updates.news != known.number {
                 return Poll::Ready(());
             }
             updates.driver = Some(context.waker().clone());
@@ -102,12 +124,19 @@ impl PendingUpdates {
     fn request_flush(&self) {
         let mut updates = self.lock();
         updates.flush_requested = true;
-        if let Some(driver) = updates.driver.take() {
-            driver.wake();
-        }
+        updates.tell_driver();
     }
 
     fn lock(&self) -> MutexGuard<'_, Updates> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Updates {
+    fn tell_driver(&mut self) {
+        self.news = self.news.wrapping_add(1);
+        if let Some(driver) = self.driver.take() {
+            driver.wake();
+        }
     }
 }

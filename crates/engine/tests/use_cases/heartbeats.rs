@@ -41,6 +41,10 @@ fn a_heartbeat_extends_lease_and_message_and_writes_the_progress_once() {
         let (tool, signals) = (hangs_after(half()), WorkerSignals::default());
         let mut leg = pin!(world.engine.run_delivery(&delivery, &tool, &signals));
         assert!(leg.as_mut().now_or_never().is_none());
+        let first = world.on_record(&key).await;
+        assert_eq!((first.progress.clone(), first.updated_at), (Some(half()), world.now()), "at once");
+        assert_eq!(lease_until(&first), world.now().plus_ms(30_000));
+        assert_eq!(world.extensions(), Vec::<u64>::new(), "progress alone leaves the message as it is");
         world.took();
         world.clock.advance_ms(9_999);
         assert!(leg.as_mut().now_or_never().is_none());
@@ -48,12 +52,6 @@ fn a_heartbeat_extends_lease_and_message_and_writes_the_progress_once() {
         world.clock.advance_ms(1);
         assert!(leg.as_mut().now_or_never().is_none());
         assert_eq!((world.took(), world.extensions()), (vec!["heartbeat".to_owned()], vec![30_000]));
-        let first = world.on_record(&key).await;
-        assert_eq!((first.progress.clone(), first.updated_at), (Some(half()), world.now()));
-        assert_eq!(lease_until(&first), world.now().plus_ms(30_000));
-
-        world.clock.advance_ms(10_000);
-        assert!(leg.as_mut().now_or_never().is_none());
         let second = world.on_record(&key).await;
         assert_eq!((&second.progress, second.updated_at), (&first.progress, first.updated_at));
         assert_eq!(lease_until(&second), world.now().plus_ms(30_000));
@@ -61,22 +59,136 @@ fn a_heartbeat_extends_lease_and_message_and_writes_the_progress_once() {
 }
 
 #[test]
-fn progress_that_a_heartbeat_could_not_write_is_written_by_the_next_one() {
+fn progress_that_could_not_be_written_is_written_after_the_interval() {
     run(async {
         let world = World::new();
         let key = world.accepted().await.key();
         let delivery = world.receive().await.unwrap();
         let (tool, signals) = (hangs_after(half()), WorkerSignals::default());
         let mut leg = pin!(world.engine.run_delivery(&delivery, &tool, &signals));
-        assert!(leg.as_mut().now_or_never().is_none());
         world.store_fails(|call| matches!(call, StoreCall::Apply(_, TaskEvent::Heartbeat { .. })));
-        world.clock.advance_ms(10_000);
+        assert!(leg.as_mut().now_or_never().is_none());
+        assert_eq!(world.took().iter().filter(|call| *call == "heartbeat").count(), 1, "it is not tried in a loop");
+        world.store_fails(|_call| false);
+        world.clock.advance_ms(1_999);
         assert!(leg.as_mut().now_or_never().is_none());
         assert_eq!(world.on_record(&key).await.progress, None);
-        world.store_fails(|_call| false);
-        world.clock.advance_ms(10_000);
+        world.clock.advance_ms(1);
         assert!(leg.as_mut().now_or_never().is_none());
         assert_eq!(world.on_record(&key).await.progress, Some(half()));
+    });
+}
+
+/// A leg of a tool that hangs, whose progress the test reports.
+struct Reporting {
+    leg: Arc<Mutex<Option<Leg>>>,
+    tool: Tool,
+}
+
+impl Reporting {
+    fn new() -> Self {
+        let leg: Arc<Mutex<Option<Leg>>> = Arc::default();
+        let kept = Arc::clone(&leg);
+        let tool = tool(move |leg| {
+            *kept.lock().unwrap() = Some(leg);
+            std::future::pending()
+        });
+        Self { leg, tool }
+    }
+
+    fn report(&self, done: f64) {
+        let progress = Progress { done, total: None, message: None };
+        self.leg.lock().unwrap().as_ref().unwrap().progress(progress);
+    }
+}
+
+#[test]
+fn the_first_report_after_a_quiet_interval_is_written_at_once_and_later_ones_wait() {
+    run(async {
+        let world = World::new();
+        let key = world.accepted().await.key();
+        let delivery = world.receive().await.unwrap();
+        let (reporting, signals) = (Reporting::new(), WorkerSignals::default());
+        let mut leg = pin!(world.engine.run_delivery(&delivery, &reporting.tool, &signals));
+        assert!(leg.as_mut().now_or_never().is_none());
+        let done = async || world.on_record(&key).await.progress.clone().map(|progress| progress.done);
+        assert_eq!(done().await, None);
+        for (after_ms, reported, on_record) in [
+            (700, Some(1.0), 1.0),
+            (1, Some(2.0), 1.0),
+            (1_000, Some(3.0), 1.0),
+            (998, None, 1.0),
+            (1, None, 3.0),
+            (1, Some(4.0), 3.0),
+            (1_999, None, 4.0),
+            // A quiet interval.
+            (2_000, None, 4.0),
+            (1, Some(5.0), 5.0),
+        ] {
+            world.clock.advance_ms(after_ms);
+            reported.into_iter().for_each(|done| reporting.report(done));
+            assert!(leg.as_mut().now_or_never().is_none());
+            assert_eq!(done().await, Some(on_record), "{reported:?} at {:?}", world.now());
+        }
+    });
+}
+
+#[test]
+fn heartbeats_cost_nothing_more_while_there_is_progress() {
+    run(async {
+        let world = World::new();
+        let key = world.accepted().await.key();
+        let delivery = world.receive().await.unwrap();
+        let (reporting, signals) = (Reporting::new(), WorkerSignals::default());
+        let mut leg = pin!(world.engine.run_delivery(&delivery, &reporting.tool, &signals));
+        assert!(leg.as_mut().now_or_never().is_none());
+        world.took();
+        let (mut extended_ms, mut longest_ms) = (0, 0);
+        for tick in 0_u32..600 {
+            reporting.report(f64::from(tick));
+            assert!(leg.as_mut().now_or_never().is_none());
+            if !world.extensions().is_empty() {
+                extended_ms = u64::from(tick) * 100;
+            }
+            longest_ms = longest_ms.max(u64::from(tick) * 100 - extended_ms);
+            world.clock.advance_ms(100);
+        }
+        assert_eq!(world.took(), vec!["heartbeat"; 30], "one write for each two seconds of a minute");
+        assert!(longest_ms < world.engine.settings().heartbeat_ms, "the message stays hidden: {longest_ms} ms");
+        assert!(lease_until(&world.on_record(&key).await) > world.now().plus_ms(27_000));
+    });
+}
+
+#[test]
+fn the_end_of_a_task_writes_its_last_progress_without_a_further_write() {
+    run(async {
+        let world = World::new();
+        let key = world.accepted().await.key();
+        world.took();
+        let tool = tool(|leg| async move {
+            leg.progress(Progress { done: 1.0, ..half() });
+            leg.progress(Progress { done: 2.0, ..half() });
+            completed("1")
+        });
+        world.work(&tool).await;
+        assert_eq!(world.took(), ["claim", "finish"]);
+        let task = world.on_record(&key).await;
+        assert_eq!((task.status(), &task.progress), (Status::Completed, &Some(Progress { done: 2.0, ..half() })));
+    });
+}
+
+#[test]
+fn a_leg_that_fails_leaves_its_last_progress_on_record() {
+    run(async {
+        let world = World::new();
+        let key = world.accepted().await.key();
+        let tool = tool(|leg| async move {
+            leg.progress(half());
+            LegEnd::Crashed { reason: "it panicked".to_owned() }
+        });
+        world.work(&tool).await;
+        let task = world.on_record(&key).await;
+        assert_eq!((task.failures, &task.progress), (1, &Some(half())));
     });
 }
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use longhaul_core::{Ask, Progress, RequestedTerms, State, Task, TaskId, TaskKey, Timestamp};
-use longhaul_engine::PollError;
+use longhaul_engine::{Listener, PollError};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, InputRequest, InputRequests, InputRequiredResult,
     ProgressNotificationParam, ResultType,
@@ -146,12 +146,13 @@ fn wait_ms(requested_s: Option<&serde_json::Value>, longest_ms: u64) -> u64 {
 impl Waiting<'_> {
     /// Waits until the task ends or asks something, or the time is over.
     async fn follow(&self, key: TaskKey) -> Result<CallToolResponse, ErrorData> {
-        let task = match self.shared.engine.poll(&key).await {
+        let mut listener = self.shared.engine.listener();
+        let task = match listener.poll(&key).await {
             Ok(task) => task,
             Err(PollError::NotFound) => return self.gone(&key),
             Err(error @ PollError::Unavailable(_)) => return Err(errors::of_poll(error)),
         };
-        let mut watch = self.watch(task);
+        let mut watch = self.watch(listener, task);
         while let Some(event) = watch.next().await {
             if let Some(answer) = self.react(&key, &event, &mut watch).await? {
                 return Ok(answer);
@@ -212,9 +213,9 @@ impl Waiting<'_> {
         }
     }
 
-    fn watch(&self, task: Task) -> TaskWatch {
-        let Shared { engine, settings, closing, .. } = self.shared;
-        TaskWatch::new(engine, settings, closing, self.wait_ms, [(task, Reported::default())])
+    fn watch(&self, listener: Listener, task: Task) -> TaskWatch {
+        let Shared { settings, closing, .. } = self.shared;
+        TaskWatch::new(listener, settings, closing, self.wait_ms, [(task, Reported::default())])
             .starting_with_short_pauses()
             .until_left(self.context.ct.clone())
     }

@@ -161,9 +161,9 @@ pub(crate) async fn answer_to_call(
 ) -> Result<Value, ErrorData> {
     let (clock, settings) = (&shared.engine.ports().clock, &shared.settings);
     let deadline = clock.now().plus_ms(settings.ask_ms_max);
-    let mailbox = mailbox(call, number);
+    let (mailbox, mut listener) = (mailbox(call, number), shared.engine.listener());
     loop {
-        match shared.engine.collect(&owner, &mailbox).await {
+        match listener.collect(&owner, &mailbox).await {
             Ok(Some(text)) => return read_answer(&text),
             Ok(None) => {}
             Err(error) => {
@@ -173,7 +173,11 @@ pub(crate) async fn answer_to_call(
         if clock.now() >= deadline {
             return Err(ErrorData::internal_error("the client did not answer in time", None));
         }
-        clock.sleep_ms(settings.listen_poll_ms.max(1)).await;
+        tokio::select! {
+            biased;
+            _left = listener.changed() => {}
+            () = clock.sleep_ms(settings.listen_poll_ms.max(1)) => {}
+        }
     }
 }
 

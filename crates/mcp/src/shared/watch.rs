@@ -1,18 +1,19 @@
 //! Waiting for changes of tasks: the loop behind every stream about tasks and every call that stays open until its task
 //! ends.
 //!
-//! A [`TaskWatch`] polls its tasks and returns what has not been reported to its client yet, one [`Event`] at a time.
+//! A [`TaskWatch`] reads its tasks whenever this process changes one of them, and from time to time in case another
+//! process does. It returns what has not been reported to its client yet, one [`Event`] at a time.
 //! The dialects turn the events into messages, each in its own way, and decide nothing else.
 //!
 //! A watch is driven by the reader of the answer, and spawns nothing. When the client leaves, the answer is dropped,
 //! and the watch with it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::error::Error;
 use std::sync::Arc;
 
 use longhaul_core::{Ask, Progress, Status, Task, TaskId, TaskKey, Timestamp};
-use longhaul_engine::{Engine, PollError};
+use longhaul_engine::{Engine, Listener, PollError, Subject};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
@@ -66,6 +67,7 @@ pub(crate) struct Reported {
 /// A watch over some tasks, until all of them have ended or there is no time left.
 pub(crate) struct TaskWatch {
     engine: Engine,
+    listener: Listener,
     watched: Vec<Watched>,
     /// What the last look found and was not reported yet.
     pending: VecDeque<Event>,
@@ -76,6 +78,10 @@ pub(crate) struct TaskWatch {
     leaving: CancellationToken,
     pause_ms: u64,
     pause_ms_max: u64,
+    /// When all tasks are read again, whatever is heard before.
+    look_at: Option<Timestamp>,
+    /// The tasks that the next look reads. They stay here until they are read, because a look may be dropped.
+    unread: BTreeSet<TaskKey>,
     keep_alive_ms: u64,
     last_sent_at: Timestamp,
     over: bool,
@@ -83,18 +89,24 @@ pub(crate) struct TaskWatch {
 
 impl TaskWatch {
     /// A watch that ends after `wait_ms` at the latest, or as soon as `closing` is cancelled. Each task comes with what
-    /// was reported about it before.
+    /// was reported about it before. `listener` listened to the tasks before they were read, so that no change is missed
+    /// between that read and the first pause.
     pub(crate) fn new(
-        engine: &Engine,
+        mut listener: Listener,
         settings: &McpSettings,
         closing: &CancellationToken,
         wait_ms: u64,
         tasks: impl IntoIterator<Item = (Task, Reported)>,
     ) -> Self {
+        let engine = listener.engine().clone();
         let now = engine.ports().clock.now();
         let mut watched: Vec<Watched> = tasks.into_iter().map(Watched::new).collect();
+        for watched in &watched {
+            listener.add(watched.task.key());
+        }
         Self {
-            engine: engine.clone(),
+            engine,
+            listener,
             pending: watched.iter_mut().flat_map(Watched::unreported).collect(),
             watched,
             ends_at: now.plus_ms(wait_ms),
@@ -102,6 +114,8 @@ impl TaskWatch {
             leaving: CancellationToken::new(),
             pause_ms: settings.listen_poll_ms,
             pause_ms_max: settings.listen_poll_ms,
+            look_at: None,
+            unread: BTreeSet::new(),
             keep_alive_ms: settings.keep_alive_ms,
             last_sent_at: now,
             over: false,
@@ -136,9 +150,11 @@ impl TaskWatch {
                 self.over = true;
                 return Some(last);
             }
-            self.pause().await;
+            if self.unread.is_empty() {
+                self.pause().await;
+            }
             if !self.is_interrupted() {
-                self.look().await;
+                self.read().await;
             }
         }
     }
@@ -181,6 +197,12 @@ impl TaskWatch {
     /// Looks at the tasks at once; the events found replace those of the look before that were not returned yet. A task
     /// that cannot be read stays as it was, and the next look tries again.
     pub(crate) async fn look(&mut self) {
+        self.unread = self.keys();
+        self.read().await;
+    }
+
+    /// A look at the tasks that are unread.
+    async fn read(&mut self) {
         self.pending.clear();
         if self.now().since_ms(self.last_sent_at) >= self.keep_alive_ms {
             self.pending.push_back(Event::KeepAlive);
@@ -188,6 +210,9 @@ impl TaskWatch {
         self.watched.retain(|watched| !watched.is_finished());
         for watched in &mut self.watched {
             let key = watched.task.key();
+            if !self.unread.contains(&key) {
+                continue;
+            }
             match self.engine.poll(&key).await {
                 Ok(task) => watched.task = Arc::new(task),
                 Err(PollError::NotFound) => {
@@ -198,22 +223,38 @@ impl TaskWatch {
                     tracing::warn!(task_id = %key.id, error = &error as &dyn Error, "a watched task could not be read");
                 }
             }
+            self.unread.remove(&key);
         }
+        self.unread.clear();
         self.pending.extend(self.watched.iter_mut().flat_map(Watched::unreported));
     }
 
-    /// Waits for the next look. Only this function decides when that is: anything that should wake all watches early,
-    /// such as the end of a task in the same process, has to be added here.
+    /// Waits for the next look. Only this function decides when that is, and what it reads: the tasks that this process
+    /// has changed, at once; all of them, after a while.
     async fn pause(&mut self) {
-        let left_ms = self.ends_at.since_ms(self.now());
-        let pause_ms = self.pause_ms.min(left_ms).max(1);
-        self.pause_ms = self.pause_ms.saturating_mul(2).min(self.pause_ms_max);
+        let now = self.now();
+        let look_at = *self.look_at.get_or_insert_with(|| {
+            let pause_ms = self.pause_ms;
+            self.pause_ms = pause_ms.saturating_mul(2).min(self.pause_ms_max);
+            now.plus_ms(pause_ms)
+        });
+        let pause_ms = look_at.min(self.ends_at).since_ms(now).max(1);
         tokio::select! {
             biased;
             () = self.leaving.cancelled() => {}
             () = self.closing.cancelled() => {}
-            () = self.engine.ports().clock.sleep_ms(pause_ms) => {}
+            changed = self.listener.changed() => {
+                self.unread.extend(changed.into_iter().filter_map(Subject::task));
+            }
+            () = self.engine.ports().clock.sleep_ms(pause_ms) => {
+                self.look_at = None;
+                self.unread = self.keys();
+            }
         }
+    }
+
+    fn keys(&self) -> BTreeSet<TaskKey> {
+        self.watched.iter().map(|watched| watched.task.key()).collect()
     }
 
     /// The last event, if it is due.

@@ -84,23 +84,32 @@ pub(crate) fn in_words(progress: &Progress) -> String {
     words
 }
 
+/// Progress in the words of `notifications/progress`.
+pub(crate) fn progress_params(progress: &Progress) -> Map<String, Value> {
+    let mut params = Map::new();
+    params.insert("progress".to_owned(), progress.done.into());
+    params.extend(progress.total.map(|total| ("total".to_owned(), total.into())));
+    params.extend(progress.message.as_deref().map(|message| ("message".to_owned(), message.into())));
+    params
+}
+
 /// A `notifications/progress` message, with what a dialect adds to its parameters.
 pub(crate) fn progress_notification<const N: usize>(
     token: &ProgressToken,
     progress: &Progress,
     added: [(&str, Value); N],
 ) -> String {
-    let mut params = Map::new();
+    let mut params = progress_params(progress);
     params.insert("progressToken".to_owned(), json!(token));
-    params.insert("progress".to_owned(), progress.done.into());
-    params.extend(progress.total.map(|total| ("total".to_owned(), total.into())));
-    params.extend(progress.message.as_deref().map(|message| ("message".to_owned(), message.into())));
     params.extend(added.map(|(name, value)| (name.to_owned(), value)));
     json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}).to_string()
 }
 
 /// The key in a task's `_meta` under which clients find the variables that its tool has set.
 pub(crate) const VARIABLES: &str = "dev.longhaul/variables";
+
+/// The key in `_meta` under which a dialect that has no field for progress shows it, as `notifications/progress` does.
+pub(crate) const PROGRESS: &str = "dev.longhaul/progress";
 
 /// The variables of the task; `None` if its tool has set none.
 ///

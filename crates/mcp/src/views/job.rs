@@ -4,18 +4,12 @@ use longhaul_core::{ResultKind, State, Task, Timestamp};
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::{Map, Value, json};
 
-use crate::views::fields;
 use crate::views::outcome::{Outcome, text_of};
-
-/// When to ask again, by the job's age: (younger than, in milliseconds; interval, in seconds).
-const CADENCE: [(u64, u64); 2] = [(10_000, 1), (60_000, 5)];
-
-/// The same for older jobs.
-const CADENCE_LAST_S: u64 = 30;
+use crate::views::{advice, fields};
 
 /// A job that has not ended, for a client that called the tool or asked for the job's status.
 pub(crate) fn unfinished(task: &Task, now: Timestamp, wait_ms: u64) -> CallToolResult {
-    let again_s = poll_after_s(now.since_ms(task.created_at));
+    let again_s = advice::job_poll_after_s(task, now);
     let mut job = job(task);
     job.insert("poll_after_s".to_owned(), again_s.into());
     if let Some(progress) = fields::status_message(task) {
@@ -127,19 +121,4 @@ fn enveloped(job: Map<String, Value>, sentence: Option<String>) -> CallToolResul
     result.content = vec![ContentBlock::text(envelope.to_string())];
     result.content.extend(sentence.map(ContentBlock::text));
     result
-}
-
-fn poll_after_s(age_ms: u64) -> u64 {
-    CADENCE.iter().find(|(below_ms, _)| age_ms < *below_ms).map_or(CADENCE_LAST_S, |(_, poll_s)| *poll_s)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_cadence_is_every_second_then_every_five_then_every_thirty() {
-        let asked = [0, 9_999, 10_000, 59_999, 60_000, 3_600_000].map(poll_after_s);
-        assert_eq!(asked, [1, 1, 5, 5, 30, 30]);
-    }
 }

@@ -8,6 +8,7 @@ mod garbage;
 mod jobs;
 mod keys;
 mod listening;
+mod live;
 mod matrix;
 mod older;
 mod older_client;

@@ -35,7 +35,7 @@ async fn messages_look_like_this() {
     let at = created.result()["createdAt"].as_str().unwrap().to_owned();
     let task = json!({
         "resultType": "task", "taskId": id, "status": "working", "createdAt": at, "lastUpdatedAt": at,
-        "ttlMs": 3_600_000, "pollIntervalMs": 1000,
+        "ttlMs": 3_600_000, "pollIntervalMs": 100,
     });
     assert_eq!(created.json(), json!({"jsonrpc": "2.0", "id": 7, "result": task}));
 

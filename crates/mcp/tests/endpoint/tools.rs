@@ -19,15 +19,24 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler, schemars, tool, tool_handler, tool_router};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 static TOOLS: LazyLock<ToolRouter<Tools>> = LazyLock::new(Tools::tool_router);
 
 /// What tools did, for tests to check.
-#[derive(Default)]
 pub(crate) struct Observed {
     pub(crate) steps_run: AtomicU32,
     pub(crate) calls_begun: AtomicU32,
     pub(crate) calls_dropped: AtomicU32,
+    /// Each permit lets `is_paced` do one more thing.
+    pub(crate) pace: Semaphore,
+}
+
+impl Default for Observed {
+    fn default() -> Self {
+        let none = AtomicU32::default;
+        Self { steps_run: none(), calls_begun: none(), calls_dropped: none(), pace: Semaphore::new(0) }
+    }
 }
 
 #[derive(Clone)]
@@ -45,6 +54,7 @@ pub(crate) fn policies() -> BTreeMap<String, TaskPolicy> {
         "carries_state",
         "fails",
         "hangs",
+        "is_paced",
         "large",
         "meters",
         "misnames",
@@ -190,6 +200,17 @@ impl Tools {
         task.request_input("go_on", form("Go on?")).await?;
         task.progress(10).of(10).message("added up").await;
         Ok(text("reported"))
+    }
+
+    /// Reports progress three times, each when the test says so, and ends when the test says so.
+    #[tool]
+    async fn is_paced(&self, task: TaskContext) -> CallToolResult {
+        for done in 1..=3 {
+            self.observed.pace.acquire().await.unwrap().forget();
+            task.progress(done).of(3).message("paced").await;
+        }
+        self.observed.pace.acquire().await.unwrap().forget();
+        text("arrived")
     }
 
     /// Reports progress as any `rmcp` tool does.

@@ -88,6 +88,7 @@ fn settings(dice: &mut Randomness) -> Settings {
     Settings {
         lease_ms,
         heartbeat_ms: lease_ms / 3,
+        progress_ms: lease_ms / 15,
         resend_ms: lease_ms,
         leg_ms_max: if dice.happens(350) { Some(lease_ms * dice.between(1, 4)) } else { None },
         leg_margin_ms: lease_ms / 5,

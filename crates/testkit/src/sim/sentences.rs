@@ -35,7 +35,7 @@ fn requested(name: &str, event: &TaskEvent) -> String {
         TaskEvent::Retry { attempt, not_before, reason } => {
             format!("asks for a retry of {name} as attempt {attempt} at {} ({reason})", moment(*not_before))
         }
-        TaskEvent::Finish { attempt, outcome } => match outcome {
+        TaskEvent::Finish { attempt, outcome, .. } => match outcome {
             Outcome::Completed { .. } => format!("finishes {name} as attempt {attempt} with a result"),
             Outcome::Failed(failure) => {
                 format!("finishes {name} as attempt {attempt} with an error ({})", failure.message)

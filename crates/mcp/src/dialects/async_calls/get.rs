@@ -69,6 +69,8 @@ impl Waiting {
         if let Some(why) = token.rejection(shared, &call.owner) {
             return Err(Ok(wire::failed(&why)));
         }
+        let mut listener = shared.engine.listener();
+        token.key(&call.owner).into_iter().for_each(|key| listener.add(key));
         let task = task(call, endpoint, &token).await.map_err(Err)?;
         if !task.has_ended() {
             let now = shared.engine.ports().clock.now();
@@ -81,7 +83,7 @@ impl Waiting {
             own => own,
         };
         let tasks = [(task, Reported::default())];
-        let watch = TaskWatch::new(&shared.engine, &shared.settings, &shared.closing, wait_ms, tasks);
+        let watch = TaskWatch::new(listener, &shared.settings, &shared.closing, wait_ms, tasks);
         let shared = Arc::clone(shared);
         Ok(Self { shared, id: call.id.clone(), progress_token, watch, queue: VecDeque::new() })
     }

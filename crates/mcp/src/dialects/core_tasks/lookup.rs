@@ -1,6 +1,7 @@
 //! Finding the task that a request names.
 
 use longhaul_core::{Task, TaskKey};
+use longhaul_engine::Listener;
 use rmcp::ErrorData;
 use serde::Deserialize;
 
@@ -15,8 +16,19 @@ struct TaskParams {
 
 /// The task that the request names.
 pub(super) async fn named(call: &Incoming<'_>, shared: &Shared) -> Result<Task, ErrorData> {
+    shared.engine.poll(&key(call)?).await.map_err(errors::of_poll)
+}
+
+/// The same task, and a listener that listened to it before it was read.
+pub(super) async fn listened(call: &Incoming<'_>, shared: &Shared) -> Result<(Listener, Task), ErrorData> {
+    let (key, mut listener) = (key(call)?, shared.engine.listener());
+    let task = listener.poll(&key).await.map_err(errors::of_poll)?;
+    Ok((listener, task))
+}
+
+fn key(call: &Incoming<'_>) -> Result<TaskKey, ErrorData> {
     let TaskParams { task_id } =
         call.params().ok_or_else(|| ErrorData::invalid_params("`taskId` must be a string", None))?;
     let id = task_id.parse().map_err(|_no_task_id| errors::task_not_found())?;
-    shared.engine.poll(&TaskKey::new(call.owner, id)).await.map_err(errors::of_poll)
+    Ok(TaskKey::new(call.owner, id))
 }

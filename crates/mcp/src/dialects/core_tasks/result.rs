@@ -13,12 +13,12 @@ use bytes::Bytes;
 use futures::stream::unfold;
 use http::Response;
 use longhaul_core::{OwnerId, Progress, Task, TaskId, TaskKey};
-use longhaul_engine::LoadError;
+use longhaul_engine::{Listener, LoadError};
 use rmcp::ErrorData;
 use rmcp::model::{ProgressToken, RequestId};
 use serde::{Deserialize, Serialize};
 
-use super::lookup::named;
+use super::lookup::listened;
 use super::wire;
 use crate::Body;
 use crate::shared::Shared;
@@ -62,8 +62,8 @@ struct Open {
 
 /// Answers `tasks/result`.
 pub(super) async fn answer(call: &Incoming<'_>, shared: &Arc<Shared>) -> Response<Body> {
-    let task = match named(call, shared).await {
-        Ok(task) => task,
+    let (listener, task) = match listened(call, shared).await {
+        Ok(listened) => listened,
         Err(error) => return reply::error(&call.id, &error),
     };
     match wire::outcome(&shared.engine, &task).await {
@@ -78,7 +78,7 @@ pub(super) async fn answer(call: &Incoming<'_>, shared: &Arc<Shared>) -> Respons
                 progress_token: StoredCall::progress_token_of(&shared.engine, &task).await,
                 reported: Reported::status_of(&task),
             };
-            Open::new(shared, call.owner, position, task).stream()
+            Open::new(shared, call.owner, position, listener, task).stream()
         }
     }
 }
@@ -86,8 +86,9 @@ pub(super) async fn answer(call: &Incoming<'_>, shared: &Arc<Shared>) -> Respons
 /// Resumes a stream; `None` if the id is not one of ours, or its task is gone.
 pub(super) async fn resume(last_event_id: &str, owner: OwnerId, shared: &Arc<Shared>) -> Option<Response<Body>> {
     let position: Position = shared.signer.verify(Purpose::Event, &owner, last_event_id)?;
-    let task = shared.engine.poll(&TaskKey::new(owner, position.task)).await.ok()?;
-    Some(Open::new(shared, owner, position, task).stream())
+    let mut listener = shared.engine.listener();
+    let task = listener.poll(&TaskKey::new(owner, position.task)).await.ok()?;
+    Some(Open::new(shared, owner, position, listener, task).stream())
 }
 
 fn random(shared: &Shared) -> u64 {
@@ -97,9 +98,9 @@ fn random(shared: &Shared) -> u64 {
 }
 
 impl Open {
-    fn new(shared: &Arc<Shared>, owner: OwnerId, position: Position, task: Task) -> Self {
+    fn new(shared: &Arc<Shared>, owner: OwnerId, position: Position, listener: Listener, task: Task) -> Self {
         let (settings, tasks) = (&shared.settings, [(task, position.reported.clone())]);
-        let watch = TaskWatch::new(&shared.engine, settings, &shared.closing, settings.result_ms_max, tasks);
+        let watch = TaskWatch::new(listener, settings, &shared.closing, settings.result_ms_max, tasks);
         Self { shared: Arc::clone(shared), owner, position, watch, queue: VecDeque::new() }
     }
 

@@ -1,4 +1,5 @@
-//! The questions of an operation: requests on the stream that answers a request for the status.
+//! What comes before the status of an operation, on the stream that answers a request for it: its progress, and its
+//! questions.
 
 use std::convert::Infallible;
 
@@ -9,16 +10,19 @@ use longhaul_core::{Ask, MailboxId, Task};
 use rmcp::ErrorData;
 use serde_json::json;
 
+use super::wire;
 use crate::Body;
 use crate::dialect::Endpoint;
 use crate::shared::asking;
 use crate::shared::incoming::Incoming;
 use crate::shared::{reply, sse};
+use crate::views::fields;
 
 /// A question is sent again to a client that has not answered it for this long: it may have been lost.
 const AGAIN_MS: u64 = 60_000;
 
-/// The answer with the status, after all questions that are to be asked.
+/// The answer with the status, after the progress if the request has a token for that, and after all questions that are
+/// to be asked.
 pub(super) async fn before(
     call: &Incoming<'_>,
     endpoint: &Endpoint,
@@ -27,6 +31,13 @@ pub(super) async fn before(
     status: &str,
 ) -> Response<Body> {
     let mut frames = Vec::new();
+    let token_for_progress = match call.meta() {
+        Ok(meta) => meta.get_progress_token(),
+        Err(error) => return reply::error(&call.id, &error),
+    };
+    if let (Some(token), Some(progress)) = (token_for_progress, wire::progress(task)) {
+        frames.push(sse::event(&fields::progress_notification(&token, progress, [])));
+    }
     for ask in task.state.asks() {
         let request = match request(endpoint, token, task, ask) {
             Ok(request) => request,

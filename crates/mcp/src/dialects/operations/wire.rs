@@ -1,10 +1,12 @@
 //! Operations on the wire.
 
-use longhaul_core::{ResultKind, State, Task, Timestamp};
+use longhaul_core::{Progress, ResultKind, State, Task, Timestamp};
 use longhaul_engine::{Engine, LoadError};
 use serde_json::{Value, json};
 
 use crate::shared::asking::RELATED_TASK;
+use crate::views::advice;
+use crate::views::fields::{self, PROGRESS};
 use crate::views::outcome::{self, Outcome};
 
 /// The status of an operation, in the words of the proposal.
@@ -23,7 +25,7 @@ pub(super) fn word(task: &Task) -> &'static str {
     }
 }
 
-/// `GetOperationStatusResult`.
+/// `GetOperationStatusResult`. While the operation is running, its `_meta` says how far it is.
 ///
 /// # Errors
 /// [`LoadError`], if the reason of a failure cannot be read.
@@ -32,7 +34,15 @@ pub(super) async fn status(engine: &Engine, token: &str, task: &Task) -> Result<
     if let (Some(error), Some(fields)) = (why(engine, task).await?, status.as_object_mut()) {
         fields.insert("error".to_owned(), error.into());
     }
+    if let (Some(progress), Some(status)) = (progress(task), status.as_object_mut()) {
+        status.insert("_meta".to_owned(), json!({PROGRESS: fields::progress_params(progress)}));
+    }
     Ok(status.to_string())
+}
+
+/// How far an operation that has not ended is.
+pub(super) fn progress(task: &Task) -> Option<&Progress> {
+    if task.has_ended() { None } else { task.progress.as_ref() }
 }
 
 /// The status of an operation whose result has expired.
@@ -66,19 +76,10 @@ pub(super) fn accepted(token: &str, task: &Task, immediate: Option<&str>, now: T
         "operation": {
             "token": token,
             "keepAlive": task.terms.retention_ms.div_ceil(1_000),
-            "pollFrequency": seconds(task.poll_interval_ms(now)),
+            "pollFrequency": advice::poll_interval_once_s(task, now),
             "status": word(task),
         },
         "_operation": {"token": token},
         "_meta": {RELATED_TASK: {"taskId": task.id.to_string()}},
     })
-}
-
-/// Whole seconds are integers on the wire: some decoders take nothing else.
-fn seconds(ms: u64) -> Value {
-    if ms.is_multiple_of(1_000) {
-        return (ms / 1_000).into();
-    }
-    let seconds = std::time::Duration::from_millis(ms).as_secs_f64();
-    seconds.into()
 }

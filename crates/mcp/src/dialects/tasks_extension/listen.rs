@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::Response;
 use longhaul_core::{OwnerId, Task, TaskKey};
-use longhaul_engine::PollError;
+use longhaul_engine::{Listener, PollError};
 use rmcp::ErrorData;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -41,15 +41,21 @@ pub(super) async fn open(call: &Incoming<'_>, endpoint: &Endpoint, task_ids: Vec
         return reply::error_with(status, Some(&call.id), &error);
     }
     let shared = endpoint.shared();
-    match known(shared, call.owner, &task_ids).await {
-        Ok(tasks) => stream::of_tasks(Arc::clone(shared), call.id.clone(), tasks),
+    let mut listener = shared.engine.listener();
+    match known(shared, call.owner, &mut listener, &task_ids).await {
+        Ok(tasks) => stream::of_tasks(Arc::clone(shared), call.id.clone(), listener, tasks),
         Err(error) => reply::error(&call.id, &error),
     }
 }
 
 /// The tasks that exist and are the caller's, each once. Others are left out silently, so that a client cannot find out
 /// whether they exist.
-async fn known(shared: &Shared, owner: OwnerId, task_ids: &[String]) -> Result<Vec<Task>, ErrorData> {
+async fn known(
+    shared: &Shared,
+    owner: OwnerId,
+    listener: &mut Listener,
+    task_ids: &[String],
+) -> Result<Vec<Task>, ErrorData> {
     let max = shared.settings.listen_tasks_max;
     if task_ids.len() > max {
         return Err(ErrorData::invalid_params(format!("a subscription may name at most {max} tasks"), None));
@@ -59,7 +65,7 @@ async fn known(shared: &Shared, owner: OwnerId, task_ids: &[String]) -> Result<V
         if tasks.iter().any(|task| task.id == id) {
             continue;
         }
-        match shared.engine.poll(&TaskKey::new(owner, id)).await {
+        match listener.poll(&TaskKey::new(owner, id)).await {
             Ok(task) => tasks.push(task),
             Err(PollError::NotFound) => {}
             Err(error @ PollError::Unavailable(_)) => return Err(errors::of_poll(error)),

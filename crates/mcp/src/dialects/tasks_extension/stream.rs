@@ -8,6 +8,7 @@ use bytes::Bytes;
 use futures::stream::unfold;
 use http::Response;
 use longhaul_core::Task;
+use longhaul_engine::Listener;
 use rmcp::model::RequestId;
 
 use crate::Body;
@@ -25,13 +26,13 @@ struct Subscription {
     queue: VecDeque<Bytes>,
 }
 
-/// The stream about `tasks`: first their ids, then the state of each, then each change, until all have ended or the
+/// The stream about `tasks`, to which `listener` listens: first their ids, then the state of each, then each change, until all have ended or the
 /// longest wait is over.
-pub(super) fn of_tasks(shared: Arc<Shared>, id: RequestId, tasks: Vec<Task>) -> Response<Body> {
+pub(super) fn of_tasks(shared: Arc<Shared>, id: RequestId, listener: Listener, tasks: Vec<Task>) -> Response<Body> {
     let ids: Vec<String> = tasks.iter().map(|task| task.id.to_string()).collect();
     let queue = VecDeque::from([event(&view::acknowledged(&ids, &id))]);
     let (settings, tasks) = (&shared.settings, tasks.into_iter().map(|task| (task, Reported::default())));
-    let watch = TaskWatch::new(&shared.engine, settings, &shared.closing, settings.listen_ms_max, tasks);
+    let watch = TaskWatch::new(listener, settings, &shared.closing, settings.listen_ms_max, tasks);
     let frames = unfold(Subscription { shared, id, watch, queue }, |mut subscription| async move {
         let frame = subscription.next().await?;
         Some((Ok::<_, Infallible>(http_body::Frame::data(frame)), subscription))

@@ -56,7 +56,7 @@ impl World {
 
     fn watch(&self, tasks: &[&Task]) -> TaskWatch {
         let reported = |task: &&Task| ((*task).clone(), Reported::default());
-        TaskWatch::new(&self.engine, &self.settings, &self.closing, WAIT_MS, tasks.iter().map(reported))
+        TaskWatch::new(self.engine.listener(), &self.settings, &self.closing, WAIT_MS, tasks.iter().map(reported))
     }
 
     /// Records each look at a task from now on; `fails` decides which of them fail.
@@ -168,7 +168,8 @@ async fn what_was_reported_goes_out_and_comes_back() {
     let reported = serde_json::to_value(watch.reported(task.id)).unwrap();
     assert_eq!(reported, json!({"d": 3.0, "u": "input_required", "a": [short("a")]}));
     let reported: Reported = serde_json::from_value(reported).unwrap();
-    let mut resumed = TaskWatch::new(&world.engine, &world.settings, &world.closing, WAIT_MS, [(task, reported)]);
+    let mut resumed =
+        TaskWatch::new(world.engine.listener(), &world.settings, &world.closing, WAIT_MS, [(task, reported)]);
     world.expect_events(&mut resumed, &["changed", "question b", "close with 1"]).await;
 }
 
@@ -239,7 +240,7 @@ async fn a_watch_without_time_reports_what_is_known_and_does_not_look() {
     let task = world.running().await;
     world.counting(|_| false);
     let tasks = [(task, Reported::default())];
-    let mut watch = TaskWatch::new(&world.engine, &world.settings, &world.closing, 0, tasks);
+    let mut watch = TaskWatch::new(world.engine.listener(), &world.settings, &world.closing, 0, tasks);
     world.expect_events(&mut watch, &["changed", "working", "close with 1", "nothing"]).await;
     assert_eq!(world.looked_ms(), Vec::<u64>::new());
 }
@@ -397,4 +398,78 @@ async fn a_look_replaces_what_the_look_before_left() {
     watch.look().await;
     world.expect_events(&mut watch, &["changed", "working", "close with 1"]).await;
     assert_eq!(world.now_ms(), 2 * WAIT_MS);
+}
+
+#[tokio::test]
+async fn a_change_that_this_process_makes_ends_the_pause() {
+    let world = World::new();
+    let task = world.running().await;
+    let mut watch = world.watch(&[&task]);
+    world.expect_events(&mut watch, &["changed", "working"]).await;
+    // No time passes, so no look was due.
+    let key = task.key();
+    let (event, cancelled) = tokio::join!(watch.next(), world.engine.cancel(&key));
+    assert!(cancelled.unwrap().has_ended());
+    assert_eq!(event.as_ref().map(name).as_deref(), Some("changed"));
+    world.expect_events(&mut watch, &["cancelled", "ended", "close with 0"]).await;
+    assert_eq!(world.now_ms(), 0);
+}
+
+#[tokio::test]
+async fn a_change_between_the_first_read_and_the_watch_is_not_missed() {
+    let world = World::new();
+    let key = world.running().await.key();
+    let mut listener = world.engine.listener();
+    let read = listener.poll(&key).await.unwrap();
+    world.engine.cancel(&key).await.unwrap();
+    let tasks = [(read, Reported::default())];
+    let mut watch = TaskWatch::new(listener, &world.settings, &world.closing, WAIT_MS, tasks);
+    world.expect_events(&mut watch, &["changed", "working", "changed", "cancelled", "ended"]).await;
+    assert_eq!(world.now_ms(), 0);
+}
+
+#[tokio::test]
+async fn a_change_while_nobody_waits_is_remembered() {
+    let world = World::new();
+    let task = world.running().await;
+    let mut watch = world.watch(&[&task]);
+    world.expect_events(&mut watch, &["changed", "working"]).await;
+    assert_eq!(watch.next().now_or_never(), None, "it waits, and is dropped");
+    world.engine.cancel(&task.key()).await.unwrap();
+    world.expect_events(&mut watch, &["changed", "cancelled", "ended", "close with 0"]).await;
+    assert_eq!(world.now_ms(), 0);
+}
+
+#[tokio::test]
+async fn a_wake_up_reads_only_the_task_that_changed_and_delays_no_look_at_the_others() {
+    let world = World::new();
+    let (busy, other) = (world.running().await, world.running().await);
+    let mut watch = world.watch(&[&busy, &other]);
+    world.expect_events(&mut watch, &["changed", "working", "changed", "working"]).await;
+    // Another process ends it, so that only a look can find that.
+    world.apply(&other, given::finish(1, "{}")).await;
+    assert_eq!(watch.next().now_or_never(), None, "the pause begins");
+    world.counting(|_| false);
+    for number in 1_u32..=2 {
+        world.clock.advance_ms(100);
+        world.apply(&busy, given::progress(1, world.clock.now(), f64::from(number))).await;
+        world.engine.extend_retention(&busy.key(), 40_000_000 * u64::from(number)).await.unwrap();
+        world.expect_events(&mut watch, &["changed", &format!("progress {number}")]).await;
+        assert_eq!(world.now_ms(), 100 * u64::from(number), "no look was due");
+    }
+    assert!(world.looks.lock().unwrap().iter().all(|(_, id)| *id == busy.id), "the other task is not read");
+    world.expect_events(&mut watch, &["changed", "completed", "ended"]).await;
+    assert_eq!(world.now_ms(), PAUSE_MS, "the pause began before the first change");
+}
+
+#[tokio::test]
+async fn a_look_that_is_dropped_is_made_again_at_once() {
+    let world = World::new();
+    let task = world.running().await;
+    let mut watch = world.watch(&[&task]);
+    world.expect_events(&mut watch, &["changed", "working"]).await;
+    world.engine.cancel(&task.key()).await.unwrap();
+    assert_eq!(watch.next().now_or_never(), None, "the read takes its time, and is dropped");
+    world.expect_events(&mut watch, &["changed", "cancelled", "ended", "close with 0"]).await;
+    assert_eq!(world.now_ms(), 0);
 }

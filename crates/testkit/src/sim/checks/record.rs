@@ -122,8 +122,11 @@ impl Checks {
             TaskEvent::SetVariables { attempt, .. } | TaskEvent::Retry { attempt, .. } => {
                 self.check_writer(actor, &key, *attempt, at_ms);
             }
-            TaskEvent::Finish { attempt, .. } => {
+            TaskEvent::Finish { attempt, progress, .. } => {
                 self.check_writer(actor, &key, *attempt, at_ms);
+                if let Some(progress) = progress {
+                    self.check_progress(&key, *attempt, progress.done, at_ms);
+                }
                 self.check_finish(before, after, *attempt, at_ms);
             }
             TaskEvent::Resend { .. } => {

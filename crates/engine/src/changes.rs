@@ -1,0 +1,218 @@
+//! Wake-ups inside one process: whoever waits for a change hears of it at once if this process makes it.
+//!
+//! A wake-up says where to look, and nothing else: the listener reads the store again. A change that another process
+//! makes wakes nobody here, so every wait also ends after a while by itself.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+
+use longhaul_core::{MailboxId, OwnerId, Task, TaskKey};
+
+use crate::{CollectError, Engine, PollError};
+
+/// What the listeners of one process listen to, in all. Who comes later is not woken, and waits for its next look.
+const LISTENED_MAX: usize = 65_536;
+
+/// What can change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Subject {
+    /// A task: an event was applied to it.
+    Task(TaskKey),
+    /// A mailbox: a text was left in it.
+    Mailbox(OwnerId, MailboxId),
+}
+
+impl Subject {
+    /// The task, if it is one.
+    #[must_use]
+    pub const fn task(self) -> Option<TaskKey> {
+        match self {
+            Self::Task(key) => Some(key),
+            Self::Mailbox(..) => None,
+        }
+    }
+}
+
+/// The listeners of one process. Has an entry for a subject only while somebody listens to it.
+#[derive(Clone, Default)]
+pub(crate) struct Changes(Arc<Mutex<Listeners>>);
+
+#[derive(Default)]
+struct Listeners {
+    inboxes: HashMap<Subject, Vec<Arc<Inbox>>>,
+    /// How many inboxes there are under all subjects.
+    count: usize,
+}
+
+/// What one listener has heard and not taken yet.
+#[derive(Default)]
+struct Inbox(Mutex<Heard>);
+
+#[derive(Default)]
+struct Heard {
+    changed: BTreeSet<Subject>,
+    waker: Option<Waker>,
+}
+
+/// Hears of the changes of some subjects. Nothing is missed between a read and the next wait: a subject is registered
+/// before it is read, and what changes after that is remembered until it is [taken](Self::changed).
+pub struct Listener {
+    engine: Engine,
+    inbox: Arc<Inbox>,
+    subjects: BTreeSet<Subject>,
+}
+
+impl Engine {
+    /// A listener, to nothing yet.
+    #[must_use]
+    pub fn listener(&self) -> Listener {
+        Listener { engine: self.clone(), inbox: Arc::default(), subjects: BTreeSet::new() }
+    }
+}
+
+impl Changes {
+    /// Wakes those who listen to `subject`. Called after the change is on record.
+    pub(crate) fn tell(&self, subject: Subject) {
+        let inboxes = lock(&self.0).inboxes.get(&subject).cloned();
+        for inbox in inboxes.into_iter().flatten() {
+            let mut heard = lock(&inbox.0);
+            heard.changed.insert(subject);
+            let waker = heard.waker.take();
+            drop(heard);
+            waker.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    fn register(&self, subject: Subject, inbox: &Arc<Inbox>) -> bool {
+        let mut listeners = lock(&self.0);
+        if listeners.count >= LISTENED_MAX {
+            return false;
+        }
+        listeners.count += 1;
+        listeners.inboxes.entry(subject).or_default().push(Arc::clone(inbox));
+        true
+    }
+
+    fn remove(&self, subject: Subject, inbox: &Arc<Inbox>) {
+        let mut listeners = lock(&self.0);
+        let Some(inboxes) = listeners.inboxes.get_mut(&subject) else { return };
+        inboxes.retain(|other| !Arc::ptr_eq(other, inbox));
+        if inboxes.is_empty() {
+            listeners.inboxes.remove(&subject);
+        }
+        listeners.count = listeners.count.saturating_sub(1);
+    }
+}
+
+impl Listener {
+    /// The engine that makes the changes.
+    #[must_use]
+    pub const fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Listens to the task from now on.
+    pub fn add(&mut self, key: TaskKey) {
+        self.listen(Subject::Task(key));
+    }
+
+    /// Listens to the task from now on, and does what [`Engine::poll`] does.
+    ///
+    /// # Errors
+    /// [`PollError`]
+    pub async fn poll(&mut self, key: &TaskKey) -> Result<Task, PollError> {
+        self.add(*key);
+        self.engine.poll(key).await
+    }
+
+    /// Listens to the mailbox from now on, and does what [`Engine::collect`] does.
+    ///
+    /// # Errors
+    /// [`CollectError`]
+    pub async fn collect(&mut self, owner: &OwnerId, mailbox: &MailboxId) -> Result<Option<String>, CollectError> {
+        self.listen(Subject::Mailbox(*owner, *mailbox));
+        self.engine.collect(owner, mailbox).await
+    }
+
+    /// What has changed since this was last taken; waits until something has. Dropping the future loses nothing.
+    pub fn changed(&mut self) -> impl Future<Output = BTreeSet<Subject>> + Send + '_ {
+        std::future::poll_fn(|context| {
+            let mut heard = lock(&self.inbox.0);
+            if heard.changed.is_empty() {
+                heard.waker = Some(context.waker().clone());
+                return Poll::Pending;
+            }
+            Poll::Ready(std::mem::take(&mut heard.changed))
+        })
+    }
+
+    fn listen(&mut self, subject: Subject) {
+        if !self.subjects.contains(&subject) && self.engine.changes.register(subject, &self.inbox) {
+            self.subjects.insert(subject);
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        for subject in &self.subjects {
+            self.engine.changes.remove(*subject, &self.inbox);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_core::{IdSource, Identity, Timestamp};
+
+    use super::*;
+
+    struct Fixed(u8);
+    impl IdSource for Fixed {
+        fn fill(&self, bytes: &mut [u8]) {
+            bytes.fill(self.0);
+        }
+    }
+
+    fn subject(number: u8) -> Subject {
+        let id = Fixed(number).task_id(Timestamp::from_ms(1));
+        Subject::Task(TaskKey::new(OwnerId::of(Identity::Anonymous), id))
+    }
+
+    fn registered(changes: &Changes) -> (usize, usize) {
+        let listeners = lock(&changes.0);
+        (listeners.inboxes.len(), listeners.count)
+    }
+
+    #[test]
+    fn entries_exist_only_while_somebody_listens() {
+        let changes = Changes::default();
+        let (one, two) = (Arc::<Inbox>::default(), Arc::<Inbox>::default());
+        assert!(changes.register(subject(1), &one) && changes.register(subject(1), &two));
+        assert!(changes.register(subject(2), &one));
+        assert_eq!(registered(&changes), (2, 3));
+        changes.remove(subject(1), &one);
+        assert_eq!(registered(&changes), (2, 2));
+        changes.tell(subject(1));
+        assert!(lock(&one.0).changed.is_empty());
+        assert_eq!(lock(&two.0).changed.len(), 1);
+        changes.remove(subject(1), &two);
+        changes.remove(subject(2), &one);
+        assert_eq!(registered(&changes), (0, 0));
+    }
+
+    #[test]
+    fn what_is_listened_to_is_limited() {
+        let (changes, inbox) = (Changes::default(), Arc::<Inbox>::default());
+        lock(&changes.0).count = LISTENED_MAX - 1;
+        assert!(changes.register(subject(1), &inbox));
+        assert!(!changes.register(subject(2), &inbox));
+        changes.remove(subject(1), &inbox);
+        assert!(changes.register(subject(2), &inbox));
+    }
+}

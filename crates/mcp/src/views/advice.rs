@@ -1,0 +1,52 @@
+//! When a client should ask again: what all dialects advise, by a task's age.
+
+use longhaul_core::{Task, Timestamp, limits};
+use serde_json::Value;
+
+/// When to ask for a job again, by its age: (younger than, in milliseconds; interval, in seconds).
+const JOB_CADENCE: [(u64, u64); 2] = [(10_000, 1), (60_000, 5)];
+
+/// The same for older jobs.
+const JOB_CADENCE_LAST_S: u64 = 30;
+
+/// How long to wait before the next poll, in milliseconds. For dialects that say so with each answer: little for a young
+/// task, and more as it gets older.
+pub(crate) fn poll_interval_ms(task: &Task, now: Timestamp) -> u64 {
+    task.poll_interval_ms(now)
+}
+
+/// The same in seconds, for a dialect that says it once: the interval of a young task would be much too short for the
+/// rest of a long one. Whole seconds are integers on the wire: some decoders take nothing else.
+pub(crate) fn poll_interval_once_s(task: &Task, now: Timestamp) -> Value {
+    let ms = task.terms.poll_interval_ms(age_ms(task, now).max(limits::POLL_SETTLED_MS));
+    if ms.is_multiple_of(1_000) {
+        return (ms / 1_000).into();
+    }
+    let seconds = std::time::Duration::from_millis(ms).as_secs_f64();
+    seconds.into()
+}
+
+/// When a model should ask for a job again, in seconds. The request for its status waits for the end by itself, so this
+/// is how long to do something else after it waited in vain.
+pub(crate) fn job_poll_after_s(task: &Task, now: Timestamp) -> u64 {
+    job_cadence_s(age_ms(task, now))
+}
+
+fn job_cadence_s(age_ms: u64) -> u64 {
+    JOB_CADENCE.iter().find(|(below_ms, _)| age_ms < *below_ms).map_or(JOB_CADENCE_LAST_S, |(_, poll_s)| *poll_s)
+}
+
+const fn age_ms(task: &Task, now: Timestamp) -> u64 {
+    now.since_ms(task.record().created_at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cadence_is_every_second_then_every_five_then_every_thirty() {
+        let asked = [0, 9_999, 10_000, 59_999, 60_000, 3_600_000].map(job_cadence_s);
+        assert_eq!(asked, [1, 1, 5, 5, 30, 30]);
+    }
+}
