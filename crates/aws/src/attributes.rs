@@ -50,7 +50,7 @@ pub(crate) const FAILURES_MAX: &str = "failures_max";
 // What only this adapter stores with a task.
 /// Incremented by every write.
 pub(crate) const REVISION: &str = "revision";
-/// Whether the task takes a slot of its owner.
+/// How many slots of its owner the task was counted as when it was created; absent if it was not counted.
 pub(crate) const COUNTED: &str = "counted";
 /// When the latest heartbeat was sent.
 pub(crate) const HEARTBEAT_AT: &str = "heard_at";
@@ -68,9 +68,9 @@ pub(crate) const NAME: &str = "name";
 pub(crate) const VALUE: &str = "value";
 /// Task that was created with an idempotency key.
 pub(crate) const TASK: &str = "task";
-/// Number of unfinished tasks of an owner.
+/// Number of unfinished tasks of an owner, as far as it was counted.
 pub(crate) const OPEN: &str = "open";
-/// Earliest moment at which one of them may have expired.
+/// The moment from which a refusal counts the tasks one by one.
 pub(crate) const RECOUNT_AFTER: &str = "recount_after";
 
 // Inside a payload that is stored in parts.

@@ -20,8 +20,8 @@ pub(crate) struct Stored {
     pub(crate) task: Task,
     /// Incremented by each write.
     pub(crate) revision: u64,
-    /// Whether the task takes a slot of its owner.
-    pub(crate) is_counted: bool,
+    /// How many slots of its owner the task was counted as; 0 if it was not counted.
+    pub(crate) slots: u32,
     /// The hash of the task's idempotency key, if any.
     pub(crate) idempotency: Option<[u8; 32]>,
 }
@@ -160,7 +160,7 @@ fn parse(item: &Item) -> Result<Stored, Unreadable> {
     Ok(Stored {
         task,
         revision: fields.number(REVISION)?,
-        is_counted: fields.has(COUNTED),
+        slots: fields.optional(COUNTED, Fields::number)?.unwrap_or(0),
         idempotency: fields.optional(KEY, Fields::hash)?,
     })
 }

@@ -25,7 +25,10 @@ pub struct Settings {
     pub retry_ms_max: u64,
     /// How often a write is tried if the store does not answer.
     pub write_tries_max: u32,
-    /// Delay before a write is retried; doubles with each further retry.
+    /// How often the end of a leg is tried if the store does not answer. More often than other writes: if it is not
+    /// written, the work is done again.
+    pub end_tries_max: u32,
+    /// The longest delay before a write is retried; doubles with each further retry.
     pub write_retry_ms: u64,
     /// How many unfinished tasks one owner may have.
     pub open_tasks_max: u32,
@@ -44,6 +47,7 @@ impl Default for Settings {
             retry_ms: 1_000,
             retry_ms_max: 60_000,
             write_tries_max: 4,
+            end_tries_max: 8,
             write_retry_ms: 50,
             open_tasks_max: limits::OPEN_TASKS_MAX_DEFAULT,
         }

@@ -51,7 +51,7 @@ pub async fn start_api(
     build: impl FnOnce(Engine, McpSettings) -> McpServer,
 ) -> Result<Api, StartError> {
     let clients = connect().await;
-    let store = store(&clients, &config.common);
+    let store = store(&clients, &config.common, &world);
     let state_key = store.secret(STATE_KEY, &*world.ids).await;
     let state_key = state_key.map_err(|cause| StartError::Table { table: config.common.table.clone(), cause })?;
     // The API function only sends: it needs no dead-letter queue.
@@ -71,7 +71,7 @@ pub async fn start_worker(
     build: impl FnOnce(Engine, McpSettings) -> McpServer,
 ) -> Result<Worker, StartError> {
     let clients = connect().await;
-    let store = store(&clients, &config.common);
+    let store = store(&clients, &config.common, &world);
     store.connect().await.map_err(|cause| StartError::Table { table: config.common.table.clone(), cause })?;
     let queue = |url: &str| SqsQueue::new(clients.sqs.clone(), url, &config.dead_letter_queue_url);
     let dead_letters = DeadLetters::new(Arc::new(queue(&config.dead_letter_queue_url)), &config.dead_letter_queue_url);
@@ -88,12 +88,14 @@ async fn connect() -> Clients {
     Clients::new(&config)
 }
 
-fn store(clients: &Clients, config: &Common) -> DynamoStore {
+fn store(clients: &Clients, config: &Common, world: &World) -> DynamoStore {
     let quota = match config.open_tasks {
         OpenTasks::Unlimited => QuotaMode::Off,
         OpenTasks::Limited => QuotaMode::Counted,
     };
-    DynamoStore::new(clients.dynamo.clone(), &config.table).with_quota(quota)
+    DynamoStore::new(clients.dynamo.clone(), &config.table)
+        .with_quota(quota)
+        .with_pauses(Arc::clone(&world.clock), Arc::clone(&world.ids))
 }
 
 fn engine(config: &Common, store: DynamoStore, queue: SqsQueue, world: World) -> Engine {

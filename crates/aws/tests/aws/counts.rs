@@ -74,8 +74,8 @@ fn a_task_costs_three_writes_and_each_poll_one_read() {
 }
 
 #[test]
-fn a_counted_slot_costs_transactions_and_one_read_at_the_end() {
-    check_costs_of_a_life(QuotaMode::Counted, &["TransactWriteItems"], &["TransactWriteItems", "GetItem"]);
+fn a_counted_slot_costs_one_write_before_the_creation_and_one_after_the_end() {
+    check_costs_of_a_life(QuotaMode::Counted, &["UpdateItem", "PutItem"], &["UpdateItem", "UpdateItem"]);
 }
 
 #[test]

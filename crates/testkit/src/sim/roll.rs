@@ -96,6 +96,7 @@ fn settings(dice: &mut Randomness) -> Settings {
         retry_ms: lease_ms / 30,
         retry_ms_max: lease_ms,
         write_tries_max: 4,
+        end_tries_max: 4,
         write_retry_ms: lease_ms / 200,
         open_tasks_max: dice.one_of(&[1, 2, 100, 100]) as u32,
     }
