@@ -53,10 +53,19 @@ impl DynamoStore {
 
     /// Deletes all entries of a task.
     pub(crate) async fn delete_entries(&self, key: &TaskKey) -> Result<(), StoreError> {
+        let mut entries = Vec::new();
+        for item in self.entry_items(key).await? {
+            let fields = Fields(&item);
+            entries.push(ItemKey { pk: fields.text(PK)?.to_owned(), sk: fields.text(SK)?.to_owned() });
+        }
+        self.delete_items(&entries).await
+    }
+
+    /// Deletes these items.
+    pub(crate) async fn delete_items(&self, items: &[ItemKey]) -> Result<(), StoreError> {
         let mut requests = Vec::new();
-        for mut item in self.entry_items(key).await? {
-            item.retain(|name, _| name == PK || name == SK);
-            let delete = DeleteRequest::builder().set_key(Some(item)).build();
+        for item in items {
+            let delete = DeleteRequest::builder().set_key(Some(item.to_item())).build();
             let delete = delete.map_err(|_incomplete| Unexpected::Incomplete("DeleteRequest"))?;
             requests.push(WriteRequest::builder().delete_request(delete).build());
         }
@@ -90,12 +99,7 @@ impl DynamoStore {
 
     /// Writes parts, in as few calls as their size allows.
     pub(crate) async fn write_parts(&self, key: &TaskKey, name: &PartsName, parts: &[&str]) -> Result<(), StoreError> {
-        let ttl = match name {
-            PartsName::Request => lifetimes::before_the_task(&key.id),
-            PartsName::Outcome { .. } | PartsName::Entry { .. } | PartsName::Variables { .. } => {
-                self.lifetime(key).await?
-            }
-        };
+        let ttl = self.lifetime(key).await?;
         self.write_texts(parts, ttl, |number| keys::part(key, name, number)).await
     }
 

@@ -1,7 +1,7 @@
 //! Creating tasks: one conditional put, or one transaction if there is an idempotency key.
 
 use longhaul_core::ports::{CreateError, Created, NewTask, StoreError};
-use longhaul_core::{OwnerId, Payload, TaskId, TaskKey, Timestamp};
+use longhaul_core::{OwnerId, PartsName, TaskId, TaskKey, Timestamp};
 
 use crate::attributes::{COUNTED, KEY, REQUEST, REVISION, TASK, TTL};
 use crate::change::Condition;
@@ -41,7 +41,11 @@ impl DynamoStore {
     pub(crate) async fn create_task(&self, new: &NewTask, now: Timestamp) -> Result<Created, CreateError> {
         let slots = match self.reserve_slot(new, now).await? {
             Slot::Reserved(slots) => slots,
-            Slot::None => return self.retry_of(new, now).await,
+            // A retry needs no slot.
+            Slot::None => {
+                let earlier = self.earlier(new, now).await?;
+                return earlier.ok_or(CreateError::TooManyOpen { open_max: new.open_max });
+            }
         };
         let created = self.write_task(new, slots, now).await;
         match &created {
@@ -51,22 +55,55 @@ impl DynamoStore {
         created
     }
 
-    /// The answer to a creation for which there is no slot: a retry needs none.
-    async fn retry_of(&self, new: &NewTask, now: Timestamp) -> Result<Created, CreateError> {
+    /// The task that an earlier creation with the same key or id made.
+    async fn earlier(&self, new: &NewTask, now: Timestamp) -> Result<Option<Created>, CreateError> {
         if let Some((key, _)) = key_item(new)
             && let Some(item) = self.table.get(&key).await?
             && let Some(created) = self.by_key(new, &item, now).await?
         {
-            return Ok(created);
+            return Ok(Some(created));
         }
-        match self.stored(&new.task.key()).await? {
-            Some(stored) if !stored.task.has_expired(now) => Ok(Created::Existing(stored.task)),
-            Some(_) | None => Err(CreateError::TooManyOpen { open_max: new.open_max }),
-        }
+        let stored = self.stored(&new.task.key()).await?.filter(|stored| !stored.task.has_expired(now));
+        Ok(stored.map(|stored| Created::Existing(stored.task)))
     }
 
     async fn write_task(&self, new: &NewTask, slots: u32, now: Timestamp) -> Result<Created, CreateError> {
-        self.extend_request_parts(new).await?;
+        if new.request_parts.is_empty() {
+            return self.write_record(new, slots, now).await;
+        }
+        // A look before anything large is written: most calls that will be refused, or are retries, write nothing.
+        if let Some(created) = self.earlier(new, now).await? {
+            return Ok(created);
+        }
+        let parts: Vec<&str> = new.request_parts.iter().map(String::as_str).collect();
+        let ttl = lifetimes::of(&new.task);
+        self.write_texts(&parts, ttl, |number| keys::part(&new.task.key(), &PartsName::Request, number)).await?;
+        let created = self.write_record(new, slots, now).await;
+        let is_own = match &created {
+            Ok(Created::New(_)) => true,
+            // The parts belong to the task that has this id. After a failure it is not known whether it was written.
+            Ok(Created::Existing(task)) => task.id == new.task.id,
+            Err(CreateError::Store(_)) => true,
+            Err(CreateError::KeyReused | CreateError::TooManyOpen { .. }) => false,
+        };
+        if !is_own {
+            self.discard_request_parts(new).await;
+        }
+        created
+    }
+
+    /// Deletes the parts of a request that was refused after they were written. If this fails, they are deleted when
+    /// the task would have expired.
+    async fn discard_request_parts(&self, new: &NewTask) {
+        let key = |number| keys::part(&new.task.key(), &PartsName::Request, number);
+        let parts: Vec<ItemKey> = (0..new.request_parts.len()).map(key).collect();
+        if let Err(error) = self.delete_items(&parts).await {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(task_id = %new.task.id, error, "the parts of a refused request were not deleted yet");
+        }
+    }
+
+    async fn write_record(&self, new: &NewTask, slots: u32, now: Timestamp) -> Result<Created, CreateError> {
         let mut plan = Plan { task: expressions::new_item(), key: new.idempotency.map(|_key| expressions::new_item()) };
         for _ in 0..TRIES_MAX {
             let Some(obstacle) = self.write_new(new, slots, &plan).await? else {
@@ -155,19 +192,6 @@ impl DynamoStore {
         // A malformed id belongs to no task.
         let Ok(id) = id.parse::<TaskId>() else { return Ok(None) };
         Ok(self.stored(&TaskKey::new(*owner, id)).await?.filter(|stored| !stored.task.has_expired(now)))
-    }
-
-    /// Makes sure that the parts of the request are not deleted before the task: they were written before its expiry
-    /// was known.
-    async fn extend_request_parts(&self, new: &NewTask) -> Result<(), StoreError> {
-        match &new.task.request {
-            Payload::Parts { name, count, .. }
-                if lifetimes::of(&new.task) > lifetimes::before_the_task(&new.task.id) =>
-            {
-                self.extend_parts(&new.task.key(), name, *count, lifetimes::of(&new.task)).await
-            }
-            Payload::Parts { .. } | Payload::Inline(_) => Ok(()),
-        }
     }
 }
 

@@ -2,6 +2,7 @@
 //! returns. After [`StoreError::Unavailable`] it is unknown whether the write was applied.
 
 use std::error::Error;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 
@@ -68,6 +69,8 @@ pub struct IdempotencyKey {
 pub struct NewTask {
     /// The task.
     pub task: Task,
+    /// The texts of the parts of its request, if its record names parts; otherwise empty.
+    pub request_parts: Arc<[String]>,
     /// What recognises a retry of the same call.
     pub idempotency: Option<IdempotencyKey>,
     /// How many unfinished tasks the owner may have, this one included.
@@ -113,7 +116,9 @@ pub enum Left {
 /// Where tasks are stored.
 #[async_trait]
 pub trait TaskStore: Send + Sync {
-    /// Writes a new task, with its idempotency key if it has one, all or nothing.
+    /// Writes a new task, with the parts of its request and its idempotency key if it has any, all or nothing: a
+    /// creation that is refused, or that finds an earlier task, leaves no parts. Only a writer that dies before the
+    /// record is written may leave parts, which are deleted later.
     ///
     /// Once it returns `New`, [`get`](Self::get) finds the task. `Existing` answers a retry: the same key with the
     /// same request, or the same task id. Keys and tasks past their time to live count as absent.

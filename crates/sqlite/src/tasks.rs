@@ -1,10 +1,10 @@
 //! Creating and changing tasks, inside the writer's transaction: each function is one atomic operation.
 
 use longhaul_core::ports::{Created, NewTask};
-use longhaul_core::{Refusal, Task, TaskEvent, TaskKey, Timestamp};
+use longhaul_core::{PartsName, Refusal, Task, TaskEvent, TaskKey, Timestamp};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
-use crate::DatabaseError;
+use crate::{DatabaseError, attachments};
 
 /// Counts the owner's unfinished tasks one by one.
 pub(crate) const RECOUNT: &str = "SELECT count(*) FROM tasks WHERE owner = ?1 AND counted = 1";
@@ -60,7 +60,7 @@ pub(crate) fn parse(record: &str) -> Result<Task, DatabaseError> {
     Ok(serde_json::from_str(record)?)
 }
 
-/// Writes a new task, its key and the owner's count.
+/// Writes a new task, the parts of its request, its key and the owner's count.
 pub(crate) fn create(connection: &Connection, new: &NewTask, now: Timestamp) -> Result<Creation, DatabaseError> {
     let key = new.task.key();
     if let Some(creation) = find_idempotent(connection, new, now)? {
@@ -81,6 +81,9 @@ pub(crate) fn create(connection: &Connection, new: &NewTask, now: Timestamp) -> 
         )?;
     }
     insert(connection, new)?;
+    if !new.request_parts.is_empty() {
+        attachments::put_parts(connection, &key, &PartsName::Request, &new.request_parts, now)?;
+    }
     Ok(Ok(Created::New(new.task.clone())))
 }
 

@@ -128,6 +128,10 @@ mod the_contract_finds {
         parts_in_the_wrong_order: Fault::PartsSortedAsText;
         parts_that_are_not_replaced: Fault::PartsKeptFromTheFirstTry;
         parts_that_need_a_task: Fault::PartsNeedATask;
+        parts_of_a_request_that_are_not_written: Fault::RequestPartsNotWritten;
+        parts_of_a_request_that_are_written_before_the_decision: Fault::RequestPartsBeforeTheDecision;
+        parts_of_a_refused_request_that_stay: Fault::RequestPartsOfRefusedKept;
+        parts_of_a_retry_that_stay: Fault::RequestPartsOfRetryKept;
         claims_that_race: Fault::ClaimsRace;
         ends_that_race: Fault::EndsRace;
         records_that_race: Fault::RecordsRace;
@@ -163,6 +167,19 @@ fn each_promise_of_mailboxes_finds_its_mistake() {
         ("a_later_text_does_not_move_the_expiry_of_the_first", Fault::MailboxExpiryMoves),
         ("texts_of_any_size_and_script_come_back_whole", Fault::MailboxTextIsCut),
         ("of_many_texts_left_at_once_one_stays", Fault::MailboxesRace),
+    ] {
+        let broken = broken_by(fault);
+        assert!(broken.contains(&promise), "{promise} does not find {fault:?}, which breaks {broken:?}");
+    }
+}
+
+#[test]
+fn each_promise_about_the_parts_of_a_request_finds_its_mistake() {
+    for (promise, fault) in [
+        ("the_parts_of_a_request_are_written_with_its_task", Fault::RequestPartsNotWritten),
+        ("a_refused_creation_leaves_no_parts", Fault::RequestPartsOfRefusedKept),
+        ("a_retry_leaves_no_parts_of_its_own", Fault::RequestPartsOfRetryKept),
+        ("a_second_creation_keeps_the_parts_of_the_first", Fault::RequestPartsBeforeTheDecision),
     ] {
         let broken = broken_by(fault);
         assert!(broken.contains(&promise), "{promise} does not find {fault:?}, which breaks {broken:?}");

@@ -70,6 +70,9 @@ impl TaskStore for MemoryStore {
         if let Some(idempotency) = new.idempotency {
             tables.keys.insert((key.owner, idempotency.key), (idempotency.request, key.id));
         }
+        if !new.request_parts.is_empty() {
+            tables.parts.insert((key, PartsName::Request), new.request_parts.to_vec());
+        }
         tables.tasks.insert(key, new.task.clone());
         Ok(Created::New(new.task))
     }

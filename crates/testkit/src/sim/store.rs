@@ -108,6 +108,10 @@ impl StoreModel {
             self.keys.retain(|row| !(row.owner == key.owner && row.key.key == idempotency.key));
             self.keys.push(KeyRow { owner: key.owner, key: idempotency, id: key.id });
         }
+        if !new.request_parts.is_empty() {
+            let parts: Vec<&str> = new.request_parts.iter().map(String::as_str).collect();
+            self.put_parts(&key, &PartsName::Request, &parts);
+        }
         let task = Arc::new(new.task);
         self.rows.retain(|row| row.task.key() != key);
         self.rows.push(Row { task: Arc::clone(&task), before: Arc::clone(&task) });

@@ -75,6 +75,10 @@ pub(crate) enum Fault {
     PartsSortedAsText,
     PartsKeptFromTheFirstTry,
     PartsNeedATask,
+    RequestPartsNotWritten,
+    RequestPartsBeforeTheDecision,
+    RequestPartsOfRefusedKept,
+    RequestPartsOfRetryKept,
     ClaimsRace,
     EndsRace,
     RecordsRace,
@@ -206,7 +210,16 @@ impl PlantedStore {
         tables.tasks.insert(task.key(), task.clone());
         tables.first.insert(task.key(), task);
         self.put_key(tables, new);
+        if !self.has(Fault::RequestPartsNotWritten) {
+            Self::put_request(tables, new);
+        }
         Created::New(new.task.clone())
+    }
+
+    fn put_request(tables: &mut Tables, new: &NewTask) {
+        if !new.request_parts.is_empty() {
+            tables.parts.insert((new.task.key(), PartsName::Request.to_string()), new.request_parts.to_vec());
+        }
     }
 
     fn put_key(&self, tables: &mut Tables, new: &NewTask) {
@@ -394,9 +407,21 @@ impl TaskStore for PlantedStore {
             self.gap(true);
             return Ok(self.tables(|tables| self.put(tables, &new)));
         }
-        self.tables(|tables| match self.create_in(tables, &new, now)? {
-            Some(decided) => Ok(decided),
-            None => Ok(self.put(tables, &new)),
+        self.tables(|tables| {
+            if self.has(Fault::RequestPartsBeforeTheDecision) {
+                Self::put_request(tables, &new);
+            }
+            let decided = self.create_in(tables, &new, now);
+            match &decided {
+                Err(_) if self.has(Fault::RequestPartsOfRefusedKept) => Self::put_request(tables, &new),
+                Ok(Some(Created::Existing(task))) if task.id != new.task.id => {
+                    if self.has(Fault::RequestPartsOfRetryKept) {
+                        Self::put_request(tables, &new);
+                    }
+                }
+                Ok(_) | Err(_) => {}
+            }
+            decided.map(|decided| decided.unwrap_or_else(|| self.put(tables, &new)))
         })
     }
 
