@@ -19,6 +19,8 @@ pub(crate) const CONSECUTIVE_FAILURES_MAX: &str = "consecutive_failures_max";
 pub(crate) const CREATED_AT: &str = "created_at";
 pub(crate) const UPDATED_AT: &str = "updated_at";
 pub(crate) const SENT_AT: &str = "sent_at";
+/// Absent if it is 0.
+pub(crate) const RESENDS: &str = "resends";
 pub(crate) const STARTED_AT: &str = "started_at";
 pub(crate) const ENDED_AT: &str = "ended_at";
 pub(crate) const EXPIRES_AT: &str = "expires_at";

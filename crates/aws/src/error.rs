@@ -141,6 +141,14 @@ fn is_passing(reason: &CancellationReason) -> bool {
     )
 }
 
+/// Whether the service refused the whole call because of its rate, after all of the client's retries.
+pub(crate) fn is_throttled<E: ProvideErrorMetadata, R>(error: &SdkError<E, R>) -> bool {
+    matches!(
+        error.as_service_error().and_then(ProvideErrorMetadata::code),
+        Some("ThrottlingException" | "ProvisionedThroughputExceededException" | "RequestLimitExceeded")
+    )
+}
+
 /// Whether an extension failed only because the receipt no longer belongs to a message in flight.
 pub(crate) fn is_extension_of_nothing<R>(error: &SdkError<ChangeMessageVisibilityError, R>) -> bool {
     error.as_service_error().is_some_and(|error| {

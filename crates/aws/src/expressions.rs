@@ -28,7 +28,7 @@ use longhaul_core::{Advance, Lease, LeaseToken, Progress, State, Task, TaskEvent
 
 use crate::attributes::{
     ATTEMPT, ENDED_AT, EXPIRES_AT, FAILURES, HEARTBEAT_AT, LAST_FAILURE, LATE_AFTER, LEASE_UNTIL, OF_STATES, OPEN,
-    PROGRESS, RECOUNT_AFTER, SENT_AT, STARTED_AT, TTL, UPDATED_AT, VARIABLES, VARIABLES_AT,
+    PROGRESS, RECOUNT_AFTER, RESENDS, SENT_AT, STARTED_AT, TTL, UPDATED_AT, VARIABLES, VARIABLES_AT,
 };
 use crate::change::{Change, Condition, Expression};
 use crate::item::{json, moment, number, seconds, text};
@@ -137,6 +137,7 @@ pub(crate) fn at_once(event: &TaskEvent, now: Timestamp) -> Option<Change> {
         }
         TaskEvent::Suspend { attempt, suspension, progress } => {
             let change = become_state(held(*attempt, now), &suspension.state().ok()?).set(SENT_AT, moment(now));
+            let change = change.remove(RESENDS);
             let change = match progress {
                 Some(progress) => change.set(PROGRESS, json(progress)),
                 None => change,
@@ -146,7 +147,7 @@ pub(crate) fn at_once(event: &TaskEvent, now: Timestamp) -> Option<Change> {
         TaskEvent::Retry { attempt, not_before, reason } => {
             let change = held(*attempt, now).and(RETRIES_LEFT).increment(FAILURES).set(LAST_FAILURE, text(reason));
             let change = become_state(change, &State::Sleeping { until: *not_before });
-            Some(change.set(SENT_AT, moment(now)).set(UPDATED_AT, moment(now)))
+            Some(change.set(SENT_AT, moment(now)).remove(RESENDS).set(UPDATED_AT, moment(now)))
         }
         TaskEvent::Finish { attempt, outcome } => {
             Some(end(held(*attempt, now), &outcome.state(), now).and(ENDS_IN_TIME))
@@ -155,7 +156,7 @@ pub(crate) fn at_once(event: &TaskEvent, now: Timestamp) -> Option<Change> {
         TaskEvent::Resend { not_since } => {
             let condition =
                 Condition::all(&[EXISTS_UNEXPIRED, COULD_START, SENT_LONG_AGO]).with(":not_since", moment(*not_since));
-            Some(Change::when(condition).with(":now", moment(now)).set(SENT_AT, moment(now)))
+            Some(Change::when(condition).with(":now", moment(now)).set(SENT_AT, moment(now)).add_or_insert(RESENDS, 1))
         }
         TaskEvent::Forget => {
             let condition = Condition::all(&[EXISTS_UNEXPIRED, ENDED]).with(":now", moment(now));
@@ -208,6 +209,7 @@ fn claim(token: LeaseToken, lease_until: Timestamp, now: Timestamp) -> Change {
     become_state(Change::when(condition), &State::Running { lease })
         .increment(ATTEMPT)
         .set_if_absent(STARTED_AT, moment(now))
+        .remove(RESENDS)
         .set(UPDATED_AT, moment(now))
 }
 

@@ -34,6 +34,10 @@ pub struct TaskRecord {
     pub updated_at: Timestamp,
     /// When a message for the task was last sent.
     pub sent_at: Timestamp,
+    /// How often a message was sent again since a worker last claimed the task, or a new message was due. Records of
+    /// older versions do not have it.
+    #[serde(default)]
+    pub resends: u32,
     /// When the first attempt began.
     pub started_at: Option<Timestamp>,
     /// When the task ended.

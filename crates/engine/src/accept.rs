@@ -115,6 +115,7 @@ fn new_task(call: Call, id: TaskId, now: Timestamp) -> (Task, Arc<[String]>) {
         created_at: now,
         updated_at: now,
         sent_at: now,
+        resends: 0,
         started_at: None,
         ended_at: None,
         expires_at: now.plus_ms(call.terms.ttl_ms),

@@ -9,8 +9,10 @@ pub struct Settings {
     pub lease_ms: u64,
     /// How often a worker renews its lease, writes the progress and learns of a cancel request.
     pub heartbeat_ms: u64,
-    /// How old a message may be before a poll sends it again.
+    /// How old a message may be before a poll sends it again; doubles with each further time.
     pub resend_ms: u64,
+    /// The longest time before a poll sends a message again, unless `resend_ms` is longer.
+    pub resend_ms_max: u64,
     /// The longest leg; `None` if only the task's own deadline limits it.
     pub leg_ms_max: Option<u64>,
     /// How long before the end of a leg no new step is started.
@@ -40,6 +42,7 @@ impl Default for Settings {
             lease_ms: 30_000,
             heartbeat_ms: 10_000,
             resend_ms: 30_000,
+            resend_ms_max: 900_000,
             leg_ms_max: None,
             leg_margin_ms: 5_000,
             stop_grace_ms: 2_000,
@@ -55,6 +58,13 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// How old a message may be before a poll sends it again, after it was sent again this often.
+    #[must_use]
+    pub fn resend_after_ms(&self, resends: u32) -> u64 {
+        let doubled = self.resend_ms.saturating_mul(1 << resends.min(16));
+        doubled.min(self.resend_ms_max).max(self.resend_ms)
+    }
+
     /// Delay before the next leg after `failures` consecutive legs failed before the one that failed now.
     #[must_use]
     pub(crate) fn retry_delay_ms(&self, failures: u32) -> u64 {
@@ -65,6 +75,15 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::Settings;
+
+    #[test]
+    fn the_time_before_a_resend_doubles_up_to_its_limit() {
+        let settings = Settings { resend_ms: 30_000, resend_ms_max: 900_000, ..Settings::default() };
+        let times = [0, 1, 2, 4, 5, 6, u32::MAX].map(|resends| settings.resend_after_ms(resends));
+        assert_eq!(times, [30_000, 60_000, 120_000, 480_000, 900_000, 900_000, 900_000]);
+        let rare = Settings { resend_ms: 3_600_000, ..settings };
+        assert_eq!(rare.resend_after_ms(3), 3_600_000);
+    }
 
     #[test]
     fn the_delay_before_a_retry_doubles_up_to_its_limit() {

@@ -45,6 +45,7 @@ pub fn task_with(ids: &SeededIds, owner: OwnerId, now: Timestamp, adjust: impl F
         created_at: now,
         updated_at: now,
         sent_at: now,
+        resends: 0,
         started_at: None,
         ended_at: None,
         expires_at: now.plus_ms(terms.ttl_ms),

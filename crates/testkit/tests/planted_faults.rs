@@ -81,6 +81,7 @@ mod the_contract_finds {
         an_event_that_makes_a_task: Fault::EventMakesTask;
         a_resend_that_always_works: Fault::ResendAlways;
         failures_that_are_not_stored: Fault::FailuresNotStored;
+        resends_that_are_not_stored: Fault::ResendsNotStored;
         changes_that_are_not_kept: Fault::ChangesNotKept;
         a_look_up_that_ignores_expiry: Fault::GetIgnoresExpiry;
         an_event_that_ignores_expiry: Fault::ApplyIgnoresExpiry;

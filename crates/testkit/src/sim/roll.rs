@@ -89,6 +89,7 @@ fn settings(dice: &mut Randomness) -> Settings {
         lease_ms,
         heartbeat_ms: lease_ms / 3,
         resend_ms: lease_ms,
+        resend_ms_max: lease_ms * 4,
         leg_ms_max: if dice.happens(350) { Some(lease_ms * dice.between(1, 4)) } else { None },
         leg_margin_ms: lease_ms / 5,
         stop_grace_ms: lease_ms / 10,

@@ -47,6 +47,7 @@ pub async fn every_field_of_a_record_comes_back_as_it_was_written(store: &dyn Ta
             record.ended_at = Some(NOW.plus_ms(4));
             record.updated_at = NOW.plus_ms(5);
             record.sent_at = NOW.plus_ms(6);
+            record.resends = 3;
             record.terms.poll_ms = Some(2_500);
             record.progress = Some(Progress { done: 1.5, total: None, message: Some("half".to_owned()) });
             record.request = parts.clone();

@@ -78,6 +78,7 @@ macro_rules! store_promises {
             a_task_that_waits_for_answers_is_claimed_when_its_timer_is_due,
             answers_close_their_questions_one_by_one,
             a_message_is_sent_again_once_per_bound,
+            resends_are_counted_until_the_task_is_claimed,
             failures_are_counted_across_calls,
             an_event_for_a_missing_task_is_not_found,
             an_expired_task_is_not_found,

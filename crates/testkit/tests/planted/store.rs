@@ -30,6 +30,7 @@ pub(crate) enum Fault {
     EventMakesTask,
     ResendAlways,
     FailuresNotStored,
+    ResendsNotStored,
     ChangesNotKept,
     GetIgnoresExpiry,
     ApplyIgnoresExpiry,
@@ -361,6 +362,9 @@ impl PlantedStore {
         }
         if self.has(Fault::FailuresNotStored) {
             record.failures = 0;
+        }
+        if self.has(Fault::ResendsNotStored) {
+            record.resends = 0;
         }
         Task::restore(record)
     }
