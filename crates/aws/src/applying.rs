@@ -30,7 +30,7 @@ impl DynamoStore {
         now: Timestamp,
     ) -> Result<Task, ApplyError> {
         let mut outcome = match expressions::at_once(event, now) {
-            Some(change) => self.write(key, event, change).await?,
+            Some(change) => self.write(key, event, change, now).await?,
             None => Outcome::Refused(self.stored(key).await?),
         };
         for _ in 0..TRIES_MAX {
@@ -54,7 +54,7 @@ impl DynamoStore {
             }
             // The task accepts the event: a condition could not express that, or the task has just changed.
             let change = expressions::after_seeing(&seen, event, &next, now);
-            outcome = self.write(key, event, change).await?;
+            outcome = self.write(key, event, change, now).await?;
         }
         match outcome {
             Outcome::Applied(task) => Ok(task),
@@ -67,14 +67,20 @@ impl DynamoStore {
         self.table.get(&keys::task(key)).await?.as_ref().map(record::read).transpose()
     }
 
-    async fn write(&self, key: &TaskKey, event: &TaskEvent, change: Change) -> Result<Outcome, StoreError> {
+    async fn write(
+        &self,
+        key: &TaskKey,
+        event: &TaskEvent,
+        change: Change,
+        now: Timestamp,
+    ) -> Result<Outcome, StoreError> {
         let item = match self.table.update(&keys::task(key), change).await? {
             Written::Done(item) => item,
             Written::Refused(item) => return refused(item),
         };
         let stored = record::read(&item)?;
         if event.ends_task() {
-            self.release_slot(&key.owner, stored.slots).await;
+            self.count_end(&stored, now).await;
         }
         Ok(Outcome::Applied(stored.task))
     }

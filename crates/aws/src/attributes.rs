@@ -74,6 +74,10 @@ pub(crate) const TASK: &str = "task";
 pub(crate) const OPEN: &str = "open";
 /// The moment from which a refusal counts the tasks one by one.
 pub(crate) const RECOUNT_AFTER: &str = "recount_after";
+/// Bytes of the arguments and results of an owner's tasks, as far as they were counted.
+pub(crate) const STORED: &str = "stored";
+/// Followed by a moment in hours: how many of them expire until then.
+pub(crate) const BYTES_UNTIL: &str = "b";
 
 // Inside a payload that is stored in parts.
 pub(crate) const PARTS: &str = "parts";

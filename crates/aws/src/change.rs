@@ -107,14 +107,14 @@ impl Change {
     /// Adds `by`, which may be negative. The condition has to refuse a repeated write, or the count has to be corrected
     /// later.
     pub(crate) fn add(mut self, attribute: &str, by: i64) -> Self {
-        self.sets.push(format!("#{attribute} = #{attribute} + :by"));
-        self.with(":by", number(by))
+        self.sets.push(format!("#{attribute} = #{attribute} + :by_{attribute}"));
+        self.with(&format!(":by_{attribute}"), number(by))
     }
 
     /// The same for an attribute that may be absent.
     pub(crate) fn add_or_insert(mut self, attribute: &str, by: i64) -> Self {
-        self.sets.push(format!("#{attribute} = if_not_exists(#{attribute}, :zero) + :by"));
-        self.with(":by", number(by)).with(":zero", number(0))
+        self.sets.push(format!("#{attribute} = if_not_exists(#{attribute}, :zero) + :by_{attribute}"));
+        self.with(&format!(":by_{attribute}"), number(by)).with(":zero", number(0))
     }
 
     pub(crate) fn remove(mut self, attribute: impl Into<String>) -> Self {

@@ -8,7 +8,6 @@ use crate::change::Condition;
 use crate::error::{Unexpected, Written};
 use crate::item::{Fields, Item, hash, number, seconds, text};
 use crate::keys::ItemKey;
-use crate::quota::Slot;
 use crate::record::Stored;
 use crate::store::DynamoStore;
 use crate::{expressions, keys, lifetimes, record};
@@ -39,18 +38,18 @@ impl DynamoStore {
     /// Writes a new task, after the count of the owner's tasks: a process that dies between the two leaves a count that
     /// is too high, which is corrected before it refuses anything.
     pub(crate) async fn create_task(&self, new: &NewTask, now: Timestamp) -> Result<Created, CreateError> {
-        let slots = match self.reserve_slot(new, now).await? {
-            Slot::Reserved(slots) => slots,
-            // A retry needs no slot.
-            Slot::None => {
-                let earlier = self.earlier(new, now).await?;
-                return earlier.ok_or(CreateError::TooManyOpen { open_max: new.open_max });
+        let reserved = match self.reserve(new, now).await {
+            Ok(reserved) => reserved,
+            // A retry needs no room.
+            Err(refusal @ (CreateError::TooManyOpen { .. } | CreateError::TooMuchStored { .. })) => {
+                return self.earlier(new, now).await?.ok_or(refusal);
             }
+            Err(error @ (CreateError::KeyReused | CreateError::Store(_))) => return Err(error),
         };
-        let created = self.write_task(new, slots, now).await;
+        let created = self.write_task(new, reserved.slots, now).await;
         match &created {
             Ok(Created::New(_)) | Err(CreateError::Store(_)) => {}
-            Ok(Created::Existing(_)) | Err(_) => self.release_slot(&new.task.owner, slots).await,
+            Ok(Created::Existing(_)) | Err(_) => self.release(&new.task.owner, &reserved).await,
         }
         created
     }
@@ -84,7 +83,7 @@ impl DynamoStore {
             // The parts belong to the task that has this id. After a failure it is not known whether it was written.
             Ok(Created::Existing(task)) => task.id == new.task.id,
             Err(CreateError::Store(_)) => true,
-            Err(CreateError::KeyReused | CreateError::TooManyOpen { .. }) => false,
+            Err(CreateError::KeyReused | CreateError::TooManyOpen { .. } | CreateError::TooMuchStored { .. }) => false,
         };
         if !is_own {
             self.discard_request_parts(new).await;

@@ -2,12 +2,12 @@
 //!
 //! | access | call | key | condition |
 //! | --- | --- | --- | --- |
-//! | reserve a slot, before a creation | `UpdateItem`; `GetItem` if the task is not in the sample that is counted | quota | [`SLOT_IS_FREE`] |
+//! | reserve a slot, before a creation | `UpdateItem`; `GetItem` if the task is not in the sample that is counted | quota | [`SLOT_IS_FREE`], [`BYTES_FIT`] |
 //! | create | `PutItem`; `TransactWriteItems` with an idempotency key | task, key | [`ABSENT`] or one of the `REPLACEABLE`s |
 //! | poll | `GetItem`, consistent | task | |
 //! | most events | `UpdateItem` that returns the whole item | task | [`EXISTS_UNEXPIRED`] and the event's own, see [`at_once`] |
 //! | events that depend on more than a condition can express | the same, after the item was read | task | [`UNCHANGED`], see [`after_seeing`] |
-//! | release a slot, after an end | `UpdateItem` | quota | [`SLOT_IS_RESERVED`] |
+//! | release a slot, after an end; count a large result | `UpdateItem` | quota | [`SLOT_IS_RESERVED`] |
 //! | correct a count | `UpdateItem`; one `Query` per shard at the same time, consistent; `UpdateItem` | quota, shard | [`COUNT_IS_DUE`]; [`OPEN_UNEXPIRED`] |
 //! | list | one `Query` per shard at the same time, consistent | shard, before an id | [`UNEXPIRED`] |
 //! | record a step | `PutItem` | entry | [`ABSENT`] |
@@ -24,14 +24,16 @@
 //! own write, or a later one, was applied. Claims, heartbeats and variables, which the same attempt may write
 //! repeatedly, say when they were sent.
 
+use longhaul_core::ports::NewTask;
 use longhaul_core::{Advance, Lease, LeaseToken, Progress, State, Task, TaskEvent, Timestamp};
 
 use crate::attributes::{
     ATTEMPT, ENDED_AT, EXPIRES_AT, FAILURES, HEARTBEAT_AT, LAST_FAILURE, LATE_AFTER, LEASE_UNTIL, OF_STATES, OPEN,
-    PROGRESS, RECOUNT_AFTER, RESENDS, SENT_AT, STARTED_AT, TTL, UPDATED_AT, VARIABLES, VARIABLES_AT,
+    PROGRESS, RECOUNT_AFTER, RESENDS, SENT_AT, STARTED_AT, STORED, TTL, UPDATED_AT, VARIABLES, VARIABLES_AT,
 };
 use crate::change::{Change, Condition, Expression};
 use crate::item::{json, moment, number, seconds, text};
+use crate::quota::Reserved;
 use crate::record::{self, Stored};
 
 /// Is there nothing under this key?
@@ -104,6 +106,9 @@ const SLOT_IS_FREE: &str = "(attribute_not_exists(#open) OR #open < :open_max) \
 
 /// The same, if this task expires before all others.
 const SLOT_IS_FREE_EXPIRING_FIRST: &str = "attribute_not_exists(#open) OR #open < :open_max";
+
+/// Do the new task's bytes fit?
+const BYTES_FIT: &str = "attribute_not_exists(#stored) OR #stored <= :room";
 
 /// Is there a slot to release?
 const SLOT_IS_RESERVED: &str = "#open >= :slots";
@@ -279,26 +284,55 @@ pub(crate) fn empty_mailbox(now: Timestamp) -> Condition {
     Condition::that(EMPTY_MAILBOX).with(":now", moment(now))
 }
 
-/// One more task, which takes `slots` and expires at `expires_at`, not before the next count is due. The first task of
-/// an owner says when that is.
-pub(crate) fn reserve_slot(open_max: u32, slots: u32, expires_at: Timestamp, recount_after: Timestamp) -> Change {
-    one_more_task(Condition::that(SLOT_IS_FREE).with(":expires_at", moment(expires_at)), open_max, slots)
-        .set_if_absent(RECOUNT_AFTER, moment(recount_after.min(expires_at)))
+/// One more task, which does not expire before the next count is due. The first task of an owner says when that is.
+pub(crate) fn reserve(new: &NewTask, reserved: &Reserved, recount_after: Timestamp) -> Change {
+    let expires_at = new.task.expires_at;
+    let condition = Condition::all(&[SLOT_IS_FREE, BYTES_FIT]).with(":expires_at", moment(expires_at));
+    one_more_task(condition, new, reserved).set_if_absent(RECOUNT_AFTER, moment(recount_after.min(expires_at)))
 }
 
 /// The same for a task that expires before all others: the next count is due then.
-pub(crate) fn reserve_slot_expiring_first(open_max: u32, slots: u32, expires_at: Timestamp) -> Change {
-    one_more_task(Condition::that(SLOT_IS_FREE_EXPIRING_FIRST), open_max, slots).set(RECOUNT_AFTER, moment(expires_at))
+pub(crate) fn reserve_expiring_first(new: &NewTask, reserved: &Reserved) -> Change {
+    let condition = Condition::all(&[SLOT_IS_FREE_EXPIRING_FIRST, BYTES_FIT]);
+    one_more_task(condition, new, reserved).set(RECOUNT_AFTER, moment(new.task.expires_at))
 }
 
-fn one_more_task(condition: Condition, open_max: u32, slots: u32) -> Change {
-    Change::upsert(condition.with(":open_max", number(open_max))).add_or_insert(OPEN, i64::from(slots))
+fn one_more_task(condition: Condition, new: &NewTask, reserved: &Reserved) -> Change {
+    let room = i128::from(new.stored_max) - i128::from(new.task.stored_bytes());
+    let condition = condition.with(":open_max", number(new.open_max)).with(":room", number(room));
+    store_bytes(Change::upsert(condition).add_or_insert(OPEN, i64::from(reserved.slots)), reserved)
 }
 
-/// One task less, which took `slots`.
-pub(crate) fn release_slot(slots: u32) -> Change {
-    let condition = Condition::that(SLOT_IS_RESERVED).with(":slots", number(slots));
-    Change::when(condition).add(OPEN, -i64::from(slots))
+/// Counts bytes until they expire.
+fn store_bytes(change: Change, reserved: &Reserved) -> Change {
+    if reserved.bytes == 0 {
+        return change;
+    }
+    change.add_or_insert(STORED, reserved.bytes).add_or_insert(&reserved.until, reserved.bytes)
+}
+
+/// One task less, which was not created after all.
+pub(crate) fn release(reserved: &Reserved) -> Change {
+    let back = Reserved { bytes: -reserved.bytes, ..reserved.clone() };
+    end_of(&back)
+}
+
+/// One unfinished task less, and its result.
+pub(crate) fn end_of(ended: &Reserved) -> Change {
+    let condition = match ended.slots {
+        0 => Condition::that(EXISTS),
+        slots => Condition::that(SLOT_IS_RESERVED).with(":slots", number(slots)),
+    };
+    let change = Change::when(condition);
+    let change = if ended.slots == 0 { change } else { change.add(OPEN, -i64::from(ended.slots)) };
+    store_bytes(change, ended)
+}
+
+/// Takes bytes off the count that have expired, if nobody else has. `expired` are their attributes, earliest first.
+pub(crate) fn forget_bytes(first: &str, expired: &[(String, i64)]) -> Change {
+    let sum = expired.iter().fold(0_i64, |sum, (_, bytes)| sum.saturating_add(*bytes));
+    let change = Change::when(Condition::that(&format!("attribute_exists(#{first})"))).add(STORED, -sum);
+    expired.iter().fold(change, |change, (until, _)| change.remove(until))
 }
 
 /// Takes the counting of the tasks on itself: nobody else counts before `until`.
@@ -393,10 +427,14 @@ mod tests {
     fn dynamodb_accepts_every_other_change() {
         let task = given::task(&SeededIds::new(1), given::owner("alice"), given::NOW);
         let now = given::NOW;
+        let new = given::new(task.clone());
+        let reserved = Reserved { slots: 4, bytes: 5, until: "b1".to_owned() };
         let changes = [
-            reserve_slot(3, 1, now, now),
-            reserve_slot_expiring_first(3, 4, now),
-            release_slot(4),
+            reserve(&new, &reserved, now),
+            reserve_expiring_first(&new, &reserved),
+            release(&reserved),
+            end_of(&Reserved { slots: 0, ..reserved.clone() }),
+            forget_bytes("b1", &[("b1".to_owned(), 5), ("b2".to_owned(), 6)]),
             begin_to_count(Some(now), now),
             begin_to_count(None, now),
             correct_count(-2, now),

@@ -1,4 +1,4 @@
-//! The limit of unfinished tasks per owner: one count, which creations raise before they write their task, and ends
+//! The limits per owner, of unfinished tasks and of stored bytes: one item with both counts, which creations raise before they write their task, and ends
 //! lower after they have written theirs. An end never depends on the count.
 //!
 //! The count may be wrong: a process died between two writes, a write whose answer was lost was sent again, or a task
@@ -7,16 +7,20 @@
 //!
 //! Under a limit of [`SAMPLED_FROM`] or more, one task in [`SAMPLE`] is counted, as that many: a life costs half a write
 //! unit on average, and the count is right to a few in a hundred. All other creations read it.
+//!
+//! Bytes are counted together with the hour in which they expire, and taken off the count when an owner would be
+//! refused after that.
 
 use futures::future::try_join_all;
-use longhaul_core::ports::{NewTask, StoreError};
-use longhaul_core::{OwnerId, TaskId, Timestamp};
+use longhaul_core::ports::{CreateError, NewTask, StoreError};
+use longhaul_core::{OwnerId, Payload, TaskId, Timestamp};
 
-use crate::attributes::{EXPIRES_AT, OPEN, PK, RECOUNT_AFTER};
+use crate::attributes::{BYTES_UNTIL, EXPIRES_AT, OPEN, PK, RECOUNT_AFTER, STORED};
 use crate::change::Change;
 use crate::error::{Unexpected, Written};
-use crate::item::{Fields, Item, text};
+use crate::item::{Fields, Item, Unreadable, text};
 use crate::keys::SHARDS;
+use crate::record::Stored;
 use crate::store::{DynamoStore, QuotaMode};
 use crate::{expressions, keys};
 
@@ -32,21 +36,28 @@ const COUNT_AGAIN_MS: u64 = 60_000;
 /// How often a reservation is tried: each further try is because of another instance that just changed the count.
 const TRIES_MAX: usize = 8;
 
+const HOUR_MS: u64 = 3_600_000;
+
 /// Pages of 1 MB that a count reads per shard before it gives up.
 const PAGES_MAX: usize = 64;
 
-/// Whether the owner may have one more task.
-pub(crate) enum Slot {
-    /// It may, and the task is counted as so many.
-    Reserved(u32),
-    /// It may not.
-    None,
+/// What was counted for a task.
+#[derive(Clone, Debug)]
+pub(crate) struct Reserved {
+    /// As how many unfinished tasks.
+    pub(crate) slots: u32,
+    /// As how many bytes.
+    pub(crate) bytes: i64,
+    /// The attribute for bytes that expire when the task does.
+    pub(crate) until: String,
 }
 
 /// Whether there is room for one more task, after a look at the count.
 enum Room {
-    /// There is not.
-    None,
+    /// There are too many tasks.
+    NoSlot,
+    /// There are too many bytes.
+    NoBytes,
     /// The count was corrected: the next try decides.
     AfterCounting,
     /// There is, but the new task expires before all others, so the next count has to be earlier.
@@ -61,74 +72,93 @@ struct Counted {
 }
 
 impl DynamoStore {
-    /// Reserves a slot for a new task, if there is one.
-    pub(crate) async fn reserve_slot(&self, new: &NewTask, now: Timestamp) -> Result<Slot, StoreError> {
+    /// Counts a new task, if there is room for it.
+    pub(crate) async fn reserve(&self, new: &NewTask, now: Timestamp) -> Result<Reserved, CreateError> {
+        let until = bytes_until(new.task.expires_at, now);
         if self.quota == QuotaMode::Off || new.task.has_ended() {
-            return Ok(Slot::Reserved(0));
+            return Ok(Reserved { slots: 0, bytes: 0, until });
+        }
+        if new.task.stored_bytes() > new.stored_max {
+            return Err(CreateError::TooMuchStored { stored_max: new.stored_max });
         }
         let slots = slots(&new.task.id, new.open_max);
-        let expires_at = new.task.expires_at;
-        let mut change = expressions::reserve_slot(new.open_max, slots, expires_at, now.plus_ms(COUNT_AGAIN_MS));
+        let reserved = Reserved { slots, bytes: counted_bytes(&new.task.request, slots), until };
+        let mut change = expressions::reserve(new, &reserved, now.plus_ms(COUNT_AGAIN_MS));
         for _ in 0..TRIES_MAX {
-            let Some(quota) = self.refusing_quota(new, slots, change.clone()).await? else {
-                return Ok(Slot::Reserved(slots));
+            let Some(quota) = self.refusing_quota(new, &reserved, change.clone()).await? else {
+                return Ok(reserved);
             };
-            match self.look_for_room(&new.task.owner, &quota, new.open_max, now).await? {
-                Room::None => return Ok(Slot::None),
+            match self.look_for_room(new, &quota, now).await? {
+                Room::NoSlot => return Err(CreateError::TooManyOpen { open_max: new.open_max }),
+                Room::NoBytes => return Err(CreateError::TooMuchStored { stored_max: new.stored_max }),
                 Room::AfterCounting => {}
-                Room::ExpiringFirst => {
-                    change = expressions::reserve_slot_expiring_first(new.open_max, slots, expires_at);
-                }
+                Room::ExpiringFirst => change = expressions::reserve_expiring_first(new, &reserved),
             }
         }
-        Err(Unexpected::Contended.into())
+        Err(StoreError::from(Unexpected::Contended).into())
     }
 
-    /// The count that stands in the way of a new task; `None` if there is room. A task in the sample is counted by this.
-    async fn refusing_quota(&self, new: &NewTask, slots: u32, change: Change) -> Result<Option<Item>, StoreError> {
+    /// The count that stands in the way of a new task; `None` if there is room. A task of which anything is counted is
+    /// counted by this.
+    async fn refusing_quota(
+        &self,
+        new: &NewTask,
+        reserved: &Reserved,
+        change: Change,
+    ) -> Result<Option<Item>, StoreError> {
         let key = keys::quota(&new.task.owner);
-        if slots > 0 {
-            return Ok(match self.table.update(&key, change).await? {
-                Written::Done(_) => None,
-                Written::Refused(Some(quota)) => Some(quota),
-                Written::Refused(None) => return Err(Unexpected::Incomplete("UpdateItem").into()),
-            });
+        if reserved.slots > 0 || reserved.bytes > 0 {
+            return match self.table.update(&key, change).await? {
+                Written::Done(_) => Ok(None),
+                Written::Refused(Some(quota)) => Ok(Some(quota)),
+                Written::Refused(None) => Err(Unexpected::Incomplete("UpdateItem").into()),
+            };
         }
         let Some(quota) = self.table.get(&key).await? else { return Ok(None) };
-        let is_full = Fields(&quota).number::<i64>(OPEN)? >= i64::from(new.open_max);
+        let is_full = open_of(&quota)? >= i64::from(new.open_max) || stored_of(&quota)? > room_in(new);
         Ok(is_full.then_some(quota))
     }
 
-    /// Releases the slots of a task that has ended, or that was not created after all. If this fails, the count is too
-    /// high until it is corrected, which is no reason to fail what has been done.
-    pub(crate) async fn release_slot(&self, owner: &OwnerId, slots: u32) {
-        if slots == 0 || self.quota == QuotaMode::Off {
-            return;
+    /// Takes back what was counted for a task that was not created after all.
+    pub(crate) async fn release(&self, owner: &OwnerId, reserved: &Reserved) {
+        if reserved.slots > 0 || reserved.bytes > 0 {
+            self.change_count(owner, expressions::release(reserved)).await;
         }
-        let released = self.table.update(&keys::quota(owner), expressions::release_slot(slots)).await;
-        if let Err(error) = released {
+    }
+
+    /// Counts the end of a task, and its result.
+    pub(crate) async fn count_end(&self, ended: &Stored, now: Timestamp) {
+        let slots = ended.slots;
+        let bytes = ended.task.state.outcome().map_or(0, |outcome| counted_bytes(outcome, slots));
+        if self.quota == QuotaMode::Counted && (slots > 0 || bytes > 0) {
+            let ended_as = Reserved { slots, bytes, until: bytes_until(ended.task.expires_at, now) };
+            self.change_count(&ended.task.owner, expressions::end_of(&ended_as)).await;
+        }
+    }
+
+    /// If this fails, the count is wrong until it is corrected, which is no reason to fail what has been done.
+    async fn change_count(&self, owner: &OwnerId, change: Change) {
+        if let Err(error) = self.table.update(&keys::quota(owner), change).await {
             let error = &error as &dyn std::error::Error;
-            tracing::warn!(error, "the owner's count of unfinished tasks was not lowered; it will be corrected later");
+            tracing::warn!(error, "the count of an owner's tasks was not changed; it will be corrected later");
         }
     }
 
     /// What to do when the count refused a task. The tasks are counted one by one only if one of them may have expired
     /// since the last time, or that was long ago.
-    async fn look_for_room(
-        &self,
-        owner: &OwnerId,
-        quota: &Item,
-        open_max: u32,
-        now: Timestamp,
-    ) -> Result<Room, StoreError> {
-        let fields = Fields(quota);
-        let open = fields.optional(OPEN, Fields::number::<i64>)?.unwrap_or(0);
+    async fn look_for_room(&self, new: &NewTask, quota: &Item, now: Timestamp) -> Result<Room, StoreError> {
+        let (owner, open_max, open) = (&new.task.owner, new.open_max, open_of(quota)?);
         if open < i64::from(open_max) {
-            return Ok(Room::ExpiringFirst);
+            return if stored_of(quota)? > room_in(new) {
+                self.forget_expired_bytes(owner, quota, now).await
+            } else {
+                Ok(Room::ExpiringFirst)
+            };
         }
+        let fields = Fields(quota);
         let due = fields.optional(RECOUNT_AFTER, Fields::moment)?;
         if due.is_some_and(|due| now < due) {
-            return Ok(Room::None);
+            return Ok(Room::NoSlot);
         }
         let begun = expressions::begin_to_count(due, now.plus_ms(COUNT_AGAIN_MS));
         match self.table.update(&keys::quota(owner), begun).await? {
@@ -137,12 +167,29 @@ impl DynamoStore {
         }
         let Some(counted) = self.count(owner, now).await? else {
             tracing::warn!("an owner at the limit of unfinished tasks has too many tasks to count them");
-            return Ok(Room::None);
+            return Ok(Room::NoSlot);
         };
         let next = counted.next_expiry.map_or(now.plus_ms(COUNT_AGAIN_MS), |at| at.min(now.plus_ms(COUNT_AGAIN_MS)));
         let by = i64::from(counted.open).saturating_sub(open);
         self.table.update(&keys::quota(owner), expressions::correct_count(by, next)).await?;
-        Ok(if counted.open >= open_max { Room::None } else { Room::AfterCounting })
+        Ok(if counted.open >= open_max { Room::NoSlot } else { Room::AfterCounting })
+    }
+
+    /// Takes the bytes off the count that have expired, if there are any.
+    async fn forget_expired_bytes(&self, owner: &OwnerId, quota: &Item, now: Timestamp) -> Result<Room, StoreError> {
+        let mut expired = Vec::new();
+        for (name, value) in quota {
+            let hours: Option<u64> = name.strip_prefix(BYTES_UNTIL).and_then(|hours| hours.parse().ok());
+            if hours.is_some_and(|hours| hours.saturating_mul(HOUR_MS) <= now.as_ms()) {
+                let bytes = value.as_n().ok().and_then(|digits| digits.parse::<i64>().ok());
+                expired.push((name.clone(), bytes.ok_or(Unreadable { attribute: BYTES_UNTIL })?));
+            }
+        }
+        expired.sort();
+        let Some((first, _)) = expired.first() else { return Ok(Room::NoBytes) };
+        // If another instance was faster, the next try finds what it left.
+        let _forgotten = self.table.update(&keys::quota(owner), expressions::forget_bytes(first, &expired)).await?;
+        Ok(Room::AfterCounting)
     }
 
     /// Counts the owner's unfinished tasks one by one; `None` if there are too many items to read.
@@ -184,6 +231,37 @@ impl DynamoStore {
         }
         Ok(None)
     }
+}
+
+fn open_of(quota: &Item) -> Result<i64, Unreadable> {
+    Ok(Fields(quota).optional(OPEN, Fields::number)?.unwrap_or(0))
+}
+
+fn stored_of(quota: &Item) -> Result<i128, Unreadable> {
+    Ok(Fields(quota).optional(STORED, Fields::number)?.unwrap_or(0))
+}
+
+/// How many bytes may be stored already if the new task is to fit.
+fn room_in(new: &NewTask) -> i128 {
+    i128::from(new.stored_max) - i128::from(new.task.stored_bytes())
+}
+
+/// As how many bytes a text is counted: one in parts as it is, since its write costs much more than the count; a small
+/// one together with its task, for those that are not in the sample.
+fn counted_bytes(payload: &Payload, slots: u32) -> i64 {
+    let counted = match payload {
+        Payload::Inline(text) => (text.len() as u64).saturating_mul(u64::from(slots)),
+        Payload::Parts { bytes, .. } => *bytes,
+    };
+    i64::try_from(counted).unwrap_or(i64::MAX)
+}
+
+/// The attribute for bytes that expire at this moment: in whole hours, and for months in steps of sixteen days, so that
+/// an item has few of them.
+fn bytes_until(expires_at: Timestamp, now: Timestamp) -> String {
+    let hours = expires_at.as_ms().div_ceil(HOUR_MS);
+    let hours = if expires_at.since_ms(now) > 48 * HOUR_MS { hours.next_multiple_of(16 * 24) } else { hours };
+    format!("{BYTES_UNTIL}{hours}")
 }
 
 /// As how many a task is counted; 0 if it is not in the sample. By its random bits, other ones than those that choose

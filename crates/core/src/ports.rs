@@ -50,6 +50,12 @@ pub enum CreateError {
         /// The limit.
         open_max: u32,
     },
+    /// The owner's arguments and results would have more bytes than allowed. Nothing was written.
+    #[error("at most {stored_max} bytes of arguments and results are stored for one owner")]
+    TooMuchStored {
+        /// The limit.
+        stored_max: u64,
+    },
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -75,6 +81,9 @@ pub struct NewTask {
     pub idempotency: Option<IdempotencyKey>,
     /// How many unfinished tasks the owner may have, this one included.
     pub open_max: u32,
+    /// How many bytes the arguments and results of the owner's tasks may have, the arguments of this one included. Only
+    /// creations are refused: an end never is. What has expired may count until it is deleted.
+    pub stored_max: u64,
 }
 
 /// The result of a creation.

@@ -78,7 +78,8 @@ impl Engine {
         }
         let now = self.now();
         let (task, request_parts) = new_task(call, id, now);
-        let new = NewTask { task, request_parts, idempotency, open_max: self.settings.open_tasks_max };
+        let (open_max, stored_max) = (self.settings.open_tasks_max, self.settings.stored_bytes_max);
+        let new = NewTask { task, request_parts, idempotency, open_max, stored_max };
         match self.with_retry(async || retriable_create(self.store().create(new.clone(), now).await)).await {
             Ok(Ok(Created::New(task))) => Ok(Accepted::New(self.queued(task).await)),
             // The first try was written, and its answer was lost.
@@ -86,6 +87,7 @@ impl Engine {
             Ok(Ok(Created::Existing(task))) => Ok(Accepted::Existing(self.recover(task).await)),
             Ok(Err(CreateError::KeyReused)) => Err(AcceptError::KeyReused),
             Ok(Err(CreateError::TooManyOpen { open_max })) => Err(AcceptError::TooManyOpen { open_max }),
+            Ok(Err(CreateError::TooMuchStored { stored_max })) => Err(AcceptError::TooMuchStored { stored_max }),
             Ok(Err(CreateError::Store(error))) | Err(error) => Err(AcceptError::Unavailable(error)),
         }
     }

@@ -34,6 +34,8 @@ pub struct Settings {
     pub write_retry_ms: u64,
     /// How many unfinished tasks one owner may have.
     pub open_tasks_max: u32,
+    /// How many bytes the arguments and results of one owner's tasks may have.
+    pub stored_bytes_max: u64,
 }
 
 impl Default for Settings {
@@ -53,6 +55,7 @@ impl Default for Settings {
             end_tries_max: 8,
             write_retry_ms: 50,
             open_tasks_max: limits::OPEN_TASKS_MAX_DEFAULT,
+            stored_bytes_max: limits::STORED_BYTES_MAX_DEFAULT,
         }
     }
 }

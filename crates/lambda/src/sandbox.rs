@@ -12,7 +12,7 @@ use longhaul_mcp::{McpServer, McpSettings};
 use crate::api::Api;
 use crate::metrics::EmbeddedMetrics;
 use crate::worker::{DeadLetters, Worker};
-use crate::{ApiConfig, Common, OpenTasks, WorkerConfig};
+use crate::{ApiConfig, Common, WorkerConfig};
 
 /// The name under which the key that signs the state of plain calls is stored in the table.
 const STATE_KEY: &str = "request-state";
@@ -89,12 +89,8 @@ async fn connect() -> Clients {
 }
 
 fn store(clients: &Clients, config: &Common, world: &World) -> DynamoStore {
-    let quota = match config.open_tasks {
-        OpenTasks::Unlimited => QuotaMode::Off,
-        OpenTasks::Limited => QuotaMode::Counted,
-    };
     DynamoStore::new(clients.dynamo.clone(), &config.table)
-        .with_quota(quota)
+        .with_quota(QuotaMode::Counted)
         .with_pauses(Arc::clone(&world.clock), Arc::clone(&world.ids))
 }
 

@@ -101,6 +101,11 @@ mod the_contract_finds {
         a_key_that_gives_an_old_record: Fault::KeyGivesTheFirstRecord;
         a_limit_that_does_not_hold: Fault::NoLimit;
         a_limit_that_all_owners_share: Fault::LimitForAllOwners;
+        stored_bytes_that_are_not_limited: Fault::StoredNotLimited;
+        stored_bytes_that_all_owners_share: Fault::StoredOfAllOwners;
+        stored_bytes_without_results: Fault::StoredWithoutResults;
+        stored_bytes_without_parts: Fault::StoredWithoutParts;
+        stored_bytes_that_refuse_a_retry: Fault::StoredRefusesRetry;
         a_slot_that_a_result_keeps: Fault::SlotNotReleasedOn(Status::Completed);
         a_slot_that_an_error_keeps: Fault::SlotNotReleasedOn(Status::Failed);
         a_slot_that_a_cancel_keeps: Fault::SlotNotReleasedOn(Status::Cancelled);

@@ -21,6 +21,7 @@ use longhaul_engine::{
 use longhaul_testkit::given::{self, owner};
 use longhaul_testkit::sim::FakeQueue;
 use longhaul_testkit::{SeededIds, block_on};
+use tokio::sync::Semaphore;
 
 use crate::emulator;
 
@@ -60,10 +61,10 @@ impl Account {
     }
 
     fn client(&self) -> SharedHttpClient {
-        let (account, inner) = (self.clone(), https());
+        let (account, inner, at_a_time) = (self.clone(), https(), Arc::new(Semaphore::new(24)));
         http_client_fn(move |settings, components| {
             let inner = inner.http_connector(settings, components);
-            SharedHttpConnector::new(Connector { account: account.clone(), inner })
+            SharedHttpConnector::new(Connector { account: account.clone(), inner, at_a_time: Arc::clone(&at_a_time) })
         })
     }
 
@@ -99,6 +100,8 @@ impl Account {
 struct Connector {
     account: Account,
     inner: SharedHttpConnector,
+    /// The emulator is one process; more requests at a time only wait in it.
+    at_a_time: Arc<Semaphore>,
 }
 
 impl HttpConnector for Connector {
@@ -107,7 +110,13 @@ impl HttpConnector for Connector {
         let operation = target.rsplit('.').next().unwrap_or_default().to_owned();
         match self.account.refusal(&operation, request.body().bytes().unwrap_or_default()) {
             Some(refusal) => HttpConnectorFuture::ready(Ok(refusal)),
-            None => self.inner.call(request),
+            None => {
+                let (inner, at_a_time) = (self.inner.clone(), Arc::clone(&self.at_a_time));
+                HttpConnectorFuture::new(async move {
+                    let _permit = at_a_time.acquire().await.unwrap();
+                    inner.call(request).await
+                })
+            }
         }
     }
 }

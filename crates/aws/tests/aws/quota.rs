@@ -183,3 +183,35 @@ fn a_task_that_was_never_counted_releases_no_slot() {
         assert!(limited.create().await.is_err());
     });
 }
+
+#[test]
+fn stored_bytes_are_forgotten_when_they_expire() {
+    block_on(async {
+        let limited = Limited::new().await;
+        let create = async |open_max, now, ttl_ms| {
+            let task = given::task_with(&limited.ids, owner("alice"), now, |record| {
+                record.request = given::inline(&"x".repeat(1_000));
+                record.expires_at = now.plus_ms(ttl_ms);
+            });
+            limited.store.create(NewTask { open_max, stored_max: 2_500, ..given::new(task) }, now).await
+        };
+        const HOUR_MS: u64 = 3_600_000;
+        create(100, NOW, HOUR_MS).await.unwrap();
+        create(100, NOW, 1_000 * HOUR_MS).await.unwrap();
+        limited.meter.calls();
+        let refused = create(100, NOW, HOUR_MS).await;
+        assert!(matches!(refused, Err(CreateError::TooMuchStored { stored_max: 2_500 })), "{refused:?}");
+        assert_eq!(limited.meter.names(), ["UpdateItem", "GetItem"], "a refusal reads no tasks");
+        let later = NOW.plus_ms(2 * HOUR_MS);
+        create(100, later, HOUR_MS).await.unwrap();
+        assert!(create(100, later, HOUR_MS).await.is_err(), "the second one has not expired");
+        // Also for a task that is not counted itself, under a high limit.
+        let mut refused = 0;
+        for _ in 0..16 {
+            refused += u32::from(create(10_000, later, HOUR_MS).await.is_err());
+        }
+        assert_eq!(refused, 16);
+        let much_later = NOW.plus_ms(2_000 * HOUR_MS);
+        assert!(create(100, much_later, HOUR_MS).await.is_ok() && create(100, much_later, HOUR_MS).await.is_ok());
+    });
+}

@@ -100,6 +100,8 @@ fn settings(dice: &mut Randomness) -> Settings {
         end_tries_max: 4,
         write_retry_ms: lease_ms / 200,
         open_tasks_max: dice.one_of(&[1, 2, 100, 100]) as u32,
+        // Large payloads are few here; what this limit promises is in the contract of the stores.
+        stored_bytes_max: u64::MAX,
     }
 }
 

@@ -104,6 +104,11 @@ impl StoreModel {
                 return Err(CreateError::TooManyOpen { open_max: new.open_max });
             }
         }
+        let stored: u64 =
+            self.rows.iter().filter(|row| row.task.owner == key.owner).map(|row| row.task.stored_bytes()).sum();
+        if stored.saturating_add(new.task.stored_bytes()) > new.stored_max {
+            return Err(CreateError::TooMuchStored { stored_max: new.stored_max });
+        }
         if let Some(idempotency) = new.idempotency {
             self.keys.retain(|row| !(row.owner == key.owner && row.key.key == idempotency.key));
             self.keys.push(KeyRow { owner: key.owner, key: idempotency, id: key.id });

@@ -50,6 +50,11 @@ pub(crate) enum Fault {
     KeyGivesTheFirstRecord,
     NoLimit,
     LimitForAllOwners,
+    StoredNotLimited,
+    StoredOfAllOwners,
+    StoredWithoutResults,
+    StoredWithoutParts,
+    StoredRefusesRetry,
     SlotNotReleasedOn(Status),
     SlotNotReleasedOnExpiry,
     SlotReleasedByRefusals,
@@ -235,6 +240,11 @@ impl PlantedStore {
         if self.has(Fault::CreateRefusesRetryAtLimit) && !has_room {
             return Err(CreateError::TooManyOpen { open_max: new.open_max });
         }
+        let fits = self.stored(tables, new) <= new.stored_max || self.has(Fault::StoredNotLimited);
+        let too_much = CreateError::TooMuchStored { stored_max: new.stored_max };
+        if self.has(Fault::StoredRefusesRetry) && !fits {
+            return Err(too_much);
+        }
         if let Some(decided) = self.by_key(tables, new, now) {
             return decided.map(Some);
         }
@@ -251,7 +261,19 @@ impl PlantedStore {
             }
             return Err(CreateError::TooManyOpen { open_max: new.open_max });
         }
-        Ok(None)
+        if fits { Ok(None) } else { Err(too_much) }
+    }
+
+    /// The bytes of the owner's arguments and results, with those of the new task.
+    fn stored(&self, tables: &Tables, new: &NewTask) -> u64 {
+        let owner = new.task.owner;
+        let mine = tables.tasks.values().filter(|task| task.owner == owner || self.has(Fault::StoredOfAllOwners));
+        let bytes = |task: &Task| match (&task.request, self.fault) {
+            (_, Fault::StoredWithoutResults) => task.request.bytes(),
+            (Payload::Parts { .. }, Fault::StoredWithoutParts) => task.stored_bytes() - task.request.bytes(),
+            _ => task.stored_bytes(),
+        };
+        mine.map(bytes).fold(bytes(&new.task), u64::saturating_add)
     }
 
     /// The event as a store without this condition would see it.
