@@ -7,7 +7,7 @@ use crate::change::Change;
 use crate::error::{Unexpected, Written};
 use crate::item::Item;
 use crate::record::Stored;
-use crate::store::{DynamoStore, QuotaMode};
+use crate::store::DynamoStore;
 use crate::{expressions, keys, lifetimes, record};
 
 /// How often an event is written again because the task changed between the read and the write. Only events that depend
@@ -30,7 +30,7 @@ impl DynamoStore {
         now: Timestamp,
     ) -> Result<Task, ApplyError> {
         let mut outcome = match expressions::at_once(event, now) {
-            Some(change) => self.write(key, event, change, self.quota).await?,
+            Some(change) => self.write(key, event, change, now).await?,
             None => Outcome::Refused(self.stored(key).await?),
         };
         for _ in 0..TRIES_MAX {
@@ -53,9 +53,8 @@ impl DynamoStore {
                 self.extend_key(&seen, &next).await?;
             }
             // The task accepts the event: a condition could not express that, or the task has just changed.
-            let quota = if seen.is_counted { self.quota } else { QuotaMode::Off };
             let change = expressions::after_seeing(&seen, event, &next, now);
-            outcome = self.write(key, event, change, quota).await?;
+            outcome = self.write(key, event, change, now).await?;
         }
         match outcome {
             Outcome::Applied(task) => Ok(task),
@@ -73,38 +72,17 @@ impl DynamoStore {
         key: &TaskKey,
         event: &TaskEvent,
         change: Change,
-        quota: QuotaMode,
+        now: Timestamp,
     ) -> Result<Outcome, StoreError> {
-        match quota {
-            QuotaMode::Counted if event.ends_task() => self.write_end(key, change).await,
-            QuotaMode::Counted | QuotaMode::Off => outcome_of(self.table.update(&keys::task(key), change).await?),
+        let item = match self.table.update(&keys::task(key), change).await? {
+            Written::Done(item) => item,
+            Written::Refused(item) => return refused(item),
+        };
+        let stored = record::read(&item)?;
+        if event.ends_task() {
+            self.count_end(&stored, now).await;
         }
-    }
-
-    /// An end that releases the task's slot in the same transaction. The answer of a transaction has no items, so
-    /// the task is read afterwards: nothing changes it any more.
-    async fn write_end(&self, key: &TaskKey, end: Change) -> Result<Outcome, StoreError> {
-        let task = keys::task(key);
-        let members = vec![
-            self.table.update_member(&task, expressions::uncounted(end.clone()))?,
-            self.table.update_member(&keys::quota(&key.owner), expressions::release_slot())?,
-        ];
-        match self.table.transact(members).await? {
-            Ok(()) => {
-                let ended = self.stored(key).await?.ok_or(Unexpected::Incomplete("TransactWriteItems"))?;
-                Ok(Outcome::Applied(ended.task))
-            }
-            Err((0, item)) => refused(item),
-            // The count is lower than the number of tasks: it repairs itself when it next refuses a task.
-            Err(_) => outcome_of(self.table.update(&task, expressions::uncounted(end)).await?),
-        }
-    }
-}
-
-fn outcome_of(written: Written<Item>) -> Result<Outcome, StoreError> {
-    match written {
-        Written::Done(item) => Ok(Outcome::Applied(record::read(&item)?.task)),
-        Written::Refused(item) => refused(item),
+        Ok(Outcome::Applied(stored.task))
     }
 }
 

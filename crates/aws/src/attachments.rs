@@ -5,7 +5,7 @@ use longhaul_core::ports::{Recorded, StoreError};
 use longhaul_core::{Entry, PartsName, TaskKey, Timestamp, limits};
 
 use crate::attributes::{KIND, NAME, PK, SK, TEXT, TTL, VALUE};
-use crate::error::{Unexpected, Written, unavailable};
+use crate::error::{Unexpected, Written, is_throttled, unavailable};
 use crate::item::{Fields, Item, Unreadable, seconds, text, word};
 use crate::keys::ItemKey;
 use crate::store::DynamoStore;
@@ -21,9 +21,16 @@ const READ_PARTS_MAX: usize = 40;
 /// Items in one write that deletes. DynamoDB accepts 25.
 const DELETE_ITEMS_MAX: usize = 25;
 
-/// How often the unprocessed items of a batch are sent again. Every round processes some or is refused as a whole, and
-/// then the client waits and retries.
-const ROUNDS_MAX: usize = 64;
+/// How often the unprocessed items of a batch are sent again: within half a minute, even if all of a large result has to
+/// be paced.
+const ROUNDS_MAX: u32 = 16;
+
+/// Parts in one write after a table has refused some: one partition takes 1,000 write units a second, which is less than
+/// three parts.
+const PACED_PARTS_MAX: usize = 2;
+
+/// How long one partition needs for one part, in milliseconds, if it takes 1,000 units a second.
+const PART_MS: u64 = 350;
 
 /// Pages of a journal: each has at least one entry, or is the last.
 const JOURNAL_PAGES_MAX: usize = limits::ENTRIES_MAX;
@@ -53,10 +60,19 @@ impl DynamoStore {
 
     /// Deletes all entries of a task.
     pub(crate) async fn delete_entries(&self, key: &TaskKey) -> Result<(), StoreError> {
+        let mut entries = Vec::new();
+        for item in self.entry_items(key).await? {
+            let fields = Fields(&item);
+            entries.push(ItemKey { pk: fields.text(PK)?.to_owned(), sk: fields.text(SK)?.to_owned() });
+        }
+        self.delete_items(&entries).await
+    }
+
+    /// Deletes these items.
+    pub(crate) async fn delete_items(&self, items: &[ItemKey]) -> Result<(), StoreError> {
         let mut requests = Vec::new();
-        for mut item in self.entry_items(key).await? {
-            item.retain(|name, _| name == PK || name == SK);
-            let delete = DeleteRequest::builder().set_key(Some(item)).build();
+        for item in items {
+            let delete = DeleteRequest::builder().set_key(Some(item.to_item())).build();
             let delete = delete.map_err(|_incomplete| Unexpected::Incomplete("DeleteRequest"))?;
             requests.push(WriteRequest::builder().delete_request(delete).build());
         }
@@ -90,12 +106,7 @@ impl DynamoStore {
 
     /// Writes parts, in as few calls as their size allows.
     pub(crate) async fn write_parts(&self, key: &TaskKey, name: &PartsName, parts: &[&str]) -> Result<(), StoreError> {
-        let ttl = match name {
-            PartsName::Request => lifetimes::before_the_task(&key.id),
-            PartsName::Outcome { .. } | PartsName::Entry { .. } | PartsName::Variables { .. } => {
-                self.lifetime(key).await?
-            }
-        };
+        let ttl = self.lifetime(key).await?;
         self.write_texts(parts, ttl, |number| keys::part(key, name, number)).await
     }
 
@@ -119,14 +130,32 @@ impl DynamoStore {
         Ok(())
     }
 
+    /// Writes a batch at once, which a table takes that was not busy lately; what it does not take is sent again at the
+    /// pace that one partition keeps up.
     async fn write_batch(&self, mut requests: Vec<WriteRequest>) -> Result<(), StoreError> {
-        for _ in 0..ROUNDS_MAX {
-            let call = self.table.client().batch_write_item().request_items(self.table.name(), requests);
-            let answer = call.send().await.map_err(|error| unavailable("BatchWriteItem", error))?;
-            requests = answer.unprocessed_items.and_then(|mut left| left.remove(self.table.name())).unwrap_or_default();
+        for round in 0..ROUNDS_MAX {
+            // After the first round, no more than a second's worth for one partition.
+            let rest = if round == 0 { Vec::new() } else { requests.split_off(PACED_PARTS_MAX.min(requests.len())) };
+            let pace_ms = u64::try_from(requests.len()).unwrap_or(u64::MAX).saturating_mul(PART_MS);
+            let call = self.table.client().batch_write_item().request_items(self.table.name(), requests.clone());
+            match call.send().await {
+                Ok(answer) => {
+                    let left = answer.unprocessed_items.and_then(|mut left| left.remove(self.table.name()));
+                    requests = left.unwrap_or_default();
+                }
+                // Nothing of it was written.
+                Err(error) if is_throttled(&error) => {}
+                Err(error) => return Err(unavailable("BatchWriteItem", error)),
+            }
+            let is_refused = !requests.is_empty();
+            requests.extend(rest);
             if requests.is_empty() {
                 return Ok(());
             }
+            if is_refused {
+                self.table.pauses().after(round).await;
+            }
+            self.table.pauses().up_to(pace_ms).await;
         }
         Err(Unexpected::Endless("a write of parts").into())
     }
@@ -162,14 +191,23 @@ impl DynamoStore {
         let request = KeysAndAttributes::builder().set_keys(Some(keys)).consistent_read(true).build();
         let mut request = request.map_err(|_incomplete| Unexpected::Incomplete("KeysAndAttributes"))?;
         let mut found = Vec::new();
-        for _ in 0..ROUNDS_MAX {
-            let call = self.table.client().batch_get_item().request_items(self.table.name(), request);
-            let answer = call.send().await.map_err(|error| unavailable("BatchGetItem", error))?;
-            found.extend(answer.responses.into_iter().flatten().flat_map(|(_table, items)| items));
-            match answer.unprocessed_keys.and_then(|mut left| left.remove(self.table.name())) {
-                Some(left) => request = left,
-                None => return Ok(found),
-            }
+        // An answer has at most 16 MB: what is left because of that is no reason to wait.
+        for round in 0..ROUNDS_MAX {
+            let call = self.table.client().batch_get_item().request_items(self.table.name(), request.clone());
+            let progress = match call.send().await {
+                Ok(answer) => {
+                    let before = found.len();
+                    found.extend(answer.responses.into_iter().flatten().flat_map(|(_table, items)| items));
+                    match answer.unprocessed_keys.and_then(|mut left| left.remove(self.table.name())) {
+                        Some(left) => request = left,
+                        None => return Ok(found),
+                    }
+                    found.len() > before
+                }
+                Err(error) if is_throttled(&error) => false,
+                Err(error) => return Err(unavailable("BatchGetItem", error)),
+            };
+            self.table.pauses().after(if progress { 0 } else { round }).await;
         }
         Err(Unexpected::Endless("a read of parts").into())
     }

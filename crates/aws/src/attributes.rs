@@ -19,6 +19,8 @@ pub(crate) const CONSECUTIVE_FAILURES_MAX: &str = "consecutive_failures_max";
 pub(crate) const CREATED_AT: &str = "created_at";
 pub(crate) const UPDATED_AT: &str = "updated_at";
 pub(crate) const SENT_AT: &str = "sent_at";
+/// Absent if it is 0.
+pub(crate) const RESENDS: &str = "resends";
 pub(crate) const STARTED_AT: &str = "started_at";
 pub(crate) const ENDED_AT: &str = "ended_at";
 pub(crate) const EXPIRES_AT: &str = "expires_at";
@@ -50,7 +52,7 @@ pub(crate) const FAILURES_MAX: &str = "failures_max";
 // What only this adapter stores with a task.
 /// Incremented by every write.
 pub(crate) const REVISION: &str = "revision";
-/// Whether the task takes a slot of its owner.
+/// How many slots of its owner the task was counted as when it was created; absent if it was not counted.
 pub(crate) const COUNTED: &str = "counted";
 /// When the latest heartbeat was sent.
 pub(crate) const HEARTBEAT_AT: &str = "heard_at";
@@ -68,10 +70,14 @@ pub(crate) const NAME: &str = "name";
 pub(crate) const VALUE: &str = "value";
 /// Task that was created with an idempotency key.
 pub(crate) const TASK: &str = "task";
-/// Number of unfinished tasks of an owner.
+/// Number of unfinished tasks of an owner, as far as it was counted.
 pub(crate) const OPEN: &str = "open";
-/// Earliest moment at which one of them may have expired.
+/// The moment from which a refusal counts the tasks one by one.
 pub(crate) const RECOUNT_AFTER: &str = "recount_after";
+/// Bytes of the arguments and results of an owner's tasks, as far as they were counted.
+pub(crate) const STORED: &str = "stored";
+/// Followed by a moment in hours: how many of them expire until then.
+pub(crate) const BYTES_UNTIL: &str = "b";
 
 // Inside a payload that is stored in parts.
 pub(crate) const PARTS: &str = "parts";

@@ -104,10 +104,17 @@ impl Change {
         self.with(":one", number(1)).with(":zero", number(0))
     }
 
-    /// Subtracts one.
-    pub(crate) fn decrement(mut self, attribute: &str) -> Self {
-        self.sets.push(format!("#{attribute} = #{attribute} - :one"));
-        self.with(":one", number(1))
+    /// Adds `by`, which may be negative. The condition has to refuse a repeated write, or the count has to be corrected
+    /// later.
+    pub(crate) fn add(mut self, attribute: &str, by: i64) -> Self {
+        self.sets.push(format!("#{attribute} = #{attribute} + :by_{attribute}"));
+        self.with(&format!(":by_{attribute}"), number(by))
+    }
+
+    /// The same for an attribute that may be absent.
+    pub(crate) fn add_or_insert(mut self, attribute: &str, by: i64) -> Self {
+        self.sets.push(format!("#{attribute} = if_not_exists(#{attribute}, :zero) + :by_{attribute}"));
+        self.with(&format!(":by_{attribute}"), number(by)).with(":zero", number(0))
     }
 
     pub(crate) fn remove(mut self, attribute: impl Into<String>) -> Self {

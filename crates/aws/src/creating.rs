@@ -1,16 +1,15 @@
-//! Creating tasks: one conditional put, or one transaction if there is an idempotency key or a slot to reserve.
+//! Creating tasks: one conditional put, or one transaction if there is an idempotency key.
 
 use longhaul_core::ports::{CreateError, Created, NewTask, StoreError};
-use longhaul_core::{OwnerId, Payload, TaskId, TaskKey, Timestamp};
+use longhaul_core::{OwnerId, PartsName, TaskId, TaskKey, Timestamp};
 
 use crate::attributes::{COUNTED, KEY, REQUEST, REVISION, TASK, TTL};
-use crate::change::{Change, Condition};
+use crate::change::Condition;
 use crate::error::{Unexpected, Written};
 use crate::item::{Fields, Item, hash, number, seconds, text};
 use crate::keys::ItemKey;
-use crate::quota::Room;
 use crate::record::Stored;
-use crate::store::{DynamoStore, QuotaMode};
+use crate::store::DynamoStore;
 use crate::{expressions, keys, lifetimes, record};
 
 /// How often a creation is written again after a conflict with something that may be replaced.
@@ -21,15 +20,12 @@ struct Plan {
     task: Condition,
     /// For the idempotency key, if there is one.
     key: Option<Condition>,
-    /// For a slot of the owner, if slots are counted.
-    slot: Option<Change>,
 }
 
 /// Which member of the creation was refused, with the existing item.
 enum Obstacle {
     Key(Option<Item>),
     Task(Option<Item>),
-    Slot(Option<Item>),
 }
 
 /// What to do about an obstacle.
@@ -39,23 +35,82 @@ enum Next {
 }
 
 impl DynamoStore {
-    /// Writes a new task.
+    /// Writes a new task, after the count of the owner's tasks: a process that dies between the two leaves a count that
+    /// is too high, which is corrected before it refuses anything.
     pub(crate) async fn create_task(&self, new: &NewTask, now: Timestamp) -> Result<Created, CreateError> {
-        self.extend_request_parts(new).await?;
-        let is_counted = self.quota == QuotaMode::Counted && !new.task.has_ended();
-        let mut plan = Plan {
-            task: expressions::new_item(),
-            key: new.idempotency.map(|_key| expressions::new_item()),
-            slot: is_counted.then(|| expressions::reserve_slot(new.open_max, new.task.expires_at)),
+        let reserved = match self.reserve(new, now).await {
+            Ok(reserved) => reserved,
+            // A retry needs no room.
+            Err(refusal @ (CreateError::TooManyOpen { .. } | CreateError::TooMuchStored { .. })) => {
+                return self.earlier(new, now).await?.ok_or(refusal);
+            }
+            Err(error @ (CreateError::KeyReused | CreateError::Store(_))) => return Err(error),
         };
+        let created = self.write_task(new, reserved.slots, now).await;
+        match &created {
+            Ok(Created::New(_)) | Err(CreateError::Store(_)) => {}
+            Ok(Created::Existing(_)) | Err(_) => self.release(&new.task.owner, &reserved).await,
+        }
+        created
+    }
+
+    /// The task that an earlier creation with the same key or id made.
+    async fn earlier(&self, new: &NewTask, now: Timestamp) -> Result<Option<Created>, CreateError> {
+        if let Some((key, _)) = key_item(new)
+            && let Some(item) = self.table.get(&key).await?
+            && let Some(created) = self.by_key(new, &item, now).await?
+        {
+            return Ok(Some(created));
+        }
+        let stored = self.stored(&new.task.key()).await?.filter(|stored| !stored.task.has_expired(now));
+        Ok(stored.map(|stored| Created::Existing(stored.task)))
+    }
+
+    async fn write_task(&self, new: &NewTask, slots: u32, now: Timestamp) -> Result<Created, CreateError> {
+        if new.request_parts.is_empty() {
+            return self.write_record(new, slots, now).await;
+        }
+        // A look before anything large is written: most calls that will be refused, or are retries, write nothing.
+        if let Some(created) = self.earlier(new, now).await? {
+            return Ok(created);
+        }
+        let parts: Vec<&str> = new.request_parts.iter().map(String::as_str).collect();
+        let ttl = lifetimes::of(&new.task);
+        self.write_texts(&parts, ttl, |number| keys::part(&new.task.key(), &PartsName::Request, number)).await?;
+        let created = self.write_record(new, slots, now).await;
+        let is_own = match &created {
+            Ok(Created::New(_)) => true,
+            // The parts belong to the task that has this id. After a failure it is not known whether it was written.
+            Ok(Created::Existing(task)) => task.id == new.task.id,
+            Err(CreateError::Store(_)) => true,
+            Err(CreateError::KeyReused | CreateError::TooManyOpen { .. } | CreateError::TooMuchStored { .. }) => false,
+        };
+        if !is_own {
+            self.discard_request_parts(new).await;
+        }
+        created
+    }
+
+    /// Deletes the parts of a request that was refused after they were written. If this fails, they are deleted when
+    /// the task would have expired.
+    async fn discard_request_parts(&self, new: &NewTask) {
+        let key = |number| keys::part(&new.task.key(), &PartsName::Request, number);
+        let parts: Vec<ItemKey> = (0..new.request_parts.len()).map(key).collect();
+        if let Err(error) = self.delete_items(&parts).await {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(task_id = %new.task.id, error, "the parts of a refused request were not deleted yet");
+        }
+    }
+
+    async fn write_record(&self, new: &NewTask, slots: u32, now: Timestamp) -> Result<Created, CreateError> {
+        let mut plan = Plan { task: expressions::new_item(), key: new.idempotency.map(|_key| expressions::new_item()) };
         for _ in 0..TRIES_MAX {
-            let Some(obstacle) = self.write_new(new, &plan).await? else {
+            let Some(obstacle) = self.write_new(new, slots, &plan).await? else {
                 return Ok(Created::New(new.task.clone()));
             };
             let next = match obstacle {
                 Obstacle::Key(item) => self.key_is_taken(new, &mut plan, item, now).await?,
                 Obstacle::Task(item) => self.id_is_taken(&mut plan, item, now).await?,
-                Obstacle::Slot(item) => self.no_slot_is_free(new, &mut plan, item, now).await?,
             };
             match next {
                 Next::Answer(created) => return Ok(*created),
@@ -66,34 +121,23 @@ impl DynamoStore {
     }
 
     /// Writes everything in the plan, or nothing.
-    async fn write_new(&self, new: &NewTask, plan: &Plan) -> Result<Option<Obstacle>, StoreError> {
-        let owner = &new.task.owner;
-        let task = keys::task(&new.task.key()).with(task_item(new, plan.slot.is_some()));
-        if plan.key.is_none() && plan.slot.is_none() {
+    async fn write_new(&self, new: &NewTask, slots: u32, plan: &Plan) -> Result<Option<Obstacle>, StoreError> {
+        let task = keys::task(&new.task.key()).with(task_item(new, slots));
+        let (Some(condition), Some((key, item))) = (&plan.key, key_item(new)) else {
             return Ok(match self.table.put(task, plan.task.clone()).await? {
                 Written::Done(()) => None,
                 Written::Refused(item) => Some(Obstacle::Task(item)),
             });
-        }
-        // The first refusal counts: a retry has to be recognized even if no slot is free.
-        let mut members = Vec::new();
-        let mut obstacles: Vec<fn(Option<Item>) -> Obstacle> = Vec::new();
-        if let (Some(condition), Some((key, item))) = (&plan.key, key_item(new)) {
-            members.push(self.table.put_member(key.with(item), condition.clone())?);
-            obstacles.push(Obstacle::Key);
-        }
-        members.push(self.table.put_member(task, plan.task.clone())?);
-        obstacles.push(Obstacle::Task);
-        if let Some(slot) = &plan.slot {
-            members.push(self.table.update_member(&keys::quota(owner), slot.clone())?);
-            obstacles.push(Obstacle::Slot);
-        }
+        };
+        let members = vec![
+            self.table.put_member(key.with(item), condition.clone())?,
+            self.table.put_member(task, plan.task.clone())?,
+        ];
         match self.table.transact(members).await? {
             Ok(()) => Ok(None),
-            Err((number, item)) => {
-                let obstacle = obstacles.get(number).ok_or(Unexpected::Incomplete("TransactWriteItems"))?;
-                Ok(Some(obstacle(item)))
-            }
+            // The first refusal counts: a retry is recognized by its key.
+            Err((0, item)) => Ok(Some(Obstacle::Key(item))),
+            Err((_, item)) => Ok(Some(Obstacle::Task(item))),
         }
     }
 
@@ -107,19 +151,26 @@ impl DynamoStore {
     ) -> Result<Next, CreateError> {
         // Deleted between the refusal and its answer.
         let Some(item) = item else { return Ok(Next::TryAgain) };
-        let fields = Fields(&item);
-        let id = fields.text(TASK).map_err(StoreError::from)?;
-        let request = fields.hash(REQUEST).map_err(StoreError::from)?;
-        let unexpired = self.find_unexpired(&new.task.owner, id, now).await?;
-        match unexpired {
-            Some(stored) if new.idempotency.is_some_and(|key| request == key.request) => {
-                Ok(Next::Answer(Box::new(Created::Existing(stored.task))))
-            }
-            Some(_of_another_call) => Err(CreateError::KeyReused),
+        match self.by_key(new, &item, now).await? {
+            Some(created) => Ok(Next::Answer(Box::new(created))),
             None => {
-                plan.key = Some(expressions::key_in_place_of(id));
+                plan.key = Some(expressions::key_in_place_of(Fields(&item).text(TASK).map_err(StoreError::from)?));
                 Ok(Next::TryAgain)
             }
+        }
+    }
+
+    /// The answer to a creation whose idempotency key is taken; `None` if that belongs to an expired task.
+    async fn by_key(&self, new: &NewTask, item: &Item, now: Timestamp) -> Result<Option<Created>, CreateError> {
+        let fields = Fields(item);
+        let id = fields.text(TASK).map_err(StoreError::from)?;
+        let request = fields.hash(REQUEST).map_err(StoreError::from)?;
+        match self.find_unexpired(&new.task.owner, id, now).await? {
+            Some(stored) if new.idempotency.is_some_and(|key| request == key.request) => {
+                Ok(Some(Created::Existing(stored.task)))
+            }
+            Some(_of_another_call) => Err(CreateError::KeyReused),
+            None => Ok(None),
         }
     }
 
@@ -136,49 +187,18 @@ impl DynamoStore {
         Ok(Next::TryAgain)
     }
 
-    async fn no_slot_is_free(
-        &self,
-        new: &NewTask,
-        plan: &mut Plan,
-        item: Option<Item>,
-        now: Timestamp,
-    ) -> Result<Next, CreateError> {
-        let Some(item) = item else { return Ok(Next::TryAgain) };
-        match self.look_for_room(&new.task.owner, &item, new.open_max, now).await? {
-            Room::None => return Err(CreateError::TooManyOpen { open_max: new.open_max }),
-            Room::AfterCounting => {}
-            Room::ExpiringFirst => {
-                plan.slot = Some(expressions::reserve_slot_expiring_first(new.open_max, new.task.expires_at));
-            }
-        }
-        Ok(Next::TryAgain)
-    }
-
     async fn find_unexpired(&self, owner: &OwnerId, id: &str, now: Timestamp) -> Result<Option<Stored>, StoreError> {
         // A malformed id belongs to no task.
         let Ok(id) = id.parse::<TaskId>() else { return Ok(None) };
         Ok(self.stored(&TaskKey::new(*owner, id)).await?.filter(|stored| !stored.task.has_expired(now)))
     }
-
-    /// Makes sure that the parts of the request are not deleted before the task: they were written before its expiry
-    /// was known.
-    async fn extend_request_parts(&self, new: &NewTask) -> Result<(), StoreError> {
-        match &new.task.request {
-            Payload::Parts { name, count, .. }
-                if lifetimes::of(&new.task) > lifetimes::before_the_task(&new.task.id) =>
-            {
-                self.extend_parts(&new.task.key(), name, *count, lifetimes::of(&new.task)).await
-            }
-            Payload::Parts { .. } | Payload::Inline(_) => Ok(()),
-        }
-    }
 }
 
-fn task_item(new: &NewTask, is_counted: bool) -> Item {
+fn task_item(new: &NewTask, slots: u32) -> Item {
     let mut item = record::attributes(&new.task);
     item.insert(REVISION.to_owned(), number(0));
-    if is_counted {
-        item.insert(COUNTED.to_owned(), number(1));
+    if slots > 0 {
+        item.insert(COUNTED.to_owned(), number(slots));
     }
     item.extend(new.idempotency.map(|idempotency| (KEY.to_owned(), hash(idempotency.key))));
     item

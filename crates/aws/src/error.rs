@@ -51,6 +51,23 @@ pub(crate) enum Written<T> {
     Refused(Option<Item>),
 }
 
+/// A write that was not made.
+#[derive(Debug)]
+pub(crate) enum NotWritten {
+    /// Another write to the same item was in progress. The SDK does not retry this.
+    Conflict(StoreError),
+    /// Everything else; the client has retried it where that makes sense.
+    Failed(StoreError),
+}
+
+impl From<NotWritten> for StoreError {
+    fn from(error: NotWritten) -> Self {
+        match error {
+            NotWritten::Conflict(error) | NotWritten::Failed(error) => error,
+        }
+    }
+}
+
 /// The outcome is unknown: throttling, an error of the service, a lost answer, or a call that the service rejects.
 pub(crate) fn unavailable<E, R>(call: &'static str, error: SdkError<E, R>) -> StoreError
 where
@@ -70,32 +87,37 @@ where
 }
 
 /// A refusal is an answer; everything else is a failure.
-pub(crate) fn refused_put<T, R>(error: SdkError<PutItemError, R>) -> Result<Written<T>, StoreError>
+pub(crate) fn refused_put<T, R>(error: SdkError<PutItemError, R>) -> Result<Written<T>, NotWritten>
 where
     R: std::fmt::Debug + Send + Sync + 'static,
 {
     match error.as_service_error() {
         Some(PutItemError::ConditionalCheckFailedException(refused)) => Ok(Written::Refused(refused.item.clone())),
-        _another => Err(unavailable("PutItem", error)),
+        Some(PutItemError::TransactionConflictException(_)) => Err(NotWritten::Conflict(unavailable("PutItem", error))),
+        _another => Err(NotWritten::Failed(unavailable("PutItem", error))),
     }
 }
 
 /// The same as [`refused_put`] for an update.
-pub(crate) fn refused_update<T, R>(error: SdkError<UpdateItemError, R>) -> Result<Written<T>, StoreError>
+pub(crate) fn refused_update<T, R>(error: SdkError<UpdateItemError, R>) -> Result<Written<T>, NotWritten>
 where
     R: std::fmt::Debug + Send + Sync + 'static,
 {
     match error.as_service_error() {
         Some(UpdateItemError::ConditionalCheckFailedException(refused)) => Ok(Written::Refused(refused.item.clone())),
-        _another => Err(unavailable("UpdateItem", error)),
+        Some(UpdateItemError::TransactionConflictException(_)) => {
+            Err(NotWritten::Conflict(unavailable("UpdateItem", error)))
+        }
+        _another => Err(NotWritten::Failed(unavailable("UpdateItem", error))),
     }
 }
 
-/// The first member of a transaction whose condition did not hold, with its item; a failure if the transaction was
-/// cancelled for another reason, such as a conflict with another transaction.
+/// The first member of a transaction whose condition did not hold, with its item. A transaction that was cancelled only
+/// because of other writes at the same time may be sent again, and so may one with a throttled member, which the SDK
+/// does not recognize as throttled.
 pub(crate) fn refused_transaction<R>(
     error: SdkError<TransactWriteItemsError, R>,
-) -> Result<(usize, Option<Item>), StoreError>
+) -> Result<(usize, Option<Item>), NotWritten>
 where
     R: std::fmt::Debug + Send + Sync + 'static,
 {
@@ -106,8 +128,25 @@ where
     let is_refused = |reason: &CancellationReason| reason.code() == Some("ConditionalCheckFailed");
     match reasons.iter().enumerate().find(|(_, reason)| is_refused(reason)) {
         Some((number, reason)) => Ok((number, reason.item.clone())),
-        None => Err(unavailable("TransactWriteItems", error)),
+        None if reasons.iter().any(is_passing) => Err(NotWritten::Conflict(unavailable("TransactWriteItems", error))),
+        None => Err(NotWritten::Failed(unavailable("TransactWriteItems", error))),
     }
+}
+
+/// Whether the same transaction may succeed a little later.
+fn is_passing(reason: &CancellationReason) -> bool {
+    matches!(
+        reason.code(),
+        Some("TransactionConflict" | "ThrottlingError" | "ProvisionedThroughputExceeded" | "RequestLimitExceeded")
+    )
+}
+
+/// Whether the service refused the whole call because of its rate, after all of the client's retries.
+pub(crate) fn is_throttled<E: ProvideErrorMetadata, R>(error: &SdkError<E, R>) -> bool {
+    matches!(
+        error.as_service_error().and_then(ProvideErrorMetadata::code),
+        Some("ThrottlingException" | "ProvisionedThroughputExceededException" | "RequestLimitExceeded")
+    )
 }
 
 /// Whether an extension failed only because the receipt no longer belongs to a message in flight.

@@ -2,11 +2,13 @@
 //!
 //! | access | call | key | condition |
 //! | --- | --- | --- | --- |
-//! | create | `PutItem`; `TransactWriteItems` with an idempotency key or a reserved slot | task, key, quota | [`ABSENT`] or one of the `REPLACEABLE`s; [`SLOT_IS_FREE`] |
+//! | reserve a slot, before a creation | `UpdateItem`; `GetItem` if the task is not in the sample that is counted | quota | [`SLOT_IS_FREE`], [`BYTES_FIT`] |
+//! | create | `PutItem`; `TransactWriteItems` with an idempotency key | task, key | [`ABSENT`] or one of the `REPLACEABLE`s |
 //! | poll | `GetItem`, consistent | task | |
 //! | most events | `UpdateItem` that returns the whole item | task | [`EXISTS_UNEXPIRED`] and the event's own, see [`at_once`] |
 //! | events that depend on more than a condition can express | the same, after the item was read | task | [`UNCHANGED`], see [`after_seeing`] |
-//! | an end that releases a slot | `TransactWriteItems`, then `GetItem` | task, quota | the event's own, [`IS_COUNTED`]; [`SLOT_IS_RESERVED`] |
+//! | release a slot, after an end; count a large result | `UpdateItem` | quota | [`SLOT_IS_RESERVED`] |
+//! | correct a count | `UpdateItem`; one `Query` per shard at the same time, consistent; `UpdateItem` | quota, shard | [`COUNT_IS_DUE`]; [`OPEN_UNEXPIRED`] |
 //! | list | one `Query` per shard at the same time, consistent | shard, before an id | [`UNEXPIRED`] |
 //! | record a step | `PutItem` | entry | [`ABSENT`] |
 //! | read the journal | `Query`, consistent | attachments of a task, [`keys::JOURNAL`](crate::keys::JOURNAL) | |
@@ -22,18 +24,23 @@
 //! own write, or a later one, was applied. Claims, heartbeats and variables, which the same attempt may write
 //! repeatedly, say when they were sent.
 
+use longhaul_core::ports::NewTask;
 use longhaul_core::{Advance, Lease, LeaseToken, Outcome, Progress, State, Task, TaskEvent, Timestamp};
 
 use crate::attributes::{
-    ATTEMPT, COUNTED, ENDED_AT, EXPIRES_AT, FAILURES, HEARTBEAT_AT, LAST_FAILURE, LATE_AFTER, LEASE_UNTIL, OF_STATES,
-    OPEN, PROGRESS, RECOUNT_AFTER, SENT_AT, STARTED_AT, TTL, UPDATED_AT, VARIABLES, VARIABLES_AT,
+    ATTEMPT, ENDED_AT, EXPIRES_AT, FAILURES, HEARTBEAT_AT, LAST_FAILURE, LATE_AFTER, LEASE_UNTIL, OF_STATES, OPEN,
+    PROGRESS, RECOUNT_AFTER, RESENDS, SENT_AT, STARTED_AT, STORED, TTL, UPDATED_AT, VARIABLES, VARIABLES_AT,
 };
-use crate::change::{Change, Condition};
+use crate::change::{Change, Condition, Expression};
 use crate::item::{json, moment, number, seconds, text};
+use crate::quota::Reserved;
 use crate::record::{self, Stored};
 
 /// Is there nothing under this key?
 const ABSENT: &str = "attribute_not_exists(#pk)";
+
+/// Is there an item under this key?
+const EXISTS: &str = "attribute_exists(#pk)";
 
 /// Is there an item under this key that would be deleted too early?
 const TTL_IS_TOO_EARLY: &str = "attribute_exists(#pk) AND #ttl < :to_ttl";
@@ -87,11 +94,11 @@ const EXPIRES_AS_SEEN: &str = "#expires_at = :expires_at_seen AND #keep_ms = :ke
 /// Is the item unchanged since it was read?
 const UNCHANGED: &str = "attribute_exists(#pk) AND #revision = :revision";
 
-/// Does the task take a slot of its owner?
-const IS_COUNTED: &str = "attribute_exists(#counted)";
+/// Is the task that a query found unfinished?
+const OPEN_UNEXPIRED: &str = "#expires_at > :now AND #state IN (:queued, :running, :sleeping, :input_required)";
 
-/// Does the task that a query found take a slot of its owner?
-pub(crate) const COUNTED_UNEXPIRED: &str = "attribute_exists(#counted) AND #expires_at > :now";
+/// Has nobody else begun to count since the item was read?
+const COUNT_IS_DUE: &str = "attribute_exists(#pk) AND (attribute_not_exists(#recount_after) OR #recount_after = :seen)";
 
 /// May the owner have one more task, and is the next count due before this one expires?
 const SLOT_IS_FREE: &str = "(attribute_not_exists(#open) OR #open < :open_max) \
@@ -100,8 +107,11 @@ const SLOT_IS_FREE: &str = "(attribute_not_exists(#open) OR #open < :open_max) \
 /// The same, if this task expires before all others.
 const SLOT_IS_FREE_EXPIRING_FIRST: &str = "attribute_not_exists(#open) OR #open < :open_max";
 
+/// Do the new task's bytes fit?
+const BYTES_FIT: &str = "attribute_not_exists(#stored) OR #stored <= :room";
+
 /// Is there a slot to release?
-const SLOT_IS_RESERVED: &str = "#open >= :one";
+const SLOT_IS_RESERVED: &str = "#open >= :slots";
 
 /// Is the id free, or taken by exactly that expired task?
 const REPLACEABLE_TASK: &str = "attribute_not_exists(#pk) OR (#revision = :revision AND #expires_at = :expires_at)";
@@ -132,6 +142,7 @@ pub(crate) fn at_once(event: &TaskEvent, now: Timestamp) -> Option<Change> {
         }
         TaskEvent::Suspend { attempt, suspension, progress } => {
             let change = become_state(held(*attempt, now), &suspension.state().ok()?).set(SENT_AT, moment(now));
+            let change = change.remove(RESENDS);
             let change = match progress {
                 Some(progress) => change.set(PROGRESS, json(progress)),
                 None => change,
@@ -141,7 +152,7 @@ pub(crate) fn at_once(event: &TaskEvent, now: Timestamp) -> Option<Change> {
         TaskEvent::Retry { attempt, not_before, reason } => {
             let change = held(*attempt, now).and(RETRIES_LEFT).increment(FAILURES).set(LAST_FAILURE, text(reason));
             let change = become_state(change, &State::Sleeping { until: *not_before });
-            Some(change.set(SENT_AT, moment(now)).set(UPDATED_AT, moment(now)))
+            Some(change.set(SENT_AT, moment(now)).remove(RESENDS).set(UPDATED_AT, moment(now)))
         }
         TaskEvent::Finish { attempt, outcome, progress } => {
             Some(finish(*attempt, outcome, progress.as_ref(), now).and(ENDS_IN_TIME))
@@ -150,7 +161,7 @@ pub(crate) fn at_once(event: &TaskEvent, now: Timestamp) -> Option<Change> {
         TaskEvent::Resend { not_since } => {
             let condition =
                 Condition::all(&[EXISTS_UNEXPIRED, COULD_START, SENT_LONG_AGO]).with(":not_since", moment(*not_since));
-            Some(Change::when(condition).with(":now", moment(now)).set(SENT_AT, moment(now)))
+            Some(Change::when(condition).with(":now", moment(now)).set(SENT_AT, moment(now)).add_or_insert(RESENDS, 1))
         }
         TaskEvent::Forget => {
             let condition = Condition::all(&[EXISTS_UNEXPIRED, ENDED]).with(":now", moment(now));
@@ -203,6 +214,7 @@ fn claim(token: LeaseToken, lease_until: Timestamp, now: Timestamp) -> Change {
     become_state(Change::when(condition), &State::Running { lease })
         .increment(ATTEMPT)
         .set_if_absent(STARTED_AT, moment(now))
+        .remove(RESENDS)
         .set(UPDATED_AT, moment(now))
 }
 
@@ -258,11 +270,6 @@ fn difference(seen: &Stored, next: &Task) -> Change {
     fresh.fold(change, |change, (name, value)| change.set(&name, value))
 }
 
-/// The same end, which also takes the task off the owner's count.
-pub(crate) fn uncounted(end: Change) -> Change {
-    end.and(IS_COUNTED).remove(COUNTED)
-}
-
 /// A new item under a key that is free.
 pub(crate) fn new_item() -> Condition {
     Condition::that(ABSENT)
@@ -285,33 +292,72 @@ pub(crate) fn empty_mailbox(now: Timestamp) -> Condition {
     Condition::that(EMPTY_MAILBOX).with(":now", moment(now))
 }
 
-/// One more task, which expires at `expires_at`, not before the next count is due.
-pub(crate) fn reserve_slot(open_max: u32, expires_at: Timestamp) -> Change {
-    one_more_task(Condition::that(SLOT_IS_FREE).with(":expires_at", moment(expires_at)), open_max)
-        .set_if_absent(RECOUNT_AFTER, moment(expires_at))
+/// One more task, which does not expire before the next count is due. The first task of an owner says when that is.
+pub(crate) fn reserve(new: &NewTask, reserved: &Reserved, recount_after: Timestamp) -> Change {
+    let expires_at = new.task.expires_at;
+    let condition = Condition::all(&[SLOT_IS_FREE, BYTES_FIT]).with(":expires_at", moment(expires_at));
+    one_more_task(condition, new, reserved).set_if_absent(RECOUNT_AFTER, moment(recount_after.min(expires_at)))
 }
 
-/// One more task, which expires at `expires_at`, before all others.
-pub(crate) fn reserve_slot_expiring_first(open_max: u32, expires_at: Timestamp) -> Change {
-    one_more_task(Condition::that(SLOT_IS_FREE_EXPIRING_FIRST), open_max).set(RECOUNT_AFTER, moment(expires_at))
+/// The same for a task that expires before all others: the next count is due then.
+pub(crate) fn reserve_expiring_first(new: &NewTask, reserved: &Reserved) -> Change {
+    let condition = Condition::all(&[SLOT_IS_FREE_EXPIRING_FIRST, BYTES_FIT]);
+    one_more_task(condition, new, reserved).set(RECOUNT_AFTER, moment(new.task.expires_at))
 }
 
-fn one_more_task(condition: Condition, open_max: u32) -> Change {
-    Change::upsert(condition.with(":open_max", number(open_max))).increment_or_insert(OPEN)
+fn one_more_task(condition: Condition, new: &NewTask, reserved: &Reserved) -> Change {
+    let room = i128::from(new.stored_max) - i128::from(new.task.stored_bytes());
+    let condition = condition.with(":open_max", number(new.open_max)).with(":room", number(room));
+    store_bytes(Change::upsert(condition).add_or_insert(OPEN, i64::from(reserved.slots)), reserved)
 }
 
-/// One task less.
-pub(crate) fn release_slot() -> Change {
-    Change::when(Condition::that(SLOT_IS_RESERVED)).decrement(OPEN)
-}
-
-/// The result of counting the tasks one by one, if nothing has changed meanwhile.
-pub(crate) fn counted(revision: u64, open: u32, next_expiry: Option<Timestamp>) -> Change {
-    let change = Change::when(Condition::that(UNCHANGED)).with(":revision", number(revision)).set(OPEN, number(open));
-    match next_expiry {
-        Some(at) => change.set(RECOUNT_AFTER, moment(at)),
-        None => change.remove(RECOUNT_AFTER),
+/// Counts bytes until they expire.
+fn store_bytes(change: Change, reserved: &Reserved) -> Change {
+    if reserved.bytes == 0 {
+        return change;
     }
+    change.add_or_insert(STORED, reserved.bytes).add_or_insert(&reserved.until, reserved.bytes)
+}
+
+/// One task less, which was not created after all.
+pub(crate) fn release(reserved: &Reserved) -> Change {
+    let back = Reserved { bytes: -reserved.bytes, ..reserved.clone() };
+    end_of(&back)
+}
+
+/// One unfinished task less, and its result.
+pub(crate) fn end_of(ended: &Reserved) -> Change {
+    let condition = match ended.slots {
+        0 => Condition::that(EXISTS),
+        slots => Condition::that(SLOT_IS_RESERVED).with(":slots", number(slots)),
+    };
+    let change = Change::when(condition);
+    let change = if ended.slots == 0 { change } else { change.add(OPEN, -i64::from(ended.slots)) };
+    store_bytes(change, ended)
+}
+
+/// Takes bytes off the count that have expired, if nobody else has. `expired` are their attributes, earliest first.
+pub(crate) fn forget_bytes(first: &str, expired: &[(String, i64)]) -> Change {
+    let sum = expired.iter().fold(0_i64, |sum, (_, bytes)| sum.saturating_add(*bytes));
+    let change = Change::when(Condition::that(&format!("attribute_exists(#{first})"))).add(STORED, -sum);
+    expired.iter().fold(change, |change, (until, _)| change.remove(until))
+}
+
+/// Takes the counting of the tasks on itself: nobody else counts before `until`.
+pub(crate) fn begin_to_count(seen: Option<Timestamp>, until: Timestamp) -> Change {
+    let seen = seen.unwrap_or(Timestamp::from_ms(0));
+    Change::when(Condition::that(COUNT_IS_DUE).with(":seen", moment(seen))).set(RECOUNT_AFTER, moment(until))
+}
+
+/// The result of counting the tasks one by one: `by` more than the count said, or fewer. What was created or ended
+/// meanwhile is in the count already.
+pub(crate) fn correct_count(by: i64, recount_after: Timestamp) -> Change {
+    Change::when(Condition::that(EXISTS)).add(OPEN, by).set(RECOUNT_AFTER, moment(recount_after))
+}
+
+/// The tasks of a shard that are unfinished.
+pub(crate) fn open_unexpired(now: Timestamp) -> Expression {
+    Condition::that(OPEN_UNEXPIRED).with(":now", moment(now)).into_expression()
 }
 
 /// Would the part that a query found be deleted too early?
@@ -330,7 +376,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::change::Expression;
 
     /// The words in the expression that begin with `mark`.
     fn mentioned(expression: &Expression, mark: char) -> HashSet<String> {
@@ -363,14 +408,12 @@ mod tests {
             let (mut task, events) = run;
             for (event, now) in events {
                 if let Some(change) = at_once(&event, now) {
-                    is_valid(&change.clone().into_expression())?;
-                    is_valid(&uncounted(change).into_expression())?;
+                    is_valid(&change.into_expression())?;
                 }
                 let Ok(next) = task.apply(&event, now) else { continue };
-                let seen = Stored { task, revision: 7, is_counted: true, idempotency: None };
+                let seen = Stored { task, revision: 7, slots: 1, idempotency: None };
                 let change = after_seeing(&seen, &event, &next, now);
-                is_valid(&change.clone().into_expression())?;
-                is_valid(&uncounted(change).into_expression())?;
+                is_valid(&change.into_expression())?;
                 task = next;
             }
         }
@@ -383,7 +426,7 @@ mod tests {
                 let mut item = crate::keys::task(&task.key()).with(record::attributes(&task));
                 item.insert(crate::attributes::REVISION.to_owned(), number(3));
                 let stored = record::read(&item).unwrap();
-                prop_assert_eq!((stored.task, stored.revision, stored.is_counted), (task.clone(), 3, false));
+                prop_assert_eq!((stored.task, stored.revision, stored.slots), (task.clone(), 3, 0));
             }
         }
     }
@@ -392,18 +435,25 @@ mod tests {
     fn dynamodb_accepts_every_other_change() {
         let task = given::task(&SeededIds::new(1), given::owner("alice"), given::NOW);
         let now = given::NOW;
+        let new = given::new(task.clone());
+        let reserved = Reserved { slots: 4, bytes: 5, until: "b1".to_owned() };
         let changes = [
-            reserve_slot(3, now),
-            reserve_slot_expiring_first(3, now),
-            release_slot(),
-            counted(1, 2, Some(now)),
-            counted(1, 0, None),
+            reserve(&new, &reserved, now),
+            reserve_expiring_first(&new, &reserved),
+            release(&reserved),
+            end_of(&Reserved { slots: 0, ..reserved.clone() }),
+            forget_bytes("b1", &[("b1".to_owned(), 5), ("b2".to_owned(), 6)]),
+            begin_to_count(Some(now), now),
+            begin_to_count(None, now),
+            correct_count(-2, now),
+            correct_count(0, now),
             extend_ttl(now),
         ];
         for change in changes {
             is_valid(&change.into_expression()).unwrap();
         }
-        let seen = Stored { task, revision: 1, is_counted: false, idempotency: None };
+        let seen = Stored { task, revision: 1, slots: 0, idempotency: None };
+        is_valid(&open_unexpired(now)).unwrap();
         for condition in [new_item(), task_in_place_of(&seen), key_in_place_of("x"), empty_mailbox(now)] {
             is_valid(&condition.into_expression()).unwrap();
         }

@@ -17,6 +17,7 @@ mod lifetimes;
 mod listing;
 mod mailboxes;
 mod message;
+mod pauses;
 mod queue;
 mod quota;
 mod record;

@@ -26,8 +26,7 @@ pub(crate) const fn of_parts_until(expires_at: Timestamp) -> Timestamp {
     expires_at.plus_ms(MARGIN_MS)
 }
 
-/// The same as [`of`] for parts of a request, which are written before their task: twice the longest time to live that
-/// a caller may request. If the task is kept longer, its creation extends the parts.
+/// The same as [`of`] for attachments without a task: twice the longest time to live that a caller may request.
 pub(crate) fn before_the_task(id: &TaskId) -> Timestamp {
     let [a, b, c, d, e, f, ..] = *id.as_bytes();
     let created_at_ms = u64::from_be_bytes([0, 0, a, b, c, d, e, f]);

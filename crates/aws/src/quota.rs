@@ -1,24 +1,63 @@
-//! The limit of unfinished tasks per owner: one count, which is right as long as every end is written. If tasks may
-//! have expired without an end, they are counted one by one, and the count is corrected.
+//! The limits per owner, of unfinished tasks and of stored bytes: one item with both counts, which creations raise before they write their task, and ends
+//! lower after they have written theirs. An end never depends on the count.
+//!
+//! The count may be wrong: a process died between two writes, a write whose answer was lost was sent again, or a task
+//! expired without an end. So before an owner is refused, its tasks are counted one by one, at most once a minute, and
+//! the count is corrected.
+//!
+//! Under a limit of [`SAMPLED_FROM`] or more, one task in [`SAMPLE`] is counted, as that many: a life costs half a write
+//! unit on average, and the count is right to a few in a hundred. All other creations read it.
+//!
+//! Bytes are counted together with the hour in which they expire, and taken off the count when an owner would be
+//! refused after that.
 
 use futures::future::try_join_all;
-use longhaul_core::ports::StoreError;
-use longhaul_core::{OwnerId, Timestamp};
+use longhaul_core::ports::{CreateError, NewTask, StoreError};
+use longhaul_core::{OwnerId, Payload, TaskId, Timestamp};
 
-use crate::attributes::{EXPIRES_AT, OPEN, RECOUNT_AFTER, REVISION};
+use crate::attributes::{BYTES_UNTIL, EXPIRES_AT, OPEN, PK, RECOUNT_AFTER, STORED};
+use crate::change::Change;
 use crate::error::{Unexpected, Written};
-use crate::item::{Fields, Item, moment};
+use crate::item::{Fields, Item, Unreadable, text};
 use crate::keys::SHARDS;
-use crate::store::DynamoStore;
+use crate::record::Stored;
+use crate::store::{DynamoStore, QuotaMode};
 use crate::{expressions, keys};
 
-/// Pages of 1 MB that a count reads per shard before it fails.
+/// The smallest limit under which a sample is counted. Under a smaller one the sample would say too little.
+const SAMPLED_FROM: u32 = 2_000;
+
+/// One task in so many is counted.
+const SAMPLE: u8 = 4;
+
+/// How long a count is believed: an owner at the limit does not have all its tasks read by each refusal.
+const COUNT_AGAIN_MS: u64 = 60_000;
+
+/// How often a reservation is tried: each further try is because of another instance that just changed the count.
+const TRIES_MAX: usize = 8;
+
+const HOUR_MS: u64 = 3_600_000;
+
+/// Pages of 1 MB that a count reads per shard before it gives up.
 const PAGES_MAX: usize = 64;
 
-/// Whether there is room for one more task.
-pub(crate) enum Room {
-    /// There is not.
-    None,
+/// What was counted for a task.
+#[derive(Clone, Debug)]
+pub(crate) struct Reserved {
+    /// As how many unfinished tasks.
+    pub(crate) slots: u32,
+    /// As how many bytes.
+    pub(crate) bytes: i64,
+    /// The attribute for bytes that expire when the task does.
+    pub(crate) until: String,
+}
+
+/// Whether there is room for one more task, after a look at the count.
+enum Room {
+    /// There are too many tasks.
+    NoSlot,
+    /// There are too many bytes.
+    NoBytes,
     /// The count was corrected: the next try decides.
     AfterCounting,
     /// There is, but the new task expires before all others, so the next count has to be earlier.
@@ -33,56 +72,151 @@ struct Counted {
 }
 
 impl DynamoStore {
-    /// What to do when the count refused a task. The tasks are counted one by one only if one of them may have expired
-    /// since the last time, so that not every refusal of an owner at the limit reads all its tasks.
-    pub(crate) async fn look_for_room(
+    /// Counts a new task, if there is room for it.
+    pub(crate) async fn reserve(&self, new: &NewTask, now: Timestamp) -> Result<Reserved, CreateError> {
+        let until = bytes_until(new.task.expires_at, now);
+        if self.quota == QuotaMode::Off || new.task.has_ended() {
+            return Ok(Reserved { slots: 0, bytes: 0, until });
+        }
+        if new.task.stored_bytes() > new.stored_max {
+            return Err(CreateError::TooMuchStored { stored_max: new.stored_max });
+        }
+        let slots = slots(&new.task.id, new.open_max);
+        let reserved = Reserved { slots, bytes: counted_bytes(&new.task.request, slots), until };
+        let mut change = expressions::reserve(new, &reserved, now.plus_ms(COUNT_AGAIN_MS));
+        for _ in 0..TRIES_MAX {
+            let Some(quota) = self.refusing_quota(new, &reserved, change.clone()).await? else {
+                return Ok(reserved);
+            };
+            match self.look_for_room(new, &quota, now).await? {
+                Room::NoSlot => return Err(CreateError::TooManyOpen { open_max: new.open_max }),
+                Room::NoBytes => return Err(CreateError::TooMuchStored { stored_max: new.stored_max }),
+                Room::AfterCounting => {}
+                Room::ExpiringFirst => change = expressions::reserve_expiring_first(new, &reserved),
+            }
+        }
+        Err(StoreError::from(Unexpected::Contended).into())
+    }
+
+    /// The count that stands in the way of a new task; `None` if there is room. A task of which anything is counted is
+    /// counted by this.
+    async fn refusing_quota(
         &self,
-        owner: &OwnerId,
-        quota: &Item,
-        open_max: u32,
-        now: Timestamp,
-    ) -> Result<Room, StoreError> {
-        let fields = Fields(quota);
-        if fields.number::<u32>(OPEN)? < open_max {
-            return Ok(Room::ExpiringFirst);
+        new: &NewTask,
+        reserved: &Reserved,
+        change: Change,
+    ) -> Result<Option<Item>, StoreError> {
+        let key = keys::quota(&new.task.owner);
+        if reserved.slots > 0 || reserved.bytes > 0 {
+            return match self.table.update(&key, change).await? {
+                Written::Done(_) => Ok(None),
+                Written::Refused(Some(quota)) => Ok(Some(quota)),
+                Written::Refused(None) => Err(Unexpected::Incomplete("UpdateItem").into()),
+            };
         }
-        let recount_after = fields.optional(RECOUNT_AFTER, Fields::moment)?;
-        if recount_after.is_some_and(|at| now < at) {
-            return Ok(Room::None);
-        }
-        let counted = self.count(owner, now).await?;
-        let change = expressions::counted(fields.number(REVISION)?, counted.open, counted.next_expiry);
-        match self.table.update(&keys::quota(owner), change).await? {
-            Written::Done(_) if counted.open >= open_max => Ok(Room::None),
-            // A task was created or ended meanwhile: the next try uses the current count.
-            Written::Done(_) | Written::Refused(_) => Ok(Room::AfterCounting),
+        let Some(quota) = self.table.get(&key).await? else { return Ok(None) };
+        let is_full = open_of(&quota)? >= i64::from(new.open_max) || stored_of(&quota)? > room_in(new);
+        Ok(is_full.then_some(quota))
+    }
+
+    /// Takes back what was counted for a task that was not created after all.
+    pub(crate) async fn release(&self, owner: &OwnerId, reserved: &Reserved) {
+        if reserved.slots > 0 || reserved.bytes > 0 {
+            self.change_count(owner, expressions::release(reserved)).await;
         }
     }
 
-    /// Counts the owner's unfinished tasks one by one.
-    async fn count(&self, owner: &OwnerId, now: Timestamp) -> Result<Counted, StoreError> {
+    /// Counts the end of a task, and its result.
+    pub(crate) async fn count_end(&self, ended: &Stored, now: Timestamp) {
+        let slots = ended.slots;
+        let bytes = ended.task.state.outcome().map_or(0, |outcome| counted_bytes(outcome, slots));
+        if self.quota == QuotaMode::Counted && (slots > 0 || bytes > 0) {
+            let ended_as = Reserved { slots, bytes, until: bytes_until(ended.task.expires_at, now) };
+            self.change_count(&ended.task.owner, expressions::end_of(&ended_as)).await;
+        }
+    }
+
+    /// If this fails, the count is wrong until it is corrected, which is no reason to fail what has been done.
+    async fn change_count(&self, owner: &OwnerId, change: Change) {
+        if let Err(error) = self.table.update(&keys::quota(owner), change).await {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, "the count of an owner's tasks was not changed; it will be corrected later");
+        }
+    }
+
+    /// What to do when the count refused a task. The tasks are counted one by one only if one of them may have expired
+    /// since the last time, or that was long ago.
+    async fn look_for_room(&self, new: &NewTask, quota: &Item, now: Timestamp) -> Result<Room, StoreError> {
+        let (owner, open_max, open) = (&new.task.owner, new.open_max, open_of(quota)?);
+        if open < i64::from(open_max) {
+            return if stored_of(quota)? > room_in(new) {
+                self.forget_expired_bytes(owner, quota, now).await
+            } else {
+                Ok(Room::ExpiringFirst)
+            };
+        }
+        let fields = Fields(quota);
+        let due = fields.optional(RECOUNT_AFTER, Fields::moment)?;
+        if due.is_some_and(|due| now < due) {
+            return Ok(Room::NoSlot);
+        }
+        let begun = expressions::begin_to_count(due, now.plus_ms(COUNT_AGAIN_MS));
+        match self.table.update(&keys::quota(owner), begun).await? {
+            Written::Done(_) => {}
+            Written::Refused(_) => return Ok(Room::AfterCounting),
+        }
+        let Some(counted) = self.count(owner, now).await? else {
+            tracing::warn!("an owner at the limit of unfinished tasks has too many tasks to count them");
+            return Ok(Room::NoSlot);
+        };
+        let next = counted.next_expiry.map_or(now.plus_ms(COUNT_AGAIN_MS), |at| at.min(now.plus_ms(COUNT_AGAIN_MS)));
+        let by = i64::from(counted.open).saturating_sub(open);
+        self.table.update(&keys::quota(owner), expressions::correct_count(by, next)).await?;
+        Ok(if counted.open >= open_max { Room::NoSlot } else { Room::AfterCounting })
+    }
+
+    /// Takes the bytes off the count that have expired, if there are any.
+    async fn forget_expired_bytes(&self, owner: &OwnerId, quota: &Item, now: Timestamp) -> Result<Room, StoreError> {
+        let mut expired = Vec::new();
+        for (name, value) in quota {
+            let hours: Option<u64> = name.strip_prefix(BYTES_UNTIL).and_then(|hours| hours.parse().ok());
+            if hours.is_some_and(|hours| hours.saturating_mul(HOUR_MS) <= now.as_ms()) {
+                let bytes = value.as_n().ok().and_then(|digits| digits.parse::<i64>().ok());
+                expired.push((name.clone(), bytes.ok_or(Unreadable { attribute: BYTES_UNTIL })?));
+            }
+        }
+        expired.sort();
+        let Some((first, _)) = expired.first() else { return Ok(Room::NoBytes) };
+        // If another instance was faster, the next try finds what it left.
+        let _forgotten = self.table.update(&keys::quota(owner), expressions::forget_bytes(first, &expired)).await?;
+        Ok(Room::AfterCounting)
+    }
+
+    /// Counts the owner's unfinished tasks one by one; `None` if there are too many items to read.
+    async fn count(&self, owner: &OwnerId, now: Timestamp) -> Result<Option<Counted>, StoreError> {
         let shards = try_join_all((0..SHARDS).map(|shard| self.count_shard(owner, shard, now))).await?;
-        Ok(Counted {
+        let Some(shards) = shards.into_iter().collect::<Option<Vec<_>>>() else { return Ok(None) };
+        Ok(Some(Counted {
             open: shards.iter().fold(0, |open, shard| shard.open.saturating_add(open)),
             next_expiry: shards.iter().filter_map(|shard| shard.next_expiry).min(),
-        })
+        }))
     }
 
-    async fn count_shard(&self, owner: &OwnerId, shard: u8, now: Timestamp) -> Result<Counted, StoreError> {
+    async fn count_shard(&self, owner: &OwnerId, shard: u8, now: Timestamp) -> Result<Option<Counted>, StoreError> {
         let mut counted = Counted { open: 0, next_expiry: None };
         let mut from = None;
+        let filter = expressions::open_unexpired(now);
         for _ in 0..PAGES_MAX {
             let query = self
                 .table
                 .query()
                 .key_condition_expression("#pk = :pk")
-                .filter_expression(expressions::COUNTED_UNEXPIRED)
+                .filter_expression(&filter.condition)
                 .projection_expression("#expires_at")
-                .expression_attribute_names("#pk", crate::attributes::PK)
-                .expression_attribute_names("#counted", crate::attributes::COUNTED)
-                .expression_attribute_names("#expires_at", EXPIRES_AT)
-                .expression_attribute_values(":pk", crate::item::text(keys::shard(owner, shard)))
-                .expression_attribute_values(":now", moment(now))
+                .set_expression_attribute_names(Some(filter.names.clone()))
+                .set_expression_attribute_values(filter.values())
+                .expression_attribute_names("#pk", PK)
+                .expression_attribute_values(":pk", text(keys::shard(owner, shard)))
                 .set_exclusive_start_key(from);
             let page = self.table.page(query).await?;
             for item in &page.items {
@@ -92,9 +226,68 @@ impl DynamoStore {
             }
             from = page.rest;
             if from.is_none() {
-                return Ok(counted);
+                return Ok(Some(counted));
             }
         }
-        Err(Unexpected::Endless("a count of unfinished tasks").into())
+        Ok(None)
+    }
+}
+
+fn open_of(quota: &Item) -> Result<i64, Unreadable> {
+    Ok(Fields(quota).optional(OPEN, Fields::number)?.unwrap_or(0))
+}
+
+fn stored_of(quota: &Item) -> Result<i128, Unreadable> {
+    Ok(Fields(quota).optional(STORED, Fields::number)?.unwrap_or(0))
+}
+
+/// How many bytes may be stored already if the new task is to fit.
+fn room_in(new: &NewTask) -> i128 {
+    i128::from(new.stored_max) - i128::from(new.task.stored_bytes())
+}
+
+/// As how many bytes a text is counted: one in parts as it is, since its write costs much more than the count; a small
+/// one together with its task, for those that are not in the sample.
+fn counted_bytes(payload: &Payload, slots: u32) -> i64 {
+    let counted = match payload {
+        Payload::Inline(text) => (text.len() as u64).saturating_mul(u64::from(slots)),
+        Payload::Parts { bytes, .. } => *bytes,
+    };
+    i64::try_from(counted).unwrap_or(i64::MAX)
+}
+
+/// The attribute for bytes that expire at this moment: in whole hours, and for months in steps of sixteen days, so that
+/// an item has few of them.
+fn bytes_until(expires_at: Timestamp, now: Timestamp) -> String {
+    let hours = expires_at.as_ms().div_ceil(HOUR_MS);
+    let hours = if expires_at.since_ms(now) > 48 * HOUR_MS { hours.next_multiple_of(16 * 24) } else { hours };
+    format!("{BYTES_UNTIL}{hours}")
+}
+
+/// As how many a task is counted; 0 if it is not in the sample. By its random bits, other ones than those that choose
+/// its shard.
+fn slots(id: &TaskId, open_max: u32) -> u32 {
+    if open_max < SAMPLED_FROM {
+        return 1;
+    }
+    let [.., random, _shard] = *id.as_bytes();
+    if random % SAMPLE == 0 { u32::from(SAMPLE) } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul_testkit::{SeededIds, given};
+
+    use super::*;
+
+    #[test]
+    fn under_a_high_limit_a_quarter_of_the_tasks_counts_for_all() {
+        let ids = SeededIds::new(1);
+        let ids: Vec<TaskId> = (0..10_000).map(|_| given::task(&ids, given::owner("alice"), given::NOW).id).collect();
+        let counted = |open_max| ids.iter().map(|id| slots(id, open_max)).sum::<u32>();
+        assert_eq!(counted(SAMPLED_FROM - 1), 10_000);
+        assert!((9_500..10_500).contains(&counted(SAMPLED_FROM)), "{}", counted(SAMPLED_FROM));
+        let writes = ids.iter().filter(|id| slots(id, 10_000) > 0).count();
+        assert!((2_375..2_625).contains(&writes), "{writes}");
     }
 }

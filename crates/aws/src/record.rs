@@ -8,8 +8,8 @@ use longhaul_core::{Failure, Lease, Payload, State, Task, TaskRecord, Terms};
 use crate::attributes::{
     ASKS, ATTEMPT, BYTES, CONSECUTIVE_FAILURES_MAX, COUNT, COUNTED, CREATED_AT, DEADLINE_AT, DETAIL, ENDED_AT,
     EXPIRES_AT, FAILURE, FAILURES, FAILURES_MAX, KEY, KIND, LAST_FAILURE, LATE_AFTER, LEASE_TOKEN, LEASE_UNTIL,
-    MESSAGE, PARTS, PK, POLL_MS, PROGRESS, REQUEST, RESULT, RESULT_KIND, RETENTION_MS, REVISION, RUN_MS, SENT_AT,
-    STARTED_AT, STATE, TOOL, TRACE, TTL, TTL_MS, UNTIL, UPDATED_AT, VARIABLES,
+    MESSAGE, PARTS, PK, POLL_MS, PROGRESS, REQUEST, RESENDS, RESULT, RESULT_KIND, RETENTION_MS, REVISION, RUN_MS,
+    SENT_AT, STARTED_AT, STATE, TOOL, TRACE, TTL, TTL_MS, UNTIL, UPDATED_AT, VARIABLES,
 };
 use crate::item::{Fields, Item, Unreadable, json, moment, number, seconds, text, word};
 use crate::keys;
@@ -20,8 +20,8 @@ pub(crate) struct Stored {
     pub(crate) task: Task,
     /// Incremented by each write.
     pub(crate) revision: u64,
-    /// Whether the task takes a slot of its owner.
-    pub(crate) is_counted: bool,
+    /// How many slots of its owner the task was counted as; 0 if it was not counted.
+    pub(crate) slots: u32,
     /// The hash of the task's idempotency key, if any.
     pub(crate) idempotency: Option<[u8; 32]>,
 }
@@ -57,6 +57,7 @@ pub(crate) fn attributes(task: &Task) -> Item {
         (ENDED_AT, task.ended_at.map(moment)),
         (PROGRESS, task.progress.as_ref().map(json)),
         (TRACE, task.trace.as_ref().map(text)),
+        (RESENDS, Some(task.resends).filter(|resends| *resends > 0).map(number)),
         (VARIABLES, task.variables.as_ref().map(payload)),
     ];
     item.extend(optional.into_iter().filter_map(|(name, value)| value.map(|value| (name.to_owned(), value))));
@@ -149,6 +150,7 @@ fn parse(item: &Item) -> Result<Stored, Unreadable> {
         created_at: fields.moment(CREATED_AT)?,
         updated_at: fields.moment(UPDATED_AT)?,
         sent_at: fields.moment(SENT_AT)?,
+        resends: fields.optional(RESENDS, Fields::number)?.unwrap_or(0),
         started_at: fields.optional(STARTED_AT, Fields::moment)?,
         ended_at: fields.optional(ENDED_AT, Fields::moment)?,
         expires_at: fields.moment(EXPIRES_AT)?,
@@ -160,7 +162,7 @@ fn parse(item: &Item) -> Result<Stored, Unreadable> {
     Ok(Stored {
         task,
         revision: fields.number(REVISION)?,
-        is_counted: fields.has(COUNTED),
+        slots: fields.optional(COUNTED, Fields::number)?.unwrap_or(0),
         idempotency: fields.optional(KEY, Fields::hash)?,
     })
 }

@@ -4,7 +4,7 @@
 
 use futures::future::try_join_all;
 use longhaul_core::ports::StoreError;
-use longhaul_core::{PartsName, Task, TaskKey, Timestamp};
+use longhaul_core::{Task, Timestamp};
 
 use crate::attributes::{PK, SK, TTL};
 use crate::error::Unexpected;
@@ -51,18 +51,6 @@ impl DynamoStore {
             }
         }
         Err(Unexpected::Endless("a query for parts").into())
-    }
-
-    /// Extends these parts of a task that is about to be written.
-    pub(crate) async fn extend_parts(
-        &self,
-        key: &TaskKey,
-        name: &PartsName,
-        count: u32,
-        until: Timestamp,
-    ) -> Result<(), StoreError> {
-        let parts: Vec<ItemKey> = (0..count as usize).map(|number| keys::part(key, name, number)).collect();
-        self.extend_items(&parts, until).await
     }
 
     /// Extends the idempotency key of the task, if any.

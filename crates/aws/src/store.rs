@@ -5,9 +5,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use aws_sdk_dynamodb::Client;
 use longhaul_core::ports::{ApplyError, CreateError, Created, Left, NewTask, Page, Recorded, StoreError, TaskStore};
-use longhaul_core::{Entry, MailboxId, OwnerId, PartsName, Task, TaskEvent, TaskId, TaskKey, Timestamp};
+use longhaul_core::{
+    Clock, Entry, IdSource, MailboxId, OwnerId, PartsName, Task, TaskEvent, TaskId, TaskKey, Timestamp,
+};
 
 use crate::lifetimes::Lifetimes;
+use crate::pauses::Pauses;
 use crate::table::Table;
 
 /// Whether the limit of unfinished tasks per owner is enforced.
@@ -15,8 +18,8 @@ use crate::table::Table;
 pub enum QuotaMode {
     /// It is not: a creation without an idempotency key is one `PutItem`, an end one `UpdateItem`.
     Off,
-    /// It is: creation and end are transactions over the task and the owner's count, at twice the write units for both
-    /// items, and an end needs one more read.
+    /// It is. Creation and end are the same writes as without a limit; a write to the owner's count comes before the
+    /// creation, and another one after the end. Under a high limit, only a sample of the tasks is counted.
     Counted,
 }
 
@@ -40,6 +43,13 @@ impl DynamoStore {
     #[must_use]
     pub fn with_quota(self, quota: QuotaMode) -> Self {
         Self { quota, ..self }
+    }
+
+    /// The same store with pauses between the tries of a write that conflicts with others, or that was accepted in
+    /// part: `ids` makes them random, `clock` waits. Without this, the tries follow each other at once.
+    #[must_use]
+    pub fn with_pauses(self, clock: Arc<dyn Clock>, ids: Arc<dyn IdSource>) -> Self {
+        Self { table: self.table.with_pauses(Pauses::new(clock, ids)), ..self }
     }
 
     fn noted(&self, task: Task) -> Task {

@@ -2,19 +2,25 @@
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
-use aws_sdk_dynamodb::types::{Put, ReturnValue, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update};
+use aws_sdk_dynamodb::types::{Put, ReturnValue, ReturnValuesOnConditionCheckFailure, TransactWriteItem};
 use longhaul_core::ports::StoreError;
 
 use crate::change::{Change, Condition};
-use crate::error::{Unexpected, Written, refused_put, refused_transaction, refused_update, unavailable};
+use crate::error::{NotWritten, Unexpected, Written, refused_put, refused_transaction, refused_update, unavailable};
 use crate::item::Item;
 use crate::keys::ItemKey;
+use crate::pauses::Pauses;
+
+/// How often a write is sent that conflicts with other writes to the same item. With the pauses between them, the last
+/// try is some two seconds after the first.
+const CONFLICT_TRIES_MAX: u32 = 8;
 
 /// The table, and the client to access it with.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     client: Client,
     name: String,
+    pauses: Pauses,
 }
 
 /// One page of a query.
@@ -25,8 +31,16 @@ pub(crate) struct Items {
 }
 
 impl Table {
-    pub(crate) const fn new(client: Client, name: String) -> Self {
-        Self { client, name }
+    pub(crate) fn new(client: Client, name: String) -> Self {
+        Self { client, name, pauses: Pauses::default() }
+    }
+
+    pub(crate) fn with_pauses(self, pauses: Pauses) -> Self {
+        Self { pauses, ..self }
+    }
+
+    pub(crate) const fn pauses(&self) -> &Pauses {
+        &self.pauses
     }
 
     pub(crate) const fn client(&self) -> &Client {
@@ -55,10 +69,11 @@ impl Table {
             .set_expression_attribute_names(Some(expression.names))
             .condition_expression(expression.condition)
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        match request.send().await {
+        self.without_conflict(async || match request.clone().send().await {
             Ok(_written) => Ok(Written::Done(())),
             Err(error) => refused_put(error),
-        }
+        })
+        .await
     }
 
     /// Changes the item, and returns all of it.
@@ -75,10 +90,14 @@ impl Table {
             .condition_expression(expression.condition)
             .return_values(ReturnValue::AllNew)
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        match request.send().await {
-            Ok(updated) => Ok(Written::Done(updated.attributes.ok_or(Unexpected::Incomplete("UpdateItem"))?)),
+        self.without_conflict(async || match request.clone().send().await {
+            Ok(updated) => match updated.attributes {
+                Some(item) => Ok(Written::Done(item)),
+                None => Err(NotWritten::Failed(Unexpected::Incomplete("UpdateItem").into())),
+            },
             Err(error) => refused_update(error),
-        }
+        })
+        .await
     }
 
     /// Writes all or nothing. A refusal says which member was refused, the first if several were, and its item. The
@@ -87,10 +106,34 @@ impl Table {
         &self,
         members: Vec<TransactWriteItem>,
     ) -> Result<Result<(), (usize, Option<Item>)>, StoreError> {
-        match self.client.transact_write_items().set_transact_items(Some(members)).send().await {
+        let request = self.client.transact_write_items().set_transact_items(Some(members));
+        self.without_conflict(async || match request.clone().send().await {
             Ok(_written) => Ok(Ok(())),
             Err(error) => refused_transaction(error).map(Err),
+        })
+        .await
+    }
+
+    /// Sends a write until it does not conflict with other writes to the same item. A write that conflicts was not
+    /// made.
+    async fn without_conflict<T, F, Fut>(&self, send: F) -> Result<T, StoreError>
+    where
+        F: Fn() -> Fut,
+        Fut: Future<Output = Result<T, NotWritten>>,
+    {
+        for failed in 0..CONFLICT_TRIES_MAX.saturating_sub(1) {
+            match send().await {
+                Err(NotWritten::Conflict(error)) => {
+                    tracing::debug!(
+                        error = &error as &dyn std::error::Error,
+                        "a write conflicts with others; retrying"
+                    );
+                    self.pauses.after(failed).await;
+                }
+                other => return Ok(other?),
+            }
         }
+        Ok(send().await?)
     }
 
     /// A [`put`](Self::put) as a member of a transaction.
@@ -106,22 +149,6 @@ impl Table {
             .build()
             .map_err(|_incomplete| Unexpected::Incomplete("Put"))?;
         Ok(TransactWriteItem::builder().put(put).build())
-    }
-
-    /// An [`update`](Self::update) as a member of a transaction.
-    pub(crate) fn update_member(&self, key: &ItemKey, change: Change) -> Result<TransactWriteItem, StoreError> {
-        let expression = change.into_expression();
-        let update = Update::builder()
-            .table_name(&self.name)
-            .set_key(Some(key.to_item()))
-            .set_expression_attribute_values(expression.values())
-            .set_expression_attribute_names(Some(expression.names))
-            .set_update_expression(expression.update)
-            .condition_expression(expression.condition)
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-            .build()
-            .map_err(|_incomplete| Unexpected::Incomplete("Update"))?;
-        Ok(TransactWriteItem::builder().update(update).build())
     }
 
     /// A consistent query of this table, still without its condition.

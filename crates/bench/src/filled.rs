@@ -38,6 +38,11 @@ async fn copy(store: &SqliteStore, pattern: &Task) -> anyhow::Result<String> {
     let now = SystemClock.now();
     let id = OsIds.task_id(now);
     let task = Task::restore(TaskRecord { id, ..pattern.record().clone() });
-    store.create(NewTask { task, idempotency: None, open_max: u32::MAX }, now).await?;
+    store
+        .create(
+            NewTask { task, request_parts: Arc::new([]), idempotency: None, open_max: u32::MAX, stored_max: u64::MAX },
+            now,
+        )
+        .await?;
     Ok(id.to_string())
 }

@@ -65,7 +65,8 @@ pub enum TaskEvent {
     },
     /// The client cancelled the task.
     Cancel,
-    /// A message for the task is about to be sent again, unless one was sent after `not_since`.
+    /// A message for the task is about to be sent again, unless one was sent after `not_since`. The record counts these
+    /// until the task is claimed, so that each further one can wait longer.
     Resend {
         /// The latest earlier sending that is old enough.
         not_since: Timestamp,

@@ -103,6 +103,15 @@ pub trait IdSource: Send + Sync {
     /// Fills `bytes` with random bytes that nobody can predict.
     fn fill(&self, bytes: &mut [u8]);
 
+    /// A random number from 0 to `max`. For delays, so that writers that were refused at the same time do not all come
+    /// back at the same time.
+    fn up_to(&self, max: u64) -> u64 {
+        let mut random = [0; 8];
+        self.fill(&mut random);
+        let random = u64::from_le_bytes(random);
+        max.checked_add(1).map_or(random, |numbers| random % numbers)
+    }
+
     /// A new task id for the moment `now`.
     fn task_id(&self, now: Timestamp) -> TaskId {
         let mut random = [0; 10];
@@ -160,6 +169,14 @@ mod tests {
         let id: TaskId = "0199aaaa-0000-7000-8000-00000000002a".parse().unwrap();
         assert_eq!(id.as_bytes(), &[0x01, 0x99, 0xaa, 0xaa, 0, 0, 0x70, 0, 0x80, 0, 0, 0, 0, 0, 0, 0x2a]);
         assert_eq!(TaskId::from_bytes(*id.as_bytes()), Ok(id));
+    }
+
+    #[test]
+    fn a_random_number_is_at_most_what_was_asked_for() {
+        let numbers = [0, 1, 2, 9, u64::MAX].map(|max| (Fixed(0x07).up_to(max), max));
+        assert!(numbers.iter().all(|(number, max)| number <= max), "{numbers:?}");
+        assert_eq!(Fixed(0).up_to(9), 0);
+        assert_eq!(Fixed(0xff).up_to(u64::MAX), u64::MAX);
     }
 
     #[test]

@@ -53,6 +53,9 @@ pub const PAGE_MAX: usize = 100;
 /// Unfinished tasks of one owner, unless configured otherwise.
 pub const OPEN_TASKS_MAX_DEFAULT: u32 = 10_000;
 
+/// Bytes of arguments and results that are stored for one owner, unless configured otherwise: 1 GiB.
+pub const STORED_BYTES_MAX_DEFAULT: u64 = 1 << 30;
+
 /// Time to live if the caller does not ask for one: 1 hour.
 pub const TTL_MS_DEFAULT: u64 = 3_600_000;
 
@@ -117,6 +120,7 @@ mod tests {
         assert_eq!(ENTRY_INLINE_BYTES_MAX, 32_768);
         assert_eq!(ASKS_BYTES_MAX, 262_144);
         assert_eq!(VARIABLES_BYTES_MAX, 1_048_576);
+        assert_eq!(STORED_BYTES_MAX_DEFAULT, 1_073_741_824);
         assert_eq!(VARIABLE_STRING_BYTES_MAX, 65_536);
         assert_eq!(TTL_MS_CEILING, 34_560_000_000);
     }

@@ -2,6 +2,7 @@
 //! returns. After [`StoreError::Unavailable`] it is unknown whether the write was applied.
 
 use std::error::Error;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 
@@ -49,6 +50,12 @@ pub enum CreateError {
         /// The limit.
         open_max: u32,
     },
+    /// The owner's arguments and results would have more bytes than allowed. Nothing was written.
+    #[error("at most {stored_max} bytes of arguments and results are stored for one owner")]
+    TooMuchStored {
+        /// The limit.
+        stored_max: u64,
+    },
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -68,10 +75,15 @@ pub struct IdempotencyKey {
 pub struct NewTask {
     /// The task.
     pub task: Task,
+    /// The texts of the parts of its request, if its record names parts; otherwise empty.
+    pub request_parts: Arc<[String]>,
     /// What recognises a retry of the same call.
     pub idempotency: Option<IdempotencyKey>,
     /// How many unfinished tasks the owner may have, this one included.
     pub open_max: u32,
+    /// How many bytes the arguments and results of the owner's tasks may have, the arguments of this one included. Only
+    /// creations are refused: an end never is. What has expired may count until it is deleted.
+    pub stored_max: u64,
 }
 
 /// The result of a creation.
@@ -113,7 +125,9 @@ pub enum Left {
 /// Where tasks are stored.
 #[async_trait]
 pub trait TaskStore: Send + Sync {
-    /// Writes a new task, with its idempotency key if it has one, all or nothing.
+    /// Writes a new task, with the parts of its request and its idempotency key if it has any, all or nothing: a
+    /// creation that is refused, or that finds an earlier task, leaves no parts. Only a writer that dies before the
+    /// record is written may leave parts, which are deleted later.
     ///
     /// Once it returns `New`, [`get`](Self::get) finds the task. `Existing` answers a retry: the same key with the
     /// same request, or the same task id. Keys and tasks past their time to live count as absent.

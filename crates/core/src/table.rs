@@ -84,6 +84,7 @@ fn task(state: State, adjust: impl FnOnce(&mut TaskRecord)) -> Task {
         created_at,
         updated_at: created_at,
         sent_at: created_at,
+        resends: 0,
         started_at: None,
         ended_at: None,
         expires_at: created_at.plus_ms(terms.ttl_ms),

@@ -34,6 +34,10 @@ pub struct TaskRecord {
     pub updated_at: Timestamp,
     /// When a message for the task was last sent.
     pub sent_at: Timestamp,
+    /// How often a message was sent again since a worker last claimed the task, or a new message was due. Records of
+    /// older versions do not have it.
+    #[serde(default)]
+    pub resends: u32,
     /// When the first attempt began.
     pub started_at: Option<Timestamp>,
     /// When the task ended.
@@ -235,6 +239,16 @@ impl Task {
         self.0.terms.poll_interval_ms(now.since_ms(self.0.created_at))
     }
 
+    /// How many bytes its arguments have, and its result or error.
+    #[must_use]
+    pub const fn stored_bytes(&self) -> u64 {
+        let outcome = match self.0.state.outcome() {
+            Some(outcome) => outcome.bytes(),
+            None => 0,
+        };
+        self.0.request.bytes().saturating_add(outcome)
+    }
+
     /// Whether the task fails if one more leg dies or fails.
     #[must_use]
     pub const fn is_on_last_retry(&self) -> bool {
@@ -251,6 +265,20 @@ impl std::ops::Deref for Task {
 }
 
 impl State {
+    /// The text that the task ended with: its result, or the error that the tool returned.
+    #[must_use]
+    pub const fn outcome(&self) -> Option<&Payload> {
+        match self {
+            Self::Completed { result, .. } => Some(result),
+            Self::Failed { failure } => failure.detail.as_ref(),
+            Self::Queued
+            | Self::Running { .. }
+            | Self::Sleeping { .. }
+            | Self::InputRequired { .. }
+            | Self::Cancelled => None,
+        }
+    }
+
     /// The questions that are open; none unless the task waits for the client.
     #[must_use]
     pub fn asks(&self) -> &[Ask] {

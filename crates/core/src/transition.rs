@@ -180,6 +180,7 @@ impl Task {
                     return Err(Refusal::SentAlready { at: self.sent_at });
                 }
                 next.sent_at = now;
+                next.resends = self.resends.saturating_add(1);
             }
             TaskEvent::RetriesExhausted => end(&mut next, self.retries_exhausted_state(now)?, now),
             TaskEvent::TimeOut => end(&mut next, self.timed_out(now)?, now),
@@ -243,6 +244,7 @@ impl Task {
         next.state = State::Running { lease };
         next.attempt = self.attempt.saturating_add(1);
         next.started_at = self.started_at.or(Some(now));
+        next.resends = 0;
         next.updated_at = now;
         Ok(())
     }
@@ -355,5 +357,6 @@ fn reset_failures(next: &mut TaskRecord) {
 
 const fn note_sending(next: &mut TaskRecord, now: Timestamp) {
     next.sent_at = now;
+    next.resends = 0;
     next.updated_at = now;
 }

@@ -53,6 +53,7 @@ fn record(state: State) -> TaskRecord {
         created_at: CREATED,
         updated_at: CREATED,
         sent_at: CREATED,
+        resends: 0,
         started_at: Some(CREATED),
         ended_at: None,
         expires_at: CREATED.plus_ms(terms.ttl_ms),
@@ -232,10 +233,38 @@ fn answers_close_questions_and_the_last_one_queues_the_task() {
 #[test]
 fn a_resend_is_noted_and_nothing_else_changes() {
     let before = record(State::Queued);
-    let after = TaskRecord { sent_at: NOW, ..before.clone() };
+    let after = TaskRecord { sent_at: NOW, resends: 1, ..before.clone() };
     assert_eq!(apply(&before, &TaskEvent::Resend { not_since: before.sent_at }), after);
+    let again = TaskRecord { resends: 2, ..after.clone() };
+    assert_eq!(apply(&after, &TaskEvent::Resend { not_since: after.sent_at }), again);
+    let most = TaskRecord { resends: u32::MAX, ..after };
+    assert_eq!(apply(&most, &TaskEvent::Resend { not_since: most.sent_at }), most);
     let too_early = TaskEvent::Resend { not_since: before.sent_at.minus_ms(1) };
     assert_eq!(apply_at(&before, &too_early, NOW), Err(Refusal::SentAlready { at: before.sent_at }));
+}
+
+#[test]
+fn resends_are_counted_until_the_task_is_claimed_or_a_new_message_is_due() {
+    let claimed_again = apply(&TaskRecord { resends: 3, ..record(State::Queued) }, &claim());
+    assert_eq!(claimed_again.resends, 0);
+    let held = TaskRecord { resends: 3, ..record(running()) };
+    for event in [suspend(Suspension::Yield, None), retry(LATER)] {
+        assert_eq!(apply(&held, &event).resends, 0, "{event:?}");
+    }
+    for event in [heartbeat(None, Advance::Recorded), TaskEvent::Finish { attempt: 2, outcome: completed() }] {
+        assert_eq!(apply(&held, &event).resends, 3, "{event:?}");
+    }
+    let asking = record(State::InputRequired { asks: vec![ask("a")], until: Some(NOW) });
+    let answered = apply(&TaskRecord { resends: 3, ..asking }, &TaskEvent::Answer { keys: vec!["a".to_owned()] });
+    assert_eq!(answered.resends, 0);
+}
+
+#[test]
+fn a_record_without_a_count_of_resends_has_none() {
+    let task = Task::restore(record(State::Queued));
+    let mut stored = serde_json::to_value(&task).unwrap();
+    stored.as_object_mut().unwrap().remove("resends").unwrap();
+    assert_eq!(serde_json::from_value::<Task>(stored).unwrap(), task);
 }
 
 #[test]

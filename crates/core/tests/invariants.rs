@@ -31,6 +31,7 @@ fn task(terms: Terms) -> Task {
         created_at: NOW,
         updated_at: NOW,
         sent_at: NOW,
+        resends: 0,
         started_at: None,
         ended_at: None,
         expires_at: NOW.plus_ms(terms.ttl_ms),

@@ -1,9 +1,12 @@
 //! Accepting a call: the record first, then the message, then the response.
 
+use std::sync::Arc;
+
 use longhaul_core::ports::{CreateError, Created, IdempotencyKey, NewTask};
-use longhaul_core::{OwnerId, PartsName, State, Task, TaskId, TaskKey, TaskRecord, Terms, Timestamp, limits};
+use longhaul_core::{OwnerId, PartsName, State, Task, TaskId, TaskRecord, Terms, Timestamp, limits};
 use sha2::{Digest, Sha256};
 
+use crate::payloads::payload;
 use crate::writes::retriable_create;
 use crate::{AcceptError, Engine};
 
@@ -74,8 +77,9 @@ impl Engine {
             return Err(AcceptError::TooLarge { bytes: call.request.len(), bytes_max: limits::REQUEST_BYTES_MAX });
         }
         let now = self.now();
-        let new =
-            NewTask { task: self.new_task(call, id, now).await?, idempotency, open_max: self.settings.open_tasks_max };
+        let (task, request_parts) = new_task(call, id, now);
+        let (open_max, stored_max) = (self.settings.open_tasks_max, self.settings.stored_bytes_max);
+        let new = NewTask { task, request_parts, idempotency, open_max, stored_max };
         match self.with_retry(async || retriable_create(self.store().create(new.clone(), now).await)).await {
             Ok(Ok(Created::New(task))) => Ok(Accepted::New(self.queued(task).await)),
             // The first try was written, and its answer was lost.
@@ -83,6 +87,7 @@ impl Engine {
             Ok(Ok(Created::Existing(task))) => Ok(Accepted::Existing(self.recover(task).await)),
             Ok(Err(CreateError::KeyReused)) => Err(AcceptError::KeyReused),
             Ok(Err(CreateError::TooManyOpen { open_max })) => Err(AcceptError::TooManyOpen { open_max }),
+            Ok(Err(CreateError::TooMuchStored { stored_max })) => Err(AcceptError::TooMuchStored { stored_max }),
             Ok(Err(CreateError::Store(error))) | Err(error) => Err(AcceptError::Unavailable(error)),
         }
     }
@@ -94,34 +99,34 @@ impl Engine {
         let _logged = self.send(&task, 0).await;
         task
     }
+}
 
-    async fn new_task(&self, call: Call, id: TaskId, now: Timestamp) -> Result<Task, AcceptError> {
-        let key = TaskKey::new(call.owner, id);
-        let request = self
-            .store_payload(&key, PartsName::Request, call.request, limits::INLINE_BYTES_MAX)
-            .await
-            .map_err(AcceptError::Unavailable)?;
-        Ok(Task::restore(TaskRecord {
-            owner: call.owner,
-            id,
-            tool: call.tool,
-            state: State::Queued,
-            attempt: 0,
-            failures: 0,
-            last_failure: None,
-            terms: call.terms,
-            created_at: now,
-            updated_at: now,
-            sent_at: now,
-            started_at: None,
-            ended_at: None,
-            expires_at: now.plus_ms(call.terms.ttl_ms),
-            progress: None,
-            request,
-            trace: call.trace,
-            variables: None,
-        }))
-    }
+/// The task of a call, and the parts of its request if it is too large for the record: the store writes them with the
+/// record, or not at all.
+fn new_task(call: Call, id: TaskId, now: Timestamp) -> (Task, Arc<[String]>) {
+    let (request, parts) = payload(PartsName::Request, call.request, limits::INLINE_BYTES_MAX);
+    let task = Task::restore(TaskRecord {
+        owner: call.owner,
+        id,
+        tool: call.tool,
+        state: State::Queued,
+        attempt: 0,
+        failures: 0,
+        last_failure: None,
+        terms: call.terms,
+        created_at: now,
+        updated_at: now,
+        sent_at: now,
+        resends: 0,
+        started_at: None,
+        ended_at: None,
+        expires_at: now.plus_ms(call.terms.ttl_ms),
+        progress: None,
+        request,
+        trace: call.trace,
+        variables: None,
+    });
+    (task, parts.into())
 }
 
 fn recognise(idempotency: &Idempotency) -> Result<IdempotencyKey, AcceptError> {

@@ -29,6 +29,15 @@ pub enum AcceptError {
         /// The limit.
         open_max: u32,
     },
+    /// The arguments and results of the owner's tasks have too many bytes.
+    #[error(
+        "with this call, your tasks' arguments and results would have more than {stored_max} bytes, which is the limit; \
+         wait until older tasks expire, or ask for a shorter time to live"
+    )]
+    TooMuchStored {
+        /// The limit.
+        stored_max: u64,
+    },
     /// The store failed.
     #[error("the call could not be recorded")]
     Unavailable(#[source] StoreError),

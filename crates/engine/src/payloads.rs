@@ -15,13 +15,12 @@ impl Engine {
         text: String,
         inline_max: usize,
     ) -> Result<Payload, StoreError> {
-        if text.len() <= inline_max {
-            return Ok(Payload::Inline(text));
+        let (payload, parts) = payload(name.clone(), text, inline_max);
+        if !parts.is_empty() {
+            let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+            self.with_retry(|| self.store().put_parts(key, &name, &parts)).await?;
         }
-        let parts = split(&text, limits::PART_BYTES);
-        self.with_retry(|| self.store().put_parts(key, &name, &parts)).await?;
-        let count = u32::try_from(parts.len()).unwrap_or(u32::MAX);
-        Ok(Payload::Parts { name, count, bytes: text.len() as u64 })
+        Ok(payload)
     }
 
     /// The text of `payload`. Costs no call if it is inline, and one call if it is in parts.
@@ -38,4 +37,15 @@ impl Engine {
             }
         }
     }
+}
+
+/// What a record has for `text`: the text itself if it has at most `inline_max` bytes, otherwise the name of its parts,
+/// which have to be written before the record.
+pub(crate) fn payload(name: PartsName, text: String, inline_max: usize) -> (Payload, Vec<String>) {
+    if text.len() <= inline_max {
+        return (Payload::Inline(text), Vec::new());
+    }
+    let parts: Vec<String> = split(&text, limits::PART_BYTES).into_iter().map(str::to_owned).collect();
+    let count = u32::try_from(parts.len()).unwrap_or(u32::MAX);
+    (Payload::Parts { name, count, bytes: text.len() as u64 }, parts)
 }

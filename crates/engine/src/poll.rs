@@ -7,7 +7,7 @@ use crate::{Engine, PollError};
 
 impl Engine {
     /// The task as it is. If no worker has it although one should, the poll recovers it, at most once per
-    /// [`resend_ms`](crate::Settings::resend_ms) for all pollers together.
+    /// [`resend_ms`](crate::Settings::resend_ms) for all pollers together, and less often each time.
     ///
     /// # Errors
     /// [`PollError`]

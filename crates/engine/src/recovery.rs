@@ -55,7 +55,7 @@ impl Engine {
             State::InputRequired { until: None, .. } => return None,
             State::Completed { .. } | State::Failed { .. } | State::Cancelled => return None,
         };
-        let resend_ms = self.settings.resend_ms;
+        let resend_ms = self.settings.resend_after_ms(task.resends);
         (now >= due.plus_ms(resend_ms)).then(|| TaskEvent::Resend { not_since: now.minus_ms(resend_ms) })
     }
 }

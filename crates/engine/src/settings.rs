@@ -11,8 +11,10 @@ pub struct Settings {
     pub heartbeat_ms: u64,
     /// How often a worker writes progress, at most. The first report after a quiet interval is written at once.
     pub progress_ms: u64,
-    /// How old a message may be before a poll sends it again.
+    /// How old a message may be before a poll sends it again; doubles with each further time.
     pub resend_ms: u64,
+    /// The longest time before a poll sends a message again, unless `resend_ms` is longer.
+    pub resend_ms_max: u64,
     /// The longest leg; `None` if only the task's own deadline limits it.
     pub leg_ms_max: Option<u64>,
     /// How long before the end of a leg no new step is started.
@@ -27,10 +29,15 @@ pub struct Settings {
     pub retry_ms_max: u64,
     /// How often a write is tried if the store does not answer.
     pub write_tries_max: u32,
-    /// Delay before a write is retried; doubles with each further retry.
+    /// How often the end of a leg is tried if the store does not answer. More often than other writes: if it is not
+    /// written, the work is done again.
+    pub end_tries_max: u32,
+    /// The longest delay before a write is retried; doubles with each further retry.
     pub write_retry_ms: u64,
     /// How many unfinished tasks one owner may have.
     pub open_tasks_max: u32,
+    /// How many bytes the arguments and results of one owner's tasks may have.
+    pub stored_bytes_max: u64,
 }
 
 impl Default for Settings {
@@ -40,6 +47,7 @@ impl Default for Settings {
             heartbeat_ms: 10_000,
             progress_ms: 2_000,
             resend_ms: 30_000,
+            resend_ms_max: 900_000,
             leg_ms_max: None,
             leg_margin_ms: 5_000,
             stop_grace_ms: 2_000,
@@ -47,13 +55,22 @@ impl Default for Settings {
             retry_ms: 1_000,
             retry_ms_max: 60_000,
             write_tries_max: 4,
+            end_tries_max: 8,
             write_retry_ms: 50,
             open_tasks_max: limits::OPEN_TASKS_MAX_DEFAULT,
+            stored_bytes_max: limits::STORED_BYTES_MAX_DEFAULT,
         }
     }
 }
 
 impl Settings {
+    /// How old a message may be before a poll sends it again, after it was sent again this often.
+    #[must_use]
+    pub fn resend_after_ms(&self, resends: u32) -> u64 {
+        let doubled = self.resend_ms.saturating_mul(1 << resends.min(16));
+        doubled.min(self.resend_ms_max).max(self.resend_ms)
+    }
+
     /// Delay before the next leg after `failures` consecutive legs failed before the one that failed now.
     #[must_use]
     pub(crate) fn retry_delay_ms(&self, failures: u32) -> u64 {
@@ -64,6 +81,15 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::Settings;
+
+    #[test]
+    fn the_time_before_a_resend_doubles_up_to_its_limit() {
+        let settings = Settings { resend_ms: 30_000, resend_ms_max: 900_000, ..Settings::default() };
+        let times = [0, 1, 2, 4, 5, 6, u32::MAX].map(|resends| settings.resend_after_ms(resends));
+        assert_eq!(times, [30_000, 60_000, 120_000, 480_000, 900_000, 900_000, 900_000]);
+        let rare = Settings { resend_ms: 3_600_000, ..settings };
+        assert_eq!(rare.resend_after_ms(3), 3_600_000);
+    }
 
     #[test]
     fn the_delay_before_a_retry_doubles_up_to_its_limit() {

@@ -26,6 +26,11 @@ impl Engine {
         applied
     }
 
+    /// Does what [`Engine::apply_with_retry`] does for the end of a leg, which is tried more often than other writes.
+    pub(crate) async fn apply_end(&self, key: &TaskKey, event: &TaskEvent) -> Result<Task, ApplyError> {
+        self.apply_up_to(self.settings.end_tries_max, key, event, &AtomicU32::new(0)).await
+    }
+
     /// Does what [`Engine::apply_with_retry`] does, and counts the tries: all but the last may still be applied late.
     pub(crate) async fn apply_counting(
         &self,
@@ -33,8 +38,18 @@ impl Engine {
         event: &TaskEvent,
         tries: &AtomicU32,
     ) -> Result<Task, ApplyError> {
+        self.apply_up_to(self.settings.write_tries_max, key, event, tries).await
+    }
+
+    async fn apply_up_to(
+        &self,
+        tries_max: u32,
+        key: &TaskKey,
+        event: &TaskEvent,
+        tries: &AtomicU32,
+    ) -> Result<Task, ApplyError> {
         let written = self
-            .with_retry(async || {
+            .retried(tries_max, async || {
                 tries.fetch_add(1, Ordering::Relaxed);
                 match self.apply_once(key, event).await {
                     Err(ApplyError::Store(StoreError::Unavailable(cause))) => Err(StoreError::Unavailable(cause)),
@@ -55,19 +70,31 @@ impl Engine {
         }
     }
 
-    /// Runs `attempt` until it returns anything but "unavailable", up to the limit of tries.
+    /// Runs `attempt` until it returns anything but "unavailable", up to the usual limit of tries.
     pub(crate) async fn with_retry<T, F, Fut>(&self, attempt: F) -> Result<T, StoreError>
     where
         F: Fn() -> Fut,
         Fut: Future<Output = Result<T, StoreError>>,
     {
-        let mut delay_ms = self.settings.write_retry_ms;
-        for _ in 1..self.settings.write_tries_max {
+        self.retried(self.settings.write_tries_max, attempt).await
+    }
+
+    /// Runs `attempt` until it returns anything but "unavailable", up to this limit of tries. The pauses between the tries
+    /// are random, so that writers that failed at the same time do not all come back at the same time.
+    async fn retried<T, F, Fut>(&self, tries_max: u32, attempt: F) -> Result<T, StoreError>
+    where
+        F: Fn() -> Fut,
+        Fut: Future<Output = Result<T, StoreError>>,
+    {
+        let mut delay_ms_max = self.settings.write_retry_ms;
+        for _ in 1..tries_max {
             match attempt().await {
                 Err(StoreError::Unavailable(cause)) => {
+                    let half_ms = delay_ms_max.div_ceil(2);
+                    let delay_ms = half_ms.saturating_add(self.ports.ids.up_to(delay_ms_max.saturating_sub(half_ms)));
                     tracing::warn!(error = %cause, delay_ms, "the store did not answer; retrying");
                     self.ports.clock.sleep_ms(delay_ms).await;
-                    delay_ms = delay_ms.saturating_mul(2);
+                    delay_ms_max = delay_ms_max.saturating_mul(2);
                 }
                 other => return other,
             }

@@ -42,17 +42,6 @@ pub struct Common {
     pub log: String,
     /// Times and limits of the engine.
     pub engine: Settings,
-    /// Whether the limit of unfinished tasks is enforced, which makes each creation and each end a transaction.
-    pub open_tasks: OpenTasks,
-}
-
-/// Whether the unfinished tasks of an owner are counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OpenTasks {
-    /// They are not counted.
-    Unlimited,
-    /// They are counted, and [`Settings::open_tasks_max`] is the limit.
-    Limited,
 }
 
 /// What the API function needs to know.
@@ -153,7 +142,6 @@ impl WorkerConfig {
 }
 
 fn common(values: &Values) -> Result<Common, SettingsError> {
-    let open_tasks_max = values.find(&table::OPEN_TASKS_MAX)?;
     let default = Settings::default();
     // The function's own deadline ends a leg: `leg_ms_max` stays unset.
     let engine = Settings {
@@ -162,7 +150,8 @@ fn common(values: &Values) -> Result<Common, SettingsError> {
         progress_ms: values.get(&table::PROGRESS_MS)?,
         resend_ms: values.get(&table::RESEND_MS)?,
         leg_margin_ms: values.get(&table::LEG_MARGIN_MS)?,
-        open_tasks_max: open_tasks_max.map_or(default.open_tasks_max, |tasks| u32::try_from(tasks).unwrap_or(u32::MAX)),
+        open_tasks_max: u32::try_from(values.get(&table::OPEN_TASKS_MAX)?).unwrap_or(u32::MAX),
+        stored_bytes_max: values.get(&table::STORED_MB_MAX)? << 20,
         ..default
     };
     Ok(Common {
@@ -171,7 +160,6 @@ fn common(values: &Values) -> Result<Common, SettingsError> {
         metrics_namespace: values.get(&table::METRICS)?,
         log: values.get(&table::LOG)?,
         engine,
-        open_tasks: if open_tasks_max.is_some() { OpenTasks::Limited } else { OpenTasks::Unlimited },
     })
 }
 
@@ -262,6 +250,6 @@ mod tests {
     fn the_engine_has_the_times_of_the_table() {
         let config = WorkerConfig::read(&env(&[])).unwrap();
         assert_eq!(config.common.engine, Settings::default());
-        assert_eq!((config.concurrency, config.common.open_tasks), (1, OpenTasks::Unlimited));
+        assert_eq!((config.concurrency, config.common.engine.open_tasks_max), (1, 10_000));
     }
 }

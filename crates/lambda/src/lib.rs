@@ -17,7 +17,7 @@ mod worker;
 
 pub use api::Api;
 pub use caller::AwsCaller;
-pub use config::{ApiConfig, Auth, Common, IamOwner, OpenTasks, Responses, WorkerConfig};
+pub use config::{ApiConfig, Auth, Common, IamOwner, Responses, WorkerConfig};
 pub use logs::{init_logs, json_logs};
 pub use sandbox::{StartError, World, start_api, start_worker};
 pub use worker::{DeadLetters, Worker};

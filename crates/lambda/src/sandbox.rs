@@ -12,7 +12,7 @@ use longhaul_mcp::{McpServer, McpSettings};
 use crate::api::Api;
 use crate::metrics::EmbeddedMetrics;
 use crate::worker::{DeadLetters, Worker};
-use crate::{ApiConfig, Common, OpenTasks, WorkerConfig};
+use crate::{ApiConfig, Common, WorkerConfig};
 
 /// The name under which the server's secret is stored in the table.
 const SECRET: &str = "request-state";
@@ -51,7 +51,7 @@ pub async fn start_api(
     build: impl FnOnce(Engine, McpSettings) -> McpServer,
 ) -> Result<Api, StartError> {
     let clients = connect().await;
-    let store = store(&clients, &config.common);
+    let store = store(&clients, &config.common, &world);
     let unusable = |cause| StartError::Table { table: config.common.table.clone(), cause };
     let secret = store.secret(SECRET, &*world.ids).await.map_err(unusable)?;
     // The API function only sends: it needs no dead-letter queue.
@@ -73,7 +73,7 @@ pub async fn start_worker(
     build: impl FnOnce(Engine, McpSettings) -> McpServer,
 ) -> Result<Worker, StartError> {
     let clients = connect().await;
-    let store = store(&clients, &config.common);
+    let store = store(&clients, &config.common, &world);
     store.connect().await.map_err(|cause| StartError::Table { table: config.common.table.clone(), cause })?;
     let queue = |url: &str| SqsQueue::new(clients.sqs.clone(), url, &config.dead_letter_queue_url);
     let dead_letters = DeadLetters::new(Arc::new(queue(&config.dead_letter_queue_url)), &config.dead_letter_queue_url);
@@ -90,12 +90,10 @@ async fn connect() -> Clients {
     Clients::new(&config)
 }
 
-fn store(clients: &Clients, config: &Common) -> DynamoStore {
-    let quota = match config.open_tasks {
-        OpenTasks::Unlimited => QuotaMode::Off,
-        OpenTasks::Limited => QuotaMode::Counted,
-    };
-    DynamoStore::new(clients.dynamo.clone(), &config.table).with_quota(quota)
+fn store(clients: &Clients, config: &Common, world: &World) -> DynamoStore {
+    DynamoStore::new(clients.dynamo.clone(), &config.table)
+        .with_quota(QuotaMode::Counted)
+        .with_pauses(Arc::clone(&world.clock), Arc::clone(&world.ids))
 }
 
 fn engine(config: &Common, store: DynamoStore, queue: SqsQueue, world: World) -> Engine {

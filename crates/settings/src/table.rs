@@ -259,11 +259,22 @@ pub static OPEN_TASKS_MAX: Setting<Number> = Setting::new(
     "open-tasks-max",
     "LONGHAUL_OPEN_TASKS_MAX",
     Number::count("tasks", 1, 1_000_000),
-    "How many unfinished tasks one owner may have.",
+    "How many unfinished tasks one owner may have. On AWS, a limit of 2,000 or more holds to a few in a hundred.",
 )
 .local(Value("10000"))
-.lambda(Unset("no limit"))
+.lambda(Value("10000"))
 .parameter("OpenTasksMax");
+
+/// Bytes of one owner's arguments and results.
+pub static STORED_MB_MAX: Setting<Number> = Setting::new(
+    "stored-mb-max",
+    "LONGHAUL_STORED_MB_MAX",
+    Number::count("MiB", 1, 1_000_000),
+    "How many MiB the arguments and results of one owner's tasks may have. Calls above that are refused until tasks expire.",
+)
+.local(Value("1024"))
+.lambda(Value("10240"))
+.parameter("StoredMbMax");
 
 /// The namespace of the metrics.
 pub static METRICS: Setting<Text> =
@@ -309,6 +320,7 @@ pub static ALL: [&dyn Declared; 24] = [
     &PROGRESS_MS,
     &RESEND_MS,
     &OPEN_TASKS_MAX,
+    &STORED_MB_MAX,
     &METRICS,
     &LOG,
     &LOG_FORMAT,

@@ -88,6 +88,10 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     DROP INDEX strays_by_age;
     CREATE INDEX orphans_by_age ON orphans (seen_at);
 ",
+    "
+    -- The bytes of the owner's arguments and results. Tasks of older versions are not in it; it never goes below 0.
+    ALTER TABLE quotas ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;
+",
 ];
 
 /// Checks that the file is ours or empty, and migrates it to the latest version of `migrations`, all or nothing.

@@ -25,12 +25,13 @@ impl SqliteStore {
 #[async_trait]
 impl TaskStore for SqliteStore {
     async fn create(&self, new: NewTask, now: Timestamp) -> Result<Created, CreateError> {
-        let open_max = new.open_max;
+        let (open_max, stored_max) = (new.open_max, new.stored_max);
         let creation = self.shared.writer.call(move |connection| tasks::create(connection, &new, now)).await;
         match creation.map_err(StoreError::from)? {
             Ok(created) => Ok(created),
             Err(NotCreated::KeyReused) => Err(CreateError::KeyReused),
             Err(NotCreated::TooManyOpen) => Err(CreateError::TooManyOpen { open_max }),
+            Err(NotCreated::TooMuchStored) => Err(CreateError::TooMuchStored { stored_max }),
         }
     }
 

@@ -1,10 +1,10 @@
 //! Creating and changing tasks, inside the writer's transaction: each function is one atomic operation.
 
 use longhaul_core::ports::{Created, NewTask};
-use longhaul_core::{Refusal, Task, TaskEvent, TaskKey, Timestamp};
+use longhaul_core::{PartsName, Refusal, Task, TaskEvent, TaskKey, Timestamp};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
-use crate::DatabaseError;
+use crate::{DatabaseError, attachments};
 
 /// Counts the owner's unfinished tasks one by one.
 pub(crate) const RECOUNT: &str = "SELECT count(*) FROM tasks WHERE owner = ?1 AND counted = 1";
@@ -17,6 +17,7 @@ pub(crate) const DISCOUNT: &str = "UPDATE tasks SET counted = 0 WHERE owner = ?1
 pub(crate) enum NotCreated {
     KeyReused,
     TooManyOpen,
+    TooMuchStored,
 }
 
 /// The outcome of a creation.
@@ -60,7 +61,7 @@ pub(crate) fn parse(record: &str) -> Result<Task, DatabaseError> {
     Ok(serde_json::from_str(record)?)
 }
 
-/// Writes a new task, its key and the owner's count.
+/// Writes a new task, the parts of its request, its key and the owner's count.
 pub(crate) fn create(connection: &Connection, new: &NewTask, now: Timestamp) -> Result<Creation, DatabaseError> {
     let key = new.task.key();
     if let Some(creation) = find_idempotent(connection, new, now)? {
@@ -72,6 +73,9 @@ pub(crate) fn create(connection: &Connection, new: &NewTask, now: Timestamp) -> 
     if !has_free_slot(connection, new, now)? {
         return Ok(Err(NotCreated::TooManyOpen));
     }
+    if !has_room(connection, new)? {
+        return Ok(Err(NotCreated::TooMuchStored));
+    }
     if forget(connection, &key)? {
         // The journal of an expired task with the same id must not be taken for work of this one.
         execute(
@@ -81,6 +85,9 @@ pub(crate) fn create(connection: &Connection, new: &NewTask, now: Timestamp) -> 
         )?;
     }
     insert(connection, new)?;
+    if !new.request_parts.is_empty() {
+        attachments::put_parts(connection, &key, &PartsName::Request, &new.request_parts, now)?;
+    }
     Ok(Ok(Created::New(new.task.clone())))
 }
 
@@ -116,8 +123,16 @@ fn has_free_slot(connection: &Connection, new: &NewTask, now: Timestamp) -> Resu
     execute(connection, DISCOUNT, params![owner, moment(now)])?;
     let mut statement = connection.prepare_cached(RECOUNT)?;
     let open: u32 = statement.query_row([owner], |row| row.get(0))?;
-    execute(connection, "REPLACE INTO quotas VALUES (?1, ?2)", params![owner, open])?;
+    execute(connection, "UPDATE quotas SET open = ?2 WHERE owner = ?1", params![owner, open])?;
     Ok(open < new.open_max)
+}
+
+/// Whether the owner may store the arguments of one more task.
+fn has_room(connection: &Connection, new: &NewTask) -> Result<bool, DatabaseError> {
+    let mut statement = connection.prepare_cached("SELECT bytes FROM quotas WHERE owner = ?1")?;
+    let stored: Option<i64> = statement.query_row([new.task.owner.as_bytes()], |row| row.get(0)).optional()?;
+    let stored = u64::try_from(stored.unwrap_or(0)).unwrap_or(0);
+    Ok(stored.saturating_add(new.task.stored_bytes()) <= new.stored_max)
 }
 
 fn insert(connection: &Connection, new: &NewTask) -> Result<(), DatabaseError> {
@@ -145,8 +160,9 @@ fn insert(connection: &Connection, new: &NewTask) -> Result<(), DatabaseError> {
     }
     execute(
         connection,
-        "INSERT INTO quotas VALUES (?1, ?2) ON CONFLICT DO UPDATE SET open = open + excluded.open",
-        params![owner, counted],
+        "INSERT INTO quotas (owner, open, bytes) VALUES (?1, ?2, ?3) \
+         ON CONFLICT DO UPDATE SET open = open + excluded.open, bytes = bytes + excluded.bytes",
+        params![owner, counted, bytes(task)],
     )?;
     execute(connection, "DELETE FROM orphans WHERE owner = ?1 AND id = ?2", params![owner, id])
 }
@@ -154,15 +170,17 @@ fn insert(connection: &Connection, new: &NewTask) -> Result<(), DatabaseError> {
 /// Deletes the record and its key, and releases its slot; returns whether there was a record. The attachments stay.
 pub(crate) fn forget(connection: &Connection, key: &TaskKey) -> Result<bool, DatabaseError> {
     let (owner, id) = (key.owner.as_bytes(), key.id.as_bytes());
-    let mut statement =
-        connection.prepare_cached("DELETE FROM tasks WHERE owner = ?1 AND id = ?2 RETURNING counted, idempotency")?;
+    let mut statement = connection
+        .prepare_cached("DELETE FROM tasks WHERE owner = ?1 AND id = ?2 RETURNING counted, idempotency, record")?;
     let deleted = statement
-        .query_row(params![owner, id], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, Option<[u8; 32]>>(1)?)))
+        .query_row(params![owner, id], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, Option<[u8; 32]>>(1)?, row.get::<_, String>(2)?))
+        })
         .optional()?;
-    let Some((counted, idempotency)) = deleted else { return Ok(false) };
-    if counted != 0 {
-        release_slot(connection, key)?;
-    }
+    let Some((counted, idempotency, record)) = deleted else { return Ok(false) };
+    // A record that cannot be read is deleted like all others.
+    let stored = parse(&record).map_or(0, |task| bytes(&task));
+    change_quota(connection, key, -counted, -stored)?;
     if let Some(idempotency) = idempotency {
         // The key may belong to a newer task by now.
         execute(
@@ -174,8 +192,20 @@ pub(crate) fn forget(connection: &Connection, key: &TaskKey) -> Result<bool, Dat
     Ok(true)
 }
 
-fn release_slot(connection: &Connection, key: &TaskKey) -> Result<(), DatabaseError> {
-    execute(connection, "UPDATE quotas SET open = max(open - 1, 0) WHERE owner = ?1", params![key.owner.as_bytes()])
+fn change_quota(connection: &Connection, key: &TaskKey, open: i64, bytes: i64) -> Result<(), DatabaseError> {
+    if open == 0 && bytes == 0 {
+        return Ok(());
+    }
+    execute(
+        connection,
+        "UPDATE quotas SET open = max(open + ?2, 0), bytes = max(bytes + ?3, 0) WHERE owner = ?1",
+        params![key.owner.as_bytes(), open, bytes],
+    )
+}
+
+/// What the task adds to its owner's stored bytes.
+fn bytes(task: &Task) -> i64 {
+    i64::try_from(task.stored_bytes()).unwrap_or(i64::MAX)
 }
 
 /// Does what [`Task::apply`] does to the task under `key`.
@@ -207,9 +237,8 @@ fn write(connection: &Connection, before: &Task, after: &Task) -> Result<(), Dat
             params![owner, id, record],
         );
     }
-    if after.has_ended() && is_counted(connection, after)? {
-        release_slot(connection, &after.key())?;
-    }
+    let released = after.has_ended() && is_counted(connection, after)?;
+    change_quota(connection, &after.key(), -i64::from(released), bytes(after).saturating_sub(bytes(before)))?;
     execute(
         connection,
         "UPDATE tasks SET record = ?3, expires_at = ?4, counted = counted AND ?5 WHERE owner = ?1 AND id = ?2",

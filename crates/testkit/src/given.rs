@@ -1,9 +1,11 @@
 //! What tests start from: short helpers for owners, tasks and events.
 
+use std::sync::Arc;
+
 use longhaul_core::ports::{Created, IdempotencyKey, NewTask, TaskStore};
 use longhaul_core::{
-    Advance, Ask, Failure, FailureKind, IdSource, Identity, LeaseToken, Outcome, OwnerId, Payload, Policy, Progress,
-    RequestedTerms, ResultKind, State, Suspension, Task, TaskEvent, TaskKey, TaskRecord, Terms, Timestamp,
+    Advance, Ask, Failure, FailureKind, IdSource, Identity, LeaseToken, Outcome, OwnerId, PartsName, Payload, Policy,
+    Progress, RequestedTerms, ResultKind, State, Suspension, Task, TaskEvent, TaskKey, TaskRecord, Terms, Timestamp,
 };
 
 use crate::SeededIds;
@@ -43,6 +45,7 @@ pub fn task_with(ids: &SeededIds, owner: OwnerId, now: Timestamp, adjust: impl F
         created_at: now,
         updated_at: now,
         sent_at: now,
+        resends: 0,
         started_at: None,
         ended_at: None,
         expires_at: now.plus_ms(terms.ttl_ms),
@@ -56,15 +59,31 @@ pub fn task_with(ids: &SeededIds, owner: OwnerId, now: Timestamp, adjust: impl F
 
 /// `task`, to be created without idempotency key and without a limit that matters.
 #[must_use]
-pub const fn new(task: Task) -> NewTask {
-    NewTask { task, idempotency: None, open_max: 1_000 }
+pub fn new(task: Task) -> NewTask {
+    NewTask { task, request_parts: Arc::new([]), idempotency: None, open_max: 1_000, stored_max: u64::MAX }
 }
 
 /// `task`, to be created with the idempotency key `key` for the request `request`.
 #[must_use]
-pub const fn new_with_key(task: Task, key: u8, request: u8) -> NewTask {
-    let idempotency = IdempotencyKey { key: [key; 32], request: [request; 32] };
-    NewTask { task, idempotency: Some(idempotency), open_max: 1_000 }
+pub fn new_with_key(task: Task, key: u8, request: u8) -> NewTask {
+    NewTask { idempotency: self::key(key, request), ..new(task) }
+}
+
+/// The idempotency key `key` of a call with the request `request`.
+#[must_use]
+pub const fn key(key: u8, request: u8) -> Option<IdempotencyKey> {
+    Some(IdempotencyKey { key: [key; 32], request: [request; 32] })
+}
+
+/// A call of `owner` that was just accepted and whose request is in these parts.
+#[must_use]
+pub fn new_with_parts(ids: &SeededIds, owner: OwnerId, parts: &[&str]) -> NewTask {
+    let task = task_with(ids, owner, NOW, |record| {
+        let (count, bytes) = (parts.len(), parts.iter().map(|part| part.len()).sum::<usize>());
+        let count = u32::try_from(count).unwrap();
+        record.request = Payload::Parts { name: PartsName::Request, count, bytes: bytes as u64 };
+    });
+    NewTask { request_parts: parts.iter().map(|part| (*part).to_owned()).collect(), ..new(task) }
 }
 
 /// A queued task on record.

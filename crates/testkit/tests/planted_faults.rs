@@ -81,6 +81,7 @@ mod the_contract_finds {
         an_event_that_makes_a_task: Fault::EventMakesTask;
         a_resend_that_always_works: Fault::ResendAlways;
         failures_that_are_not_stored: Fault::FailuresNotStored;
+        resends_that_are_not_stored: Fault::ResendsNotStored;
         changes_that_are_not_kept: Fault::ChangesNotKept;
         a_look_up_that_ignores_expiry: Fault::GetIgnoresExpiry;
         an_event_that_ignores_expiry: Fault::ApplyIgnoresExpiry;
@@ -100,6 +101,11 @@ mod the_contract_finds {
         a_key_that_gives_an_old_record: Fault::KeyGivesTheFirstRecord;
         a_limit_that_does_not_hold: Fault::NoLimit;
         a_limit_that_all_owners_share: Fault::LimitForAllOwners;
+        stored_bytes_that_are_not_limited: Fault::StoredNotLimited;
+        stored_bytes_that_all_owners_share: Fault::StoredOfAllOwners;
+        stored_bytes_without_results: Fault::StoredWithoutResults;
+        stored_bytes_without_parts: Fault::StoredWithoutParts;
+        stored_bytes_that_refuse_a_retry: Fault::StoredRefusesRetry;
         a_slot_that_a_result_keeps: Fault::SlotNotReleasedOn(Status::Completed);
         a_slot_that_an_error_keeps: Fault::SlotNotReleasedOn(Status::Failed);
         a_slot_that_a_cancel_keeps: Fault::SlotNotReleasedOn(Status::Cancelled);
@@ -128,6 +134,10 @@ mod the_contract_finds {
         parts_in_the_wrong_order: Fault::PartsSortedAsText;
         parts_that_are_not_replaced: Fault::PartsKeptFromTheFirstTry;
         parts_that_need_a_task: Fault::PartsNeedATask;
+        parts_of_a_request_that_are_not_written: Fault::RequestPartsNotWritten;
+        parts_of_a_request_that_are_written_before_the_decision: Fault::RequestPartsBeforeTheDecision;
+        parts_of_a_refused_request_that_stay: Fault::RequestPartsOfRefusedKept;
+        parts_of_a_retry_that_stay: Fault::RequestPartsOfRetryKept;
         claims_that_race: Fault::ClaimsRace;
         ends_that_race: Fault::EndsRace;
         records_that_race: Fault::RecordsRace;
@@ -163,6 +173,19 @@ fn each_promise_of_mailboxes_finds_its_mistake() {
         ("a_later_text_does_not_move_the_expiry_of_the_first", Fault::MailboxExpiryMoves),
         ("texts_of_any_size_and_script_come_back_whole", Fault::MailboxTextIsCut),
         ("of_many_texts_left_at_once_one_stays", Fault::MailboxesRace),
+    ] {
+        let broken = broken_by(fault);
+        assert!(broken.contains(&promise), "{promise} does not find {fault:?}, which breaks {broken:?}");
+    }
+}
+
+#[test]
+fn each_promise_about_the_parts_of_a_request_finds_its_mistake() {
+    for (promise, fault) in [
+        ("the_parts_of_a_request_are_written_with_its_task", Fault::RequestPartsNotWritten),
+        ("a_refused_creation_leaves_no_parts", Fault::RequestPartsOfRefusedKept),
+        ("a_retry_leaves_no_parts_of_its_own", Fault::RequestPartsOfRetryKept),
+        ("a_second_creation_keeps_the_parts_of_the_first", Fault::RequestPartsBeforeTheDecision),
     ] {
         let broken = broken_by(fault);
         assert!(broken.contains(&promise), "{promise} does not find {fault:?}, which breaks {broken:?}");

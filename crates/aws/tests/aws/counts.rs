@@ -3,7 +3,7 @@
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnConsumedCapacity};
 use longhaul_aws::clients::Clients;
 use longhaul_aws::{DynamoStore, QuotaMode};
-use longhaul_core::ports::{ApplyError, Created, TaskStore};
+use longhaul_core::ports::{ApplyError, Created, NewTask, TaskStore};
 use longhaul_core::{Entry, EntryKind, MailboxId, PartsName, Payload, State, TaskEvent, limits};
 use longhaul_testkit::given::{self, LEASE_MS, NOW, owner};
 use longhaul_testkit::{SeededIds, at_once, block_on};
@@ -74,8 +74,8 @@ fn a_task_costs_three_writes_and_each_poll_one_read() {
 }
 
 #[test]
-fn a_counted_slot_costs_transactions_and_one_read_at_the_end() {
-    check_costs_of_a_life(QuotaMode::Counted, &["TransactWriteItems"], &["TransactWriteItems", "GetItem"]);
+fn a_counted_slot_costs_one_write_before_the_creation_and_one_after_the_end() {
+    check_costs_of_a_life(QuotaMode::Counted, &["UpdateItem", "PutItem"], &["UpdateItem", "UpdateItem"]);
 }
 
 #[test]
@@ -219,6 +219,26 @@ fn a_large_result_costs_one_more_write_and_one_more_read() {
         let count = u32::try_from(parts.len()).unwrap();
         assert!(store.parts(&key, &name, count).await.unwrap() == Some(text), "the parts differ");
         counted.expect("read 3 MiB", &["BatchGetItem"]);
+    });
+}
+
+#[test]
+fn a_large_request_costs_one_read_and_one_write_more_and_a_refused_one_writes_nothing_large() {
+    block_on(async {
+        let counted = Counted::new(QuotaMode::Counted).await;
+        let new = || given::new_with_parts(&counted.ids, owner("alice"), &["a", "b"]);
+        let with_key = |request| NewTask { idempotency: given::key(1, request), ..new() };
+        counted.store.create(new(), NOW).await.unwrap();
+        counted.expect("create", &["UpdateItem", "GetItem", "BatchWriteItem", "PutItem"]);
+        counted.store.create(with_key(1), NOW).await.unwrap();
+        let calls = ["UpdateItem", "GetItem", "GetItem", "BatchWriteItem", "TransactWriteItems"];
+        counted.expect("create with key", &calls);
+        assert!(matches!(counted.store.create(with_key(1), NOW).await, Ok(Created::Existing(_))));
+        counted.expect("retry", &["UpdateItem", "GetItem", "GetItem", "UpdateItem"]);
+        assert!(counted.store.create(with_key(2), NOW).await.is_err());
+        counted.expect("another call with the key", &["UpdateItem", "GetItem", "GetItem", "UpdateItem"]);
+        assert!(counted.store.create(NewTask { open_max: 1, ..new() }, NOW).await.is_err());
+        counted.expect("one task too many", &["UpdateItem", "GetItem"]);
     });
 }
 

@@ -46,6 +46,14 @@ impl Limited {
         }
     }
 
+    async fn set_the_count(&self, open: u32) {
+        let pk = AttributeValue::S(format!("q#{}", owner("alice")));
+        let sk = AttributeValue::S("-".to_owned());
+        let update = self.clients.dynamo.update_item().table_name(&self.table).key("pk", pk).key("sk", sk);
+        let update = update.update_expression("SET #open = :open").expression_attribute_names("#open", "open");
+        update.expression_attribute_values(":open", AttributeValue::N(open.to_string())).send().await.unwrap();
+    }
+
     async fn delete_the_count(&self) {
         let pk = AttributeValue::S(format!("q#{}", owner("alice")));
         let sk = AttributeValue::S("-".to_owned());
@@ -62,7 +70,91 @@ fn a_refusal_at_the_limit_costs_one_call_however_many_tasks_there_are() {
         limited.created().await;
         limited.meter.calls();
         assert!(matches!(limited.create().await, Err(CreateError::TooManyOpen { open_max: 2 })));
-        assert_eq!(limited.meter.names(), ["TransactWriteItems"]);
+        assert_eq!(limited.meter.names(), ["UpdateItem", "GetItem"], "the count, and whether the call is a retry");
+    });
+}
+
+#[test]
+fn a_count_that_is_too_high_is_corrected_within_a_minute() {
+    block_on(async {
+        let limited = Limited::new().await;
+        let (first, _second) = (limited.created().await, limited.created().await);
+        // The process died between the end and the count: the end was written without the count.
+        limited.unlimited.apply(&first.key(), &TaskEvent::Cancel, NOW).await.unwrap();
+        assert!(limited.create().await.is_err(), "the tasks were counted by every refusal");
+        let later = NOW.plus_ms(60_000);
+        let create = async || {
+            let task = given::task(&limited.ids, owner("alice"), later);
+            limited.store.create(NewTask { open_max: 2, ..given::new(task) }, later).await
+        };
+        assert!(matches!(create().await, Ok(Created::New(_))));
+        assert!(create().await.is_err());
+    });
+}
+
+#[test]
+fn a_count_that_is_too_low_is_corrected_when_it_is_reached() {
+    block_on(async {
+        let limited = Limited::new().await;
+        limited.created().await;
+        limited.created().await;
+        limited.delete_the_count().await;
+        let later = NOW.plus_ms(60_000);
+        for _ in 0..2 {
+            let task = given::task(&limited.ids, owner("alice"), NOW);
+            limited.store.create(NewTask { open_max: 2, ..given::new(task) }, NOW).await.unwrap();
+        }
+        let task = given::task(&limited.ids, owner("alice"), later);
+        assert!(limited.store.create(NewTask { open_max: 4, ..given::new(task) }, later).await.is_ok());
+        // Now the count says 3, and 5 is right.
+        let task = given::task(&limited.ids, owner("alice"), later);
+        assert!(limited.store.create(NewTask { open_max: 3, ..given::new(task) }, later).await.is_err());
+        let task = given::task(&limited.ids, owner("alice"), later);
+        assert!(limited.store.create(NewTask { open_max: 5, ..given::new(task) }, later).await.is_err());
+        let task = given::task(&limited.ids, owner("alice"), later);
+        assert!(limited.store.create(NewTask { open_max: 6, ..given::new(task) }, later).await.is_ok());
+    });
+}
+
+#[test]
+fn the_default_limit_costs_half_a_write_unit_for_a_life_on_average() {
+    block_on(async {
+        const LIVES: usize = 64;
+        let limited = Limited::new().await;
+        limited.meter.calls();
+        for _ in 0..LIVES {
+            let task = given::task(&limited.ids, owner("alice"), NOW);
+            limited.store.create(NewTask { open_max: 10_000, ..given::new(task.clone()) }, NOW).await.unwrap();
+            limited.store.apply(&task.key(), &given::claim(1, NOW), NOW).await.unwrap();
+            limited.store.apply(&task.key(), &given::finish(1, "{}"), NOW).await.unwrap();
+        }
+        let names = limited.meter.names();
+        let calls = |name: &str| names.iter().filter(|other| *other == name).count();
+        println!(
+            "{LIVES} lives: {} creations, {} updates, {} reads",
+            calls("PutItem"),
+            calls("UpdateItem"),
+            calls("GetItem")
+        );
+        assert_eq!(calls("PutItem"), LIVES);
+        let counting = calls("UpdateItem") - 2 * LIVES;
+        // One in four is counted, twice. At most one in a life is what the limit may cost.
+        assert!((LIVES / 4..=LIVES).contains(&counting), "{counting} writes to the count");
+        assert_eq!(calls("GetItem"), LIVES - counting / 2, "the others read the count");
+    });
+}
+
+#[test]
+fn a_high_limit_is_enforced_by_the_count_for_every_task() {
+    block_on(async {
+        let limited = Limited::new().await;
+        limited.created().await;
+        limited.set_the_count(10_000).await;
+        for _ in 0..16 {
+            let task = given::task(&limited.ids, owner("alice"), NOW);
+            let outcome = limited.store.create(NewTask { open_max: 10_000, ..given::new(task) }, NOW).await;
+            assert!(matches!(outcome, Err(CreateError::TooManyOpen { open_max: 10_000 })), "{outcome:?}");
+        }
     });
 }
 
@@ -89,5 +181,37 @@ fn a_task_that_was_never_counted_releases_no_slot() {
         limited.created().await;
         assert!(limited.store.apply(&uncounted.key(), &TaskEvent::Cancel, NOW).await.unwrap().has_ended());
         assert!(limited.create().await.is_err());
+    });
+}
+
+#[test]
+fn stored_bytes_are_forgotten_when_they_expire() {
+    block_on(async {
+        let limited = Limited::new().await;
+        let create = async |open_max, now, ttl_ms| {
+            let task = given::task_with(&limited.ids, owner("alice"), now, |record| {
+                record.request = given::inline(&"x".repeat(1_000));
+                record.expires_at = now.plus_ms(ttl_ms);
+            });
+            limited.store.create(NewTask { open_max, stored_max: 2_500, ..given::new(task) }, now).await
+        };
+        const HOUR_MS: u64 = 3_600_000;
+        create(100, NOW, HOUR_MS).await.unwrap();
+        create(100, NOW, 1_000 * HOUR_MS).await.unwrap();
+        limited.meter.calls();
+        let refused = create(100, NOW, HOUR_MS).await;
+        assert!(matches!(refused, Err(CreateError::TooMuchStored { stored_max: 2_500 })), "{refused:?}");
+        assert_eq!(limited.meter.names(), ["UpdateItem", "GetItem"], "a refusal reads no tasks");
+        let later = NOW.plus_ms(2 * HOUR_MS);
+        create(100, later, HOUR_MS).await.unwrap();
+        assert!(create(100, later, HOUR_MS).await.is_err(), "the second one has not expired");
+        // Also for a task that is not counted itself, under a high limit.
+        let mut refused = 0;
+        for _ in 0..16 {
+            refused += u32::from(create(10_000, later, HOUR_MS).await.is_err());
+        }
+        assert_eq!(refused, 16);
+        let much_later = NOW.plus_ms(2_000 * HOUR_MS);
+        assert!(create(100, much_later, HOUR_MS).await.is_ok() && create(100, much_later, HOUR_MS).await.is_ok());
     });
 }

@@ -128,7 +128,7 @@ impl Engine {
 
     async fn write_finish(&self, task: &Task, outcome: Outcome, progress: Option<Progress>) -> Disposition {
         let finish = TaskEvent::Finish { attempt: task.attempt, outcome, progress };
-        match self.apply_with_retry(&task.key(), &finish).await {
+        match self.apply_end(&task.key(), &finish).await {
             Ok(ended) => {
                 let status = ended.status().as_str();
                 tracing::info!(task_id = %task.id, attempt = task.attempt, status, "the task ended");

@@ -1,7 +1,7 @@
 //! An accepted call is never lost; a retry of the same call is the same task; the least that a task costs.
 
 use longhaul_core::{Status, TaskKey};
-use longhaul_engine::{AcceptError, PollError};
+use longhaul_engine::{AcceptError, Call, PollError, Settings};
 use longhaul_testkit::{Fault, StoreCall, given};
 
 use super::world::{World, ann, call, call_with_key, is_new, quick, run};
@@ -55,14 +55,53 @@ fn a_message_is_sent_again_once_per_bound_however_many_poll() {
         let world = World::new();
         let task = world.accepted().await;
         world.took();
-        for _ in 0..3 {
-            world.clock.advance_ms(world.engine.settings().resend_ms);
+        for resends in 0..3 {
+            world.clock.advance_ms(world.engine.settings().resend_after_ms(resends));
             for _ in 0..5 {
                 world.engine.poll(&task.key()).await.unwrap();
             }
         }
         let sent = world.took().into_iter().filter(|call| call == "send").count();
         assert_eq!(sent, 3);
+    });
+}
+
+#[test]
+fn a_message_that_stays_in_the_queue_is_sent_again_less_and_less_often() {
+    run(async {
+        let world = World::new();
+        let task = world.accepted().await;
+        world.took();
+        let mut at_s = Vec::new();
+        for second in 1..=1_700 {
+            world.clock.advance_ms(1_000);
+            world.engine.poll(&task.key()).await.unwrap();
+            if world.took().contains(&"send".to_owned()) {
+                at_s.push(second);
+            }
+        }
+        // 30 s, 60 s, 120 s, ... later than the time before.
+        assert_eq!(at_s, [30, 90, 210, 450, 930]);
+        assert_eq!(world.on_record(&task.key()).await.resends, 5);
+        // A worker takes it, and after that the bound is short again.
+        world.work(&quick()).await;
+        assert_eq!(world.on_record(&task.key()).await.resends, 0);
+    });
+}
+
+#[test]
+fn a_large_call_that_is_refused_writes_nothing() {
+    run(async {
+        let world = World::with(Settings { open_tasks_max: 1, ..Settings::default() });
+        let large = |key, request| Call { request: "x".repeat(1_000_000), ..call_with_key(key, request) };
+        let first = world.accept(large("k", 1)).await;
+        assert_eq!(world.took(), ["create", "send"], "the parts are written with the record");
+        for (call, refusal) in [(large("k", 2), "another request"), (large("l", 1), "unfinished tasks")] {
+            let refused = world.engine.accept(call).await.unwrap_err().to_string();
+            assert!(refused.contains(refusal), "{refused}");
+            assert_eq!(world.took(), ["create"]);
+        }
+        assert_eq!(world.accept(large("k", 1)).await.key(), first.key());
     });
 }
 

@@ -62,6 +62,7 @@ fn a_new_task_records_what_was_called() {
             created_at: now,
             updated_at: now,
             sent_at: now,
+            resends: 0,
             started_at: None,
             ended_at: None,
             expires_at: now.plus_ms(call.terms.ttl_ms),

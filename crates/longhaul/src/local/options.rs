@@ -78,6 +78,7 @@ impl Options {
             leg_ms_max: values.find(&table::LEG_MS)?,
             leg_margin_ms: values.get(&table::LEG_MARGIN_MS)?,
             open_tasks_max: u32::try_from(values.get(&table::OPEN_TASKS_MAX)?).unwrap_or(u32::MAX),
+            stored_bytes_max: values.get(&table::STORED_MB_MAX)? << 20,
             ..Settings::default()
         };
         let listen = values.get(&table::LISTEN)?;

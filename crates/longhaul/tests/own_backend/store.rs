@@ -67,8 +67,15 @@ impl TaskStore for MemoryStore {
         if tables.unfinished(&key.owner, now) >= usize::try_from(new.open_max).unwrap_or(usize::MAX) {
             return Err(CreateError::TooManyOpen { open_max: new.open_max });
         }
+        let stored = tables.tasks.values().filter(|task| task.owner == key.owner).map(Task::stored_bytes);
+        if stored.fold(new.task.stored_bytes(), u64::saturating_add) > new.stored_max {
+            return Err(CreateError::TooMuchStored { stored_max: new.stored_max });
+        }
         if let Some(idempotency) = new.idempotency {
             tables.keys.insert((key.owner, idempotency.key), (idempotency.request, key.id));
+        }
+        if !new.request_parts.is_empty() {
+            tables.parts.insert((key, PartsName::Request), new.request_parts.to_vec());
         }
         tables.tasks.insert(key, new.task.clone());
         Ok(Created::New(new.task))

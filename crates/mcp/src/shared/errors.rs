@@ -24,7 +24,8 @@ pub(crate) fn of_accept(error: AcceptError) -> ErrorData {
         AcceptError::TooLarge { .. }
         | AcceptError::InvalidKey { .. }
         | AcceptError::KeyReused
-        | AcceptError::TooManyOpen { .. } => ErrorData::invalid_params(error.to_string(), None),
+        | AcceptError::TooManyOpen { .. }
+        | AcceptError::TooMuchStored { .. } => ErrorData::invalid_params(error.to_string(), None),
         AcceptError::Unavailable(cause) => unavailable(&cause),
     }
 }

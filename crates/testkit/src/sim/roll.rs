@@ -90,6 +90,7 @@ fn settings(dice: &mut Randomness) -> Settings {
         heartbeat_ms: lease_ms / 3,
         progress_ms: lease_ms / 15,
         resend_ms: lease_ms,
+        resend_ms_max: lease_ms * 4,
         leg_ms_max: if dice.happens(350) { Some(lease_ms * dice.between(1, 4)) } else { None },
         leg_margin_ms: lease_ms / 5,
         stop_grace_ms: lease_ms / 10,
@@ -97,8 +98,11 @@ fn settings(dice: &mut Randomness) -> Settings {
         retry_ms: lease_ms / 30,
         retry_ms_max: lease_ms,
         write_tries_max: 4,
+        end_tries_max: 4,
         write_retry_ms: lease_ms / 200,
         open_tasks_max: dice.one_of(&[1, 2, 100, 100]) as u32,
+        // Large payloads are few here; what this limit promises is in the contract of the stores.
+        stored_bytes_max: u64::MAX,
     }
 }
 

@@ -166,7 +166,7 @@ fn patience_ms(plan: &Plan) -> u64 {
     let tries = plan.calls.iter().map(|call| u64::from(call.consecutive_failures_max) + 4).sum::<u64>();
     let lost_ms = settings.lease_ms * 2
         + plan.visibility_ms.min(settings.lease_ms * 6)
-        + settings.resend_ms
+        + settings.resend_ms_max
         + settings.retry_ms_max;
     4 * work_ms + hang_ms + tries * lost_ms + 20 * plan.latency_ms + plan.skew_ms_max()
 }

@@ -104,9 +104,18 @@ impl StoreModel {
                 return Err(CreateError::TooManyOpen { open_max: new.open_max });
             }
         }
+        let stored: u64 =
+            self.rows.iter().filter(|row| row.task.owner == key.owner).map(|row| row.task.stored_bytes()).sum();
+        if stored.saturating_add(new.task.stored_bytes()) > new.stored_max {
+            return Err(CreateError::TooMuchStored { stored_max: new.stored_max });
+        }
         if let Some(idempotency) = new.idempotency {
             self.keys.retain(|row| !(row.owner == key.owner && row.key.key == idempotency.key));
             self.keys.push(KeyRow { owner: key.owner, key: idempotency, id: key.id });
+        }
+        if !new.request_parts.is_empty() {
+            let parts: Vec<&str> = new.request_parts.iter().map(String::as_str).collect();
+            self.put_parts(&key, &PartsName::Request, &parts);
         }
         let task = Arc::new(new.task);
         self.rows.retain(|row| row.task.key() != key);

@@ -227,6 +227,25 @@ pub async fn a_message_is_sent_again_once_per_bound(store: &dyn TaskStore) {
     assert_eq!(refused(store, &task.key(), &resend, later).await, Refusal::SentAlready { at: later });
 }
 
+/// Promise: how often a message was sent again is on record until a worker has the task.
+pub async fn resends_are_counted_until_the_task_is_claimed(store: &dyn TaskStore) {
+    let key = queued(store, &SeededIds::new(1), owner("alice")).await.key();
+    for resends in 1..4 {
+        let now = NOW.plus_ms(u64::from(resends) * 1_000);
+        let resent = store.apply(&key, &TaskEvent::Resend { not_since: now.minus_ms(1_000) }, now).await.unwrap();
+        assert_eq!(resent.resends, resends);
+        assert_eq!(on_record(store, &key).await, Some(resent));
+    }
+    let now = NOW.plus_ms(5_000);
+    assert_eq!(store.apply(&key, &given::claim(1, now), now).await.unwrap().resends, 0);
+    let left = given::suspend(1, Suspension::Timer(now));
+    store.apply(&key, &left, now).await.unwrap();
+    let later = now.plus_ms(1_000);
+    assert_eq!(store.apply(&key, &TaskEvent::Resend { not_since: now }, later).await.unwrap().resends, 1);
+    assert_eq!(store.apply(&key, &given::claim(2, later), later).await.unwrap().resends, 0);
+    assert_eq!(on_record(store, &key).await.unwrap().resends, 0);
+}
+
 /// Promise: a task that always fails ends.
 pub async fn failures_are_counted_across_calls(store: &dyn TaskStore) {
     let task = queued(store, &SeededIds::new(1), owner("alice")).await;

@@ -47,6 +47,7 @@ pub async fn every_field_of_a_record_comes_back_as_it_was_written(store: &dyn Ta
             record.ended_at = Some(NOW.plus_ms(4));
             record.updated_at = NOW.plus_ms(5);
             record.sent_at = NOW.plus_ms(6);
+            record.resends = 3;
             record.terms.poll_ms = Some(2_500);
             record.progress = Some(Progress { done: 1.5, total: None, message: Some("half".to_owned()) });
             record.request = parts.clone();
@@ -157,6 +158,68 @@ pub async fn another_key_makes_another_task(store: &dyn TaskStore) {
     for new in new {
         let task = given::task(&ids, owner("alice"), NOW);
         assert_eq!(store.create(new(task.clone()), NOW).await.unwrap(), Created::New(task));
+    }
+}
+
+async fn request_parts(store: &dyn TaskStore, key: &TaskKey, count: u32) -> Option<String> {
+    store.parts(key, &PartsName::Request, count).await.unwrap()
+}
+
+/// Promise: once a creation returns, the parts that the record names are there.
+pub async fn the_parts_of_a_request_are_written_with_its_task(store: &dyn TaskStore) {
+    let ids = SeededIds::new(1);
+    let large = "ä".repeat(longhaul_core::limits::PART_BYTES / 2);
+    let first = given::new_with_parts(&ids, owner("alice"), &[&large, "b", "c"]);
+    let second =
+        NewTask { idempotency: given::key(1, 1), ..given::new_with_parts(&ids, owner("alice"), &["d", &large]) };
+    for new in [&first, &second] {
+        let created = store.create(new.clone(), NOW).await.unwrap();
+        assert_eq!(created, Created::New(new.task.clone()));
+    }
+    assert!(request_parts(store, &first.task.key(), 3).await == Some(format!("{large}bc")), "the parts differ");
+    assert!(request_parts(store, &second.task.key(), 2).await == Some(format!("d{large}")), "the parts differ");
+}
+
+/// Promise: whatever the reason for the refusal, nothing of a large request stays.
+pub async fn a_refused_creation_leaves_no_parts(store: &dyn TaskStore) {
+    let ids = SeededIds::new(1);
+    store.create(given::new_with_key(given::task(&ids, owner("alice"), NOW), 1, 1), NOW).await.unwrap();
+    let new = || given::new_with_parts(&ids, owner("alice"), &["a", "b"]);
+    let reused = NewTask { idempotency: given::key(1, 2), ..new() };
+    let refused = store.create(reused.clone(), NOW).await;
+    assert!(matches!(refused, Err(CreateError::KeyReused)), "{refused:?}");
+    let one_too_many = NewTask { open_max: 1, ..new() };
+    let refused = store.create(one_too_many.clone(), NOW).await;
+    assert!(matches!(refused, Err(CreateError::TooManyOpen { open_max: 1 })), "{refused:?}");
+    for new in [reused, one_too_many] {
+        for count in [1, 2] {
+            assert_eq!(request_parts(store, &new.task.key(), count).await, None, "parts of a refused call");
+        }
+    }
+}
+
+/// Promise: a retry that is recognised by its key leaves nothing either, and the task keeps its own parts.
+pub async fn a_retry_leaves_no_parts_of_its_own(store: &dyn TaskStore) {
+    let ids = SeededIds::new(1);
+    let new = |parts| NewTask { idempotency: given::key(1, 1), ..given::new_with_parts(&ids, owner("alice"), parts) };
+    let first = new(&["a", "b"]);
+    store.create(first.clone(), NOW).await.unwrap();
+    let retry = new(&["x", "y"]);
+    let retried = store.create(retry.clone(), NOW).await.unwrap();
+    assert_eq!(retried, Created::Existing(first.task.clone()));
+    assert_eq!(request_parts(store, &retry.task.key(), 1).await, None, "parts of a retry");
+    assert_eq!(request_parts(store, &first.task.key(), 2).await.as_deref(), Some("ab"));
+}
+
+/// Promise: a creation whose id is taken changes nothing of what the id stands for.
+pub async fn a_second_creation_keeps_the_parts_of_the_first(store: &dyn TaskStore) {
+    let new = |parts| given::new_with_parts(&SeededIds::new(1), owner("alice"), parts);
+    let first = new(&["a", "b"]);
+    store.create(first.clone(), NOW).await.unwrap();
+    for open_max in [1_000, 1] {
+        let second = NewTask { open_max, ..new(&["x", "y"]) };
+        assert_eq!(store.create(second, NOW).await.unwrap(), Created::Existing(first.task.clone()));
+        assert_eq!(request_parts(store, &first.task.key(), 2).await.as_deref(), Some("ab"));
     }
 }
 

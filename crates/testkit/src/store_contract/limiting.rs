@@ -1,7 +1,7 @@
-//! Promises about the limit of unfinished tasks per owner.
+//! Promises about the limits per owner: of unfinished tasks, and of stored bytes.
 
 use longhaul_core::ports::{CreateError, Created, NewTask, TaskStore};
-use longhaul_core::{OwnerId, Task, TaskEvent, Timestamp};
+use longhaul_core::{Outcome, OwnerId, PartsName, Payload, ResultKind, Task, TaskEvent, Timestamp};
 
 use crate::SeededIds;
 use crate::given::{self, LEASE_MS, NOW, on_record, owner};
@@ -174,4 +174,96 @@ pub async fn one_owner_does_not_use_up_the_slots_of_another(store: &dyn TaskStor
     let bobs = fill(store, &ids, owner("bob")).await;
     store.apply(&bobs[0].key(), &TaskEvent::Cancel, NOW).await.unwrap();
     assert_eq!(create(store, &ids, owner("alice"), NOW).await, None);
+}
+
+/// The bytes of each request and each result in the promises about stored bytes, and how many of them are allowed.
+const TEXT_BYTES: usize = 1_000;
+const TEXTS_MAX: u64 = 3;
+
+/// Creates a task with a request of [`TEXT_BYTES`]; `None` if that is refused because of the stored bytes.
+async fn store_text(store: &dyn TaskStore, ids: &SeededIds, owner: OwnerId) -> Option<Task> {
+    let task = given::task_with(ids, owner, NOW, |record| record.request = given::inline(&"x".repeat(TEXT_BYTES)));
+    let stored_max = TEXTS_MAX * TEXT_BYTES as u64;
+    match store.create(NewTask { stored_max, ..given::new(task.clone()) }, NOW).await {
+        Ok(Created::New(task)) => Some(task),
+        Err(CreateError::TooMuchStored { stored_max: told }) if told == stored_max => {
+            assert_eq!(on_record(store, &task.key()).await, None, "a refused creation left a task");
+            None
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Promise: the arguments of an owner's tasks have at most as many bytes as allowed.
+pub async fn the_limit_of_stored_bytes_holds(store: &dyn TaskStore) {
+    let ids = SeededIds::new(1);
+    for _ in 0..TEXTS_MAX {
+        assert!(store_text(store, &ids, owner("alice")).await.is_some(), "there was room");
+    }
+    assert_eq!(store_text(store, &ids, owner("alice")).await, None);
+}
+
+/// Promise: results count too, also after the end, and no end is refused because of them.
+pub async fn stored_results_count_and_ends_are_never_refused(store: &dyn TaskStore) {
+    let (ids, alice) = (SeededIds::new(1), owner("alice"));
+    let first = store_text(store, &ids, alice).await.unwrap();
+    let second = store_text(store, &ids, alice).await.unwrap();
+    for task in [&first, &second] {
+        store.apply(&task.key(), &given::claim(1, NOW), NOW).await.unwrap();
+        let result = "x".repeat(TEXT_BYTES);
+        let ended = store.apply(&task.key(), &given::finish(1, &result), NOW).await.unwrap();
+        assert!(ended.has_ended());
+        if task.id == first.id {
+            let third = store_text(store, &ids, alice).await;
+            assert_eq!(third, None, "two requests and a result leave no room");
+        }
+    }
+}
+
+/// Promise: large requests and results count with all their parts.
+pub async fn the_parts_of_large_texts_count(store: &dyn TaskStore) {
+    let (ids, alice) = (SeededIds::new(1), owner("alice"));
+    let part = "x".repeat(TEXT_BYTES);
+    let new = |parts: &[&str], texts_max: usize| {
+        let stored_max = (texts_max * TEXT_BYTES) as u64;
+        NewTask { stored_max, ..given::new_with_parts(&ids, alice, parts) }
+    };
+    let first = new(&[&part, &part], 2);
+    store.create(first.clone(), NOW).await.unwrap();
+    let refused = store.create(new(&[&part], 2), NOW).await;
+    assert!(matches!(refused, Err(CreateError::TooMuchStored { .. })), "{refused:?}");
+    store.apply(&first.task.key(), &given::claim(1, NOW), NOW).await.unwrap();
+    let name = PartsName::Outcome { attempt: 1 };
+    store.put_parts(&first.task.key(), &name, &[&part, &part]).await.unwrap();
+    let result = Payload::Parts { name, count: 2, bytes: 2 * TEXT_BYTES as u64 };
+    let finish = TaskEvent::Finish { attempt: 1, outcome: Outcome::Completed { result, kind: ResultKind::Success } };
+    store.apply(&first.task.key(), &finish, NOW).await.unwrap();
+    let refused = store.create(new(&[&part], 4), NOW).await;
+    assert!(matches!(refused, Err(CreateError::TooMuchStored { .. })), "{refused:?}");
+    store.create(new(&[&part], 5), NOW).await.unwrap();
+}
+
+/// Promise: a retry is answered also where nothing more may be stored, and stores nothing.
+pub async fn a_retry_stores_nothing(store: &dyn TaskStore) {
+    let ids = SeededIds::new(1);
+    let new = |stored_max| {
+        let task = given::task_with(&ids, owner("alice"), NOW, |record| record.request = given::inline("1234567890"));
+        NewTask { stored_max, ..given::new_with_key(task, 1, 1) }
+    };
+    let Ok(Created::New(first)) = store.create(new(10), NOW).await else { panic!("there was room") };
+    for _ in 0..3 {
+        assert_eq!(store.create(new(10), NOW).await.unwrap(), Created::Existing(first.clone()));
+        assert_eq!(store.create(new(100), NOW).await.unwrap(), Created::Existing(first.clone()));
+    }
+    let other = given::task_with(&ids, owner("alice"), NOW, |record| record.request = given::inline("1234567890"));
+    store.create(NewTask { stored_max: 20, ..given::new(other) }, NOW).await.unwrap();
+}
+
+/// Promise: the limit of stored bytes is per owner.
+pub async fn one_owner_does_not_use_up_the_bytes_of_another(store: &dyn TaskStore) {
+    let ids = SeededIds::new(1);
+    for _ in 0..TEXTS_MAX {
+        store_text(store, &ids, owner("alice")).await.unwrap();
+    }
+    assert!(store_text(store, &ids, owner("bob")).await.is_some());
 }

@@ -30,6 +30,7 @@ pub(crate) enum Fault {
     EventMakesTask,
     ResendAlways,
     FailuresNotStored,
+    ResendsNotStored,
     ChangesNotKept,
     GetIgnoresExpiry,
     ApplyIgnoresExpiry,
@@ -49,6 +50,11 @@ pub(crate) enum Fault {
     KeyGivesTheFirstRecord,
     NoLimit,
     LimitForAllOwners,
+    StoredNotLimited,
+    StoredOfAllOwners,
+    StoredWithoutResults,
+    StoredWithoutParts,
+    StoredRefusesRetry,
     SlotNotReleasedOn(Status),
     SlotNotReleasedOnExpiry,
     SlotReleasedByRefusals,
@@ -75,6 +81,10 @@ pub(crate) enum Fault {
     PartsSortedAsText,
     PartsKeptFromTheFirstTry,
     PartsNeedATask,
+    RequestPartsNotWritten,
+    RequestPartsBeforeTheDecision,
+    RequestPartsOfRefusedKept,
+    RequestPartsOfRetryKept,
     ClaimsRace,
     EndsRace,
     RecordsRace,
@@ -206,7 +216,16 @@ impl PlantedStore {
         tables.tasks.insert(task.key(), task.clone());
         tables.first.insert(task.key(), task);
         self.put_key(tables, new);
+        if !self.has(Fault::RequestPartsNotWritten) {
+            Self::put_request(tables, new);
+        }
         Created::New(new.task.clone())
+    }
+
+    fn put_request(tables: &mut Tables, new: &NewTask) {
+        if !new.request_parts.is_empty() {
+            tables.parts.insert((new.task.key(), PartsName::Request.to_string()), new.request_parts.to_vec());
+        }
     }
 
     fn put_key(&self, tables: &mut Tables, new: &NewTask) {
@@ -220,6 +239,11 @@ impl PlantedStore {
         let has_room = self.open(tables, new.task.owner, now) < new.open_max as usize || self.has(Fault::NoLimit);
         if self.has(Fault::CreateRefusesRetryAtLimit) && !has_room {
             return Err(CreateError::TooManyOpen { open_max: new.open_max });
+        }
+        let fits = self.stored(tables, new) <= new.stored_max || self.has(Fault::StoredNotLimited);
+        let too_much = CreateError::TooMuchStored { stored_max: new.stored_max };
+        if self.has(Fault::StoredRefusesRetry) && !fits {
+            return Err(too_much);
         }
         if let Some(decided) = self.by_key(tables, new, now) {
             return decided.map(Some);
@@ -237,7 +261,19 @@ impl PlantedStore {
             }
             return Err(CreateError::TooManyOpen { open_max: new.open_max });
         }
-        Ok(None)
+        if fits { Ok(None) } else { Err(too_much) }
+    }
+
+    /// The bytes of the owner's arguments and results, with those of the new task.
+    fn stored(&self, tables: &Tables, new: &NewTask) -> u64 {
+        let owner = new.task.owner;
+        let mine = tables.tasks.values().filter(|task| task.owner == owner || self.has(Fault::StoredOfAllOwners));
+        let bytes = |task: &Task| match (&task.request, self.fault) {
+            (_, Fault::StoredWithoutResults) => task.request.bytes(),
+            (Payload::Parts { .. }, Fault::StoredWithoutParts) => task.stored_bytes() - task.request.bytes(),
+            _ => task.stored_bytes(),
+        };
+        mine.map(bytes).fold(bytes(&new.task), u64::saturating_add)
     }
 
     /// The event as a store without this condition would see it.
@@ -349,6 +385,9 @@ impl PlantedStore {
         if self.has(Fault::FailuresNotStored) {
             record.failures = 0;
         }
+        if self.has(Fault::ResendsNotStored) {
+            record.resends = 0;
+        }
         Task::restore(record)
     }
 
@@ -394,9 +433,21 @@ impl TaskStore for PlantedStore {
             self.gap(true);
             return Ok(self.tables(|tables| self.put(tables, &new)));
         }
-        self.tables(|tables| match self.create_in(tables, &new, now)? {
-            Some(decided) => Ok(decided),
-            None => Ok(self.put(tables, &new)),
+        self.tables(|tables| {
+            if self.has(Fault::RequestPartsBeforeTheDecision) {
+                Self::put_request(tables, &new);
+            }
+            let decided = self.create_in(tables, &new, now);
+            match &decided {
+                Err(_) if self.has(Fault::RequestPartsOfRefusedKept) => Self::put_request(tables, &new),
+                Ok(Some(Created::Existing(task))) if task.id != new.task.id => {
+                    if self.has(Fault::RequestPartsOfRetryKept) {
+                        Self::put_request(tables, &new);
+                    }
+                }
+                Ok(_) | Err(_) => {}
+            }
+            decided.map(|decided| decided.unwrap_or_else(|| self.put(tables, &new)))
         })
     }
 

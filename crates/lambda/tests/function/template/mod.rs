@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use std::ffi::OsString;
 
-use longhaul_lambda::{ApiConfig, Auth, OpenTasks, Responses, WorkerConfig, metrics};
+use longhaul_lambda::{ApiConfig, Auth, Responses, WorkerConfig, metrics};
 use longhaul_settings::{EnvSource, Place, Preset, table};
 use serde_json::{Value, json};
 
@@ -61,12 +61,7 @@ fn source(stack: &Stack<'_>, function: &str) -> Value {
 #[test]
 fn the_template_and_the_code_have_the_same_settings() {
     let template = template();
-    let optional = [
-        ("AllowOrigins", "https://app.example.com"),
-        ("HeartbeatMs", "1000"),
-        ("LegMarginMs", "1000"),
-        ("OpenTasksMax", "5"),
-    ];
+    let optional = [("AllowOrigins", "https://app.example.com"), ("HeartbeatMs", "1000"), ("LegMarginMs", "1000")];
     let stack = Stack::new(&template, &optional);
     let set: BTreeSet<_> = FUNCTIONS.iter().flat_map(|function| stack.environment(function).into_keys()).collect();
     let read = |place| table::ALL.iter().filter(move |setting| setting.preset(place) != Preset::Absent);
@@ -100,7 +95,7 @@ fn the_defaults_of_the_template_are_a_configuration() {
     let config = api(&template, &[]);
     assert!(matches!(config.auth, Auth::Iam(_)), "callers sign by default");
     assert_eq!(config.responses, Responses::Streamed);
-    assert_eq!(config.common.open_tasks, OpenTasks::Unlimited);
+    assert_eq!(config.common.engine.open_tasks_max, 10_000, "there is a limit by default");
     for function in WORKERS {
         assert_eq!(worker(&template, function, &[]).common.engine, config.common.engine, "both have the same times");
     }
@@ -130,7 +125,7 @@ fn the_code_accepts_every_value_that_a_parameter_allows() {
     }
     accepted(&[("WorkerTimeoutSeconds", "5"), ("LegMarginMs", "1250")]);
     assert_eq!(api(&template, &[("AuthMode", "anonymous")]).auth, Auth::Anonymous);
-    assert_eq!(api(&template, &[("OpenTasksMax", "5")]).common.open_tasks, OpenTasks::Limited);
+    assert_eq!(api(&template, &[("OpenTasksMax", "5")]).common.engine.open_tasks_max, 5);
     assert_eq!(api(&template, &[("AllowOrigins", "https://a.example,https://b.example")]).allow_origins.len(), 2);
 }
 

@@ -138,7 +138,10 @@ impl Checks {
                     self.fail(Promise::QuotaIsRight, observed.at_ms, what);
                 }
             }
-            AcceptError::TooLarge { .. } | AcceptError::InvalidKey { .. } | AcceptError::Unavailable(_) => {}
+            AcceptError::TooLarge { .. }
+            | AcceptError::InvalidKey { .. }
+            | AcceptError::TooMuchStored { .. }
+            | AcceptError::Unavailable(_) => {}
         }
     }
 

@@ -132,7 +132,7 @@ impl Checks {
             TaskEvent::Resend { .. } => {
                 // The time of the previous sending may come from a clock that is behind.
                 let since_ms = after.sent_at.as_ms().saturating_sub(before.sent_at.as_ms());
-                if since_ms + self.skew_ms < self.resend_ms {
+                if since_ms + self.skew_ms < self.settings.resend_after_ms(before.resends) {
                     let what = format!("{} was sent again {since_ms} ms after the last sending", self.name(&key));
                     self.fail(Promise::ResendsAreBounded, at_ms, what);
                 }

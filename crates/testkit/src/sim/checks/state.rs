@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use longhaul_core::{EntryKind, OwnerId, Task, TaskKey, Timestamp};
+use longhaul_engine::Settings;
 
 use super::super::kernel::Actor;
 use super::super::plan::{CallPlan, Plan};
@@ -19,7 +20,7 @@ pub(crate) struct Checks {
     pub(super) disturbed_until_ms: Vec<u64>,
     pub(super) lease_ms: u64,
     pub(super) heartbeat_ms: u64,
-    pub(super) resend_ms: u64,
+    pub(super) settings: Settings,
     pub(super) latency_ms: u64,
     pub(super) skew_ms: u64,
     pub(super) open_max: usize,
@@ -84,7 +85,7 @@ impl Checks {
             disturbed_until_ms: Vec::new(),
             lease_ms: settings.lease_ms,
             heartbeat_ms: settings.heartbeat_ms,
-            resend_ms: settings.resend_ms,
+            settings: *settings,
             latency_ms: plan.latency_ms,
             skew_ms: plan.skew_ms_max(),
             open_max: settings.open_tasks_max as usize,
