@@ -46,6 +46,15 @@ impl Router {
     }
 
     pub(crate) async fn respond(&self, request: Request<Bytes>, owner: OwnerId) -> Response<Body> {
+        let shared = self.endpoint.shared();
+        let admitted = match shared.memory.admit(request.body(), &*shared.engine.ports().clock).await {
+            Ok(admitted) => admitted,
+            Err(refused) => return refused,
+        };
+        admitted.during(self.respond_to(request, owner)).await
+    }
+
+    async fn respond_to(&self, request: Request<Bytes>, owner: OwnerId) -> Response<Body> {
         catch(self.route(request, owner)).await.unwrap_or_else(|Panicked(words)| {
             tracing::error!(panic = words, "answering a request panicked");
             let error = ErrorData::internal_error("the server could not answer", None);

@@ -11,6 +11,7 @@ pub(crate) mod digest;
 pub(crate) mod errors;
 pub(crate) mod guard;
 pub(crate) mod incoming;
+pub(crate) mod memory;
 pub(crate) mod message;
 pub(crate) mod rate;
 pub(crate) mod record;
@@ -20,6 +21,7 @@ pub(crate) mod signer;
 pub(crate) mod sse;
 mod state;
 pub(crate) mod watch;
+pub(crate) mod weight;
 pub(crate) mod wire;
 
 pub(crate) use state::Shared;

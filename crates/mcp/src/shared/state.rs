@@ -1,10 +1,12 @@
 //! The state that all handlers and legs of a server share.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use longhaul_engine::Engine;
 use tokio_util::sync::CancellationToken;
 
+use super::memory::Memory;
 use super::rate::Rate;
 use super::signer::Signer;
 use crate::{McpSettings, TaskPolicy};
@@ -17,6 +19,8 @@ pub(crate) struct Shared {
     pub(crate) signer: Signer,
     /// How often clients ask for results that do not exist yet.
     pub(crate) rate: Rate,
+    /// What requests and legs may use.
+    pub(crate) memory: Arc<Memory>,
     /// Cancelled when open streams are to end.
     pub(crate) closing: CancellationToken,
 }
@@ -24,6 +28,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(engine: Engine, policies: BTreeMap<String, TaskPolicy>, settings: McpSettings) -> Self {
         let signer = Signer::new(settings.state_key);
-        Self { engine, policies, settings, signer, rate: Rate::default(), closing: CancellationToken::new() }
+        let (rate, memory) = (Rate::default(), Arc::default());
+        Self { engine, policies, settings, signer, rate, memory, closing: CancellationToken::new() }
     }
 }
