@@ -1,7 +1,9 @@
 //! Accepting a call: the record first, then the message, then the response.
 
 use longhaul_core::ports::{CreateError, Created, IdempotencyKey, NewTask};
-use longhaul_core::{OwnerId, PartsName, State, Task, TaskId, TaskKey, TaskRecord, Terms, Timestamp, limits};
+use longhaul_core::{
+    OwnerId, PartsName, State, Task, TaskId, TaskKey, TaskRecord, Terms, Timestamp, TraceParent, limits,
+};
 use sha2::{Digest, Sha256};
 
 use crate::writes::retriable_create;
@@ -21,7 +23,7 @@ pub struct Call {
     /// How a retry is recognised, if the caller sent a key.
     pub idempotency: Option<Idempotency>,
     /// The trace that the call belongs to.
-    pub trace: Option<String>,
+    pub trace: Option<TraceParent>,
 }
 
 /// How a retry of the same call is recognised.
