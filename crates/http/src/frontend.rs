@@ -114,6 +114,8 @@ fn without_credentials(mut parts: Parts) -> Parts {
         parts.headers.remove(name);
     }
     strip_query(&mut parts);
+    // The Lambda runtime repeats the query and the authorizer's claims in here.
+    parts.extensions.clear();
     parts
 }
 

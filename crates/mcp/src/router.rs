@@ -19,7 +19,7 @@ use crate::shared::guard::{Panicked, catch};
 use crate::shared::incoming::{Client, Incoming, Notice};
 use crate::shared::message::Message;
 use crate::shared::session::{self, Session};
-use crate::shared::{asking, reply};
+use crate::shared::{asking, caller, reply};
 
 /// The dialects, in the order in which they are asked. The handshake takes all that is left of older revisions, so it
 /// is the last.
@@ -73,6 +73,9 @@ impl Router {
             Ok(message) => message,
             Err(error) => return reply::error_with(StatusCode::BAD_REQUEST, None, &error),
         };
+        if let Err(error) = caller::key_of_header(request.headers()) {
+            return reply::error_with(StatusCode::BAD_REQUEST, id_of(&message), &error);
+        }
         request.extensions_mut().insert(owner);
         let client = match self.client(&request, &owner, &message) {
             Ok(client) => client,

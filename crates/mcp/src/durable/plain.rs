@@ -56,7 +56,10 @@ impl<H: ServerHandler> Durable<H> {
         verified: Verified,
     ) -> Result<CallToolResponse, ErrorData> {
         let Verified { answers, state, call_key, binding, job: _ } = verified;
-        let key = call_key.unwrap_or_else(|| self.call_key(&request, &context, caller));
+        let key = match call_key {
+            Some(key) => key,
+            None => self.call_key(&request, &context, caller)?,
+        };
         let call = self.plain_call(&context, caller, key.clone());
         let tool_context = TaskContext::plain(call.clone(), caller.capabilities.clone(), answers.clone());
         context.extensions.insert(tool_context);
@@ -127,9 +130,9 @@ impl<H: ServerHandler> Durable<H> {
         request: &CallToolRequestParams,
         context: &RequestContext<RoleServer>,
         caller: &Caller,
-    ) -> String {
+    ) -> Result<String, ErrorData> {
         let mut hash = Sha256::new();
-        match caller::idempotency(request, context) {
+        match caller::idempotency(request, context)? {
             Some(idempotency) => {
                 hash.update(caller.owner.as_bytes());
                 hash.update(idempotency.key);
@@ -141,7 +144,7 @@ impl<H: ServerHandler> Durable<H> {
             }
         }
         let bytes: [u8; 32] = hash.finalize().into();
-        longhaul_core::OwnerId::from_bytes(bytes).to_string()
+        Ok(longhaul_core::OwnerId::from_bytes(bytes).to_string())
     }
 }
 
