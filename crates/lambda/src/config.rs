@@ -2,6 +2,7 @@
 //! in [`table`].
 
 use longhaul_engine::Settings;
+use longhaul_logs::Payloads;
 use longhaul_mcp::McpSettings;
 use longhaul_settings::table::{self, Callers};
 pub use longhaul_settings::table::{IamOwner, Responses};
@@ -39,6 +40,8 @@ pub struct Common {
     pub metrics_namespace: String,
     /// What to log, as `tracing` filter directives.
     pub log: String,
+    /// Whether arguments and results may be logged.
+    pub log_payloads: Payloads,
     /// Times and limits of the engine.
     pub engine: Settings,
     /// Whether the limit of unfinished tasks is enforced, which makes each creation and each end a transaction.
@@ -168,6 +171,7 @@ fn common(values: &Values) -> Result<Common, SettingsError> {
         queue_url: values.get(&table::QUEUE_URL)?,
         metrics_namespace: values.get(&table::METRICS)?,
         log: values.get(&table::LOG)?,
+        log_payloads: values.get(&table::LOG_PAYLOADS)?.into(),
         engine,
         open_tasks: if open_tasks_max.is_some() { OpenTasks::Limited } else { OpenTasks::Unlimited },
     })

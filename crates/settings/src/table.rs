@@ -4,7 +4,7 @@
 use Preset::{Required, Unset, Value};
 use longhaul_core::limits;
 
-use crate::{Address, Declared, List, Number, Path, Preset, Setting, Text, Url, Words};
+use crate::{Address, Declared, List, Number, Path, Preset, Setting, Switch, Text, Url, Words};
 
 /// How callers of the API function are identified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -255,6 +255,17 @@ pub static LOG: Setting<Text> =
         .lambda(Value("info,rmcp=warn"))
         .parameter("LogFilter");
 
+/// Whether to log arguments and results.
+pub static LOG_PAYLOADS: Setting<Switch> = Setting::new(
+    "log-payloads",
+    "LONGHAUL_LOG_PAYLOADS",
+    Switch,
+    "Whether arguments and results may be in the log, where its filter asks for the debug output of libraries.",
+)
+.local(Value("false"))
+.lambda(Value("false"))
+.parameter("LogPayloads");
+
 /// How to log.
 pub static LOG_FORMAT: Setting<Words<LogFormat>> = Setting::new(
     "log-format",
@@ -265,7 +276,7 @@ pub static LOG_FORMAT: Setting<Words<LogFormat>> = Setting::new(
 .local(Value("auto"));
 
 /// All of them, in the order of the documentation.
-pub static ALL: [&dyn Declared; 23] = [
+pub static ALL: [&dyn Declared; 24] = [
     &LISTEN,
     &DB,
     &TABLE,
@@ -288,5 +299,6 @@ pub static ALL: [&dyn Declared; 23] = [
     &OPEN_TASKS_MAX,
     &METRICS,
     &LOG,
+    &LOG_PAYLOADS,
     &LOG_FORMAT,
 ];

@@ -6,7 +6,7 @@ use aws_lambda_events::sqs::SqsEvent;
 use longhaul_aws::read_message;
 use longhaul_core::{Clock, ResultKind};
 use longhaul_engine::{Leg, LegEnd, ToolRunner};
-use longhaul_lambda::{Auth, DeadLetters, Worker, json_logs};
+use longhaul_lambda::{Auth, DeadLetters, Payloads, Worker, json_logs};
 use serde_json::Value;
 
 use crate::answering::{answer, api, message, poll};
@@ -20,7 +20,7 @@ impl Lines {
     /// Logs into these lines for as long as the guard lives.
     fn capture(&self) -> tracing::subscriber::DefaultGuard {
         let lines = self.clone();
-        tracing::subscriber::set_default(json_logs("info", move || lines.clone()))
+        tracing::subscriber::set_default(json_logs("info", Payloads::Hidden, move || lines.clone()))
     }
 
     /// The span of the line with the message `what`.
