@@ -1,7 +1,7 @@
 //! Messages on the wire: the key of the task as a small JSON text, and the trace as an attribute.
 
 use longhaul_core::ports::Message;
-use longhaul_core::{OwnerId, TaskId, TaskKey};
+use longhaul_core::{OwnerId, TaskId, TaskKey, TraceParent};
 use serde::{Deserialize, Serialize};
 
 /// The name of the message attribute that carries the trace, in the form of a W3C `traceparent`.
@@ -35,7 +35,7 @@ pub fn body_of(task: &TaskKey) -> String {
     serde_json::to_string(&Body { v: VERSION, owner: task.owner, id: task.id }).unwrap_or_default()
 }
 
-/// The message with this body and trace. For programs that get messages from Lambda instead of
+/// The message with this body and trace; a trace that cannot be read is dropped. For programs that get messages from Lambda instead of
 /// [`SqsQueue`](crate::SqsQueue): they should report a message that cannot be read as failed, so that the queue
 /// eventually makes it a dead letter, and handle the others.
 ///
@@ -51,7 +51,7 @@ pub fn read_message(body: &str, trace: Option<&str>) -> Result<Message, Unreadab
         return Err(UnreadableMessage::UnknownVersion(version.v));
     }
     let body: Body = serde_json::from_str(body).map_err(UnreadableMessage::Malformed)?;
-    Ok(Message { task: TaskKey::new(body.owner, body.id), trace: trace.map(str::to_owned) })
+    Ok(Message { task: TaskKey::new(body.owner, body.id), trace: trace.and_then(TraceParent::parse) })
 }
 
 #[cfg(test)]
@@ -63,8 +63,11 @@ mod tests {
     #[test]
     fn a_message_is_read_as_it_was_written() {
         let task = given::task(&SeededIds::new(1), given::owner("alice"), given::NOW).key();
-        let read = read_message(&body_of(&task), Some("00-a-b-01")).unwrap();
-        assert_eq!(read, Message { task, trace: Some("00-a-b-01".to_owned()) });
+        let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let read = read_message(&body_of(&task), Some(trace)).unwrap();
+        assert_eq!(read, Message { task, trace: TraceParent::parse(trace) });
+        let without = read_message(&body_of(&task), Some("00-a-b-01")).unwrap();
+        assert_eq!(without, Message { task, trace: None });
     }
 
     #[test]

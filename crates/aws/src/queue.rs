@@ -99,8 +99,8 @@ impl WorkQueue for SqsQueue {
             .queue_url(&self.queue_url)
             .message_body(body_of(&message.task))
             .delay_seconds(seconds(delay_ms, DELAY_S_MAX));
-        if let Some(trace) = message.trace.as_deref().filter(|trace| !trace.is_empty()) {
-            let value = MessageAttributeValue::builder().data_type("String").string_value(trace).build();
+        if let Some(trace) = message.trace {
+            let value = MessageAttributeValue::builder().data_type("String").string_value(trace.as_str()).build();
             let value = value.map_err(|_incomplete| QueueError(Unexpected::Incomplete("MessageAttribute").into()))?;
             request = request.message_attributes(TRACE_ATTRIBUTE, value);
         }

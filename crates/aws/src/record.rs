@@ -3,7 +3,7 @@
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use longhaul_core::ports::StoreError;
-use longhaul_core::{Failure, Lease, Payload, State, Task, TaskRecord, Terms};
+use longhaul_core::{Failure, Lease, Payload, State, Task, TaskRecord, Terms, TraceParent};
 
 use crate::attributes::{
     ASKS, ATTEMPT, BYTES, CONSECUTIVE_FAILURES_MAX, COUNT, COUNTED, CREATED_AT, DEADLINE_AT, DETAIL, ENDED_AT,
@@ -56,7 +56,7 @@ pub(crate) fn attributes(task: &Task) -> Item {
         (STARTED_AT, task.started_at.map(moment)),
         (ENDED_AT, task.ended_at.map(moment)),
         (PROGRESS, task.progress.as_ref().map(json)),
-        (TRACE, task.trace.as_ref().map(text)),
+        (TRACE, task.trace.map(|trace| text(trace.as_str()))),
         (RESENDS, Some(task.resends).filter(|resends| *resends > 0).map(number)),
         (VARIABLES, task.variables.as_ref().map(payload)),
     ];
@@ -156,7 +156,7 @@ fn parse(item: &Item) -> Result<Stored, Unreadable> {
         expires_at: fields.moment(EXPIRES_AT)?,
         progress: fields.optional(PROGRESS, Fields::json)?,
         request: read_payload(fields, REQUEST)?,
-        trace: fields.optional(TRACE, Fields::text)?.map(str::to_owned),
+        trace: fields.optional(TRACE, Fields::text)?.and_then(TraceParent::parse),
         variables: fields.optional(VARIABLES, read_payload)?,
     });
     Ok(Stored {

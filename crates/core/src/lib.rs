@@ -18,6 +18,7 @@ mod table;
 mod task;
 mod terms;
 mod time;
+mod trace;
 mod transition;
 
 pub use event::{Advance, Outcome, Suspension, TaskEvent};
@@ -30,4 +31,5 @@ pub use table::transition_table;
 pub use task::{Ask, Failure, FailureKind, Lease, Progress, ResultKind, State, Status, Task, TaskRecord};
 pub use terms::{Policy, RequestedTerms, Terms};
 pub use time::{Clock, Timestamp};
+pub use trace::{InvalidTraceParent, TraceParent};
 pub use transition::Refusal;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::{Entry, MailboxId, OwnerId, PartsName, Refusal, Task, TaskEvent, TaskId, TaskKey, Timestamp};
+use crate::{Entry, MailboxId, OwnerId, PartsName, Refusal, Task, TaskEvent, TaskId, TaskKey, Timestamp, TraceParent};
 
 /// A store that could not answer.
 #[derive(Debug, thiserror::Error)]
@@ -225,8 +225,8 @@ pub struct QueueError(#[source] pub Box<dyn Error + Send + Sync>);
 pub struct Message {
     /// Which task.
     pub task: TaskKey,
-    /// The trace that the call belongs to, in the form of a W3C `traceparent`.
-    pub trace: Option<String>,
+    /// The trace that the call belongs to.
+    pub trace: Option<TraceParent>,
 }
 
 /// One delivery of a message. A message may be delivered several times, and a task may have several messages.

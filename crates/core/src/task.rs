@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{LeaseToken, OwnerId, Payload, TaskId, TaskKey, Terms, Timestamp};
+use crate::{LeaseToken, OwnerId, Payload, TaskId, TaskKey, Terms, Timestamp, TraceParent};
 
 /// One durable tool call, as it is on record. Every field can be read; only [`Task::apply`] makes the next version.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -48,8 +48,9 @@ pub struct TaskRecord {
     pub progress: Option<Progress>,
     /// The call itself.
     pub request: Payload,
-    /// The trace that the call belongs to, in the form of a W3C `traceparent`.
-    pub trace: Option<String>,
+    /// The trace that the call belongs to.
+    #[serde(default, deserialize_with = "TraceParent::or_none")]
+    pub trace: Option<TraceParent>,
     /// The tool's variables.
     pub variables: Option<Payload>,
 }

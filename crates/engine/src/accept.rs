@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use longhaul_core::ports::{CreateError, Created, IdempotencyKey, NewTask};
-use longhaul_core::{OwnerId, PartsName, State, Task, TaskId, TaskRecord, Terms, Timestamp, limits};
+use longhaul_core::{OwnerId, PartsName, State, Task, TaskId, TaskRecord, Terms, Timestamp, TraceParent, limits};
 use sha2::{Digest, Sha256};
 
 use crate::payloads::payload;
@@ -24,7 +24,7 @@ pub struct Call {
     /// How a retry is recognised, if the caller sent a key.
     pub idempotency: Option<Idempotency>,
     /// The trace that the call belongs to.
-    pub trace: Option<String>,
+    pub trace: Option<TraceParent>,
 }
 
 /// How a retry of the same call is recognised.

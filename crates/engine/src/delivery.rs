@@ -1,7 +1,7 @@
 //! Running one delivery: claim the task, run a leg, write how the leg ended.
 
 use longhaul_core::ports::{ApplyError, Delivery};
-use longhaul_core::{Refusal, State, Task, TaskEvent, Timestamp};
+use longhaul_core::{Refusal, State, Task, TaskEvent, Timestamp, TraceParent};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 use tracing::field::Empty;
@@ -46,7 +46,8 @@ impl Engine {
         let message = &delivery.message;
         let span = tracing::info_span!(
             "delivery", task_id = %message.task.id, owner = %message.task.owner, attempt = Empty,
-            receives = delivery.receives, trace = message.trace
+            receives = delivery.receives,
+            trace = message.trace.as_ref().map(TraceParent::as_str)
         );
         self.run_leg(delivery, runner, signals).instrument(span).await
     }

@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use longhaul_core::ports::Recorded;
-use longhaul_core::{Ask, Entry, EntryKind, FailureKind, PartsName, Payload, Progress, Task, Timestamp, limits};
+use longhaul_core::{
+    Ask, Entry, EntryKind, FailureKind, PartsName, Payload, Progress, Task, Timestamp, TraceParent, limits,
+};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
@@ -132,7 +134,8 @@ impl Leg {
         let running = self.0.suspend.step_running();
         let task = &self.0.task;
         let span = tracing::info_span!(
-            "step", name, task_id = %task.id, attempt = task.attempt, owner = %task.owner, trace = task.trace
+            "step", name, task_id = %task.id, attempt = task.attempt, owner = %task.owner,
+            trace = task.trace.as_ref().map(TraceParent::as_str)
         );
         let text = run().instrument(span).await?;
         let text = self.record(EntryKind::Step, name, text).await;

@@ -5,22 +5,29 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, HeaderName, PROXY_AUTHORIZATION};
 use http::request::Parts;
-use http::{HeaderValue, Method, Request, Response};
+use http::{HeaderValue, Method, Request, Response, Uri};
+use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
 use longhaul_core::OwnerId;
 
+use crate::budget::{Budget, Held};
 use crate::rejection::full;
-use crate::{Anyone, BODY_BYTES_MAX, HEALTH_PATH, Identify, MCP_PATH, OriginPolicy, Rejection};
+use crate::{Anyone, HEALTH_PATH, Identify, MCP_PATH, OriginPolicy, Rejection};
 
 /// The body of a response: bytes at once, or a stream of events.
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 /// Headers that carry the caller's credentials. They are removed once the owner is known: tools can read all headers, and
 /// must not be able to act with the caller's credentials.
-const CREDENTIALS: [HeaderName; 2] = [AUTHORIZATION, HeaderName::from_static("x-amz-security-token")];
+const CREDENTIALS: [HeaderName; 5] = [
+    AUTHORIZATION,
+    PROXY_AUTHORIZATION,
+    COOKIE,
+    HeaderName::from_static("x-amz-security-token"),
+    HeaderName::from_static("x-api-key"),
+];
 
 /// How many bytes beyond the limit are read and discarded before the refusal is sent.
 const DISCARDED_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -30,13 +37,14 @@ const DISCARDED_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub struct HttpFrontend {
     origin_policy: OriginPolicy,
     identify: Arc<dyn Identify>,
+    budget: Budget,
 }
 
 impl HttpFrontend {
     /// A frontend with this origin policy, which treats every caller as the anonymous owner.
     #[must_use]
     pub fn new(origin_policy: OriginPolicy) -> Self {
-        Self { origin_policy, identify: Arc::new(Anyone) }
+        Self { origin_policy, identify: Arc::new(Anyone), budget: Budget::default() }
     }
 
     /// The same frontend, with another way to identify callers.
@@ -56,7 +64,11 @@ impl HttpFrontend {
         Fut: Future<Output = Response<Body>> + Send,
     {
         match self.admit(request).await {
-            Ok(Admitted::Mcp(request, owner)) => mcp(*request, owner).await,
+            Ok(Admitted::Mcp(request, owner, held)) => {
+                let answer = mcp(*request, owner).await;
+                drop(held);
+                answer
+            }
             Ok(Admitted::Health) => healthy(),
             Err(rejection) => {
                 tracing::info!(%rejection, "a request was refused");
@@ -77,8 +89,9 @@ impl HttpFrontend {
             HEALTH_PATH => Err(Rejection::Method),
             MCP_PATH => {
                 let owner = self.identify.identify(&parts).await?;
-                let request = Request::from_parts(without_credentials(parts), read(body).await?);
-                Ok(Admitted::Mcp(Box::new(request), owner))
+                let (body, held) = read(body, &self.budget).await?;
+                let request = Request::from_parts(without_credentials(parts), body);
+                Ok(Admitted::Mcp(Box::new(request), owner, held))
             }
             _ => Err(Rejection::NoSuchPath),
         }
@@ -92,7 +105,7 @@ impl std::fmt::Debug for HttpFrontend {
 }
 
 enum Admitted {
-    Mcp(Box<Request<Bytes>>, OwnerId),
+    Mcp(Box<Request<Bytes>>, OwnerId, Held),
     Health,
 }
 
@@ -100,26 +113,40 @@ fn without_credentials(mut parts: Parts) -> Parts {
     for name in &CREDENTIALS {
         parts.headers.remove(name);
     }
+    strip_query(&mut parts);
+    // The Lambda runtime repeats the query and the authorizer's claims in here.
+    parts.extensions.clear();
     parts
 }
 
-async fn read<B>(body: B) -> Result<Bytes, Rejection>
+/// Removes the query, which may carry credentials under any name. The endpoint has no parameters.
+fn strip_query(parts: &mut Parts) {
+    if parts.uri.query().is_some() {
+        parts.uri = Uri::from_static(MCP_PATH);
+    }
+}
+
+/// The whole body. It stays counted in `budget` for as long as it is held.
+async fn read<B>(body: B, budget: &Budget) -> Result<(Bytes, Held), Rejection>
 where
     B: http_body::Body<Data = Bytes> + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let mut body = Box::pin(body);
-    match Limited::new(&mut body, BODY_BYTES_MAX).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => {
+    let mut intake = budget.intake();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| {
+            tracing::debug!(error = %error.into(), "a request's body could not be read");
+            Rejection::Unreadable
+        })?;
+        let taken = frame.data_ref().map_or(Ok(()), |data| intake.take(data));
+        if let Err(rejection) = taken {
+            drop(intake);
             discard(body).await;
-            Err(Rejection::TooLarge { bytes_max: BODY_BYTES_MAX })
-        }
-        Err(error) => {
-            tracing::debug!(error = %error, "a request's body could not be read");
-            Err(Rejection::Unreadable)
+            return Err(rejection);
         }
     }
+    Ok(intake.finish())
 }
 
 /// Reads the rest of a body that is too large: most clients look for a response only after they have sent everything, so
@@ -149,6 +176,7 @@ mod tests {
     use http_body_util::Full;
 
     use super::*;
+    use crate::BODY_BYTES_MAX;
 
     async fn status(method: Method, path: &str, body: Bytes) -> StatusCode {
         let request = Request::builder().method(method).uri(path).header("host", "localhost").body(Full::new(body));
@@ -226,19 +254,28 @@ mod tests {
 
     #[tokio::test]
     async fn credentials_are_not_passed_on() {
-        let request = Request::builder()
-            .uri("/mcp")
-            .header("host", "localhost")
-            .header("authorization", "Bearer secret")
-            .header("x-amz-security-token", "secret")
-            .body(Full::new(Bytes::new()));
-        let mcp = async |request: Request<Bytes>, _| {
-            assert!(request.headers().values().all(|value| !value.to_str().unwrap().contains("secret")));
-            Response::new(full(Bytes::new()))
-        };
-        assert_eq!(
-            HttpFrontend::new(OriginPolicy::default()).answer(request.unwrap(), mcp).await.status(),
-            StatusCode::OK
-        );
+        for path in ["/mcp?access_token=secret", "/mcp?x&y=secret", "http://localhost/mcp?secret"] {
+            let request = Request::builder()
+                .uri(path)
+                .header("host", "localhost")
+                .header("authorization", "Bearer secret")
+                .header("proxy-authorization", "Basic secret")
+                .header("cookie", "session=secret")
+                .header("cookie", "other=secret")
+                .header("x-amz-security-token", "secret")
+                .header("X-Api-Key", "secret")
+                .header("mcp-name", "t")
+                .body(Full::new(Bytes::new()));
+            let frontend = HttpFrontend::new(OriginPolicy::default());
+            let answer = frontend.answer(request.unwrap(), async |request, _| without_secrets(&request)).await;
+            assert_eq!(answer.status(), StatusCode::OK);
+        }
+    }
+
+    fn without_secrets(request: &Request<Bytes>) -> Response<Body> {
+        assert!(request.headers().values().all(|value| !value.to_str().unwrap().contains("secret")));
+        assert_eq!((request.headers()["mcp-name"].as_bytes(), request.uri().path()), (&b"t"[..], "/mcp"));
+        assert_eq!(request.uri().query(), None);
+        Response::new(full(Bytes::new()))
     }
 }

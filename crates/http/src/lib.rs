@@ -1,6 +1,7 @@
 //! The HTTP frontend of the MCP endpoint, the same on a laptop and in a Lambda function: paths, caller identity, host and
 //! origin checks, and the size of requests.
 
+mod budget;
 mod frontend;
 mod identify;
 mod origin_policy;

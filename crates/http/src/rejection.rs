@@ -1,7 +1,7 @@
 //! Why a request is refused before it reaches MCP, and what its sender is told.
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
+use http::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{Response, StatusCode};
 use http_body_util::BodyExt;
 use http_body_util::Full;
@@ -30,6 +30,9 @@ pub enum Rejection {
         /// The limit.
         bytes_max: usize,
     },
+    /// Other requests have taken all the memory that there is for bodies.
+    #[error("the server has no room for a request of this size now; send it again in a few seconds")]
+    Busy,
     /// The body ended early.
     #[error("the request's body could not be read")]
     Unreadable,
@@ -52,6 +55,7 @@ impl Rejection {
             Self::Host | Self::Origin | Self::NotSigned => StatusCode::FORBIDDEN,
             Self::NotSignedIn => StatusCode::UNAUTHORIZED,
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
             Self::Unreadable => StatusCode::BAD_REQUEST,
             Self::TooSlow => StatusCode::GATEWAY_TIMEOUT,
             Self::NoSuchPath => StatusCode::NOT_FOUND,
@@ -63,6 +67,7 @@ impl Rejection {
     const fn header(self) -> Option<(HeaderName, HeaderValue)> {
         match self {
             Self::Method => Some((ALLOW, HeaderValue::from_static("GET, HEAD"))),
+            Self::Busy => Some((RETRY_AFTER, HeaderValue::from_static("2"))),
             Self::NotSignedIn => Some((WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))),
             Self::Host
             | Self::Origin

@@ -2,6 +2,7 @@
 //! in [`table`].
 
 use longhaul_engine::Settings;
+use longhaul_logs::Payloads;
 use longhaul_mcp::McpSettings;
 use longhaul_settings::table::{self, Callers};
 pub use longhaul_settings::table::{IamOwner, Responses};
@@ -40,6 +41,8 @@ pub struct Common {
     pub metrics_namespace: String,
     /// What to log, as `tracing` filter directives.
     pub log: String,
+    /// Whether arguments and results may be logged.
+    pub log_payloads: Payloads,
     /// Times and limits of the engine.
     pub engine: Settings,
 }
@@ -159,6 +162,7 @@ fn common(values: &Values) -> Result<Common, SettingsError> {
         queue_url: values.get(&table::QUEUE_URL)?,
         metrics_namespace: values.get(&table::METRICS)?,
         log: values.get(&table::LOG)?,
+        log_payloads: values.get(&table::LOG_PAYLOADS)?.into(),
         engine,
     })
 }

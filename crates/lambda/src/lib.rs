@@ -19,5 +19,6 @@ pub use api::Api;
 pub use caller::AwsCaller;
 pub use config::{ApiConfig, Auth, Common, IamOwner, Responses, WorkerConfig};
 pub use logs::{init_logs, json_logs};
+pub use longhaul_logs::Payloads;
 pub use sandbox::{StartError, World, start_api, start_worker};
 pub use worker::{DeadLetters, Worker};

@@ -2,6 +2,7 @@
 
 use std::panic::PanicHookInfo;
 
+use longhaul_logs::{JsonLines, Payloads, without_payloads};
 use tracing::Subscriber;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::{self, MakeWriter};
@@ -11,8 +12,8 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 /// Starts logging the events that pass `filter` (levels, and levels of targets: `info,rmcp=warn`), and panics in the same
 /// form. A second call changes nothing.
-pub fn init_logs(filter: &str) {
-    if let Err(error) = json_logs(filter, std::io::stderr).try_init() {
+pub fn init_logs(filter: &str, payloads: Payloads) {
+    if let Err(error) = json_logs(filter, payloads, std::io::stderr).try_init() {
         tracing::debug!(error = &error as &dyn std::error::Error, "logging was started before");
         return;
     }
@@ -20,12 +21,13 @@ pub fn init_logs(filter: &str) {
 }
 
 /// A subscriber that writes a line of JSON for each event that passes `filter`, with the fields of its span.
-pub fn json_logs<W>(filter: &str, writer: W) -> impl Subscriber + Send + Sync + use<W>
+pub fn json_logs<W>(filter: &str, payloads: Payloads, writer: W) -> impl Subscriber + Send + Sync + use<W>
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
-    let lines = fmt::layer().json().flatten_event(true).with_span_list(false).with_writer(writer);
-    registry().with(lines).with(targets(filter))
+    let lines = fmt::layer().json().flatten_event(true).with_span_list(false);
+    let lines = lines.with_writer(JsonLines::to(writer));
+    registry().with(lines).with(without_payloads(payloads)).with(targets(filter))
 }
 
 /// Directives that cannot be parsed are ignored: a wrong filter must not stop a function from working. (`EnvFilter`, which

@@ -82,7 +82,7 @@ impl ApiFunction {
     /// [`FunctionError`], which says what to do.
     pub fn run(&self, server: &Server) -> Result<(), FunctionError> {
         let config = &self.config;
-        init_logs(&config.common.log);
+        init_logs(&config.common.log, config.common.log_payloads);
         // A sandbox answers one request at a time: a second thread would only cost time at the start.
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(FunctionError::Runtime)?;
@@ -122,7 +122,7 @@ impl WorkerFunction {
     /// [`FunctionError`], which says what to do.
     pub fn run(&self, server: &Server) -> Result<(), FunctionError> {
         let config = &self.config;
-        init_logs(&config.common.log);
+        init_logs(&config.common.log, config.common.log_payloads);
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(WORKER_THREADS).enable_all().build().map_err(FunctionError::Runtime)?;
         runtime.block_on(async {

@@ -21,7 +21,7 @@ use crate::shared::incoming::{Client, Incoming, Notice};
 use crate::shared::message::Message;
 use crate::shared::scope::Scope;
 use crate::shared::session::{self, Session};
-use crate::shared::{asking, errors, reply};
+use crate::shared::{asking, caller, errors, reply};
 
 /// The dialects, in the order in which they are asked. The handshake takes all that is left of older revisions, so it
 /// is the last.
@@ -48,6 +48,15 @@ impl Router {
     }
 
     pub(crate) async fn respond(&self, request: Request<Bytes>, owner: OwnerId) -> Response<Body> {
+        let shared = self.endpoint.shared();
+        let admitted = match shared.memory.admit(request.body(), &*shared.engine.ports().clock).await {
+            Ok(admitted) => admitted,
+            Err(refused) => return refused,
+        };
+        admitted.during(self.respond_to(request, owner)).await
+    }
+
+    async fn respond_to(&self, request: Request<Bytes>, owner: OwnerId) -> Response<Body> {
         catch(self.route(request, owner)).await.unwrap_or_else(|Panicked(words)| {
             tracing::error!(panic = words, "answering a request panicked");
             let error = ErrorData::internal_error("the server could not answer", None);
@@ -66,6 +75,9 @@ impl Router {
             Ok(message) => message,
             Err(error) => return reply::error_with(StatusCode::BAD_REQUEST, None, &error),
         };
+        if let Err(error) = caller::key_of_header(request.headers()) {
+            return reply::error_with(StatusCode::BAD_REQUEST, id_of(&message), &error);
+        }
         if let Some(unavailable) = self.without_keys(id_of(&message)).await {
             return unavailable;
         }

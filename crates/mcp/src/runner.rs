@@ -14,6 +14,7 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 
 use crate::TaskContext;
 use crate::shared::guard::{Panicked, catch};
+use crate::shared::memory::Memory;
 use crate::shared::record::StoredCall;
 use crate::shared::wire::{UnusedService, Wire};
 use crate::shared::{capabilities, errors};
@@ -24,23 +25,24 @@ mod pump;
 /// Runs the tools of `H`.
 pub(crate) struct Runner<H> {
     make_handler: Arc<dyn Fn() -> H + Send + Sync>,
+    memory: Arc<Memory>,
 }
 
 /// How a call of the handler ended, or that it is waiting.
 type Called = Driven<Result<Result<CallToolResponse, ErrorData>, Panicked>>;
 
 impl<H: ServerHandler> Runner<H> {
-    pub(crate) const fn new(make_handler: Arc<dyn Fn() -> H + Send + Sync>) -> Self {
-        Self { make_handler }
+    pub(crate) const fn new(make_handler: Arc<dyn Fn() -> H + Send + Sync>, memory: Arc<Memory>) -> Self {
+        Self { make_handler, memory }
     }
 
     /// Calls the tool with what came with the call, or with the answers of the latest round.
-    async fn call(&self, leg: &Leg, call: &StoredCall, round: Option<(Option<String>, InputResponses)>) -> LegEnd {
+    async fn call(&self, leg: &Leg, call: StoredCall, round: Option<(Option<String>, InputResponses)>) -> LegEnd {
         let declared = call.meta.client_capabilities().unwrap_or_default();
         let (wire, pipes) = Wire::new();
         let service = serve_directly::<RoleServer, _, _, _, _>(UnusedService, wire, Some(client(declared.clone())));
-        let context = context(&service, leg, call, &declared);
-        let params = call.params(&leg.task().tool, round);
+        let context = context(&service, leg, &call, &declared);
+        let params = call.into_params(&leg.task().tool, round);
         let make_handler = Arc::clone(&self.make_handler);
         let tool = {
             let leg = leg.clone();
@@ -58,6 +60,7 @@ impl<H: ServerHandler> Runner<H> {
 #[async_trait]
 impl<H: ServerHandler> ToolRunner for Runner<H> {
     async fn run(&self, leg: Leg) -> LegEnd {
+        let _held = self.memory.for_leg(leg.request()).await;
         let call: StoredCall = match serde_json::from_str(leg.request()) {
             Ok(call) => call,
             Err(error) => return failed(&errors::internal("the stored call cannot be read", &error)),
@@ -70,7 +73,7 @@ impl<H: ServerHandler> ToolRunner for Runner<H> {
             },
             Driven::Suspended(suspended) => return LegEnd::Suspended(suspended),
         };
-        self.call(&leg, &call, round).await
+        self.call(&leg, call, round).await
     }
 }
 

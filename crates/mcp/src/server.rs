@@ -39,7 +39,7 @@ impl McpServer {
     ) -> Self {
         let shared = Arc::new(Shared::new(engine, policies, settings));
         let make_handler: Arc<dyn Fn() -> H + Send + Sync> = Arc::new(make_handler);
-        let runner = Arc::new(Runner::new(Arc::clone(&make_handler)));
+        let runner = Arc::new(Runner::new(Arc::clone(&make_handler), Arc::clone(&shared.memory)));
         let backend = Arc::new(RmcpBackend::new(make_handler, Arc::clone(&shared)));
         Self { router: Arc::new(Router::new(backend, Arc::clone(&shared))), runner, shared }
     }

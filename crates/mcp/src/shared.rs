@@ -12,6 +12,7 @@ pub(crate) mod errors;
 pub(crate) mod guard;
 pub(crate) mod incoming;
 pub(crate) mod keyring;
+pub(crate) mod memory;
 pub(crate) mod message;
 pub(crate) mod rate;
 pub(crate) mod record;
@@ -22,6 +23,7 @@ pub(crate) mod signer;
 pub(crate) mod sse;
 mod state;
 pub(crate) mod watch;
+pub(crate) mod weight;
 pub(crate) mod wire;
 
 pub(crate) use state::Shared;

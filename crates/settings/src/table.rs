@@ -4,7 +4,7 @@
 use Preset::{Required, Unset, Value};
 use longhaul_core::limits;
 
-use crate::{Address, Declared, List, Number, Path, Preset, Setting, Text, Url, Words};
+use crate::{Address, Declared, List, Number, Path, Preset, Setting, Switch, Text, Url, Words};
 
 /// How callers are identified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -288,6 +288,17 @@ pub static LOG: Setting<Text> =
         .lambda(Value("info,rmcp=warn"))
         .parameter("LogFilter");
 
+/// Whether to log arguments and results.
+pub static LOG_PAYLOADS: Setting<Switch> = Setting::new(
+    "log-payloads",
+    "LONGHAUL_LOG_PAYLOADS",
+    Switch,
+    "Whether arguments and results may be in the log, where its filter asks for the debug output of libraries.",
+)
+.local(Value("false"))
+.lambda(Value("false"))
+.parameter("LogPayloads");
+
 /// How to log.
 pub static LOG_FORMAT: Setting<Words<LogFormat>> = Setting::new(
     "log-format",
@@ -323,5 +334,6 @@ pub static ALL: [&dyn Declared; 24] = [
     &STORED_MB_MAX,
     &METRICS,
     &LOG,
+    &LOG_PAYLOADS,
     &LOG_FORMAT,
 ];

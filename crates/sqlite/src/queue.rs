@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use longhaul_core::ports::{Delivery, Message, QueueError, WorkQueue};
-use longhaul_core::{OwnerId, TaskId, TaskKey, Timestamp};
+use longhaul_core::{OwnerId, TaskId, TaskKey, Timestamp, TraceParent};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::DatabaseError;
@@ -130,7 +130,8 @@ impl Stored {
         let id = TaskId::from_bytes(row.get(4)?)
             .map_err(|error| rusqlite::Error::FromSqlConversionFailure(4, rusqlite::types::Type::Blob, error.into()))?;
         let task = TaskKey::new(OwnerId::from_bytes(row.get(3)?), id);
-        let message = Message { task, trace: row.get(5)? };
+        let trace: Option<String> = row.get(5)?;
+        let message = Message { task, trace: trace.as_deref().and_then(TraceParent::parse) };
         Ok(Self { seq: row.get(0)?, turn: row.get(1)?, receives: row.get(2)?, message })
     }
 
@@ -162,7 +163,12 @@ fn insert(connection: &Connection, message: &Message, visible_at: Timestamp) -> 
     execute(
         connection,
         "INSERT INTO messages (visible_at, owner, id, trace) VALUES (?1, ?2, ?3, ?4)",
-        params![moment(visible_at), message.task.owner.as_bytes(), message.task.id.as_bytes(), message.trace],
+        params![
+            moment(visible_at),
+            message.task.owner.as_bytes(),
+            message.task.id.as_bytes(),
+            message.trace.as_ref().map(TraceParent::as_str)
+        ],
     )
 }
 

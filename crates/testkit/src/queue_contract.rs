@@ -34,7 +34,7 @@ const HIDDEN_MS: u64 = 4_000;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn message(ids: &SeededIds) -> Message {
-    let trace = Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned());
+    let trace = longhaul_core::TraceParent::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
     Message { task: given::task(ids, owner("alice"), NOW).key(), trace }
 }
 

@@ -270,7 +270,7 @@ fn a_poll_of_a_small_task_costs_one_read_unit() {
         let store = &counted.store;
         let task = given::task_with(&counted.ids, owner("alice"), NOW, |record| {
             record.request = Payload::Inline("x".repeat(limits::INLINE_BYTES_MAX));
-            record.trace = Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned());
+            record.trace = longhaul_core::TraceParent::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
         });
         store.create(given::new(task.clone()), NOW).await.unwrap();
         for event in [given::claim(1, NOW), given::progress(1, NOW, 0.1 + 0.2), given::finish(1, r#"{"answer":42}"#)] {

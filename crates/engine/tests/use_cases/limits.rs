@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use longhaul_core::{Ask, FailureKind, PartsName, Payload, State, Status, Task, TaskRecord, limits};
+use longhaul_core::{Ask, FailureKind, PartsName, Payload, State, Status, Task, TaskRecord, TraceParent, limits};
 use longhaul_engine::{AcceptError, LegEnd, LoadError};
 use longhaul_testkit::given;
 
@@ -47,7 +47,8 @@ fn asks(asks: Vec<Ask>) -> Tool {
 fn a_new_task_records_what_was_called() {
     run(async {
         let world = World::new();
-        let call = longhaul_engine::Call { trace: Some("00-trace".to_owned()), ..call() };
+        let trace = TraceParent::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+        let call = longhaul_engine::Call { trace, ..call() };
         let task = world.accept(call.clone()).await;
         let now = world.now();
         let expected = TaskRecord {
@@ -68,11 +69,11 @@ fn a_new_task_records_what_was_called() {
             expires_at: now.plus_ms(call.terms.ttl_ms),
             progress: None,
             request: given::inline("{}"),
-            trace: Some("00-trace".to_owned()),
+            trace,
             variables: None,
         };
         assert_eq!(task.record(), &expected);
-        assert_eq!(world.receive().await.unwrap().message.trace, expected.trace);
+        assert_eq!(world.receive().await.unwrap().message.trace, trace);
     });
 }
 

@@ -6,7 +6,7 @@ use aws_lambda_events::sqs::SqsEvent;
 use longhaul_aws::read_message;
 use longhaul_core::{Clock, ResultKind};
 use longhaul_engine::{Leg, LegEnd, ToolRunner};
-use longhaul_lambda::{Auth, DeadLetters, Worker, json_logs};
+use longhaul_lambda::{Auth, DeadLetters, Payloads, Worker, json_logs};
 use serde_json::Value;
 
 use crate::answering::{answer, api, message, poll};
@@ -20,7 +20,7 @@ impl Lines {
     /// Logs into these lines for as long as the guard lives.
     fn capture(&self) -> tracing::subscriber::DefaultGuard {
         let lines = self.clone();
-        tracing::subscriber::set_default(json_logs("info", move || lines.clone()))
+        tracing::subscriber::set_default(json_logs("info", Payloads::Hidden, move || lines.clone()))
     }
 
     /// The span of the line with the message `what`.
@@ -72,7 +72,7 @@ impl ToolRunner for LogsInStep {
 async fn a_delivery_and_its_steps_are_logged_with_task_attempt_owner_and_trace() {
     let (world, lines, batch) = (World::new(), Lines::default(), event("worker-batch"));
     let key = read_message(batch["Records"][0]["body"].as_str().unwrap(), None).unwrap().task;
-    world.accepted_with(key, |record| record.trace = Some(TRACE.to_owned())).await;
+    world.accepted_with(key, |record| record.trace = longhaul_core::TraceParent::parse(TRACE)).await;
     let dead_letters = DeadLetters::new(Arc::clone(&world.dead_letters) as _, "https://example.com/dead");
     let worker = Worker::new(world.engine.clone(), Arc::new(LogsInStep), dead_letters, 3);
     let _capturing = lines.capture();

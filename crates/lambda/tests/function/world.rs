@@ -59,7 +59,7 @@ impl Spy {
 #[async_trait]
 impl WorkQueue for Spy {
     async fn send(&self, message: &Message, _delay_ms: u64) -> Result<(), QueueError> {
-        self.record(Asked::Send { task: message.task.id, trace: message.trace.clone() });
+        self.record(Asked::Send { task: message.task.id, trace: message.trace.map(|trace| trace.to_string()) });
         Ok(())
     }
 

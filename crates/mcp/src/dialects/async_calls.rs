@@ -115,7 +115,7 @@ async fn begin(call: &Incoming<'_>, endpoint: &Endpoint) -> Result<String, Error
         return rejected(call, endpoint, &format!("the tool `{name}` runs synchronously; use tools/call"));
     };
     let mut meta = call.meta()?;
-    let idempotency = caller::idempotency_of(call.http.headers(), &meta, &name, arguments.as_ref());
+    let idempotency = caller::idempotency_of(call.http.headers(), &meta, &name, arguments.as_ref())?;
     let idempotency = call.scope.bind(idempotency)?;
     let mut params = CallToolRequestParams::new(name.clone());
     params.arguments = arguments;

@@ -70,7 +70,7 @@ impl<H: ServerHandler> Durable<H> {
         verified: Verified,
         policy: &TaskPolicy,
     ) -> Result<CallToolResponse, ErrorData> {
-        let idempotency = caller.scope.bind(caller::idempotency(&request, context))?;
+        let idempotency = caller.scope.bind(caller::idempotency(&request, context)?)?;
         let tool = request.name.to_string();
         request.request_state = verified.state;
         let call = StoredCall::new(request, context.meta.clone(), verified.answers);

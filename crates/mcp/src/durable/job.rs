@@ -125,7 +125,7 @@ impl<H: ServerHandler> Durable<H> {
         (answers, state): (BTreeMap<String, serde_json::Value>, Option<String>),
         policy: &TaskPolicy,
     ) -> Result<TaskKey, ErrorData> {
-        let idempotency = caller.scope.bind(caller::idempotency(&request, context))?;
+        let idempotency = caller.scope.bind(caller::idempotency(&request, context)?)?;
         let tool = request.name.to_string();
         request.request_state = state;
         let mut meta = context.meta.clone();

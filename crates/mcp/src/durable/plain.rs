@@ -130,7 +130,7 @@ impl<H: ServerHandler> Durable<H> {
         caller: &Caller,
     ) -> Result<String, ErrorData> {
         let mut hash = Sha256::new();
-        match caller.scope.bind(caller::idempotency(request, context))? {
+        match caller.scope.bind(caller::idempotency(request, context)?)? {
             Some(idempotency) => {
                 hash.update(caller.owner.as_bytes());
                 hash.update(idempotency.key);

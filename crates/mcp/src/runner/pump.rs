@@ -81,7 +81,7 @@ impl Pump {
                     self.leg.progress(Progress { done, total, message: params.message });
                 }
                 // Log messages and the like need a stream, and a task has none.
-                other => tracing::debug!(?other, "a notification of a task's tool was dropped"),
+                _other => tracing::debug!("a notification of a task's tool was dropped"),
             },
             ServerJsonRpcMessage::Request(request) => self.ask(request),
             ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_) => {}

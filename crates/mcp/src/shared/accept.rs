@@ -1,6 +1,6 @@
 //! Accepting a tool call as a task: the same for all dialects.
 
-use longhaul_core::{OwnerId, RequestedTerms, Terms};
+use longhaul_core::{OwnerId, RequestedTerms, Terms, TraceParent};
 use longhaul_engine::{Accepted, Call, Idempotency};
 use rmcp::ErrorData;
 
@@ -33,8 +33,8 @@ pub(crate) async fn accept(shared: &Shared, new: NewTask<'_>) -> Result<Accepted
 ///
 /// # Errors
 /// The error for the client.
-pub(crate) fn call(new: NewTask<'_>) -> Result<Call, ErrorData> {
-    let trace = new.call.meta.0.get_traceparent().map(str::to_owned);
+pub(crate) fn call(mut new: NewTask<'_>) -> Result<Call, ErrorData> {
+    let trace = trace_of(&mut new.call);
     let request =
         serde_json::to_string(&new.call).map_err(|error| errors::internal("the call could not be written", &error))?;
     Ok(Call {
@@ -45,4 +45,13 @@ pub(crate) fn call(new: NewTask<'_>) -> Result<Call, ErrorData> {
         idempotency: new.idempotency,
         trace,
     })
+}
+
+/// The trace that the call belongs to. What is not a `traceparent` is dropped, from what is stored too.
+fn trace_of(call: &mut StoredCall) -> Option<TraceParent> {
+    let trace = call.meta.0.get_traceparent().and_then(TraceParent::parse);
+    if trace.is_none() {
+        call.meta.0.0.remove("traceparent");
+    }
+    trace
 }

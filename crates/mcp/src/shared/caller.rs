@@ -80,10 +80,13 @@ pub(crate) fn parts(context: &RequestContext<RoleServer>) -> Option<&Parts> {
 }
 
 /// What recognises a retry of this call, if its caller sent a key.
+///
+/// # Errors
+/// `-32602` if the key is not a text.
 pub(crate) fn idempotency(
     request: &CallToolRequestParams,
     context: &RequestContext<RoleServer>,
-) -> Option<Idempotency> {
+) -> Result<Option<Idempotency>, ErrorData> {
     let none = HeaderMap::new();
     let headers = parts(context).map_or(&none, |parts| &parts.headers);
     idempotency_of(headers, &context.meta, &request.name, request.arguments.as_ref())
@@ -92,18 +95,46 @@ pub(crate) fn idempotency(
 /// Whether the caller sent a key by which it can find its call again.
 pub(crate) fn has_idempotency_key(context: &RequestContext<RoleServer>) -> bool {
     let none = HeaderMap::new();
-    idempotency_of(parts(context).map_or(&none, |parts| &parts.headers), &context.meta, "", None).is_some()
+    key(parts(context).map_or(&none, |parts| &parts.headers), &context.meta).is_ok_and(|key| key.is_some())
 }
 
 /// The same for a call that did not come through `rmcp`.
+///
+/// # Errors
+/// `-32602` if the key is not a text.
 pub(crate) fn idempotency_of(
     headers: &HeaderMap,
     meta: &RequestMetaObject,
     tool: &str,
     arguments: Option<&JsonObject>,
-) -> Option<Idempotency> {
-    // A header that is not text counts as a key too; the engine checks its length.
-    let header = headers.get(KEY_HEADER).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
-    let key = header.or_else(|| Some(meta.0.0.get(KEY_META)?.as_str()?.to_owned()))?;
-    Some(Idempotency { key, fingerprint: digest::of_call(tool, arguments) })
+) -> Result<Option<Idempotency>, ErrorData> {
+    let key = key(headers, meta)?;
+    // The engine checks its length.
+    Ok(key.map(|key| Idempotency { key: key.to_owned(), fingerprint: digest::of_call(tool, arguments) }))
+}
+
+/// The key in the header; otherwise the one in `_meta`. A key that is not a text is refused: if it were converted, or
+/// ignored, other calls could be taken for this one.
+fn key<'a>(headers: &'a HeaderMap, meta: &'a RequestMetaObject) -> Result<Option<&'a str>, ErrorData> {
+    if let Some(key) = key_of_header(headers)? {
+        return Ok(Some(key));
+    }
+    let Some(key) = meta.0.0.get(KEY_META) else { return Ok(None) };
+    let not_text = || ErrorData::invalid_params(format!("`{KEY_META}` in `_meta` must be a string"), None);
+    key.as_str().map(Some).ok_or_else(not_text)
+}
+
+/// The key in the header.
+///
+/// # Errors
+/// `-32602` if there is more than one, or one that is not a text of at most 256 bytes.
+pub(crate) fn key_of_header(headers: &HeaderMap) -> Result<Option<&str>, ErrorData> {
+    let mut keys = headers.get_all(KEY_HEADER).iter();
+    let Some(key) = keys.next() else { return Ok(None) };
+    let refused = |why: &str| ErrorData::invalid_params(format!("the header Idempotency-Key {why}"), None);
+    if keys.next().is_some() {
+        return Err(refused("must not be sent twice"));
+    }
+    let key = std::str::from_utf8(key.as_bytes()).map_err(|_not_text| refused("must be text in UTF-8"))?;
+    Ok(Some(key))
 }

@@ -67,12 +67,16 @@ impl StoredCall {
     }
 
     /// What the tool is called with in a leg: what came with the call, or with the latest round of answers.
-    pub(crate) fn params(&self, tool: &str, round: Option<(Option<String>, InputResponses)>) -> CallToolRequestParams {
+    pub(crate) fn into_params(
+        self,
+        tool: &str,
+        round: Option<(Option<String>, InputResponses)>,
+    ) -> CallToolRequestParams {
         let mut params = CallToolRequestParams::new(tool.to_owned());
-        params.arguments.clone_from(&self.arguments);
+        params.arguments = self.arguments;
         (params.request_state, params.input_responses) = match round {
             Some((state, answers)) => (state, Some(answers)),
-            None => (self.request_state.clone(), self.input_responses.clone()),
+            None => (self.request_state, self.input_responses),
         };
         params
     }

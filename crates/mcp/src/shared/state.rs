@@ -1,11 +1,13 @@
 //! The state that all handlers and legs of a server share.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use longhaul_engine::Engine;
 use tokio_util::sync::CancellationToken;
 
 use super::derived::Names;
+use super::memory::Memory;
 use super::rate::Rate;
 use super::signer::Signer;
 use crate::{McpSettings, TaskPolicy};
@@ -20,6 +22,8 @@ pub(crate) struct Shared {
     pub(crate) names: Names,
     /// How often clients ask for results that do not exist yet.
     pub(crate) rate: Rate,
+    /// What requests and legs may use.
+    pub(crate) memory: Arc<Memory>,
     /// Cancelled when open streams are to end.
     pub(crate) closing: CancellationToken,
 }
@@ -27,7 +31,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(engine: Engine, policies: BTreeMap<String, TaskPolicy>, settings: McpSettings) -> Self {
         let signer = Signer::new(engine.clone(), settings.secret);
-        let names = Names::new(&settings.secret);
-        Self { engine, policies, settings, signer, names, rate: Rate::default(), closing: CancellationToken::new() }
+        let (names, rate, memory) = (Names::new(&settings.secret), Rate::default(), Arc::default());
+        Self { engine, policies, settings, signer, names, rate, memory, closing: CancellationToken::new() }
     }
 }

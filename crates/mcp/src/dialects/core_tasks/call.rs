@@ -61,7 +61,7 @@ async fn create(
         call.params().ok_or_else(|| ErrorData::invalid_params("the params of tools/call are malformed", None))?;
     let mut meta = call.meta()?;
     let progress_token = meta.get_progress_token();
-    let idempotency = caller::idempotency_of(call.http.headers(), &meta, &params.name, params.arguments.as_ref());
+    let idempotency = caller::idempotency_of(call.http.headers(), &meta, &params.name, params.arguments.as_ref())?;
     let idempotency = call.scope.bind(idempotency)?;
     meta.set_client_capabilities(call.capabilities()?);
     let stored = StoredCall::new(params, meta, BTreeMap::new()).with_progress_token(progress_token);

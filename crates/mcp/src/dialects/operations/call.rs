@@ -79,7 +79,7 @@ async fn start(
         None => TaskKey::new(call.owner, ports.ids.task_id(ports.clock.now())),
     };
     let mut meta = call.meta()?;
-    let idempotency = idempotency(call, &meta, &params, wanted.token.as_deref(), &*ports.ids);
+    let idempotency = idempotency(call, &meta, &params, wanted.token.as_deref(), &*ports.ids)?;
     let idempotency = call.scope.bind(idempotency)?;
     meta.set_client_capabilities(call.capabilities()?);
     let tool = params.name.to_string();
@@ -139,12 +139,12 @@ fn idempotency(
     params: &CallToolRequestParams,
     token: Option<&str>,
     ids: &dyn IdSource,
-) -> Option<Idempotency> {
-    let own = caller::idempotency_of(call.http.headers(), meta, &params.name, params.arguments.as_ref());
-    let Some(token) = token else { return own };
+) -> Result<Option<Idempotency>, ErrorData> {
+    let own = caller::idempotency_of(call.http.headers(), meta, &params.name, params.arguments.as_ref())?;
+    let Some(token) = token else { return Ok(own) };
     let mut random = [0; 32];
     ids.fill(&mut random);
     let fingerprint = own.map_or(random, |own| derived::hash(&[own.key.as_bytes(), &own.fingerprint]));
     let token = longhaul_core::OwnerId::from_bytes(derived::hash(&[b"operation", token.as_bytes()]));
-    Some(Idempotency { key: format!("operation:{token}"), fingerprint })
+    Ok(Some(Idempotency { key: format!("operation:{token}"), fingerprint }))
 }

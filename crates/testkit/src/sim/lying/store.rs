@@ -46,7 +46,7 @@ impl LyingStore {
         let event = TaskEvent::Resend { not_since: now.plus_ms(1) };
         match self.inner.apply(&task.key(), &event, now).await {
             Ok(task) => {
-                let message = Message { task: task.key(), trace: task.trace.clone() };
+                let message = Message { task: task.key(), trace: task.trace };
                 let _lost = self.queue.send(&message, 0).await;
                 task
             }
@@ -154,7 +154,7 @@ impl TaskStore for LyingStore {
     async fn create(&self, mut new: NewTask, now: Timestamp) -> Result<Created, CreateError> {
         match self.fault {
             PlantedFault::MessageBeforeRecord => {
-                let message = Message { task: new.task.key(), trace: new.task.trace.clone() };
+                let message = Message { task: new.task.key(), trace: new.task.trace };
                 let _lost = self.queue.send(&message, 0).await;
             }
             PlantedFault::KeyNotPassedOn => new.idempotency = None,

@@ -1,0 +1,15 @@
+//! What goes into a log line, on a laptop and in a Lambda function.
+//!
+//! Log lines repeat what clients send: names of methods and tools, hosts, errors that quote their input. Each value in a
+//! line has a limit, and control characters are escaped, whoever logs it: [`text_fields`] does so for lines of text,
+//! [`JsonLines`] for lines of JSON. [`without_payloads`] keeps back what libraries log of arguments and results.
+
+mod clip;
+mod json;
+mod payloads;
+mod text;
+
+pub use clip::VALUE_CHARS_MAX;
+pub use json::JsonLines;
+pub use payloads::{Payloads, without_payloads};
+pub use text::text_fields;

@@ -1,0 +1,195 @@
+//! How much memory requests and legs may use for what was sent to them.
+//!
+//! Requests and legs have a share each, so that neither has to wait for the other. A request that costs little takes
+//! nothing, so that polls are answered while large calls wait.
+
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+
+use futures::future::poll_fn;
+use http::header::{HeaderValue, RETRY_AFTER};
+use http::{Response, StatusCode};
+use http_body_util::BodyExt;
+use longhaul_core::{Clock, limits};
+use rmcp::ErrorData;
+use rmcp::model::{ErrorCode, RequestId};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::Body;
+use crate::shared::reply;
+use crate::shared::weight::{DEPTH_MAX, Weight};
+
+/// Bytes that all requests together may use.
+const REQUESTS_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Bytes that one request may use. A permit of the semaphore is a KiB.
+const REQUEST_BYTES_MAX: usize = limits::REQUEST_MEMORY_BYTES_MAX;
+
+/// Bytes that all legs together may use for their arguments.
+const LEGS_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// A request that costs no more is not counted.
+const FREE_BYTES_MAX: usize = 64 * 1024;
+
+/// How long a request waits for memory.
+const WAIT_MS: u64 = 5_000;
+
+/// When a client should try again.
+const RETRY_AFTER_S: HeaderValue = HeaderValue::from_static("2");
+
+/// The code of JSON-RPC for errors of the server's own.
+const BUSY: ErrorCode = ErrorCode(-32_000);
+
+/// The longest id that a refusal repeats.
+const ID_BYTES_MAX: usize = 256;
+
+/// The memory of one server.
+pub(crate) struct Memory {
+    requests: Arc<Semaphore>,
+    legs: Arc<Semaphore>,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        let share = |bytes: usize| Arc::new(Semaphore::new(bytes / 1024));
+        Self { requests: share(REQUESTS_BYTES_MAX), legs: share(LEGS_BYTES_MAX) }
+    }
+}
+
+/// Memory that a request or a leg may use until this is dropped.
+pub(crate) struct Held(Option<OwnedSemaphorePermit>);
+
+impl Held {
+    const NOTHING: Self = Self(None);
+
+    /// Gives back all but `bytes`.
+    fn shrink_to(&mut self, bytes: usize) {
+        let Some(permit) = &mut self.0 else { return };
+        let spare = permit.num_permits().saturating_sub(kib(bytes) as usize);
+        drop(permit.split(spare));
+    }
+}
+
+/// What a request may use, and what it will use after it was read.
+pub(crate) struct Admitted {
+    held: Held,
+    kept: usize,
+}
+
+impl Memory {
+    /// Waits until there is memory to read `body`.
+    ///
+    /// # Errors
+    /// The answer to a request that would use too much, or for which there is no memory within a few seconds.
+    pub(crate) async fn admit(&self, body: &[u8], clock: &dyn Clock) -> Result<Admitted, Response<Body>> {
+        let weight = Weight::of(body);
+        if weight.depth > DEPTH_MAX {
+            let message = format!("the request's JSON is nested deeper than {DEPTH_MAX} levels");
+            return Err(refuse(StatusCode::BAD_REQUEST, &ErrorData::parse_error(message, None), body));
+        }
+        if weight.peak > REQUEST_BYTES_MAX {
+            let message = format!(
+                "reading the request's JSON would take {} MiB of memory, and at most {} are allowed: it has too many values. \
+                 Send large data as one string (such as CSV or JSON text), as a URL, or in several calls",
+                weight.peak.div_ceil(1024 * 1024),
+                REQUEST_BYTES_MAX / (1024 * 1024)
+            );
+            return Err(refuse(StatusCode::PAYLOAD_TOO_LARGE, &ErrorData::invalid_request(message, None), body));
+        }
+        if weight.peak <= FREE_BYTES_MAX {
+            return Ok(Admitted { held: Held::NOTHING, kept: 0 });
+        }
+        let permit = Arc::clone(&self.requests).acquire_many_owned(kib(weight.peak));
+        tokio::select! {
+            biased;
+            // The semaphore is never closed.
+            permit = permit => Ok(Admitted { held: Held(permit.ok()), kept: weight.kept }),
+            () = clock.sleep_ms(WAIT_MS) => Err(busy(body)),
+        }
+    }
+
+    /// Waits until there is memory for a leg with these arguments, for as long as it takes: the leg is counted from
+    /// then on.
+    pub(crate) async fn for_leg(&self, request: &str) -> Held {
+        let bytes = Weight::of(request.as_bytes()).kept;
+        if bytes <= FREE_BYTES_MAX {
+            return Held::NOTHING;
+        }
+        let permits = kib(bytes.min(LEGS_BYTES_MAX));
+        Held(Arc::clone(&self.legs).acquire_many_owned(permits).await.ok())
+    }
+}
+
+impl Admitted {
+    /// Answers a request: it is read when `answer` is first polled, and what only reading needs is given back after that;
+    /// the rest when the body of the answer has ended.
+    pub(crate) async fn during(mut self, answer: impl Future<Output = Response<Body>>) -> Response<Body> {
+        let mut answer = pin!(answer);
+        let first = poll_fn(|context| Poll::Ready(answer.as_mut().poll(context))).await;
+        self.held.shrink_to(self.kept);
+        let answer = match first {
+            Poll::Ready(answer) => answer,
+            Poll::Pending => answer.await,
+        };
+        if self.held.0.is_none() {
+            return answer;
+        }
+        let held = self.held;
+        answer.map(|body| Holding { body, _held: held }.boxed_unsync())
+    }
+}
+
+/// A body whose memory is counted until its end.
+struct Holding {
+    body: Body,
+    _held: Held,
+}
+
+impl http_body::Body for Holding {
+    type Data = bytes::Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<bytes::Bytes>, Self::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        self.body.size_hint()
+    }
+}
+
+fn busy(body: &[u8]) -> Response<Body> {
+    let message = "the server has no memory left for a request of this size; send it again in a few seconds";
+    let mut response = refuse(StatusCode::SERVICE_UNAVAILABLE, &ErrorData::new(BUSY, message, None), body);
+    response.headers_mut().insert(RETRY_AFTER, RETRY_AFTER_S);
+    response
+}
+
+#[derive(Deserialize)]
+struct Named<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+}
+
+/// A refusal with the request's id, if it can be found without building anything from the rest.
+fn refuse(status: StatusCode, error: &ErrorData, body: &[u8]) -> Response<Body> {
+    let id = serde_json::from_slice::<Named<'_>>(body).ok().and_then(|named| named.id);
+    let id = id.filter(|id| id.get().len() <= ID_BYTES_MAX);
+    let id = id.and_then(|id| serde_json::from_str::<RequestId>(id.get()).ok());
+    tracing::info!(%status, "a request was refused: {}", error.message);
+    reply::error_with(status, id.as_ref(), error)
+}
+
+fn kib(bytes: usize) -> u32 {
+    u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX)
+}
