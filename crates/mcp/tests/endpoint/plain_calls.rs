@@ -111,22 +111,24 @@ async fn a_tools_own_state_goes_out_signed_and_comes_back_to_it_unchanged() {
 /// Such a state once reached the tool as if the tool had sent it.
 #[tokio::test]
 async fn a_state_that_was_not_signed_here_is_refused_in_every_kind_of_call() {
-    for world in [World::plain(), World::new()] {
-        let foreign = World::plain();
-        foreign.clock.advance_ms(40 * 24 * 3_600_000);
-        let call = plain("carries_state", json!({}));
-        let signed_elsewhere = foreign.result(&call).await["requestState"].as_str().unwrap().to_owned();
-        for state in ["carried", "", "longhaul", "longhaul.", "longhaul.carried", "rs1.a.b", &signed_elsewhere] {
-            for call in [
-                call.clone(),
-                plain("add", json!({"a": 1, "b": 2})),
-                Sent::call("add", json!({"a": 1, "b": 2})),
-                Sent::call("after_input", json!({})),
-                Sent::new("prompts/get", json!({"name": "carries_state"})),
-                Sent::new("resources/read", json!({"uri": "test://carries_state"})),
-            ] {
-                refused(&world, &call.with_param("requestState", state.into())).await;
-            }
+    let foreign = World::plain();
+    foreign.clock.advance_ms(40 * 24 * 3_600_000);
+    let call = plain("carries_state", json!({}));
+    let signed_elsewhere = foreign.result(&call).await["requestState"].as_str().unwrap().to_owned();
+    let calls = [
+        call,
+        plain("add", json!({"a": 1, "b": 2})),
+        Sent::call("add", json!({"a": 1, "b": 2})),
+        Sent::call("after_input", json!({})),
+        Sent::new("prompts/get", json!({"name": "carries_state"})),
+        Sent::new("resources/read", json!({"uri": "test://carries_state"})),
+    ];
+    let (plain, with_tasks) = (World::plain(), World::new());
+    for state in ["carried", "", "longhaul", "longhaul.", "longhaul.carried", "rs1.a.b", &signed_elsewhere] {
+        for call in &calls {
+            let call = call.clone().with_param("requestState", state.into());
+            refused(&plain, &call).await;
+            refused(&with_tasks, &call).await;
         }
     }
 }
