@@ -11,7 +11,7 @@ use longhaul_lambda::{ApiConfig, WorkerConfig, World, init_logs, start_api, star
 use longhaul_settings::{Declared, Flags, Place, SettingsError, Values, table};
 
 use crate::settings::ProcessEnv;
-use crate::{OsIds, Server, SystemClock, UnknownTool};
+use crate::{OsIds, Server, SystemClock, ToolError};
 
 /// Threads of a worker: one for tools, and one that keeps the heartbeats going while a tool computes.
 const WORKER_THREADS: usize = 2;
@@ -32,9 +32,9 @@ pub enum FunctionError {
     /// Lambda's Runtime API does not answer.
     #[error("the Runtime API does not answer")]
     RuntimeApi(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// A policy names a tool that the handler does not have.
+    /// Something is wrong with a tool that a policy names.
     #[error(transparent)]
-    UnknownTool(#[from] UnknownTool),
+    Tool(#[from] ToolError),
 }
 
 /// Answers requests with `server` until the sandbox ends: all that the `main` of an API function needs.

@@ -53,8 +53,8 @@ pub mod settings;
 mod system;
 
 pub use longhaul_mcp::{
-    Amount, Answer, InputResponse, ProgressReport, StepValue, TaskContext, TaskPolicy, UnknownTool, UseTryStep,
-    VariableError, VariableLimit,
+    Amount, Answer, InputResponse, ProgressReport, SchemaError, StepValue, TaskContext, TaskPolicy, ToolError,
+    UnknownTool, UseTryStep, VariableError, VariableLimit,
 };
 pub use rmcp;
 pub use server::Server;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use longhaul_engine::Engine;
-use longhaul_mcp::{McpServer, McpSettings, TaskPolicy, UnknownTool, check_tool_names};
+use longhaul_mcp::{McpServer, McpSettings, TaskPolicy, ToolError, check_tools};
 use rmcp::ServerHandler;
 
 /// A durable server that is not running yet. `longhaul::local` runs it as one process, `longhaul::lambda` as two
@@ -55,11 +55,13 @@ impl Server {
     }
 
     /// Checks that the handler has every tool that was named with [`task`](Self::task): that its `get_tool` returns it,
-    /// or its `list_tools` shows it. A handler that shows no tool in either way cannot be checked, and passes. Every
-    /// way to start the server does this first; a test may do it, too.
+    /// or its `list_tools` shows it. A handler that shows no tool in either way cannot be checked, and passes. The
+    /// tools' input schemas, which the arguments of calls are checked against, are compiled. Every way to start the
+    /// server does this first; a test may do it, too.
     ///
     /// # Errors
-    /// [`UnknownTool`] for the first name that the handler does not have, with the most similar one that it has.
+    /// [`ToolError`] for the first name that the handler does not have, with the most similar one that it has; or for the
+    /// first schema that cannot be compiled.
     ///
     /// ```
     /// # use longhaul::{Server, TaskPolicy};
@@ -80,7 +82,7 @@ impl Server {
     /// assert_eq!(error.to_string(), "there is no tool `adds_up`; did you mean `add_up`?");
     /// # }
     /// ```
-    pub async fn check(&self) -> Result<(), UnknownTool> {
+    pub async fn check(&self) -> Result<(), ToolError> {
         self.handlers.check(&self.tasks).await
     }
 
@@ -104,7 +106,7 @@ impl std::fmt::Debug for Server {
 trait Handlers: Send + Sync {
     fn build(&self, tasks: BTreeMap<String, TaskPolicy>, engine: Engine, settings: McpSettings) -> McpServer;
 
-    async fn check(&self, tasks: &BTreeMap<String, TaskPolicy>) -> Result<(), UnknownTool>;
+    async fn check(&self, tasks: &BTreeMap<String, TaskPolicy>) -> Result<(), ToolError>;
 }
 
 struct Made<F>(F);
@@ -119,7 +121,7 @@ where
         McpServer::new(self.0.clone(), tasks, engine, settings)
     }
 
-    async fn check(&self, tasks: &BTreeMap<String, TaskPolicy>) -> Result<(), UnknownTool> {
-        check_tool_names(&self.0, tasks).await
+    async fn check(&self, tasks: &BTreeMap<String, TaskPolicy>) -> Result<(), ToolError> {
+        check_tools(&self.0, tasks).await
     }
 }

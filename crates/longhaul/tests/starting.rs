@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use longhaul::local::{self, Options, ServeError};
 use longhaul::rmcp::{self, ServerHandler, tool, tool_handler, tool_router};
 use longhaul::settings::table;
-use longhaul::{Server, TaskPolicy};
+use longhaul::{Server, TaskPolicy, ToolError};
 
 #[derive(Clone)]
 struct Tools;
@@ -30,7 +30,7 @@ async fn a_misspelled_tool_is_refused_with_the_nearest_name() {
     let server = Server::new(|| Tools).task("cuntdown", TaskPolicy::optional());
     let refused = local::start(&server, &options(":memory:")).await.map(|running| running.address()).unwrap_err();
     assert_eq!(refused.to_string(), "there is no tool `cuntdown`; did you mean `countdown`?");
-    let ServeError::UnknownTool(unknown) = refused else { panic!("{refused:?}") };
+    let ServeError::Tool(ToolError::Unknown(unknown)) = refused else { panic!("{refused:?}") };
     assert_eq!((unknown.tool.as_str(), unknown.nearest.as_deref()), ("cuntdown", Some("countdown")));
 }
 

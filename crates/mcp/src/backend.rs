@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::{Request, Response};
-use rmcp::model::{ClientJsonRpcMessage, InitializeRequestParams, ProtocolVersion, RequestId};
+use rmcp::model::{ClientJsonRpcMessage, InitializeRequestParams, JsonObject, ProtocolVersion, RequestId};
 use rmcp::{ErrorData, ServerHandler};
 
 use crate::Body;
@@ -26,6 +26,9 @@ pub(crate) trait Backend: Send + Sync {
 
     /// Refuses a tool that does not exist (`-32602`).
     fn must_have(&self, tool: &str) -> Result<(), ErrorData>;
+
+    /// Checks the arguments of a call before it becomes a task; see [`crate::shared::arguments::check`].
+    async fn check_arguments(&self, tool: &str, arguments: &mut Option<JsonObject>) -> Result<(), String>;
 
     /// The revisions that the handler supports.
     fn revisions(&self) -> Cow<'static, [ProtocolVersion]>;

@@ -22,7 +22,7 @@ use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use longhaul_core::OwnerId;
 use rmcp::ErrorData;
-use rmcp::model::RequestId;
+use rmcp::model::{JsonObject, RequestId};
 use serde_json::{Map, Value};
 
 use crate::Body;
@@ -91,6 +91,19 @@ impl Endpoint {
     /// `-32602`
     pub(crate) fn must_have(&self, tool: &str) -> Result<(), ErrorData> {
         self.backend.must_have(tool)
+    }
+
+    /// Refuses arguments that do not match the tool's input schema, before there is a task.
+    ///
+    /// # Errors
+    /// `-32602`, which says what is wrong with them.
+    pub(crate) async fn check_arguments(
+        &self,
+        tool: &str,
+        arguments: &mut Option<JsonObject>,
+    ) -> Result<(), ErrorData> {
+        let checked = self.backend.check_arguments(tool, arguments).await;
+        checked.map_err(|faults| ErrorData::invalid_params(faults, None))
     }
 
     /// Passes a request on to `rmcp`.

@@ -5,7 +5,7 @@
 //! unchanged. A tool that needs more than being run again after a crash takes a [`TaskContext`].
 //!
 //! The modules form layers, and each imports only from the layers below it: `revision`, `policy` and `settings`;
-//! `shared`; `views`, `context`, `runner`, `tool_names` and `backend`; `dialect`; one module for each dialect in
+//! `schema`; `shared`; `views`, `context`, `runner`, `tool_check` and `backend`; `dialect`; one module for each dialect in
 //! `dialects`, and `durable` at the same level; `router`; `server`. `ARCHITECTURE.md` has the table, and a test checks
 //! the code against it.
 
@@ -18,16 +18,18 @@ mod policy;
 mod revision;
 mod router;
 mod runner;
+mod schema;
 mod server;
 mod settings;
 mod shared;
-mod tool_names;
+mod tool_check;
 mod views;
 
 pub use context::{Amount, Answer, InputResponse, ProgressReport, StepValue, TaskContext, UseTryStep, VariableError};
 pub use longhaul_engine::VariableLimit;
 pub use policy::TaskPolicy;
+pub use schema::SchemaError;
 pub use server::McpServer;
 pub use settings::{AnonymousCallers, McpSettings};
 pub use shared::body::Body;
-pub use tool_names::{UnknownTool, check_tool_names};
+pub use tool_check::{ToolError, UnknownTool, check_tools};

@@ -29,6 +29,16 @@ pub struct TaskPolicy {
     terms: Policy,
     immediate: Option<&'static str>,
     after_fetch: AfterFetch,
+    arguments: ArgumentCheck,
+}
+
+/// Who checks the arguments of a call before it becomes a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ArgumentCheck {
+    /// The server, against the tool's input schema.
+    BySchema,
+    /// Only the tool itself.
+    ByTool,
 }
 
 /// What happens to a result once its client has fetched it.
@@ -70,6 +80,7 @@ impl TaskPolicy {
             terms: Policy::default(),
             immediate: None,
             after_fetch: AfterFetch::Keep,
+            arguments: ArgumentCheck::BySchema,
         }
     }
 
@@ -151,6 +162,15 @@ impl TaskPolicy {
         self
     }
 
+    /// Accepts calls whatever their arguments are. Without this, arguments that do not match the tool's input schema are
+    /// refused at once, before there is a task. For tools that take more than their schema says, and for schemas that
+    /// cannot be checked.
+    #[must_use]
+    pub const fn unchecked_arguments(mut self) -> Self {
+        self.arguments = ArgumentCheck::ByTool;
+        self
+    }
+
     /// The terms, for the engine.
     pub(crate) const fn terms(&self) -> &Policy {
         &self.terms
@@ -167,6 +187,10 @@ impl TaskPolicy {
 
     pub(crate) const fn after_fetch(&self) -> AfterFetch {
         self.after_fetch
+    }
+
+    pub(crate) const fn arguments(&self) -> ArgumentCheck {
+        self.arguments
     }
 
     pub(crate) const fn start(&self) -> Start {

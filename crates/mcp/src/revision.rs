@@ -51,6 +51,25 @@ impl Generation {
     }
 }
 
+/// How a client is told that the arguments of a call are wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InputErrors {
+    /// `2025-11-25` and later: as a result with `isError`, so that its model reads it and can correct itself.
+    Results,
+    /// Older revisions: as a JSON-RPC error.
+    Errors,
+}
+
+impl InputErrors {
+    /// What a revision wants.
+    pub(crate) fn of_version(version: Option<&str>) -> Self {
+        match version {
+            Some(version) if version >= ProtocolVersion::V_2025_11_25.as_str() => Self::Results,
+            Some(_) | None => Self::Errors,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

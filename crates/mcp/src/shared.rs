@@ -2,6 +2,7 @@
 //! messages, replies, errors, and calls on their way to the engine.
 
 pub(crate) mod accept;
+pub(crate) mod arguments;
 pub(crate) mod asking;
 pub(crate) mod body;
 pub(crate) mod caller;
@@ -22,6 +23,7 @@ pub(crate) mod session;
 pub(crate) mod signer;
 pub(crate) mod sse;
 mod state;
+pub(crate) mod tool_list;
 pub(crate) mod watch;
 pub(crate) mod weight;
 pub(crate) mod wire;

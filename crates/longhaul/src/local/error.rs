@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::net::SocketAddr;
 
-use longhaul_mcp::UnknownTool;
+use longhaul_mcp::ToolError;
 use longhaul_settings::SettingsError;
 
 /// Why a local server does not run, and what to do about it.
@@ -33,5 +33,5 @@ pub enum ServeError {
     },
     /// A policy names a tool that the handler does not have.
     #[error(transparent)]
-    UnknownTool(#[from] UnknownTool),
+    Tool(#[from] ToolError),
 }

@@ -108,12 +108,13 @@ struct Called {
 /// `tools/async/call`.
 async fn begin(call: &Incoming<'_>, endpoint: &Endpoint) -> Result<String, ErrorData> {
     let malformed = "tools/async/call takes a `name`, `arguments` and `keepAlive`, a whole number of seconds";
-    let Called { name, arguments, keep_alive } =
+    let Called { name, mut arguments, keep_alive } =
         call.params().ok_or_else(|| ErrorData::invalid_params(malformed, None))?;
     endpoint.must_have(&name)?;
     let Some(policy) = endpoint.shared().policies.get(&name) else {
         return rejected(call, endpoint, &format!("the tool `{name}` runs synchronously; use tools/call"));
     };
+    endpoint.check_arguments(&name, &mut arguments).await?;
     let mut meta = call.meta()?;
     let idempotency = caller::idempotency_of(call.http.headers(), &meta, &name, arguments.as_ref())?;
     let idempotency = call.scope.bind(idempotency)?;

@@ -1,7 +1,7 @@
 //! `tools/call`: whether it becomes a task, and accepting it as one.
 
 use longhaul_core::RequestedTerms;
-use rmcp::model::{CallToolRequestParams, CallToolResponse};
+use rmcp::model::{CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock};
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
@@ -9,11 +9,11 @@ use super::Durable;
 use super::plain::Verified;
 use crate::backend::must_have;
 use crate::policy::{Need, Start, TaskPolicy};
-use crate::revision::Generation;
+use crate::revision::{Generation, InputErrors};
 use crate::shared::accept::NewTask;
 use crate::shared::caller::{self, Caller};
 use crate::shared::record::StoredCall;
-use crate::shared::{accept, errors};
+use crate::shared::{accept, arguments, errors};
 use crate::views::job_tools::JobTool;
 use crate::views::task as view;
 
@@ -32,11 +32,17 @@ enum Plan<'a> {
 impl<H: ServerHandler> Durable<H> {
     pub(super) async fn call(
         &self,
-        request: CallToolRequestParams,
+        mut request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let caller = Caller::of(&context)?;
         let plan = self.plan(&request, &caller)?;
+        if let Err(faults) = arguments::check(&self.inner, &self.shared, &request.name, &mut request.arguments).await {
+            return match caller.input_errors {
+                InputErrors::Results => Ok(CallToolResult::error(vec![ContentBlock::text(faults)]).into()),
+                InputErrors::Errors => Err(ErrorData::invalid_params(faults, None)),
+            };
+        }
         let verified = self.verify_state(&request, &caller)?;
         match plan {
             Plan::Plain => self.call_plainly(request, context, &caller, verified).await,

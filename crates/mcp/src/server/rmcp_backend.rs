@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::header::{ACCEPT, HeaderMap, HeaderValue};
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
-use rmcp::model::{ClientJsonRpcMessage, InitializeRequestParams, ProtocolVersion, RequestId};
+use rmcp::model::{ClientJsonRpcMessage, InitializeRequestParams, JsonObject, ProtocolVersion, RequestId};
 use rmcp::service::serve_directly;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
@@ -22,8 +22,8 @@ use crate::durable::Durable;
 use crate::revision::{VERSION_HEADER, own_revision};
 use crate::shared::Shared;
 use crate::shared::caller::RequestSpan;
-use crate::shared::reply;
 use crate::shared::wire::Wire;
+use crate::shared::{arguments, reply};
 
 /// The handlers that `make_handler` makes, each inside a [`Durable`].
 pub(super) struct RmcpBackend<H: ServerHandler> {
@@ -66,6 +66,10 @@ impl<H: ServerHandler> Backend for RmcpBackend<H> {
 
     fn must_have(&self, tool: &str) -> Result<(), ErrorData> {
         must_have(&(self.make_handler)(), &self.shared, tool)
+    }
+
+    async fn check_arguments(&self, tool: &str, arguments: &mut Option<JsonObject>) -> Result<(), String> {
+        arguments::check(&(self.make_handler)(), &self.shared, tool, arguments).await
     }
 
     fn revisions(&self) -> Cow<'static, [ProtocolVersion]> {

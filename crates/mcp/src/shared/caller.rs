@@ -9,7 +9,7 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 use tracing::Span;
 
-use crate::revision::Generation;
+use crate::revision::{Generation, InputErrors};
 use crate::shared::digest;
 use crate::shared::scope::Scope;
 
@@ -29,14 +29,18 @@ pub(crate) struct Caller {
     pub(crate) capabilities: ClientCapabilities,
     /// How it says what it can do.
     pub(crate) generation: Generation,
+    /// How it wants to be told that arguments are wrong.
+    pub(crate) input_errors: InputErrors,
 }
 
 impl Caller {
     pub(crate) fn of(context: &RequestContext<RoleServer>) -> Result<Self, ErrorData> {
         let version = context.meta.protocol_version();
         let generation = Generation::of_version(version.as_ref().map(ProtocolVersion::as_str));
+        let version = version.or_else(|| Some(context.peer.peer_info()?.protocol_version.clone()));
+        let input_errors = InputErrors::of_version(version.as_ref().map(ProtocolVersion::as_str));
         let capabilities = context.client_capabilities().unwrap_or_default();
-        Ok(Self { owner: owner(context)?, scope: scope(context)?, capabilities, generation })
+        Ok(Self { owner: owner(context)?, scope: scope(context)?, capabilities, generation, input_errors })
     }
 
     /// Whether task handles may be sent to it. A handshake may declare the extension too, in a revision that has no

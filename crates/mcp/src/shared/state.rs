@@ -6,6 +6,7 @@ use std::sync::Arc;
 use longhaul_engine::Engine;
 use tokio_util::sync::CancellationToken;
 
+use super::arguments::Schemas;
 use super::derived::Names;
 use super::memory::Memory;
 use super::rate::Rate;
@@ -20,6 +21,8 @@ pub(crate) struct Shared {
     pub(crate) signer: Signer,
     /// Finds the tasks that clients named.
     pub(crate) names: Names,
+    /// What the arguments of calls are checked against.
+    pub(crate) schemas: Schemas,
     /// How often clients ask for results that do not exist yet.
     pub(crate) rate: Rate,
     /// What requests and legs may use.
@@ -30,8 +33,16 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(engine: Engine, policies: BTreeMap<String, TaskPolicy>, settings: McpSettings) -> Self {
-        let signer = Signer::new(engine.clone(), settings.secret);
-        let (names, rate, memory) = (Names::new(&settings.secret), Rate::default(), Arc::default());
-        Self { engine, policies, settings, signer, names, rate, memory, closing: CancellationToken::new() }
+        Self {
+            signer: Signer::new(engine.clone(), settings.secret),
+            names: Names::new(&settings.secret),
+            engine,
+            policies,
+            settings,
+            schemas: Schemas::default(),
+            rate: Rate::default(),
+            memory: Arc::default(),
+            closing: CancellationToken::new(),
+        }
     }
 }

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test panics")]
 #![expect(deprecated, reason = "older revisions have things that newer ones removed")]
 
+mod arguments;
 mod async_calls;
 mod core_tasks;
 mod garbage;

@@ -22,6 +22,7 @@ const SPARSENESS: u128 = 1_000;
 
 /// A batch of access codes. Each code is the prefix, then `length` random characters, then one check character.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct BatchOrder {
     /// How many codes, 1 to 100,000.
     #[schemars(range(min = 1, max = 100_000))]

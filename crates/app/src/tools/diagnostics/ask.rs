@@ -18,6 +18,7 @@ pub const QUESTION_BYTES_MAX: usize = 2_000;
 
 /// The arguments of `ask`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct AskArgs {
     /// The questions in order, 1 to 20.
     #[schemars(length(min = 1, max = 20))]

@@ -20,6 +20,7 @@ pub const STEPS_MAX: u32 = 4_000;
 
 /// The arguments of `countdown`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct CountdownArgs {
     /// How long to run, in seconds: 0 to 86,400, fractions allowed.
     #[schemars(range(min = 0, max = 86_400))]

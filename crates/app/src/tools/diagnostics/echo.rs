@@ -9,6 +9,7 @@ use crate::App;
 
 /// The arguments of `echo`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct EchoArgs {
     /// The text to return.
     pub text: String,

@@ -45,6 +45,7 @@ pub enum FailureKind {
 
 /// The arguments of `fail`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct FailArgs {
     /// How to fail.
     pub how: FailureKind,

@@ -17,6 +17,7 @@ const PIECE: &str = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVW
 
 /// The arguments of `large_result`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct LargeResultArgs {
     /// The length of the text in bytes, 0 to 67,108,864.
     #[schemars(range(min = 0, max = 67_108_864))]

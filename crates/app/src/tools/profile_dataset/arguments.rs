@@ -14,6 +14,7 @@ use super::source::file::RelativePath;
 
 /// What to profile, and how to read it. Exactly one of `text`, `path` and `url` names the source.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct ProfileArgs {
     /// The data itself, up to 3 MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -57,8 +57,9 @@ async fn create(
 ) -> Result<String, ErrorData> {
     let requested = requested(task)?;
     endpoint.must_have(tool)?;
-    let params: CallToolRequestParams =
+    let mut params: CallToolRequestParams =
         call.params().ok_or_else(|| ErrorData::invalid_params("the params of tools/call are malformed", None))?;
+    endpoint.check_arguments(tool, &mut params.arguments).await?;
     let mut meta = call.meta()?;
     let progress_token = meta.get_progress_token();
     let idempotency = caller::idempotency_of(call.http.headers(), &meta, &params.name, params.arguments.as_ref())?;

@@ -67,10 +67,12 @@ async fn start(
     call: &Incoming<'_>,
     endpoint: &Endpoint,
     policy: &TaskPolicy,
-    params: CallToolRequestParams,
+    mut params: CallToolRequestParams,
     wanted: Wanted,
 ) -> Result<String, ErrorData> {
     endpoint.must_have(&params.name)?;
+    let tool = params.name.to_string();
+    endpoint.check_arguments(&tool, &mut params.arguments).await?;
     let requested =
         RequestedTerms { ttl_ms: None, retention_ms: wanted.keep_alive.as_ref().map(retention_ms).transpose()? };
     let ports = endpoint.shared().engine.ports();
@@ -82,7 +84,6 @@ async fn start(
     let idempotency = idempotency(call, &meta, &params, wanted.token.as_deref(), &*ports.ids)?;
     let idempotency = call.scope.bind(idempotency)?;
     meta.set_client_capabilities(call.capabilities()?);
-    let tool = params.name.to_string();
     let stored = StoredCall::new(params, meta, Default::default());
     let new = NewTask { owner: call.owner, tool, call: stored, policy, requested, idempotency };
     let task = accept_as(endpoint, key.id, new).await?;

@@ -1,0 +1,192 @@
+//! Whether a handler has the tools that policies name, with schemas that arguments can be checked against.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rmcp::ServerHandler;
+use serde_json::Value;
+
+use crate::TaskPolicy;
+use crate::policy::ArgumentCheck;
+use crate::schema::{Schema, SchemaError};
+use crate::shared::guard::catch;
+use crate::shared::tool_list;
+
+/// How similar a name must be to be suggested, between 0 and 1.
+const SIMILARITY_MIN: f64 = 0.5;
+
+/// A policy names a tool that the handler does not have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no tool `{tool}`{}", did_you_mean(.nearest.as_deref()))]
+#[non_exhaustive]
+pub struct UnknownTool {
+    /// The name in the policy.
+    pub tool: String,
+    /// The most similar name among the handler's tools, if any is similar enough.
+    pub nearest: Option<String>,
+}
+
+fn did_you_mean(nearest: Option<&str>) -> String {
+    nearest.map_or_else(String::new, |nearest| format!("; did you mean `{nearest}`?"))
+}
+
+/// Why a server does not start: something is wrong with a tool that a policy names.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ToolError {
+    /// The handler does not have it.
+    #[error(transparent)]
+    Unknown(#[from] UnknownTool),
+    /// Arguments cannot be checked against its input schema.
+    #[error(
+        "the input schema of the tool `{tool}` cannot be used to check arguments: {cause}. Change the schema, or leave \
+         the check to the tool with `TaskPolicy::unchecked_arguments`"
+    )]
+    Schema {
+        /// The tool's name.
+        tool: String,
+        /// What is wrong with the schema.
+        cause: SchemaError,
+    },
+}
+
+/// Checks that the handler has every tool that `policies` name: that its `get_tool` returns it, or its `list_tools`
+/// shows it. A handler that names no tool in either way cannot be checked, and passes. The schemas of the tools whose
+/// arguments are checked are compiled.
+///
+/// # Errors
+/// [`ToolError`] for the first tool that the handler does not have, or whose schema cannot be compiled.
+pub async fn check_tools<H: ServerHandler>(
+    make_handler: impl FnOnce() -> H,
+    policies: &BTreeMap<String, TaskPolicy>,
+) -> Result<(), ToolError> {
+    let checked = catch(async { check(&make_handler(), policies).await }).await;
+    checked.unwrap_or_else(|panicked| {
+        tracing::error!(panic = panicked.0, "the handler panicked, so its tools are not checked");
+        Ok(())
+    })
+}
+
+async fn check<H: ServerHandler>(handler: &H, policies: &BTreeMap<String, TaskPolicy>) -> Result<(), ToolError> {
+    let mut schemas: BTreeMap<_, _> =
+        policies.keys().filter_map(|name| Some((name.clone(), handler.get_tool(name)?.input_schema))).collect();
+    if schemas.len() < policies.len() {
+        schemas.extend(tool_list::read(handler).await.unwrap_or_default());
+        let known: BTreeSet<String> = schemas.keys().cloned().collect();
+        let unknown = policies.keys().find(|tool| !known.contains(*tool)).filter(|_| !known.is_empty());
+        if let Some(tool) = unknown {
+            return Err(UnknownTool { nearest: nearest(tool, &known), tool: tool.clone() }.into());
+        }
+    }
+    for (tool, _) in policies.iter().filter(|(_, policy)| policy.arguments() == ArgumentCheck::BySchema) {
+        let Some(schema) = schemas.get(tool) else { continue };
+        let compiled = Schema::compile(&Value::Object((**schema).clone()));
+        compiled.map_err(|cause| ToolError::Schema { tool: tool.clone(), cause })?;
+    }
+    Ok(())
+}
+
+fn nearest(tool: &str, known: &BTreeSet<String>) -> Option<String> {
+    let similarity = |name: &String| strsim::normalized_damerau_levenshtein(tool, name);
+    let similar =
+        known.iter().map(|name| (similarity(name), name)).filter(|(similarity, _)| *similarity >= SIMILARITY_MIN);
+    similar.max_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, name)| name.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use rmcp::model::{JsonObject, ListToolsResult, PaginatedRequestParams, Tool};
+    use rmcp::service::RequestContext;
+    use rmcp::{ErrorData, RoleServer};
+
+    use super::*;
+
+    /// A handler written by hand: it lists its tools page by page, and does not implement `get_tool`.
+    struct Listing(&'static [&'static str]);
+
+    impl ServerHandler for Listing {
+        async fn list_tools(
+            &self,
+            request: Option<PaginatedRequestParams>,
+            _context: RequestContext<RoleServer>,
+        ) -> Result<ListToolsResult, ErrorData> {
+            let at = request.and_then(|request| request.cursor).map_or(0, |cursor| cursor.len());
+            let tools = self.0.get(at).map(|name| Tool::new(*name, "", JsonObject::new()));
+            let mut page = ListToolsResult::with_all_items(tools.into_iter().collect());
+            page.next_cursor = (at + 1 < self.0.len()).then(|| "x".repeat(at + 1));
+            Ok(page)
+        }
+    }
+
+    /// A handler written by hand: it implements `get_tool`, and cannot list its tools.
+    struct Naming(&'static [&'static str]);
+
+    impl ServerHandler for Naming {
+        fn get_tool(&self, name: &str) -> Option<Tool> {
+            let found = self.0.iter().find(|known| **known == name);
+            found.map(|name| Tool::new(*name, "", JsonObject::new()))
+        }
+
+        async fn list_tools(
+            &self,
+            _request: Option<PaginatedRequestParams>,
+            _context: RequestContext<RoleServer>,
+        ) -> Result<ListToolsResult, ErrorData> {
+            panic!("it needs a caller")
+        }
+    }
+
+    struct Silent;
+
+    impl ServerHandler for Silent {}
+
+    fn policies<const N: usize>(names: [&str; N]) -> BTreeMap<String, TaskPolicy> {
+        names.map(|name| (name.to_owned(), TaskPolicy::optional())).into()
+    }
+
+    #[tokio::test]
+    async fn a_misspelled_name_is_refused_with_the_nearest_one() {
+        let handler = || Listing(&["echo", "countdown", "count"]);
+        assert_eq!(check_tools(handler, &policies(["countdown", "echo"])).await, Ok(()));
+        let refused = check_tools(handler, &policies(["cuntdown", "echo"])).await.unwrap_err();
+        assert_eq!(refused.to_string(), "there is no tool `cuntdown`; did you mean `countdown`?");
+        let refused = check_tools(handler, &policies(["migrate"])).await.unwrap_err();
+        assert_eq!(refused.to_string(), "there is no tool `migrate`");
+    }
+
+    #[tokio::test]
+    async fn a_handler_that_cannot_list_its_tools_is_asked_for_each() {
+        let handler = || Naming(&["hidden", "other"]);
+        assert_eq!(check_tools(handler, &policies(["hidden"])).await, Ok(()));
+        let refused = check_tools(handler, &policies(["hidden", "hiden"])).await.unwrap_err();
+        let ToolError::Unknown(refused) = refused else { panic!("{refused:?}") };
+        assert_eq!(refused.nearest.as_deref(), Some("hidden"));
+    }
+
+    #[tokio::test]
+    async fn a_handler_that_names_no_tool_is_not_checked() {
+        assert_eq!(check_tools(|| Silent, &policies(["anything"])).await, Ok(()));
+        let panics = || -> Silent { panic!("no database") };
+        assert_eq!(check_tools(panics, &policies(["anything"])).await, Ok(()));
+    }
+
+    /// A handler with one tool, which takes what this schema says.
+    struct Taking(Value);
+
+    impl ServerHandler for Taking {
+        fn get_tool(&self, name: &str) -> Option<Tool> {
+            let schema = self.0.as_object().cloned().unwrap_or_default();
+            (name == "takes").then(|| Tool::new("takes", "", schema))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_schema_that_cannot_be_compiled_is_refused_unless_the_tool_checks_its_arguments_itself() {
+        let taking = || Taking(serde_json::json!({"properties": {"a": {"$ref": "https://example.com/a.json"}}}));
+        let refused = check_tools(taking, &policies(["takes"])).await.unwrap_err().to_string();
+        for part in ["`takes`", "https://example.com/a.json", "`#/properties/a`", "unchecked_arguments"] {
+            assert!(refused.contains(part), "{refused}");
+        }
+        let unchecked = [("takes".to_owned(), TaskPolicy::optional().unchecked_arguments())].into();
+        assert_eq!(check_tools(taking, &unchecked).await, Ok(()));
+    }
+}
