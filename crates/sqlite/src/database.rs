@@ -43,7 +43,8 @@ impl Shared {
 }
 
 impl Database {
-    /// Opens the database in the file at `path`; creates it if it does not exist.
+    /// Opens the database in the file at `path`; creates it if it does not exist. Nobody else can open it until it is
+    /// closed, or until this process ends in whatever way.
     ///
     /// # Errors
     /// [`OpenError`], which says what to do. A file that is not ours, or newer than this program, is not changed.
@@ -57,7 +58,8 @@ impl Database {
         settings: Settings,
         migrations: &[&str],
     ) -> Result<Self, OpenError> {
-        let writer = Writer::start(open::writer(path, settings, migrations)?)?;
+        let (connection, lock) = open::writer(path, settings, migrations)?;
+        let writer = Writer::start(connection, Some(lock))?;
         let readers = Some(Readers::start(path, settings)?);
         Ok(Self { shared: Arc::new(Shared { writer, readers, clock, settings, messages: Notify::new() }) })
     }
@@ -67,7 +69,7 @@ impl Database {
     /// # Errors
     /// [`OpenError`]
     pub fn in_memory(clock: Arc<dyn Clock>, settings: Settings) -> Result<Self, OpenError> {
-        let writer = Writer::start(open::in_memory(settings, MIGRATIONS)?)?;
+        let writer = Writer::start(open::in_memory(settings, MIGRATIONS)?, None)?;
         Ok(Self { shared: Arc::new(Shared { writer, readers: None, clock, settings, messages: Notify::new() }) })
     }
 

@@ -8,6 +8,7 @@ mod attachments;
 mod database;
 mod error;
 mod listing;
+mod lock;
 mod mailboxes;
 mod open;
 mod purge;
@@ -16,6 +17,7 @@ mod readers;
 mod schema;
 mod settings;
 mod store;
+mod take_up;
 mod tasks;
 mod writer;
 

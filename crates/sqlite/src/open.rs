@@ -6,6 +6,7 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::Settings;
+use crate::lock::Lock;
 use crate::schema::migrate;
 
 /// Pages in the log after which they are moved into the file: 16 MiB. Each checkpoint waits for the disk twice, however
@@ -24,6 +25,21 @@ pub enum OpenError {
          and check the permissions of the file and its directory"
     )]
     NotWritable(#[source] rusqlite::Error),
+    /// Another server has the database.
+    #[error("another server uses the database {}: stop that server, or choose another file", .0.display())]
+    InUse(PathBuf),
+    /// The file that shows who uses the database cannot be opened or locked.
+    #[error(
+        "the database needs the file {} to show that it is in use, and cannot lock it: check its permissions, and that \
+         it is on a local disk", path.display()
+    )]
+    NotLockable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        cause: std::io::Error,
+    },
     /// Another process has locked the file.
     #[error("another process has locked the database: stop it, or choose another path")]
     Locked(#[source] rusqlite::Error),
@@ -60,20 +76,21 @@ impl From<rusqlite::Error> for OpenError {
     }
 }
 
-/// The connection that writes. It migrates the file to the latest version.
-pub(crate) fn writer(path: &Path, settings: Settings, migrations: &[&str]) -> Result<Connection, OpenError> {
+/// The connection that writes, and the lock that keeps other processes out. It migrates the file to the latest version.
+pub(crate) fn writer(path: &Path, settings: Settings, migrations: &[&str]) -> Result<(Connection, Lock), OpenError> {
     let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
     if let Some(directory) = directory.filter(|directory| !directory.is_dir()) {
         return Err(OpenError::NoDirectory(directory.to_owned()));
     }
     let mut connection = connect(path)?;
     prepare(&connection, settings)?;
+    let lock = Lock::take(path, settings)?;
     // The file is checked before anything in it is changed: the journal mode is written into it.
     migrate(&mut connection, migrations)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", settings.durability.pragma())?;
     connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
-    Ok(connection)
+    Ok((connection, lock))
 }
 
 /// The only connection of a database without a file.
@@ -125,7 +142,7 @@ mod tests {
         let path = directory.path().join("longhaul.db");
         for (durability, synchronous) in [(Durability::PowerLoss, "2"), (Durability::ProcessCrash, "1")] {
             let settings = Settings { durability, busy_ms_max: 77, ..Settings::default() };
-            let writer = writer(&path, settings, MIGRATIONS).unwrap();
+            let (writer, _lock) = writer(&path, settings, MIGRATIONS).unwrap();
             assert_eq!(pragma(&writer, "synchronous"), synchronous);
             assert_eq!(pragma(&writer, "journal_mode"), "wal");
             assert_eq!(pragma(&writer, "wal_autocheckpoint"), CHECKPOINT_PAGES.to_string());

@@ -145,7 +145,7 @@ mod tests {
     use longhaul_core::{MailboxId, Timestamp};
     use longhaul_testkit::given;
 
-    use crate::{listing, mailboxes, purge, queue, tasks};
+    use crate::{listing, mailboxes, purge, queue, take_up, tasks};
 
     /// Polls and lists stay quick however many finished tasks are stored: every query that could grow uses an index.
     #[test]
@@ -162,6 +162,7 @@ mod tests {
             tasks::RECOUNT,
             queue::VISIBLE,
             queue::NEXT_VISIBLE,
+            take_up::HIDDEN,
         ] {
             let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
             let values = vec![rusqlite::types::Null; statement.parameter_count()];

@@ -8,6 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::lock::Lock;
 use crate::{DatabaseError, OpenError};
 
 /// Calls that may wait for the thread; when the queue is full, further callers wait until there is room.
@@ -78,14 +79,15 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Starts the thread that owns `connection`.
-    pub(crate) fn start(connection: Connection) -> Result<Self, OpenError> {
+    /// Starts the thread that owns `connection`, and the lock of its file until the connection is closed.
+    pub(crate) fn start(connection: Connection, lock: Option<Lock>) -> Result<Self, OpenError> {
         let (jobs, waiting) = mpsc::channel(WAITING_MAX);
         let (end, ended) = watch::channel(false);
         std::thread::Builder::new()
             .name("longhaul-sqlite-writer".to_owned())
             .spawn(move || {
                 run(connection, waiting);
+                drop(lock);
                 end.send_replace(true);
             })
             .map_err(OpenError::NoThread)?;
@@ -195,7 +197,7 @@ mod tests {
     fn writer() -> Writer {
         let connection = Connection::open_in_memory().unwrap();
         connection.execute_batch("CREATE TABLE t (n INTEGER)").unwrap();
-        Writer::start(connection).unwrap()
+        Writer::start(connection, None).unwrap()
     }
 
     async fn insert(writer: &Writer, n: i64) -> Result<(), DatabaseError> {

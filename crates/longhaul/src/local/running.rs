@@ -39,6 +39,7 @@ impl Running {
         server.check().await?;
         let options = &options.config()?;
         let database = open(options)?;
+        take_up(&database).await?;
         let signing_key = database.secret("request-state", &OsIds).await;
         let signing_key = signing_key.map_err(|cause| ServeError::Database(cause.into()))?;
         let (store, queue) = (Arc::new(database.store()), Arc::new(database.queue()));
@@ -115,6 +116,15 @@ fn open(options: &Config) -> Result<Database, ServeError> {
         Database::open(&options.db, clock, settings)
     };
     opened.map_err(|cause| ServeError::Open(cause.into()))
+}
+
+/// This process has the database alone, so the work that a former one left is taken up at once.
+async fn take_up(database: &Database) -> Result<(), ServeError> {
+    let ended = database.take_up(SystemClock.now()).await.map_err(|cause| ServeError::Database(cause.into()))?;
+    if ended > 0 {
+        tracing::info!(tasks = ended, "taking up tasks that a former process left unfinished");
+    }
+    Ok(())
 }
 
 async fn listen(options: &Config) -> Result<TcpListener, ServeError> {

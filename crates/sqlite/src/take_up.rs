@@ -1,0 +1,85 @@
+//! Taking up the work of the process that had the database before.
+//!
+//! A database belongs to one process at a time, so whoever opens it knows that nobody works on anything in it: every
+//! lease is over, and every message that was received will not be dealt with by its receiver.
+
+use longhaul_core::{Advance, OwnerId, State, Task, TaskEvent, TaskId, TaskKey, Timestamp};
+use rusqlite::{Connection, params};
+
+use crate::tasks::{Application, apply, execute, moment, read_unexpired};
+use crate::{Database, DatabaseError};
+
+/// Messages that are hidden, because somebody received them or because they are delayed. The message of a task that
+/// somebody holds is among them: each heartbeat hides it for longer than it extends the lease.
+pub(crate) const HIDDEN: &str =
+    "SELECT seq, owner, id FROM messages WHERE dead = 0 AND visible_at > ?1 ORDER BY visible_at";
+
+impl Database {
+    /// Ends the leases that a former process left, and makes the messages visible that wait for nothing else: so that
+    /// the work continues at once. Returns how many leases it ended. Only right before this process begins to work on
+    /// tasks itself.
+    ///
+    /// The dead legs count as failed legs, like any whose lease runs out.
+    ///
+    /// # Errors
+    /// [`DatabaseError`]; then nothing was changed.
+    pub async fn take_up(&self, now: Timestamp) -> Result<usize, DatabaseError> {
+        self.shared().writer.call(move |connection| take_up(connection, now)).await
+    }
+}
+
+fn take_up(connection: &Connection, now: Timestamp) -> Result<usize, DatabaseError> {
+    let mut ended = 0;
+    for (seq, key) in hidden(connection, now)? {
+        let Some(task) = read_unexpired(connection, &key, now)? else { continue };
+        match &task.state {
+            State::Running { lease } => {
+                ended += usize::from(lease.until > now && end_lease(connection, &task, now)?);
+                show(connection, seq, now)?;
+                forget_receives(connection, seq)?;
+            }
+            // Received, but not claimed.
+            State::Queued => show(connection, seq, now)?,
+            State::Sleeping { until } | State::InputRequired { until: Some(until), .. } => {
+                show(connection, seq, now.max(*until))?;
+            }
+            State::InputRequired { until: None, .. }
+            | State::Completed { .. }
+            | State::Failed { .. }
+            | State::Cancelled => {}
+        }
+    }
+    Ok(ended)
+}
+
+fn hidden(connection: &Connection, now: Timestamp) -> Result<Vec<(i64, TaskKey)>, DatabaseError> {
+    let mut statement = connection.prepare_cached(HIDDEN)?;
+    let rows = statement.query_map([moment(now)], |row| {
+        let id = TaskId::from_bytes(row.get(2)?)
+            .map_err(|error| rusqlite::Error::FromSqlConversionFailure(2, rusqlite::types::Type::Blob, error.into()))?;
+        Ok((row.get(0)?, TaskKey::new(OwnerId::from_bytes(row.get(1)?), id)))
+    })?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+/// Writes the last heartbeat of a leg that is dead: it holds its task until now. Returns whether that was written.
+fn end_lease(connection: &Connection, task: &Task, now: Timestamp) -> Result<bool, DatabaseError> {
+    let last =
+        TaskEvent::Heartbeat { attempt: task.attempt, lease_until: now, progress: None, advance: Advance::NotYet };
+    Ok(matches!(apply(connection, &task.key(), &last, now)?, Application::Done(_)))
+}
+
+/// Makes the message visible at `at`, unless it is earlier anyway.
+fn show(connection: &Connection, seq: i64, at: Timestamp) -> Result<(), DatabaseError> {
+    execute(
+        connection,
+        "UPDATE messages SET visible_at = ?2 WHERE seq = ?1 AND visible_at > ?2",
+        params![seq, moment(at)],
+    )
+}
+
+/// The message counts as a new one: how often its task may fail is counted in the record, and a task that gets on may
+/// be interrupted any number of times.
+fn forget_receives(connection: &Connection, seq: i64) -> Result<(), DatabaseError> {
+    execute(connection, "UPDATE messages SET receives = 0 WHERE seq = ?1", [seq])
+}

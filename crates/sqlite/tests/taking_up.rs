@@ -1,0 +1,183 @@
+//! One process has a file at a time, and takes up what the one before it left.
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::sync::Arc;
+
+use longhaul_core::ports::{Delivery, Message, TaskStore, WorkQueue};
+use longhaul_core::{State, Suspension, Task, TaskEvent};
+use longhaul_sqlite::{Database, OpenError, Settings};
+use longhaul_testkit::given::{self, LEASE_MS, NOW, on_record, owner, queued, running};
+use longhaul_testkit::{ManualClock, SeededIds, block_on};
+
+fn settings() -> Settings {
+    Settings { busy_ms_max: 50, ..Settings::default() }
+}
+
+fn open(path: &Path) -> Result<Database, OpenError> {
+    Database::open(path, Arc::new(ManualClock::default()), settings())
+}
+
+async fn send(database: &Database, task: &Task, delay_ms: u64) {
+    database.queue().send(&Message { task: task.key(), trace: None }, delay_ms).await.unwrap();
+}
+
+/// Sends the task's message and receives it, as a worker does that is killed next.
+async fn received(database: &Database, task: &Task) {
+    send(database, task, 0).await;
+    assert_eq!(receive(database).await.len(), 1);
+}
+
+async fn receive(database: &Database) -> Vec<Delivery> {
+    database.queue().receive(10, LEASE_MS, 0).await.unwrap()
+}
+
+/// The database as the next process finds it.
+async fn reopened(path: &Path, database: Database) -> Database {
+    database.close().await;
+    open(path).unwrap()
+}
+
+#[test]
+fn a_second_opener_is_refused_until_the_first_has_closed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("longhaul.db");
+    let first = open(&path).unwrap();
+    let refused = open(&path).err().unwrap();
+    assert!(matches!(&refused, OpenError::InUse(named) if *named == path), "{refused:?}");
+    let text = refused.to_string();
+    assert!(text.contains(path.to_str().unwrap()) && text.contains("choose another file"), "{text}");
+    block_on(first.close());
+    let second = open(&path).unwrap();
+    assert!(open(&path).is_err());
+    // Nobody closed it, but nobody has it any more.
+    drop(second);
+    open(&path).unwrap();
+}
+
+#[test]
+fn another_name_of_the_same_file_is_the_same_database() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, link) = (directory.path().join("longhaul.db"), directory.path().join("link.db"));
+    symlink(&path, &link).unwrap();
+    let _first = open(&path).unwrap();
+    assert!(matches!(open(&link), Err(OpenError::InUse(_))));
+    assert!(matches!(open(&directory.path().join(".").join("longhaul.db")), Err(OpenError::InUse(_))));
+}
+
+#[test]
+fn the_lock_is_readable_by_nobody_else_and_its_failure_is_a_clear_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("longhaul.db");
+    block_on(open(&path).unwrap().close());
+    let lock = directory.path().join("longhaul.db-lock");
+    assert_eq!(std::fs::metadata(&lock).unwrap().permissions().mode() & 0o777, 0o600);
+    std::fs::remove_file(&lock).unwrap();
+    std::fs::create_dir(&lock).unwrap();
+    let refused = open(&path).err().unwrap();
+    assert!(matches!(&refused, OpenError::NotLockable { .. }), "{refused:?}");
+    assert!(refused.to_string().contains("longhaul.db-lock"), "{refused}");
+}
+
+#[test]
+fn two_databases_in_memory_are_independent() {
+    let open = || Database::in_memory(Arc::new(ManualClock::default()), settings()).unwrap();
+    let (_first, _second) = (open(), open());
+}
+
+#[test]
+fn a_task_whose_process_died_can_be_claimed_at_once_and_its_failure_counts() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("longhaul.db");
+    block_on(async {
+        let database = open(&path).unwrap();
+        let task = running(&database.store(), &SeededIds::new(1), owner("alice")).await;
+        received(&database, &task).await;
+        let database = reopened(&path, database).await;
+        assert_eq!(database.take_up(NOW).await.unwrap(), 1);
+        let [delivery] = receive(&database).await.try_into().unwrap();
+        // As if it were a new message: the failures are counted in the record.
+        assert_eq!((delivery.message.task, delivery.receives), (task.key(), 1));
+        let claimed = database.store().apply(&task.key(), &given::claim(2, NOW), NOW).await.unwrap();
+        assert_eq!((claimed.attempt, claimed.failures), (2, 1));
+        // The former attempt is fenced off, as after any other claim.
+        assert!(database.store().apply(&task.key(), &given::finish(1, "{}"), NOW).await.is_err());
+    });
+}
+
+#[test]
+fn a_task_whose_process_dies_each_time_runs_out_of_retries() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("longhaul.db");
+    block_on(async {
+        let mut database = open(&path).unwrap();
+        let task = queued(&database.store(), &SeededIds::new(1), owner("alice")).await;
+        send(&database, &task, 0).await;
+        for attempt in 1..=task.terms.consecutive_failures_max {
+            assert_eq!(receive(&database).await.len(), 1);
+            let token = u8::try_from(attempt).unwrap();
+            database.store().apply(&task.key(), &given::claim(token, NOW), NOW).await.unwrap();
+            database = reopened(&path, database).await;
+            assert_eq!(database.take_up(NOW).await.unwrap(), 1);
+        }
+        assert_eq!(receive(&database).await.len(), 1);
+        assert!(database.store().apply(&task.key(), &given::claim(9, NOW), NOW).await.is_err());
+        let failed = database.store().apply(&task.key(), &TaskEvent::RetriesExhausted, NOW).await.unwrap();
+        assert!(matches!(failed.state, State::Failed { .. }), "{failed:?}");
+    });
+}
+
+#[test]
+fn a_message_that_was_received_but_not_claimed_comes_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("longhaul.db");
+    block_on(async {
+        let database = open(&path).unwrap();
+        let task = queued(&database.store(), &SeededIds::new(1), owner("alice")).await;
+        received(&database, &task).await;
+        let database = reopened(&path, database).await;
+        assert_eq!(database.take_up(NOW).await.unwrap(), 0);
+        let [delivery] = receive(&database).await.try_into().unwrap();
+        assert_eq!(delivery.receives, 2, "a message that kills its receiver before the claim must wear out");
+        assert_eq!(on_record(&database.store(), &task.key()).await, Some(task));
+    });
+}
+
+#[test]
+fn what_sleeps_or_has_ended_or_waits_for_an_answer_is_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("longhaul.db");
+    block_on(async {
+        let database = open(&path).unwrap();
+        let (store, ids) = (database.store(), SeededIds::new(1));
+        let until = NOW.plus_ms(LEASE_MS / 2);
+        let events = [
+            given::suspend(1, Suspension::Timer(until)),
+            given::asks(1, &["a"], None),
+            given::asks(1, &["a"], Some(until)),
+            given::finish(1, "{}"),
+        ];
+        let mut tasks = Vec::new();
+        for event in &events {
+            let task = running(&store, &ids, owner("alice")).await;
+            // The process died between the write and the deletion of the message.
+            received(&database, &task).await;
+            tasks.push(store.apply(&task.key(), event, NOW).await.unwrap());
+        }
+        let database = reopened(&path, database).await;
+        assert_eq!(database.take_up(NOW).await.unwrap(), 0);
+        assert_eq!(receive(&database).await, []);
+        for task in &tasks {
+            assert_eq!(on_record(&database.store(), &task.key()).await.as_ref(), Some(task));
+        }
+        // The timers are not late because somebody had received their messages.
+        let clock = Arc::new(ManualClock::default());
+        clock.advance_ms(LEASE_MS / 2);
+        database.close().await;
+        let database = Database::open(&path, clock, settings()).unwrap();
+        let mut came: Vec<_> = receive(&database).await.into_iter().map(|delivery| delivery.message.task).collect();
+        came.sort();
+        assert_eq!(came, [tasks[0].key(), tasks[2].key()]);
+    });
+}
