@@ -10,6 +10,7 @@ mod error;
 mod listing;
 mod mailboxes;
 mod open;
+mod permissions;
 mod purge;
 mod queue;
 mod readers;
