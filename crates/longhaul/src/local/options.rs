@@ -8,6 +8,7 @@ use longhaul_engine::Settings;
 use longhaul_http::{Host, OriginPolicy};
 use longhaul_settings::{Kind, Place, Setting, SettingsError, Values, table};
 
+use super::connections::ConnectionSettings;
 use super::{CommandLine, OptionsError};
 use crate::settings::ProcessEnv;
 
@@ -86,6 +87,7 @@ impl Options {
             listen_ms_max: values.get(&table::LISTEN_MS_MAX)?,
             inline_wait_ms: values.get(&table::INLINE_WAIT_S)? * 1_000,
             engine,
+            connections: ConnectionSettings::read(values)?,
         })
     }
 }
@@ -99,6 +101,7 @@ pub(crate) struct Config {
     pub(crate) listen_ms_max: u64,
     pub(crate) inline_wait_ms: u64,
     pub(crate) engine: Settings,
+    pub(crate) connections: ConnectionSettings,
     allow_host: Vec<String>,
     allow_origin: Vec<String>,
 }
