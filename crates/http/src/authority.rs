@@ -61,8 +61,8 @@ fn default_port(uri: &Uri) -> Option<u16> {
 fn parts(text: &str) -> Option<(Host, Option<u16>)> {
     let authority: http::uri::Authority = text.parse().ok()?;
     let host = authority.host();
-    // A user name stands before the host.
-    let port = text.strip_prefix(host).filter(|_| !host.is_empty())?;
+    // A user name stands before the host. A comma joins the values of two headers.
+    let port = text.strip_prefix(host).filter(|_| !host.is_empty() && !host.contains(','))?;
     let port = match port.strip_prefix(':') {
         None if port.is_empty() => None,
         None => return None,
