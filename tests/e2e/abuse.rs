@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::caller::json_of;
+use crate::connections::{holding, status, until_closed};
 use crate::process::Setup;
 
 #[tokio::test]
@@ -72,6 +73,54 @@ async fn pages_of_other_origins_are_refused() {
     assert_eq!(rebound.send().await.unwrap().status(), 403);
     let local = caller.request("tools/list", json!({})).header("origin", "http://localhost:6274");
     assert_eq!(local.send().await.unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn bodies_that_pages_may_send_without_asking_are_refused_in_every_revision() {
+    let setup = Setup::new();
+    let server = setup.start();
+    let caller = server.caller();
+    let kinds = ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", ""];
+    for revision in ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "next"] {
+        for kind in kinds {
+            let call = caller.request("tools/call", json!({"name": "echo", "arguments": {"text": "x"}}));
+            let mut request = call.header("origin", "http://localhost:3000").build().unwrap();
+            request.headers_mut().insert("mcp-protocol-version", revision.parse().unwrap());
+            match kind {
+                "" => drop(request.headers_mut().remove("content-type")),
+                kind => drop(request.headers_mut().insert("content-type", kind.parse().unwrap())),
+            }
+            let answer = reqwest::Client::new().execute(request).await.unwrap();
+            assert_eq!(answer.status(), 415, "{revision} {kind}");
+            let error = json_of(&answer.text().await.unwrap());
+            assert!(error["error"]["message"].as_str().unwrap().contains("application/json"), "{error}");
+        }
+    }
+    assert_eq!(caller.call("echo", json!({"text": "still here"})).await["resultType"], "complete");
+}
+
+#[tokio::test]
+async fn a_request_that_is_not_clear_about_its_server_is_refused() {
+    let setup = Setup::new();
+    let server = setup.start();
+    let status_of = |target: &str, hosts: &[&str]| {
+        let hosts: String = hosts.iter().map(|host| format!("Host: {host}\r\n")).collect();
+        status(&until_closed(&holding(&server, &format!("GET {target} HTTP/1.1\r\n{hosts}Connection: close\r\n\r\n"))))
+    };
+    assert_eq!(status_of("/healthz", &["localhost"]), "200");
+    assert_eq!(status_of("http://localhost:80/healthz", &["LOCALHOST"]), "200");
+    for hosts in [["localhost", "localhost"], ["localhost", "evil.example.com"], ["evil.example.com", "localhost"]] {
+        assert_eq!(status_of("/healthz", &hosts), "400", "{hosts:?}");
+    }
+    for host in ["evil@localhost", "localhost:abc", "localhost:65536", "localhost:+80"] {
+        assert_eq!(status_of("/healthz", &[host]), "400", "{host}");
+    }
+    for target in ["http://evil.example.com/healthz", "http://localhost:81/healthz", "http://evil@localhost/healthz"] {
+        assert_eq!(status_of(target, &["localhost"]), "400", "{target}");
+    }
+    for host in ["evil.example.com", "localhost.evil.example.com", "localhost."] {
+        assert_eq!(status_of("/healthz", &[host]), "403", "{host}");
+    }
 }
 
 #[tokio::test]

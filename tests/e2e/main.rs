@@ -12,6 +12,7 @@
 mod abuse;
 mod caller;
 mod clients;
+mod connections;
 mod flows;
 mod kills;
 mod legacy_clients;

@@ -12,12 +12,14 @@ pub(crate) struct Local {
     child: Child,
     url: String,
     banner: Arc<Mutex<String>>,
+    log: Arc<Mutex<String>>,
 }
 
 /// How to start one, again and again on the same file.
 pub(crate) struct Setup {
     folder: tempfile::TempDir,
     flags: Vec<String>,
+    descriptors: Option<u32>,
 }
 
 impl Setup {
@@ -41,7 +43,12 @@ impl Setup {
     /// A server with these flags and a new database.
     pub(crate) fn with(flags: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
-        Self { folder, flags: flags.iter().map(|flag| (*flag).to_owned()).collect() }
+        Self { folder, flags: flags.iter().map(|flag| (*flag).to_owned()).collect(), descriptors: None }
+    }
+
+    /// The same server, which may have only this many file descriptors.
+    pub(crate) fn descriptors(self, descriptors: u32) -> Self {
+        Self { descriptors: Some(descriptors), ..self }
     }
 
     /// The folder that the database lives in; also the server's data folder.
@@ -56,7 +63,15 @@ impl Setup {
 
     /// The command that starts it.
     pub(crate) fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_local"));
+        let mut command = match self.descriptors {
+            None => Command::new(env!("CARGO_BIN_EXE_local")),
+            Some(descriptors) => {
+                let mut shell = Command::new("sh");
+                let script = format!("ulimit -n {descriptors} && exec \"$0\" \"$@\"");
+                shell.args(["-c", &script, env!("CARGO_BIN_EXE_local")]);
+                shell
+            }
+        };
         command.args(["--listen", "127.0.0.1:0"]).arg("--db").arg(self.db());
         command.arg("--data-dir").arg(self.folder()).args(&self.flags);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -69,8 +84,13 @@ impl Setup {
         let mut stdout = BufReader::new(child.stdout.take().expect("stdout is piped"));
         let stderr = child.stderr.take().expect("stderr is piped");
         // What it logs is shown when the test fails; a pipe that is not read would block it.
+        let log = Arc::new(Mutex::new(String::new()));
+        let logged = Arc::clone(&log);
         std::thread::spawn(move || {
-            BufReader::new(stderr).lines().map_while(Result::ok).for_each(|line| eprintln!("{line}"))
+            BufReader::new(stderr).lines().map_while(Result::ok).for_each(|line| {
+                eprintln!("{line}");
+                logged.lock().unwrap().push_str(&format!("{line}\n"));
+            });
         });
         let banner = Arc::new(Mutex::new(String::new()));
         let url = loop {
@@ -91,7 +111,7 @@ impl Setup {
                 rest.lock().unwrap().push_str(&std::mem::take(&mut line));
             }
         });
-        Local { child, url, banner }
+        Local { child, url, banner, log }
     }
 }
 
@@ -104,6 +124,16 @@ impl Local {
     /// What it has printed so far.
     pub(crate) fn banner(&self) -> String {
         self.banner.lock().unwrap().clone()
+    }
+
+    /// What it has logged so far.
+    pub(crate) fn log(&self) -> String {
+        self.log.lock().unwrap().clone()
+    }
+
+    /// The process's id.
+    pub(crate) fn pid(&self) -> i32 {
+        i32::try_from(self.child.id()).expect("process ids fit")
     }
 
     /// A client that declares the tasks extension.
@@ -119,8 +149,7 @@ impl Local {
 
     /// Sends SIGTERM, waits for the end, and returns the exit status.
     pub(crate) fn terminate(mut self) -> std::process::ExitStatus {
-        let pid = i32::try_from(self.child.id()).expect("process ids fit");
-        let status = Command::new("kill").args(["-TERM", &pid.to_string()]).status().expect("kill can be run");
+        let status = Command::new("kill").args(["-TERM", &self.pid().to_string()]).status().expect("kill can be run");
         assert!(status.success());
         self.child.wait().expect("the server was started by this test")
     }

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, HeaderName, PROXY_AUTHORIZATION};
 use http::request::Parts;
-use http::{HeaderValue, Method, Request, Response, Uri};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
 use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
 use longhaul_core::OwnerId;
 
 use crate::budget::{Budget, Held};
 use crate::rejection::full;
-use crate::{Anyone, HEALTH_PATH, Identify, MCP_PATH, OriginPolicy, Rejection};
+use crate::{Anyone, HEALTH_PATH, Identify, MCP_PATH, OriginPolicy, Rejection, SlowBody};
 
 /// The body of a response: bytes at once, or a stream of events.
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
@@ -89,6 +89,10 @@ impl HttpFrontend {
             HEALTH_PATH => Err(Rejection::Method),
             MCP_PATH => {
                 let owner = self.identify.identify(&parts).await?;
+                if parts.method == Method::POST && !body.is_end_stream() && !is_json(&parts.headers) {
+                    discard(Box::pin(body)).await;
+                    return Err(Rejection::ContentType);
+                }
                 let (body, held) = read(body, &self.budget).await?;
                 let request = Request::from_parts(without_credentials(parts), body);
                 Ok(Admitted::Mcp(Box::new(request), owner, held))
@@ -126,6 +130,15 @@ fn strip_query(parts: &mut Parts) {
     }
 }
 
+/// Whether a body is said to be JSON, and nothing else. A web page can send any other type, or none, to another server
+/// without asking it first.
+fn is_json(headers: &HeaderMap) -> bool {
+    let mut types = headers.get_all(CONTENT_TYPE).iter();
+    let (Some(only), None) = (types.next(), types.next()) else { return false };
+    let essence = only.to_str().ok().and_then(|text| text.split(';').next());
+    essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
+}
+
 /// The whole body. It stays counted in `budget` for as long as it is held.
 async fn read<B>(body: B, budget: &Budget) -> Result<(Bytes, Held), Rejection>
 where
@@ -135,10 +148,7 @@ where
     let mut body = Box::pin(body);
     let mut intake = budget.intake();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| {
-            tracing::debug!(error = %error.into(), "a request's body could not be read");
-            Rejection::Unreadable
-        })?;
+        let frame = frame.map_err(|error| unreadable(&*error.into()))?;
         let taken = frame.data_ref().map_or(Ok(()), |data| intake.take(data));
         if let Err(rejection) = taken {
             drop(intake);
@@ -149,7 +159,15 @@ where
     Ok(intake.finish())
 }
 
-/// Reads the rest of a body that is too large: most clients look for a response only after they have sent everything, so
+fn unreadable(error: &(dyn std::error::Error + Send + Sync + 'static)) -> Rejection {
+    if error.is::<SlowBody>() {
+        return Rejection::SlowBody;
+    }
+    tracing::debug!(%error, "a request's body could not be read");
+    Rejection::Unreadable
+}
+
+/// Reads the rest of a body that is refused: most clients look for a response only after they have sent everything, so
 /// one that is cut off while it sends never learns why. A body that does not end within the bound is cut off.
 async fn discard<B: http_body::Body<Data = Bytes>>(mut body: Pin<Box<B>>) {
     let mut discarded = 0;
@@ -179,9 +197,44 @@ mod tests {
     use crate::BODY_BYTES_MAX;
 
     async fn status(method: Method, path: &str, body: Bytes) -> StatusCode {
-        let request = Request::builder().method(method).uri(path).header("host", "localhost").body(Full::new(body));
+        let request = Request::builder().method(method).uri(path).header("host", "localhost");
+        status_of(request.header("content-type", "application/json").body(Full::new(body)).unwrap()).await
+    }
+
+    async fn status_of(request: Request<Full<Bytes>>) -> StatusCode {
         let frontend = HttpFrontend::new(OriginPolicy::default());
-        frontend.answer(request.unwrap(), async |_, _| Response::new(full(Bytes::new()))).await.status()
+        frontend.answer(request, async |_, _| Response::new(full(Bytes::new()))).await.status()
+    }
+
+    #[tokio::test]
+    async fn a_body_that_a_web_page_may_send_without_asking_is_refused() {
+        let post = |types: &[&str], body: &'static str| {
+            let request = Request::post("/mcp").header("host", "localhost").header("origin", "http://localhost:3000");
+            let request = types.iter().fold(request, |request, kind| request.header("content-type", *kind));
+            status_of(request.body(Full::new(Bytes::from(body))).unwrap())
+        };
+        for kind in ["application/json", "Application/JSON", "application/json; charset=utf-8", "application/json ;x=y"]
+        {
+            assert_eq!(post(&[kind], "{}").await, StatusCode::OK, "{kind}");
+        }
+        for kind in [
+            "text/plain",
+            "text/plain; application/json",
+            "text/plain;charset=application/json",
+            "application/x-www-form-urlencoded",
+            "multipart/form-data; boundary=x",
+            "application/json, text/plain",
+            "application/jsonp",
+            "application/json-rpc",
+            "",
+        ] {
+            assert_eq!(post(&[kind], "{}").await, StatusCode::UNSUPPORTED_MEDIA_TYPE, "{kind}");
+        }
+        assert_eq!(post(&[], "{}").await, StatusCode::UNSUPPORTED_MEDIA_TYPE);
+        for kinds in [["application/json", "text/plain"], ["text/plain", "application/json"]] {
+            assert_eq!(post(&kinds, "{}").await, StatusCode::UNSUPPORTED_MEDIA_TYPE, "{kinds:?}");
+        }
+        assert_eq!(post(&[], "").await, StatusCode::OK, "there is nothing to describe");
     }
 
     #[tokio::test]
@@ -224,11 +277,37 @@ mod tests {
     async fn a_body_that_is_too_large_is_read_to_its_end_within_a_bound_before_the_refusal() {
         for (sent, read) in [(20, 20), (usize::MAX, 70)] {
             let count = Arc::new(AtomicUsize::new(0));
-            let request = Request::post("/mcp").header("host", "localhost").body(Frames(sent, Arc::clone(&count)));
+            let request = Request::post("/mcp").header("host", "localhost").header("content-type", "application/json");
+            let request = request.body(Frames(sent, Arc::clone(&count)));
             let frontend = HttpFrontend::new(OriginPolicy::default());
             let answer = frontend.answer(request.unwrap(), async |_, _| Response::new(full(Bytes::new()))).await;
             assert_eq!((answer.status(), count.load(Ordering::SeqCst)), (StatusCode::PAYLOAD_TOO_LARGE, read));
         }
+    }
+
+    /// A body whose rest does not come in time.
+    struct Slow(bool);
+
+    impl http_body::Body for Slow {
+        type Data = Bytes;
+        type Error = Box<dyn std::error::Error + Send + Sync>;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _context: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+            let is_first = !std::mem::replace(&mut self.0, true);
+            let frame = if is_first { Ok(Frame::data(Bytes::from_static(b"{"))) } else { Err(SlowBody.into()) };
+            Poll::Ready(Some(frame))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_that_comes_too_slowly_is_told_so() {
+        let request = Request::post("/mcp").header("host", "localhost").header("content-type", "application/json");
+        let frontend = HttpFrontend::new(OriginPolicy::default());
+        let answer = frontend.answer(request.body(Slow(false)).unwrap(), async |_, _| panic!("MCP was reached")).await;
+        assert_eq!(answer.status(), StatusCode::REQUEST_TIMEOUT);
     }
 
     struct Nobody;

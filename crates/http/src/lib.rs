@@ -1,6 +1,7 @@
 //! The HTTP frontend of the MCP endpoint, the same on a laptop and in a Lambda function: paths, caller identity, host and
 //! origin checks, and the size of requests.
 
+mod authority;
 mod budget;
 mod frontend;
 mod identify;
@@ -10,7 +11,7 @@ mod rejection;
 pub use frontend::{Body, HttpFrontend};
 pub use identify::{Anyone, Identify};
 pub use origin_policy::{Host, OriginPolicy};
-pub use rejection::Rejection;
+pub use rejection::{Rejection, SlowBody};
 
 /// The path of the MCP endpoint.
 pub const MCP_PATH: &str = "/mcp";

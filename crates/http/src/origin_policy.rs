@@ -1,10 +1,11 @@
 //! Which hosts a request may name and which web pages it may come from: the defence against DNS rebinding
 //! (MCP `2026-07-28`, "Streamable HTTP", "Security & Endpoint").
 
-use http::header::{HOST, ORIGIN};
+use http::header::ORIGIN;
 use http::{HeaderMap, Uri};
 
 use crate::Rejection;
+use crate::authority::Authority;
 
 /// The name of a host, without its port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,9 +77,11 @@ impl OriginPolicy {
     /// Checks the `Host` of a request, and its `Origin` if there is one.
     ///
     /// # Errors
-    /// [`Rejection::Host`] or [`Rejection::Origin`]
+    /// [`Rejection::SeveralHosts`], [`Rejection::MalformedHost`], [`Rejection::AnotherTarget`], [`Rejection::Host`] or
+    /// [`Rejection::Origin`]
     pub fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Rejection> {
-        if !self.hosts.allow(uri, headers) {
+        let host = Authority::of_request(uri, headers)?.map(Authority::into_host);
+        if !self.hosts.allow(host) {
             return Err(Rejection::Host);
         }
         match headers.get(ORIGIN) {
@@ -102,17 +105,11 @@ impl OriginPolicy {
 }
 
 impl Hosts {
-    fn allow(&self, uri: &Uri, headers: &HeaderMap) -> bool {
-        let named = match self {
-            Self::Routed => return true,
-            Self::Named(named) => named,
-        };
-        // HTTP/2 carries the host in the URI.
-        let host = match headers.get(HOST) {
-            Some(value) => value.to_str().ok().and_then(Host::of_authority),
-            None => uri.host().map(Host::new),
-        };
-        host.is_some_and(|host| host.is_loopback() || named.contains(&host))
+    fn allow(&self, host: Option<Host>) -> bool {
+        match self {
+            Self::Routed => true,
+            Self::Named(named) => host.is_some_and(|host| host.is_loopback() || named.contains(&host)),
+        }
     }
 }
 
@@ -122,6 +119,8 @@ fn normalized(origins: Vec<String>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use http::header::HOST;
+
     use super::*;
 
     fn check(host: &str, origin: Option<&str>) -> Result<(), Rejection> {

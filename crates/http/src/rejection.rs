@@ -15,6 +15,20 @@ pub enum Rejection {
     /// The `Host` is not allowed.
     #[error("this server does not answer to that Host; add it to LONGHAUL_ALLOW_HOST if it should")]
     Host,
+    /// There is more than one `Host`.
+    #[error("the request has several Host headers: send one")]
+    SeveralHosts,
+    /// The `Host`, or the target, is not a host and a port.
+    #[error(
+        "the request's Host must be a name or an address, and perhaps a colon and a port up to 65535: no user name"
+    )]
+    MalformedHost,
+    /// The target names another server than the `Host`.
+    #[error("the request's target and its Host name different servers: send the same in both")]
+    AnotherTarget,
+    /// The body is not said to be JSON.
+    #[error("send the request's body as JSON, with the header Content-Type: application/json")]
+    ContentType,
     /// The web page that sent the request is not allowed.
     #[error("requests from this Origin are not allowed; add it to LONGHAUL_ALLOW_ORIGIN if they should be")]
     Origin,
@@ -36,6 +50,9 @@ pub enum Rejection {
     /// The body ended early.
     #[error("the request's body could not be read")]
     Unreadable,
+    /// The body did not arrive in time.
+    #[error("the request's body comes too slowly: send it faster, or in smaller requests")]
+    SlowBody,
     /// The response was not ready within the time that this server has for it.
     #[error(
         "the call takes longer than a request may take; call it as a task, with a client that declares the Tasks extension"
@@ -49,6 +66,11 @@ pub enum Rejection {
     Method,
 }
 
+/// The error of a request's body that does not arrive in time. Whoever gives the frontend a body decides how long that is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the body did not arrive in time")]
+pub struct SlowBody;
+
 impl Rejection {
     const fn status(self) -> StatusCode {
         match self {
@@ -56,7 +78,11 @@ impl Rejection {
             Self::NotSignedIn => StatusCode::UNAUTHORIZED,
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Unreadable => StatusCode::BAD_REQUEST,
+            Self::ContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::SeveralHosts | Self::MalformedHost | Self::AnotherTarget | Self::Unreadable => {
+                StatusCode::BAD_REQUEST
+            }
+            Self::SlowBody => StatusCode::REQUEST_TIMEOUT,
             Self::TooSlow => StatusCode::GATEWAY_TIMEOUT,
             Self::NoSuchPath => StatusCode::NOT_FOUND,
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
@@ -70,10 +96,15 @@ impl Rejection {
             Self::Busy => Some((RETRY_AFTER, HeaderValue::from_static("2"))),
             Self::NotSignedIn => Some((WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))),
             Self::Host
+            | Self::SeveralHosts
+            | Self::MalformedHost
+            | Self::AnotherTarget
+            | Self::ContentType
             | Self::Origin
             | Self::NotSigned
             | Self::TooLarge { .. }
             | Self::Unreadable
+            | Self::SlowBody
             | Self::TooSlow
             | Self::NoSuchPath => None,
         }

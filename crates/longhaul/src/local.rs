@@ -6,6 +6,7 @@
 
 mod backend;
 mod command_line;
+mod connections;
 mod error;
 mod http_server;
 mod logs;
@@ -24,7 +25,8 @@ pub use running::Running;
 
 use crate::Server;
 
-/// Starts `server` and returns once it listens.
+/// Starts `server` and returns once it listens. Where it needs more file descriptors for its connections, it raises the
+/// limit of the process, as far as that may be done.
 ///
 /// # Errors
 /// [`ServeError`], which says what to do.

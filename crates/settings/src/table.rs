@@ -173,6 +173,91 @@ pub static INLINE_WAIT_S: Setting<Number> = Setting::new(
 .api(Value("20"))
 .parameter("InlineWaitSeconds");
 
+/// All connections.
+pub static CONNECTIONS_MAX: Setting<Number> = Setting::new(
+    "connections-max",
+    "LONGHAUL_CONNECTIONS_MAX",
+    Number::count("connections", 1, 100_000),
+    "How many connections may be open. The limit of file descriptors is raised for them if the system allows it; they take \
+     at most three quarters of those beyond 64. Above it, one that is silent, idle or slow is closed for each new one; if \
+     none is, the new one is refused.",
+)
+.local(Unset("4096, or as many as there are file descriptors for"));
+
+/// Connections of one address.
+pub static CONNECTIONS_PER_ADDRESS_MAX: Setting<Number> = Setting::new(
+    "connections-per-address-max",
+    "LONGHAUL_CONNECTIONS_PER_ADDRESS_MAX",
+    Number::count("connections", 1, 100_000),
+    "How many of them may come from one IPv4 address, or from one /64 network of IPv6. Behind a proxy all come from one \
+     address: set it to `connections-max` there.",
+)
+.local(Unset("half of all"));
+
+/// The first byte.
+pub static FIRST_BYTE_MS_MAX: Setting<Number> = Setting::new(
+    "first-byte-ms-max",
+    "LONGHAUL_FIRST_BYTE_MS_MAX",
+    Number::ms(100, 600_000),
+    "How long a new connection may be silent, in milliseconds.",
+)
+.local(Value("10000"));
+
+/// The first head.
+pub static HEAD_MS_MAX: Setting<Number> = Setting::new(
+    "head-ms-max",
+    "LONGHAUL_HEAD_MS_MAX",
+    Number::ms(100, 600_000),
+    "How long the head of a connection's first request may take from its first byte, in milliseconds.",
+)
+.local(Value("10000"));
+
+/// A body.
+pub static BODY_MS_MAX: Setting<Number> = Setting::new(
+    "body-ms-max",
+    "LONGHAUL_BODY_MS_MAX",
+    Number::ms(100, 600_000),
+    "How long a body may take, in milliseconds, beside the time that it earns by its bytes.",
+)
+.local(Value("20000"));
+
+/// The rate of a body.
+pub static BODY_BYTES_PER_S_MIN: Setting<Number> = Setting::new(
+    "body-bytes-per-s-min",
+    "LONGHAUL_BODY_BYTES_PER_S_MIN",
+    Number::count("bytes", 1, 1_000_000_000),
+    "How many bytes of a body earn it another second.",
+)
+.local(Value("16384"));
+
+/// Idle connections.
+pub static IDLE_MS_MAX: Setting<Number> = Setting::new(
+    "idle-ms-max",
+    "LONGHAUL_IDLE_MS_MAX",
+    Number::ms(100, 3_600_000),
+    "How long a connection is kept open after an answer until the head of its next request is complete, in milliseconds. \
+     Longer than clients keep theirs, so that none of them sends a request while its connection is being closed.",
+)
+.local(Value("120000"));
+
+/// Answers that are not read.
+pub static UNREAD_MS_MAX: Setting<Number> = Setting::new(
+    "unread-ms-max",
+    "LONGHAUL_UNREAD_MS_MAX",
+    Number::ms(100, 3_600_000),
+    "How long a client may read nothing of an answer that is being sent, in milliseconds.",
+)
+.local(Value("60000"));
+
+/// Pings of HTTP/2.
+pub static HTTP2_PING_MS: Setting<Number> = Setting::new(
+    "http2-ping-ms",
+    "LONGHAUL_HTTP2_PING_MS",
+    Number::ms(100, 600_000),
+    "How often a client of HTTP/2 is asked whether it is still there, and how long it has for the answer, in milliseconds.",
+)
+.local(Value("20000"));
+
 /// Legs of one process.
 pub static CONCURRENCY: Setting<Number> = Setting::new(
     "concurrency",
@@ -309,7 +394,7 @@ pub static LOG_FORMAT: Setting<Words<LogFormat>> = Setting::new(
 .local(Value("auto"));
 
 /// All of them, in the order of the documentation.
-pub static ALL: [&dyn Declared; 24] = [
+pub static ALL: [&dyn Declared; 34] = [
     &LISTEN,
     &DB,
     &TABLE,
@@ -323,6 +408,15 @@ pub static ALL: [&dyn Declared; 24] = [
     &REQUEST_S_MAX,
     &LISTEN_MS_MAX,
     &INLINE_WAIT_S,
+    &CONNECTIONS_MAX,
+    &CONNECTIONS_PER_ADDRESS_MAX,
+    &FIRST_BYTE_MS_MAX,
+    &HEAD_MS_MAX,
+    &BODY_MS_MAX,
+    &BODY_BYTES_PER_S_MIN,
+    &IDLE_MS_MAX,
+    &UNREAD_MS_MAX,
+    &HTTP2_PING_MS,
     &CONCURRENCY,
     &LEG_MS,
     &LEG_MARGIN_MS,

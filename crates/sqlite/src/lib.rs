@@ -11,6 +11,7 @@ mod listing;
 mod lock;
 mod mailboxes;
 mod open;
+mod permissions;
 mod purge;
 mod queue;
 mod readers;

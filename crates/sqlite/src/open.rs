@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use crate::Settings;
 use crate::lock::Lock;
 use crate::schema::migrate;
+use crate::{Settings, permissions};
 
 /// Pages in the log after which they are moved into the file: 16 MiB. Each checkpoint waits for the disk twice, however
 /// much it moves, so SQLite's default of a quarter of this would make many small writers wait more often.
@@ -24,10 +24,22 @@ pub enum OpenError {
         "the database file cannot be opened for writing: check that it is a file, \
          and check the permissions of the file and its directory"
     )]
-    NotWritable(#[source] rusqlite::Error),
+    NotWritable(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// Another server has the database.
     #[error("another server uses the database {}: stop that server, or choose another file", .0.display())]
     InUse(PathBuf),
+    /// Other users can read the file, and that cannot be changed.
+    #[error(
+        "other users can read {}, which holds arguments, results and a signing key, and this cannot be changed: \
+         run chmod 600 as its owner, or choose another path", .path.display()
+    )]
+    Readable {
+        /// The database, or a file beside it.
+        path: PathBuf,
+        /// Why it cannot be changed.
+        #[source]
+        cause: std::io::Error,
+    },
     /// The file that shows who uses the database cannot be opened or locked.
     #[error(
         "the database needs the file {} to show that it is in use, and cannot lock it: check its permissions, and that \
@@ -69,7 +81,9 @@ impl From<rusqlite::Error> for OpenError {
     fn from(error: rusqlite::Error) -> Self {
         match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Locked(error),
-            Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => Self::NotWritable(error),
+            Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
+                Self::NotWritable(error.into())
+            }
             Some(ErrorCode::NotADatabase) => Self::Foreign,
             Some(_) | None => Self::Sqlite(error),
         }
@@ -82,11 +96,13 @@ pub(crate) fn writer(path: &Path, settings: Settings, migrations: &[&str]) -> Re
     if let Some(directory) = directory.filter(|directory| !directory.is_dir()) {
         return Err(OpenError::NoDirectory(directory.to_owned()));
     }
+    permissions::create(path)?;
     let mut connection = connect(path)?;
     prepare(&connection, settings)?;
     let lock = Lock::take(path, settings)?;
     // The file is checked before anything in it is changed: the journal mode is written into it.
     migrate(&mut connection, migrations)?;
+    permissions::restrict(path)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", settings.durability.pragma())?;
     connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;

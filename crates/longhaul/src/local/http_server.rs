@@ -1,83 +1,197 @@
 //! The HTTP server: accepts connections and serves them.
 
+use std::convert::Infallible;
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
+use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
 use longhaul_core::Clock;
 use longhaul_http::HttpFrontend;
 use longhaul_mcp::McpServer;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
+use super::connections::{
+    Admission, AnswerBody, Connection, ConnectionLimits, Connections, Exchange, Expired, Incidents, RequestBody, Slot,
+    Watched,
+};
 use crate::SystemClock;
 
 /// Bytes of a request's head.
-const HEAD_BYTES_MAX: usize = 64 * 1024;
+const HEAD_BYTES_MAX: u32 = 64 * 1024;
 
-/// How long an accepted connection may take to send a request's head.
-const HEAD_WAIT: std::time::Duration = std::time::Duration::from_secs(30);
+/// Requests that one HTTP/2 connection may have at a time.
+const STREAMS_MAX: u32 = 128;
+
+/// Requests that one HTTP/2 client may have reset before they are looked at. One that resets more is cut off.
+const RESETS_MAX: usize = 20;
 
 /// How long open answers may take after the server was asked to stop.
-const DRAIN_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
+const DRAIN_WAIT: Duration = Duration::from_secs(5);
 
-/// How long to wait after a connection could not be accepted.
-const ACCEPT_BACKOFF_MS: u64 = 50;
+/// How long a connection that was idle may take to end after it was told so.
+const GOODBYE_WAIT: Duration = Duration::from_secs(1);
 
-/// Serves `mcp` behind `frontend` until `stop` fires, then lets open answers end.
-pub(crate) async fn serve(listener: TcpListener, frontend: HttpFrontend, mcp: McpServer, stop: CancellationToken) {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().max_buf_size(HEAD_BYTES_MAX).timer(TokioTimer::new()).header_read_timeout(HEAD_WAIT);
-    builder.http2().max_header_list_size(u32::try_from(HEAD_BYTES_MAX).unwrap_or(u32::MAX)).timer(TokioTimer::new());
-    let (builder, frontend) = (Arc::new(builder), Arc::new(frontend));
-    let open = GracefulShutdown::new();
-    loop {
-        let stream = tokio::select! {
-            biased;
-            () = stop.cancelled() => break,
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    tracing::warn!(%error, "a connection was not accepted");
-                    // Such as too many open files: give others time to close.
-                    SystemClock.sleep_ms(ACCEPT_BACKOFF_MS).await;
-                    continue;
-                }
-            },
-        };
-        connect(stream, &builder, &open, Arc::clone(&frontend), mcp.clone());
-    }
-    if tokio::time::timeout(DRAIN_WAIT, open.shutdown()).await.is_err() {
+/// How long to wait after a connection could not be accepted: doubled each time, up to the second value.
+const ACCEPT_BACKOFF_MS: (u64, u64) = (10, 1_000);
+
+/// What a client hears for which there is no room. It is written without waiting.
+const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\n\
+    Content-Type: text/plain\r\nContent-Length: 64\r\n\r\n\
+    too many connections are open: close some of them, or try again\n";
+
+/// What serves requests.
+pub(crate) struct Service {
+    pub(crate) frontend: HttpFrontend,
+    pub(crate) mcp: McpServer,
+}
+
+/// Serves until `stop` fires, then lets open answers end.
+pub(crate) async fn serve(listener: TcpListener, service: Service, limits: ConnectionLimits, stop: CancellationToken) {
+    let connections = Connections::new(limits);
+    let server = Server { builder: builder(&limits), service, stop };
+    let tasks = TaskTracker::new();
+    accept(&listener, &connections, &Arc::new(server), &tasks).await;
+    drop(listener);
+    tasks.close();
+    if tokio::time::timeout(DRAIN_WAIT, tasks.wait()).await.is_err() {
         tracing::warn!("some answers were cut off");
+        connections.close_all();
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "connections run concurrently, in a process that keeps running")]
-fn connect(
-    stream: TcpStream,
-    builder: &Arc<auto::Builder<TokioExecutor>>,
-    open: &GracefulShutdown,
-    frontend: Arc<HttpFrontend>,
-    mcp: McpServer,
-) {
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "TCP_NODELAY could not be set");
+/// What all connections share.
+struct Server {
+    builder: auto::Builder<TokioExecutor>,
+    service: Service,
+    stop: CancellationToken,
+}
+
+/// The limits of HTTP itself. The time for heads is watched by [`Connection`], from before the protocol is known.
+fn builder(limits: &ConnectionLimits) -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    let head_bytes = usize::try_from(HEAD_BYTES_MAX).unwrap_or(usize::MAX);
+    builder.http1().max_buf_size(head_bytes).timer(TokioTimer::new()).header_read_timeout(None);
+    builder
+        .http2()
+        .max_header_list_size(HEAD_BYTES_MAX)
+        .max_concurrent_streams(STREAMS_MAX)
+        .max_pending_accept_reset_streams(RESETS_MAX)
+        .timer(TokioTimer::new())
+        .keep_alive_interval(limits.ping)
+        .keep_alive_timeout(limits.ping);
+    builder
+}
+
+async fn accept(listener: &TcpListener, connections: &Arc<Connections>, server: &Arc<Server>, tasks: &TaskTracker) {
+    let mut incidents = Incidents::default();
+    let mut pause_ms = ACCEPT_BACKOFF_MS.0;
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = server.stop.cancelled() => return,
+            () = incidents.due() => {
+                incidents.log();
+                continue;
+            }
+            accepted = listener.accept() => accepted,
+        };
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                incidents.failed(error);
+                // Such as too many open files: give others time to close, and have one closed that nobody needs.
+                connections.close_one();
+                SystemClock.sleep_ms(pause_ms).await;
+                pause_ms = ACCEPT_BACKOFF_MS.1.min(pause_ms * 2);
+                continue;
+            }
+        };
+        pause_ms = ACCEPT_BACKOFF_MS.0;
+        let slot = match connections.admit(peer.ip()).await {
+            Admission::Served(slot) => slot,
+            Admission::InPlaceOfAnother(slot) => {
+                incidents.closed_for_another();
+                slot
+            }
+            Admission::Full => {
+                incidents.refused();
+                refuse(&stream);
+                continue;
+            }
+        };
+        tasks.spawn(Arc::clone(server).serve(stream, slot));
     }
-    let service = service_fn(move |request| {
-        let (frontend, mcp) = (Arc::clone(&frontend), mcp.clone());
-        async move {
-            let answer = frontend.answer(request, async move |request, owner| mcp.respond(request, owner).await).await;
-            Ok::<_, std::convert::Infallible>(answer)
+}
+
+/// A client that has sent nothing yet reads this; one that has may find its connection reset.
+fn refuse(stream: &TcpStream) {
+    if let Err(error) = stream.try_write(FULL) {
+        tracing::debug!(%error, "a client was not told that there are too many connections");
+    }
+}
+
+impl Server {
+    /// Serves one connection to its end. Its place is free once the socket is closed.
+    async fn serve(self: Arc<Self>, stream: TcpStream, slot: Slot) {
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "TCP_NODELAY could not be set");
         }
-    });
-    let builder = Arc::clone(builder);
-    let watcher = open.watcher();
-    tokio::spawn(async move {
-        let connection = builder.serve_connection(TokioIo::new(stream), service);
-        if let Err(error) = watcher.watch(connection).await {
-            tracing::debug!(error, "a connection broke");
+        Arc::clone(&self).converse(stream, slot.connection()).await;
+        drop(slot);
+    }
+
+    async fn converse(self: Arc<Self>, stream: TcpStream, connection: &Arc<Connection>) {
+        let (server, requests) = (Arc::clone(&self), Arc::clone(connection));
+        let service = service_fn(move |request| Arc::clone(&server).answer(request, requests.begin()));
+        let stream = Watched::new(stream, Arc::clone(connection));
+        let mut serving = pin!(self.builder.serve_connection(stream, service));
+        let mut expired = pin!(connection.expired());
+        let mut is_stopping = false;
+        let expired = loop {
+            tokio::select! {
+                biased;
+                () = connection.closing() => return,
+                () = self.stop.cancelled(), if !is_stopping => {
+                    if connection.is_unused() {
+                        return;
+                    }
+                    is_stopping = true;
+                    serving.as_mut().graceful_shutdown();
+                }
+                served = serving.as_mut() => return log(served),
+                expired = expired.as_mut() => break expired,
+            }
+        };
+        tracing::debug!(?expired, "the time of a connection is over");
+        if expired == Expired::Idle {
+            // An HTTP/2 client learns in this way which of its requests are not answered.
+            serving.as_mut().graceful_shutdown();
+            drop(tokio::time::timeout(GOODBYE_WAIT, serving).await);
         }
-    });
+    }
+
+    async fn answer(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        exchange: Exchange,
+    ) -> Result<Response<AnswerBody>, Infallible> {
+        let request = request.map(|body| RequestBody::new(body, &exchange));
+        let mcp = &self.service.mcp;
+        let answer = async move |request, owner| mcp.respond(request, owner).await;
+        let answer = self.service.frontend.answer(request, answer).await;
+        Ok(answer.map(|body| AnswerBody::new(body, exchange)))
+    }
+}
+
+fn log(served: Result<(), Box<dyn std::error::Error + Send + Sync>>) {
+    if let Err(error) = served {
+        tracing::debug!(error, "a connection broke");
+    }
 }

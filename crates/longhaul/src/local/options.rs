@@ -10,6 +10,7 @@ use longhaul_mcp::AnonymousCallers;
 use longhaul_settings::table::Callers;
 use longhaul_settings::{Kind, Place, Setting, SettingsError, Values, table};
 
+use super::connections::ConnectionSettings;
 use super::{CommandLine, OptionsError};
 use crate::settings::ProcessEnv;
 
@@ -92,6 +93,7 @@ impl Options {
             listen_ms_max: values.get(&table::LISTEN_MS_MAX)?,
             inline_wait_ms: values.get(&table::INLINE_WAIT_S)? * 1_000,
             engine,
+            connections: ConnectionSettings::read(values)?,
         })
     }
 }
@@ -106,6 +108,7 @@ pub(crate) struct Config {
     pub(crate) listen_ms_max: u64,
     pub(crate) inline_wait_ms: u64,
     pub(crate) engine: Settings,
+    pub(crate) connections: ConnectionSettings,
     allow_host: Vec<String>,
     allow_origin: Vec<String>,
 }

@@ -104,7 +104,9 @@ impl Running {
             self.parts.spawn(purge(database, self.stop.clone()));
         }
         let frontend = HttpFrontend::new(options.origin_policy());
-        self.parts.spawn(http_server::serve(listener, frontend, self.mcp.clone(), self.stop.clone()));
+        let service = http_server::Service { frontend, mcp: self.mcp.clone() };
+        let limits = options.connections.in_this_process();
+        self.parts.spawn(http_server::serve(listener, service, limits, self.stop.clone()));
     }
 }
 

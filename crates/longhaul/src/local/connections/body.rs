@@ -1,0 +1,181 @@
+//! The bodies of requests and answers: a request's has to arrive in time, an answer's keeps its connection open.
+
+use std::convert::Infallible;
+use std::error::Error;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
+use longhaul_http::{BODY_BYTES_MAX, SlowBody};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::ConnectionLimits;
+use super::connection::{Exchange, Receiving};
+
+/// How long the rest of a body is read that is too large: its sender looks for the refusal only after it has sent all.
+const DISCARD: Duration = Duration::from_secs(5);
+
+/// The body of a request. It fails with [`SlowBody`] when it has not arrived in time.
+pub(crate) struct RequestBody {
+    incoming: Incoming,
+    /// Until all has arrived.
+    receiving: Option<Receiving>,
+    limits: ConnectionLimits,
+    pace: Pace,
+    late: Option<Pin<Box<Sleep>>>,
+}
+
+impl RequestBody {
+    pub(crate) fn new(incoming: Incoming, exchange: &Exchange) -> Self {
+        let connection = exchange.connection();
+        let receiving = (!incoming.is_end_stream()).then(|| connection.receive());
+        Self { incoming, receiving, limits: *connection.limits(), pace: Pace::new(Instant::now()), late: None }
+    }
+
+    fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let at = self.pace.late_at(&self.limits);
+        let late = self.late.get_or_insert_with(|| Box::pin(sleep_until(at)));
+        if late.deadline() != at {
+            late.as_mut().reset(at);
+        }
+        late.as_mut().poll(context)
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = Box<dyn Error + Send + Sync>;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let frame = match Pin::new(&mut self.incoming).poll_frame(context) {
+            Poll::Ready(frame) => frame,
+            Poll::Pending => {
+                ready!(self.poll_late(context));
+                return Poll::Ready(Some(Err(SlowBody.into())));
+            }
+        };
+        match frame {
+            Some(Ok(frame)) => {
+                let now = Instant::now();
+                self.pace.received(frame.data_ref().map_or(0, Bytes::len), now);
+                if now > self.pace.late_at(&self.limits) {
+                    return Poll::Ready(Some(Err(SlowBody.into())));
+                }
+                if self.incoming.is_end_stream() {
+                    self.receiving = None;
+                }
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Some(Err(error)) => Poll::Ready(Some(Err(error.into()))),
+            None => {
+                self.receiving = None;
+                Poll::Ready(None)
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.incoming.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming.size_hint()
+    }
+}
+
+/// How fast a body arrives.
+struct Pace {
+    began_at: Instant,
+    bytes: u64,
+    /// When there were more bytes than a body may have.
+    refused_at: Option<Instant>,
+}
+
+impl Pace {
+    const fn new(began_at: Instant) -> Self {
+        Self { began_at, bytes: 0, refused_at: None }
+    }
+
+    fn received(&mut self, bytes: usize, now: Instant) {
+        self.bytes = self.bytes.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
+        if usize::try_from(self.bytes).map_or(true, |bytes| bytes > BODY_BYTES_MAX) {
+            self.refused_at.get_or_insert(now);
+        }
+    }
+
+    /// When the rest has to be here, unless more arrives.
+    fn late_at(&self, limits: &ConnectionLimits) -> Instant {
+        let earned = Duration::from_millis(self.bytes.saturating_mul(1_000) / limits.body_bytes_per_s);
+        let paced = self.began_at + limits.body + earned;
+        self.refused_at.map_or(paced, |refused_at| paced.min(refused_at + DISCARD))
+    }
+}
+
+/// The body of an answer. Its connection is busy until it has been sent.
+pub(crate) struct AnswerBody {
+    body: longhaul_http::Body,
+    _exchange: Exchange,
+}
+
+impl AnswerBody {
+    pub(crate) const fn new(body: longhaul_http::Body, exchange: Exchange) -> Self {
+        Self { body, _exchange: exchange }
+    }
+}
+
+impl Body for AnswerBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_earns_time_by_its_bytes() {
+        let limits = ConnectionLimits::for_tests();
+        let began_at = Instant::now();
+        let mut pace = Pace::new(began_at);
+        assert_eq!(pace.late_at(&limits), began_at + limits.body);
+        pace.received(500, began_at);
+        pace.received(1_000, began_at);
+        assert_eq!(pace.late_at(&limits), began_at + limits.body + Duration::from_millis(1_500));
+    }
+
+    #[test]
+    fn a_body_that_is_too_large_has_five_seconds_for_its_rest() {
+        let limits = ConnectionLimits::for_tests();
+        let began_at = Instant::now();
+        let mut pace = Pace::new(began_at);
+        let later = began_at + Duration::from_secs(1);
+        pace.received(BODY_BYTES_MAX, later);
+        assert!(pace.late_at(&limits) > later + limits.body);
+        pace.received(1, later);
+        pace.received(1_000_000, later + Duration::from_secs(2));
+        assert_eq!(pace.late_at(&limits), later + Duration::from_secs(5));
+        let mut slow = Pace::new(began_at);
+        let end = slow.late_at(&limits);
+        slow.received(BODY_BYTES_MAX + 1, end);
+        assert!(slow.late_at(&limits) > end, "what it has sent counts");
+    }
+}
