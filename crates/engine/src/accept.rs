@@ -83,7 +83,7 @@ impl Engine {
             Ok(Ok(Created::Existing(task))) => Ok(Accepted::Existing(self.recover(task).await)),
             Ok(Err(CreateError::KeyReused)) => Err(AcceptError::KeyReused),
             Ok(Err(CreateError::TooManyOpen { open_max })) => Err(AcceptError::TooManyOpen { open_max }),
-            Ok(Err(CreateError::Store(error))) | Err(error) => Err(AcceptError::Unavailable(error)),
+            Ok(Err(CreateError::Store(error))) | Err(error) => Err(self.unavailable(AcceptError::Unavailable)(error)),
         }
     }
 
@@ -100,7 +100,7 @@ impl Engine {
         let request = self
             .store_payload(&key, PartsName::Request, call.request, limits::INLINE_BYTES_MAX)
             .await
-            .map_err(AcceptError::Unavailable)?;
+            .map_err(self.unavailable(AcceptError::Unavailable))?;
         Ok(Task::restore(TaskRecord {
             owner: call.owner,
             id,

@@ -22,7 +22,7 @@ impl Engine {
             return Err(LeaveError::TooLarge { bytes: text.len(), bytes_max: limits::ENTRY_BYTES_MAX });
         }
         let left = self.with_retry(|| self.store().leave(owner, mailbox, text, expires_at, self.now())).await;
-        left.map_err(LeaveError::Unavailable)
+        left.map_err(self.unavailable(LeaveError::Unavailable))
     }
 
     /// The text in one of the owner's mailboxes; `None` if none was left or it has expired.
@@ -30,6 +30,8 @@ impl Engine {
     /// # Errors
     /// [`CollectError`]
     pub async fn collect(&self, owner: &OwnerId, mailbox: &MailboxId) -> Result<Option<String>, CollectError> {
-        self.with_retry(|| self.store().collect(owner, mailbox, self.now())).await.map_err(CollectError)
+        self.with_retry(|| self.store().collect(owner, mailbox, self.now()))
+            .await
+            .map_err(self.unavailable(CollectError))
     }
 }

@@ -57,8 +57,10 @@ pub async fn start_api(
     // The API function only sends: it needs no dead-letter queue.
     let queue = SqsQueue::new(clients.sqs, &config.common.queue_url, "");
     let clock = Arc::clone(&world.clock);
-    let engine = engine(&config.common, store, queue, world);
-    Ok(Api::new(build(engine, config.mcp(state_key)), config.auth, config.allow_origins.clone(), clock))
+    let metrics = metrics(&config.common, &world);
+    let engine = engine(&config.common, store, queue, world, Arc::clone(&metrics));
+    let mcp = build(engine, config.mcp(state_key));
+    Ok(Api::new(mcp, config.auth, config.allow_origins.clone(), clock).measured_by(metrics))
 }
 
 /// Sets up the worker function.
@@ -78,7 +80,8 @@ pub async fn start_worker(
     // A worker answers no requests and so signs nothing: a random key of its own will do.
     let mut state_key = [0; 32];
     world.ids.fill(&mut state_key);
-    let engine = engine(&config.common, store, queue(&config.common.queue_url), world);
+    let metrics = metrics(&config.common, &world);
+    let engine = engine(&config.common, store, queue(&config.common.queue_url), world, metrics);
     let runner = build(engine.clone(), McpSettings::new(state_key)).runner();
     Ok(Worker::new(engine, runner, dead_letters, config.concurrency))
 }
@@ -96,9 +99,12 @@ fn store(clients: &Clients, config: &Common) -> DynamoStore {
     DynamoStore::new(clients.dynamo.clone(), &config.table).with_quota(quota)
 }
 
-fn engine(config: &Common, store: DynamoStore, queue: SqsQueue, world: World) -> Engine {
-    let metrics =
-        EmbeddedMetrics::new(config.metrics_namespace.clone(), Arc::clone(&world.clock), Box::new(std::io::stdout()));
+fn metrics(config: &Common, world: &World) -> Arc<EmbeddedMetrics> {
+    let out = Box::new(std::io::stdout());
+    Arc::new(EmbeddedMetrics::new(config.metrics_namespace.clone(), Arc::clone(&world.clock), out))
+}
+
+fn engine(config: &Common, store: DynamoStore, queue: SqsQueue, world: World, metrics: Arc<EmbeddedMetrics>) -> Engine {
     let ports = Ports { store: Arc::new(store), queue: Arc::new(queue), clock: world.clock, ids: world.ids };
-    Engine::new(ports, config.engine).observed_by(Arc::new(metrics))
+    Engine::new(ports, config.engine).observed_by(metrics)
 }
