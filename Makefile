@@ -53,7 +53,7 @@ fast-tests: ## All tests that start no server and no client
 	scripts/nextest.sh $(WORKSPACE) -E 'not ($(END_TO_END))'
 
 slow-tests: ## The other tests: end to end, examples in the docs, conformance, simulation
-	scripts/setup-tools.sh suite ts ts-legacy python python-legacy aws
+	scripts/setup-tools.sh suite ts ts-legacy python python-legacy aws cargo-lambda
 	scripts/nextest.sh $(WORKSPACE) -E '$(END_TO_END)'
 	$(CARGO) test --locked $(WORKSPACE) --doc --quiet
 	CONFORMANCE_SERVER=$(TARGET_DIR)/debug/conformance-server $(MAKE) --no-print-directory conformance-local
@@ -70,7 +70,7 @@ conformance-local: ## The same, locally only
 	scripts/conformance.sh 2025-06-18
 
 e2e: ## Real clients and kills: against the local server, and against the template on an emulator
-	scripts/setup-tools.sh ts ts-legacy python python-legacy aws
+	scripts/setup-tools.sh ts ts-legacy python python-legacy aws cargo-lambda
 	scripts/nextest.sh -p longhaul-app --features local,lambda --test e2e --test aws_e2e
 
 local-aws: ## The whole deployment on an AWS emulator on this machine, until it is stopped
@@ -78,12 +78,10 @@ local-aws: ## The whole deployment on an AWS emulator on this machine, until it 
 	scripts/local-aws.sh
 
 build: ## Both Lambda functions as zips (ARCH=arm64 or x86_64; this machine's by default)
-	scripts/setup-tools.sh cargo-lambda
 	scripts/build-lambda.sh
 
-deploy: build ## Build, and deploy template.yaml with the SAM CLI (DEPLOY_ARGS="--guided")
-	scripts/setup-tools.sh aws-lint
-	$(TOOLS)/sam deploy --template template.yaml $(DEPLOY_ARGS)
+deploy: build ## Build, and deploy template.yaml with the SAM CLI (DEPLOY_ARGS="--guided" PARAMETERS="AuthMode=anonymous")
+	PARAMETERS="$(PARAMETERS)" scripts/deploy.sh $(DEPLOY_ARGS)
 
 simulate: ## 100,000 simulated worlds and every planted fault (SEEDS=n for more, SEED=n for one story)
 ifdef SEED

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the Lambda functions: target/lambda/api/bootstrap.zip and target/lambda/worker/bootstrap.zip.
+# Builds the Lambda functions: below target/lambda the programs api/bootstrap and worker/bootstrap, beside each its
+# bootstrap.zip, and in the file `architecture` what they were built for.
 #
 #   [ARCH=x86_64|arm64] scripts/build-lambda.sh [ARGUMENTS FOR cargo lambda build]
 #
@@ -22,5 +23,6 @@ esac
 
 "$root/scripts/setup-tools.sh" cargo-lambda
 cd "$root"
-"$root/.cache/tools/bin/cargo-lambda" lambda build --profile function --locked "$target" --output-format zip \
+"$root/.cache/tools/bin/cargo-lambda" lambda build --profile function --locked "$target" \
     --lambda-dir target/lambda --package longhaul-app --bin api --bin worker --no-default-features --features lambda "$@"
+python3 scripts/pack_lambda.py target/lambda api worker

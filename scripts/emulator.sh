@@ -24,6 +24,7 @@ readonly ready_polls_max=300
 readonly start_attempts_max=3
 # Long enough for the next of many tests, each of which is a process, to find it running.
 readonly idle_s=20
+readonly portable=$root/scripts/portable.py
 
 pid=
 endpoint=
@@ -43,7 +44,7 @@ launch() {
     local log=$1 port polls
     port=$(free_port)
     endpoint=http://127.0.0.1:$port
-    setsid env -i PATH="$PATH" HOME="$state" TMPDIR="${TMPDIR:-/tmp}" LANG=C.UTF-8 \
+    python3 "$portable" setsid env -i PATH="$PATH" HOME="$state" TMPDIR="${TMPDIR:-/tmp}" LANG=C.UTF-8 \
         BIND_HOST=127.0.0.1 GATEWAY_PORT="$port" IOT_MTLS_ENABLED=0 SFTP_ENABLED=0 LOG_LEVEL=WARNING \
         AUTH="${EMULATOR_AUTH:-false}" AWS_ENDPOINT_URL="$endpoint" AWS_REGION=us-east-1 \
         AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test \
@@ -99,7 +100,7 @@ run_with() {
 start() {
     mkdir -p "$state"
     exec 9>"$state/start.lock"
-    flock 9
+    python3 "$portable" lock 9
     if [[ -f $state/started ]]; then
         read -r pid endpoint <"$state/started"
         if is_ready "$endpoint"; then
@@ -128,7 +129,7 @@ stop() {
 shared() {
     mkdir -p "$state"
     exec 8>"$state/shared.lock"
-    flock 8
+    python3 "$portable" lock 8
     if [[ -f $state/shared ]]; then
         read -r endpoint <"$state/shared"
         if is_ready "$endpoint"; then
@@ -139,7 +140,7 @@ shared() {
     rm -f "$state/shared"
     launch_with_retry "$state/shared.log"
     printf '%s\n' "$endpoint" >"$state/shared"
-    setsid "${BASH_SOURCE[0]}" _end-when-unused "$pid" "$endpoint" </dev/null >/dev/null 2>&1 8>&- &
+    python3 "$portable" setsid "${BASH_SOURCE[0]}" _end-when-unused "$pid" "$endpoint" </dev/null >/dev/null 2>&1 8>&- &
     printf '%s\n' "$endpoint"
 }
 
@@ -153,17 +154,17 @@ end_when_unused() {
         if is_unused; then idle=$((idle + 2)); else idle=0; fi
         ((idle >= idle_s)) || continue
         # A process that takes the users' lock from now on has to wait for this lock, and then finds no emulator.
-        flock 8
+        python3 "$portable" lock 8
         if is_unused; then break; fi
-        flock --unlock 8
+        python3 "$portable" unlock 8
         idle=0
     done
-    flock 8
+    python3 "$portable" lock 8
     if [[ $(cat "$state/shared" 2>/dev/null) == "$endpoint" ]]; then rm -f "$state/shared"; fi
     end_group "$pid"
 }
 
-is_unused() { flock --nonblock 7 && flock --unlock 7; }
+is_unused() { python3 "$portable" try-lock 7 && python3 "$portable" unlock 7; }
 
 main() {
     local verb=${1:-}

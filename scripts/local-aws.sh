@@ -105,7 +105,7 @@ shared() {
     bin_dir=$(bin_dir)
     mkdir -p "$state/tmp"
     exec 5>"$state/upload.lock"
-    flock 5
+    python3 "$root/scripts/portable.py" lock 5
     # What an earlier emulator has unpacked is useless to the next one.
     if ! curl --silent --fail --max-time 2 --output /dev/null "$(cat "$state/shared" 2>/dev/null)/_ministack/health"; then
         rm -rf "$state/tmp"
@@ -113,7 +113,7 @@ shared() {
     fi
     # The emulator outlives this script and must not hold the lock.
     AWS_ENDPOINT_URL=$(EMULATOR_STATE=$state EMULATOR_AUTH=true TMPDIR=$state/tmp "$root/scripts/emulator.sh" shared 5>&-)
-    uploaded="$AWS_ENDPOINT_URL $(stat --format '%s %.9Y' "$bin_dir/$bin_prefix"{api,worker})"
+    uploaded="$AWS_ENDPOINT_URL $(python3 "$root/scripts/portable.py" stamp "$bin_dir/$bin_prefix"{api,worker})"
     if [[ $(cat "$state/uploaded" 2>/dev/null) != "$uploaded" ]]; then
         scratch=$(mktemp -d)
         trap clean_up EXIT
@@ -137,7 +137,7 @@ run_with() {
 stay() {
     begin
     "$python" "$root/scripts/local_aws.py" deploy "$stack_default" --explain "$@"
-    run sleep infinity
+    while :; do run sleep 3600; done
 }
 
 main() {

@@ -1,16 +1,16 @@
 """Deploys template.yaml to the AWS emulator. Called by scripts/local-aws.sh, which documents it."""
 
-import io
 import json
 import os
 import re
 import sys
 import time
-import zipfile
 from pathlib import Path
 
 import boto3
 from botocore.config import Config
+
+from pack_lambda import zipped
 
 ROOT = Path(__file__).resolve().parent.parent
 BUCKET = "local-aws"
@@ -30,23 +30,12 @@ def client(service):
     return boto3.client(service, region_name=os.environ["AWS_REGION"], config=Config(retries=retries, s3={"addressing_style": "path"}))
 
 
-def zipped(program):
-    """The program as Lambda expects it: an executable named bootstrap, in a zip."""
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        entry = zipfile.ZipInfo("bootstrap", date_time=(2020, 1, 1, 0, 0, 0))
-        entry.external_attr = 0o100755 << 16
-        entry.compress_type = zipfile.ZIP_DEFLATED
-        archive.writestr(entry, program.read_bytes())
-    return packed.getvalue()
-
-
 def upload(programs):
     s3 = client("s3")
     if BUCKET not in [bucket["Name"] for bucket in s3.list_buckets()["Buckets"]]:
         s3.create_bucket(Bucket=BUCKET)
     for name, program in zip(FUNCTIONS, programs, strict=True):
-        s3.put_object(Bucket=BUCKET, Key=f"{name}.zip", Body=zipped(Path(program)))
+        s3.put_object(Bucket=BUCKET, Key=f"{name}.zip", Body=zipped(Path(program).read_bytes(), level=1))
 
 
 def packaged_template():

@@ -29,7 +29,7 @@ copy_checkout() {
     find "$work" -mindepth 1 -maxdepth 1 ! -name target ! -name .cache -exec rm -rf {} +
     git -C "$root" ls-files --cached --others --exclude-standard -z |
         (cd "$root" && while IFS= read -r -d '' file; do [[ -e $file ]] && printf '%s\0' "$file"; done) |
-        tar -C "$root" --null --files-from=- --create | tar -C "$work" --extract --touch
+        tar -C "$root" --null --files-from=- --create | tar -C "$work" -m --extract
     mkdir -p "$work/.cache"
     ln -sfn "$root/.cache/tools" "$work/.cache/tools"
 }
@@ -57,10 +57,10 @@ files() {
 }
 
 mutate_code() {
-    local crate=$1 tool=cargo filter=() resume=()
+    local crate=$1 tool=cargo filter=() resume=() file
     if [[ ${MUTANTS_RESUME:-0} != 0 ]]; then resume=(--iterate); fi
     if cargo nextest --version >/dev/null 2>&1; then tool=nextest; fi
-    mapfile -t filter < <(files "$crate")
+    while IFS= read -r file; do filter+=("$file"); done < <(files "$crate")
     say "the code of $crate, tested by $(testers "$crate")"
     # 2: survivors, 3: time-outs. Both are examined at the end.
     local status=0
@@ -68,7 +68,7 @@ mutate_code() {
     "$root/.cache/tools/mutants/bin/cargo-mutants" mutants --dir "$work" --in-place --output "$out/$crate" \
         --package "longhaul-$crate" --test-package "$(testers "$crate")" --test-tool "$tool" \
         --shard "$shard" --sharding round-robin --no-shuffle --colors never --cargo-arg=--locked \
-        "${filter[@]}" "${resume[@]}" ${MUTANTS_ARGS:-} || status=$?
+        ${filter[@]+"${filter[@]}"} ${resume[@]+"${resume[@]}"} ${MUTANTS_ARGS:-} || status=$?
     if [[ $status -ne 0 && $status -ne 2 && $status -ne 3 ]]; then
         say "cargo-mutants failed with status $status"
         return "$status"
@@ -94,7 +94,7 @@ main() {
     done
     mkdir -p "$state"
     exec 9>"$state/lock"
-    flock --nonblock 9 || { say "another run uses $state"; exit 1; }
+    python3 "$root/scripts/portable.py" try-lock 9 || { say "another run uses $state"; exit 1; }
     copy_checkout
     if [[ ${MUTANTS_RESUME:-0} == 0 ]]; then rm -rf "$out"; fi
     mkdir -p "$out"

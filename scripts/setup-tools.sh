@@ -44,7 +44,7 @@ is_current() {
 
 # Includes the path of the checkout, because launchers and virtual environments cannot be moved.
 checksum() {
-    { printf '%s\n' "$root"; cat "$@" "${BASH_SOURCE[0]}"; } | sha256sum | cut -d' ' -f1
+    { printf '%s\n' "$root"; cat "$@" "${BASH_SOURCE[0]}"; } | python3 "$root/scripts/portable.py" sha256
 }
 
 mark_current() {
@@ -267,7 +267,7 @@ main() {
     mkdir -p "$tools/bin"
     # The lock belongs to this process's open file, so it is released when the process ends, however it ends.
     exec 9>"$tools/lock"
-    flock 9
+    python3 "$root/scripts/portable.py" lock 9
     local parts=("$@") part
     [[ ${#parts[@]} -gt 0 ]] || parts=("${parts_default[@]}")
     for part in "${parts[@]}"; do setup "$part"; done

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::caller::structured;
+use crate::caller::{Caller, structured};
+use crate::ground::Resources;
 use crate::inside::{messages_in, state_of, steps_of, until};
 use crate::process::{Setup, key_of};
 use crate::runtime_host::Idle;
@@ -31,6 +32,39 @@ async fn a_worker_killed_during_a_leg_costs_seconds_and_no_recorded_step() {
     assert_eq!(structured(&done["result"]), json!({"seconds": 6.0, "steps": 4, "attempts": 2}));
     let steps = steps_of(&Setup::clients(), setup.output("Table"), &id).await;
     assert_eq!(steps, ["step 1", "step 2", "step 3", "step 4"]);
+}
+
+/// Takes the message of a task as Lambda's poller does, whose invocation of the worker is then throttled: the message is
+/// hidden for the visibility timeout, and no worker shortens it.
+async fn taken_and_not_delivered(resources: &Resources, hidden_s: i32) -> String {
+    let frontend = resources.frontend(Mode::Buffered).await;
+    let id = Caller::new(frontend.url()).call_task("countdown", json!({"seconds": 0.2, "steps": 2})).await;
+    let take = resources.clients.sqs.receive_message().queue_url(&resources.queue_url).visibility_timeout(hidden_s);
+    assert_eq!(take.wait_time_seconds(5).send().await.unwrap().messages().len(), 1);
+    id
+}
+
+#[tokio::test]
+async fn a_throttled_message_comes_back_when_its_visibility_timeout_is_over() {
+    let resources = Resources::new().await;
+    let id = taken_and_not_delivered(&resources, 3).await;
+    let _worker = resources.worker(None);
+    // Nobody polls.
+    until("the task has ended", async || {
+        state_of(&resources.clients, &resources.table, &id).await.as_deref() == Some("completed")
+    })
+    .await;
+    assert_eq!(messages_in(&resources.clients, &resources.dead_letter_url).await, 0);
+}
+
+#[tokio::test]
+async fn a_poll_does_not_wait_for_the_visibility_timeout_of_a_throttled_message() {
+    let resources = Resources::new().await;
+    let id = taken_and_not_delivered(&resources, 900).await;
+    let _worker = resources.worker(None);
+    let frontend = resources.frontend(Mode::Buffered).await;
+    let done = Caller::new(frontend.url()).until(&id, "completed").await;
+    assert_eq!(structured(&done["result"])["attempts"], 1);
 }
 
 #[tokio::test]

@@ -14,6 +14,7 @@
 mod caller;
 #[path = "../e2e/clients.rs"]
 mod clients;
+mod documented;
 #[path = "../e2e/flows.rs"]
 mod flows;
 mod garbage;

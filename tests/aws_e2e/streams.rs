@@ -92,6 +92,20 @@ async fn streamed_and_buffered_answers_are_the_same() {
 }
 
 #[tokio::test]
+async fn a_result_that_cannot_be_delivered_whole_is_refused_and_can_be_streamed() {
+    let resources = Resources::new().await;
+    let (streaming, buffering) = (resources.frontend(Mode::Streamed).await, resources.frontend(Mode::Buffered).await);
+    // In an answer that is sent whole, each of them takes four bytes.
+    let arguments = json!({"text": "\"".repeat(1_600_000)});
+    let whole = Caller::new(streaming.url()).call("echo", arguments.clone()).await;
+    assert_eq!(whole["content"][0]["text"], arguments["text"]);
+    let refused =
+        Caller::new(buffering.url()).error("tools/call", json!({"name": "echo", "arguments": arguments})).await;
+    assert_eq!(refused["data"]["reason"], "answer_too_large", "{refused}");
+    assert!(refused["message"].as_str().unwrap().contains("Endpoint=function-url"), "{refused}");
+}
+
+#[tokio::test]
 async fn a_task_that_one_frozen_instance_accepted_is_found_by_another_one() {
     let resources = Resources::new().await;
     let frontend = resources.frontend(Mode::Streamed).await;

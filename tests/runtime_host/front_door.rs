@@ -27,6 +27,9 @@ use super::{Answer, Idle, NoAnswer, Sandbox};
 /// The longest request.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
+/// What Lambda takes as an answer that is not streamed, in bytes.
+const ANSWER_BYTES_MAX: usize = 6_291_556;
+
 /// What separates the head of a streamed answer from its body.
 const HEAD_ENDS: [u8; 8] = [0; 8];
 
@@ -170,7 +173,11 @@ async fn event_of(request: Request<Incoming>) -> Value {
 }
 
 async fn buffered(answer: Answer) -> Result<Response<Body>, NoAnswer> {
-    let answer: Value = serde_json::from_slice(&answer.whole().await?).expect("an answer is JSON");
+    let answer = answer.whole().await?;
+    if answer.len() > ANSWER_BYTES_MAX {
+        return Err(NoAnswer::Failed(json!({"errorType": "Function.ResponseSizeTooLarge", "bytes": answer.len()})));
+    }
+    let answer: Value = serde_json::from_slice(&answer).expect("an answer is JSON");
     let text = answer["body"].as_str().unwrap_or_default();
     let body = match answer["isBase64Encoded"].as_bool() {
         Some(true) => BASE64_STANDARD.decode(text).expect("it says that it is base64"),

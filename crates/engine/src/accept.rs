@@ -88,7 +88,7 @@ impl Engine {
             Ok(Err(CreateError::KeyReused)) => Err(AcceptError::KeyReused),
             Ok(Err(CreateError::TooManyOpen { open_max })) => Err(AcceptError::TooManyOpen { open_max }),
             Ok(Err(CreateError::TooMuchStored { stored_max })) => Err(AcceptError::TooMuchStored { stored_max }),
-            Ok(Err(CreateError::Store(error))) | Err(error) => Err(AcceptError::Unavailable(error)),
+            Ok(Err(CreateError::Store(error))) | Err(error) => Err(self.unavailable(AcceptError::Unavailable)(error)),
         }
     }
 

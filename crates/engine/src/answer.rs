@@ -15,7 +15,10 @@ impl Engine {
     /// # Errors
     /// [`AnswerError`]; after an error the same answers may be sent again.
     pub async fn answer(&self, key: &TaskKey, answers: &BTreeMap<String, String>) -> Result<(), AnswerError> {
-        let found = self.with_retry(|| self.store().get(key, self.now())).await.map_err(AnswerError::Unavailable)?;
+        let found = self
+            .with_retry(|| self.store().get(key, self.now()))
+            .await
+            .map_err(self.unavailable(AnswerError::Unavailable))?;
         let task = found.ok_or(AnswerError::NotFound)?;
         let State::InputRequired { asks, .. } = &task.state else {
             self.recover(task).await;
@@ -35,7 +38,7 @@ impl Engine {
             // Another request was faster, or this one's first try was written: either way the journal has an answer.
             Err(ApplyError::Refused { current, .. }) => self.resume(&current).await,
             Err(ApplyError::NotFound) => return Err(AnswerError::NotFound),
-            Err(ApplyError::Store(error)) => return Err(AnswerError::Unavailable(error)),
+            Err(ApplyError::Store(error)) => return Err(self.unavailable(AnswerError::Unavailable)(error)),
         }
         Ok(())
     }
@@ -48,9 +51,11 @@ impl Engine {
         // Two clients may answer at once, and parts of the same name are replaced: each writer uses its own name.
         let parts = PartsName::Entry { attempt: 0, entry: format!("answer#{name}#{}", self.ports.ids.lease_token()) };
         let value = self.store_payload(key, parts, answer.to_owned(), limits::ENTRY_INLINE_BYTES_MAX).await;
-        let value = value.map_err(AnswerError::Unavailable)?;
+        let value = value.map_err(self.unavailable(AnswerError::Unavailable))?;
         let entry = Entry { kind: EntryKind::Answer, name: name.to_owned(), value };
-        self.with_retry(|| self.store().record(key, &entry)).await.map_err(AnswerError::Unavailable)?;
+        self.with_retry(|| self.store().record(key, &entry))
+            .await
+            .map_err(self.unavailable(AnswerError::Unavailable))?;
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use longhaul_core::ports::{TaskStore, WorkQueue};
+use longhaul_core::ports::{StoreError, TaskStore, WorkQueue};
 use longhaul_core::{Clock, IdSource, Timestamp};
 
 use crate::changes::Changes;
@@ -60,6 +60,14 @@ impl Engine {
 
     pub(crate) fn observer(&self) -> &dyn Observer {
         self.observer.as_deref().unwrap_or(&Unobserved)
+    }
+
+    /// Turns a failure of the store into the error of a use case, and reports it.
+    pub(crate) fn unavailable<E>(&self, error: impl FnOnce(StoreError) -> E) -> impl FnOnce(StoreError) -> E {
+        move |cause| {
+            self.observer().unavailable();
+            error(cause)
+        }
     }
 
     pub(crate) fn now(&self) -> Timestamp {

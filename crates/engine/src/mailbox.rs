@@ -24,7 +24,7 @@ impl Engine {
         }
         let left = self.with_retry(|| self.store().leave(owner, mailbox, text, expires_at, self.now())).await;
         self.changes.tell(Subject::Mailbox(*owner, *mailbox));
-        left.map_err(LeaveError::Unavailable)
+        left.map_err(self.unavailable(LeaveError::Unavailable))
     }
 
     /// The text in one of the owner's mailboxes; `None` if none was left or it has expired.
@@ -32,6 +32,8 @@ impl Engine {
     /// # Errors
     /// [`CollectError`]
     pub async fn collect(&self, owner: &OwnerId, mailbox: &MailboxId) -> Result<Option<String>, CollectError> {
-        self.with_retry(|| self.store().collect(owner, mailbox, self.now())).await.map_err(CollectError)
+        self.with_retry(|| self.store().collect(owner, mailbox, self.now()))
+            .await
+            .map_err(self.unavailable(CollectError))
     }
 }

@@ -24,6 +24,9 @@ pub trait Observer: Send + Sync {
     /// A task was recovered: a worker took over from one that died, or a poll found the task without a message, past its
     /// deadline, or with its last leg dead.
     fn recovered(&self, _task: &Task) {}
+
+    /// The store did not answer, also when asked again: a client was told to try again, or a worker will.
+    fn unavailable(&self) {}
 }
 
 /// The observer that ignores everything.

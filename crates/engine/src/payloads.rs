@@ -31,8 +31,8 @@ impl Engine {
         match payload {
             Payload::Inline(text) => Ok(text.clone()),
             Payload::Parts { name, count, bytes } => {
-                let text =
-                    self.with_retry(|| self.store().parts(key, name, *count)).await.map_err(LoadError::Unavailable)?;
+                let text = self.with_retry(|| self.store().parts(key, name, *count)).await;
+                let text = text.map_err(self.unavailable(LoadError::Unavailable))?;
                 text.filter(|text| text.len() as u64 == *bytes).ok_or(LoadError::Missing)
             }
         }

@@ -12,7 +12,7 @@ impl Engine {
     /// # Errors
     /// [`PollError`]
     pub async fn poll(&self, key: &TaskKey) -> Result<Task, PollError> {
-        let found = self.store().get(key, self.now()).await.map_err(PollError::Unavailable)?;
+        let found = self.store().get(key, self.now()).await.map_err(self.unavailable(PollError::Unavailable))?;
         let task = found.ok_or(PollError::NotFound)?;
         Ok(self.recover(task).await)
     }
@@ -24,7 +24,7 @@ impl Engine {
     /// [`PollError::Unavailable`]
     pub async fn list(&self, owner: &OwnerId, before: Option<TaskId>, limit: usize) -> Result<Page, PollError> {
         let limit = limit.clamp(1, limits::PAGE_MAX);
-        self.store().list(owner, before, limit, self.now()).await.map_err(PollError::Unavailable)
+        self.store().list(owner, before, limit, self.now()).await.map_err(self.unavailable(PollError::Unavailable))
     }
 
     /// Ends the task as `cancelled`; its worker learns of it with the next heartbeat. A task that has already ended
@@ -38,7 +38,7 @@ impl Engine {
                 self.note_on_span(&task);
                 Ok(task)
             }
-            Err(error) => unchanged(error),
+            Err(error) => self.unchanged(error),
         }
     }
 
@@ -51,7 +51,9 @@ impl Engine {
         if task.terms.retention_ms >= retention_ms {
             return Ok(task);
         }
-        self.apply_with_retry(key, &TaskEvent::ExtendRetention { retention_ms }).await.or_else(unchanged)
+        self.apply_with_retry(key, &TaskEvent::ExtendRetention { retention_ms })
+            .await
+            .or_else(|error| self.unchanged(error))
     }
 
     /// Forgets a task that has ended: from now on it is "not found". A task that has not ended stays.
@@ -59,18 +61,18 @@ impl Engine {
     /// # Errors
     /// [`PollError::Unavailable`]
     pub async fn forget(&self, key: &TaskKey) -> Result<(), PollError> {
-        match self.apply_with_retry(key, &TaskEvent::Forget).await.or_else(unchanged) {
+        match self.apply_with_retry(key, &TaskEvent::Forget).await.or_else(|error| self.unchanged(error)) {
             Ok(_) | Err(PollError::NotFound) => Ok(()),
             Err(PollError::Unavailable(error)) => Err(PollError::Unavailable(error)),
         }
     }
-}
 
-/// What the client is told of a write that was not applied: a refusal leaves the task as it is, which is not an error.
-fn unchanged(error: ApplyError) -> Result<Task, PollError> {
-    match error {
-        ApplyError::Refused { current, .. } => Ok(*current),
-        ApplyError::NotFound => Err(PollError::NotFound),
-        ApplyError::Store(error) => Err(PollError::Unavailable(error)),
+    /// What the client is told of a write that was not applied: a refusal leaves the task as it is, which is not an error.
+    fn unchanged(&self, error: ApplyError) -> Result<Task, PollError> {
+        match error {
+            ApplyError::Refused { current, .. } => Ok(*current),
+            ApplyError::NotFound => Err(PollError::NotFound),
+            ApplyError::Store(error) => Err(self.unavailable(PollError::Unavailable)(error)),
+        }
     }
 }

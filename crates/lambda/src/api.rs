@@ -16,8 +16,9 @@ use tracing::field::Empty;
 use tracing::{Instrument, Span};
 
 use crate::caller::AwsCaller;
+use crate::metrics::EmbeddedMetrics;
 use crate::nodelay::Nodelay;
-use crate::{ApiConfig, Auth, Responses, stream};
+use crate::{ApiConfig, Auth, Responses, buffered, stream};
 
 /// How long before the function's deadline a request is abandoned, so that there is time to tell the client.
 const RESERVE_MS: u64 = 500;
@@ -28,6 +29,7 @@ pub struct Api {
     frontend: HttpFrontend,
     mcp: McpServer,
     clock: Arc<dyn Clock>,
+    metrics: Option<Arc<EmbeddedMetrics>>,
 }
 
 impl Api {
@@ -37,12 +39,39 @@ impl Api {
     pub fn new(mcp: McpServer, auth: Auth, allow_origins: Vec<String>, clock: Arc<dyn Clock>) -> Self {
         let frontend =
             HttpFrontend::new(OriginPolicy::behind_router(allow_origins)).identified_by(Arc::new(AwsCaller(auth)));
-        Self { frontend, mcp, clock }
+        Self { frontend, mcp, clock, metrics: None }
+    }
+
+    /// The same function, which counts its answers.
+    #[must_use]
+    pub fn measured_by(mut self, metrics: Arc<EmbeddedMetrics>) -> Self {
+        self.metrics = Some(metrics);
+        self
+    }
+
+    /// Answers one request as a whole. If Lambda cannot deliver the answer that way, the client is told so.
+    pub async fn answer_whole(&self, request: lambda_http::Request) -> Response<Body> {
+        let request = request.map(bytes_of);
+        let asked = request.body().clone();
+        buffered::deliverable(self.answer_bytes(request).await, &asked).await
     }
 
     /// Answers one request. If the response is not ready before the function's deadline, the client is told so: a tool
     /// that is still running is dropped, as if its client had left, and an open stream is closed.
     pub async fn answer(&self, request: lambda_http::Request) -> Response<Body> {
+        self.answer_bytes(request.map(bytes_of)).await
+    }
+
+    async fn answer_bytes(&self, request: Request<Bytes>) -> Response<Body> {
+        let began_at = self.clock.now();
+        let answer = self.answer_in_time(request).await;
+        if let Some(metrics) = &self.metrics {
+            metrics.answered(answer.status().as_u16(), self.clock.now().since_ms(began_at));
+        }
+        answer
+    }
+
+    async fn answer_in_time(&self, request: Request<Bytes>) -> Response<Body> {
         let deadline = request.lambda_context_ref().map(|context| Timestamp::from_ms(context.deadline));
         let span = tracing::info_span!(
             "request",
@@ -64,12 +93,12 @@ impl Api {
         }
     }
 
-    async fn answer_whenever(&self, request: lambda_http::Request, span: &Span) -> Response<Body> {
+    async fn answer_whenever(&self, request: Request<Bytes>, span: &Span) -> Response<Body> {
         let mcp = async |request: Request<Bytes>, owner| {
             span.record("owner", tracing::field::display(owner));
             self.mcp.respond(request, owner).await
         };
-        let answer = self.frontend.answer(request.map(whole), mcp).await;
+        let answer = self.frontend.answer(request.map(Full::new), mcp).await;
         tracing::info!(status = answer.status().as_u16(), "answered");
         answer
     }
@@ -83,7 +112,7 @@ impl Api {
         let api = &self;
         match config.responses {
             Responses::Buffered => {
-                let answer = |request| async move { Ok::<_, Infallible>(api.answer(request).await) };
+                let answer = |request| async move { Ok::<_, Infallible>(api.answer_whole(request).await) };
                 lambda_http::run(lambda_http::service_fn(answer)).await
             }
             Responses::Streamed => {
@@ -107,10 +136,10 @@ fn time_left_ms(deadline: Option<Timestamp>, now: Timestamp) -> Option<u64> {
 }
 
 /// The body of an event, without copying it.
-fn whole(body: lambda_http::Body) -> Full<Bytes> {
+fn bytes_of(body: lambda_http::Body) -> Bytes {
     match body {
-        lambda_http::Body::Text(text) => Full::new(text.into()),
-        lambda_http::Body::Binary(bytes) => Full::new(bytes.into()),
-        _ => Full::default(),
+        lambda_http::Body::Text(text) => text.into(),
+        lambda_http::Body::Binary(bytes) => bytes.into(),
+        _ => Bytes::new(),
     }
 }

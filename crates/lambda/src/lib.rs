@@ -5,6 +5,7 @@
 //! and the first connections before the first event, [`Api::run`] and [`Worker::run`] serve until the sandbox ends.
 
 mod api;
+mod buffered;
 mod caller;
 mod config;
 mod logs;

@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use longhaul_core::{Clock, Task};
+use longhaul_core::{Clock, Status, Task};
 use longhaul_engine::Observer;
 use serde_json::{Map, Value, json};
 
@@ -22,6 +22,15 @@ pub const TASK_TIME: &str = "TaskTime";
 pub const LEGS: &str = "Legs";
 /// Recoveries from dead workers and lost messages.
 pub const RECOVERIES: &str = "Recoveries";
+
+/// 1 for a task that failed and 0 for one that ended otherwise: the average is the share of failed tasks.
+pub const TASKS_FAILED: &str = "TasksFailed";
+/// Times that the table did not answer although it was asked again.
+pub const STORE_ERRORS: &str = "StoreErrors";
+/// Requests that were answered with a status of 500 or more.
+pub const REQUEST_ERRORS: &str = "RequestErrors";
+/// Time until an answer was ready, or its stream began, in milliseconds.
+pub const ANSWER_TIME: &str = "AnswerTime";
 
 /// How a task ended: `completed`, `failed` or `cancelled`.
 pub const STATUS: &str = "Status";
@@ -42,7 +51,11 @@ struct Metric {
 
 impl Metric {
     const fn count(name: &'static str) -> Self {
-        Self { name, unit: "Count", value: 1 }
+        Self::number(name, 1)
+    }
+
+    const fn number(name: &'static str, value: u64) -> Self {
+        Self { name, unit: "Count", value }
     }
 
     const fn ms(name: &'static str, value: u64) -> Self {
@@ -57,28 +70,37 @@ impl EmbeddedMetrics {
         Self { namespace, clock, out: Mutex::new(out) }
     }
 
-    /// Writes one line. The tool and the task are not dimensions, because each value of a dimension is billed as a metric
-    /// of its own; they are fields, for queries over the logs.
-    fn put(&self, task: &Task, dimension: Option<(&str, &str)>, metrics: &[Metric]) {
-        let names: Vec<_> = metrics.iter().map(|metric| json!({"Name": metric.name, "Unit": metric.unit})).collect();
-        let dimensions: Vec<_> = dimension.iter().map(|(name, _)| *name).collect();
-        let mut line = Map::new();
-        line.insert(
-            "_aws".to_owned(),
-            json!({
-                "Timestamp": self.clock.now().as_ms(),
-                "CloudWatchMetrics": [{"Namespace": self.namespace, "Dimensions": [dimensions], "Metrics": names}],
-            }),
-        );
-        line.insert("tool".to_owned(), json!(task.tool));
-        line.insert("task_id".to_owned(), json!(task.id.to_string()));
-        line.insert("attempt".to_owned(), json!(task.attempt));
-        line.extend(dimension.map(|(name, value)| (name.to_owned(), json!(value))));
-        line.extend(metrics.iter().map(|metric| (metric.name.to_owned(), json!(metric.value))));
-        self.write(&Value::Object(line));
+    /// A request was answered with `status` after this many milliseconds.
+    pub fn answered(&self, status: u16, took_ms: u64) {
+        let failed = u64::from(status >= 500);
+        self.write(self.line(&[], &[Metric::ms(ANSWER_TIME, took_ms), Metric::number(REQUEST_ERRORS, failed)]));
     }
 
-    fn write(&self, line: &Value) {
+    /// Writes one line about a task.
+    fn put(&self, task: &Task, metrics: &[Metric]) {
+        self.write(about(task, self.line(&[], metrics)));
+    }
+
+    /// A line of metrics. Those of each dimension are declared on their own; `metrics` have no dimension.
+    fn line(&self, by_dimension: &[(&str, &str, &[Metric])], metrics: &[Metric]) -> Map<String, Value> {
+        let declared = |dimensions: &[&str], metrics: &[Metric]| {
+            let names: Vec<_> =
+                metrics.iter().map(|metric| json!({"Name": metric.name, "Unit": metric.unit})).collect();
+            json!({"Namespace": self.namespace, "Dimensions": [dimensions], "Metrics": names})
+        };
+        let of_dimensions = by_dimension.iter().map(|(name, _, metrics)| declared(&[name], metrics));
+        let of_none = (!metrics.is_empty()).then(|| declared(&[], metrics));
+        let all: Vec<_> = of_dimensions.chain(of_none).collect();
+        let mut line = Map::new();
+        line.insert("_aws".to_owned(), json!({"Timestamp": self.clock.now().as_ms(), "CloudWatchMetrics": all}));
+        line.extend(by_dimension.iter().map(|(name, value, _)| ((*name).to_owned(), json!(value))));
+        let values = by_dimension.iter().flat_map(|(_, _, metrics)| metrics.iter()).chain(metrics);
+        line.extend(values.map(|metric| (metric.name.to_owned(), json!(metric.value))));
+        line
+    }
+
+    fn write(&self, line: Map<String, Value>) {
+        let line = Value::Object(line);
         let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
         // One write, so that no other line gets in between.
         if let Err(error) = out.write_all(format!("{line}\n").as_bytes()).and_then(|()| out.flush()) {
@@ -87,29 +109,44 @@ impl EmbeddedMetrics {
     }
 }
 
+/// The line with the tool and the task. They are not dimensions, because each value of a dimension is billed as a metric
+/// of its own; they are fields, for queries over the logs.
+fn about(task: &Task, mut line: Map<String, Value>) -> Map<String, Value> {
+    line.insert("tool".to_owned(), json!(task.tool));
+    line.insert("task_id".to_owned(), json!(task.id.to_string()));
+    line.insert("attempt".to_owned(), json!(task.attempt));
+    line
+}
+
 #[deny(clippy::missing_trait_methods)]
 impl Observer for EmbeddedMetrics {
     fn accepted(&self, task: &Task) {
-        self.put(task, None, &[Metric::count(TASKS_ACCEPTED)]);
+        self.put(task, &[Metric::count(TASKS_ACCEPTED)]);
     }
 
     fn leg_began(&self, task: &Task, waited_ms: Option<u64>) {
         let waited = waited_ms.map(|ms| Metric::ms(QUEUE_WAIT, ms));
         let metrics: Vec<_> = [Metric::count(LEGS)].into_iter().chain(waited).collect();
-        self.put(task, None, &metrics);
+        self.put(task, &metrics);
     }
 
     fn leg_ended(&self, task: &Task, ran_ms: u64) {
-        self.put(task, None, &[Metric::ms(LEG_TIME, ran_ms)]);
+        self.put(task, &[Metric::ms(LEG_TIME, ran_ms)]);
     }
 
     fn ended(&self, task: &Task) {
         let took_ms = task.ended_at.map_or(0, |ended_at| ended_at.since_ms(task.created_at));
-        let status = Some((STATUS, task.status().as_str()));
-        self.put(task, status, &[Metric::count(TASKS_ENDED), Metric::ms(TASK_TIME, took_ms)]);
+        let status = task.status();
+        let by_status = [Metric::count(TASKS_ENDED), Metric::ms(TASK_TIME, took_ms)];
+        let failed = Metric::number(TASKS_FAILED, u64::from(status == Status::Failed));
+        self.write(about(task, self.line(&[(STATUS, status.as_str(), &by_status)], &[failed])));
     }
 
     fn recovered(&self, task: &Task) {
-        self.put(task, None, &[Metric::count(RECOVERIES)]);
+        self.put(task, &[Metric::count(RECOVERIES)]);
+    }
+
+    fn unavailable(&self) {
+        self.write(self.line(&[], &[Metric::count(STORE_ERRORS)]));
     }
 }

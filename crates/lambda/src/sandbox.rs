@@ -57,10 +57,11 @@ pub async fn start_api(
     // The API function only sends: it needs no dead-letter queue.
     let queue = SqsQueue::new(clients.sqs, &config.common.queue_url, "");
     let clock = Arc::clone(&world.clock);
-    let engine = engine(&config.common, store, queue, world);
+    let metrics = metrics(&config.common, &world);
+    let engine = engine(&config.common, store, queue, world, Arc::clone(&metrics));
     let server = build(engine, config.mcp(secret));
     server.ready().await.map_err(unusable)?;
-    Ok(Api::new(server, config.auth, config.allow_origins.clone(), clock))
+    Ok(Api::new(server, config.auth, config.allow_origins.clone(), clock).measured_by(metrics))
 }
 
 /// Sets up the worker function.
@@ -80,7 +81,8 @@ pub async fn start_worker(
     // A worker answers no requests and so signs nothing: a random secret of its own will do. It may not read the table's.
     let mut secret = [0; 32];
     world.ids.fill(&mut secret);
-    let engine = engine(&config.common, store, queue(&config.common.queue_url), world);
+    let metrics = metrics(&config.common, &world);
+    let engine = engine(&config.common, store, queue(&config.common.queue_url), world, metrics);
     let runner = build(engine.clone(), McpSettings::new(secret)).runner();
     Ok(Worker::new(engine, runner, dead_letters, config.concurrency))
 }
@@ -96,9 +98,12 @@ fn store(clients: &Clients, config: &Common, world: &World) -> DynamoStore {
         .with_pauses(Arc::clone(&world.clock), Arc::clone(&world.ids))
 }
 
-fn engine(config: &Common, store: DynamoStore, queue: SqsQueue, world: World) -> Engine {
-    let metrics =
-        EmbeddedMetrics::new(config.metrics_namespace.clone(), Arc::clone(&world.clock), Box::new(std::io::stdout()));
+fn metrics(config: &Common, world: &World) -> Arc<EmbeddedMetrics> {
+    let out = Box::new(std::io::stdout());
+    Arc::new(EmbeddedMetrics::new(config.metrics_namespace.clone(), Arc::clone(&world.clock), out))
+}
+
+fn engine(config: &Common, store: DynamoStore, queue: SqsQueue, world: World, metrics: Arc<EmbeddedMetrics>) -> Engine {
     let ports = Ports { store: Arc::new(store), queue: Arc::new(queue), clock: world.clock, ids: world.ids };
-    Engine::new(ports, config.engine).observed_by(Arc::new(metrics))
+    Engine::new(ports, config.engine).observed_by(metrics)
 }

@@ -1,9 +1,11 @@
 //! An observer is told once about each thing that happens.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use longhaul_core::Task;
+use longhaul_core::{MailboxId, Task};
 use longhaul_engine::{Engine, Observer, WorkerSignals};
+use longhaul_testkit::Fault;
 
 use super::world::{World, call_with_key, completed, crashing, quick, run, tool};
 
@@ -39,6 +41,10 @@ impl Observer for Log {
 
     fn recovered(&self, task: &Task) {
         self.note(format!("recovered {}", task.status().as_str()));
+    }
+
+    fn unavailable(&self) {
+        self.note("unavailable".to_owned());
     }
 }
 
@@ -138,5 +144,29 @@ fn a_cancelled_task_is_reported_as_ended_once() {
             world.engine.cancel(&task.key()).await.unwrap();
         }
         assert_eq!(log.take(), ["accepted", "ended cancelled"]);
+    });
+}
+
+#[test]
+fn a_store_that_does_not_answer_is_reported_by_every_use_case() {
+    run(async {
+        let (world, log) = observed();
+        let task = world.accepted().await;
+        log.take();
+        world.store.follow(|_| Fault::Before);
+        let (key, engine) = (task.key(), &world.engine);
+        let mailbox = MailboxId::of(&[b"one"]);
+        let asks = async {
+            assert!(engine.poll(&key).await.is_err());
+            assert!(engine.list(&key.owner, None, 10).await.is_err());
+            assert!(engine.cancel(&key).await.is_err());
+            assert!(engine.forget(&key).await.is_err());
+            assert!(engine.answer(&key, &BTreeMap::new()).await.is_err());
+            assert!(engine.collect(&key.owner, &mailbox).await.is_err());
+            assert!(engine.leave(&key.owner, &mailbox, "text", task.deadline()).await.is_err());
+            assert!(engine.accept(call_with_key("another", 1)).await.is_err());
+        };
+        world.while_time_passes(100, asks).await;
+        assert_eq!(log.take(), ["unavailable"; 8]);
     });
 }

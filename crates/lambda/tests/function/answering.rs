@@ -7,8 +7,11 @@ use futures::StreamExt;
 use lambda_http::request::LambdaRequest;
 use lambda_http::{Adapter, Context, LambdaEvent, Service, StreamAdapter, service_fn};
 use longhaul_core::{Clock, Identity, OwnerId, TaskKey};
+use longhaul_engine::{Engine, Ports};
+use longhaul_lambda::metrics::EmbeddedMetrics;
 use longhaul_lambda::{Api, Auth, IamOwner};
 use longhaul_mcp::{McpServer, McpSettings, TaskContext, TaskPolicy};
+use longhaul_testkit::{Fault, FaultyStore};
 use rmcp::handler::server::router::tool::ToolRouter;
 use rmcp::handler::server::wrapper::Parameters;
 use rmcp::model::{ServerCapabilities, ServerConfig};
@@ -16,6 +19,7 @@ use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler, schemars, tool, tool_handler, tool_router};
 use serde_json::{Value, json};
 
+use crate::lines::Lines;
 use crate::world::{Asked, World, event};
 
 static TOOLS: LazyLock<ToolRouter<Tools>> = LazyLock::new(|| Tools::tool_router() + Tools::slow_tool());
@@ -23,6 +27,11 @@ static TOOLS: LazyLock<ToolRouter<Tools>> = LazyLock::new(|| Tools::tool_router(
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Countdown {
     seconds: u32,
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Quotes {
+    number: usize,
 }
 
 /// A tool with the name that the sample events call, and one that reports what it can see of its request.
@@ -36,6 +45,11 @@ impl Tools {
     #[tool(description = "Counts down")]
     async fn countdown(&self, Parameters(Countdown { seconds }): Parameters<Countdown>, _task: TaskContext) -> String {
         seconds.to_string()
+    }
+
+    #[tool(description = "Answers with quotation marks, which take four bytes each in an answer to Lambda")]
+    async fn quotes(&self, Parameters(Quotes { number }): Parameters<Quotes>) -> String {
+        "\"".repeat(number)
     }
 
     #[tool(description = "Lists the names of the headers")]
@@ -78,7 +92,7 @@ fn lambda_event(event: &Value) -> LambdaEvent<LambdaRequest> {
 pub(crate) async fn answer(api: &Api, event: &Value) -> Value {
     let handler = service_fn(|request| {
         let api = api.clone();
-        async move { Ok::<_, std::convert::Infallible>(api.answer(request).await) }
+        async move { Ok::<_, std::convert::Infallible>(api.answer_whole(request).await) }
     });
     let answered = Adapter::from(handler).call(lambda_event(event)).await.unwrap();
     serde_json::to_value(answered).unwrap()
@@ -312,6 +326,49 @@ async fn a_streamed_answer_is_the_same_answer() {
     assert_eq!(streamed.metadata_prelude.headers["content-type"], "application/json");
     let chunks: Vec<_> = streamed.stream.map(Result::unwrap).collect().await;
     assert_eq!(String::from_utf8(chunks.concat()).unwrap(), whole["body"].as_str().unwrap());
+}
+
+#[tokio::test]
+async fn no_answer_is_larger_than_lambda_delivers_and_what_is_refused_is_almost_that_large() {
+    let world = World::new();
+    let api = api(&world, Auth::Anonymous, &[]);
+    let call = |number: usize| {
+        with_body(&event("api-function-url"), "tools/call", Some("quotes"), |params| {
+            params["name"] = "quotes".into();
+            params["arguments"] = json!({"number": number});
+        })
+    };
+    let small = answer(&api, &call(10)).await.to_string().len();
+    let largest = 10 + (6_291_556 - small) / 4;
+    let answered = answer(&api, &call(largest - 200)).await;
+    assert!(answered.to_string().len() <= 6_291_556);
+    assert_eq!(message(&answered)["result"]["content"][0]["text"].as_str().unwrap().len(), largest - 200);
+    let refused = message(&answer(&api, &call(largest + 1)).await);
+    assert_eq!((&refused["id"], &refused["error"]["code"]), (&message(&answered)["id"], &json!(-32603)));
+    let text = refused["error"]["message"].as_str().unwrap();
+    assert!(text.contains("Endpoint=function-url") && text.contains("Responses=streamed"), "{text}");
+}
+
+#[tokio::test]
+async fn a_table_that_does_not_answer_is_counted_although_the_status_is_200() {
+    let mut world = World::new();
+    let lines = Lines::default();
+    let clock = Arc::clone(&world.clock) as _;
+    let metrics = Arc::new(EmbeddedMetrics::new("Longhaul/test".to_owned(), clock, Box::new(lines.clone())));
+    let store = Arc::new(FaultyStore::new(Arc::clone(&world.store), |_| Fault::None));
+    let ports = Ports { store: Arc::clone(&store) as _, ..world.engine.ports().clone() };
+    world.engine = Engine::new(ports, *world.engine.settings()).observed_by(Arc::clone(&metrics) as _);
+    let api = api(&world, Auth::Anonymous, &[]).measured_by(metrics);
+    let call = event("api-function-url-call");
+    let id = message(&answer(&api, &call).await)["result"]["taskId"].as_str().unwrap().to_owned();
+    store.follow(|_| Fault::Before);
+    lines.take();
+    let answered = answer(&api, &poll(&call, &id)).await;
+    assert_eq!(answered["statusCode"], 200);
+    assert!(message(&answered)["error"]["message"].as_str().unwrap().contains("not available"));
+    let lines = lines.take();
+    assert_eq!(lines.iter().filter(|line| line["StoreErrors"] == 1).count(), 1, "{lines:?}");
+    assert_eq!(lines.iter().filter(|line| line["RequestErrors"] == 0).count(), 1, "{lines:?}");
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@
 #![expect(clippy::future_not_send, reason = "a test runs on one thread, as the API function does")]
 
 mod answering;
+mod costs;
 mod lines;
 mod logs;
 mod metrics;

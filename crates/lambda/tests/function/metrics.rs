@@ -89,7 +89,41 @@ async fn a_task_is_counted_once() {
     assert_eq!(numbers(&lines), expected.map(|(name, value)| (name.to_owned(), value)));
     let ended = lines.iter().find(|line| line["TasksEnded"] == 1).unwrap();
     assert_eq!(ended["Status"], "completed");
-    assert_eq!(ended["_aws"]["CloudWatchMetrics"][0]["Dimensions"], json!([["Status"]]));
+    let declared = &ended["_aws"]["CloudWatchMetrics"];
+    assert_eq!(declared[0]["Dimensions"], json!([["Status"]]));
+    // The share of failed tasks is an average over all ends.
+    assert_eq!(declared[1]["Dimensions"], json!([[]]));
+    assert_eq!((&declared[1]["Metrics"][0]["Name"], &ended["TasksFailed"]), (&json!("TasksFailed"), &json!(0)));
+}
+
+#[tokio::test]
+async fn a_failed_task_counts_as_one() {
+    struct Fails;
+    #[async_trait::async_trait]
+    impl ToolRunner for Fails {
+        async fn run(&self, _leg: Leg) -> LegEnd {
+            LegEnd::Failed { message: "no".to_owned(), detail: "{}".to_owned() }
+        }
+    }
+    let world = World::new();
+    let (engine, lines, key) = accept(&world).await;
+    engine.run_delivery(&delivery(key), &Fails, &WorkerSignals::default()).await;
+    let ended = lines.take().into_iter().find(|line| line["TasksEnded"] == 1).unwrap();
+    assert_eq!((&ended["Status"], &ended["TasksFailed"]), (&json!("failed"), &json!(1)));
+}
+
+#[tokio::test]
+async fn every_answer_is_counted_with_its_time_and_a_failed_one_as_an_error() {
+    let world = World::new();
+    let lines = Lines::default();
+    let clock = Arc::clone(&world.clock) as _;
+    let metrics = EmbeddedMetrics::new("Longhaul/test".to_owned(), clock, Box::new(lines.clone()));
+    metrics.answered(200, 12);
+    metrics.answered(503, 7);
+    metrics.answered(404, 1);
+    let expected = [("AnswerTime", 12), ("RequestErrors", 0), ("AnswerTime", 7), ("RequestErrors", 1)];
+    let expected = expected.into_iter().chain([("AnswerTime", 1), ("RequestErrors", 0)]);
+    assert_eq!(numbers(&lines.take()), expected.map(|(name, value)| (name.to_owned(), value)).collect::<Vec<_>>());
 }
 
 #[tokio::test]

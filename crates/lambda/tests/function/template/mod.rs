@@ -1,6 +1,7 @@
 //! `template.yaml`, compared with the code and with what the docs promise.
 
 mod alarms;
+mod operation;
 mod parameters;
 mod permissions;
 mod resolve;
@@ -274,7 +275,7 @@ fn the_table_deletes_what_expired_and_keeps_what_was_lost() {
         let defined = json!({"AttributeName": attribute, "AttributeType": "S"});
         assert!(table["AttributeDefinitions"].as_array().unwrap().contains(&defined));
     }
-    assert_eq!(template["Resources"]["Tasks"]["DeletionPolicy"], "Retain");
+    assert_eq!(template["Resources"]["Tasks"]["DeletionPolicy"], "RetainExceptOnCreate");
     assert_eq!(template["Resources"]["Tasks"]["UpdateReplacePolicy"], "Retain");
 }
 
@@ -310,6 +311,10 @@ fn the_dashboard_shows_the_metrics_that_the_code_emits() {
         metrics::TASK_TIME,
         metrics::LEGS,
         metrics::RECOVERIES,
+        metrics::TASKS_FAILED,
+        metrics::STORE_ERRORS,
+        metrics::REQUEST_ERRORS,
+        metrics::ANSWER_TIME,
     ];
     assert_eq!(shown, emitted.map(str::to_owned).into());
     // The dashboard and the functions use the same namespace.
@@ -320,13 +325,14 @@ fn the_dashboard_shows_the_metrics_that_the_code_emits() {
 #[test]
 fn every_alarm_notifies_the_topic() {
     let template = template();
-    let stack = Stack::new(&template, &[("AlarmTopicArn", "arn:aws:sns:us-east-1:111122223333:alarms")]);
+    let topic = ("AlarmTopicArn", "arn:aws:sns:us-east-1:111122223333:alarms");
+    let stacks = ["function-url", "http-api"].map(|endpoint| Stack::new(&template, &[topic, ("Endpoint", endpoint)]));
     let mut watched = BTreeSet::new();
     for (name, resource) in template["Resources"].as_object().unwrap() {
         if resource["Type"] != "AWS::CloudWatch::Alarm" {
             continue;
         }
-        let alarm = stack.resource(name).unwrap();
+        let alarm = stacks.iter().find_map(|stack| stack.resource(name)).unwrap();
         assert_eq!(alarm["AlarmActions"], json!(["arn:aws:sns:us-east-1:111122223333:alarms"]), "{name}");
         let metrics = alarm["Metrics"].as_array().cloned().unwrap_or_default();
         let inner = metrics.iter().filter_map(|metric| metric["MetricStat"]["Metric"]["MetricName"].as_str());

@@ -145,6 +145,43 @@ fn every_function_has_its_own_role() {
     }
 }
 
+/// The route of preflight requests.
+const PREFLIGHT: &str = "OPTIONS /{proxy+}";
+
+/// The keys of the HTTP API's routes, with the authorization that each asks for.
+fn routes(stack: &Stack<'_>, template: &Value) -> BTreeSet<(String, String)> {
+    let all = template["Resources"].as_object().unwrap().iter();
+    let names = all.filter(|(_, resource)| resource["Type"] == "AWS::ApiGatewayV2::Route").map(|(name, _)| name);
+    let of = |name: &String| stack.resource(name).unwrap();
+    let word = |value: &Value| value.as_str().unwrap().to_owned();
+    names.map(of).map(|route| (word(&route["RouteKey"]), word(&route["AuthorizationType"]))).collect()
+}
+
+#[test]
+fn a_browser_may_ask_before_it_signs() {
+    let template = template();
+    let stack = Stack::new(&template, &[("Endpoint", "http-api")]);
+    assert!(routes(&stack, &template).contains(&(PREFLIGHT.to_owned(), "NONE".to_owned())));
+}
+
+#[test]
+fn callers_may_call_every_signed_route_and_nothing_else() {
+    let template = template();
+    let stack = Stack::new(&template, &[("Endpoint", "http-api")]);
+    let routes = routes(&stack, &template);
+    let signed: BTreeSet<_> = routes
+        .iter()
+        .filter(|(_, authorization)| authorization == "AWS_IAM")
+        .map(|(key, _)| key.replace(' ', ""))
+        .collect();
+    assert!(!signed.contains("$default"), "the docs of AWS do not say what a policy has to name for it");
+    let policy = stack.resource("CallerPolicy").unwrap();
+    let [statement]: [Value; 1] = policy["PolicyDocument"]["Statement"].as_array().unwrap().clone().try_into().unwrap();
+    let named = |resource: &Value| resource["Fn::Sub"].as_str().unwrap().split_once("/$default/").unwrap().1.to_owned();
+    let allowed: BTreeSet<_> = each(&statement["Resource"]).iter().map(named).collect();
+    assert_eq!(allowed, signed);
+}
+
 /// The resources that allow anyone, if they exist.
 fn open_to_all(stack: &Stack<'_>, template: &Value) -> BTreeSet<String> {
     let is_open = |name: &String| {
@@ -153,6 +190,8 @@ fn open_to_all(stack: &Stack<'_>, template: &Value) -> BTreeSet<String> {
         match resource["Type"].as_str().unwrap() {
             "AWS::Lambda::Permission" => properties["Principal"] == "*",
             "AWS::Lambda::Url" => properties["AuthType"] != "AWS_IAM",
+            // What a browser asks before a request cannot be signed, and reaches no tool.
+            "AWS::ApiGatewayV2::Route" if properties["RouteKey"] == PREFLIGHT => false,
             "AWS::ApiGatewayV2::Route" => properties["AuthorizationType"] != "AWS_IAM",
             _ => false,
         }
@@ -168,7 +207,7 @@ fn the_endpoint_is_open_only_if_the_auth_mode_is_anonymous() {
     assert_eq!(open(&[("Endpoint", "http-api")]), BTreeSet::new());
     let url = ["AnyoneMayInvokeThroughTheUrl", "AnyoneMayUseTheUrl", "ApiUrl"].map(str::to_owned);
     assert_eq!(open(&[("AuthMode", "anonymous")]), url.into());
-    let http_api = ["HttpApiRoute".to_owned()];
+    let http_api = ["HttpApiDelete", "HttpApiGet", "HttpApiHealth", "HttpApiPost"].map(str::to_owned);
     assert_eq!(open(&[("AuthMode", "anonymous"), ("Endpoint", "http-api")]), http_api.into());
 }
 

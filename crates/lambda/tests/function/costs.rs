@@ -1,0 +1,63 @@
+//! The arithmetic of docs/costs.md.
+
+use crate::world::file;
+
+/// A line of a table: what, its arithmetic if it has one, and the amount.
+struct Line {
+    what: String,
+    exact: Option<f64>,
+    amount: String,
+}
+
+/// The value of a product, as in "`3 × 0.125`".
+fn product(arithmetic: &str) -> Option<f64> {
+    let factors = arithmetic.strip_prefix('`')?.strip_suffix('`')?.split(" × ");
+    Some(factors.map(|factor| factor.parse::<f64>().unwrap_or_else(|error| panic!("{arithmetic}: {error}"))).product())
+}
+
+/// The lines of all tables that show arithmetic, table by table.
+fn tables() -> Vec<Vec<Line>> {
+    let page = file("docs/costs.md");
+    let blocks = page.split("\n\n").filter(|block| block.contains("| arithmetic |"));
+    let line = |line: &str| {
+        let [what, arithmetic, amount]: [&str; 3] =
+            line.trim_matches('|').split('|').map(str::trim).collect::<Vec<_>>().try_into().unwrap();
+        Line { what: what.to_owned(), exact: product(arithmetic), amount: amount.trim_matches('*').to_owned() }
+    };
+    blocks.map(|block| block.lines().skip(2).map(line).collect()).collect()
+}
+
+#[test]
+fn every_amount_is_what_its_arithmetic_says() {
+    let tables = tables();
+    assert_eq!(tables.len(), 5);
+    for line in tables.iter().flatten() {
+        match line.exact {
+            // Half a cent is rounded up.
+            Some(exact) => assert_eq!(format!("{:.2}", exact + 1e-9), line.amount, "{}", line.what),
+            None => assert_eq!(line.what, "**sum**"),
+        }
+    }
+}
+
+#[test]
+fn every_sum_is_that_of_its_lines() {
+    for table in tables() {
+        let sum: f64 = table.iter().filter_map(|line| line.exact).sum();
+        if let Some(line) = table.iter().find(|line| line.what == "**sum**") {
+            assert_eq!(format!("{:.2}", sum + 1e-9), line.amount, "{}", table[0].what);
+        }
+    }
+}
+
+#[test]
+fn what_the_text_adds_up_is_right() {
+    let page = file("docs/costs.md");
+    let sum = |table: &[Line]| table.iter().filter_map(|line| line.exact).sum::<f64>();
+    let tables = tables();
+    let task = sum(&tables[0]);
+    let own_second = tables[0].iter().find(|line| line.what.contains("of the worker")).unwrap().exact.unwrap();
+    assert!(page.contains(&format!("second is {:.2}", task - own_second)), "{}", task - own_second);
+    let through_http_api = task + tables[1].last().unwrap().exact.unwrap();
+    assert!(page.contains(&format!("tasks cost {through_http_api:.2}")), "{through_http_api}");
+}

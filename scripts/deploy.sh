@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Deploys template.yaml with what scripts/build-lambda.sh has built, for the processor that it was built for.
+#
+#   [PARAMETERS="NAME=VALUE …"] scripts/deploy.sh [ARGUMENTS FOR sam deploy]
+#
+# PARAMETERS are those of template.yaml; values have no spaces. Architecture comes from the build. Parameters that are
+# not named keep the value that the stack has, or their default.
+# SAM is the SAM CLI to use (default: the one that scripts/setup-tools.sh installs).
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+readonly root
+readonly built=${LAMBDA_DIR:-$root/target/lambda}
+
+say() { printf 'deploy: %s\n' "$*" >&2; }
+
+[[ -f $built/architecture ]] || { say "nothing is built: run \`make build\` first"; exit 1; }
+architecture=$(cat "$built/architecture")
+readonly architecture
+
+for argument in "$@"; do
+    case $argument in
+        --parameter-overrides*)
+            say "name parameters in PARAMETERS=\"NAME=VALUE …\": a second $argument would replace Architecture=$architecture"
+            exit 2
+            ;;
+    esac
+done
+# shellcheck disable=SC2206  # Several parameters.
+parameters=(${PARAMETERS:-})
+for parameter in ${parameters[@]+"${parameters[@]}"}; do
+    case $parameter in
+        Architecture="$architecture") ;;
+        Architecture=*)
+            say "$parameter, but the functions were built for $architecture: run \`ARCH=${parameter#*=} make build\`"
+            exit 2
+            ;;
+        [A-Z]*=*) ;;
+        *)
+            say "$parameter is not NAME=VALUE"
+            exit 2
+            ;;
+    esac
+done
+
+[[ -n ${SAM:-} ]] || "$root/scripts/setup-tools.sh" aws-lint
+cd "$root"
+exec "${SAM:-$root/.cache/tools/bin/sam}" deploy --template-file template.yaml \
+    --parameter-overrides "Architecture=$architecture" ${parameters[@]+"${parameters[@]}"} "$@"

@@ -1,0 +1,152 @@
+//! The commands of docs/operations.md that deploy code, run as they are printed there.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::process::{Setup, endpoint, fresh_name, output_of, root};
+use crate::programs::{api, worker};
+
+/// A folder that looks like a checkout in which `make build` was run. Deleted when dropped.
+struct Built(PathBuf);
+
+impl Built {
+    fn new() -> Self {
+        let folder = std::env::temp_dir().join(fresh_name());
+        for (name, program) in [("api", api()), ("worker", worker())] {
+            let target = folder.join("target/lambda").join(name);
+            fs::create_dir_all(&target).unwrap();
+            fs::copy(program, target.join("bootstrap")).unwrap();
+        }
+        for shared in [".cache", "Cargo.toml", "Cargo.lock", "crates"] {
+            symlink(root().canonicalize().unwrap().join(shared), folder.join(shared)).unwrap();
+        }
+        let built = Self(folder);
+        built.pack();
+        built
+    }
+
+    /// The last step of `make build`.
+    fn pack(&self) {
+        let script = root().join("scripts/pack_lambda.py");
+        output_of(Command::new("python3").arg(script).args(["target/lambda", "api", "worker"]).current_dir(&self.0));
+    }
+
+    /// Runs a command line as a reader would, in the checkout and with credentials.
+    fn run(&self, line: &str) -> String {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", line]).current_dir(&self.0).env("AWS_ENDPOINT_URL", endpoint());
+        shell.env("AWS_REGION", "us-east-1").env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test");
+        output_of(&mut shell)
+    }
+
+    /// What is in a zip: names, permissions, and whether the program is the one that was built.
+    fn zip(&self, function: &str) -> Value {
+        let look = "import json,sys,zipfile\nfolder=sys.argv[1]\nz=zipfile.ZipFile(folder+'/bootstrap.zip')\n\
+            assert z.testzip() is None\n\
+            print(json.dumps([[e.filename, oct(e.external_attr >> 16 & 0o777), \
+            z.read(e) == open(folder+'/bootstrap','rb').read()] for e in z.infolist()]))";
+        let folder = self.0.join("target/lambda").join(function);
+        let out = output_of(Command::new("python3").args(["-c", look]).arg(folder));
+        serde_json::from_str(&out).unwrap()
+    }
+}
+
+impl Drop for Built {
+    fn drop(&mut self) {
+        drop(fs::remove_dir_all(&self.0));
+    }
+}
+
+/// The command lines in the console examples of a page, each as one line.
+fn commands_of(page: &Path) -> Vec<String> {
+    let text = fs::read_to_string(root().join(page)).unwrap().replace("\\\n", " ");
+    text.lines().filter_map(|line| Some(line.strip_prefix("$ ")?.to_owned())).collect()
+}
+
+/// The documented command line for each function, with the name of the deployed one.
+fn update_commands(setup: &Setup) -> Vec<String> {
+    let commands = commands_of(Path::new("docs/operations.md"));
+    let updates = commands.into_iter().filter(|line| line.contains("cargo-lambda lambda deploy"));
+    let named = |line: String| {
+        let line = line.replace("DEAD_LETTER_WORKER_FUNCTION", setup.output("DeadLetterWorkerFunction"));
+        let line = line.replace("API_FUNCTION", setup.output("ApiFunction"));
+        line.replace("WORKER_FUNCTION", setup.output("WorkerFunction"))
+    };
+    updates.map(named).collect()
+}
+
+/// What AWS says about a function, without what an update of its code changes.
+fn configuration(built: &Built, function: &str) -> Value {
+    let python = root().join(".cache/tools/aws/bin/python");
+    let ask = "import boto3,json,sys; c=boto3.client('lambda', region_name='us-east-1')\
+        .get_function_configuration(FunctionName=sys.argv[1]); print(json.dumps({name: c.get(name) for name in \
+        ('Architectures','Environment','Handler','Layers','MemorySize','Role','Runtime','Timeout','TracingConfig')}))";
+    let line = format!("{} -c \"{ask}\" {function}", python.display());
+    serde_json::from_str(&built.run(&line)).unwrap()
+}
+
+#[tokio::test]
+async fn the_documented_commands_update_the_code_of_every_function() {
+    let (setup, built) = (Setup::new(), Built::new());
+    let executable = json!([["bootstrap", "0o755", true]]);
+    assert_eq!((built.zip("api"), built.zip("worker")), (executable.clone(), executable.clone()));
+    let commands = update_commands(&setup);
+    assert_eq!(commands.len(), 3, "one for each function: {commands:?}");
+    let functions = ["ApiFunction", "WorkerFunction", "DeadLetterWorkerFunction"];
+    let before = functions.map(|function| configuration(&built, setup.output(function)));
+    for command in commands {
+        built.run(&format!("{command} --dry"));
+        assert_eq!((built.zip("api"), built.zip("worker")), (executable.clone(), executable.clone()), "{command}");
+        built.run(&command);
+        assert_eq!((built.zip("api"), built.zip("worker")), (executable.clone(), executable.clone()), "{command}");
+    }
+    assert_eq!(functions.map(|function| configuration(&built, setup.output(function))), before);
+    // What was deployed works.
+    let caller = setup.start().caller();
+    let id = caller.call_task("countdown", json!({"seconds": 0.2, "steps": 2})).await;
+    caller.until(&id, "completed").await;
+}
+
+/// Runs scripts/deploy.sh with a SAM CLI that prints its arguments.
+fn deploy(built: &Built, parameters: &str, arguments: &[&str]) -> (bool, String) {
+    let sam = built.0.join("sam");
+    fs::write(&sam, "#!/bin/sh\necho \"$@\"\n").unwrap();
+    fs::set_permissions(&sam, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = Command::new(root().join("scripts/deploy.sh"));
+    command.args(arguments).env("SAM", &sam).env("PARAMETERS", parameters);
+    let out = command.env("LAMBDA_DIR", built.0.join("target/lambda")).output().unwrap();
+    let text = [out.stdout, out.stderr].concat();
+    (out.status.success(), String::from_utf8(text).unwrap())
+}
+
+#[test]
+fn a_deployment_names_the_processor_that_was_built_for() {
+    let built = Built::new();
+    let here = if cfg!(target_arch = "aarch64") { "arm64" } else { "x86_64" };
+    let other = if cfg!(target_arch = "aarch64") { "x86_64" } else { "arm64" };
+    let (deployed, said) = deploy(&built, "AuthMode=anonymous", &["--stack-name", "longhaul"]);
+    assert!(deployed, "{said}");
+    let expected = format!("--parameter-overrides Architecture={here} AuthMode=anonymous --stack-name longhaul");
+    assert!(said.contains(&expected), "{said}");
+    assert!(!deploy(&built, &format!("Architecture={other}"), &[]).0, "it was not built for that");
+    assert!(!deploy(&built, "", &["--parameter-overrides", "AuthMode=iam"]).0, "Architecture would be lost");
+    fs::remove_file(built.0.join("target/lambda/architecture")).unwrap();
+    let (deployed, said) = deploy(&built, "", &[]);
+    assert!(!deployed && said.contains("make build"), "{said}");
+}
+
+#[test]
+fn what_is_not_a_program_is_not_packed() {
+    let built = Built::new();
+    fs::write(built.0.join("target/lambda/api/bootstrap"), "#!/bin/sh\n").unwrap();
+    let script = root().join("scripts/pack_lambda.py");
+    let packed =
+        Command::new("python3").arg(script).arg(built.0.join("target/lambda")).args(["api", "worker"]).output();
+    let packed = packed.unwrap();
+    assert!(!packed.status.success());
+    assert!(String::from_utf8(packed.stderr).unwrap().contains("not a Linux program"));
+}
