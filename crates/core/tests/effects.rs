@@ -251,7 +251,9 @@ fn resends_are_counted_until_the_task_is_claimed_or_a_new_message_is_due() {
     for event in [suspend(Suspension::Yield, None), retry(LATER)] {
         assert_eq!(apply(&held, &event).resends, 0, "{event:?}");
     }
-    for event in [heartbeat(None, Advance::Recorded), TaskEvent::Finish { attempt: 2, outcome: completed() }] {
+    for event in
+        [heartbeat(None, Advance::Recorded), TaskEvent::Finish { attempt: 2, outcome: completed(), progress: None }]
+    {
         assert_eq!(apply(&held, &event).resends, 3, "{event:?}");
     }
     let asking = record(State::InputRequired { asks: vec![ask("a")], until: Some(NOW) });

@@ -88,8 +88,9 @@ impl ApiFunction {
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(FunctionError::Runtime)?;
         runtime.block_on(async {
             server.check().await?;
-            let api = start_api(config, world(), |engine, settings| server.build(engine, settings)).await?;
-            api.run(config).await.map_err(FunctionError::RuntimeApi)
+            // On the heap: the compiler gives up on one future that holds all of these.
+            let api = Box::pin(start_api(config, world(), |engine, settings| server.build(engine, settings))).await?;
+            Box::pin(api.run(config)).await.map_err(FunctionError::RuntimeApi)
         })
     }
 }

@@ -394,7 +394,7 @@ pub static LOG_FORMAT: Setting<Words<LogFormat>> = Setting::new(
 .local(Value("auto"));
 
 /// All of them, in the order of the documentation.
-pub static ALL: [&dyn Declared; 34] = [
+pub static ALL: [&dyn Declared; 35] = [
     &LISTEN,
     &DB,
     &TABLE,

@@ -236,7 +236,11 @@ pub async fn the_parts_of_large_texts_count(store: &dyn TaskStore) {
     let name = PartsName::Outcome { attempt: 1 };
     store.put_parts(&first.task.key(), &name, &[&part, &part]).await.unwrap();
     let result = Payload::Parts { name, count: 2, bytes: 2 * TEXT_BYTES as u64 };
-    let finish = TaskEvent::Finish { attempt: 1, outcome: Outcome::Completed { result, kind: ResultKind::Success } };
+    let finish = TaskEvent::Finish {
+        attempt: 1,
+        outcome: Outcome::Completed { result, kind: ResultKind::Success },
+        progress: None,
+    };
     store.apply(&first.task.key(), &finish, NOW).await.unwrap();
     let refused = store.create(new(&[&part], 4), NOW).await;
     assert!(matches!(refused, Err(CreateError::TooMuchStored { .. })), "{refused:?}");
