@@ -133,31 +133,42 @@ impl DynamoStore {
     /// Writes a batch at once, which a table takes that was not busy lately; what it does not take is sent again at the
     /// pace that one partition keeps up.
     async fn write_batch(&self, mut requests: Vec<WriteRequest>) -> Result<(), StoreError> {
+        let mut refusals = 0;
         for round in 0..ROUNDS_MAX {
-            // After the first round, no more than a second's worth for one partition.
-            let rest = if round == 0 { Vec::new() } else { requests.split_off(PACED_PARTS_MAX.min(requests.len())) };
-            let pace_ms = u64::try_from(requests.len()).unwrap_or(u64::MAX).saturating_mul(PART_MS);
-            let call = self.table.client().batch_write_item().request_items(self.table.name(), requests.clone());
-            match call.send().await {
-                Ok(answer) => {
-                    let left = answer.unprocessed_items.and_then(|mut left| left.remove(self.table.name()));
-                    requests = left.unwrap_or_default();
-                }
-                // Nothing of it was written.
-                Err(error) if is_throttled(&error) => {}
-                Err(error) => return Err(unavailable("BatchWriteItem", error)),
-            }
-            let is_refused = !requests.is_empty();
-            requests.extend(rest);
+            let paced = if round == 0 { requests.len() } else { PACED_PARTS_MAX.min(requests.len()) };
+            let rest = requests.split_off(paced);
+            let mut left = self.send_batch(requests).await?;
+            let written = paced.saturating_sub(left.len());
+            let is_refused = !left.is_empty();
+            left.extend(rest);
+            requests = left;
             if requests.is_empty() {
                 return Ok(());
             }
             if is_refused {
-                self.table.pauses().after(round).await;
+                self.table.pauses().after(refusals).await;
+                refusals += 1;
             }
-            self.table.pauses().up_to(pace_ms).await;
+            if round > 0 {
+                let written = u64::try_from(written).unwrap_or(u64::MAX);
+                self.table.pauses().up_to(written.saturating_mul(PART_MS)).await;
+            }
         }
         Err(Unexpected::Endless("a write of parts").into())
+    }
+
+    /// Sends a batch once, and returns what was not written.
+    async fn send_batch(&self, requests: Vec<WriteRequest>) -> Result<Vec<WriteRequest>, StoreError> {
+        let call = self.table.client().batch_write_item().request_items(self.table.name(), requests.clone());
+        match call.send().await {
+            Ok(answer) => {
+                let left = answer.unprocessed_items.and_then(|mut left| left.remove(self.table.name()));
+                Ok(left.unwrap_or_default())
+            }
+            // Nothing of it was written.
+            Err(error) if is_throttled(&error) => Ok(requests),
+            Err(error) => Err(unavailable("BatchWriteItem", error)),
+        }
     }
 
     /// The first `count` parts, joined; `None` if one is missing.

@@ -29,7 +29,9 @@ impl Pauses {
 
     /// Waits between half of `ms` and all of it.
     pub(crate) async fn up_to(&self, ms: u64) {
-        if let Some((clock, ids)) = &self.0 {
+        if let Some((clock, ids)) = &self.0
+            && ms > 0
+        {
             let half = ms.div_ceil(2);
             clock.sleep_ms(half.saturating_add(ids.up_to(ms.saturating_sub(half)))).await;
         }

@@ -344,7 +344,7 @@ pub static OPEN_TASKS_MAX: Setting<Number> = Setting::new(
     "open-tasks-max",
     "LONGHAUL_OPEN_TASKS_MAX",
     Number::count("tasks", 1, 1_000_000),
-    "How many unfinished tasks one owner may have. On AWS, a limit of 2,000 or more holds to a few in a hundred.",
+    "How many unfinished tasks one owner may have.",
 )
 .local(Value("10000"))
 .lambda(Value("10000"))

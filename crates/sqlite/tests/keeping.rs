@@ -177,6 +177,31 @@ fn a_purge_releases_the_slots_of_tasks_that_never_ended_once() {
 }
 
 #[test]
+fn a_purge_releases_the_stored_bytes_of_requests_and_results() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("longhaul.db");
+    let bytes = || -> i64 {
+        let connection = Connection::open(&path).unwrap();
+        connection.query_row("SELECT bytes FROM quotas", [], |row| row.get(0)).unwrap()
+    };
+    block_on(async {
+        let (database, _) = open(&path);
+        let (store, ids) = (database.store(), SeededIds::new(1));
+        let new = given::new_with_parts(&ids, owner("alice"), &["12345", "67890"]);
+        store.create(new.clone(), NOW).await.unwrap();
+        assert_eq!(bytes(), 10);
+        store.apply(&new.task.key(), &given::claim(1, NOW), NOW).await.unwrap();
+        let ended = store.apply(&new.task.key(), &given::finish(1, "{}"), NOW).await.unwrap();
+        assert_eq!(bytes(), 12);
+        let refused =
+            store.create(NewTask { stored_max: 12, ..given::new(given::task(&ids, owner("alice"), NOW)) }, NOW);
+        assert!(matches!(refused.await, Err(CreateError::TooMuchStored { stored_max: 12 })));
+        database.purge(ended.expires_at, 10).await.unwrap();
+        assert_eq!(bytes(), 0);
+    });
+}
+
+#[test]
 fn an_end_lowers_the_stored_count_so_that_no_recount_is_needed() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("longhaul.db");

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test panics")]
 #![expect(clippy::print_stdout, reason = "the measured costs are printed for the reader")]
 
+mod batches;
 mod conflicts;
 mod contract;
 mod counts;

@@ -1,10 +1,10 @@
 //! Failed legs are retried after growing delays; writes are retried a few times and then abandoned.
 
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
-use longhaul_core::{State, Status, TaskEvent};
+use longhaul_core::{Clock, State, Status, TaskEvent, Timestamp};
 use longhaul_engine::{AcceptError, Disposition, Leg, LegEnd, PollError};
 use longhaul_testkit::StoreCall;
 
@@ -74,17 +74,63 @@ fn the_reason_of_a_failure_is_cut_to_its_limit() {
     });
 }
 
+/// The pauses before the tries of a call that the store never answers.
+async fn pauses_of_a_refused_call(world: &World) -> Vec<u64> {
+    let (clock, tried_at) = (Arc::clone(&world.clock), Arc::<Mutex<Vec<Timestamp>>>::default());
+    let noted = Arc::clone(&tried_at);
+    world.store_fails(move |_call| {
+        noted.lock().unwrap().push(clock.now());
+        true
+    });
+    let refused = world.while_time_passes(1, world.engine.accept(call())).await;
+    assert!(matches!(refused, Err(AcceptError::Unavailable(_))));
+    let tried_at = tried_at.lock().unwrap();
+    tried_at.windows(2).map(|tries| tries[1].since_ms(tries[0])).collect()
+}
+
 #[test]
-fn a_write_is_tried_four_times_with_growing_delays() {
+fn a_write_is_tried_four_times_with_growing_random_delays() {
     run(async {
         let world = World::new();
-        world.store_fails(|_call| true);
-        let began = world.now();
-        let refused = world.while_time_passes(1, world.engine.accept(call())).await;
-        assert!(matches!(refused, Err(AcceptError::Unavailable(_))));
-        assert_eq!(world.took(), ["create"; 4]);
-        assert_eq!(world.now().since_ms(began), 50 + 100 + 200);
+        let mut all = Vec::new();
+        for _ in 0..3 {
+            let pauses = pauses_of_a_refused_call(&world).await;
+            assert_eq!(world.took(), ["create"; 4]);
+            for (pause, longest) in pauses.iter().zip([50, 100, 200]) {
+                assert!((longest / 2..=longest).contains(pause), "{pauses:?}");
+            }
+            all.push(pauses);
+        }
+        assert!(all[0] != all[1] && all[1] != all[2], "writers come back at the same times: {all:?}");
     });
+}
+
+#[test]
+fn an_end_is_tried_eight_times_before_the_work_is_done_again() {
+    for (failures, runs) in [(7, 1), (8, 2)] {
+        run(async {
+            let world = World::new();
+            let key = world.accepted().await.key();
+            let mut left = failures;
+            world.store_fails(move |call| match call {
+                StoreCall::Apply(_, TaskEvent::Finish { .. }) if left > 0 => {
+                    left -= 1;
+                    true
+                }
+                _ => false,
+            });
+            let tool = quick();
+            for _ in 0..2 {
+                let delivery = world.receive().await;
+                if let Some(delivery) = delivery {
+                    world.while_time_passes(100, world.deliver(&delivery, &tool)).await;
+                }
+                world.clock.advance_ms(world.engine.settings().lease_ms);
+            }
+            assert_eq!(tool.runs(), runs, "after {failures} failures");
+            assert_eq!(world.on_record(&key).await.status(), Status::Completed);
+        });
+    }
 }
 
 #[test]
