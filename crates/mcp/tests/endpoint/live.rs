@@ -272,17 +272,22 @@ async fn a_client_without_tasks_hears_of_progress_and_of_the_end_at_once() {
     let client = Older::connect(&server, "2025-06-18").await;
     let params = json!({"name": "is_paced", "arguments": {}, "_meta": {"progressToken": "p1"}});
     for sent in [per_request, client.sent("tools/call", params)] {
-        let mut opening = Box::pin(server.respond(sent.request(), sent.owner));
-        let early = (&mut opening).now_or_never();
-        let (mut opening, mut stream) = (Some(opening), early.map(Stream::of));
-        let found = async || {
-            if let (None, Some(opening)) = (&stream, opening.take()) {
-                stream = Some(Stream::of(opening.await));
-            }
-            next_said(stream.as_mut().unwrap()).await
-        };
-        follows(&world, found).await;
+        follow_call(&world, &server, &sent).await;
     }
+}
+
+/// Follows the answer to an open call, which begins with the first message.
+async fn follow_call(world: &World, server: &McpServer, sent: &Sent) {
+    let mut opening = Box::pin(server.respond(sent.request(), sent.owner));
+    let early = (&mut opening).now_or_never();
+    let (mut opening, mut stream) = (Some(opening), early.map(Stream::of));
+    let found = async || {
+        if let (None, Some(opening)) = (&stream, opening.take()) {
+            stream = Some(Stream::of(opening.await));
+        }
+        next_said(stream.as_mut().unwrap()).await
+    };
+    follows(world, found).await;
 }
 
 #[tokio::test]
