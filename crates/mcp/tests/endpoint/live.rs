@@ -277,6 +277,7 @@ async fn a_client_without_tasks_hears_of_progress_and_of_the_end_at_once() {
 }
 
 /// Follows the answer to an open call, which begins with the first message.
+#[expect(clippy::future_not_send, reason = "a test awaits it where it is")]
 async fn follow_call(world: &World, server: &McpServer, sent: &Sent) {
     let mut opening = Box::pin(server.respond(sent.request(), sent.owner));
     let early = (&mut opening).now_or_never();
