@@ -7,9 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-use longhaul_core::{MailboxId, OwnerId, Task, TaskKey};
-
-use crate::{CollectError, Engine, PollError};
+use longhaul_core::{MailboxId, OwnerId, TaskKey};
 
 /// What the listeners of one process listen to, in all. Who comes later is not woken, and waits for its next look.
 const LISTENED_MAX: usize = 65_536;
@@ -47,28 +45,12 @@ struct Listeners {
 
 /// What one listener has heard and not taken yet.
 #[derive(Default)]
-struct Inbox(Mutex<Heard>);
+pub(crate) struct Inbox(Mutex<Heard>);
 
 #[derive(Default)]
 struct Heard {
     changed: BTreeSet<Subject>,
     waker: Option<Waker>,
-}
-
-/// Hears of the changes of some subjects. Nothing is missed between a read and the next wait: a subject is registered
-/// before it is read, and what changes after that is remembered until it is [taken](Self::changed).
-pub struct Listener {
-    engine: Engine,
-    inbox: Arc<Inbox>,
-    subjects: BTreeSet<Subject>,
-}
-
-impl Engine {
-    /// A listener, to nothing yet.
-    #[must_use]
-    pub fn listener(&self) -> Listener {
-        Listener { engine: self.clone(), inbox: Arc::default(), subjects: BTreeSet::new() }
-    }
 }
 
 impl Changes {
@@ -84,7 +66,8 @@ impl Changes {
         }
     }
 
-    fn register(&self, subject: Subject, inbox: &Arc<Inbox>) -> bool {
+    /// Listens to `subject` from now on; false if too much is listened to.
+    pub(crate) fn register(&self, subject: Subject, inbox: &Arc<Inbox>) -> bool {
         let mut listeners = lock(&self.0);
         if listeners.count >= LISTENED_MAX {
             return false;
@@ -94,7 +77,8 @@ impl Changes {
         true
     }
 
-    fn remove(&self, subject: Subject, inbox: &Arc<Inbox>) {
+    /// Ends what [`Changes::register`] began.
+    pub(crate) fn remove(&self, subject: Subject, inbox: &Arc<Inbox>) {
         let mut listeners = lock(&self.0);
         let Some(inboxes) = listeners.inboxes.get_mut(&subject) else { return };
         inboxes.retain(|other| !Arc::ptr_eq(other, inbox));
@@ -105,60 +89,17 @@ impl Changes {
     }
 }
 
-impl Listener {
-    /// The engine that makes the changes.
-    #[must_use]
-    pub const fn engine(&self) -> &Engine {
-        &self.engine
-    }
-
-    /// Listens to the task from now on.
-    pub fn add(&mut self, key: TaskKey) {
-        self.listen(Subject::Task(key));
-    }
-
-    /// Listens to the task from now on, and does what [`Engine::poll`] does.
-    ///
-    /// # Errors
-    /// [`PollError`]
-    pub async fn poll(&mut self, key: &TaskKey) -> Result<Task, PollError> {
-        self.add(*key);
-        self.engine.poll(key).await
-    }
-
-    /// Listens to the mailbox from now on, and does what [`Engine::collect`] does.
-    ///
-    /// # Errors
-    /// [`CollectError`]
-    pub async fn collect(&mut self, owner: &OwnerId, mailbox: &MailboxId) -> Result<Option<String>, CollectError> {
-        self.listen(Subject::Mailbox(*owner, *mailbox));
-        self.engine.collect(owner, mailbox).await
-    }
-
+impl Inbox {
     /// What has changed since this was last taken; waits until something has. Dropping the future loses nothing.
-    pub fn changed(&mut self) -> impl Future<Output = BTreeSet<Subject>> + Send + '_ {
+    pub(crate) fn changed(&self) -> impl Future<Output = BTreeSet<Subject>> + Send + '_ {
         std::future::poll_fn(|context| {
-            let mut heard = lock(&self.inbox.0);
+            let mut heard = lock(&self.0);
             if heard.changed.is_empty() {
                 heard.waker = Some(context.waker().clone());
                 return Poll::Pending;
             }
             Poll::Ready(std::mem::take(&mut heard.changed))
         })
-    }
-
-    fn listen(&mut self, subject: Subject) {
-        if !self.subjects.contains(&subject) && self.engine.changes.register(subject, &self.inbox) {
-            self.subjects.insert(subject);
-        }
-    }
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        for subject in &self.subjects {
-            self.engine.changes.remove(*subject, &self.inbox);
-        }
     }
 }
 

@@ -69,6 +69,7 @@ async fn second(world: &World, owner: OwnerId, id: &str, number: u32) {
 }
 
 /// Polls each second; `shown` is what a client sees of the progress.
+#[expect(clippy::future_not_send, reason = "a test awaits it where it is")]
 async fn polls_each_second(world: &World, owner: OwnerId, id: &str, shown: impl AsyncFn() -> String) {
     with_worker(world, async {
         for number in 1..=REPORTS {
@@ -208,16 +209,20 @@ async fn a_subscriber_hears_of_progress_and_of_the_end_at_once() {
     let listen = Sent::new("subscriptions/listen", json!({"notifications": {"taskIds": [id]}}));
     let mut body = server.respond(listen.request(), listen.owner).await.into_body();
     let found = async || loop {
-        let task = next(&mut body).await["params"].clone();
-        match task["status"].as_str() {
-            Some("working") if task["statusMessage"].is_string() => {
-                return text(&task["statusMessage"]).replace(" paced", "");
-            }
-            Some("completed") => return text(&task["result"]["content"][0]["text"]),
-            _ => {}
+        if let Some(seen) = seen(&next(&mut body).await["params"]) {
+            return seen;
         }
     };
     follows(&world, found).await;
+}
+
+/// What a subscriber sees of the task: how far it is, or its result.
+fn seen(task: &Value) -> Option<String> {
+    match task["status"].as_str() {
+        Some("working") => task["statusMessage"].as_str().map(|words| words.replace(" paced", "")),
+        Some("completed") => Some(text(&task["result"]["content"][0]["text"])),
+        _ => None,
+    }
 }
 
 async fn next(body: &mut Body) -> Value {
@@ -267,17 +272,23 @@ async fn a_client_without_tasks_hears_of_progress_and_of_the_end_at_once() {
     let client = Older::connect(&server, "2025-06-18").await;
     let params = json!({"name": "is_paced", "arguments": {}, "_meta": {"progressToken": "p1"}});
     for sent in [per_request, client.sent("tools/call", params)] {
-        let mut opening = Box::pin(server.respond(sent.request(), sent.owner));
-        let early = (&mut opening).now_or_never();
-        let (mut opening, mut stream) = (Some(opening), early.map(Stream::of));
-        let found = async || {
-            if let (None, Some(opening)) = (&stream, opening.take()) {
-                stream = Some(Stream::of(opening.await));
-            }
-            next_said(stream.as_mut().unwrap()).await
-        };
-        follows(&world, found).await;
+        follow_call(&world, &server, &sent).await;
     }
+}
+
+/// Follows the answer to an open call, which begins with the first message.
+#[expect(clippy::future_not_send, reason = "a test awaits it where it is")]
+async fn follow_call(world: &World, server: &McpServer, sent: &Sent) {
+    let mut opening = Box::pin(server.respond(sent.request(), sent.owner));
+    let early = (&mut opening).now_or_never();
+    let (mut opening, mut stream) = (Some(opening), early.map(Stream::of));
+    let found = async || {
+        if let (None, Some(opening)) = (&stream, opening.take()) {
+            stream = Some(Stream::of(opening.await));
+        }
+        next_said(stream.as_mut().unwrap()).await
+    };
+    follows(world, found).await;
 }
 
 #[tokio::test]

@@ -1,0 +1,75 @@
+//! Waiting for what this process changes: register first, then read, then wait.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use longhaul_core::{MailboxId, OwnerId, Task, TaskKey};
+
+use crate::changes::{Inbox, Subject};
+use crate::{CollectError, Engine, PollError};
+
+/// Hears of the changes of some subjects. Nothing is missed between a read and the next wait: a subject is registered
+/// before it is read, and what changes after that is remembered until it is [taken](Self::changed).
+pub struct Listener {
+    engine: Engine,
+    inbox: Arc<Inbox>,
+    subjects: BTreeSet<Subject>,
+}
+
+impl Engine {
+    /// A listener, to nothing yet.
+    #[must_use]
+    pub fn listener(&self) -> Listener {
+        Listener { engine: self.clone(), inbox: Arc::default(), subjects: BTreeSet::new() }
+    }
+}
+
+impl Listener {
+    /// The engine that makes the changes.
+    #[must_use]
+    pub const fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Listens to the task from now on.
+    pub fn add(&mut self, key: TaskKey) {
+        self.listen(Subject::Task(key));
+    }
+
+    /// Listens to the task from now on, and does what [`Engine::poll`] does.
+    ///
+    /// # Errors
+    /// [`PollError`]
+    pub async fn poll(&mut self, key: &TaskKey) -> Result<Task, PollError> {
+        self.add(*key);
+        self.engine.poll(key).await
+    }
+
+    /// Listens to the mailbox from now on, and does what [`Engine::collect`] does.
+    ///
+    /// # Errors
+    /// [`CollectError`]
+    pub async fn collect(&mut self, owner: &OwnerId, mailbox: &MailboxId) -> Result<Option<String>, CollectError> {
+        self.listen(Subject::Mailbox(*owner, *mailbox));
+        self.engine.collect(owner, mailbox).await
+    }
+
+    /// What has changed since this was last taken; waits until something has. Dropping the future loses nothing.
+    pub fn changed(&mut self) -> impl Future<Output = BTreeSet<Subject>> + Send + '_ {
+        self.inbox.changed()
+    }
+
+    fn listen(&mut self, subject: Subject) {
+        if !self.subjects.contains(&subject) && self.engine.changes.register(subject, &self.inbox) {
+            self.subjects.insert(subject);
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        for subject in &self.subjects {
+            self.engine.changes.remove(*subject, &self.inbox);
+        }
+    }
+}
