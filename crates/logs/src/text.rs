@@ -1,6 +1,6 @@
 //! Lines of text.
 
-use std::fmt::{self, Debug, Write as _};
+use std::fmt::{self, Debug};
 
 use tracing::field::Field;
 use tracing_subscriber::field::{MakeExt, MakeVisitor, VisitFmt, VisitOutput};

@@ -6,6 +6,7 @@ mod async_calls;
 mod core_tasks;
 mod garbage;
 mod jobs;
+mod large;
 mod listening;
 mod matrix;
 mod older;
