@@ -103,7 +103,7 @@ async fn the_largest_trees_that_are_accepted_wait_for_one_another() {
     let peak = server.memory_peak_mib();
     println!("accepted: {peak} MiB");
     // The allocator keeps what each thread has freed, so this is more than the budgets.
-    assert!(peak < 2 * PEAK_MIB_MAX, "{peak} MiB");
+    assert!(peak < PEAK_MIB_MAX * 5 / 4, "{peak} MiB");
 }
 
 #[tokio::test(flavor = "multi_thread")]
