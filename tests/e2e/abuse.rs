@@ -154,3 +154,26 @@ async fn wrong_arguments_are_errors_and_nothing_hangs() {
         }
     }
 }
+
+/// Two keys that are not text were once converted to the same text, and so two calls were taken for one.
+#[tokio::test]
+async fn idempotency_keys_that_are_not_text_are_refused() {
+    let setup = Setup::new();
+    let server = setup.start();
+    let caller = server.caller();
+    let call = || caller.request("tools/call", json!({"name": "countdown", "arguments": {"seconds": 0.1, "steps": 1}}));
+    for key in [&b"\xff\xfe"[..], b"\xfd\xfc", b"a\xc3"] {
+        let key = reqwest::header::HeaderValue::from_bytes(key).unwrap();
+        let answer = call().header("idempotency-key", key).send().await.unwrap();
+        assert_eq!(answer.status(), 400);
+        let error = json_of(&answer.text().await.unwrap());
+        assert_eq!((&error["id"], error["error"]["code"].as_i64()), (&json!(1), Some(-32602)), "{error}");
+        assert!(error["error"]["message"].as_str().unwrap().contains("Idempotency-Key"), "{error}");
+    }
+    let twice = call().header("idempotency-key", "a").header("idempotency-key", "b").send().await.unwrap();
+    assert_eq!(twice.status(), 400);
+    let long = call().header("idempotency-key", "k".repeat(257)).send().await.unwrap().text().await.unwrap();
+    assert!(json_of(&long)["error"]["message"].as_str().unwrap().contains("256"), "{long}");
+    let text = call().header("idempotency-key", reqwest::header::HeaderValue::from_bytes("ä".as_bytes()).unwrap());
+    assert!(json_of(&text.send().await.unwrap().text().await.unwrap())["result"]["taskId"].is_string());
+}

@@ -12,7 +12,7 @@ pub const PART_BYTES: usize = 350 * 1024;
 pub const REQUEST_BYTES_MAX: usize = 4 * 1024 * 1024 + 64 * 1024;
 
 /// Bytes of memory that reading one request may take. A text of 4 MiB can be a tree of more than a GiB.
-pub const REQUEST_MEMORY_BYTES_MAX: usize = 48 * 1024 * 1024;
+pub const REQUEST_MEMORY_BYTES_MAX: usize = 40 * 1024 * 1024;
 
 /// Bytes of a result or an error. Lambda's buffered responses have at most 6 MB, and a result is sent inside its task.
 pub const RESULT_BYTES_MAX: usize = 4 * 1024 * 1024 + 512 * 1024;

@@ -4,7 +4,7 @@
 pub const VALUE_CHARS_MAX: usize = 256;
 
 /// How many of them come from the end of a longer value: of a chain of errors that is the cause.
-const TAIL_CHARS: usize = 64;
+pub(crate) const TAIL_CHARS: usize = 64;
 
 /// Stands for what is left out.
 pub(crate) const CUT: char = '…';

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::clip::{CUT, clip};
+use crate::clip::{CUT, TAIL_CHARS, VALUE_CHARS_MAX};
 
 /// A place for lines of JSON, in which every text is clipped. The formatter has escaped control characters.
 #[derive(Clone, Copy, Debug)]
@@ -80,49 +80,44 @@ fn end_of(text: &str) -> usize {
 
 /// Adds the text, whole or clipped, with what JSON allows and a terminal does not.
 fn push(short: &mut String, text: &str) {
-    let (head, tail) = clip(text);
-    let Some(tail) = tail else { return push_escaped(short, text) };
-    push_escaped(short, without_half_an_escape(head));
+    let length = units(text).count();
+    if length <= VALUE_CHARS_MAX {
+        return push_escaped(short, text);
+    }
+    let head = units(text).nth(VALUE_CHARS_MAX - TAIL_CHARS - 1).and_then(|end| text.get(..end));
+    let tail = units(text).nth(length - TAIL_CHARS).and_then(|begin| text.get(begin..));
+    push_escaped(short, head.unwrap_or_default());
     short.push(CUT);
-    push_escaped(short, after_half_an_escape(text, tail));
+    push_escaped(short, tail.unwrap_or_default());
+}
+
+/// Where the characters of a JSON text begin; an escape is one of them.
+fn units(text: &str) -> impl Iterator<Item = usize> {
+    let mut chars = text.char_indices();
+    std::iter::from_fn(move || {
+        let (at, char) = chars.next()?;
+        if char == '\\' && chars.next().is_some_and(|(_, kind)| kind == 'u') {
+            // Four digits.
+            let _last = chars.nth(3);
+        }
+        Some(at)
+    })
 }
 
 fn push_escaped(short: &mut String, text: &str) {
     for char in text.chars() {
         if char.is_control() {
-            short.push_str(&format!("\\u{:04x}", u32::from(char)));
+            push_escape(short, char);
         } else {
             short.push(char);
         }
     }
 }
 
-/// The longest escape is `\u001b`.
-const ESCAPE_BYTES: usize = 6;
-
-/// `head` without an escape that was cut: everything from a backslash near its end on.
-fn without_half_an_escape(head: &str) -> &str {
-    let near = head.floor_char_boundary(head.len().saturating_sub(2 * ESCAPE_BYTES));
-    let escape = head.get(near..).and_then(|end| end.find('\\'));
-    escape.and_then(|at| head.get(..near + at)).unwrap_or(head)
-}
-
-/// `tail`, which ends `text`, without the end of an escape that was cut: it begins behind the last backslash near its
-/// beginning, and what belongs to it.
-fn after_half_an_escape<'a>(text: &'a str, tail: &'a str) -> &'a str {
-    let cut = text.len() - tail.len();
-    let near = text.floor_char_boundary(cut.saturating_sub(ESCAPE_BYTES));
-    let has_escape = text.get(near..cut).is_some_and(|before| before.contains('\\'));
-    if !has_escape {
-        return tail;
-    }
-    // Behind a few characters that are no backslash, nothing is part of an escape any more.
-    let mut plain = 0;
-    let clear = tail.char_indices().find(|(_, char)| {
-        plain = if *char == '\\' { 0 } else { plain + 1 };
-        plain > ESCAPE_BYTES
-    });
-    clear.map_or("", |(at, _)| tail.get(at..).unwrap_or_default())
+fn push_escape(short: &mut String, char: char) {
+    short.push_str("\\u");
+    let digits = [12, 8, 4, 0].map(|shift| char::from_digit((u32::from(char) >> shift) & 0xf, 16));
+    short.extend(digits.into_iter().flatten());
 }
 
 #[cfg(test)]
@@ -140,7 +135,8 @@ mod tests {
                 let short = clipped(&line.to_string());
                 let read: serde_json::Value = serde_json::from_str(&short).unwrap_or_else(|e| panic!("{e}: {short}"));
                 assert_eq!((&read["b"], &read["c"], &read["d"][0]), (&7.into(), &"short\n".into(), &"\u{7f}".into()));
-                assert!(short.len() < 2_000 && !short.chars().any(char::is_control), "{short}");
+                // Two texts, in which each character may be an escape of six bytes.
+                assert!(short.len() < 2 * 6 * VALUE_CHARS_MAX + 100 && !short.chars().any(char::is_control), "{short}");
             }
         }
     }

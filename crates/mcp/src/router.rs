@@ -53,7 +53,8 @@ impl Router {
             Ok(admitted) => admitted,
             Err(refused) => return refused,
         };
-        admitted.during(self.respond_to(request, owner)).await
+        // Boxed, since it is large and is moved.
+        admitted.during(Box::pin(self.respond_to(request, owner))).await
     }
 
     async fn respond_to(&self, request: Request<Bytes>, owner: OwnerId) -> Response<Body> {

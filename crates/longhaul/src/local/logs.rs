@@ -24,7 +24,8 @@ pub fn init(options: &Options) -> Result<(), SettingsError> {
         LogFormat::Json => false,
     };
     let lines = if text {
-        fmt::layer().fmt_fields(text_fields()).with_writer(std::io::stderr).boxed()
+        let is_terminal = std::io::stderr().is_terminal();
+        fmt::layer().fmt_fields(text_fields()).with_ansi(is_terminal).with_writer(std::io::stderr).boxed()
     } else {
         let json = fmt::layer().json().flatten_event(true).with_current_span(false);
         json.with_writer(JsonLines::to(std::io::stderr)).boxed()

@@ -3,7 +3,7 @@
 //! Requests and legs have a share each, so that neither has to wait for the other. A request that costs little takes
 //! nothing, so that polls are answered while large calls wait.
 
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -23,13 +23,13 @@ use crate::shared::reply;
 use crate::shared::weight::{DEPTH_MAX, Weight};
 
 /// Bytes that all requests together may use.
-const REQUESTS_BYTES_MAX: usize = 64 * 1024 * 1024;
+const REQUESTS_BYTES_MAX: usize = 48 * 1024 * 1024;
 
 /// Bytes that one request may use. A permit of the semaphore is a KiB.
 const REQUEST_BYTES_MAX: usize = limits::REQUEST_MEMORY_BYTES_MAX;
 
 /// Bytes that all legs together may use for their arguments.
-const LEGS_BYTES_MAX: usize = 64 * 1024 * 1024;
+const LEGS_BYTES_MAX: usize = 48 * 1024 * 1024;
 
 /// A request that costs no more is not counted.
 const FREE_BYTES_MAX: usize = 64 * 1024;
@@ -126,8 +126,7 @@ impl Memory {
 impl Admitted {
     /// Answers a request: it is read when `answer` is first polled, and what only reading needs is given back after that;
     /// the rest when the body of the answer has ended.
-    pub(crate) async fn during(mut self, answer: impl Future<Output = Response<Body>>) -> Response<Body> {
-        let mut answer = pin!(answer);
+    pub(crate) async fn during(mut self, mut answer: Pin<Box<impl Future<Output = Response<Body>>>>) -> Response<Body> {
         let first = poll_fn(|context| Poll::Ready(answer.as_mut().poll(context))).await;
         self.held.shrink_to(self.kept);
         let answer = match first {

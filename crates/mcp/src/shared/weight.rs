@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn what_is_inside_a_string_is_text() {
-        let [text, other] = [r#"{"a":"[[{{\"::,,"}"#, r#"{"a":"xxxxx\"xxxx"}"#].map(|text| Weight::of(text.as_bytes()));
+        let [text, other] = [r#"{"a":"[[{{\"::,,"}"#, r#"{"a":"xxxx\"xxxx"}"#].map(|text| Weight::of(text.as_bytes()));
         assert_eq!((text.depth, text.peak), (1, other.peak));
     }
 

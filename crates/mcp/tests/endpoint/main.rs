@@ -8,6 +8,7 @@ mod core_tasks;
 mod garbage;
 mod jobs;
 mod keys;
+mod large;
 mod listening;
 mod live;
 mod matrix;

@@ -1,0 +1,65 @@
+//! Requests that would cost too much, in every dialect; and what is not stored of a call.
+
+use longhaul_core::{TaskKey, TraceParent};
+use serde_json::{Value, json};
+
+use crate::world::{Sent, World, alice};
+
+/// 50,000 maps of one member.
+fn many() -> Value {
+    Value::Array(vec![json!({"": 0}); 50_000])
+}
+
+#[tokio::test]
+async fn too_many_values_are_refused_wherever_they_are() {
+    let world = World::new();
+    let call = Sent::call("add", json!({"a": 1, "b": 2}));
+    let sent = [
+        call.clone().with_meta("x", many()),
+        call.clone().with_param("arguments", json!({"x": many()})),
+        call.clone().with_param("inputResponses", many()),
+        call.clone().with_param("x", many()).legacy("2025-11-25"),
+        call.clone().with_param("task", many()).legacy("2025-11-25"),
+        call.clone().with_param("operation", json!({"token": many()})).legacy("next"),
+        Sent::new("tools/async/call", json!({"name": "add", "arguments": {"x": many()}})).legacy("2025-06-18"),
+        Sent::new("initialize", json!({"capabilities": {"experimental": {"x": many()}}})).legacy("2025-06-18"),
+        Sent::new("notifications/x", json!({"x": many()})),
+        Sent::new("tasks/update", json!({"taskId": "x", "inputResponses": {"x": many()}})),
+        Sent::new("nothing", json!({"x": many()})),
+    ];
+    for sent in sent {
+        let (status, code, message) = world.send(&sent).await.error();
+        assert_eq!((status, code), (413, -32600), "{message}");
+        assert!(message.contains("as one string"), "{message}");
+    }
+    let mut id = call.clone();
+    id.body["id"] = many();
+    assert_eq!(world.send(&id).await.error().0, 413);
+    let text = call.with_meta("x", many().to_string().into());
+    assert!(world.result(&text).await["taskId"].is_string(), "the same as one string is accepted");
+}
+
+#[tokio::test]
+async fn deep_nesting_is_refused() {
+    let world = World::new();
+    let deep = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!([inner]));
+    let call = |levels| Sent::call("add", json!({"a": 1, "b": 2})).with_meta("x", deep(levels));
+    let (status, code, message) = world.send(&call(126)).await.error();
+    assert_eq!((status, code), (400, -32700), "{message}");
+    assert!(world.result(&call(100)).await["taskId"].is_string());
+}
+
+#[tokio::test]
+async fn only_a_valid_traceparent_is_stored() {
+    let world = World::new();
+    let valid = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    for (sent, stored) in [(json!(valid), Some(valid)), (json!("00-".repeat(1_000_000)), None), (json!(7), None)] {
+        let call = Sent::call("add", json!({"a": 1, "b": 2})).with_meta("traceparent", sent);
+        let id = world.result(&call).await["taskId"].as_str().unwrap().parse().unwrap();
+        let task = world.engine.poll(&TaskKey::new(alice(), id)).await.unwrap();
+        assert_eq!(task.trace, stored.and_then(TraceParent::parse));
+        assert!(task.request.bytes() < 1_000, "{:?}", task.request);
+        let request = world.engine.load(&task.key(), &task.request).await.unwrap();
+        assert_eq!(request.contains("traceparent"), stored.is_some(), "{request}");
+    }
+}

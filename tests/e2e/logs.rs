@@ -1,0 +1,76 @@
+//! What the server logs of what clients send: nothing long, no control characters, no arguments and results.
+
+use serde_json::json;
+
+use crate::caller::{Caller, json_of};
+use crate::process::Setup;
+use crate::watched::Watched;
+
+/// What no log may have.
+const SECRET: &str = "the-argument-of-a-call";
+
+/// Requests of a client that wants to fill or forge the log. Which answers they get is not asked here.
+async fn attack(caller: &Caller) {
+    let long = "m".repeat(1024 * 1024);
+    let forged = "ping\n2026-01-01T00:00:00Z ERROR forged\r\u{1b}[31m\u{7}\u{85}";
+    for method in [long.as_str(), forged] {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": {}});
+        let request = caller.request("ping", json!({}));
+        drop(request.body(body.to_string()).send().await.unwrap().text().await);
+        for version in ["2025-06-18", "2024-11-05"] {
+            let request = reqwest::Client::new().post(caller.url()).header("content-type", "application/json");
+            let request = request.header("mcp-protocol-version", version).body(body.to_string());
+            drop(request.send().await.unwrap().text().await);
+        }
+    }
+    for tool in [long.as_str(), forged] {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool}});
+        drop(caller.request("tools/call", json!({})).body(body.to_string()).send().await.unwrap().text().await);
+    }
+    let parent = "00-".repeat(1_000_000);
+    let meta = json!({"traceparent": parent, "tracestate": forged});
+    let call = json!({"name": "countdown", "arguments": {"seconds": 0.2, "steps": 1}, "_meta": meta});
+    let created = json_of(&caller.request("tools/call", call).send().await.unwrap().text().await.unwrap());
+    caller.until(created["result"]["taskId"].as_str().unwrap(), "completed").await;
+    let echoed = caller.call("echo", json!({"text": SECRET})).await;
+    assert!(echoed.to_string().contains(SECRET));
+    let host = caller.request("ping", json!({})).header("host", "h".repeat(10_000));
+    assert!(host.send().await.unwrap().status().is_client_error());
+}
+
+fn longest_run(line: &str) -> usize {
+    let mut longest = (0, 0, ' ');
+    for char in line.chars() {
+        let run = if char == longest.2 { longest.1 + 1 } else { 1 };
+        longest = (longest.0.max(run), run, char);
+    }
+    longest.0
+}
+
+#[tokio::test]
+async fn no_line_has_long_values_control_characters_or_payloads() {
+    for (format, filter) in [("text", "debug"), ("json", "debug"), ("json", "trace"), ("text", "info,rmcp=trace")] {
+        let setup = Setup::with(&["--diagnostics", "--log-format", format, "--log", filter]);
+        let server = Watched::start(&setup);
+        attack(&server.caller()).await;
+        let log = server.log();
+        assert!(log.contains("a leg begins"), "{log:.2000}");
+        for line in log.lines() {
+            assert!(longest_run(line) <= 256, "{format}, {filter}: {line:.3000}");
+            assert!(line.chars().count() < 4_096, "{format}, {filter}: {line:.5000}");
+            assert!(!line.chars().any(char::is_control), "{format}, {filter}: {line:?}");
+            assert!(!line.starts_with("2026-01-01"), "{format}, {filter}: {line}");
+            assert!(format == "text" || serde_json::from_str::<serde_json::Value>(line).is_ok(), "{line}");
+        }
+        assert!(!log.contains(SECRET), "{format}, {filter}");
+        assert!(!log.contains("00-00-00-"), "{format}, {filter}");
+    }
+}
+
+#[tokio::test]
+async fn arguments_are_logged_if_the_operator_says_so() {
+    let setup = Setup::with(&["--diagnostics", "--log-format", "json", "--log", "debug", "--log-payloads"]);
+    let server = Watched::start(&setup);
+    server.caller().call("echo", json!({"text": SECRET})).await;
+    assert!(server.log().contains(SECRET));
+}

@@ -1,0 +1,159 @@
+//! What requests cost in memory: short texts that become large trees, many large requests at once, and the calls that
+//! have to work all the same.
+
+use std::fmt::Write as _;
+
+use futures::future::join_all;
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::caller::{Caller, json_of, structured};
+use crate::process::Setup;
+use crate::watched::Watched;
+
+/// What a server may have at its peak.
+const PEAK_MIB_MAX: u64 = 128;
+
+fn setup() -> Setup {
+    Setup::with(&["--diagnostics", "--log", "warn"])
+}
+
+/// A list of that many `item`s, as JSON text.
+fn list(item: &str, length: usize) -> String {
+    let mut text = String::with_capacity((item.len() + 1) * length + 2);
+    text.push('[');
+    for index in 0..length {
+        write!(text, "{}{item}", if index == 0 { "" } else { "," }).unwrap();
+    }
+    text + "]"
+}
+
+/// A call with this JSON text among its arguments or in its `_meta`.
+fn call(caller: &Caller, tool: &str, place: &str, text: &str) -> reqwest::RequestBuilder {
+    let arguments = json!({"seconds": 0.1, "steps": 1, "text": "x"});
+    let mut params = json!({"name": tool, "arguments": arguments, "_meta": {"a": 1}});
+    params[place]["large"] = json!("@");
+    let request = caller.request("tools/call", params);
+    let (client, request) = request.build_split();
+    let mut request = request.unwrap();
+    let body = std::str::from_utf8(request.body().unwrap().as_bytes().unwrap()).unwrap().replace("\"@\"", text);
+    *request.body_mut() = Some(body.into());
+    reqwest::RequestBuilder::from_parts(client, request)
+}
+
+async fn at_once(requests: Vec<reqwest::RequestBuilder>) -> Vec<(StatusCode, Option<String>, Value)> {
+    join_all(requests.into_iter().map(async |request| {
+        let answer = request.send().await.unwrap();
+        let (status, headers) = (answer.status(), answer.headers().clone());
+        let retry_after = headers.get("retry-after").map(|value| value.to_str().unwrap().to_owned());
+        (status, retry_after, json_of(&answer.text().await.unwrap()))
+    }))
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn short_texts_that_would_be_large_trees_are_refused_and_cost_little() {
+    let setup = setup();
+    let server = Watched::start(&setup);
+    let caller = server.caller();
+    let items = ["{\"\":0}", "[[]]", "0", "{\"a\":{\"b\":[]}}", "\"\\n\""];
+    for item in items {
+        let text = list(item, 4_390_000 / (item.len() + 1));
+        for place in ["arguments", "_meta"] {
+            for tool in ["echo", "countdown"] {
+                let answers = at_once((0..4).map(|_| call(&caller, tool, place, &text)).collect()).await;
+                for (status, _, answer) in answers {
+                    assert_eq!((status.as_u16(), &answer["id"]), (413, &json!(1)), "{item} in {place}: {answer}");
+                    let message = answer["error"]["message"].as_str().unwrap();
+                    assert!(message.contains("as one string"), "{message}");
+                }
+            }
+        }
+    }
+    let peak = server.memory_peak_mib();
+    println!("refused: {peak} MiB");
+    assert!(peak < PEAK_MIB_MAX, "{peak} MiB");
+    assert_eq!(caller.call("echo", json!({"text": "still here"})).await["resultType"], "complete");
+}
+
+/// Just below the limit of one request, in plain calls and in tasks, more of them than there is memory for at a time.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_largest_trees_that_are_accepted_wait_for_one_another() {
+    let setup = setup();
+    let server = Watched::start(&setup);
+    let caller = server.caller();
+    for (item, length) in [("{\"\":0}", 27_500), ("0", 150_000), ("{\"id\":1,\"name\":\"ab\",\"x\":1.5}", 16_500)] {
+        let text = list(item, length);
+        for tool in ["echo", "countdown"] {
+            let answers = at_once((0..4).map(|_| call(&caller, tool, "_meta", &text)).collect()).await;
+            for (status, retry_after, answer) in answers {
+                match status.as_u16() {
+                    200 => assert_eq!(answer.get("error"), None, "{answer}"),
+                    503 => assert!(retry_after.is_some(), "{answer}"),
+                    other => panic!("{other}: {answer}"),
+                }
+                if let Some(id) = answer["result"]["taskId"].as_str() {
+                    caller.until(id, "completed").await;
+                }
+            }
+        }
+    }
+    let peak = server.memory_peak_mib();
+    println!("accepted: {peak} MiB");
+    // The allocator keeps what each thread has freed, so this is more than the budgets.
+    assert!(peak < PEAK_MIB_MAX * 5 / 4, "{peak} MiB");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn legitimate_large_arguments_are_accepted() {
+    let setup = setup();
+    let server = Watched::start(&setup);
+    let caller = server.caller();
+    let text = "x".repeat(4_000_000);
+    let echoed = caller.call("echo", json!({"text": text})).await;
+    assert_eq!(structured(&echoed)["text"].as_str().map_or(4_000_000, str::len), 4_000_000);
+    let (status, _, answer) = at_once(vec![call(&caller, "echo", "_meta", &list("1.25", 100_000))]).await.remove(0);
+    assert_eq!((status.as_u16(), answer.get("error")), (200, None), "{answer}");
+    let csv: String = (0..60_000).fold("id,name\n".to_owned(), |csv, row| csv + &format!("{row},\"name {row}\"\n"));
+    assert!(csv.len() > 1_000_000);
+    let ids = join_all((0..16).map(|_| caller.call_task("profile_dataset", json!({"text": csv})))).await;
+    for id in ids {
+        caller.until_it(&id, "an end", |task| task["status"] == "completed" || task["status"] == "failed").await;
+    }
+    println!("legitimate: {} MiB", server.memory_peak_mib());
+}
+
+/// The head of a large request, and half its body.
+async fn half(url: &str) -> TcpStream {
+    let address = url.trim_start_matches("http://").trim_end_matches("/mcp");
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\ncontent-length: 4300000\r\n\r\n\""
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    drop(stream.write_all(&vec![b'x'; 2_150_000]).await);
+    stream
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unfinished_bodies_share_a_budget_and_small_requests_get_through() {
+    let setup = setup();
+    let server = Watched::start(&setup);
+    let mut held = join_all((0..60).map(|_| half(server.url()))).await;
+    assert_eq!(server.caller().call("echo", json!({"text": "hello"})).await["resultType"], "complete");
+    let peak = server.memory_peak_mib();
+    println!("unfinished: {peak} MiB");
+    assert!(peak < PEAK_MIB_MAX, "{peak} MiB");
+    // Those that did not fit hear of it once they have sent everything.
+    let rest = vec![b'x'; 2_149_999];
+    let mut answers = String::new();
+    for stream in &mut held {
+        drop(stream.write_all(&rest).await);
+        let mut answer = [0; 512];
+        let read = stream.read(&mut answer).await.unwrap_or(0);
+        answers += &String::from_utf8_lossy(answer.get(..read).unwrap());
+    }
+    assert!(answers.contains("503 Service Unavailable") && answers.contains("retry-after: "), "{answers:.2000}");
+}
