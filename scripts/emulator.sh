@@ -149,7 +149,8 @@ end_when_unused() {
     pid=$1 endpoint=$2
     local idle=0
     exec 7>"$state/users.lock" 8>"$state/shared.lock"
-    while is_ready "$endpoint"; do
+    # A busy machine may take seconds to answer, so an emulator is in use as long as its process is there.
+    while kill -0 "$pid" 2>/dev/null; do
         sleep 2
         if is_unused; then idle=$((idle + 2)); else idle=0; fi
         ((idle >= idle_s)) || continue

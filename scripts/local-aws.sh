@@ -9,9 +9,10 @@
 #                                                      the endpoint. Each user holds a shared lock on
 #                                                      .cache/local-aws/users.lock; the emulator stops soon after the last
 #                                                      lock is released
-#   scripts/local-aws.sh deploy STACK [PARAMETER=VALUE…]
+#   scripts/local-aws.sh deploy STACK [--demand-tls] [PARAMETER=VALUE…]
 #                                                      deploys template.yaml there once more; prints the stack's outputs as
-#                                                      JSON
+#                                                      JSON. With --demand-tls also the queue policies that refuse requests
+#                                                      without TLS, which the emulator does not speak: no work is done then
 #   scripts/local-aws.sh delete STACK                  deletes that stack
 #
 # PARAMETERs are those of template.yaml. By default everyone may call (AuthMode=anonymous), the diagnostic tools are

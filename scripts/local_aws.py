@@ -38,9 +38,17 @@ def upload(programs):
         s3.put_object(Bucket=BUCKET, Key=f"{name}.zip", Body=zipped(Path(program).read_bytes(), level=1))
 
 
-def packaged_template():
+# The resources of template.yaml that make a queue refuse requests without TLS.
+QUEUE_POLICY = re.compile(r"^  \w+:\n    Type: AWS::SQS::QueuePolicy\n(?:(?:    .*)?\n)+?(?=  \S)", re.MULTILINE)
+
+
+def packaged_template(demands_tls):
     """Does what `sam package` does: replaces the paths of the functions' code by its location in S3."""
     template = (ROOT / "template.yaml").read_text()
+    if not demands_tls:
+        template, removed = QUEUE_POLICY.subn("", template)
+        if not removed:
+            raise SystemExit("local-aws: template.yaml has no queue policies to leave out")
     packaged, replaced = re.subn(
         r"CodeUri: target/lambda/(\w+)/bootstrap\.zip", rf"CodeUri: s3://{BUCKET}/\1.zip", template
     )
@@ -49,12 +57,12 @@ def packaged_template():
     return packaged
 
 
-def deploy(stack, settings):
+def deploy(stack, settings, demands_tls):
     parameters = PARAMETERS | dict(setting.split("=", 1) for setting in settings)
     cloudformation = client("cloudformation")
     cloudformation.create_stack(
         StackName=stack,
-        TemplateBody=packaged_template(),
+        TemplateBody=packaged_template(demands_tls),
         Parameters=[{"ParameterKey": name, "ParameterValue": value} for name, value in parameters.items()],
         Capabilities=["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"],
     )
@@ -124,7 +132,8 @@ def main(verb, *arguments):
         upload(arguments)
     elif verb == "deploy":
         stack, *settings = arguments
-        outputs = deploy(stack, [setting for setting in settings if setting != "--explain"])
+        parameters = [setting for setting in settings if not setting.startswith("--")]
+        outputs = deploy(stack, parameters, "--demand-tls" in settings)
         if "--explain" in settings:
             explain(outputs)
         else:

@@ -6,19 +6,18 @@ use crate::caller::structured;
 use crate::process::Setup;
 
 #[tokio::test]
-async fn a_browser_may_ask_an_http_api_that_wants_signatures() {
-    let setup = Setup::with(&["Endpoint=http-api", "AuthMode=iam", "AllowOrigins=https://app.example.com"]);
+async fn an_http_api_wants_signatures_on_every_path_that_it_has() {
+    let setup = Setup::with(&["Endpoint=http-api", "AuthMode=iam"]);
     let server = setup.start();
-    let client = reqwest::Client::new();
-    let ask = client.request(reqwest::Method::OPTIONS, server.url()).header("origin", "https://app.example.com");
-    let ask =
-        ask.header("access-control-request-method", "POST").header("access-control-request-headers", "authorization");
-    let answer = ask.send().await.unwrap();
-    assert!(answer.status().is_success(), "{answer:?}");
-    assert_eq!(answer.headers()["access-control-allow-origin"], "https://app.example.com");
-    // What it asked about still needs a signature.
-    let unsigned = client.post(server.url()).body("{}").send().await.unwrap();
-    assert_eq!(unsigned.status(), 403, "{unsigned:?}");
+    let status = async |method: reqwest::Method, path: &str| {
+        let url = server.url().replace("/mcp", path);
+        reqwest::Client::new().request(method, url).body("{}").send().await.unwrap().status().as_u16()
+    };
+    assert_eq!(status(reqwest::Method::POST, "/mcp").await, 403);
+    assert_eq!(status(reqwest::Method::GET, "/healthz").await, 403);
+    // There is no other route, not even a default one.
+    assert_eq!(status(reqwest::Method::POST, "/other").await, 404);
+    assert_eq!(status(reqwest::Method::PUT, "/mcp").await, 404);
 }
 
 #[tokio::test]

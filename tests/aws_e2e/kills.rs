@@ -142,7 +142,7 @@ async fn api_without_a_queue(setup: &Setup) -> HttpFrontend {
 async fn a_message_lost_between_record_and_queue_is_sent_again_by_a_poll() {
     let setup = Setup::new();
     let cut_off = api_without_a_queue(&setup).await;
-    let lost = crate::caller::Caller::new(cut_off.url());
+    let lost = Caller::new(cut_off.url());
     // Accepted anyway: the record exists.
     let id = lost.call_task("countdown", json!({"seconds": 0.5, "steps": 2})).await;
     assert_eq!(messages_in(&Setup::clients(), setup.output("QueueUrl")).await, 0);
@@ -154,7 +154,7 @@ async fn a_message_lost_between_record_and_queue_is_sent_again_by_a_poll() {
 async fn a_dead_letter_of_a_healthy_task_is_sent_again() {
     let setup = Setup::new();
     let cut_off = api_without_a_queue(&setup).await;
-    let lost = crate::caller::Caller::new(cut_off.url());
+    let lost = Caller::new(cut_off.url());
     let id = lost.call_task("countdown", json!({"seconds": 0.5, "steps": 2})).await;
     let clients = Setup::clients();
     let body = longhaul_aws::body_of(&key_of(&id));
@@ -220,4 +220,14 @@ async fn a_cancel_stops_the_leg_in_the_other_function() {
     // A leg keeps its message as long as it runs, and a batch of one is deleted only when it is over.
     until("the leg is over", async || messages_in(&clients, setup.output("QueueUrl")).await == 0).await;
     assert_eq!(caller.get(&id).await["status"], "cancelled");
+}
+
+#[tokio::test]
+async fn the_queues_refuse_what_comes_without_tls() {
+    let setup = Setup::with(&["--demand-tls"]);
+    for queue in ["QueueUrl", "DeadLetterQueueUrl"] {
+        let send = Setup::clients().sqs.send_message().queue_url(setup.output(queue)).message_body("hello");
+        let refused = send.send().await.expect_err("the emulator speaks plain HTTP");
+        assert_eq!(aws_sdk_sqs::error::ProvideErrorMetadata::code(&refused), Some("AccessDenied"), "{refused:?}");
+    }
 }

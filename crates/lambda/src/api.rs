@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::future::{Either, select};
-use http::{Request, Response};
-use http_body_util::Full;
+use http::header::ACCESS_CONTROL_REQUEST_METHOD;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
 use lambda_http::RequestExt;
 use longhaul_core::{Clock, Timestamp};
 use longhaul_http::{HttpFrontend, OriginPolicy, Rejection};
@@ -63,6 +64,10 @@ impl Api {
     }
 
     async fn answer_bytes(&self, request: Request<Bytes>) -> Response<Body> {
+        // An HTTP API passes preflight requests on, and adds to the answer what the page may do. Nothing is done for them.
+        if is_preflight(&request) {
+            return preflight();
+        }
         let began_at = self.clock.now();
         let answer = self.answer_in_time(request).await;
         if let Some(metrics) = &self.metrics {
@@ -126,6 +131,17 @@ impl Api {
             }
         }
     }
+}
+
+/// Whether a browser asks if a web page may send a request.
+fn is_preflight(request: &Request<Bytes>) -> bool {
+    request.method() == Method::OPTIONS && request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD)
+}
+
+fn preflight() -> Response<Body> {
+    let mut answer = Response::new(Full::default().boxed_unsync());
+    *answer.status_mut() = StatusCode::NO_CONTENT;
+    answer
 }
 
 /// How long a request may take. A deadline that has passed when the request arrives is ignored: some development hosts

@@ -432,6 +432,19 @@ async fn a_stream_that_stays_open_is_closed_before_the_function_ends() {
 }
 
 #[tokio::test]
+async fn a_preflight_request_needs_no_caller_and_does_nothing() {
+    let world = World::new();
+    let mut asked = event("api-http-api-iam");
+    asked["requestContext"]["http"]["method"] = "OPTIONS".into();
+    asked["requestContext"].as_object_mut().unwrap().remove("authorizer");
+    asked["headers"]["access-control-request-method"] = "POST".into();
+    let answered = answer(&api(&world, SIGNED, &["https://app.example.com"]), &asked).await;
+    assert_eq!(answered["statusCode"], 204);
+    assert!(answered["body"].as_str().unwrap_or_default().is_empty(), "{answered}");
+    assert_eq!(world.queue.asked(), []);
+}
+
+#[tokio::test]
 async fn health_needs_no_caller() {
     let world = World::new();
     let mut health = event("api-function-url");
