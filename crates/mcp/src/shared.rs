@@ -6,6 +6,7 @@ pub(crate) mod arguments;
 pub(crate) mod asking;
 pub(crate) mod body;
 pub(crate) mod caller;
+pub(crate) mod cancelling;
 pub(crate) mod capabilities;
 pub(crate) mod derived;
 pub(crate) mod digest;
