@@ -17,6 +17,7 @@ pub(crate) mod message;
 pub(crate) mod rate;
 pub(crate) mod record;
 pub(crate) mod reply;
+pub(crate) mod schemas;
 pub(crate) mod session;
 pub(crate) mod signer;
 pub(crate) mod sse;

@@ -61,30 +61,32 @@ struct First<'a> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for First<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Messages;
-        impl<'de> Visitor<'de> for Messages {
-            type Value = First<'de>;
+        deserializer.deserialize_seq(Messages)
+    }
+}
 
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("an array of messages")
-            }
+struct Messages;
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<First<'de>, A::Error> {
-                let mut messages = Vec::new();
-                while messages.len() < MESSAGES_MAX {
-                    match array.next_element()? {
-                        Some(message) => messages.push(message),
-                        None => return Ok(First { messages, are_more: false }),
-                    }
-                }
-                let mut are_more = false;
-                while array.next_element::<IgnoredAny>()?.is_some() {
-                    are_more = true;
-                }
-                Ok(First { messages, are_more })
+impl<'de> Visitor<'de> for Messages {
+    type Value = First<'de>;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("an array of messages")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<First<'de>, A::Error> {
+        let mut messages = Vec::new();
+        while messages.len() < MESSAGES_MAX {
+            match array.next_element()? {
+                Some(message) => messages.push(message),
+                None => return Ok(First { messages, are_more: false }),
             }
         }
-        deserializer.deserialize_seq(Messages)
+        let mut are_more = false;
+        while array.next_element::<IgnoredAny>()?.is_some() {
+            are_more = true;
+        }
+        Ok(First { messages, are_more })
     }
 }
 

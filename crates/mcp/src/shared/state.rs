@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use longhaul_engine::Engine;
 use tokio_util::sync::CancellationToken;
 
-use super::arguments::Schemas;
 use super::rate::Rate;
+use super::schemas::Schemas;
 use super::signer::Signer;
 use crate::{McpSettings, TaskPolicy};
 

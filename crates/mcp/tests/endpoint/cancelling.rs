@@ -31,6 +31,18 @@ async fn meanwhile(world: &World, call: &Sent, events: impl Future<Output = ()>)
     world.while_working(async { tokio::join!(answer, events).0 }).await
 }
 
+async fn a_call_has_begun(world: &World) {
+    while world.observed.calls_begun.load(Ordering::SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn there_is_a_task(world: &World) {
+    while world.engine.list(&alice(), None, 1).await.unwrap().tasks.is_empty() {
+        tokio::task::yield_now().await;
+    }
+}
+
 #[track_caller]
 fn has_no_answer(answer: &Answer) {
     assert_eq!((answer.status.as_u16(), answer.text.as_str()), (200, ""));
@@ -44,9 +56,7 @@ async fn a_plain_call_ends_without_an_answer() {
         let client = Older::connect(&world.mcp, revision).await;
         let other_instance = second(&world);
         let answer = meanwhile(&world, &client.call("hangs", json!({})), async {
-            while world.observed.calls_begun.load(Ordering::SeqCst) == 0 {
-                tokio::task::yield_now().await;
-            }
+            a_call_has_begun(&world).await;
             cancel(&other_instance, &cancelled(&client, &json!(7))).await;
         })
         .await;
@@ -62,9 +72,7 @@ async fn the_task_of_a_job_is_cancelled_even_if_it_could_be_found_again() {
         let client = Older::connect(&world.mcp, revision).await;
         let call = client.call("sleeps", json!({"ms": 120_000})).with_header("idempotency-key", "k");
         let answer = meanwhile(&world, &call, async {
-            while world.engine.list(&alice(), None, 1).await.unwrap().tasks.is_empty() {
-                tokio::task::yield_now().await;
-            }
+            there_is_a_task(&world).await;
             cancel(&second(&world), &cancelled(&client, &json!(7))).await;
         })
         .await;
@@ -124,9 +132,7 @@ async fn a_request_of_a_batch_can_be_cancelled() {
     let mut batch = client.sent("x", json!({}));
     batch.body = json!([call(1, "hangs"), call(2, "sleeps")]);
     let answer = meanwhile(&world, &batch, async {
-        while world.observed.calls_begun.load(Ordering::SeqCst) == 0 {
-            tokio::task::yield_now().await;
-        }
+        a_call_has_begun(&world).await;
         cancel(&world.mcp, &cancelled(&client, &json!(1))).await;
     })
     .await;
