@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures::FutureExt;
 use http::{Method, Request, Response, StatusCode};
 use longhaul_core::OwnerId;
 use longhaul_engine::PollError;
@@ -23,6 +24,10 @@ use crate::shared::scope::Scope;
 use crate::shared::session::{self, Session};
 use crate::shared::{asking, caller, errors, reply};
 
+mod batch;
+
+use batch::{Answering, Kind};
+
 /// The dialects, in the order in which they are asked. The handshake takes all that is left of older revisions, so it
 /// is the last.
 const DIALECTS: &[&dyn Dialect] = &[
@@ -37,14 +42,15 @@ const DIALECTS: &[&dyn Dialect] = &[
 /// The code that JSON-RPC clients expect for a session that does not exist.
 const SESSION_NOT_FOUND: ErrorCode = ErrorCode(-32_001);
 
-/// The router of one server.
+/// The router of one server. Clones are the same router.
+#[derive(Clone)]
 pub(crate) struct Router {
-    endpoint: Endpoint,
+    endpoint: Arc<Endpoint>,
 }
 
 impl Router {
     pub(crate) fn new(backend: Arc<dyn Backend>, shared: Arc<Shared>) -> Self {
-        Self { endpoint: Endpoint::new(backend, shared, DIALECTS) }
+        Self { endpoint: Arc::new(Endpoint::new(backend, shared, DIALECTS)) }
     }
 
     pub(crate) async fn respond(&self, request: Request<Bytes>, owner: OwnerId) -> Response<Body> {
@@ -53,24 +59,66 @@ impl Router {
             Ok(admitted) => admitted,
             Err(refused) => return refused,
         };
-        // Boxed, since it is large and is moved.
-        admitted.during(Box::pin(self.respond_to(request, owner))).await
+        // The futures of all dialects are inside of each other: on the heap, they do not fill the callers' stacks.
+        admitted.during(self.respond_to(request, owner).boxed()).await
     }
 
     async fn respond_to(&self, request: Request<Bytes>, owner: OwnerId) -> Response<Body> {
-        catch(self.route(request, owner)).await.unwrap_or_else(|Panicked(words)| {
-            tracing::error!(panic = words, "answering a request panicked");
-            let error = ErrorData::internal_error("the server could not answer", None);
-            reply::error_with(StatusCode::INTERNAL_SERVER_ERROR, None, &error)
-        })
+        catch(self.route(request, owner)).await.unwrap_or_else(panicked)
     }
 
-    async fn route(&self, mut request: Request<Bytes>, owner: OwnerId) -> Response<Body> {
+    async fn route(&self, request: Request<Bytes>, owner: OwnerId) -> Response<Body> {
         match *request.method() {
-            Method::POST => {}
-            Method::GET => return self.resume(&request, owner).await,
-            _ => return reply::method_not_allowed(),
+            Method::POST if batch::is_batch(request.body()) => self.batch(request, owner).boxed().await,
+            Method::POST => self.one(request, owner).await,
+            Method::GET => self.resume(&request, owner).await,
+            _ => reply::method_not_allowed(),
         }
+    }
+
+    /// Several messages at once. Only one revision has them; the others refuse them like anything else that is not a
+    /// message.
+    async fn batch(&self, request: Request<Bytes>, owner: OwnerId) -> Response<Body> {
+        if let Some(unavailable) = self.without_keys(None).await {
+            return unavailable;
+        }
+        match self.client(&request, &owner, false) {
+            Err(error) => return reply::error_with(StatusCode::NOT_FOUND, None, &error),
+            Ok(client) if client.revision() != batch::REVISION => return self.one(request, owner).boxed().await,
+            Ok(_) => {}
+        }
+        match batch::messages(request.body()) {
+            Ok(messages) => {
+                let parts = messages.into_iter().map(|message| self.part_of_batch(&request, message, owner));
+                batch::answer(parts.collect()).await
+            }
+            Err(error) => reply::error_with(StatusCode::BAD_REQUEST, None, &error),
+        }
+    }
+
+    /// One message of a batch, as a request of its own.
+    fn part_of_batch(&self, batch: &Request<Bytes>, message: Bytes, owner: OwnerId) -> Answering {
+        let refused = |id: Option<&RequestId>, error: &ErrorData| {
+            std::future::ready(reply::error_with(StatusCode::BAD_REQUEST, id, error)).boxed()
+        };
+        let mut request = batch.clone();
+        *request.body_mut() = message.clone();
+        match Message::read(&message) {
+            Ok(Message::Request { id, method, .. }) if method == "initialize" => {
+                let error = ErrorData::invalid_request("`initialize` must not be in a batch; send it alone", None);
+                Answering { answer: refused(Some(&id), &error), kind: Kind::Request }
+            }
+            Ok(message) => {
+                let kind = if id_of(&message).is_some() { Kind::Request } else { Kind::Other };
+                let router = self.clone();
+                let answer = async move { catch(router.one(request, owner)).await.unwrap_or_else(panicked) };
+                Answering { answer: answer.boxed(), kind }
+            }
+            Err(error) => Answering { answer: refused(None, &error), kind: Kind::Other },
+        }
+    }
+
+    async fn one(&self, mut request: Request<Bytes>, owner: OwnerId) -> Response<Body> {
         let body = request.body().clone();
         let message = match Message::read(&body) {
             Ok(message) => message,
@@ -82,7 +130,8 @@ impl Router {
         if let Some(unavailable) = self.without_keys(id_of(&message)).await {
             return unavailable;
         }
-        let client = match self.client(&request, &owner, &message) {
+        let begins = matches!(&message, Message::Request { method, .. } if method == "initialize");
+        let client = match self.client(&request, &owner, begins) {
             Ok(client) => client,
             Err(error) => return reply::error_with(StatusCode::NOT_FOUND, id_of(&message), &error),
         };
@@ -139,12 +188,11 @@ impl Router {
         Some(reply::error_with(StatusCode::SERVICE_UNAVAILABLE, id, &error))
     }
 
-    /// Who sent the message, as far as the request and its session say.
+    /// Who sent the message, as far as the request and its session say. A message that begins a session has none.
     ///
     /// # Errors
     /// If the session is not ours, was changed, or has expired.
-    fn client(&self, request: &Request<Bytes>, owner: &OwnerId, message: &Message<'_>) -> Result<Client, ErrorData> {
-        let begins = matches!(message, Message::Request { method, .. } if method == "initialize");
+    fn client(&self, request: &Request<Bytes>, owner: &OwnerId, begins: bool) -> Result<Client, ErrorData> {
         if begins || Generation::of(request.headers()) == Generation::PerRequest {
             return Ok(Client::new(request, None));
         }
@@ -156,6 +204,12 @@ impl Router {
             None => Err(ErrorData::new(SESSION_NOT_FOUND, "session not found; send a new initialize", None)),
         }
     }
+}
+
+fn panicked(Panicked(words): Panicked) -> Response<Body> {
+    tracing::error!(panic = words, "answering a request panicked");
+    let error = ErrorData::internal_error("the server could not answer", None);
+    reply::error_with(StatusCode::INTERNAL_SERVER_ERROR, None, &error)
 }
 
 const fn id_of<'a>(message: &'a Message<'_>) -> Option<&'a RequestId> {

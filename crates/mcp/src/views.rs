@@ -6,4 +6,5 @@ pub(crate) mod fields;
 pub(crate) mod job;
 pub(crate) mod job_tools;
 pub(crate) mod outcome;
+pub(crate) mod revised;
 pub(crate) mod task;

@@ -11,15 +11,18 @@ use serde_json::{Map, Value};
 use crate::Body;
 use crate::dialect::{Dialect, Endpoint};
 use crate::revision::{Generation, own_revision};
-use crate::shared::incoming::Incoming;
+use crate::shared::incoming::{Incoming, Notice};
 use crate::shared::session::{self, Session};
-use crate::shared::{errors, reply};
+use crate::shared::{cancelling, errors, reply};
+use crate::views::revised;
 
 mod call;
 
-/// The fields of a tool in a list, and since which revision they exist. Fields of drafts are not here: only the
-/// dialects that know them show them.
-const TOOL_FIELDS: [(&str, &str); 6] = [
+/// Fields, and since which revision they exist.
+type Fields = &'static [(&'static str, &'static str)];
+
+/// The fields of a tool in a list. Fields of drafts are not here: only the dialects that know them show them.
+const TOOL_FIELDS: Fields = &[
     ("annotations", "2025-03-26"),
     ("_meta", "2025-06-18"),
     ("outputSchema", "2025-06-18"),
@@ -27,6 +30,16 @@ const TOOL_FIELDS: [(&str, &str); 6] = [
     ("execution", "2025-11-25"),
     ("icons", "2025-11-25"),
 ];
+
+/// The same of a prompt, a resource, a template, and an argument of a prompt.
+const OTHER_FIELDS: Fields = &[("_meta", "2025-06-18"), ("title", "2025-06-18"), ("icons", "2025-11-25")];
+
+/// The same of what server and client say about themselves.
+const IMPLEMENTATION_FIELDS: Fields =
+    &[("title", "2025-06-18"), ("description", "2025-11-25"), ("icons", "2025-11-25"), ("websiteUrl", "2025-11-25")];
+
+/// The first revision that has all of these fields.
+const ALL_FIELDS_SINCE: &str = "2025-11-25";
 
 /// The dialect.
 pub(crate) struct Handshake;
@@ -43,22 +56,65 @@ impl Dialect for Handshake {
         }
     }
 
+    async fn on_notification(&self, notice: &Notice<'_>, endpoint: &Endpoint) {
+        if notice.client.generation() == Generation::Handshake && notice.method == cancelling::METHOD {
+            cancelling::leave(endpoint.shared(), notice).await;
+        }
+    }
+
     fn patches(&self, call: &Incoming<'_>) -> bool {
-        call.method == "tools/list" && call.client.generation() == Generation::Handshake && unknown_to(call).count() > 0
+        let is_older = call.client.revision() < ALL_FIELDS_SINCE;
+        call.client.generation() == Generation::Handshake
+            && match &*call.method {
+                // What was negotiated is in the result.
+                "initialize" => true,
+                "tools/list" | "prompts/list" | "prompts/get" | "resources/list" | "resources/templates/list" => {
+                    is_older
+                }
+                _ => false,
+            }
     }
 
     fn patch(&self, call: &Incoming<'_>, _endpoint: &Endpoint, result: &mut Map<String, Value>) {
-        let tools = result.get_mut("tools").and_then(Value::as_array_mut).into_iter().flatten();
-        for tool in tools.filter_map(Value::as_object_mut) {
-            unknown_to(call).for_each(|field| drop(tool.remove(field)));
+        let revision = call.client.revision();
+        match &*call.method {
+            "initialize" => {
+                let negotiated = result.get("protocolVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
+                let server = result.get_mut("serverInfo").and_then(Value::as_object_mut);
+                server.into_iter().for_each(|server| remove_unknown(&negotiated, IMPLEMENTATION_FIELDS, server));
+            }
+            "tools/list" => objects(result, "tools").for_each(|tool| remove_unknown(revision, TOOL_FIELDS, tool)),
+            "prompts/list" => objects(result, "prompts").for_each(|prompt| {
+                remove_unknown(revision, OTHER_FIELDS, prompt);
+                objects(prompt, "arguments").for_each(|argument| remove_unknown(revision, OTHER_FIELDS, argument));
+            }),
+            "prompts/get" => objects(result, "messages")
+                .filter_map(|message| message.get_mut("content"))
+                .for_each(|block| revised::content_block(revision, block)),
+            "resources/list" => {
+                objects(result, "resources").for_each(|resource| remove_unknown(revision, OTHER_FIELDS, resource));
+            }
+            _ => {
+                let templates = objects(result, "resourceTemplates");
+                templates.for_each(|template| remove_unknown(revision, OTHER_FIELDS, template));
+            }
         }
     }
 }
 
-/// The fields of a tool that the client's revision does not have.
-fn unknown_to(call: &Incoming<'_>) -> impl Iterator<Item = &'static str> {
-    let revision = call.client.revision();
-    TOOL_FIELDS.iter().filter(move |(_, since)| revision < *since).map(|(field, _)| *field)
+/// The objects in a list of `parent`.
+fn objects<'a>(parent: &'a mut Map<String, Value>, list: &str) -> impl Iterator<Item = &'a mut Map<String, Value>> {
+    let list = parent.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
+    list.filter_map(Value::as_object_mut)
+}
+
+/// Removes the fields that a revision does not have.
+fn remove_unknown(revision: &str, fields: Fields, object: &mut Map<String, Value>) {
+    for (field, since) in fields {
+        if revision < *since {
+            object.remove(*field);
+        }
+    }
 }
 
 fn no_such_method(call: &Incoming<'_>) -> Response<Body> {

@@ -33,8 +33,11 @@ impl<H: ServerHandler> Durable<H> {
     pub(super) async fn call(
         &self,
         mut request: CallToolRequestParams,
-        context: RequestContext<RoleServer>,
+        mut context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        if let Some(ending) = caller::ending(&context) {
+            context.ct = ending.left;
+        }
         let caller = Caller::of(&context)?;
         let plan = self.plan(&request, &caller)?;
         if let Err(faults) = arguments::check(&self.inner, &self.shared, &request.name, &mut request.arguments).await {

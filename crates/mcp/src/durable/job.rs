@@ -204,7 +204,13 @@ impl Waiting<'_> {
         match self.caller.generation {
             Generation::PerRequest => self.round(task, asks).map(Some),
             Generation::Handshake => {
-                self.ask_all(&task.key(), asks).await?;
+                let key = task.key();
+                tokio::select! {
+                    biased;
+                    asked = self.ask_all(&key, asks) => asked?,
+                    // The next event says that the caller has left.
+                    () = self.context.ct.cancelled() => return Ok(None),
+                }
                 // The time that the user took does not count.
                 watch.wait_until_after(self.wait_ms);
                 watch.look().await;
@@ -228,10 +234,11 @@ impl Waiting<'_> {
         }
     }
 
-    /// Cancels the task if its caller leaves before it has the job id: no one else can know the id, unless the caller
-    /// has an idempotency key to find the job again.
+    /// Cancels the task if its caller cancels the call, or leaves before it has the job id: no one else can know the
+    /// id, unless the caller has an idempotency key to find the job again.
     async fn left(&self, key: &TaskKey) -> Result<CallToolResponse, ErrorData> {
-        if self.view == View::Result && !caller::has_idempotency_key(self.context) {
+        let is_cancelled = caller::ending(self.context).is_some_and(|ending| ending.by_client.is_cancelled());
+        if self.view == View::Result && (is_cancelled || !caller::has_idempotency_key(self.context)) {
             self.shared.engine.cancel(key).await.map_err(errors::of_poll)?;
         }
         Err(ErrorData::internal_error("the client has left", None))

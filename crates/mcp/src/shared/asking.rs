@@ -50,6 +50,18 @@ pub(crate) struct Question {
 }
 
 impl Question {
+    /// The same question, with its parameters as a revision has them.
+    ///
+    /// # Errors
+    /// The error for the client, if the revision does not have this question.
+    pub(crate) fn revised(
+        mut self,
+        revise: impl FnOnce(&str, &mut Map<String, Value>) -> Result<(), ErrorData>,
+    ) -> Result<Self, ErrorData> {
+        revise(&self.method, &mut self.params)?;
+        Ok(self)
+    }
+
     /// The whole request.
     pub(crate) fn message(&self) -> String {
         let Self { id, method, params } = self;

@@ -10,6 +10,7 @@ use rmcp::{ErrorData, RoleServer};
 use tracing::Span;
 
 use crate::revision::{Generation, InputErrors};
+use crate::shared::cancelling::Ending;
 use crate::shared::digest;
 use crate::shared::scope::Scope;
 
@@ -81,6 +82,11 @@ pub(crate) fn span(context: &RequestContext<RoleServer>) -> Span {
 
 pub(crate) fn parts(context: &RequestContext<RoleServer>) -> Option<&Parts> {
     context.extensions.get::<Parts>()
+}
+
+/// How the call ends early, if its dialect says so.
+pub(crate) fn ending(context: &RequestContext<RoleServer>) -> Option<Ending> {
+    parts(context)?.extensions.get::<Ending>().cloned()
 }
 
 /// What recognises a retry of this call, if its caller sent a key.

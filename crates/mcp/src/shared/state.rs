@@ -6,10 +6,10 @@ use std::sync::Arc;
 use longhaul_engine::Engine;
 use tokio_util::sync::CancellationToken;
 
-use super::arguments::Schemas;
 use super::derived::Names;
 use super::memory::Memory;
 use super::rate::Rate;
+use super::schemas::Schemas;
 use super::signer::Signer;
 use crate::{McpSettings, TaskPolicy};
 

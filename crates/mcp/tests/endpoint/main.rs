@@ -4,6 +4,8 @@
 
 mod arguments;
 mod async_calls;
+mod batches;
+mod cancelling;
 mod core_tasks;
 mod garbage;
 mod jobs;
@@ -19,6 +21,7 @@ mod passing_on;
 mod plain_calls;
 mod questions;
 mod retries;
+mod revised;
 mod rules;
 mod schema;
 mod strangers;

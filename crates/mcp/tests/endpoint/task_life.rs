@@ -84,9 +84,9 @@ async fn a_protocol_error_fails_the_task_with_that_error() {
 }
 
 #[tokio::test]
-async fn malformed_arguments_are_reported_as_the_tools_result() {
+async fn a_tool_that_checks_its_arguments_itself_reports_malformed_ones_as_its_result() {
     let world = World::new();
-    let id = world.start("add", json!({"a": "two"})).await;
+    let id = world.start("adds_anything", json!({"a": "two"})).await;
     world.work().await;
     let task = world.get(&id).await;
     assert_eq!((&task["status"], &task["result"]["isError"]), (&json!("completed"), &json!(true)));

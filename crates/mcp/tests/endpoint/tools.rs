@@ -73,6 +73,7 @@ pub(crate) fn policies() -> BTreeMap<String, TaskPolicy> {
         "who",
     ];
     let mut policies: BTreeMap<_, _> = names.map(|name| (name.to_owned(), TaskPolicy::optional())).into();
+    policies.insert("adds_anything".to_owned(), TaskPolicy::optional().unchecked_arguments());
     policies.insert("only_task".to_owned(), TaskPolicy::required().immediate("It is being done."));
     policies.insert("after_input".to_owned(), TaskPolicy::optional().after_input());
     policies.insert("after_rounds".to_owned(), TaskPolicy::optional().after_input());
@@ -136,6 +137,55 @@ impl Tools {
     #[tool]
     async fn add(&self, Parameters(Add { a, b }): Parameters<Add>) -> CallToolResult {
         text((a + b).to_string())
+    }
+
+    #[tool]
+    async fn adds_anything(&self, Parameters(Add { a, b }): Parameters<Add>) -> CallToolResult {
+        text((a + b).to_string())
+    }
+
+    /// Has what the first revisions do not have.
+    #[tool]
+    async fn links(&self) -> CallToolResult {
+        let blocks = json!([
+            {"type": "resource_link", "name": "report", "uri": "file:///report.pdf"},
+            {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"},
+        ]);
+        let mut result = CallToolResult::structured(json!({"pages": 3}));
+        result.content = serde_json::from_value(blocks).unwrap();
+        result
+    }
+
+    /// Has only structured content.
+    #[tool]
+    async fn measures(&self) -> CallToolResult {
+        let mut result = CallToolResult::structured(json!({"meters": 3}));
+        result.content = Vec::new();
+        result
+    }
+
+    /// Asks with everything that forms of `2025-11-25` have.
+    #[tool]
+    async fn asks_choices(&self, task: TaskContext) -> Result<CallToolResult, ErrorData> {
+        let schema = serde_json::from_value(json!({
+            "type": "object",
+            "properties": {
+                "color": {
+                    "type": "string",
+                    "oneOf": [{"const": "r", "title": "Red"}, {"const": "g", "title": "Green"}],
+                    "default": "r",
+                },
+                "sure": {"type": "boolean", "default": true},
+                "name": {"type": "string", "default": "nobody"},
+            },
+        }));
+        let request = ElicitRequest::new(ElicitRequestParams::FormElicitationParams {
+            meta: None,
+            message: "Which?".to_owned(),
+            requested_schema: schema.unwrap(),
+        });
+        let answer = task.request_input("choice", InputRequest::Elicitation(request)).await?;
+        Ok(text(answer["content"]["color"].as_str().unwrap_or("none")))
     }
 
     #[tool]

@@ -26,6 +26,7 @@ use crate::shared::watch::{Event, Reported, TaskWatch};
 use crate::shared::{errors, reply, sse};
 use crate::views::fields;
 use crate::views::outcome::Outcome;
+use crate::views::revised;
 
 /// Answers the request.
 pub(super) async fn answer(call: &Incoming<'_>, endpoint: &Endpoint) -> Response<Body> {
@@ -57,6 +58,7 @@ struct Waiting {
     id: RequestId,
     /// The token for progress notifications, if it wants any.
     progress_token: Option<ProgressToken>,
+    revision: String,
     watch: TaskWatch,
     queue: VecDeque<Outgoing>,
 }
@@ -85,7 +87,8 @@ impl Waiting {
         let tasks = [(task, Reported::default())];
         let watch = TaskWatch::new(listener, &shared.settings, &shared.closing, wait_ms, tasks);
         let shared = Arc::clone(shared);
-        Ok(Self { shared, id: call.id.clone(), progress_token, watch, queue: VecDeque::new() })
+        let revision = call.client.revision().to_owned();
+        Ok(Self { shared, id: call.id.clone(), progress_token, revision, watch, queue: VecDeque::new() })
     }
 
     /// What is sent next; `None` after the end.
@@ -106,7 +109,9 @@ impl Waiting {
                 let message = self.progress_token.as_ref().map(|token| wire::progress(token, &task, &progress));
                 self.queue.extend(message.map(Outgoing::Before));
             }
-            Event::Question(task, ask) => match asking::question(&self.shared, &task, &ask) {
+            Event::Question(task, ask) => match asking::question(&self.shared, &task, &ask).and_then(|question| {
+                question.revised(|method, params| revised::request(&self.revision, method, params))
+            }) {
                 Ok(question) => self.queue.push_back(Outgoing::Before(question.message())),
                 Err(error) => self.end(Err(error)),
             },
@@ -114,6 +119,10 @@ impl Waiting {
                 Ok(Some(outcome)) => {
                     if matches!(outcome, Outcome::Cancelled) {
                         self.queue.push_back(Outgoing::Before(wire::cancelled(&self.id)));
+                    }
+                    let mut outcome = outcome;
+                    if let Outcome::Result(result) = &mut outcome {
+                        revised::result(&self.revision, result);
                     }
                     self.end(wire::ended(outcome));
                 }

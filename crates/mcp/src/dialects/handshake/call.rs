@@ -13,6 +13,7 @@ use longhaul_core::{OwnerId, TaskId};
 use rmcp::ErrorData;
 use rmcp::model::{ClientJsonRpcMessage, InitializeRequestParams, RequestId, ServerJsonRpcMessage};
 use serde_json::Value;
+use tokio_util::sync::DropGuard;
 
 use crate::Body;
 use crate::backend::Conversation;
@@ -21,8 +22,10 @@ use crate::revision::own_revision;
 use crate::shared::Shared;
 use crate::shared::asking::{self, Asked};
 use crate::shared::body::json;
+use crate::shared::cancelling::{self, Ending};
 use crate::shared::incoming::Incoming;
 use crate::shared::{errors, reply, sse};
+use crate::views::revised;
 
 /// Answers `tools/call`.
 pub(super) async fn answer(call: &Incoming<'_>, endpoint: &Endpoint) -> Response<Body> {
@@ -42,6 +45,8 @@ pub(super) async fn answer(call: &Incoming<'_>, endpoint: &Endpoint) -> Response
         None => reply::error(&call.id, &ErrorData::internal_error("the call ended without an answer", None)),
         Some(Outgoing::Last(text)) => json(StatusCode::OK, text),
         Some(Outgoing::Before(text)) => open.stream(text),
+        // A stream without messages: it is the only kind of body that need not have an answer in it.
+        Some(Outgoing::Cancelled) => sse::response(futures::stream::empty()),
     }
 }
 
@@ -51,6 +56,8 @@ enum Outgoing {
     Before(String),
     /// The answer.
     Last(String),
+    /// Nothing: the client has cancelled the call, and gets no answer.
+    Cancelled,
 }
 
 /// A call that has not been answered yet.
@@ -62,22 +69,43 @@ struct Open {
     /// Names the call in the ids of its requests.
     name: TaskId,
     requests: u32,
+    revision: String,
     conversation: Conversation,
     /// Answers that are awaited.
     awaited: FuturesUnordered<BoxFuture<'static, ClientJsonRpcMessage>>,
+    /// Ends when the client cancels the call.
+    cancelled: BoxFuture<'static, ()>,
+    ending: Ending,
+    /// Tells the tool when this is dropped, because the client has left.
+    _leaving: DropGuard,
     over: bool,
 }
 
 impl Open {
     fn new(mut message: ClientJsonRpcMessage, call: &Incoming<'_>, endpoint: &Endpoint) -> Result<Self, ErrorData> {
         let shared = Arc::clone(endpoint.shared());
-        let (parts, _body) = call.http.clone().into_parts();
+        let (mut parts, _body) = call.http.clone().into_parts();
+        let ending = Ending::default();
+        parts.extensions.insert(ending.clone());
         message.insert_extension(parts);
         let ports = shared.engine.ports();
         let name = ports.ids.task_id(ports.clock.now());
         let conversation = endpoint.backend().converse(message, client(call)?);
-        let (owner, awaited) = (call.owner, FuturesUnordered::new());
-        Ok(Self { shared, owner, id: call.id.clone(), name, requests: 0, conversation, awaited, over: false })
+        let mailbox = cancelling::mailbox(call.client, &call.id);
+        Ok(Self {
+            owner: call.owner,
+            id: call.id.clone(),
+            name,
+            requests: 0,
+            revision: call.client.revision().to_owned(),
+            conversation,
+            awaited: FuturesUnordered::new(),
+            cancelled: Box::pin(cancelling::of_request(Arc::clone(&shared), call.owner, mailbox)),
+            _leaving: ending.left.clone().drop_guard(),
+            ending,
+            over: false,
+            shared,
+        })
     }
 
     /// What is sent next; `None` after the end.
@@ -91,17 +119,30 @@ impl Open {
                     }
                 }
                 Some(answer) = self.awaited.next() => self.answered(answer),
+                () = &mut self.cancelled, if !self.is_cancelled() => {
+                    self.ending.by_client.cancel();
+                    self.ending.left.cancel();
+                }
             }
         }
     }
 
+    fn is_cancelled(&self) -> bool {
+        self.ending.by_client.is_cancelled()
+    }
+
     fn outgoing(&mut self, message: ServerJsonRpcMessage) -> Option<Outgoing> {
         let text = |message: &ServerJsonRpcMessage| {
-            let text = serde_json::to_string(message);
-            text.map_err(|error| errors::internal("a message of the tool could not be written", &error))
+            text(&self.revision, message)
+                .map_err(|error| errors::internal("a message of the tool could not be written", &error))
         };
         let unwritten = |error: ErrorData| Outgoing::Last(reply::error_text(Some(&self.id), &error));
         match message {
+            // The tool has ended, so what it was doing is over.
+            ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_) if self.is_cancelled() => {
+                Some(Outgoing::Cancelled)
+            }
+            ServerJsonRpcMessage::Notification(_) if self.is_cancelled() => None,
             ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_) => {
                 Some(text(&message).map_or_else(unwritten, Outgoing::Last))
             }
@@ -127,9 +168,13 @@ impl Open {
         let mut request = serde_json::to_value(request)
             .map_err(|error| errors::internal("a request to the client could not be written", &error))?;
         asking::strip_progress_token(&mut request);
-        let Value::Object(request) = request else {
+        let Value::Object(mut request) = request else {
             return Err(ErrorData::internal_error("a request to the client could not be written", None));
         };
+        let method = request.get("method").and_then(Value::as_str).unwrap_or_default().to_owned();
+        if let Some(params) = request.get_mut("params").and_then(Value::as_object_mut) {
+            revised::request(&self.revision, &method, params)?;
+        }
         self.awaited.push(Box::pin(async move {
             match asking::answer_to_call(&shared, owner, name, number).await {
                 Ok(answer) => ClientJsonRpcMessage::response(asking::client_result(answer), id),
@@ -171,10 +216,23 @@ impl Open {
                     self.over = true;
                     Some(sse::event(&text))
                 }
+                Outgoing::Cancelled => None,
             },
             () = clock.sleep_ms(quiet_ms.max(1)) => Some(Bytes::from_static(sse::KEEP_ALIVE)),
         }
     }
+}
+
+/// A message as the client's revision has it.
+fn text(revision: &str, message: &ServerJsonRpcMessage) -> Result<String, serde_json::Error> {
+    if !matches!(message, ServerJsonRpcMessage::Response(_)) || revised::has_all_results(revision) {
+        return serde_json::to_string(message);
+    }
+    let mut message = serde_json::to_value(message)?;
+    if let Some(result) = message.get_mut("result").and_then(Value::as_object_mut) {
+        revised::result(revision, result);
+    }
+    Ok(message.to_string())
 }
 
 /// The client as its handshake described it.

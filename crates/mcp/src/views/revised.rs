@@ -1,0 +1,95 @@
+//! Messages as older revisions have them: what a revision does not know is left out of what is sent to it, and shown in
+//! another form if there is one.
+
+use rmcp::ErrorData;
+use serde_json::{Map, Value, json};
+
+/// The first revision with structured content and links to resources in results.
+const STRUCTURED_SINCE: &str = "2025-06-18";
+
+/// The first revision with audio content.
+const AUDIO_SINCE: &str = "2025-03-26";
+
+/// The first revision whose elicitation has more than one mode, and today's forms.
+const MODES_SINCE: &str = "2025-11-25";
+
+/// Whether a revision has everything that a result may have.
+pub(crate) fn has_all_results(revision: &str) -> bool {
+    revision >= STRUCTURED_SINCE
+}
+
+/// Changes a result of a tool to what `revision` has.
+pub(crate) fn result(revision: &str, result: &mut Map<String, Value>) {
+    if has_all_results(revision) {
+        return;
+    }
+    let structured = result.remove("structuredContent");
+    let content = result.entry("content").or_insert_with(|| json!([]));
+    let Some(blocks) = content.as_array_mut() else { return };
+    blocks.iter_mut().for_each(|block| content_block(revision, block));
+    if let Some(structured) = structured.filter(|_| blocks.is_empty()) {
+        blocks.push(text(structured.to_string()));
+    }
+}
+
+/// Changes a content block to what `revision` has: a text in place of what it does not know.
+pub(crate) fn content_block(revision: &str, block: &mut Value) {
+    let field = |name: &str| block.get(name).and_then(Value::as_str).unwrap_or_default();
+    let replaced = match field("type") {
+        "resource_link" if revision < STRUCTURED_SINCE => text(format!("{}: {}", field("name"), field("uri"))),
+        "audio" if revision < AUDIO_SINCE => text(format!("[audio, {}]", field("mimeType"))),
+        _ => {
+            if let Some(block) = block.as_object_mut().filter(|_| revision < STRUCTURED_SINCE) {
+                block.remove("_meta");
+            }
+            return;
+        }
+    };
+    *block = replaced;
+}
+
+fn text(text: String) -> Value {
+    json!({"type": "text", "text": text})
+}
+
+/// Changes a request of the server to what `revision` has.
+///
+/// # Errors
+/// `-32600` for a question that the revision has no form for.
+pub(crate) fn request(revision: &str, method: &str, params: &mut Map<String, Value>) -> Result<(), ErrorData> {
+    if method != "elicitation/create" || revision >= MODES_SINCE {
+        return Ok(());
+    }
+    match params.remove("mode").as_ref().and_then(Value::as_str) {
+        None | Some("form") => {}
+        Some(mode) => return Err(unknown(&format!("elicitation in the mode `{mode}`"))),
+    }
+    let Some(schema) = params.get_mut("requestedSchema").and_then(Value::as_object_mut) else { return Ok(()) };
+    schema.retain(|name, _| matches!(name.as_str(), "type" | "properties" | "required"));
+    let fields = schema.get_mut("properties").and_then(Value::as_object_mut);
+    fields.into_iter().flat_map(Map::values_mut).try_for_each(form_field)
+}
+
+/// A field of a form: a text, a number, yes or no, or one of some texts.
+fn form_field(field: &mut Value) -> Result<(), ErrorData> {
+    let Some(field) = field.as_object_mut() else { return Ok(()) };
+    if let Some(choices) = field.remove("oneOf") {
+        let all =
+            |name: &str| choices.as_array().into_iter().flatten().filter_map(|one| one.get(name)).cloned().collect();
+        let (values, names): (Vec<Value>, Vec<Value>) = (all("const"), all("title"));
+        if values.len() == names.len() {
+            field.insert("enumNames".to_owned(), names.into());
+        }
+        field.insert("enum".to_owned(), values.into());
+    }
+    match field.get("type").and_then(Value::as_str) {
+        Some("array") => return Err(unknown("a question with several answers")),
+        Some("boolean") => {}
+        _ => drop(field.remove("default")),
+    }
+    Ok(())
+}
+
+fn unknown(what: &str) -> ErrorData {
+    ErrorData::invalid_request(format!("the client's revision of MCP does not have {what}"), None)
+}
