@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{Request, StatusCode};
 use longhaul_aws::clients::Clients;
 use longhaul_aws::{DynamoStore, SqsQueue};
-use longhaul_core::OwnerId;
+use longhaul_core::{Clock, OwnerId};
 use longhaul_engine::{Engine, Ports, Settings};
 use longhaul_mcp::{McpServer, McpSettings};
 use longhaul_testkit::{ManualClock, SeededIds, block_on};
@@ -65,7 +65,7 @@ fn instances_change_their_key_together_and_old_sessions_go_on() {
         let clients = Clients::new(&emulator::config());
         let table = emulator::table(&clients).await;
         let clock = Arc::new(ManualClock::default());
-        clock.advance_to(longhaul_core::Timestamp::from_ms(700 * PERIOD_MS - 2 * DAY_MS));
+        clock.advance_ms(2 * PERIOD_MS - clock.now().as_ms() % PERIOD_MS - 2 * DAY_MS);
         let servers = [1, 2].map(|seed| server(&clients, &table, &clock, seed));
         let (first, second) = futures::join!(connect(&servers[0]), connect(&servers[1]));
         for (server, session) in [(&servers[0], &second), (&servers[1], &first)] {

@@ -5,8 +5,10 @@
 //! needs it first leaves it, and all others collect it, so that they agree without talking to each other, on any store;
 //! and a key that verifies nothing any more expires by itself. The id of a key is the number of its period.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use futures::future::try_join_all;
 use longhaul_core::ports::{Left, StoreError};
 use longhaul_core::{MailboxId, OwnerId, Timestamp};
 use longhaul_engine::{CollectError, Engine, LeaveError};
@@ -29,12 +31,15 @@ pub(crate) struct Keyring {
 }
 
 /// The keys that are valid at the same time.
-struct Ring {
+pub(crate) struct Ring {
     /// The period whose key signs.
     signing: u64,
     /// The last period whose key verifies: the same, or the next one shortly before it begins.
     newest: u64,
-    codec: Arc<RequestStateCodec>,
+    /// By their periods.
+    keys: BTreeMap<u64, [u8; 32]>,
+    /// What signs and verifies with them.
+    pub(crate) codec: RequestStateCodec,
 }
 
 impl Keyring {
@@ -47,39 +52,41 @@ impl Keyring {
         self.engine.ports().clock.now()
     }
 
-    /// What signs and verifies; `None` before [`Keyring::ready`].
-    pub(crate) fn codec(&self) -> Option<Arc<RequestStateCodec>> {
-        let ring = self.ring.read().unwrap_or_else(PoisonError::into_inner);
-        ring.as_ref().map(|ring| Arc::clone(&ring.codec))
-    }
-
-    /// Reads the keys of this moment, unless it has them. The first instance of a period makes its key.
+    /// Reads the keys of this moment that it does not have yet. The first instance of a period makes its key.
     ///
     /// # Errors
     /// [`StoreError`]
     pub(crate) async fn ready(&self) -> Result<(), StoreError> {
         let now = self.now();
         let (signing, newest) = (period(now), period(now.plus_ms(EARLY_MS)));
-        if self.has(signing, newest) {
+        let ring = self.ring();
+        if ring.as_ref().is_some_and(|ring| (ring.signing, ring.newest) == (signing, newest)) {
             return Ok(());
         }
-        let mut keys = Vec::new();
-        if let Some(previous) = signing.checked_sub(1) {
-            keys.extend(self.find(previous).await?.map(|key| (previous.to_string(), key)));
-        }
-        for period in signing..=newest {
-            keys.push((period.to_string(), self.find_or_make(period).await?));
-        }
-        let codec = RequestStateCodec::new_with_keyring(signing.to_string(), keys)
+        let known = ring.map(|ring| ring.keys.clone()).unwrap_or_default();
+        let read = (signing.saturating_sub(1)..=newest).map(|period| {
+            let known = known.get(&period).copied();
+            async move {
+                let key = match known {
+                    Some(key) => Some(key),
+                    None if period < signing => self.find(period).await?,
+                    None => Some(self.find_or_make(period).await?),
+                };
+                Ok::<_, StoreError>(key.map(|key| (period, key)))
+            }
+        });
+        let keys: BTreeMap<u64, [u8; 32]> = try_join_all(read).await?.into_iter().flatten().collect();
+        let named = keys.iter().map(|(period, key)| (period.to_string(), *key));
+        let codec = RequestStateCodec::new_with_keyring(signing.to_string(), named)
             .map_err(|error| StoreError::Corrupt(error.into()))?;
-        let ring = Arc::new(Ring { signing, newest, codec: Arc::new(codec) });
+        let ring = Arc::new(Ring { signing, newest, keys, codec });
         *self.ring.write().unwrap_or_else(PoisonError::into_inner) = Some(ring);
         Ok(())
     }
 
-    fn has(&self, signing: u64, newest: u64) -> bool {
-        let ring = self.ring.read().unwrap_or_else(PoisonError::into_inner);
-        ring.as_ref().is_some_and(|ring| (ring.signing, ring.newest) == (signing, newest))
+    /// The keys that it has; `None` before [`Keyring::ready`].
+    pub(crate) fn ring(&self) -> Option<Arc<Ring>> {
+        self.ring.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The key of a period, if an instance made it.

@@ -153,16 +153,17 @@ impl Signer {
     }
 
     fn seal<T: Serialize>(&self, value: T, binding: &[u8], until: Timestamp) -> Result<String, ErrorData> {
-        let Some(codec) = self.keys.codec() else {
+        let Some(ring) = self.keys.ring() else {
             tracing::error!("a value was to be signed before the keys were read");
             return Err(ErrorData::internal_error("a value could not be signed", None));
         };
-        let signed = codec.seal_json_with(&Expiring { until, value }, &SealOptions::new().associated_data(binding));
+        let options = SealOptions::new().associated_data(binding);
+        let signed = ring.codec.seal_json_with(&Expiring { until, value }, &options);
         signed.map_err(|error| errors::internal("a value could not be signed", &error))
     }
 
     fn open<T: DeserializeOwned>(&self, signed: &str, binding: &[u8]) -> Option<T> {
-        let opened = self.keys.codec()?.open_json_with::<Expiring<T>>(signed, binding);
+        let opened = self.keys.ring()?.codec.open_json_with::<Expiring<T>>(signed, binding);
         let Expiring { until, value } = opened.inspect_err(|error| tracing::debug!(%error, "not valid")).ok()?;
         (self.keys.now() < until).then_some(value)
     }

@@ -2,10 +2,11 @@
 //! value is too old.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use longhaul_core::Clock;
+use longhaul_core::{Clock, Timestamp};
 use longhaul_engine::{Engine, Ports, Settings};
 use longhaul_mcp::{McpServer, McpSettings};
 use longhaul_sqlite::Database;
@@ -166,12 +167,15 @@ async fn a_value_without_a_key_id_is_refused() {
 }
 
 /// A server whose store fails as `script` says.
-fn on_a_failing_store(script: impl FnMut(StoreCall<'_>) -> Fault + Send + 'static) -> McpServer {
-    let clock = Arc::new(ManualClock::default());
+fn on_a_failing_store(
+    clock: &Arc<ManualClock>,
+    script: impl FnMut(StoreCall<'_>) -> Fault + Send + 'static,
+) -> McpServer {
     let settings = longhaul_sqlite::Settings::default();
-    let database = Database::in_memory(Arc::<ManualClock>::clone(&clock), settings).unwrap();
+    let database = Database::in_memory(Arc::<ManualClock>::clone(clock), settings).unwrap();
     let store = FaultyStore::new(Arc::new(database.store()), script);
     let ids = Arc::new(SeededIds::new(1));
+    let clock = Arc::<ManualClock>::clone(clock);
     let ports = Ports { store: Arc::new(store), queue: Arc::new(database.queue()), clock, ids };
     let handler = Tools::new(Arc::default());
     let engine = Engine::new(ports, Settings { write_retry_ms: 0, ..Settings::default() });
@@ -181,7 +185,7 @@ fn on_a_failing_store(script: impl FnMut(StoreCall<'_>) -> Fault + Send + 'stati
 /// If the keys cannot be read, a session would seem not to exist, and its client would begin again for nothing.
 #[tokio::test]
 async fn without_keys_the_server_is_not_available() {
-    let server = on_a_failing_store(|call| match call {
+    let server = on_a_failing_store(&Arc::default(), |call| match call {
         StoreCall::Collect(..) | StoreCall::Leave(..) => Fault::Before,
         _ => Fault::None,
     });
@@ -194,10 +198,29 @@ async fn without_keys_the_server_is_not_available() {
 #[tokio::test]
 async fn a_key_whose_writer_got_no_answer_is_the_key() {
     let mut first = true;
-    let server = on_a_failing_store(move |call| match call {
+    let server = on_a_failing_store(&Arc::default(), move |call| match call {
         StoreCall::Leave(..) if std::mem::take(&mut first) => Fault::After,
         _ => Fault::None,
     });
     let client = Older::connect(&server, REVISION).await;
     works(&server, &client).await;
+}
+
+/// Whoever served requests shortly before a key begins to sign has read it.
+#[tokio::test]
+async fn a_change_of_keys_needs_no_store() {
+    let (clock, fails) = (Arc::new(ManualClock::default()), Arc::new(AtomicBool::new(false)));
+    let failing = Arc::clone(&fails);
+    let server =
+        on_a_failing_store(&clock, move |_| if failing.load(Ordering::SeqCst) { Fault::Before } else { Fault::None });
+    let before_the_change = clock.now().as_ms() / PERIOD_MS * PERIOD_MS + PERIOD_MS - 60_000;
+    clock.advance_to(Timestamp::from_ms(before_the_change));
+    let client = Older::connect(&server, REVISION).await;
+    fails.store(true, Ordering::SeqCst);
+    clock.advance_ms(60_000);
+    works(&server, &client).await;
+    assert_ne!(key_id(&Older::connect(&server, REVISION).await.session), key_id(&client.session));
+    fails.store(false, Ordering::SeqCst);
+    clock.advance_ms(PERIOD_MS);
+    must_begin_again(&server, &client).await;
 }
