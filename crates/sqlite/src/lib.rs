@@ -19,6 +19,7 @@ mod settings;
 mod store;
 mod take_up;
 mod tasks;
+mod turns;
 mod writer;
 
 pub use database::Database;

@@ -88,6 +88,9 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     DROP INDEX strays_by_age;
     CREATE INDEX orphans_by_age ON orphans (seen_at);
 ",
+    "
+    CREATE INDEX messages_by_owner ON messages (owner, visible_at, seq) WHERE dead = 0;
+",
 ];
 
 /// Checks that the file is ours or empty, and migrates it to the latest version of `migrations`, all or nothing.
@@ -156,7 +159,10 @@ mod tests {
             mailboxes::COLLECT,
             tasks::DISCOUNT,
             tasks::RECOUNT,
-            queue::VISIBLE,
+            queue::WAITING,
+            queue::NEXT_OWNER,
+            queue::FIRST_OF_OWNER,
+            queue::DEAD,
             queue::NEXT_VISIBLE,
             take_up::HIDDEN,
         ] {
