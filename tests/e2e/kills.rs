@@ -1,6 +1,7 @@
 //! SIGKILL at any moment loses nothing.
 
 use std::io::Write;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -47,7 +48,7 @@ async fn many_tasks_survive_many_kills() {
         for _ in 0..5 {
             ids.push(caller.call_task("countdown", json!({"seconds": 1, "steps": 20})).await);
         }
-        tokio::time::sleep(std::time::Duration::from_millis(100 + 350 * round)).await;
+        tokio::time::sleep(Duration::from_millis(100 + 350 * round)).await;
         server.kill();
     }
     let server = setup.start();
@@ -55,6 +56,59 @@ async fn many_tasks_survive_many_kills() {
         let done = server.caller().until(&id, "completed").await;
         assert_eq!(structured(&done["result"])["steps"], 20);
     }
+}
+
+/// How long a server takes that does not wait for leases, with much to spare; less than one lease of
+/// [`with_long_leases`].
+const WITHOUT_A_LEASE: Duration = Duration::from_secs(40);
+
+/// A server whose leases outlast the test.
+fn with_long_leases() -> Setup {
+    Setup::with(&["--diagnostics", "--lease-ms", "50000", "--heartbeat-ms", "200"])
+}
+
+#[tokio::test]
+async fn a_restarted_server_takes_up_its_tasks_without_waiting_for_their_leases() {
+    let test = async {
+        let setup = with_long_leases();
+        let server = setup.start();
+        let caller = server.caller();
+        let mut ids = Vec::new();
+        for _ in 0..5 {
+            ids.push(caller.call_task("countdown", json!({"seconds": 3, "steps": 10})).await);
+        }
+        for id in &ids {
+            caller.until_it(id, "progress", |task| task.get("statusMessage").is_some()).await;
+        }
+        let before = caller.get(&ids[0]).await;
+        server.kill();
+        let again = setup.start();
+        let caller = again.caller();
+        // What was recorded is not done again: progress never starts over.
+        assert!(done_of(&caller.get(&ids[0]).await) >= done_of(&before));
+        for id in ids {
+            let done = structured(&caller.until(&id, "completed").await["result"]);
+            assert_eq!((done["steps"].as_u64(), done["attempts"].as_u64()), (Some(10), Some(2)), "{done}");
+        }
+    };
+    tokio::time::timeout(WITHOUT_A_LEASE, test).await.expect("the restarted server waited for a lease");
+}
+
+#[tokio::test]
+async fn a_tool_that_kills_its_process_fails_after_its_retries_without_waiting_for_leases() {
+    let test = async {
+        let setup = with_long_leases();
+        let server = setup.start();
+        let id = server.caller().call_task("fail", json!({"how": "exit", "after_s": 0})).await;
+        server.wait();
+        for _ in 0..2 {
+            setup.start().wait();
+        }
+        let server = setup.start();
+        let failed = server.caller().until(&id, "failed").await;
+        assert!(failed["statusMessage"].as_str().unwrap().contains("3 failures in a row"), "{failed}");
+    };
+    tokio::time::timeout(WITHOUT_A_LEASE, test).await.expect("a restarted server waited for a lease");
 }
 
 #[tokio::test]

@@ -63,6 +63,21 @@ fn a_database_that_cannot_be_opened_is_a_clear_error() {
     assert!(kept.starts_with("this is not a database"), "the file was changed");
 }
 
+#[tokio::test]
+async fn a_second_server_on_the_same_file_is_refused_and_the_first_goes_on() {
+    let setup = Setup::with(&[]);
+    let server = setup.start();
+    let out = setup.command().output().unwrap();
+    assert!(!out.status.success());
+    let error = String::from_utf8_lossy(&out.stderr);
+    let file = setup.db().canonicalize().unwrap();
+    assert!(error.contains(file.to_str().unwrap()) && error.contains("another server uses"), "{error}");
+    assert_eq!(server.caller().result("tools/list", json!({})).await["resultType"], "complete");
+    server.kill();
+    // The kernel released the lock.
+    setup.start();
+}
+
 #[test]
 fn a_wrong_flag_is_named_in_the_error() {
     let out = Command::new(env!("CARGO_BIN_EXE_local")).args(["--lease-ms", "5"]).output().unwrap();

@@ -32,6 +32,9 @@ const DEAD: &str = "dead:";
 
 /// The messages in an SQS queue and its dead-letter queue, to which SQS moves messages that were delivered too often.
 ///
+/// Each message carries its owner as its group. While one owner has many messages in flight, SQS delivers those of the
+/// others first (fair queues).
+///
 /// SQS counts in whole seconds: delays and visibility timeouts are rounded up. SQS ignores a receipt that is no longer
 /// the latest of its message, but only as far as it can tell: after a redelivery, a late delete may still succeed
 /// (standard queues promise no more). That does no harm: the task's record says what is left to do.
@@ -98,6 +101,8 @@ impl WorkQueue for SqsQueue {
             .send_message()
             .queue_url(&self.queue_url)
             .message_body(body_of(&message.task))
+            // On a standard queue this does not order messages: it makes the queue fair to owners that send little.
+            .message_group_id(message.task.owner.to_string())
             .delay_seconds(seconds(delay_ms, DELAY_S_MAX));
         if let Some(trace) = message.trace {
             let value = MessageAttributeValue::builder().data_type("String").string_value(trace.as_str()).build();

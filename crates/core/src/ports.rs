@@ -253,6 +253,9 @@ pub trait WorkQueue: Send + Sync {
     /// Up to `max` visible messages, each hidden for `visibility_ms`; waits up to `wait_ms` for the first one. A
     /// message that was delivered too often goes to the dead letters instead.
     ///
+    /// Which of the visible messages it delivers is the queue's decision. It should let the owners take turns, so that
+    /// many messages of one owner do not keep those of another waiting.
+    ///
     /// # Errors
     /// [`QueueError`]
     async fn receive(&self, max: usize, visibility_ms: u64, wait_ms: u64) -> Result<Vec<Delivery>, QueueError>;

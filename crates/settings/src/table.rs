@@ -265,9 +265,18 @@ pub static CONCURRENCY: Setting<Number> = Setting::new(
     Number::count("legs", 1, 1_024),
     "How many legs one worker runs at a time.",
 )
-.local(Value("16"))
+.local(Value("32"))
 .worker(Value("1"))
 .parameter("LegsPerWorker");
+
+/// Legs of one owner.
+pub static OWNER_CONCURRENCY: Setting<Number> = Setting::new(
+    "owner-concurrency",
+    "LONGHAUL_OWNER_CONCURRENCY",
+    Number::count("legs", 1, 1_024),
+    "How many legs of one owner run at a time, so that other owners find a free one.",
+)
+.local(Unset("all but an eighth of `concurrency`, and one less at least"));
 
 /// The longest leg.
 pub static LEG_MS: Setting<Number> = Setting::new(
@@ -394,7 +403,7 @@ pub static LOG_FORMAT: Setting<Words<LogFormat>> = Setting::new(
 .local(Value("auto"));
 
 /// All of them, in the order of the documentation.
-pub static ALL: [&dyn Declared; 35] = [
+pub static ALL: [&dyn Declared; 36] = [
     &LISTEN,
     &DB,
     &TABLE,
@@ -418,6 +427,7 @@ pub static ALL: [&dyn Declared; 35] = [
     &UNREAD_MS_MAX,
     &HTTP2_PING_MS,
     &CONCURRENCY,
+    &OWNER_CONCURRENCY,
     &LEG_MS,
     &LEG_MARGIN_MS,
     &LEASE_MS,

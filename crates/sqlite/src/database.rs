@@ -1,7 +1,7 @@
 //! One open database: its store, its queue and its secrets.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use longhaul_core::{Clock, IdSource};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 
 use crate::readers::Readers;
 use crate::schema::MIGRATIONS;
+use crate::turns::Turns;
 use crate::writer::Writer;
 use crate::{DatabaseError, OpenError, Settings, SqliteQueue, SqliteStore, open};
 
@@ -26,9 +27,16 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     /// Wakes the receivers that wait for messages.
     pub(crate) messages: Notify,
+    /// Whose messages are delivered next.
+    pub(crate) turns: Arc<Mutex<Turns>>,
 }
 
 impl Shared {
+    fn new(writer: Writer, readers: Option<Readers>, clock: Arc<dyn Clock>, settings: Settings) -> Arc<Self> {
+        let turns = Arc::new(Mutex::new(Turns::new(settings.owner_in_flight_max)));
+        Arc::new(Self { writer, readers, clock, settings, messages: Notify::new(), turns })
+    }
+
     /// Runs `work`, which only reads. It sees every write that was answered before.
     pub(crate) async fn read<T, F>(&self, work: F) -> Result<T, DatabaseError>
     where
@@ -61,7 +69,7 @@ impl Database {
         let (connection, lock) = open::writer(path, settings, migrations)?;
         let writer = Writer::start(connection, Some(lock))?;
         let readers = Some(Readers::start(path, settings)?);
-        Ok(Self { shared: Arc::new(Shared { writer, readers, clock, settings, messages: Notify::new() }) })
+        Ok(Self { shared: Shared::new(writer, readers, clock, settings) })
     }
 
     /// A new database in memory, which is lost when its last clone is dropped.
@@ -70,7 +78,7 @@ impl Database {
     /// [`OpenError`]
     pub fn in_memory(clock: Arc<dyn Clock>, settings: Settings) -> Result<Self, OpenError> {
         let writer = Writer::start(open::in_memory(settings, MIGRATIONS)?, None)?;
-        Ok(Self { shared: Arc::new(Shared { writer, readers: None, clock, settings, messages: Notify::new() }) })
+        Ok(Self { shared: Shared::new(writer, None, clock, settings) })
     }
 
     /// The tasks in this database.

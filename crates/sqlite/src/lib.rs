@@ -20,6 +20,7 @@ mod settings;
 mod store;
 mod take_up;
 mod tasks;
+mod turns;
 mod writer;
 
 pub use database::Database;

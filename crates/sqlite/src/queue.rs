@@ -1,6 +1,7 @@
-//! The work queue: messages in a table, hidden while a worker handles them.
+//! The work queue: messages in a table, hidden while a worker handles them. Owners take turns.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use longhaul_core::ports::{Delivery, Message, QueueError, WorkQueue};
@@ -10,13 +11,34 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use crate::DatabaseError;
 use crate::database::Shared;
 use crate::tasks::{execute, moment};
+use crate::turns::{Freed, Turns};
 
 /// When the next message becomes visible.
-pub(crate) const NEXT_VISIBLE: &str = "SELECT visible_at FROM messages WHERE dead = 0 ORDER BY visible_at LIMIT 1";
+pub(crate) const NEXT_VISIBLE: &str =
+    "SELECT visible_at FROM messages WHERE dead = 0 AND visible_at > ?1 ORDER BY visible_at LIMIT 1";
 
-/// What is visible; first what has been visible longest.
-pub(crate) const VISIBLE: &str = "SELECT seq, turn, receives, owner, id, trace FROM messages \
-     WHERE dead = ?1 AND visible_at <= ?2 ORDER BY visible_at, seq LIMIT ?3";
+/// Whose messages are visible; first what has been visible longest.
+pub(crate) const WAITING: &str =
+    "SELECT owner FROM messages WHERE dead = 0 AND visible_at <= ?1 ORDER BY visible_at, seq LIMIT ?2";
+
+/// The next owner that has messages, and when the first of them is visible.
+pub(crate) const NEXT_OWNER: &str =
+    "SELECT owner, visible_at FROM messages WHERE dead = 0 AND owner > ?1 ORDER BY owner, visible_at, seq LIMIT 1";
+
+/// The owner's message that has been visible longest.
+pub(crate) const FIRST_OF_OWNER: &str = "SELECT seq, turn, receives, owner, id, trace FROM messages \
+     WHERE dead = 0 AND owner = ?1 AND visible_at <= ?2 ORDER BY visible_at, seq LIMIT 1";
+
+/// The dead letters that are visible.
+pub(crate) const DEAD: &str = "SELECT seq, turn, receives, owner, id, trace FROM messages \
+     WHERE dead = 1 AND visible_at <= ?1 ORDER BY visible_at, seq LIMIT ?2";
+
+/// Messages among which owners are looked for first. Fewer of them than this are all that there are.
+const WINDOW: usize = 64;
+
+/// Owners that one receive looks at behind those messages, if it has found something to deliver; the next one goes on
+/// from there.
+const OWNERS_SEARCHED_MAX: usize = 64;
 
 /// The messages in a [`Database`](crate::Database).
 #[derive(Clone)]
@@ -31,17 +53,33 @@ impl SqliteQueue {
 
     /// The messages that are visible now; if there are none, when the next one becomes visible.
     async fn take(&self, max: usize, visibility_ms: u64) -> Result<Taken, DatabaseError> {
-        let (clock, receives_max) = (Arc::clone(&self.shared.clock), self.shared.settings.receives_max);
+        let (clock, turns) = (Arc::clone(&self.shared.clock), Arc::clone(&self.shared.turns));
+        let receives_max = self.shared.settings.receives_max;
         self.shared
             .writer
             .call(move |connection| {
                 let now = clock.now();
-                let deliveries = take(connection, max, receives_max, now, now.plus_ms(visibility_ms))?;
-                let next_at = if deliveries.is_empty() { next_visible(connection)? } else { None };
+                let wanted = Wanted { max, receives_max, now, visible_at: now.plus_ms(visibility_ms) };
+                // If the transaction is not committed, what this notes is wrong until those messages would be visible.
+                let deliveries = take(connection, &mut lock(&turns), &wanted)?;
+                let next_at = if deliveries.is_empty() { next_visible(connection, now)? } else { None };
                 Ok(Taken { deliveries, next_at })
             })
             .await
     }
+}
+
+/// What a receiver wants.
+struct Wanted {
+    max: usize,
+    receives_max: u32,
+    now: Timestamp,
+    /// Until when deliveries are hidden.
+    visible_at: Timestamp,
+}
+
+fn lock(turns: &Mutex<Turns>) -> MutexGuard<'_, Turns> {
+    turns.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Taken {
@@ -78,11 +116,9 @@ impl WorkQueue for SqliteQueue {
 
     async fn extend(&self, receipt: &str, visibility_ms: u64) -> Result<(), QueueError> {
         let Some(receipt) = Receipt::parse(receipt) else { return Ok(()) };
-        let clock = Arc::clone(&self.shared.clock);
-        self.shared
-            .writer
-            .call(move |connection| hide(connection, receipt, clock.now().plus_ms(visibility_ms)))
-            .await?;
+        let until = self.shared.clock.now().plus_ms(visibility_ms);
+        self.shared.writer.call(move |connection| hide(connection, receipt, until)).await?;
+        lock(&self.shared.turns).hidden(receipt.seq, receipt.turn, until);
         // Receivers that wait have to see the new time.
         self.shared.messages.notify_waiters();
         Ok(())
@@ -90,7 +126,12 @@ impl WorkQueue for SqliteQueue {
 
     async fn delete(&self, receipt: &str) -> Result<(), QueueError> {
         let Some(receipt) = Receipt::parse(receipt) else { return Ok(()) };
-        Ok(self.shared.writer.call(move |connection| delete(connection, receipt)).await?)
+        self.shared.writer.call(move |connection| delete(connection, receipt)).await?;
+        match lock(&self.shared.turns).deleted(receipt.seq, receipt.turn) {
+            Freed::Share => self.shared.messages.notify_waiters(),
+            Freed::Nothing => {}
+        }
+        Ok(())
     }
 
     async fn receive_dead(&self, max: usize, visibility_ms: u64) -> Result<Vec<Delivery>, QueueError> {
@@ -172,25 +213,88 @@ fn insert(connection: &Connection, message: &Message, visible_at: Timestamp) -> 
     )
 }
 
-/// Up to `max` visible messages. What was delivered too often becomes a dead letter, and does not shorten the answer.
-fn take(
-    connection: &Connection,
-    max: usize,
-    receives_max: u32,
-    now: Timestamp,
-    visible_at: Timestamp,
-) -> Result<Vec<Delivery>, DatabaseError> {
-    // Every round makes at least one message a dead letter, or is the last.
-    loop {
-        let (exhausted, fresh): (Vec<_>, Vec<_>) =
-            visible(connection, 0, max, now)?.into_iter().partition(|stored| stored.receives >= receives_max);
-        if exhausted.is_empty() {
-            return fresh.into_iter().map(|stored| stored.deliver(connection, visible_at)).collect();
-        }
-        for stored in exhausted {
-            stored.move_to_dead_letters(connection, now)?;
+/// Up to `max` visible messages, of the owners in turn. What was delivered too often becomes a dead letter, and does not
+/// shorten the answer.
+fn take(connection: &Connection, turns: &mut Turns, wanted: &Wanted) -> Result<Vec<Delivery>, DatabaseError> {
+    let mut counts = turns.counts(wanted.now);
+    let mut waiting = waiting_owners(connection, turns, wanted.now)?;
+    let mut deliveries = Vec::new();
+    // Every round delivers a message, makes one a dead letter, or is the last for its owner.
+    while deliveries.len() < wanted.max
+        && let Some(owner) = turns.next(&counts, &waiting)
+    {
+        match first_of_owner(connection, &owner, wanted.now)? {
+            None => drop(waiting.remove(&owner)),
+            Some(stored) if stored.receives >= wanted.receives_max => {
+                stored.move_to_dead_letters(connection, wanted.now)?;
+            }
+            Some(stored) => {
+                turns.delivered(stored.seq, stored.turn.saturating_add(1), owner, wanted.visible_at);
+                counts.add(owner);
+                deliveries.push(stored.deliver(connection, wanted.visible_at)?);
+            }
         }
     }
+    Ok(deliveries)
+}
+
+/// The owners whose messages are visible. If there are many messages, it may not be all owners: those of the messages
+/// that have been visible longest, and others from where the last search ended, so that every owner is found in time.
+fn waiting_owners(
+    connection: &Connection,
+    turns: &mut Turns,
+    now: Timestamp,
+) -> Result<BTreeSet<OwnerId>, DatabaseError> {
+    let mut statement = connection.prepare_cached(WAITING)?;
+    let limit = i64::try_from(WINDOW).unwrap_or(i64::MAX);
+    let rows = statement.query_map(params![moment(now), limit], |row| row.get(0).map(OwnerId::from_bytes))?;
+    let owners: Vec<OwnerId> = rows.collect::<rusqlite::Result<_>>()?;
+    let is_all = owners.len() < WINDOW;
+    let mut waiting: BTreeSet<OwnerId> = owners.into_iter().collect();
+    if !is_all {
+        search_owners(connection, turns, now, &mut waiting)?;
+    }
+    Ok(waiting)
+}
+
+/// Adds owners with visible messages, from where the last search ended.
+fn search_owners(
+    connection: &Connection,
+    turns: &mut Turns,
+    now: Timestamp,
+    waiting: &mut BTreeSet<OwnerId>,
+) -> Result<(), DatabaseError> {
+    let counts = turns.counts(now);
+    let begin = turns.searched.take();
+    let (mut at, mut wrapped, mut searched) = (begin, false, 0);
+    // Ends after one round at the latest: each look is at a later owner, and the second round ends where it began.
+    while searched < OWNERS_SEARCHED_MAX || !waiting.iter().any(|owner| turns.has_room(&counts, owner)) {
+        match next_owner(connection, at.as_ref())? {
+            Some((owner, _)) if wrapped && begin.is_none_or(|begin| owner > begin) => return Ok(()),
+            Some((owner, visible_at)) => {
+                if visible_at <= moment(now) {
+                    waiting.insert(owner);
+                }
+                (at, searched) = (Some(owner), searched + 1);
+            }
+            None if wrapped => return Ok(()),
+            None => (at, wrapped) = (None, true),
+        }
+    }
+    turns.searched = at;
+    Ok(())
+}
+
+fn next_owner(connection: &Connection, after: Option<&OwnerId>) -> Result<Option<(OwnerId, i64)>, DatabaseError> {
+    let mut statement = connection.prepare_cached(NEXT_OWNER)?;
+    let after: &[u8] = after.map_or(&[], |owner| owner.as_bytes());
+    let next = statement.query_row([after], |row| Ok((OwnerId::from_bytes(row.get(0)?), row.get(1)?)));
+    Ok(next.optional()?)
+}
+
+fn first_of_owner(connection: &Connection, owner: &OwnerId, now: Timestamp) -> Result<Option<Stored>, DatabaseError> {
+    let mut statement = connection.prepare_cached(FIRST_OF_OWNER)?;
+    Ok(statement.query_row(params![owner.as_bytes(), moment(now)], Stored::of).optional()?)
 }
 
 fn take_dead(
@@ -199,19 +303,18 @@ fn take_dead(
     now: Timestamp,
     visible_at: Timestamp,
 ) -> Result<Vec<Delivery>, DatabaseError> {
-    visible(connection, 1, max, now)?.into_iter().map(|stored| stored.deliver(connection, visible_at)).collect()
-}
-
-fn visible(connection: &Connection, dead: i64, max: usize, now: Timestamp) -> Result<Vec<Stored>, DatabaseError> {
-    let mut statement = connection.prepare_cached(VISIBLE)?;
+    let mut statement = connection.prepare_cached(DEAD)?;
     let max = i64::try_from(max).unwrap_or(i64::MAX);
-    let rows = statement.query_map(params![dead, moment(now), max], Stored::of)?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
+    let rows = statement.query_map(params![moment(now), max], Stored::of)?;
+    let dead: Vec<Stored> = rows.collect::<rusqlite::Result<_>>()?;
+    dead.into_iter().map(|stored| stored.deliver(connection, visible_at)).collect()
 }
 
-fn next_visible(connection: &Connection) -> Result<Option<Timestamp>, DatabaseError> {
+/// When a message becomes visible that is not visible now. What is visible and was not delivered has an owner with
+/// enough in flight: when that changes, the receivers are told.
+fn next_visible(connection: &Connection, now: Timestamp) -> Result<Option<Timestamp>, DatabaseError> {
     let mut statement = connection.prepare_cached(NEXT_VISIBLE)?;
-    let next: Option<i64> = statement.query_row([], |row| row.get(0)).optional()?;
+    let next: Option<i64> = statement.query_row([moment(now)], |row| row.get(0)).optional()?;
     Ok(next.map(|ms| Timestamp::from_ms(ms.unsigned_abs())))
 }
 

@@ -92,6 +92,9 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     -- The bytes of the owner's arguments and results. Tasks of older versions are not in it; it never goes below 0.
     ALTER TABLE quotas ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;
 ",
+    "
+    CREATE INDEX messages_by_owner ON messages (owner, visible_at, seq) WHERE dead = 0;
+",
 ];
 
 /// Checks that the file is ours or empty, and migrates it to the latest version of `migrations`, all or nothing.
@@ -160,7 +163,10 @@ mod tests {
             mailboxes::COLLECT,
             tasks::DISCOUNT,
             tasks::RECOUNT,
-            queue::VISIBLE,
+            queue::WAITING,
+            queue::NEXT_OWNER,
+            queue::FIRST_OF_OWNER,
+            queue::DEAD,
             queue::NEXT_VISIBLE,
             take_up::HIDDEN,
         ] {

@@ -7,13 +7,21 @@ pub struct Settings {
     pub durability: Durability,
     /// How often a message is delivered before it becomes a dead letter.
     pub receives_max: u32,
+    /// How many messages of one owner may be in flight at a time: delivered, and neither deleted nor visible again. The
+    /// owner's other messages are passed over until then.
+    pub owner_in_flight_max: usize,
     /// How long to wait for another process that has locked the file, in milliseconds.
     pub busy_ms_max: u64,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { durability: Durability::PowerLoss, receives_max: 10, busy_ms_max: 5_000 }
+        Self {
+            durability: Durability::PowerLoss,
+            receives_max: 10,
+            owner_in_flight_max: usize::MAX,
+            busy_ms_max: 5_000,
+        }
     }
 }
 

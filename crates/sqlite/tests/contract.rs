@@ -25,8 +25,12 @@ impl Sqlite {
     }
 }
 
-const SETTINGS: Settings =
-    Settings { durability: longhaul_sqlite::Durability::PowerLoss, receives_max: 3, busy_ms_max: 5_000 };
+const SETTINGS: Settings = Settings {
+    durability: longhaul_sqlite::Durability::PowerLoss,
+    receives_max: 3,
+    owner_in_flight_max: usize::MAX,
+    busy_ms_max: 5_000,
+};
 
 async fn in_a_file() -> Sqlite {
     let (clock, directory) = (Arc::new(ManualClock::default()), tempfile::tempdir().unwrap());

@@ -40,6 +40,20 @@ fn a_delay_longer_than_fifteen_minutes_is_shortened() {
     });
 }
 
+/// A group has at most 128 characters: letters, digits and punctuation.
+#[test]
+fn a_message_carries_its_owner_as_its_group() {
+    block_on(async {
+        let (queue, meter) = metered().await;
+        let message = message();
+        queue.send(&message, 0).await.unwrap();
+        let group = message.task.owner.to_string();
+        assert!(group.len() <= 128 && group.bytes().all(|byte| byte.is_ascii_alphanumeric()), "{group}");
+        let sent = call(&meter);
+        assert!(sent.contains(&format!(r#""MessageGroupId":"{group}""#)), "{sent}");
+    });
+}
+
 /// The emulator accepts longer times; SQS does not.
 #[test]
 fn a_message_is_hidden_for_at_most_twelve_hours() {

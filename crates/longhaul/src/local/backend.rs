@@ -12,7 +12,9 @@ use crate::ports::{TaskStore, WorkQueue};
 ///
 /// Both are described by the traits in [`ports`](crate::ports): each method is atomic, and its documentation says what
 /// holds once it returns. The feature `contract` has the tests that every pair has to pass. The server deletes nothing
-/// from such a store: records past their time to live count as absent, and the store may delete them.
+/// from such a store: records past their time to live count as absent, and the store may delete them. It waits for the
+/// leases that it finds, since other workers may be alive. The option `owner-concurrency` is ignored: which owner's
+/// message is next is the queue's decision.
 ///
 /// ```no_run
 /// use std::sync::Arc;

@@ -83,13 +83,18 @@ impl Options {
             ..Settings::default()
         };
         let listen = values.get(&table::LISTEN)?;
+        let concurrency = usize::try_from(values.get(&table::CONCURRENCY)?).unwrap_or(usize::MAX);
+        let owner_concurrency = values.find(&table::OWNER_CONCURRENCY)?;
+        let owner_concurrency = owner_concurrency
+            .map_or_else(|| share_of_one(concurrency), |legs| usize::try_from(legs).unwrap_or(usize::MAX));
         Ok(Config {
             listen,
             anonymous_callers: anonymous_callers(values, listen)?,
             db: values.get(&table::DB)?,
             allow_host: values.find(&table::ALLOW_HOST)?.unwrap_or_default(),
             allow_origin: values.find(&table::ALLOW_ORIGIN)?.unwrap_or_default(),
-            concurrency: usize::try_from(values.get(&table::CONCURRENCY)?).unwrap_or(usize::MAX),
+            concurrency,
+            owner_concurrency,
             listen_ms_max: values.get(&table::LISTEN_MS_MAX)?,
             inline_wait_ms: values.get(&table::INLINE_WAIT_S)? * 1_000,
             engine,
@@ -105,6 +110,7 @@ pub(crate) struct Config {
     pub(crate) anonymous_callers: AnonymousCallers,
     pub(crate) db: PathBuf,
     pub(crate) concurrency: usize,
+    pub(crate) owner_concurrency: usize,
     pub(crate) listen_ms_max: u64,
     pub(crate) inline_wait_ms: u64,
     pub(crate) engine: Settings,
@@ -140,5 +146,27 @@ impl Config {
         let mut hosts: Vec<Host> = self.allow_host.iter().map(|name| Host::new(name)).collect();
         hosts.push(Host::new(&self.listen.ip().to_string()));
         OriginPolicy::new(hosts, self.allow_origin.clone())
+    }
+}
+
+/// The legs of one owner, if the operator says nothing: all but an eighth, so that the next owner finds a free one.
+fn share_of_one(concurrency: usize) -> usize {
+    concurrency.saturating_sub((concurrency / 8).max(1)).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_owner_leaves_an_eighth_of_the_legs_to_others() {
+        assert_eq!([1, 2, 3, 8, 16, 1_024].map(share_of_one), [1, 1, 2, 7, 14, 896]);
+    }
+
+    #[test]
+    fn the_share_of_one_owner_can_be_set() {
+        let options = Options::default().with(&table::CONCURRENCY, 16_u64);
+        assert_eq!(options.config().unwrap().owner_concurrency, 14);
+        assert_eq!(options.with(&table::OWNER_CONCURRENCY, 3_u64).config().unwrap().owner_concurrency, 3);
     }
 }

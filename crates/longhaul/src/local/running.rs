@@ -111,7 +111,11 @@ impl Running {
 }
 
 fn open(options: &Config) -> Result<Database, ServeError> {
-    let (clock, settings) = (Arc::new(SystemClock), longhaul_sqlite::Settings::default());
+    let clock = Arc::new(SystemClock);
+    let settings = longhaul_sqlite::Settings {
+        owner_in_flight_max: options.owner_concurrency,
+        ..longhaul_sqlite::Settings::default()
+    };
     let opened = if options.in_memory() {
         Database::in_memory(clock, settings)
     } else {

@@ -1,0 +1,101 @@
+//! Whose turn it is: owners take turns, and no owner has more messages in flight than its share.
+//!
+//! A message is in flight from its delivery until it is deleted or visible again: about as long as a leg runs. This is
+//! kept in memory, because only this process delivers messages of its database.
+
+use std::collections::{BTreeSet, HashMap};
+
+use longhaul_core::{OwnerId, Timestamp};
+
+/// Who has how much, and who had a turn last.
+pub(crate) struct Turns {
+    /// How many messages of one owner may be in flight.
+    owner_max: usize,
+    in_flight: HashMap<i64, Held>,
+    /// The owner of the message that was delivered last.
+    last: Option<OwnerId>,
+    /// How far the search for owners came, the last time that it was cut short.
+    pub(crate) searched: Option<OwnerId>,
+}
+
+/// A message in flight.
+struct Held {
+    turn: i64,
+    owner: OwnerId,
+    hidden_until: Timestamp,
+}
+
+/// The messages of each owner that are in flight at one moment.
+pub(crate) struct Counts(HashMap<OwnerId, usize>);
+
+impl Turns {
+    pub(crate) fn new(owner_max: usize) -> Self {
+        Self { owner_max, in_flight: HashMap::new(), last: None, searched: None }
+    }
+
+    /// What is in flight at `now`. Forgets what no longer is.
+    pub(crate) fn counts(&mut self, now: Timestamp) -> Counts {
+        self.in_flight.retain(|_seq, held| held.hidden_until > now);
+        let mut counts = HashMap::new();
+        for held in self.in_flight.values() {
+            *counts.entry(held.owner).or_insert(0) += 1;
+        }
+        Counts(counts)
+    }
+
+    /// Whether the owner may have one more message.
+    pub(crate) fn has_room(&self, counts: &Counts, owner: &OwnerId) -> bool {
+        counts.of(owner) < self.owner_max
+    }
+
+    /// Who of those that wait is next: the owner with the fewest messages in flight; among equals, the one after the
+    /// owner that was served last.
+    pub(crate) fn next(&self, counts: &Counts, waiting: &BTreeSet<OwnerId>) -> Option<OwnerId> {
+        let may = waiting.iter().filter(|owner| self.has_room(counts, owner));
+        let is_behind = |owner: &OwnerId| self.last.is_some_and(|last| *owner <= last);
+        may.min_by_key(|owner| (counts.of(owner), is_behind(owner), **owner)).copied()
+    }
+
+    /// A message was delivered.
+    pub(crate) fn delivered(&mut self, seq: i64, turn: i64, owner: OwnerId, hidden_until: Timestamp) {
+        self.in_flight.insert(seq, Held { turn, owner, hidden_until });
+        self.last = Some(owner);
+    }
+
+    /// A delivered message is hidden for another time than before.
+    pub(crate) fn hidden(&mut self, seq: i64, turn: i64, until: Timestamp) {
+        if let Some(held) = self.in_flight.get_mut(&seq).filter(|held| held.turn == turn) {
+            held.hidden_until = until;
+        }
+    }
+
+    /// A delivered message is gone. Returns whether its owner had its whole share, so that receivers that passed over
+    /// the owner's messages have to look again.
+    pub(crate) fn deleted(&mut self, seq: i64, turn: i64) -> Freed {
+        if self.in_flight.get(&seq).is_none_or(|held| held.turn != turn) {
+            return Freed::Nothing;
+        }
+        let Some(gone) = self.in_flight.remove(&seq) else { return Freed::Nothing };
+        let left = self.in_flight.values().filter(|held| held.owner == gone.owner).count();
+        if left.saturating_add(1) >= self.owner_max { Freed::Share } else { Freed::Nothing }
+    }
+}
+
+impl Counts {
+    fn of(&self, owner: &OwnerId) -> usize {
+        self.0.get(owner).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn add(&mut self, owner: OwnerId) {
+        *self.0.entry(owner).or_insert(0) += 1;
+    }
+}
+
+/// What the deletion of a message makes possible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Freed {
+    /// The owner, who had its whole share in flight, may have another message.
+    Share,
+    /// Nothing that was not possible before.
+    Nothing,
+}
