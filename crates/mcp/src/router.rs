@@ -60,7 +60,7 @@ impl Router {
             Err(refused) => return refused,
         };
         // The futures of all dialects are inside of each other: on the heap, they do not fill the callers' stacks.
-        admitted.during(self.respond_to(request, owner).boxed()).await
+        admitted.during(Box::pin(self.respond_to(request, owner))).await
     }
 
     async fn respond_to(&self, request: Request<Bytes>, owner: OwnerId) -> Response<Body> {

@@ -8,7 +8,7 @@ use longhaul_core::{Clock, State, Status, TaskEvent, Timestamp};
 use longhaul_engine::{AcceptError, Disposition, Leg, LegEnd, PollError};
 use longhaul_testkit::StoreCall;
 
-use super::world::{World, answers, call, completed, crashing, quick, run, tool};
+use super::world::{Tool, World, answers, call, completed, crashing, quick, run, tool};
 
 #[test]
 fn a_failed_leg_is_retried_after_a_delay_that_doubles() {
@@ -85,7 +85,7 @@ async fn pauses_of_a_refused_call(world: &World) -> Vec<u64> {
     let refused = world.while_time_passes(1, world.engine.accept(call())).await;
     assert!(matches!(refused, Err(AcceptError::Unavailable(_))));
     let tried_at = tried_at.lock().unwrap();
-    tried_at.windows(2).map(|tries| tries[1].since_ms(tries[0])).collect()
+    tried_at.iter().zip(tried_at.iter().skip(1)).map(|(before, after)| after.since_ms(*before)).collect()
 }
 
 #[test]
@@ -105,6 +105,12 @@ fn a_write_is_tried_four_times_with_growing_random_delays() {
     });
 }
 
+async fn deliver_next(world: &World, tool: &Tool) {
+    if let Some(delivery) = world.receive().await {
+        world.while_time_passes(100, world.deliver(&delivery, tool)).await;
+    }
+}
+
 #[test]
 fn an_end_is_tried_eight_times_before_the_work_is_done_again() {
     for (failures, runs) in [(7, 1), (8, 2)] {
@@ -121,10 +127,7 @@ fn an_end_is_tried_eight_times_before_the_work_is_done_again() {
             });
             let tool = quick();
             for _ in 0..2 {
-                let delivery = world.receive().await;
-                if let Some(delivery) = delivery {
-                    world.while_time_passes(100, world.deliver(&delivery, &tool)).await;
-                }
+                deliver_next(&world, &tool).await;
                 world.clock.advance_ms(world.engine.settings().lease_ms);
             }
             assert_eq!(tool.runs(), runs, "after {failures} failures");
