@@ -25,11 +25,6 @@ impl Caller {
         Self { http: reqwest::Client::new(), url: url.to_owned(), capabilities }
     }
 
-    /// The MCP endpoint.
-    pub(crate) fn url(&self) -> &str {
-        &self.url
-    }
-
     /// The same client with other capabilities.
     pub(crate) fn declaring(&self, capabilities: Value) -> Self {
         Self { capabilities, ..self.clone() }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::caller::{Caller, json_of};
+use crate::caller::json_of;
 use crate::process::Setup;
 use crate::watched::Watched;
 
@@ -10,7 +10,8 @@ use crate::watched::Watched;
 const SECRET: &str = "the-argument-of-a-call";
 
 /// Requests of a client that wants to fill or forge the log. Which answers they get is not asked here.
-async fn attack(caller: &Caller) {
+async fn attack(server: &Watched) {
+    let caller = server.caller();
     let long = "m".repeat(1024 * 1024);
     let forged = "ping\n2026-01-01T00:00:00Z ERROR forged\r\u{1b}[31m\u{7}\u{85}";
     for method in [long.as_str(), forged] {
@@ -18,7 +19,7 @@ async fn attack(caller: &Caller) {
         let request = caller.request("ping", json!({}));
         drop(request.body(body.to_string()).send().await.unwrap().text().await);
         for version in ["2025-06-18", "2024-11-05"] {
-            let request = reqwest::Client::new().post(caller.url()).header("content-type", "application/json");
+            let request = reqwest::Client::new().post(server.url()).header("content-type", "application/json");
             let request = request.header("mcp-protocol-version", version).body(body.to_string());
             drop(request.send().await.unwrap().text().await);
         }
@@ -52,7 +53,7 @@ async fn no_line_has_long_values_control_characters_or_payloads() {
     for (format, filter) in [("text", "debug"), ("json", "debug"), ("json", "trace"), ("text", "info,rmcp=trace")] {
         let setup = Setup::with(&["--diagnostics", "--log-format", format, "--log", filter]);
         let server = Watched::start(&setup);
-        attack(&server.caller()).await;
+        attack(&server).await;
         let log = server.log();
         assert!(log.contains("a leg begins"), "{log:.2000}");
         for line in log.lines() {

@@ -43,14 +43,36 @@ fn call(caller: &Caller, tool: &str, place: &str, text: &str) -> reqwest::Reques
     reqwest::RequestBuilder::from_parts(client, request)
 }
 
-async fn at_once(requests: Vec<reqwest::RequestBuilder>) -> Vec<(StatusCode, Option<String>, Value)> {
-    join_all(requests.into_iter().map(async |request| {
-        let answer = request.send().await.unwrap();
-        let (status, headers) = (answer.status(), answer.headers().clone());
-        let retry_after = headers.get("retry-after").map(|value| value.to_str().unwrap().to_owned());
-        (status, retry_after, json_of(&answer.text().await.unwrap()))
-    }))
-    .await
+type Answered = (StatusCode, Option<String>, Value);
+
+/// Status, `Retry-After` and body.
+async fn sent(request: reqwest::RequestBuilder) -> Answered {
+    let answer = request.send().await.unwrap();
+    let (status, headers) = (answer.status(), answer.headers().clone());
+    let retry_after = headers.get("retry-after").map(|value| value.to_str().unwrap().to_owned());
+    (status, retry_after, json_of(&answer.text().await.unwrap()))
+}
+
+async fn at_once(requests: Vec<reqwest::RequestBuilder>) -> Vec<Answered> {
+    join_all(requests.into_iter().map(sent)).await
+}
+
+fn refused(status: StatusCode, answer: &Value) {
+    assert_eq!((status.as_u16(), &answer["id"]), (413, &json!(1)), "{answer}");
+    let message = answer["error"]["message"].as_str().unwrap();
+    assert!(message.contains("as one string"), "{message}");
+}
+
+/// Waits for the end of what became a task.
+async fn accepted_or_busy(caller: &Caller, (status, retry_after, answer): Answered) {
+    match status.as_u16() {
+        200 => assert_eq!(answer.get("error"), None, "{answer}"),
+        503 => assert!(retry_after.is_some(), "{answer}"),
+        other => panic!("{other}: {answer}"),
+    }
+    if let Some(id) = answer["result"]["taskId"].as_str() {
+        caller.until(id, "completed").await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -61,15 +83,11 @@ async fn short_texts_that_would_be_large_trees_are_refused_and_cost_little() {
     let items = ["{\"\":0}", "[[]]", "0", "{\"a\":{\"b\":[]}}", "\"\\n\""];
     for item in items {
         let text = list(item, 4_390_000 / (item.len() + 1));
-        for place in ["arguments", "_meta"] {
-            for tool in ["echo", "countdown"] {
-                let answers = at_once((0..4).map(|_| call(&caller, tool, place, &text)).collect()).await;
-                for (status, _, answer) in answers {
-                    assert_eq!((status.as_u16(), &answer["id"]), (413, &json!(1)), "{item} in {place}: {answer}");
-                    let message = answer["error"]["message"].as_str().unwrap();
-                    assert!(message.contains("as one string"), "{message}");
-                }
-            }
+        for (tool, place) in
+            [("echo", "arguments"), ("echo", "_meta"), ("countdown", "arguments"), ("countdown", "_meta")]
+        {
+            let answers = at_once((0..4).map(|_| call(&caller, tool, place, &text)).collect()).await;
+            answers.iter().for_each(|(status, _, answer)| refused(*status, answer));
         }
     }
     let peak = server.memory_peak_mib();
@@ -88,16 +106,7 @@ async fn the_largest_trees_that_are_accepted_wait_for_one_another() {
         let text = list(item, length);
         for tool in ["echo", "countdown"] {
             let answers = at_once((0..4).map(|_| call(&caller, tool, "_meta", &text)).collect()).await;
-            for (status, retry_after, answer) in answers {
-                match status.as_u16() {
-                    200 => assert_eq!(answer.get("error"), None, "{answer}"),
-                    503 => assert!(retry_after.is_some(), "{answer}"),
-                    other => panic!("{other}: {answer}"),
-                }
-                if let Some(id) = answer["result"]["taskId"].as_str() {
-                    caller.until(id, "completed").await;
-                }
-            }
+            join_all(answers.into_iter().map(|answer| accepted_or_busy(&caller, answer))).await;
         }
     }
     let peak = server.memory_peak_mib();
