@@ -3,6 +3,7 @@
 mod lambda;
 mod profile;
 mod ready;
+mod restart;
 mod tasks;
 
 use std::path::{Path, PathBuf};
@@ -23,6 +24,8 @@ pub(crate) enum Part {
     Lambda,
     /// Time from a server's start to its first answer.
     Ready,
+    /// Time from a killed server's restart until its tasks run again.
+    Restart,
     /// Polls and lives of tasks that do nothing.
     Tasks,
     /// `profile_dataset` on large files.
@@ -45,7 +48,7 @@ impl Part {
     /// The whole that this is a part of.
     const fn whole(self) -> Self {
         match self {
-            Self::Local | Self::Ready | Self::Tasks | Self::Profile => Self::Local,
+            Self::Local | Self::Ready | Self::Restart | Self::Tasks | Self::Profile => Self::Local,
             Self::Lambda | Self::Size | Self::Start | Self::Poll | Self::Calls | Self::Memory | Self::Recovery => {
                 Self::Lambda
             }
@@ -106,12 +109,15 @@ pub(crate) async fn run(choice: &Choice) -> anyhow::Result<()> {
 async fn measure(plan: &Plan, choice: &Choice) -> anyhow::Result<Vec<Figure>> {
     let only = &choice.only;
     let wanted = |part: Part| only.is_empty() || only.contains(&part) || only.contains(&part.whole());
-    if wanted(Part::Ready) || wanted(Part::Profile) {
+    if wanted(Part::Ready) || wanted(Part::Restart) || wanted(Part::Profile) {
         check_local(&plan.local)?;
     }
     let mut figures = Vec::new();
     if wanted(Part::Ready) {
         figures.extend(ready::measure(plan).await?);
+    }
+    if wanted(Part::Restart) {
+        figures.extend(restart::measure(plan).await?);
     }
     if wanted(Part::Tasks) {
         figures.extend(tasks::measure(plan).await?);

@@ -21,6 +21,9 @@ pub(crate) struct TaskView<'a> {
     pub(crate) task_id: &'a str,
     /// Its status.
     pub(crate) status: &'a str,
+    /// When it last changed.
+    #[serde(default)]
+    pub(crate) last_updated_at: &'a str,
 }
 
 impl TaskView<'_> {

@@ -21,13 +21,14 @@ pub(crate) const NEXT_VISIBLE: &str =
 pub(crate) const WAITING: &str =
     "SELECT owner FROM messages WHERE dead = 0 AND visible_at <= ?1 ORDER BY visible_at, seq LIMIT ?2";
 
-/// The next owner that has messages, and when the first of them is visible.
-pub(crate) const NEXT_OWNER: &str =
-    "SELECT owner, visible_at FROM messages WHERE dead = 0 AND owner > ?1 ORDER BY owner, visible_at, seq LIMIT 1";
+/// The next owner that has messages, and when the first of them is visible. Without the name of the index, SQLite would
+/// rather read all messages and sort them.
+pub(crate) const NEXT_OWNER: &str = "SELECT owner, visible_at FROM messages INDEXED BY messages_by_owner \
+     WHERE dead = 0 AND owner > ?1 ORDER BY owner, visible_at, seq LIMIT 1";
 
 /// The owner's message that has been visible longest.
 pub(crate) const FIRST_OF_OWNER: &str = "SELECT seq, turn, receives, owner, id, trace FROM messages \
-     WHERE dead = 0 AND owner = ?1 AND visible_at <= ?2 ORDER BY visible_at, seq LIMIT 1";
+     INDEXED BY messages_by_owner WHERE dead = 0 AND owner = ?1 AND visible_at <= ?2 ORDER BY visible_at, seq LIMIT 1";
 
 /// The dead letters that are visible.
 pub(crate) const DEAD: &str = "SELECT seq, turn, receives, owner, id, trace FROM messages \
