@@ -128,6 +128,12 @@ mod tests {
         }
     }
 
+    fn says_what_to_do(answer: &serde_json::Value) {
+        let message = answer["error"]["message"].as_str().unwrap();
+        assert!(message.contains("a function URL that streams"), "{message}");
+        assert!(answer["error"]["data"]["bytes"].as_u64().unwrap() > 6_291_556);
+    }
+
     #[tokio::test]
     async fn every_request_of_an_answer_that_does_not_fit_gets_the_error() {
         let too_large = || vec![b'"'; ANSWER_BYTES_MAX / 2];
@@ -141,11 +147,7 @@ mod tests {
             let answers = answers.as_array().cloned().unwrap_or_else(|| vec![answers]);
             let answered: Vec<_> = answers.iter().map(|answer| answer["id"].clone()).collect();
             assert_eq!(json!(answered).to_string(), ids);
-            for answer in answers {
-                let message = answer["error"]["message"].as_str().unwrap();
-                assert!(message.contains("a function URL that streams"), "{message}");
-                assert!(answer["error"]["data"]["bytes"].as_u64().unwrap() > 6_291_556);
-            }
+            answers.iter().for_each(says_what_to_do);
         }
     }
 }

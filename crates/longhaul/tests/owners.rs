@@ -130,7 +130,9 @@ impl Calls {
             ..self.pattern.record().clone()
         });
         let message = Message { task: task.key(), trace: None };
-        self.database.store().create(NewTask { task, idempotency: None, open_max: 100 }, now).await.unwrap();
+        let new =
+            NewTask { task, request_parts: Arc::default(), idempotency: None, open_max: 100, stored_max: u64::MAX };
+        self.database.store().create(new, now).await.unwrap();
         self.database.queue().send(&message, delay_ms).await.unwrap();
     }
 }
