@@ -2,8 +2,8 @@
 //!
 //! This is the validation vocabulary of draft 2020-12 without what needs other documents or annotations. Whatever a
 //! schema says that is not checked here makes compiling fail, so that no rule is silently ignored;
-//! `docs/adr/0008-own-checks-of-arguments.md` says why this is not a library. Keywords that only describe, such as `title`, `format` and
-//! unknown ones, mean nothing here, as in the specification.
+//! `docs/adr/0012-own-checks-of-arguments.md` says why this is not a library. Keywords that only describe, such as
+//! `title`, `format` and unknown ones, mean nothing here, as in the specification.
 
 mod check;
 mod compile;
