@@ -6,12 +6,10 @@
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::{OpenError, Settings};
+use crate::{OpenError, Settings, permissions};
 
 /// The longest wait for a process that is ending: one that was killed keeps its lock until its memory is released.
 const WAIT_MS_MAX: u64 = 1_000;
@@ -30,7 +28,9 @@ impl Lock {
     pub(crate) fn take(path: &Path, settings: Settings) -> Result<Self, OpenError> {
         let companion = companion(path);
         let failed = |cause| OpenError::NotLockable { path: companion.clone(), cause };
-        let file = open(&companion).map_err(failed)?;
+        permissions::create(&companion).map_err(failed)?;
+        // The file is never deleted: a process that holds a deleted one would not keep out the next, which makes another.
+        let file = OpenOptions::new().read(true).write(true).open(&companion).map_err(failed)?;
         for _pause in 0..settings.busy_ms_max.min(WAIT_MS_MAX) / PAUSE_MS {
             match file.try_lock() {
                 Ok(()) => return Ok(Self { _file: file }),
@@ -51,9 +51,4 @@ fn companion(path: &Path) -> PathBuf {
     let mut name = OsString::from(path.canonicalize().unwrap_or_else(|_unresolved| path.to_owned()));
     name.push("-lock");
     PathBuf::from(name)
-}
-
-/// The file is never deleted: a process that holds a deleted one would not keep out the next, which makes another.
-fn open(companion: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(companion)
 }

@@ -96,7 +96,7 @@ pub(crate) fn writer(path: &Path, settings: Settings, migrations: &[&str]) -> Re
     if let Some(directory) = directory.filter(|directory| !directory.is_dir()) {
         return Err(OpenError::NoDirectory(directory.to_owned()));
     }
-    permissions::create(path)?;
+    permissions::create(path).map_err(|error| OpenError::NotWritable(error.into()))?;
     let mut connection = connect(path)?;
     prepare(&connection, settings)?;
     let lock = Lock::take(path, settings)?;

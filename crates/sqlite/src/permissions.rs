@@ -7,16 +7,13 @@ use std::path::{Path, PathBuf};
 
 use crate::OpenError;
 
-/// What SQLite appends to the name of the database for the files beside it.
-const COMPANIONS: [&str; 3] = ["-wal", "-shm", "-journal"];
+/// What is appended to the name of the database for the files beside it: SQLite's own, and the [`Lock`](crate::lock::Lock).
+const COMPANIONS: [&str; 4] = ["-wal", "-shm", "-journal", "-lock"];
 
 /// Creates the file, if there is none, so that only its owner can read it. SQLite gives the files that it creates
 /// beside it the same permissions.
-pub(crate) fn create(path: &Path) -> Result<(), OpenError> {
-    if path.exists() {
-        return Ok(());
-    }
-    system::create(path).map_err(|error| OpenError::NotWritable(error.into()))
+pub(crate) fn create(path: &Path) -> io::Result<()> {
+    if path.exists() { Ok(()) } else { system::create(path) }
 }
 
 /// Takes the permissions of all others from an existing database and the files beside it. Only called for a database
