@@ -60,9 +60,11 @@ def packaged_template(demands_tls):
 def deploy(stack, settings, demands_tls):
     parameters = PARAMETERS | dict(setting.split("=", 1) for setting in settings)
     cloudformation = client("cloudformation")
+    # As `sam deploy` does it: a template in the request itself may have 51,200 bytes only.
+    client("s3").put_object(Bucket=BUCKET, Key=f"{stack}.yaml", Body=packaged_template(demands_tls).encode())
     cloudformation.create_stack(
         StackName=stack,
-        TemplateBody=packaged_template(demands_tls),
+        TemplateURL=f"{os.environ['AWS_ENDPOINT_URL']}/{BUCKET}/{stack}.yaml",
         Parameters=[{"ParameterKey": name, "ParameterValue": value} for name, value in parameters.items()],
         Capabilities=["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"],
     )
