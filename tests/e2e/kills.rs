@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::caller::structured;
-use crate::process::Setup;
+use crate::process::{Local, Setup};
 
 #[tokio::test]
 async fn an_accepted_call_survives_a_kill_right_after_its_answer() {
@@ -94,26 +94,8 @@ async fn a_restarted_server_takes_up_its_tasks_without_waiting_for_their_leases(
     tokio::time::timeout(WITHOUT_A_LEASE, test).await.expect("the restarted server waited for a lease");
 }
 
-#[tokio::test]
-async fn a_tool_that_kills_its_process_fails_after_its_retries_without_waiting_for_leases() {
-    let test = async {
-        let setup = with_long_leases();
-        let server = setup.start();
-        let id = server.caller().call_task("fail", json!({"how": "exit", "after_s": 0})).await;
-        server.wait();
-        for _ in 0..2 {
-            setup.start().wait();
-        }
-        let server = setup.start();
-        let failed = server.caller().until(&id, "failed").await;
-        assert!(failed["statusMessage"].as_str().unwrap().contains("3 failures in a row"), "{failed}");
-    };
-    tokio::time::timeout(WITHOUT_A_LEASE, test).await.expect("a restarted server waited for a lease");
-}
-
-#[tokio::test]
-async fn a_tool_that_kills_its_process_fails_when_no_retries_are_left() {
-    let setup = Setup::new();
+/// Calls a tool that kills its process until no retries are left, and returns the server that says so.
+async fn fails_after_its_retries(setup: &Setup) -> Local {
     let server = setup.start();
     let id = server.caller().call_task("fail", json!({"how": "exit", "after_s": 0})).await;
     server.wait();
@@ -123,6 +105,20 @@ async fn a_tool_that_kills_its_process_fails_when_no_retries_are_left() {
     let server = setup.start();
     let failed = server.caller().until(&id, "failed").await;
     assert!(failed["statusMessage"].as_str().unwrap().contains("3 failures in a row"), "{failed}");
+    server
+}
+
+#[tokio::test]
+async fn a_tool_that_kills_its_process_fails_after_its_retries_without_waiting_for_leases() {
+    let test = async {
+        fails_after_its_retries(&with_long_leases()).await;
+    };
+    tokio::time::timeout(WITHOUT_A_LEASE, test).await.expect("a restarted server waited for a lease");
+}
+
+#[tokio::test]
+async fn a_tool_that_kills_its_process_fails_when_no_retries_are_left() {
+    let server = fails_after_its_retries(&Setup::new()).await;
     // The server is alive and serves other calls.
     assert_eq!(server.caller().call("echo", json!({"text": "hi"})).await["resultType"], "complete");
 }

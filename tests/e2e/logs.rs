@@ -3,14 +3,13 @@
 use serde_json::json;
 
 use crate::caller::json_of;
-use crate::process::Setup;
-use crate::watched::Watched;
+use crate::process::{Local, Setup};
 
 /// What no log may have.
 const SECRET: &str = "the-argument-of-a-call";
 
 /// Requests of a client that wants to fill or forge the log. Which answers they get is not asked here.
-async fn attack(server: &Watched) {
+async fn attack(server: &Local) {
     let caller = server.caller();
     let long = "m".repeat(1024 * 1024);
     let forged = "ping\n2026-01-01T00:00:00Z ERROR forged\r\u{1b}[31m\u{7}\u{85}";
@@ -52,7 +51,7 @@ fn longest_run(line: &str) -> usize {
 async fn no_line_has_long_values_control_characters_or_payloads() {
     for (format, filter) in [("text", "debug"), ("json", "debug"), ("json", "trace"), ("text", "info,rmcp=trace")] {
         let setup = Setup::with(&["--diagnostics", "--log-format", format, "--log", filter]);
-        let server = Watched::start(&setup);
+        let server = setup.start();
         attack(&server).await;
         let log = server.log();
         assert!(log.contains("a leg begins"), "{log:.2000}");
@@ -71,7 +70,7 @@ async fn no_line_has_long_values_control_characters_or_payloads() {
 #[tokio::test]
 async fn arguments_are_logged_if_the_operator_says_so() {
     let setup = Setup::with(&["--diagnostics", "--log-format", "json", "--log", "debug", "--log-payloads"]);
-    let server = Watched::start(&setup);
+    let server = setup.start();
     server.caller().call("echo", json!({"text": SECRET})).await;
     assert!(server.log().contains(SECRET));
 }

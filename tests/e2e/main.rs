@@ -22,4 +22,3 @@ mod process;
 mod rmcp_client;
 mod startup;
 mod strangers;
-mod watched;

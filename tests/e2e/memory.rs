@@ -11,7 +11,6 @@ use tokio::net::TcpStream;
 
 use crate::caller::{Caller, json_of, structured};
 use crate::process::Setup;
-use crate::watched::Watched;
 
 /// What a server may have at its peak.
 const PEAK_MIB_MAX: u64 = 128;
@@ -78,7 +77,7 @@ async fn accepted_or_busy(caller: &Caller, (status, retry_after, answer): Answer
 #[tokio::test(flavor = "multi_thread")]
 async fn short_texts_that_would_be_large_trees_are_refused_and_cost_little() {
     let setup = setup();
-    let server = Watched::start(&setup);
+    let server = setup.start();
     let caller = server.caller();
     let items = ["{\"\":0}", "[[]]", "0", "{\"a\":{\"b\":[]}}", "\"\\n\""];
     for item in items {
@@ -100,7 +99,7 @@ async fn short_texts_that_would_be_large_trees_are_refused_and_cost_little() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_largest_trees_that_are_accepted_wait_for_one_another() {
     let setup = setup();
-    let server = Watched::start(&setup);
+    let server = setup.start();
     let caller = server.caller();
     for (item, length) in [("{\"\":0}", 27_500), ("0", 150_000), ("{\"id\":1,\"name\":\"ab\",\"x\":1.5}", 16_500)] {
         let text = list(item, length);
@@ -118,7 +117,7 @@ async fn the_largest_trees_that_are_accepted_wait_for_one_another() {
 #[tokio::test(flavor = "multi_thread")]
 async fn legitimate_large_arguments_are_accepted() {
     let setup = setup();
-    let server = Watched::start(&setup);
+    let server = setup.start();
     let caller = server.caller();
     let text = "x".repeat(4_000_000);
     let echoed = caller.call("echo", json!({"text": text})).await;
@@ -149,7 +148,7 @@ async fn half(url: &str) -> TcpStream {
 #[tokio::test(flavor = "multi_thread")]
 async fn unfinished_bodies_share_a_budget_and_small_requests_get_through() {
     let setup = setup();
-    let server = Watched::start(&setup);
+    let server = setup.start();
     let mut held = join_all((0..60).map(|_| half(server.url()))).await;
     assert_eq!(server.caller().call("echo", json!({"text": "hello"})).await["resultType"], "complete");
     let peak = server.memory_peak_mib();

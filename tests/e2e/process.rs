@@ -1,5 +1,6 @@
 //! A `local` server in its own process, which a test may kill and start again on the same file.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -12,7 +13,7 @@ pub(crate) struct Local {
     child: Child,
     url: String,
     banner: Arc<Mutex<String>>,
-    log: Arc<Mutex<String>>,
+    log: PathBuf,
 }
 
 /// How to start one, again and again on the same file.
@@ -80,18 +81,11 @@ impl Setup {
 
     /// Starts the server and waits until it listens.
     pub(crate) fn start(&self) -> Local {
-        let mut child = self.command().spawn().expect("the local binary starts");
+        // A file has a line as soon as the server has written it.
+        let log = self.folder().join("log");
+        let stderr = File::create(&log).expect("the folder can be written to");
+        let mut child = self.command().stderr(stderr).spawn().expect("the local binary starts");
         let mut stdout = BufReader::new(child.stdout.take().expect("stdout is piped"));
-        let stderr = child.stderr.take().expect("stderr is piped");
-        // What it logs is shown when the test fails; a pipe that is not read would block it.
-        let log = Arc::new(Mutex::new(String::new()));
-        let logged = Arc::clone(&log);
-        std::thread::spawn(move || {
-            BufReader::new(stderr).lines().map_while(Result::ok).for_each(|line| {
-                eprintln!("{line}");
-                logged.lock().unwrap().push_str(&format!("{line}\n"));
-            });
-        });
         let banner = Arc::new(Mutex::new(String::new()));
         let url = loop {
             let mut line = String::new();
@@ -128,7 +122,14 @@ impl Local {
 
     /// What it has logged so far.
     pub(crate) fn log(&self) -> String {
-        self.log.lock().unwrap().clone()
+        String::from_utf8(std::fs::read(&self.log).expect("it has a log")).expect("a log is text")
+    }
+
+    /// The most memory that it ever had, in MiB.
+    pub(crate) fn memory_peak_mib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        peak.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1024
     }
 
     /// The process's id.
@@ -165,6 +166,8 @@ impl Drop for Local {
         // It may have ended already.
         drop(self.child.kill());
         drop(self.child.wait());
+        // Shown if the test fails.
+        eprintln!("{}", String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()));
     }
 }
 

@@ -33,7 +33,7 @@ use crate::attributes::{
 };
 use crate::change::{Change, Condition, Expression};
 use crate::item::{json, moment, number, seconds, text};
-use crate::quota::Reserved;
+use crate::quota::{Reserved, room_in};
 use crate::record::{self, Stored};
 
 /// Is there nothing under this key?
@@ -306,8 +306,7 @@ pub(crate) fn reserve_expiring_first(new: &NewTask, reserved: &Reserved) -> Chan
 }
 
 fn one_more_task(condition: Condition, new: &NewTask, reserved: &Reserved) -> Change {
-    let room = i128::from(new.stored_max) - i128::from(new.task.stored_bytes());
-    let condition = condition.with(":open_max", number(new.open_max)).with(":room", number(room));
+    let condition = condition.with(":open_max", number(new.open_max)).with(":room", number(room_in(new)));
     store_bytes(Change::upsert(condition).add_or_insert(OPEN, i64::from(reserved.slots)), reserved)
 }
 

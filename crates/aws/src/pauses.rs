@@ -1,5 +1,4 @@
-//! Pauses between tries, random and longer each time, so that writers that were refused at the same time do not all come
-//! back at the same time.
+//! Pauses between tries, random and longer each time.
 
 use std::fmt;
 use std::sync::Arc;
@@ -32,8 +31,7 @@ impl Pauses {
         if let Some((clock, ids)) = &self.0
             && ms > 0
         {
-            let half = ms.div_ceil(2);
-            clock.sleep_ms(half.saturating_add(ids.up_to(ms.saturating_sub(half)))).await;
+            clock.sleep_ms(ids.delay_ms(ms)).await;
         }
     }
 }

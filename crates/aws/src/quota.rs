@@ -1,5 +1,5 @@
-//! The limits per owner, of unfinished tasks and of stored bytes: one item with both counts, which creations raise before they write their task, and ends
-//! lower after they have written theirs. An end never depends on the count.
+//! The limits per owner, of unfinished tasks and of stored bytes: one item with both counts, which creations raise before
+//! they write their task, and ends lower after they have written theirs. An end never depends on the count.
 //!
 //! The count may be wrong: a process died between two writes, a write whose answer was lost was sent again, or a task
 //! expired without an end. So before an owner is refused, its tasks are counted one by one, at most once a minute, and
@@ -242,7 +242,7 @@ fn stored_of(quota: &Item) -> Result<i128, Unreadable> {
 }
 
 /// How many bytes may be stored already if the new task is to fit.
-fn room_in(new: &NewTask) -> i128 {
+pub(crate) fn room_in(new: &NewTask) -> i128 {
     i128::from(new.stored_max) - i128::from(new.task.stored_bytes())
 }
 

@@ -103,13 +103,19 @@ pub trait IdSource: Send + Sync {
     /// Fills `bytes` with random bytes that nobody can predict.
     fn fill(&self, bytes: &mut [u8]);
 
-    /// A random number from 0 to `max`. For delays, so that writers that were refused at the same time do not all come
-    /// back at the same time.
+    /// A random number from 0 to `max`.
     fn up_to(&self, max: u64) -> u64 {
         let mut random = [0; 8];
         self.fill(&mut random);
         let random = u64::from_le_bytes(random);
         max.checked_add(1).map_or(random, |numbers| random % numbers)
+    }
+
+    /// A random delay from half of `longest_ms` to all of it, so that writers that were refused at the same time do not
+    /// all come back at the same time.
+    fn delay_ms(&self, longest_ms: u64) -> u64 {
+        let half_ms = longest_ms.div_ceil(2);
+        half_ms.saturating_add(self.up_to(longest_ms.saturating_sub(half_ms)))
     }
 
     /// A new task id for the moment `now`.
@@ -177,6 +183,17 @@ mod tests {
         assert!(numbers.iter().all(|(number, max)| number <= max), "{numbers:?}");
         assert_eq!(Fixed(0).up_to(9), 0);
         assert_eq!(Fixed(0xff).up_to(u64::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn a_delay_is_at_least_half_of_the_longest() {
+        for longest_ms in [0, 1, 2, 3, 40, 1_000, u64::MAX] {
+            let delays = [0, 7, 0xff].map(|byte| Fixed(byte).delay_ms(longest_ms));
+            assert!(
+                delays.iter().all(|ms| (longest_ms.div_ceil(2)..=longest_ms).contains(ms)),
+                "{longest_ms}: {delays:?}"
+            );
+        }
     }
 
     #[test]

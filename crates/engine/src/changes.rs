@@ -110,18 +110,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use longhaul_core::{IdSource, Identity, Timestamp};
+    use longhaul_testkit::SeededIds;
 
     use super::*;
 
-    struct Fixed(u8);
-    impl IdSource for Fixed {
-        fn fill(&self, bytes: &mut [u8]) {
-            bytes.fill(self.0);
-        }
-    }
-
-    fn subject(number: u8) -> Subject {
-        let id = Fixed(number).task_id(Timestamp::from_ms(1));
+    fn subject(number: u64) -> Subject {
+        let id = SeededIds::new(number).task_id(Timestamp::from_ms(1));
         Subject::Task(TaskKey::new(OwnerId::of(Identity::Anonymous), id))
     }
 

@@ -90,8 +90,7 @@ impl Engine {
         for _ in 1..tries_max {
             match attempt().await {
                 Err(StoreError::Unavailable(cause)) => {
-                    let half_ms = delay_ms_max.div_ceil(2);
-                    let delay_ms = half_ms.saturating_add(self.ports.ids.up_to(delay_ms_max.saturating_sub(half_ms)));
+                    let delay_ms = self.ports.ids.delay_ms(delay_ms_max);
                     tracing::warn!(error = %cause, delay_ms, "the store did not answer; retrying");
                     self.ports.clock.sleep_ms(delay_ms).await;
                     delay_ms_max = delay_ms_max.saturating_mul(2);

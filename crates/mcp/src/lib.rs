@@ -4,8 +4,8 @@
 //! the tools that have a [`TaskPolicy`] become tasks for clients that know tasks; everything else reaches the handler
 //! unchanged. A tool that needs more than being run again after a crash takes a [`TaskContext`].
 //!
-//! The modules form layers, and each imports only from the layers below it: `revision`, `policy` and `settings`;
-//! `schema`; `shared`; `views`, `context`, `runner`, `tool_check` and `backend`; `dialect`; one module for each dialect in
+//! The modules form layers, and each imports only from the layers below it: `revision`, `policy`, `settings` and
+//! `nearest`; `schema`; `shared`; `views`, `context`, `runner`, `tool_check` and `backend`; `dialect`; one module for each dialect in
 //! `dialects`, and `durable` at the same level; `router`; `server`. `ARCHITECTURE.md` has the table, and a test checks
 //! the code against it.
 
@@ -14,6 +14,7 @@ mod context;
 mod dialect;
 mod dialects;
 mod durable;
+mod nearest;
 mod policy;
 mod revision;
 mod router;

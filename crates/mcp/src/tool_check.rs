@@ -6,13 +6,11 @@ use rmcp::ServerHandler;
 use serde_json::Value;
 
 use crate::TaskPolicy;
+use crate::nearest::nearest;
 use crate::policy::ArgumentCheck;
 use crate::schema::{Schema, SchemaError};
 use crate::shared::guard::catch;
 use crate::shared::tool_list;
-
-/// How similar a name must be to be suggested, between 0 and 1.
-const SIMILARITY_MIN: f64 = 0.5;
 
 /// A policy names a tool that the handler does not have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -74,7 +72,7 @@ async fn check<H: ServerHandler>(handler: &H, policies: &BTreeMap<String, TaskPo
         let known: BTreeSet<String> = schemas.keys().cloned().collect();
         let unknown = policies.keys().find(|tool| !known.contains(*tool)).filter(|_| !known.is_empty());
         if let Some(tool) = unknown {
-            return Err(UnknownTool { nearest: nearest(tool, &known), tool: tool.clone() }.into());
+            return Err(UnknownTool { nearest: nearest(tool, known.iter()).cloned(), tool: tool.clone() }.into());
         }
     }
     for (tool, _) in policies.iter().filter(|(_, policy)| policy.arguments() == ArgumentCheck::BySchema) {
@@ -83,13 +81,6 @@ async fn check<H: ServerHandler>(handler: &H, policies: &BTreeMap<String, TaskPo
         compiled.map_err(|cause| ToolError::Schema { tool: tool.clone(), cause })?;
     }
     Ok(())
-}
-
-fn nearest(tool: &str, known: &BTreeSet<String>) -> Option<String> {
-    let similarity = |name: &String| strsim::normalized_damerau_levenshtein(tool, name);
-    let similar =
-        known.iter().map(|name| (similarity(name), name)).filter(|(similarity, _)| *similarity >= SIMILARITY_MIN);
-    similar.max_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, name)| name.clone())
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Deleting what has expired.
 
-use longhaul_core::{OwnerId, TaskId, TaskKey, Timestamp};
+use longhaul_core::{TaskKey, Timestamp};
 use rusqlite::{Connection, params};
 
-use crate::tasks::{execute, forget, moment};
+use crate::tasks::{execute, forget, key_in, moment};
 use crate::{Database, DatabaseError};
 
 /// Orphans, oldest first.
@@ -80,10 +80,6 @@ fn forget_attachments(connection: &Connection, key: &TaskKey) -> Result<(), Data
 
 fn keys(connection: &Connection, sql: &str, until: i64, limit: u32) -> Result<Vec<TaskKey>, DatabaseError> {
     let mut statement = connection.prepare_cached(sql)?;
-    let rows = statement.query_map(params![until, limit], |row| {
-        let id = TaskId::from_bytes(row.get(1)?)
-            .map_err(|error| rusqlite::Error::FromSqlConversionFailure(1, rusqlite::types::Type::Blob, error.into()))?;
-        Ok(TaskKey::new(OwnerId::from_bytes(row.get(0)?), id))
-    })?;
+    let rows = statement.query_map(params![until, limit], |row| key_in(row, 0, 1))?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }

@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use longhaul_core::ports::{Delivery, Message, QueueError, WorkQueue};
-use longhaul_core::{OwnerId, TaskId, TaskKey, Timestamp, TraceParent};
+use longhaul_core::{OwnerId, Timestamp, TraceParent};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::DatabaseError;
 use crate::database::Shared;
-use crate::tasks::{execute, moment};
-use crate::turns::{Freed, Turns};
+use crate::tasks::{execute, key_in, moment};
+use crate::turns::{Counts, Freed, Turns};
 
 /// When the next message becomes visible.
 pub(crate) const NEXT_VISIBLE: &str =
@@ -169,9 +169,7 @@ struct Stored {
 
 impl Stored {
     fn of(row: &Row<'_>) -> rusqlite::Result<Self> {
-        let id = TaskId::from_bytes(row.get(4)?)
-            .map_err(|error| rusqlite::Error::FromSqlConversionFailure(4, rusqlite::types::Type::Blob, error.into()))?;
-        let task = TaskKey::new(OwnerId::from_bytes(row.get(3)?), id);
+        let task = key_in(row, 3, 4)?;
         let trace: Option<String> = row.get(5)?;
         let message = Message { task, trace: trace.as_deref().and_then(TraceParent::parse) };
         Ok(Self { seq: row.get(0)?, turn: row.get(1)?, receives: row.get(2)?, message })
@@ -218,7 +216,7 @@ fn insert(connection: &Connection, message: &Message, visible_at: Timestamp) -> 
 /// shorten the answer.
 fn take(connection: &Connection, turns: &mut Turns, wanted: &Wanted) -> Result<Vec<Delivery>, DatabaseError> {
     let mut counts = turns.counts(wanted.now);
-    let mut waiting = waiting_owners(connection, turns, wanted.now)?;
+    let mut waiting = waiting_owners(connection, turns, &counts, wanted.now)?;
     let mut deliveries = Vec::new();
     // Every round delivers a message, makes one a dead letter, or is the last for its owner.
     while deliveries.len() < wanted.max
@@ -244,6 +242,7 @@ fn take(connection: &Connection, turns: &mut Turns, wanted: &Wanted) -> Result<V
 fn waiting_owners(
     connection: &Connection,
     turns: &mut Turns,
+    counts: &Counts,
     now: Timestamp,
 ) -> Result<BTreeSet<OwnerId>, DatabaseError> {
     let mut statement = connection.prepare_cached(WAITING)?;
@@ -253,7 +252,7 @@ fn waiting_owners(
     let is_all = owners.len() < WINDOW;
     let mut waiting: BTreeSet<OwnerId> = owners.into_iter().collect();
     if !is_all {
-        search_owners(connection, turns, now, &mut waiting)?;
+        search_owners(connection, turns, counts, now, &mut waiting)?;
     }
     Ok(waiting)
 }
@@ -262,14 +261,14 @@ fn waiting_owners(
 fn search_owners(
     connection: &Connection,
     turns: &mut Turns,
+    counts: &Counts,
     now: Timestamp,
     waiting: &mut BTreeSet<OwnerId>,
 ) -> Result<(), DatabaseError> {
-    let counts = turns.counts(now);
     let begin = turns.searched.take();
     let (mut at, mut wrapped, mut searched) = (begin, false, 0);
     // Ends after one round at the latest: each look is at a later owner, and the second round ends where it began.
-    while searched < OWNERS_SEARCHED_MAX || !waiting.iter().any(|owner| turns.has_room(&counts, owner)) {
+    while searched < OWNERS_SEARCHED_MAX || !waiting.iter().any(|owner| turns.has_room(counts, owner)) {
         match next_owner(connection, at.as_ref())? {
             Some((owner, _)) if wrapped && begin.is_none_or(|begin| owner > begin) => return Ok(()),
             Some((owner, visible_at)) => {

@@ -3,10 +3,10 @@
 //! A database belongs to one process at a time, so whoever opens it knows that nobody works on anything in it: every
 //! lease is over, and every message that was received will not be dealt with by its receiver.
 
-use longhaul_core::{Advance, OwnerId, State, Task, TaskEvent, TaskId, TaskKey, Timestamp};
+use longhaul_core::{Advance, State, Task, TaskEvent, TaskKey, Timestamp};
 use rusqlite::{Connection, params};
 
-use crate::tasks::{Application, apply, execute, moment, read_unexpired};
+use crate::tasks::{Application, apply, execute, key_in, moment, read_unexpired};
 use crate::{Database, DatabaseError};
 
 /// Messages that are hidden, because somebody received them or because they are delayed. The message of a task that
@@ -54,11 +54,7 @@ fn take_up(connection: &Connection, now: Timestamp) -> Result<usize, DatabaseErr
 
 fn hidden(connection: &Connection, now: Timestamp) -> Result<Vec<(i64, TaskKey)>, DatabaseError> {
     let mut statement = connection.prepare_cached(HIDDEN)?;
-    let rows = statement.query_map([moment(now)], |row| {
-        let id = TaskId::from_bytes(row.get(2)?)
-            .map_err(|error| rusqlite::Error::FromSqlConversionFailure(2, rusqlite::types::Type::Blob, error.into()))?;
-        Ok((row.get(0)?, TaskKey::new(OwnerId::from_bytes(row.get(1)?), id)))
-    })?;
+    let rows = statement.query_map([moment(now)], |row| Ok((row.get(0)?, key_in(row, 1, 2)?)))?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 

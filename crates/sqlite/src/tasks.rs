@@ -1,7 +1,7 @@
 //! Creating and changing tasks, inside the writer's transaction: each function is one atomic operation.
 
 use longhaul_core::ports::{Created, NewTask};
-use longhaul_core::{PartsName, Refusal, Task, TaskEvent, TaskKey, Timestamp};
+use longhaul_core::{OwnerId, PartsName, Refusal, Task, TaskEvent, TaskId, TaskKey, Timestamp};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
 use crate::{DatabaseError, attachments};
@@ -49,6 +49,13 @@ pub(crate) fn read_unexpired(
     now: Timestamp,
 ) -> Result<Option<Task>, DatabaseError> {
     Ok(read(connection, key)?.filter(|task| !task.has_expired(now)))
+}
+
+/// The key in these two columns of a row: the owner, and the task's id.
+pub(crate) fn key_in(row: &Row<'_>, owner: usize, id: usize) -> rusqlite::Result<TaskKey> {
+    let task = TaskId::from_bytes(row.get(id)?)
+        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(id, rusqlite::types::Type::Blob, error.into()))?;
+    Ok(TaskKey::new(OwnerId::from_bytes(row.get(owner)?), task))
 }
 
 /// A stored record.

@@ -18,7 +18,7 @@ use std::time::Duration;
 pub(super) use body::{AnswerBody, RequestBody};
 pub(super) use connection::{Connection, Exchange, Expired};
 pub(super) use incidents::Incidents;
-pub(super) use limits::{ConnectionLimits, ConnectionSettings};
+pub(super) use limits::{ConnectionLimits, ConnectionSettings, TimeLimits};
 pub(super) use stream::Watched;
 use tokio::sync::Notify;
 
@@ -108,7 +108,7 @@ impl Connections {
         if open.all.len() >= self.limits.total {
             return open.make_room(|_| true);
         }
-        let (id, connection) = (open.next, Connection::new(self.limits));
+        let (id, connection) = (open.next, Connection::new(self.limits.times));
         open.next += 1;
         open.all.insert(id, (peer, Arc::clone(&connection)));
         *open.of_peer.entry(peer).or_default() += 1;
@@ -185,7 +185,7 @@ mod tests {
     const THERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
 
     fn connections(total: usize, per_address: usize) -> Arc<Connections> {
-        Connections::new(ConnectionLimits { total, per_address, ..ConnectionLimits::for_tests() })
+        Connections::new(ConnectionLimits { total, per_address, times: TimeLimits::for_tests() })
     }
 
     async fn admitted(connections: &Arc<Connections>, address: IpAddr) -> Option<Slot> {

@@ -84,8 +84,8 @@ fn builder(limits: &ConnectionLimits) -> auto::Builder<TokioExecutor> {
         .max_concurrent_streams(STREAMS_MAX)
         .max_pending_accept_reset_streams(RESETS_MAX)
         .timer(TokioTimer::new())
-        .keep_alive_interval(limits.ping)
-        .keep_alive_timeout(limits.ping);
+        .keep_alive_interval(limits.times.ping)
+        .keep_alive_timeout(limits.times.ping);
     builder
 }
 

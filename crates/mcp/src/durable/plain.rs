@@ -17,7 +17,7 @@ use crate::revision::Generation;
 use crate::shared::caller::{self, Caller};
 use crate::shared::guard::guard;
 use crate::shared::signer::{Binding, Rounds};
-use crate::shared::{capabilities, digest, errors};
+use crate::shared::{capabilities, derived, digest, errors};
 
 /// What came back from earlier rounds of a call.
 pub(super) struct Verified {
@@ -141,8 +141,7 @@ impl<H: ServerHandler> Durable<H> {
                 hash.update(random);
             }
         }
-        let bytes: [u8; 32] = hash.finalize().into();
-        Ok(longhaul_core::OwnerId::from_bytes(bytes).to_string())
+        Ok(derived::digits(hash.finalize().into()))
     }
 }
 

@@ -115,7 +115,7 @@ pub(super) async fn answer(answering: Vec<Answering>) -> Response<Body> {
     while let Some((number, answer)) = pending.next().await {
         if is_stream(&answer) {
             let open = vec![Open::new(answer.into_body())];
-            return stream(Merged { pending, open, queue: texts.into_values().map(|text| event(&text)).collect() });
+            return stream(Merged { pending, open, queue: texts.into_values().map(sse::event).collect() });
         }
         let text = reply::read(answer.into_body()).await;
         if !text.is_empty() {
@@ -135,10 +135,6 @@ type Pending = FuturesUnordered<BoxFuture<'static, (usize, Response<Body>)>>;
 fn is_stream(answer: &Response<Body>) -> bool {
     let kind = answer.headers().get(http::header::CONTENT_TYPE);
     kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
-}
-
-fn event(text: &Bytes) -> Bytes {
-    [b"data: ".as_slice(), text, b"\n\n"].concat().into()
 }
 
 /// All answers of a batch as one stream.
@@ -214,7 +210,7 @@ impl Merged {
         }
         let text = reply::read(answer.into_body()).await;
         if !text.is_empty() {
-            self.queue.push_back(event(&text));
+            self.queue.push_back(sse::event(text));
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::nearest::nearest;
+
 /// Characters of a client's text that are repeated, at most.
 const QUOTED_MAX: usize = 60;
 
@@ -10,9 +12,6 @@ const PATH_MAX: usize = 200;
 
 /// Values or names that are listed, at most.
 const LISTED_MAX: usize = 10;
-
-/// How similar a name must be to be suggested, between 0 and 1.
-const SIMILARITY_MIN: f64 = 0.5;
 
 /// One thing that is wrong, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,12 +124,9 @@ pub(super) fn known<'a>(unknown: &str, names: impl Iterator<Item = &'a String> +
     }
     let expected = one_of(&listed);
     // A long name is compared by its beginning: the comparison takes the product of both lengths.
-    let unknown = clipped(unknown, QUOTED_MAX);
-    let similarity = |name: &&String| strsim::normalized_damerau_levenshtein(&unknown, &clipped(name, QUOTED_MAX));
-    let nearest = names.take(LISTED_MAX * LISTED_MAX).map(|name| (similarity(&name), name));
-    let nearest = nearest.filter(|(similarity, _)| *similarity >= SIMILARITY_MIN);
-    match nearest.max_by(|(one, _), (other, _)| one.total_cmp(other)) {
-        Some((_, nearest)) => format!("did you mean `{}`? Expected: {expected}", clipped(nearest, QUOTED_MAX)),
+    let names = names.take(LISTED_MAX * LISTED_MAX).map(|name| clipped(name, QUOTED_MAX));
+    match nearest(&clipped(unknown, QUOTED_MAX), names) {
+        Some(nearest) => format!("did you mean `{nearest}`? Expected: {expected}"),
         None => format!("expected: {expected}"),
     }
 }

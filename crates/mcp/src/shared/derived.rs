@@ -18,21 +18,27 @@ impl IdSource for Hashed {
 /// The hash of `parts`. Where one part ends and the next begins makes a difference.
 pub(crate) fn hash(parts: &[&[u8]]) -> [u8; 32] {
     let mut hash = Sha256::new();
-    for part in parts {
-        hash.update((part.len() as u64).to_be_bytes());
-        hash.update(part);
-    }
+    feed(parts, |bytes| hash.update(bytes));
     hash.finalize().into()
 }
 
 /// The same, which nobody can compute who does not know `key`.
 pub(crate) fn keyed_hash(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 32] {
     let mut hash = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
-    for part in parts {
-        hash.update(&(part.len() as u64).to_be_bytes());
-        hash.update(part);
-    }
+    feed(parts, |bytes| hash.update(bytes));
     hash.finalize().into_bytes().into()
+}
+
+fn feed(parts: &[&[u8]], mut update: impl FnMut(&[u8])) {
+    for part in parts {
+        update(&(part.len() as u64).to_be_bytes());
+        update(part);
+    }
+}
+
+/// 32 bytes as text: the digits that an owner is written with.
+pub(crate) fn digits(bytes: [u8; 32]) -> String {
+    OwnerId::from_bytes(bytes).to_string()
 }
 
 /// Derives the ids of tasks that clients name themselves. Its key never changes, so that a task is found for as long as

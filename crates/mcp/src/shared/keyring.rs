@@ -101,8 +101,7 @@ impl Keyring {
         }
         let mut random = [0; 32];
         self.engine.ports().ids.fill(&mut random);
-        // The digits of 32 bytes, as those of an owner.
-        let own = OwnerId::from_bytes(random).to_string();
+        let own = derived::digits(random);
         let expires_at = Timestamp::from_ms(period.saturating_add(2).saturating_mul(PERIOD_MS)).plus_ms(EARLY_MS);
         match self.engine.leave(&owner(), &mailbox(period), &own, expires_at).await {
             Ok(Left::First) => Ok(self.key(&own)),

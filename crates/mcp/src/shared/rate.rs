@@ -55,19 +55,13 @@ impl Rate {
 #[cfg(test)]
 mod tests {
     use longhaul_core::{IdSource, Identity, OwnerId};
+    use longhaul_testkit::SeededIds;
 
     use super::*;
 
-    struct Fixed(u8);
-    impl IdSource for Fixed {
-        fn fill(&self, bytes: &mut [u8]) {
-            bytes.fill(self.0);
-        }
-    }
-
-    fn call(number: u8) -> TaskKey {
+    fn call(number: u64) -> TaskKey {
         let at = Timestamp::from_ms(1);
-        TaskKey::new(OwnerId::of(Identity::Anonymous), Fixed(number).task_id(at))
+        TaskKey::new(OwnerId::of(Identity::Anonymous), SeededIds::new(number).task_id(at))
     }
 
     #[test]

@@ -60,8 +60,7 @@ impl Scope {
         let key = if scope.is_empty() || !is_allowed {
             key
         } else {
-            // The digits of 32 bytes, as those of an owner.
-            OwnerId::from_bytes(derived::hash(&[b"idempotency key", scope, key.as_bytes()])).to_string()
+            derived::digits(derived::hash(&[b"idempotency key", scope, key.as_bytes()]))
         };
         Ok(Some(Idempotency { key, fingerprint }))
     }

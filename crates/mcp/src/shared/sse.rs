@@ -15,8 +15,8 @@ use crate::Body;
 pub(crate) const KEEP_ALIVE: &[u8] = b":\n\n";
 
 /// One event. The message is JSON without raw line breaks, so one line is enough.
-pub(crate) fn event(message: &str) -> Bytes {
-    Bytes::from(format!("data: {message}\n\n"))
+pub(crate) fn event(message: impl AsRef<[u8]>) -> Bytes {
+    [b"data: ", message.as_ref(), b"\n\n"].concat().into()
 }
 
 /// One event from which a client can resume.

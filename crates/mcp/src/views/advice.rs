@@ -1,4 +1,4 @@
-//! When a client should ask again: what all dialects advise, by a task's age.
+//! When a client should ask again, where it is not [`Task::poll_interval_ms`] with each answer.
 
 use longhaul_core::{Task, Timestamp, limits};
 use serde_json::Value;
@@ -9,14 +9,8 @@ const JOB_CADENCE: [(u64, u64); 2] = [(10_000, 1), (60_000, 5)];
 /// The same for older jobs.
 const JOB_CADENCE_LAST_S: u64 = 30;
 
-/// How long to wait before the next poll, in milliseconds. For dialects that say so with each answer: little for a young
-/// task, and more as it gets older.
-pub(crate) fn poll_interval_ms(task: &Task, now: Timestamp) -> u64 {
-    task.poll_interval_ms(now)
-}
-
-/// The same in seconds, for a dialect that says it once: the interval of a young task would be much too short for the
-/// rest of a long one. Whole seconds are integers on the wire: some decoders take nothing else.
+/// How long to wait before each poll, in seconds, for a dialect that says it once: the interval of a young task would be
+/// much too short for the rest of a long one. Whole seconds are integers on the wire: some decoders take nothing else.
 pub(crate) fn poll_interval_once_s(task: &Task, now: Timestamp) -> Value {
     let ms = task.terms.poll_interval_ms(age_ms(task, now).max(limits::POLL_SETTLED_MS));
     if ms.is_multiple_of(1_000) {

@@ -13,7 +13,6 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::shared::{asking, errors};
-use crate::views::advice::poll_interval_ms;
 use crate::views::fields::{self, VARIABLES, error, rfc3339, status_message};
 
 /// The key in `_meta` that says which subscription a message belongs to.
@@ -55,7 +54,7 @@ pub(crate) fn created(task: &Task, now: Timestamp) -> CreateTaskResult {
     let id = task.id.to_string();
     let mut view = rmcp::model::Task::new(id, status, rfc3339(task.created_at), rfc3339(task.updated_at))
         .with_ttl_ms(task.ttl_ms())
-        .with_poll_interval_ms(poll_interval_ms(task, now));
+        .with_poll_interval_ms(task.poll_interval_ms(now));
     view.status_message = status_message(task);
     CreateTaskResult::new(view)
 }
@@ -120,7 +119,7 @@ fn view(task: &Task, now: Timestamp, result_type: Option<&'static str>) -> View<
         created_at: rfc3339(task.created_at),
         last_updated_at: rfc3339(task.updated_at),
         ttl_ms: task.ttl_ms(),
-        poll_interval_ms: poll_interval_ms(task, now),
+        poll_interval_ms: task.poll_interval_ms(now),
     }
 }
 

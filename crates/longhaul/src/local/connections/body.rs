@@ -10,7 +10,7 @@ use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use longhaul_http::{BODY_BYTES_MAX, SlowBody};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::ConnectionLimits;
+use super::TimeLimits;
 use super::connection::{Exchange, Receiving};
 
 /// How long the rest of a body is read that is too large: its sender looks for the refusal only after it has sent all.
@@ -21,7 +21,7 @@ pub(crate) struct RequestBody {
     incoming: Incoming,
     /// Until all has arrived.
     receiving: Option<Receiving>,
-    limits: ConnectionLimits,
+    limits: TimeLimits,
     pace: Pace,
     late: Option<Pin<Box<Sleep>>>,
 }
@@ -108,7 +108,7 @@ impl Pace {
     }
 
     /// When the rest has to be here, unless more arrives.
-    fn late_at(&self, limits: &ConnectionLimits) -> Instant {
+    fn late_at(&self, limits: &TimeLimits) -> Instant {
         let earned = Duration::from_millis(self.bytes.saturating_mul(1_000) / limits.body_bytes_per_s);
         let paced = self.began_at + limits.body + earned;
         self.refused_at.map_or(paced, |refused_at| paced.min(refused_at + DISCARD))
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_body_earns_time_by_its_bytes() {
-        let limits = ConnectionLimits::for_tests();
+        let limits = TimeLimits::for_tests();
         let began_at = Instant::now();
         let mut pace = Pace::new(began_at);
         assert_eq!(pace.late_at(&limits), began_at + limits.body);
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_body_that_is_too_large_has_five_seconds_for_its_rest() {
-        let limits = ConnectionLimits::for_tests();
+        let limits = TimeLimits::for_tests();
         let began_at = Instant::now();
         let mut pace = Pace::new(began_at);
         let later = began_at + Duration::from_secs(1);

@@ -6,11 +6,11 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::ConnectionLimits;
+use super::TimeLimits;
 
 /// One connection, as its stream and its requests report it.
 pub(crate) struct Connection {
-    limits: ConnectionLimits,
+    limits: TimeLimits,
     state: Mutex<State>,
     /// There may be a deadline where there was none.
     changed: Notify,
@@ -64,7 +64,7 @@ impl State {
     }
 
     /// When the connection is to be closed, as things are.
-    fn expires(&self, limits: &ConnectionLimits) -> Option<(Instant, Expired)> {
+    fn expires(&self, limits: &TimeLimits) -> Option<(Instant, Expired)> {
         let silent = match (self.rank()?, self.first_byte_at) {
             (Rank::Opening(opened_at), None) => Some(opened_at + limits.first_byte),
             (Rank::Opening(_), Some(first_byte_at)) => Some(first_byte_at + limits.head),
@@ -78,7 +78,7 @@ impl State {
 }
 
 impl Connection {
-    pub(super) fn new(limits: ConnectionLimits) -> Arc<Self> {
+    pub(super) fn new(limits: TimeLimits) -> Arc<Self> {
         let now = Instant::now();
         let state = State {
             opened_at: now,
@@ -171,7 +171,7 @@ impl Connection {
         }
     }
 
-    pub(super) const fn limits(&self) -> &ConnectionLimits {
+    pub(super) const fn limits(&self) -> &TimeLimits {
         &self.limits
     }
 
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn each_silence_has_its_own_limit() {
-        let limits = ConnectionLimits::for_tests();
+        let limits = TimeLimits::for_tests();
         let connection = Connection::new(limits);
         assert_eq!(after(&connection), Some((limits.first_byte.as_millis(), Expired::Silent)));
         connection.opened();
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn those_with_the_least_to_lose_are_closed_first() {
-        let new = || Connection::new(ConnectionLimits::for_tests());
+        let new = || Connection::new(TimeLimits::for_tests());
         let rank = |connection: &Connection| connection.may_be_closed();
         let (unread, receiving, idle, opening, busy) = (new(), new(), new(), new(), new());
         let exchanges = [unread.begin(), receiving.begin(), busy.begin()];
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_connection_with_one_complete_request_among_others_is_busy() {
-        let connection = Connection::new(ConnectionLimits::for_tests());
+        let connection = Connection::new(TimeLimits::for_tests());
         let requests = [connection.begin(), connection.begin()];
         let bodies = [connection.receive(), connection.receive()];
         assert!(matches!(connection.may_be_closed(), Some(Rank::Receiving(_))));

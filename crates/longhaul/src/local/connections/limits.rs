@@ -19,6 +19,13 @@ pub(crate) struct ConnectionLimits {
     pub(crate) total: usize,
     /// Connections from one address.
     pub(crate) per_address: usize,
+    /// How long each may take for what.
+    pub(crate) times: TimeLimits,
+}
+
+/// How long one connection may take for what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TimeLimits {
     /// From the start of a connection to its first byte.
     pub(crate) first_byte: Duration,
     /// From there to the end of the first request's head.
@@ -40,8 +47,7 @@ pub(crate) struct ConnectionLimits {
 pub(crate) struct ConnectionSettings {
     total: Option<u64>,
     per_address: Option<u64>,
-    /// The times. Their counts are not used.
-    times: ConnectionLimits,
+    times: TimeLimits,
 }
 
 impl ConnectionSettings {
@@ -50,9 +56,7 @@ impl ConnectionSettings {
         Ok(Self {
             total: values.find(&table::CONNECTIONS_MAX)?,
             per_address: values.find(&table::CONNECTIONS_PER_ADDRESS_MAX)?,
-            times: ConnectionLimits {
-                total: 0,
-                per_address: 0,
+            times: TimeLimits {
                 first_byte: ms(&table::FIRST_BYTE_MS_MAX)?,
                 head: ms(&table::HEAD_MS_MAX)?,
                 body: ms(&table::BODY_MS_MAX)?,
@@ -84,7 +88,7 @@ impl ConnectionSettings {
         }
         let per_address = self.per_address.unwrap_or(total / 2).clamp(1, total);
         let count = |count| usize::try_from(count).unwrap_or(usize::MAX);
-        ConnectionLimits { total: count(total), per_address: count(per_address), ..self.times }
+        ConnectionLimits { total: count(total), per_address: count(per_address), times: self.times }
     }
 }
 
@@ -94,12 +98,10 @@ mod tests {
 
     use super::*;
 
-    impl ConnectionLimits {
+    impl TimeLimits {
         /// Limits that differ from each other.
         pub(crate) const fn for_tests() -> Self {
             Self {
-                total: 10,
-                per_address: 10,
                 first_byte: Duration::from_secs(1_001),
                 head: Duration::from_secs(1_002),
                 body: Duration::from_secs(1_003),

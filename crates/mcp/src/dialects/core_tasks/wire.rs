@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 
 use crate::shared::asking::RELATED_TASK;
 use crate::shared::errors;
-use crate::views::advice::poll_interval_ms;
 use crate::views::fields::{self, VARIABLES, rfc3339};
 
 /// A text that the host may show its model while the task runs.
@@ -66,7 +65,7 @@ pub(super) fn view(task: &Task, now: Timestamp) -> View {
         created_at: rfc3339(task.created_at),
         last_updated_at: rfc3339(task.updated_at),
         ttl: task.ttl_ms(),
-        poll_interval: poll_interval_ms(task, now),
+        poll_interval: task.poll_interval_ms(now),
     }
 }
 

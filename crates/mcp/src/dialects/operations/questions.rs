@@ -36,7 +36,7 @@ pub(super) async fn before(
         Err(error) => return reply::error(&call.id, &error),
     };
     if let (Some(token), Some(progress)) = (token_for_progress, wire::progress(task)) {
-        frames.push(sse::event(&fields::progress_notification(&token, progress, [])));
+        frames.push(sse::event(fields::progress_notification(&token, progress, [])));
     }
     for ask in task.state.asks() {
         let request = match request(endpoint, token, task, ask) {
@@ -50,7 +50,7 @@ pub(super) async fn before(
     if frames.is_empty() {
         return reply::result(&call.id, status);
     }
-    frames.push(sse::event(&reply::result_text(&call.id, status)));
+    frames.push(sse::event(reply::result_text(&call.id, status)));
     sse::response(iter(frames.into_iter().map(|frame| Ok::<_, Infallible>(http_body::Frame::data(frame)))))
 }
 

@@ -30,7 +30,7 @@ struct Subscription {
 /// longest wait is over.
 pub(super) fn of_tasks(shared: Arc<Shared>, id: RequestId, listener: Listener, tasks: Vec<Task>) -> Response<Body> {
     let ids: Vec<String> = tasks.iter().map(|task| task.id.to_string()).collect();
-    let queue = VecDeque::from([event(&view::acknowledged(&ids, &id))]);
+    let queue = VecDeque::from([event(view::acknowledged(&ids, &id))]);
     let (settings, tasks) = (&shared.settings, tasks.into_iter().map(|task| (task, Reported::default())));
     let watch = TaskWatch::new(listener, settings, &shared.closing, settings.listen_ms_max, tasks);
     let frames = unfold(Subscription { shared, id, watch, queue }, |mut subscription| async move {
@@ -67,7 +67,7 @@ impl Subscription {
                 }
             },
             Event::KeepAlive => Some(Bytes::from_static(sse::KEEP_ALIVE)),
-            Event::Close(_) => Some(event(&view::closed(&self.id))),
+            Event::Close(_) => Some(event(view::closed(&self.id))),
             Event::Gone(_)
             | Event::Status(_)
             | Event::Progress(..)
