@@ -5,16 +5,18 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, HeaderName, PROXY_AUTHORIZATION};
+use http::header::{
+    ACCESS_CONTROL_ALLOW_ORIGIN, AUTHORIZATION, CONTENT_TYPE, COOKIE, HeaderName, PROXY_AUTHORIZATION, WWW_AUTHENTICATE,
+};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
-use longhaul_core::OwnerId;
+use longhaul_core::{MissingScopes, Principal};
 
 use crate::budget::{Budget, Held};
 use crate::rejection::full;
-use crate::{Anyone, HEALTH_PATH, Identify, MCP_PATH, OriginPolicy, Rejection, SlowBody};
+use crate::{Anyone, Challenge, HEALTH_PATH, Identified, Identify, MCP_PATH, OriginPolicy, Rejection, SlowBody};
 
 /// The body of a response: bytes at once, or a stream of events.
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
@@ -60,16 +62,18 @@ impl HttpFrontend {
     where
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-        F: FnOnce(Request<Bytes>, OwnerId) -> Fut + Send,
+        F: FnOnce(Request<Bytes>, Principal) -> Fut + Send,
         Fut: Future<Output = Response<Body>> + Send,
     {
         match self.admit(request).await {
-            Ok(Admitted::Mcp(request, owner, held)) => {
-                let answer = mcp(*request, owner).await;
+            Ok(Admitted::Mcp(request, identified, held)) => {
+                let Identified { principal, challenge } = *identified;
+                let answer = mcp(*request, principal).await;
                 drop(held);
-                answer
+                challenged(answer, &challenge)
             }
-            Ok(Admitted::Health) => healthy(),
+            Ok(Admitted::Document(document)) => published(document),
+            Ok(Admitted::Health) => json(Bytes::from_static(b"{\"status\":\"ok\"}\n")),
             Err(rejection) => {
                 tracing::info!(%rejection, "a request was refused");
                 rejection.into_response()
@@ -88,16 +92,22 @@ impl HttpFrontend {
             HEALTH_PATH if matches!(parts.method, Method::GET | Method::HEAD) => Ok(Admitted::Health),
             HEALTH_PATH => Err(Rejection::Method),
             MCP_PATH => {
-                let owner = self.identify.identify(&parts).await?;
+                let identified = self.identify.identify(&parts).await?;
                 if parts.method == Method::POST && !body.is_end_stream() && !is_json(&parts.headers) {
                     discard(Box::pin(body)).await;
                     return Err(Rejection::ContentType);
                 }
                 let (body, held) = read(body, &self.budget).await?;
                 let request = Request::from_parts(without_credentials(parts), body);
-                Ok(Admitted::Mcp(Box::new(request), owner, held))
+                Ok(Admitted::Mcp(Box::new(request), Box::new(identified), held))
             }
-            _ => Err(Rejection::NoSuchPath),
+            _ => match self.identify.document(&parts) {
+                Some(document) if matches!(parts.method, Method::GET | Method::HEAD) => {
+                    Ok(Admitted::Document(document))
+                }
+                Some(_) => Err(Rejection::Method),
+                None => Err(Rejection::NoSuchPath),
+            },
         }
     }
 }
@@ -109,7 +119,8 @@ impl std::fmt::Debug for HttpFrontend {
 }
 
 enum Admitted {
-    Mcp(Box<Request<Bytes>>, OwnerId, Held),
+    Mcp(Box<Request<Bytes>>, Box<Identified>, Held),
+    Document(Bytes),
     Health,
 }
 
@@ -178,10 +189,27 @@ async fn discard<B: http_body::Body<Data = Bytes>>(mut body: Pin<Box<B>>) {
     }
 }
 
-fn healthy() -> Response<Body> {
-    let mut response = Response::new(full(Bytes::from_static(b"{\"status\":\"ok\"}\n")));
+fn json(body: Bytes) -> Response<Body> {
+    let mut response = Response::new(full(body));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
+}
+
+/// A document for everyone, also for scripts of web pages.
+fn published(document: Bytes) -> Response<Body> {
+    let mut response = json(document);
+    response.headers_mut().insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    response
+}
+
+/// The answer of MCP; one that says which scopes are missing becomes a refusal that tells how to get them.
+fn challenged(mut answer: Response<Body>, challenge: &Challenge) -> Response<Body> {
+    if let Some(missing) = answer.extensions().get::<MissingScopes>() {
+        let header = challenge.insufficient(missing);
+        *answer.status_mut() = StatusCode::FORBIDDEN;
+        answer.headers_mut().insert(WWW_AUTHENTICATE, header);
+    }
+    answer
 }
 
 #[cfg(test)]
@@ -314,8 +342,9 @@ mod tests {
 
     #[async_trait::async_trait]
     impl Identify for Nobody {
-        async fn identify(&self, _request: &Parts) -> Result<OwnerId, Rejection> {
-            Err(Rejection::NotSignedIn)
+        async fn identify(&self, _request: &Parts) -> Result<Identified, Rejection> {
+            let challenge = Challenge::default().unauthorized(None, "");
+            Err(Rejection::Unauthorized { reason: "send a token", challenge })
         }
     }
 
@@ -326,7 +355,7 @@ mod tests {
             |path| Request::builder().uri(path).header("host", "localhost").body(Full::new(Bytes::new())).unwrap();
         let answer = frontend.answer(request("/mcp"), async |_, _| panic!("MCP was reached")).await;
         assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
-        assert_eq!(answer.headers()[http::header::WWW_AUTHENTICATE], "Bearer");
+        assert_eq!(answer.headers()[WWW_AUTHENTICATE], "Bearer");
         let health = frontend.answer(request("/healthz"), async |_, _| panic!("MCP was reached")).await;
         assert_eq!(health.status(), StatusCode::OK);
     }

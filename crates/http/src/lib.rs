@@ -3,13 +3,15 @@
 
 mod authority;
 mod budget;
+mod challenge;
 mod frontend;
 mod identify;
 mod origin_policy;
 mod rejection;
 
+pub use challenge::{Challenge, InvalidToken};
 pub use frontend::{Body, HttpFrontend};
-pub use identify::{Anyone, Identify};
+pub use identify::{Anyone, Identified, Identify};
 pub use origin_policy::{Host, OriginPolicy};
 pub use rejection::{Rejection, SlowBody};
 

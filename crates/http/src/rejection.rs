@@ -10,7 +10,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use crate::Body;
 
 /// Why a request was refused by the frontend.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
     /// The `Host` is not allowed.
     #[error("this server does not answer to that Host; add it to LONGHAUL_ALLOW_HOST if it should")]
@@ -32,9 +32,14 @@ pub enum Rejection {
     /// The web page that sent the request is not allowed.
     #[error("requests from this Origin are not allowed; add it to LONGHAUL_ALLOW_ORIGIN if they should be")]
     Origin,
-    /// The request carries no verified token.
-    #[error("the caller is not known: send a token that this server accepts")]
-    NotSignedIn,
+    /// The request carries no token, or one that is not accepted.
+    #[error("{reason}")]
+    Unauthorized {
+        /// What is wrong, and what to do. Never a part of the token.
+        reason: &'static str,
+        /// The header `WWW-Authenticate` of the answer.
+        challenge: HeaderValue,
+    },
     /// The request carries no verified signature.
     #[error("the caller is not known: sign the request with credentials that may call this server")]
     NotSigned,
@@ -72,10 +77,10 @@ pub enum Rejection {
 pub struct SlowBody;
 
 impl Rejection {
-    const fn status(self) -> StatusCode {
+    const fn status(&self) -> StatusCode {
         match self {
             Self::Host | Self::Origin | Self::NotSigned => StatusCode::FORBIDDEN,
-            Self::NotSignedIn => StatusCode::UNAUTHORIZED,
+            Self::Unauthorized { .. } => StatusCode::UNAUTHORIZED,
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
             Self::ContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -90,11 +95,11 @@ impl Rejection {
     }
 
     /// The header that goes with the status, if there is one.
-    const fn header(self) -> Option<(HeaderName, HeaderValue)> {
+    fn header(&self) -> Option<(HeaderName, HeaderValue)> {
         match self {
             Self::Method => Some((ALLOW, HeaderValue::from_static("GET, HEAD"))),
             Self::Busy => Some((RETRY_AFTER, HeaderValue::from_static("2"))),
-            Self::NotSignedIn => Some((WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))),
+            Self::Unauthorized { challenge, .. } => Some((WWW_AUTHENTICATE, challenge.clone())),
             Self::Host
             | Self::SeveralHosts
             | Self::MalformedHost
@@ -112,7 +117,7 @@ impl Rejection {
 
     /// The response: a JSON-RPC error without an id, as the transport allows for requests that were not accepted.
     #[must_use]
-    pub fn into_response(self) -> Response<Body> {
+    pub fn into_response(&self) -> Response<Body> {
         let error = serde_json::json!({"jsonrpc": "2.0", "error": {"code": -32600, "message": self.to_string()}});
         let mut response = Response::new(full(Bytes::from(error.to_string())));
         *response.status_mut() = self.status();

@@ -10,7 +10,7 @@ use http::header::ACCESS_CONTROL_REQUEST_METHOD;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use lambda_http::RequestExt;
-use longhaul_core::{Clock, Timestamp};
+use longhaul_core::{Clock, Principal, Timestamp};
 use longhaul_http::{HttpFrontend, OriginPolicy, Rejection};
 use longhaul_mcp::{Body, McpServer};
 use tracing::field::Empty;
@@ -99,9 +99,9 @@ impl Api {
     }
 
     async fn answer_whenever(&self, request: Request<Bytes>, span: &Span) -> Response<Body> {
-        let mcp = async |request: Request<Bytes>, owner| {
-            span.record("owner", tracing::field::display(owner));
-            self.mcp.respond(request, owner).await
+        let mcp = async |request: Request<Bytes>, caller: Principal| {
+            span.record("owner", tracing::field::display(caller.owner));
+            self.mcp.respond(request, caller).await
         };
         let answer = self.frontend.answer(request.map(Full::new), mcp).await;
         tracing::info!(status = answer.status().as_u16(), "answered");

@@ -8,7 +8,7 @@ use aws_lambda_events::apigw::{
 use http::request::Parts;
 use lambda_http::request::RequestContext;
 use longhaul_core::{Identity, OwnerId};
-use longhaul_http::{Identify, Rejection};
+use longhaul_http::{Challenge, Identified, Identify, Rejection};
 
 use crate::{Auth, IamOwner};
 
@@ -21,19 +21,26 @@ pub struct AwsCaller(pub Auth);
 
 #[async_trait]
 impl Identify for AwsCaller {
-    async fn identify(&self, request: &Parts) -> Result<OwnerId, Rejection> {
+    async fn identify(&self, request: &Parts) -> Result<Identified, Rejection> {
         let authorizer = authorizer(request);
         match self.0 {
-            Auth::Anonymous => Ok(OwnerId::of(Identity::Anonymous)),
+            Auth::Anonymous => Ok(OwnerId::of(Identity::Anonymous).into()),
             Auth::Iam(owner) => {
                 let iam = authorizer.and_then(|authorizer| authorizer.iam.as_ref());
-                iam.and_then(|iam| signed(iam, owner)).ok_or(Rejection::NotSigned)
+                iam.and_then(|iam| signed(iam, owner)).map(Identified::from).ok_or(Rejection::NotSigned)
             }
             Auth::Gateway => {
                 let jwt = authorizer.and_then(|authorizer| authorizer.jwt.as_ref());
-                jwt.and_then(with_token).ok_or(Rejection::NotSignedIn)
+                jwt.and_then(with_token).map(Identified::from).ok_or_else(not_signed_in)
             }
         }
+    }
+}
+
+fn not_signed_in() -> Rejection {
+    Rejection::Unauthorized {
+        reason: "the caller is not known: send a token that this server accepts",
+        challenge: Challenge::default().unauthorized(None, ""),
     }
 }
 

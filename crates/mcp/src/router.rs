@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::FutureExt;
 use http::{Method, Request, Response, StatusCode};
-use longhaul_core::OwnerId;
+use longhaul_core::{OwnerId, Principal};
 use longhaul_engine::PollError;
 use rmcp::ErrorData;
 use rmcp::model::{ErrorCode, RequestId};
@@ -53,43 +53,43 @@ impl Router {
         Self { endpoint: Arc::new(Endpoint::new(backend, shared, DIALECTS)) }
     }
 
-    pub(crate) async fn respond(&self, request: Request<Bytes>, owner: OwnerId) -> Response<Body> {
+    pub(crate) async fn respond(&self, request: Request<Bytes>, caller: Principal) -> Response<Body> {
         let shared = self.endpoint.shared();
         let admitted = match shared.memory.admit(request.body(), &*shared.engine.ports().clock).await {
             Ok(admitted) => admitted,
             Err(refused) => return refused,
         };
         // The futures of all dialects are inside of each other: on the heap, they do not fill the callers' stacks.
-        admitted.during(Box::pin(self.respond_to(request, owner))).await
+        admitted.during(Box::pin(self.respond_to(request, caller))).await
     }
 
-    async fn respond_to(&self, request: Request<Bytes>, owner: OwnerId) -> Response<Body> {
-        catch(self.route(request, owner)).await.unwrap_or_else(panicked)
+    async fn respond_to(&self, request: Request<Bytes>, caller: Principal) -> Response<Body> {
+        catch(self.route(request, caller)).await.unwrap_or_else(panicked)
     }
 
-    async fn route(&self, request: Request<Bytes>, owner: OwnerId) -> Response<Body> {
+    async fn route(&self, request: Request<Bytes>, caller: Principal) -> Response<Body> {
         match *request.method() {
-            Method::POST if batch::is_batch(request.body()) => self.batch(request, owner).boxed().await,
-            Method::POST => self.one(request, owner).await,
-            Method::GET => self.resume(&request, owner).await,
+            Method::POST if batch::is_batch(request.body()) => self.batch(request, caller).boxed().await,
+            Method::POST => self.one(request, caller).await,
+            Method::GET => self.resume(&request, caller.owner).await,
             _ => reply::method_not_allowed(),
         }
     }
 
     /// Several messages at once. Only one revision has them; the others refuse them like anything else that is not a
     /// message.
-    async fn batch(&self, request: Request<Bytes>, owner: OwnerId) -> Response<Body> {
+    async fn batch(&self, request: Request<Bytes>, caller: Principal) -> Response<Body> {
         if let Some(unavailable) = self.without_keys(None).await {
             return unavailable;
         }
-        match self.client(&request, &owner, false) {
+        match self.client(&request, &caller.owner, false) {
             Err(error) => return reply::error_with(StatusCode::NOT_FOUND, None, &error),
-            Ok(client) if client.revision() != batch::REVISION => return self.one(request, owner).boxed().await,
+            Ok(client) if client.revision() != batch::REVISION => return self.one(request, caller).boxed().await,
             Ok(_) => {}
         }
         match batch::messages(request.body()) {
             Ok(messages) => {
-                let parts = messages.into_iter().map(|message| self.part_of_batch(&request, message, owner));
+                let parts = messages.into_iter().map(|message| self.part_of_batch(&request, message, caller.clone()));
                 batch::answer(parts.collect()).await
             }
             Err(error) => reply::error_with(StatusCode::BAD_REQUEST, None, &error),
@@ -97,7 +97,7 @@ impl Router {
     }
 
     /// One message of a batch, as a request of its own.
-    fn part_of_batch(&self, batch: &Request<Bytes>, message: Bytes, owner: OwnerId) -> Answering {
+    fn part_of_batch(&self, batch: &Request<Bytes>, message: Bytes, caller: Principal) -> Answering {
         let refused = |id: Option<&RequestId>, error: &ErrorData| {
             std::future::ready(reply::error_with(StatusCode::BAD_REQUEST, id, error)).boxed()
         };
@@ -111,14 +111,15 @@ impl Router {
             Ok(message) => {
                 let kind = if id_of(&message).is_some() { Kind::Request } else { Kind::Other };
                 let router = self.clone();
-                let answer = async move { catch(router.one(request, owner)).await.unwrap_or_else(panicked) };
+                let answer = async move { catch(router.one(request, caller)).await.unwrap_or_else(panicked) };
                 Answering { answer: answer.boxed(), kind }
             }
             Err(error) => Answering { answer: refused(None, &error), kind: Kind::Other },
         }
     }
 
-    async fn one(&self, mut request: Request<Bytes>, owner: OwnerId) -> Response<Body> {
+    async fn one(&self, mut request: Request<Bytes>, caller: Principal) -> Response<Body> {
+        let owner = caller.owner;
         let body = request.body().clone();
         let message = match Message::read(&body) {
             Ok(message) => message,
@@ -139,6 +140,7 @@ impl Router {
         let scope = Scope::of(callers, &owner, client.generation(), client.session());
         request.extensions_mut().insert(owner);
         request.extensions_mut().insert(scope.clone());
+        request.extensions_mut().insert(Arc::new(caller));
         match message {
             Message::Request { id, method, params } => {
                 let call = Incoming { id, method, params, owner, scope, client: &client, http: &request };

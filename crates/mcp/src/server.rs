@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Request, Response};
-use longhaul_core::OwnerId;
+use longhaul_core::Principal;
 use longhaul_core::ports::StoreError;
 use longhaul_engine::{Engine, ToolRunner};
 use rmcp::ServerHandler;
@@ -44,11 +44,11 @@ impl McpServer {
         Self { router: Arc::new(Router::new(backend, Arc::clone(&shared))), runner, shared }
     }
 
-    /// Answers a request to the MCP endpoint, of any HTTP method. `owner` is who calls, as the HTTP frontend verified
+    /// Answers a request to the MCP endpoint, of any HTTP method. `caller` is who sent it, as the HTTP frontend verified
     /// it; host and origin are checked before. Never panics. To say that the client has left, drop the future, or the
     /// body of the answer.
-    pub async fn respond(&self, request: Request<Bytes>, owner: OwnerId) -> Response<Body> {
-        self.router.respond(request, owner).await
+    pub async fn respond(&self, request: Request<Bytes>, caller: impl Into<Principal>) -> Response<Body> {
+        self.router.respond(request, caller.into()).await
     }
 
     /// Reads the keys that sign what clients carry between their requests, and makes them if no instance has. Every

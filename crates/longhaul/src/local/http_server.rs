@@ -184,7 +184,7 @@ impl Server {
     ) -> Result<Response<AnswerBody>, Infallible> {
         let request = request.map(|body| RequestBody::new(body, &exchange));
         let mcp = &self.service.mcp;
-        let answer = async move |request, owner| mcp.respond(request, owner).await;
+        let answer = async move |request, caller| mcp.respond(request, caller).await;
         let answer = self.service.frontend.answer(request, answer).await;
         Ok(answer.map(|body| AnswerBody::new(body, exchange)))
     }

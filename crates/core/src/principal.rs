@@ -1,0 +1,88 @@
+//! Who calls, as it was verified before the call: whose tasks it sees, what it may do, and what tools may know of it.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::OwnerId;
+
+/// A caller, as the HTTP frontend verified it; never what callers say about themselves. It holds no credentials.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Principal {
+    /// Whose tasks it creates and sees.
+    pub owner: OwnerId,
+    /// Who it is; `None` for callers that nobody identifies.
+    pub identity: Option<VerifiedIdentity>,
+    /// What it may do.
+    pub scopes: Scopes,
+}
+
+impl From<OwnerId> for Principal {
+    /// A caller of whom nothing but its owner is known, and who may do everything.
+    fn from(owner: OwnerId) -> Self {
+        Self { owner, identity: None, scopes: Scopes::Unrestricted }
+    }
+}
+
+/// What was verified about a caller, without the token or signature that proved it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct VerifiedIdentity {
+    /// Who vouches for the subject: the issuer of its token, or `aws-iam`.
+    pub issuer: String,
+    /// Who calls: unique at its issuer, and never given to anybody else.
+    pub subject: String,
+    /// Further claims about it, which the operator chose.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub claims: Map<String, Value>,
+}
+
+impl VerifiedIdentity {
+    /// An identity without further claims.
+    #[must_use]
+    pub fn new(issuer: impl Into<String>, subject: impl Into<String>) -> Self {
+        Self { issuer: issuer.into(), subject: subject.into(), claims: Map::new() }
+    }
+}
+
+/// What a caller may do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Scopes {
+    /// Everything: who calls was decided by something that knows no scopes.
+    Unrestricted,
+    /// What was granted with its token (RFC 6749, section 3.3).
+    Granted(BTreeSet<String>),
+}
+
+impl Scopes {
+    /// Whether `scope` is among them.
+    #[must_use]
+    pub fn contain(&self, scope: &str) -> bool {
+        match self {
+            Self::Unrestricted => true,
+            Self::Granted(scopes) => scopes.contains(scope),
+        }
+    }
+}
+
+/// The scopes that a request needs and its caller does not have. An answer that carries this among its extensions
+/// becomes a challenge at the HTTP frontend, which knows how callers are told (RFC 6750, section 3.1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingScopes(pub BTreeSet<String>);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scope_has_to_be_granted_as_it_is_written() {
+        let granted = Scopes::Granted(["etl:run".to_owned()].into());
+        assert!(granted.contain("etl:run"));
+        for other in ["etl:Run", "etl", "etl:run ", ""] {
+            assert!(!granted.contain(other), "{other:?}");
+            assert!(Scopes::Unrestricted.contain(other));
+        }
+    }
+}
