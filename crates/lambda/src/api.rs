@@ -38,8 +38,8 @@ impl Api {
     /// `allow_origins`.
     #[must_use]
     pub fn new(mcp: McpServer, auth: Auth, allow_origins: Vec<String>, clock: Arc<dyn Clock>) -> Self {
-        let frontend =
-            HttpFrontend::new(OriginPolicy::behind_router(allow_origins)).identified_by(Arc::new(AwsCaller(auth)));
+        let caller = AwsCaller::new(auth, Arc::clone(&clock));
+        let frontend = HttpFrontend::new(OriginPolicy::behind_router(allow_origins)).identified_by(Arc::new(caller));
         Self { frontend, mcp, clock, metrics: None }
     }
 

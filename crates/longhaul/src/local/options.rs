@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use longhaul_engine::Settings;
 use longhaul_http::{Host, OriginPolicy};
 use longhaul_mcp::AnonymousCallers;
+use longhaul_oauth::OauthConfig;
 use longhaul_settings::table::Callers;
 use longhaul_settings::{Kind, Place, Setting, SettingsError, Values, table};
 
@@ -90,6 +91,7 @@ impl Options {
         Ok(Config {
             listen,
             anonymous_callers: anonymous_callers(values, listen)?,
+            oauth: oauth(values)?,
             db: values.get(&table::DB)?,
             allow_host: values.find(&table::ALLOW_HOST)?.unwrap_or_default(),
             allow_origin: values.find(&table::ALLOW_ORIGIN)?.unwrap_or_default(),
@@ -108,6 +110,8 @@ impl Options {
 pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
     pub(crate) anonymous_callers: AnonymousCallers,
+    /// Whose access tokens are accepted; `None` if callers have none.
+    pub(crate) oauth: Option<OauthConfig>,
     pub(crate) db: PathBuf,
     pub(crate) concurrency: usize,
     pub(crate) owner_concurrency: usize,
@@ -129,11 +133,19 @@ fn anonymous_callers(values: &Values, listen: SocketAddr) -> Result<AnonymousCal
                        listen on a loopback address such as 127.0.0.1:8080, or let everyone in with `--auth anonymous`";
             Err(values.refuse(&table::LISTEN, &listen, why))
         }
-        Callers::Anonymous => Ok(AnonymousCallers::Strangers),
+        // With tokens nobody is anonymous.
+        Callers::Oauth | Callers::Anonymous => Ok(AnonymousCallers::Strangers),
         Callers::Iam | Callers::Gateway => {
-            let why = "a local server identifies nobody in this way: it must be `loopback` or `anonymous`";
+            let why = "a local server identifies nobody in this way: it must be `loopback`, `oauth` or `anonymous`";
             Err(values.refuse(&table::AUTH, &auth, why))
         }
+    }
+}
+
+fn oauth(values: &Values) -> Result<Option<OauthConfig>, SettingsError> {
+    match values.get(&table::AUTH)? {
+        Callers::Oauth => OauthConfig::of(values)?.with_own_url(values).map(Some),
+        Callers::Loopback | Callers::Iam | Callers::Gateway | Callers::Anonymous => Ok(None),
     }
 }
 
@@ -145,6 +157,7 @@ impl Config {
     pub(crate) fn origin_policy(&self) -> OriginPolicy {
         let mut hosts: Vec<Host> = self.allow_host.iter().map(|name| Host::new(name)).collect();
         hosts.push(Host::new(&self.listen.ip().to_string()));
+        hosts.extend(self.oauth.iter().flat_map(OauthConfig::hosts).map(|name| Host::new(&name)));
         OriginPolicy::new(hosts, self.allow_origin.clone())
     }
 }

@@ -7,6 +7,7 @@ use longhaul_core::Clock;
 use longhaul_engine::{Engine, Ports};
 use longhaul_http::HttpFrontend;
 use longhaul_mcp::{AnonymousCallers, McpServer, McpSettings};
+use longhaul_oauth::ResourceServer;
 use longhaul_sqlite::{Database, DatabaseError, Purged};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -103,7 +104,10 @@ impl Running {
         if let Some(database) = self.database.clone() {
             self.parts.spawn(purge(database, self.stop.clone()));
         }
-        let frontend = HttpFrontend::new(options.origin_policy());
+        let mut frontend = HttpFrontend::new(options.origin_policy());
+        if let Some(oauth) = &options.oauth {
+            frontend = frontend.identified_by(Arc::new(ResourceServer::new(oauth.clone(), Arc::new(SystemClock))));
+        }
         let service = http_server::Service { frontend, mcp: self.mcp.clone() };
         let limits = options.connections.in_this_process();
         self.parts.spawn(http_server::serve(listener, service, limits, self.stop.clone()));
@@ -135,7 +139,7 @@ async fn take_up(database: &Database) -> Result<(), ServeError> {
 
 async fn listen(options: &Config) -> Result<TcpListener, ServeError> {
     let address = options.listen;
-    if options.anonymous_callers == AnonymousCallers::Strangers {
+    if options.anonymous_callers == AnonymousCallers::Strangers && options.oauth.is_none() {
         tracing::warn!(%address, "everyone who reaches this address can call every tool: a local server does not identify callers");
     }
     TcpListener::bind(address).await.map_err(|cause| ServeError::Listen { address, cause })
