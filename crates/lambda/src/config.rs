@@ -186,8 +186,8 @@ fn auth(values: &Values) -> Result<Auth, SettingsError> {
         Callers::Iam => Ok(Auth::Iam(values.get(&table::IAM_OWNER)?)),
         Callers::Gateway => Ok(Auth::Gateway),
         Callers::Anonymous => Ok(Auth::Anonymous),
-        Callers::Loopback => {
-            let why = "a function is never called from its own machine: it must be `iam`, `gateway` or `anonymous`";
+        Callers::Loopback | Callers::Bearer => {
+            let why = "only a local server identifies callers in this way: it must be `iam`, `gateway` or `anonymous`";
             Err(values.refuse(&table::AUTH, &auth, why))
         }
     }

@@ -12,6 +12,8 @@ pub enum Callers {
     /// By where they are: only programs on the same machine reach the server, and all of them are one user. Only the
     /// local server has this.
     Loopback,
+    /// By the token that they send, among those of a file. Only the local server has this.
+    Bearer,
     /// By the signature that AWS checked before it invoked the function.
     Iam,
     /// By the token that the authorizer of an HTTP API checked before it invoked the function.
@@ -58,7 +60,7 @@ pub static LISTEN: Setting<Address> = Setting::new(
     "listen",
     "LONGHAUL_LISTEN",
     Address,
-    "Address to listen on: one of loopback, unless `auth` lets others in.",
+    "Address to listen on: one of loopback, unless `auth` says how others are let in.",
 )
 .local(Value("127.0.0.1:8080"));
 
@@ -88,12 +90,14 @@ pub static DEAD_LETTER_QUEUE_URL: Setting<Url> = Setting::new(
 )
 .worker(Required);
 
-/// How callers are identified. The local server takes `loopback` and `anonymous`, the API function the others.
+/// How callers are identified. The local server takes `loopback`, `bearer` and `anonymous`, the API function all but the
+/// first two.
 pub static AUTH: Setting<Words<Callers>> = Setting::new(
     "auth",
     "LONGHAUL_AUTH",
     Words(&[
         ("loopback", Callers::Loopback),
+        ("bearer", Callers::Bearer),
         ("iam", Callers::Iam),
         ("gateway", Callers::Gateway),
         ("anonymous", Callers::Anonymous),
@@ -103,6 +107,16 @@ pub static AUTH: Setting<Words<Callers>> = Setting::new(
 .local(Value("loopback"))
 .api(Value("iam"))
 .parameter("AuthMode");
+
+/// Tokens that a local server accepts.
+pub static TOKEN_FILE: Setting<Path> = Setting::new(
+    "token-file",
+    "LONGHAUL_TOKEN_FILE",
+    Path("FILE"),
+    "File with a line `NAME TOKEN [SCOPE…]` for each caller, for `auth` `bearer`. Only its owner may read it. It is read again \
+     every second.",
+)
+.local(Unset("none"));
 
 /// Which part of a signed caller's identity is the owner.
 pub static IAM_OWNER: Setting<Words<IamOwner>> = Setting::new(
@@ -436,13 +450,14 @@ pub static LOG_FORMAT: Setting<Words<LogFormat>> = Setting::new(
 .local(Value("auto"));
 
 /// All of them, in the order of the documentation.
-pub static ALL: [&dyn Declared; 39] = [
+pub static ALL: [&dyn Declared; 40] = [
     &LISTEN,
     &DB,
     &TABLE,
     &QUEUE_URL,
     &DEAD_LETTER_QUEUE_URL,
     &AUTH,
+    &TOKEN_FILE,
     &IAM_OWNER,
     &RESPONSES,
     &ALLOW_HOST,
