@@ -16,7 +16,7 @@ use longhaul_core::{MissingScopes, Principal};
 
 use crate::budget::{Budget, Held};
 use crate::rejection::full;
-use crate::{Anyone, Challenge, HEALTH_PATH, Identified, Identify, MCP_PATH, OriginPolicy, Rejection, SlowBody};
+use crate::{Anyone, Challenge, HEALTH_PATH, Identified, Identify, MCP_PATH, OriginPolicy, Rejection, SlowBody, cors};
 
 /// The body of a response: bytes at once, or a stream of events.
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
@@ -65,20 +65,23 @@ impl HttpFrontend {
         F: FnOnce(Request<Bytes>, Principal) -> Fut + Send,
         Fut: Future<Output = Response<Body>> + Send,
     {
-        match self.admit(request).await {
+        let page = self.origin_policy.page(request.headers());
+        let answer = match self.admit(request).await {
             Ok(Admitted::Mcp(request, identified, held)) => {
                 let Identified { principal, challenge } = *identified;
                 let answer = mcp(*request, principal).await;
                 drop(held);
                 challenged(answer, &challenge)
             }
+            Ok(Admitted::Preflight) => return cors::permission(page),
             Ok(Admitted::Document(document)) => published(document),
             Ok(Admitted::Health) => json(Bytes::from_static(b"{\"status\":\"ok\"}\n")),
             Err(rejection) => {
                 tracing::info!(%rejection, "a request was refused");
                 rejection.into_response()
             }
-        }
+        };
+        cors::readable(answer, page)
     }
 
     async fn admit<B>(&self, request: Request<B>) -> Result<Admitted, Rejection>
@@ -87,7 +90,15 @@ impl HttpFrontend {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let (parts, body) = request.into_parts();
-        self.origin_policy.check(&parts.uri, &parts.headers)?;
+        self.origin_policy.check_host(&parts.uri, &parts.headers)?;
+        // Everyone may read such a document, whatever page they look at.
+        let document = self.identify.document(&parts);
+        if document.is_none() {
+            self.origin_policy.check_origin(&parts.headers)?;
+        }
+        if cors::is_preflight(&parts) {
+            return Ok(Admitted::Preflight);
+        }
         match parts.uri.path() {
             HEALTH_PATH if matches!(parts.method, Method::GET | Method::HEAD) => Ok(Admitted::Health),
             HEALTH_PATH => Err(Rejection::Method),
@@ -101,7 +112,7 @@ impl HttpFrontend {
                 let request = Request::from_parts(without_credentials(parts), body);
                 Ok(Admitted::Mcp(Box::new(request), Box::new(identified), held))
             }
-            _ => match self.identify.document(&parts) {
+            _ => match document {
                 Some(document) if matches!(parts.method, Method::GET | Method::HEAD) => {
                     Ok(Admitted::Document(document))
                 }
@@ -122,6 +133,8 @@ enum Admitted {
     Mcp(Box<Request<Bytes>>, Box<Identified>, Held),
     Document(Bytes),
     Health,
+    /// A browser asks whether a page may send a request.
+    Preflight,
 }
 
 fn without_credentials(mut parts: Parts) -> Parts {

@@ -4,6 +4,7 @@
 mod authority;
 mod budget;
 mod challenge;
+pub mod cors;
 mod frontend;
 mod identify;
 mod origin_policy;

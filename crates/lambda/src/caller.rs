@@ -45,10 +45,7 @@ fn not_signed_in() -> Rejection {
 }
 
 fn authorizer(request: &Parts) -> Option<&ApiGatewayRequestAuthorizer> {
-    match request.extensions.get::<RequestContext>()? {
-        RequestContext::ApiGatewayV2(context) => context.authorizer.as_ref(),
-        _ => None,
-    }
+    request.extensions.get::<RequestContext>()?.authorizer()
 }
 
 /// The owner of a signed request: from the unique id that AWS gives to a user or role, never from a name. A role that
