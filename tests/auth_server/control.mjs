@@ -2,7 +2,7 @@
 //
 //   {"do": "rotate"}                     new keys sign from now on; the older ones stay published
 //   {"do": "withdraw"}                   only the newest keys are published from now on
-//   {"do": "set", "settings": {…}}       scopes, audience, alg, accessTokenS
+//   {"do": "set", "settings": {…}}       scopes, audience, alg, accessTokenS, clockBehindS
 //   {"do": "issue", "user", "audience", "scopes", "expiresInS"}
 //                                        the access token that the user's client would get, as {"token"}
 //   {"do": "sign", "header": {…}, "claims": {…}, "with": "current" | "previous" | "foreign" | "hmac" | "none"}

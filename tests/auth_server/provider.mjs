@@ -56,6 +56,14 @@ function configurationOf({ settings, keys }) {
         },
       },
     },
+    formats: {
+      customizers: {
+        jwt(ctx, token, { payload }) {
+          payload.iat -= settings.clockBehindS;
+          payload.exp -= settings.clockBehindS;
+        },
+      },
+    },
     extraTokenClaims: (ctx, token) => teamOf(token.accountId),
     findAccount: (ctx, sub) => ({ accountId: sub, claims: () => ({ sub, ...teamOf(sub) }) }),
     issueRefreshToken: (ctx, client) => client.grantTypeAllowed('refresh_token'),

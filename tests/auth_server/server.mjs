@@ -1,11 +1,13 @@
 // An authorization server for tests and trials: oidc-provider, with users who log in by their name alone. Never for more.
 //
 //   node server.mjs [--port N] [--scopes "a b"] [--audience URI] [--alg RS256|ES256|EdDSA] [--access-token-s N]
-//                   [--control] [--until-stdin-closes]
+//                   [--clock-behind-s N] [--control] [--until-stdin-closes]
 //
 // --scopes          the scopes that users may grant
 // --audience        what tokens are for if a client names no resource, as with servers that do not know RFC 8707
 // --access-token-s  how long access tokens are valid
+// --clock-behind-s  how far its clock is behind, as access tokens show it: those of a server whose clock is as far behind
+//                   as a verifier puts up with are refused as soon as they expire
 // --control         opens a second port, by which tests rotate keys, issue tokens, and let requests fail (control.mjs)
 //
 // Listens on loopback only. Its first line on standard output is JSON: {"issuer": "http://127.0.0.1:N", "control": …}.
@@ -26,6 +28,7 @@ const { values: flags } = parseArgs({
     audience: { type: 'string' },
     alg: { type: 'string', default: 'RS256' },
     'access-token-s': { type: 'string', default: '3600' },
+    'clock-behind-s': { type: 'string', default: '0' },
     control: { type: 'boolean', default: false },
     'until-stdin-closes': { type: 'boolean', default: false },
   },
@@ -37,7 +40,13 @@ console.warn = () => {};
 
 /** What tests change while the server runs. */
 const state = {
-  settings: { scopes: flags.scopes, audience: flags.audience, alg: flags.alg, accessTokenS: Number(flags['access-token-s']) },
+  settings: {
+    scopes: flags.scopes,
+    audience: flags.audience,
+    alg: flags.alg,
+    accessTokenS: Number(flags['access-token-s']),
+    clockBehindS: Number(flags['clock-behind-s']),
+  },
   keys: await Keys.generate(),
   requests: {},
   faults: {},
