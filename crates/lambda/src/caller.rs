@@ -1,40 +1,83 @@
-//! Who calls the API function, as verified by AWS before the function was invoked: the identity is in the request context
-//! of the event, which callers cannot write.
+//! Who calls the API function: as verified by AWS before the function was invoked, in the request context of the event,
+//! which callers cannot write; or by an access token, which is verified here.
+
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use aws_lambda_events::apigw::{
     ApiGatewayRequestAuthorizer, ApiGatewayRequestAuthorizerIamDescription, ApiGatewayRequestAuthorizerJwtDescription,
 };
+use bytes::Bytes;
 use http::Extensions;
 use http::request::Parts;
 use lambda_http::request::RequestContext;
-use longhaul_core::{Identity, OwnerId};
+use longhaul_core::{Clock, Identity, OwnerId};
 use longhaul_http::{Challenge, Identified, Identify, Rejection};
+use longhaul_oauth::ResourceServer;
 
 use crate::{Auth, IamOwner};
 
 /// The issuer of identities that AWS verified by signature.
 const IAM_ISSUER: &str = "aws-iam";
 
-/// Identifies callers by the request context, in one of the ways of [`Auth`].
-#[derive(Clone, Copy, Debug)]
-pub struct AwsCaller(pub Auth);
+/// Identifies callers in one of the ways of [`Auth`].
+#[derive(Debug)]
+pub enum AwsCaller {
+    /// By the signature that AWS checked.
+    Iam(IamOwner),
+    /// By the token that the authorizer checked.
+    Gateway,
+    /// By the token that is checked here.
+    Oauth(Box<ResourceServer>),
+    /// Not at all.
+    Anonymous,
+}
+
+impl AwsCaller {
+    /// Identifies callers by `auth`.
+    #[must_use]
+    pub fn new(auth: Auth, clock: Arc<dyn Clock>) -> Self {
+        match auth {
+            Auth::Iam(owner) => Self::Iam(owner),
+            Auth::Gateway => Self::Gateway,
+            Auth::Oauth(config) => Self::Oauth(Box::new(ResourceServer::new(*config, clock))),
+            Auth::Anonymous => Self::Anonymous,
+        }
+    }
+}
 
 #[async_trait]
 impl Identify for AwsCaller {
     async fn identify(&self, request: &Parts) -> Result<Identified, Rejection> {
         let authorizer = authorizer(request);
-        match self.0 {
-            Auth::Anonymous => Ok(OwnerId::of(Identity::Anonymous).into()),
-            Auth::Iam(owner) => {
+        match self {
+            Self::Anonymous => Ok(OwnerId::of(Identity::Anonymous).into()),
+            Self::Iam(owner) => {
                 let iam = authorizer.and_then(|authorizer| authorizer.iam.as_ref());
-                iam.and_then(|iam| signed(iam, owner)).map(Identified::from).ok_or(Rejection::NotSigned)
+                iam.and_then(|iam| signed(iam, *owner)).map(Identified::from).ok_or(Rejection::NotSigned)
             }
-            Auth::Gateway => {
+            Self::Gateway => {
                 let jwt = authorizer.and_then(|authorizer| authorizer.jwt.as_ref());
                 jwt.and_then(with_token).map(Identified::from).ok_or_else(not_signed_in)
             }
+            Self::Oauth(resource) => resource.identify_at(domain(request), &request.headers).await,
         }
+    }
+
+    fn document(&self, request: &Parts) -> Option<Bytes> {
+        match self {
+            Self::Oauth(resource) => resource.document_at(domain(request), request.uri.path()),
+            Self::Iam(_) | Self::Gateway | Self::Anonymous => None,
+        }
+    }
+}
+
+/// The domain at which AWS received the request. Unlike the `Host`, a caller cannot choose it.
+fn domain(request: &Parts) -> Option<&str> {
+    match request.extensions.get::<RequestContext>()? {
+        RequestContext::ApiGatewayV2(context) => context.domain_name.as_deref(),
+        RequestContext::ApiGatewayV1(context) => context.domain_name.as_deref(),
+        _ => None,
     }
 }
 
@@ -53,6 +96,7 @@ fn authorizer(request: &Parts) -> Option<&ApiGatewayRequestAuthorizer> {
 pub(crate) fn source_address(extensions: &Extensions) -> Option<String> {
     match extensions.get::<RequestContext>()? {
         RequestContext::ApiGatewayV2(context) => context.http.source_ip.clone(),
+        RequestContext::ApiGatewayV1(context) => context.identity.source_ip.clone(),
         _ => None,
     }
 }

@@ -4,6 +4,7 @@
 use longhaul_engine::Settings;
 use longhaul_logs::Payloads;
 use longhaul_mcp::{McpSettings, NeededScopes};
+use longhaul_oauth::OauthConfig;
 use longhaul_settings::table::{self, Audit, Callers};
 pub use longhaul_settings::table::{IamOwner, Responses};
 use longhaul_settings::{EnvSource, Flags, Place, SettingsError, Values};
@@ -19,12 +20,14 @@ const LISTEN_POLL_MS: u64 = 1_000;
 const PLAIN_WAIT_MS_MAX: u64 = 20_000;
 
 /// How callers are identified.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Auth {
     /// By the signature that AWS checked before it invoked the function.
     Iam(IamOwner),
     /// By the token that the authorizer of an HTTP API checked before it invoked the function.
     Gateway,
+    /// By an access token, which the function verifies itself.
+    Oauth(Box<OauthConfig>),
     /// Not at all: everyone is one owner, and whoever knows a task's id can see the task. What callers choose themselves is
     /// valid within their session only.
     Anonymous,
@@ -188,9 +191,10 @@ fn auth(values: &Values) -> Result<Auth, SettingsError> {
     match auth {
         Callers::Iam => Ok(Auth::Iam(values.get(&table::IAM_OWNER)?)),
         Callers::Gateway => Ok(Auth::Gateway),
+        Callers::Oauth => Ok(Auth::Oauth(Box::new(OauthConfig::of(values)?))),
         Callers::Anonymous => Ok(Auth::Anonymous),
         Callers::Loopback | Callers::Bearer => {
-            let why = "only a local server identifies callers in this way: it must be `iam`, `gateway` or `anonymous`";
+            let why = "only a local server identifies callers in this way: it must be `iam`, `gateway`, `oauth` or `anonymous`";
             Err(values.refuse(&table::AUTH, &auth, why))
         }
     }
