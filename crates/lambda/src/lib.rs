@@ -17,7 +17,7 @@ mod stream;
 mod worker;
 
 pub use api::Api;
-pub use caller::AwsCaller;
+pub use caller::{AwsCaller, OnBehalf, TokenClaims};
 pub use config::{ApiConfig, Auth, Common, IamOwner, Responses, WorkerConfig};
 pub use logs::{init_logs, json_logs};
 pub use longhaul_logs::Payloads;

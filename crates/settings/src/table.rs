@@ -108,6 +108,49 @@ pub static AUTH: Setting<Words<Callers>> = Setting::new(
 .api(Value("iam"))
 .parameter("AuthMode");
 
+/// Whose tokens are accepted.
+pub static OAUTH_ISSUER: Setting<List> = Setting::new(
+    "oauth-issuer",
+    "LONGHAUL_OAUTH_ISSUERS",
+    List("URL"),
+    "Authorization servers whose access tokens `auth` `oauth` accepts, as their tokens name them in `iss`: https, or http on \
+     this machine.",
+)
+.local(Unset("none"))
+.api(Unset("none"));
+
+/// Whom tokens have to be issued for.
+pub static OAUTH_AUDIENCE: Setting<List> = Setting::new(
+    "oauth-audience",
+    "LONGHAUL_OAUTH_AUDIENCES",
+    List("URI"),
+    "The URL of the MCP endpoint as its callers know it, which access tokens have to name in `aud`; also further names that \
+     an issuer has for it.",
+)
+.local(Unset("none"))
+.api(Unset("`/mcp` at the domain that was called"));
+
+/// Who the owner is.
+pub static OAUTH_OWNER_CLAIM: Setting<Text> = Setting::new(
+    "oauth-owner-claim",
+    "LONGHAUL_OAUTH_OWNER_CLAIM",
+    Text("CLAIM"),
+    "The claim of an access token whose value shares its tasks, such as a team or a tenant. Tokens without exactly one value \
+     are refused.",
+)
+.local(Unset("each subject has its own tasks"))
+.api(Unset("each subject has its own tasks"));
+
+/// What tools may see of a token.
+pub static OAUTH_CLAIMS: Setting<List> = Setting::new(
+    "oauth-claims",
+    "LONGHAUL_OAUTH_CLAIMS",
+    List("CLAIM"),
+    "Claims of an access token that tools may see, separated by commas; at most 4 KiB together.",
+)
+.local(Unset("none"))
+.api(Unset("none"));
+
 /// Tokens that a local server accepts.
 pub static TOKEN_FILE: Setting<Path> = Setting::new(
     "token-file",
@@ -127,6 +170,27 @@ pub static IAM_OWNER: Setting<Words<IamOwner>> = Setting::new(
 )
 .api(Value("principal"))
 .parameter("IamOwner");
+
+/// The role whose users are owners.
+pub static IAM_ON_BEHALF_ROLE: Setting<Text> = Setting::new(
+    "iam-on-behalf-role",
+    "LONGHAUL_IAM_ON_BEHALF_ROLE",
+    Text("ID"),
+    "The unique id (AROA…) of the one role that says in `iam-on-behalf-header` for which user it calls, such as that of an \
+     AgentCore gateway. Each of its users has tasks of their own.",
+)
+.api(Unset("none"))
+.parameter("IamOnBehalfRole");
+
+/// The header in which it names them.
+pub static IAM_ON_BEHALF_HEADER: Setting<Text> = Setting::new(
+    "iam-on-behalf-header",
+    "LONGHAUL_IAM_ON_BEHALF_HEADER",
+    Text("NAME"),
+    "The header in which that role says for which user it calls. Requests of all others that have it are refused.",
+)
+.api(Unset("none"))
+.parameter("IamOnBehalfHeader");
 
 /// Whether answers are streamed.
 pub static RESPONSES: Setting<Words<Responses>> = Setting::new(
@@ -417,15 +481,21 @@ pub static LOG_FORMAT: Setting<Words<LogFormat>> = Setting::new(
 .local(Value("auto"));
 
 /// All of them, in the order of the documentation.
-pub static ALL: [&dyn Declared; 37] = [
+pub static ALL: [&dyn Declared; 43] = [
     &LISTEN,
     &DB,
     &TABLE,
     &QUEUE_URL,
     &DEAD_LETTER_QUEUE_URL,
     &AUTH,
+    &OAUTH_ISSUER,
+    &OAUTH_AUDIENCE,
+    &OAUTH_OWNER_CLAIM,
+    &OAUTH_CLAIMS,
     &TOKEN_FILE,
     &IAM_OWNER,
+    &IAM_ON_BEHALF_ROLE,
+    &IAM_ON_BEHALF_HEADER,
     &RESPONSES,
     &ALLOW_HOST,
     &ALLOW_ORIGIN,

@@ -46,11 +46,13 @@ impl<'a> Stack<'a> {
         self.is_true(&self.template["Conditions"][condition])
     }
 
-    fn is_true(&self, condition: &Value) -> bool {
+    /// Whether a condition holds, of the template or of one of its rules.
+    pub(crate) fn is_true(&self, condition: &Value) -> bool {
         let (function, argument) = sole(condition).unwrap_or_else(|| panic!("{condition} is not a condition"));
         match function {
             "Condition" => self.holds(argument.as_str().unwrap()),
             "Fn::Not" => !self.is_true(&argument[0]),
+            "Fn::Or" => argument.as_array().unwrap().iter().any(|each| self.is_true(each)),
             "Fn::And" => argument.as_array().unwrap().iter().all(|each| self.is_true(each)),
             "Fn::Equals" => {
                 let side = |index: usize| self.resolve(&argument[index]).map(|value| text(&value));
