@@ -4,7 +4,7 @@
 use http::HeaderName;
 use longhaul_engine::Settings;
 use longhaul_logs::Payloads;
-use longhaul_mcp::McpSettings;
+use longhaul_mcp::{McpSettings, NeededScopes};
 use longhaul_settings::table::{self, Callers};
 pub use longhaul_settings::table::{IamOwner, Responses};
 use longhaul_settings::{EnvSource, Flags, Place, SettingsError, Values};
@@ -71,6 +71,8 @@ pub struct ApiConfig {
     pub inline_wait_ms: u64,
     /// How long a tool may sleep in a plain call, in milliseconds; shorter than a request may take.
     pub plain_wait_ms_max: u64,
+    /// Which scopes requests need; those of tools are the server's own.
+    pub scopes: NeededScopes,
 }
 
 /// What the worker function needs to know, and the one that takes dead letters.
@@ -109,6 +111,7 @@ impl ApiConfig {
             listen_ms_max: in_time(values.get(&table::LISTEN_MS_MAX)?),
             inline_wait_ms: in_time(values.get(&table::INLINE_WAIT_S)? * 1_000),
             plain_wait_ms_max: in_time(PLAIN_WAIT_MS_MAX),
+            scopes: scopes(values)?,
         })
     }
 
@@ -122,6 +125,7 @@ impl ApiConfig {
             ask_ms_max: self.listen_ms_max,
             inline_wait_ms: self.inline_wait_ms,
             plain_wait_ms_max: self.plain_wait_ms_max,
+            scopes: self.scopes.clone(),
             ..McpSettings::new(secret)
         }
     }
@@ -147,6 +151,15 @@ impl WorkerConfig {
             concurrency: usize::try_from(values.get(&table::CONCURRENCY)?).unwrap_or(usize::MAX),
         })
     }
+}
+
+fn scopes(values: &Values) -> Result<NeededScopes, SettingsError> {
+    Ok(NeededScopes {
+        call: values.find(&table::SCOPE_CALL)?.unwrap_or_default(),
+        read: values.find(&table::SCOPE_READ)?.unwrap_or_default(),
+        cancel: values.find(&table::SCOPE_CANCEL)?.unwrap_or_default(),
+        ..NeededScopes::default()
+    })
 }
 
 fn common(values: &Values) -> Result<Common, SettingsError> {

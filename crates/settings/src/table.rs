@@ -4,7 +4,7 @@
 use Preset::{Required, Unset, Value};
 use longhaul_core::limits;
 
-use crate::{Address, Declared, List, Number, Path, Preset, Setting, Switch, Text, Url, Words};
+use crate::{Address, Declared, List, Number, Path, Preset, ScopeList, Setting, Switch, Text, Url, Words};
 
 /// How callers are identified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -221,6 +221,39 @@ pub static ALLOW_ORIGIN: Setting<List> = Setting::new(
 .local(Unset("pages on loopback only"))
 .api(Unset("none"))
 .parameter("AllowOrigins");
+
+/// Scopes to call tools.
+pub static SCOPE_CALL: Setting<ScopeList> = Setting::new(
+    "scope-call",
+    "LONGHAUL_SCOPE_CALL",
+    ScopeList,
+    "Scopes that a token needs to call tools and to answer their questions, separated by commas.",
+)
+.local(Unset("none"))
+.api(Unset("none"))
+.parameter("ScopeCall");
+
+/// Scopes to read tasks.
+pub static SCOPE_READ: Setting<ScopeList> = Setting::new(
+    "scope-read",
+    "LONGHAUL_SCOPE_READ",
+    ScopeList,
+    "Scopes that a token needs to poll tasks and jobs, fetch results, list tasks and subscribe to them, separated by commas.",
+)
+.local(Unset("none"))
+.api(Unset("none"))
+.parameter("ScopeRead");
+
+/// Scopes to cancel.
+pub static SCOPE_CANCEL: Setting<ScopeList> = Setting::new(
+    "scope-cancel",
+    "LONGHAUL_SCOPE_CANCEL",
+    ScopeList,
+    "Scopes that a token needs to cancel tasks, jobs and calls, separated by commas.",
+)
+.local(Unset("none"))
+.api(Unset("none"))
+.parameter("ScopeCancel");
 
 /// How long a request may take.
 pub static REQUEST_S_MAX: Setting<Number> =
@@ -481,7 +514,7 @@ pub static LOG_FORMAT: Setting<Words<LogFormat>> = Setting::new(
 .local(Value("auto"));
 
 /// All of them, in the order of the documentation.
-pub static ALL: [&dyn Declared; 43] = [
+pub static ALL: [&dyn Declared; 46] = [
     &LISTEN,
     &DB,
     &TABLE,
@@ -499,6 +532,9 @@ pub static ALL: [&dyn Declared; 43] = [
     &RESPONSES,
     &ALLOW_HOST,
     &ALLOW_ORIGIN,
+    &SCOPE_CALL,
+    &SCOPE_READ,
+    &SCOPE_CANCEL,
     &REQUEST_S_MAX,
     &LISTEN_MS_MAX,
     &INLINE_WAIT_S,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use longhaul_engine::Settings;
 use longhaul_http::{Host, OriginPolicy};
-use longhaul_mcp::AnonymousCallers;
+use longhaul_mcp::{AnonymousCallers, NeededScopes};
 use longhaul_settings::table::Callers;
 use longhaul_settings::{Kind, Place, Setting, SettingsError, Values, table};
 
@@ -97,6 +97,12 @@ impl Options {
             owner_concurrency,
             listen_ms_max: values.get(&table::LISTEN_MS_MAX)?,
             inline_wait_ms: values.get(&table::INLINE_WAIT_S)? * 1_000,
+            scopes: NeededScopes {
+                call: values.find(&table::SCOPE_CALL)?.unwrap_or_default(),
+                read: values.find(&table::SCOPE_READ)?.unwrap_or_default(),
+                cancel: values.find(&table::SCOPE_CANCEL)?.unwrap_or_default(),
+                ..NeededScopes::default()
+            },
             engine,
             connections: ConnectionSettings::read(values)?,
         })
@@ -113,6 +119,7 @@ pub(crate) struct Config {
     pub(crate) owner_concurrency: usize,
     pub(crate) listen_ms_max: u64,
     pub(crate) inline_wait_ms: u64,
+    pub(crate) scopes: NeededScopes,
     pub(crate) engine: Settings,
     pub(crate) connections: ConnectionSettings,
     allow_host: Vec<String>,

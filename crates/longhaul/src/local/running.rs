@@ -72,6 +72,7 @@ impl Running {
             ask_ms_max: options.listen_ms_max,
             inline_wait_ms: options.inline_wait_ms,
             anonymous_callers: options.callers.anonymous(),
+            scopes: options.scopes.clone(),
             ..McpSettings::new(signing_key)
         };
         let mcp = server.build(engine.clone(), settings);
