@@ -5,7 +5,7 @@ use http::HeaderName;
 use longhaul_engine::Settings;
 use longhaul_logs::Payloads;
 use longhaul_mcp::{McpSettings, NeededScopes};
-use longhaul_settings::table::{self, Callers};
+use longhaul_settings::table::{self, Audit, Callers};
 pub use longhaul_settings::table::{IamOwner, Responses};
 use longhaul_settings::{EnvSource, Flags, Place, SettingsError, Values};
 
@@ -48,6 +48,8 @@ pub struct Common {
     pub log: String,
     /// Whether arguments and results may be logged.
     pub log_payloads: Payloads,
+    /// Whether there is an audit log.
+    pub audit: Audit,
     /// Times and limits of the engine.
     pub engine: Settings,
 }
@@ -181,6 +183,7 @@ fn common(values: &Values) -> Result<Common, SettingsError> {
         metrics_namespace: values.get(&table::METRICS)?,
         log: values.get(&table::LOG)?,
         log_payloads: values.get(&table::LOG_PAYLOADS)?.into(),
+        audit: values.get(&table::AUDIT)?,
         engine,
     })
 }

@@ -55,6 +55,15 @@ pub enum LogFormat {
     Json,
 }
 
+/// Whether there is an audit log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audit {
+    /// A line for each accepted, answered and cancelled task, and for each caller who is refused.
+    On,
+    /// None.
+    Off,
+}
+
 /// Where the local server listens.
 pub static LISTEN: Setting<Address> = Setting::new(
     "listen",
@@ -513,8 +522,20 @@ pub static LOG_FORMAT: Setting<Words<LogFormat>> = Setting::new(
 )
 .local(Value("auto"));
 
+/// Whether there is an audit log.
+pub static AUDIT: Setting<Words<Audit>> = Setting::new(
+    "audit",
+    "LONGHAUL_AUDIT",
+    Words(&[("on", Audit::On), ("off", Audit::Off)]),
+    "Whether to log who created, answered and cancelled which task, and who was refused. The filter of the log does not \
+     change that.",
+)
+.local(Value("on"))
+.lambda(Value("on"))
+.parameter("AuditLog");
+
 /// All of them, in the order of the documentation.
-pub static ALL: [&dyn Declared; 46] = [
+pub static ALL: [&dyn Declared; 47] = [
     &LISTEN,
     &DB,
     &TABLE,
@@ -561,4 +582,5 @@ pub static ALL: [&dyn Declared; 46] = [
     &LOG,
     &LOG_PAYLOADS,
     &LOG_FORMAT,
+    &AUDIT,
 ];

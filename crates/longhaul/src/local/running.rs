@@ -96,6 +96,7 @@ impl Running {
         if let Some(database) = self.database {
             database.close().await;
         }
+        longhaul_audit::flush();
     }
 
     fn spawn(&self, engine: Engine, listener: TcpListener, identified: Identified, options: &Config) {

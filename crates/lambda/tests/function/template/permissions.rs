@@ -152,6 +152,7 @@ const PREFLIGHT: &str = "OPTIONS /{proxy+}";
 fn routes(stack: &Stack<'_>, template: &Value) -> BTreeSet<(String, String)> {
     let all = template["Resources"].as_object().unwrap().iter();
     let names = all.filter(|(_, resource)| resource["Type"] == "AWS::ApiGatewayV2::Route").map(|(name, _)| name);
+    // Some exist with tokens only.
     let of = |name: &String| stack.resource(name);
     let word = |value: &Value| value.as_str().unwrap().to_owned();
     names.filter_map(of).map(|route| (word(&route["RouteKey"]), word(&route["AuthorizationType"]))).collect()
@@ -216,7 +217,7 @@ fn the_endpoint_is_open_only_if_the_function_asks_for_tokens_or_everyone_may_cal
     assert_eq!(open(&[("AuthMode", "oauth")]), url.into());
     let http_api = ["HttpApiDelete", "HttpApiGet", "HttpApiHealth", "HttpApiPost"].map(str::to_owned);
     assert_eq!(open(&[("AuthMode", "anonymous"), HTTP_API]), http_api.clone().into());
-    let with_documents = http_api.into_iter().chain(["HttpApiDocuments".to_owned()]).collect();
+    let with_documents = http_api.into_iter().chain(["HttpApiMetadata".to_owned()]).collect();
     assert_eq!(open(&[("AuthMode", "oauth"), HTTP_API]), with_documents);
     // A rule refuses this; if it were not there, nobody would get in.
     assert_eq!(open(&[("AuthMode", "gateway")]), BTreeSet::new());
@@ -227,7 +228,7 @@ fn a_gateway_that_verifies_tokens_lets_nothing_through_without_one_but_the_way_t
     let template = template();
     let tokens = [("OAuthIssuers", super::ISSUER), ("OAuthAudiences", "https://mcp.example.com/mcp,api://longhaul")];
     let stack = Stack::new(&template, &[&tokens[..], &[HTTP_API, ("AuthMode", "gateway")]].concat());
-    let open = ["HttpApiDocuments", "HttpApiHealth"].map(str::to_owned);
+    let open = ["HttpApiMetadata", "HttpApiHealth"].map(str::to_owned);
     assert_eq!(open_to_all(&stack, &template), open.into());
     let of =
         |kind: &str| routes(&stack, &template).into_iter().filter(|(_, by)| by == kind).map(|(key, _)| key).collect();
@@ -258,8 +259,11 @@ fn only_those_who_sign_need_a_policy() {
 #[test]
 fn there_is_one_endpoint() {
     let template = template();
-    for (parameter, there, not_there) in [("function-url", "ApiUrl", "HttpApi"), ("http-api", "HttpApi", "ApiUrl")] {
+    let all = [("function-url", "ApiUrl"), ("http-api", "HttpApi"), ("rest-api", "RestApi")];
+    for (parameter, _) in all {
         let stack = Stack::new(&template, &[("Endpoint", parameter)]);
-        assert!(stack.resource(there).is_some() && stack.resource(not_there).is_none(), "{parameter}");
+        for (endpoint, resource) in all {
+            assert_eq!(stack.resource(resource).is_some(), endpoint == parameter, "{resource} of {parameter}");
+        }
     }
 }
