@@ -119,15 +119,6 @@ pub static AUTH: Setting<Words<Callers>> = Setting::new(
 .api(Value("iam"))
 .parameter("AuthMode");
 
-/// Tokens that a local server accepts.
-pub static TOKEN_FILE: Setting<Path> = Setting::new(
-    "token-file",
-    "LONGHAUL_TOKEN_FILE",
-    Path("FILE"),
-    "File with a line `NAME TOKEN [SCOPE…]` for each caller, for `auth` `bearer`. Only its owner may read it. It is read again \
-     every second.",
-)
-.local(Unset("none"));
 /// Whose tokens are accepted.
 pub static OAUTH_ISSUER: Setting<List> = Setting::new(
     "oauth-issuer",
@@ -171,6 +162,15 @@ pub static OAUTH_CLAIMS: Setting<List> = Setting::new(
 .local(Unset("none"))
 .api(Unset("none"));
 
+/// Tokens that a local server accepts.
+pub static TOKEN_FILE: Setting<Path> = Setting::new(
+    "token-file",
+    "LONGHAUL_TOKEN_FILE",
+    Path("FILE"),
+    "File with a line `NAME TOKEN [SCOPE…]` for each caller, for `auth` `bearer`. Only its owner may read it. It is read again \
+     every second.",
+)
+.local(Unset("none"));
 /// Which part of a signed caller's identity is the owner.
 pub static IAM_OWNER: Setting<Words<IamOwner>> = Setting::new(
     "iam-owner",
@@ -180,6 +180,27 @@ pub static IAM_OWNER: Setting<Words<IamOwner>> = Setting::new(
 )
 .api(Value("principal"))
 .parameter("IamOwner");
+
+/// The role whose users are owners.
+pub static IAM_ON_BEHALF_ROLE: Setting<Text> = Setting::new(
+    "iam-on-behalf-role",
+    "LONGHAUL_IAM_ON_BEHALF_ROLE",
+    Text("ID"),
+    "The unique id (AROA…) of the one role that says in `iam-on-behalf-header` for which user it calls, such as that of an \
+     AgentCore gateway. Each of its users has tasks of their own.",
+)
+.api(Unset("none"))
+.parameter("IamOnBehalfRole");
+
+/// The header in which it names them.
+pub static IAM_ON_BEHALF_HEADER: Setting<Text> = Setting::new(
+    "iam-on-behalf-header",
+    "LONGHAUL_IAM_ON_BEHALF_HEADER",
+    Text("NAME"),
+    "The header in which that role says for which user it calls. Requests of all others that have it are refused.",
+)
+.api(Unset("none"))
+.parameter("IamOnBehalfHeader");
 
 /// Whether answers are streamed.
 pub static RESPONSES: Setting<Words<Responses>> = Setting::new(
@@ -515,19 +536,21 @@ pub static AUDIT: Setting<Words<Audit>> = Setting::new(
 .parameter("AuditLog");
 
 /// All of them, in the order of the documentation.
-pub static ALL: [&dyn Declared; 45] = [
+pub static ALL: [&dyn Declared; 47] = [
     &LISTEN,
     &DB,
     &TABLE,
     &QUEUE_URL,
     &DEAD_LETTER_QUEUE_URL,
     &AUTH,
-    &TOKEN_FILE,
     &OAUTH_ISSUER,
     &OAUTH_AUDIENCE,
     &OAUTH_OWNER_CLAIM,
     &OAUTH_CLAIMS,
+    &TOKEN_FILE,
     &IAM_OWNER,
+    &IAM_ON_BEHALF_ROLE,
+    &IAM_ON_BEHALF_HEADER,
     &RESPONSES,
     &ALLOW_HOST,
     &ALLOW_ORIGIN,
