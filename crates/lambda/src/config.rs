@@ -4,7 +4,7 @@
 use longhaul_engine::Settings;
 use longhaul_logs::Payloads;
 use longhaul_mcp::{McpSettings, NeededScopes};
-use longhaul_settings::table::{self, Callers};
+use longhaul_settings::table::{self, Audit, Callers};
 pub use longhaul_settings::table::{IamOwner, Responses};
 use longhaul_settings::{EnvSource, Flags, Place, SettingsError, Values};
 
@@ -43,6 +43,8 @@ pub struct Common {
     pub log: String,
     /// Whether arguments and results may be logged.
     pub log_payloads: Payloads,
+    /// Whether there is an audit log.
+    pub audit: Audit,
     /// Times and limits of the engine.
     pub engine: Settings,
 }
@@ -176,6 +178,7 @@ fn common(values: &Values) -> Result<Common, SettingsError> {
         metrics_namespace: values.get(&table::METRICS)?,
         log: values.get(&table::LOG)?,
         log_payloads: values.get(&table::LOG_PAYLOADS)?.into(),
+        audit: values.get(&table::AUDIT)?,
         engine,
     })
 }
@@ -186,8 +189,8 @@ fn auth(values: &Values) -> Result<Auth, SettingsError> {
         Callers::Iam => Ok(Auth::Iam(values.get(&table::IAM_OWNER)?)),
         Callers::Gateway => Ok(Auth::Gateway),
         Callers::Anonymous => Ok(Auth::Anonymous),
-        Callers::Loopback => {
-            let why = "a function is never called from its own machine: it must be `iam`, `gateway` or `anonymous`";
+        Callers::Loopback | Callers::Bearer => {
+            let why = "only a local server identifies callers in this way: it must be `iam`, `gateway` or `anonymous`";
             Err(values.refuse(&table::AUTH, &auth, why))
         }
     }

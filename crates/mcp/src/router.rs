@@ -10,6 +10,7 @@ use longhaul_core::{OwnerId, Principal};
 use longhaul_engine::PollError;
 use rmcp::ErrorData;
 use rmcp::model::{ErrorCode, RequestId};
+use tracing::Instrument;
 
 use crate::Body;
 use crate::backend::Backend;
@@ -129,7 +130,8 @@ impl Router {
                 let kind = if id_of(&message).is_some() { Kind::Request } else { Kind::Other };
                 let router = self.clone();
                 let answer = async move { catch(router.one(request, caller)).await.unwrap_or_else(panicked) };
-                Answering { answer: answer.boxed(), kind }
+                // It may become part of a stream, which is polled outside of the request's span.
+                Answering { answer: answer.in_current_span().boxed(), kind }
             }
             Err(error) => Answering { answer: refused(None, &error), kind: Kind::Other },
         }
