@@ -30,6 +30,7 @@ mod moments;
 mod on_host;
 mod process;
 mod programs;
+mod rest_api;
 #[path = "../e2e/rmcp_client.rs"]
 mod rmcp_client;
 #[path = "../runtime_host/mod.rs"]
