@@ -12,8 +12,10 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
+use longhaul_audit::CallerSpan;
 use longhaul_core::{MissingScopes, Principal};
 
+use crate::audited;
 use crate::budget::{Budget, Held};
 use crate::rejection::full;
 use crate::{Anyone, Challenge, HEALTH_PATH, Identified, Identify, MCP_PATH, OriginPolicy, Rejection, SlowBody, cors};
@@ -77,7 +79,10 @@ impl HttpFrontend {
             Ok(Admitted::Document(document)) => published(document),
             Ok(Admitted::Health) => json(Bytes::from_static(b"{\"status\":\"ok\"}\n")),
             Err(rejection) => {
-                tracing::info!(%rejection, "a request was refused");
+                // Of what the audit log has, there may be a flood.
+                if !audited::denied(&rejection) {
+                    tracing::info!(%rejection, "a request was refused");
+                }
                 rejection.into_response()
             }
         };
@@ -104,6 +109,9 @@ impl HttpFrontend {
             HEALTH_PATH => Err(Rejection::Method),
             MCP_PATH => {
                 let identified = self.identify.identify(&parts).await?;
+                if let Some(caller) = parts.extensions.get::<CallerSpan>() {
+                    caller.identified(&identified.principal);
+                }
                 if parts.method == Method::POST && !body.is_end_stream() && !is_json(&parts.headers) {
                     discard(Box::pin(body)).await;
                     return Err(Rejection::ContentType);
@@ -218,6 +226,7 @@ fn published(document: Bytes) -> Response<Body> {
 /// The answer of MCP; one that says which scopes are missing becomes a refusal that tells how to get them.
 fn challenged(mut answer: Response<Body>, challenge: &Challenge) -> Response<Body> {
     if let Some(missing) = answer.extensions().get::<MissingScopes>() {
+        audited::insufficient(missing);
         let header = challenge.insufficient(missing);
         *answer.status_mut() = StatusCode::FORBIDDEN;
         answer.headers_mut().insert(WWW_AUTHENTICATE, header);

@@ -13,12 +13,12 @@ use lambda_http::request::{LambdaRequest, RequestContext};
 use lambda_http::{Adapter, LambdaEvent, RequestExt, StreamAdapter};
 use lambda_runtime::tower::ServiceBuilder;
 use longhaul_core::{Clock, Principal, Timestamp};
-use longhaul_http::{HttpFrontend, OriginPolicy, Rejection};
+use longhaul_http::{HttpFrontend, OriginPolicy, Rejection, audited};
 use longhaul_mcp::{Body, McpServer};
 use tracing::field::Empty;
 use tracing::{Instrument, Span};
 
-use crate::caller::AwsCaller;
+use crate::caller::{AwsCaller, source_address};
 use crate::metrics::EmbeddedMetrics;
 use crate::nodelay::Nodelay;
 use crate::{ApiConfig, Auth, HttpEvent, Responses, buffered, stream};
@@ -99,17 +99,23 @@ impl Api {
         answer
     }
 
-    async fn answer_in_time(&self, request: Request<Bytes>) -> Response<Body> {
+    async fn answer_in_time(&self, mut request: Request<Bytes>) -> Response<Body> {
         let deadline = request.lambda_context_ref().map(|context| Timestamp::from_ms(context.deadline));
+        let request_id = request.lambda_context_ref().map(|context| context.request_id.clone());
+        let address = source_address(request.extensions());
+        let audited = audited(&mut request, address, request_id.as_deref());
         let span = tracing::info_span!(
+            parent: &audited,
             "request",
-            request_id = request.lambda_context_ref().map(|context| context.request_id.as_str()),
+            request_id,
             owner = Empty,
             task_id = Empty,
             attempt = Empty,
             trace = Empty
         );
-        let answered = pin!(self.answer_whenever(request, &span).instrument(span.clone()));
+        // The span of the audit log is there even if the filter of the other lines drops this one.
+        let answered = self.answer_whenever(request, &span).instrument(span.clone());
+        let answered = pin!(answered.instrument(audited.clone()));
         let Some(left_ms) = time_left_ms(deadline, self.clock.now()) else { return answered.await };
         let gives_up_at = self.clock.now().plus_ms(left_ms);
         match select(answered, self.clock.sleep_ms(left_ms)).await {
