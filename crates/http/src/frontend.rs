@@ -12,11 +12,13 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
+use longhaul_audit::CallerSpan;
 use longhaul_core::{MissingScopes, Principal};
 
+use crate::audited;
 use crate::budget::{Budget, Held};
 use crate::rejection::full;
-use crate::{Anyone, Challenge, HEALTH_PATH, Identified, Identify, MCP_PATH, OriginPolicy, Rejection, SlowBody};
+use crate::{Anyone, Challenge, HEALTH_PATH, Identified, Identify, MCP_PATH, OriginPolicy, Rejection, SlowBody, cors};
 
 /// The body of a response: bytes at once, or a stream of events.
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
@@ -65,20 +67,26 @@ impl HttpFrontend {
         F: FnOnce(Request<Bytes>, Principal) -> Fut + Send,
         Fut: Future<Output = Response<Body>> + Send,
     {
-        match self.admit(request).await {
+        let page = self.origin_policy.page(request.headers());
+        let answer = match self.admit(request).await {
             Ok(Admitted::Mcp(request, identified, held)) => {
                 let Identified { principal, challenge } = *identified;
                 let answer = mcp(*request, principal).await;
                 drop(held);
                 challenged(answer, &challenge)
             }
+            Ok(Admitted::Preflight) => return cors::permission(page),
             Ok(Admitted::Document(document)) => published(document),
             Ok(Admitted::Health) => json(Bytes::from_static(b"{\"status\":\"ok\"}\n")),
             Err(rejection) => {
-                tracing::info!(%rejection, "a request was refused");
+                // Of what the audit log has, there may be a flood.
+                if !audited::denied(&rejection) {
+                    tracing::info!(%rejection, "a request was refused");
+                }
                 rejection.into_response()
             }
-        }
+        };
+        cors::readable(answer, page)
     }
 
     async fn admit<B>(&self, request: Request<B>) -> Result<Admitted, Rejection>
@@ -87,12 +95,23 @@ impl HttpFrontend {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let (parts, body) = request.into_parts();
-        self.origin_policy.check(&parts.uri, &parts.headers)?;
+        self.origin_policy.check_host(&parts.uri, &parts.headers)?;
+        // Everyone may read such a document, whatever page they look at.
+        let document = self.identify.document(&parts);
+        if document.is_none() {
+            self.origin_policy.check_origin(&parts.headers)?;
+        }
+        if cors::is_preflight(&parts) {
+            return Ok(Admitted::Preflight);
+        }
         match parts.uri.path() {
             HEALTH_PATH if matches!(parts.method, Method::GET | Method::HEAD) => Ok(Admitted::Health),
             HEALTH_PATH => Err(Rejection::Method),
             MCP_PATH => {
                 let identified = self.identify.identify(&parts).await?;
+                if let Some(caller) = parts.extensions.get::<CallerSpan>() {
+                    caller.identified(&identified.principal);
+                }
                 if parts.method == Method::POST && !body.is_end_stream() && !is_json(&parts.headers) {
                     discard(Box::pin(body)).await;
                     return Err(Rejection::ContentType);
@@ -101,7 +120,7 @@ impl HttpFrontend {
                 let request = Request::from_parts(without_credentials(parts), body);
                 Ok(Admitted::Mcp(Box::new(request), Box::new(identified), held))
             }
-            _ => match self.identify.document(&parts) {
+            _ => match document {
                 Some(document) if matches!(parts.method, Method::GET | Method::HEAD) => {
                     Ok(Admitted::Document(document))
                 }
@@ -122,6 +141,8 @@ enum Admitted {
     Mcp(Box<Request<Bytes>>, Box<Identified>, Held),
     Document(Bytes),
     Health,
+    /// A browser asks whether a page may send a request.
+    Preflight,
 }
 
 fn without_credentials(mut parts: Parts) -> Parts {
@@ -205,6 +226,7 @@ fn published(document: Bytes) -> Response<Body> {
 /// The answer of MCP; one that says which scopes are missing becomes a refusal that tells how to get them.
 fn challenged(mut answer: Response<Body>, challenge: &Challenge) -> Response<Body> {
     if let Some(missing) = answer.extensions().get::<MissingScopes>() {
+        audited::insufficient(missing);
         let header = challenge.insufficient(missing);
         *answer.status_mut() = StatusCode::FORBIDDEN;
         answer.headers_mut().insert(WWW_AUTHENTICATE, header);

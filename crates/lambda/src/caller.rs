@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use aws_lambda_events::apigw::{
     ApiGatewayRequestAuthorizer, ApiGatewayRequestAuthorizerIamDescription, ApiGatewayRequestAuthorizerJwtDescription,
 };
+use http::Extensions;
 use http::request::Parts;
 use lambda_http::request::RequestContext;
 use longhaul_core::{Identity, OwnerId};
@@ -45,8 +46,13 @@ fn not_signed_in() -> Rejection {
 }
 
 fn authorizer(request: &Parts) -> Option<&ApiGatewayRequestAuthorizer> {
-    match request.extensions.get::<RequestContext>()? {
-        RequestContext::ApiGatewayV2(context) => context.authorizer.as_ref(),
+    request.extensions.get::<RequestContext>()?.authorizer()
+}
+
+/// The address that the request came from, as AWS saw it.
+pub(crate) fn source_address(extensions: &Extensions) -> Option<String> {
+    match extensions.get::<RequestContext>()? {
+        RequestContext::ApiGatewayV2(context) => context.http.source_ip.clone(),
         _ => None,
     }
 }

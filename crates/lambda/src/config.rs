@@ -3,8 +3,8 @@
 
 use longhaul_engine::Settings;
 use longhaul_logs::Payloads;
-use longhaul_mcp::McpSettings;
-use longhaul_settings::table::{self, Callers};
+use longhaul_mcp::{McpSettings, NeededScopes};
+use longhaul_settings::table::{self, Audit, Callers};
 pub use longhaul_settings::table::{IamOwner, Responses};
 use longhaul_settings::{EnvSource, Flags, Place, SettingsError, Values};
 
@@ -43,6 +43,8 @@ pub struct Common {
     pub log: String,
     /// Whether arguments and results may be logged.
     pub log_payloads: Payloads,
+    /// Whether there is an audit log.
+    pub audit: Audit,
     /// Times and limits of the engine.
     pub engine: Settings,
 }
@@ -66,6 +68,8 @@ pub struct ApiConfig {
     pub inline_wait_ms: u64,
     /// How long a tool may sleep in a plain call, in milliseconds; shorter than a request may take.
     pub plain_wait_ms_max: u64,
+    /// Which scopes requests need; those of tools are the server's own.
+    pub scopes: NeededScopes,
 }
 
 /// What the worker function needs to know, and the one that takes dead letters.
@@ -104,6 +108,7 @@ impl ApiConfig {
             listen_ms_max: in_time(values.get(&table::LISTEN_MS_MAX)?),
             inline_wait_ms: in_time(values.get(&table::INLINE_WAIT_S)? * 1_000),
             plain_wait_ms_max: in_time(PLAIN_WAIT_MS_MAX),
+            scopes: scopes(values)?,
         })
     }
 
@@ -117,6 +122,7 @@ impl ApiConfig {
             ask_ms_max: self.listen_ms_max,
             inline_wait_ms: self.inline_wait_ms,
             plain_wait_ms_max: self.plain_wait_ms_max,
+            scopes: self.scopes.clone(),
             ..McpSettings::new(secret)
         }
     }
@@ -144,6 +150,15 @@ impl WorkerConfig {
     }
 }
 
+fn scopes(values: &Values) -> Result<NeededScopes, SettingsError> {
+    Ok(NeededScopes {
+        call: values.find(&table::SCOPE_CALL)?.unwrap_or_default(),
+        read: values.find(&table::SCOPE_READ)?.unwrap_or_default(),
+        cancel: values.find(&table::SCOPE_CANCEL)?.unwrap_or_default(),
+        ..NeededScopes::default()
+    })
+}
+
 fn common(values: &Values) -> Result<Common, SettingsError> {
     let default = Settings::default();
     // The function's own deadline ends a leg: `leg_ms_max` stays unset.
@@ -163,6 +178,7 @@ fn common(values: &Values) -> Result<Common, SettingsError> {
         metrics_namespace: values.get(&table::METRICS)?,
         log: values.get(&table::LOG)?,
         log_payloads: values.get(&table::LOG_PAYLOADS)?.into(),
+        audit: values.get(&table::AUDIT)?,
         engine,
     })
 }
@@ -173,8 +189,8 @@ fn auth(values: &Values) -> Result<Auth, SettingsError> {
         Callers::Iam => Ok(Auth::Iam(values.get(&table::IAM_OWNER)?)),
         Callers::Gateway => Ok(Auth::Gateway),
         Callers::Anonymous => Ok(Auth::Anonymous),
-        Callers::Loopback => {
-            let why = "a function is never called from its own machine: it must be `iam`, `gateway` or `anonymous`";
+        Callers::Loopback | Callers::Bearer => {
+            let why = "only a local server identifies callers in this way: it must be `iam`, `gateway` or `anonymous`";
             Err(values.refuse(&table::AUTH, &auth, why))
         }
     }

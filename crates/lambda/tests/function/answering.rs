@@ -9,7 +9,7 @@ use lambda_http::{Adapter, Context, LambdaEvent, Service, StreamAdapter, service
 use longhaul_core::{Clock, Identity, OwnerId, TaskKey};
 use longhaul_engine::{Engine, Ports};
 use longhaul_lambda::metrics::EmbeddedMetrics;
-use longhaul_lambda::{Api, Auth, IamOwner};
+use longhaul_lambda::{Api, Auth, HttpEvent, IamOwner};
 use longhaul_mcp::{McpServer, McpSettings, TaskContext, TaskPolicy};
 use longhaul_testkit::{Fault, FaultyStore};
 use rmcp::handler::server::router::tool::ToolRouter;
@@ -85,7 +85,12 @@ pub(crate) fn api(world: &World, auth: Auth, origins: &[&str]) -> Api {
 }
 
 fn lambda_event(event: &Value) -> LambdaEvent<LambdaRequest> {
-    LambdaEvent::new(serde_json::from_value(event.clone()).unwrap(), Context::default())
+    LambdaEvent::new(request(event), Context::default())
+}
+
+/// The event as the function reads it.
+fn request(event: &Value) -> LambdaRequest {
+    serde_json::from_value::<HttpEvent>(event.clone()).unwrap().into_inner()
 }
 
 /// The function's whole answer to Lambda.
@@ -131,7 +136,7 @@ const SIGNED: Auth = Auth::Iam(IamOwner::Principal);
 #[tokio::test]
 async fn every_kind_of_http_event_is_answered() {
     let world = World::new();
-    for name in ["api-function-url", "api-http-api"] {
+    for name in ["api-function-url", "api-http-api", "api-rest-api"] {
         let answered = answer(&api(&world, Auth::Anonymous, &[]), &event(name)).await;
         assert_eq!(answered["statusCode"], 200, "{name}");
         let tools = message(&answered)["result"]["tools"].clone();
@@ -381,7 +386,7 @@ async fn a_plain_call_that_takes_too_long_gets_an_error_before_the_function_ends
     let api = api(&world, Auth::Anonymous, &[]);
     let mut context = Context::default();
     context.deadline = world.clock.now().plus_ms(60_000).as_ms();
-    let request = http::Request::from(serde_json::from_value::<LambdaRequest>(call).unwrap());
+    let request = http::Request::from(request(&call));
     let answered = api.answer(lambda_http::RequestExt::with_lambda_context(request, context));
     let time_passes = async {
         while world.clock.sleepers() == 0 {
@@ -411,7 +416,7 @@ async fn a_stream_that_stays_open_is_closed_before_the_function_ends() {
     });
     let mut context = Context::default();
     context.deadline = world.clock.now().plus_ms(60_000).as_ms();
-    let request = http::Request::from(serde_json::from_value::<LambdaRequest>(listen).unwrap());
+    let request = http::Request::from(request(&listen));
     let answered = api.answer(lambda_http::RequestExt::with_lambda_context(request, context)).await;
     assert_eq!(answered.headers()["content-type"], "text/event-stream");
     // No worker runs the task, and the stream's own limit is minutes away.

@@ -1,6 +1,7 @@
 //! `template.yaml`, compared with the code and with what the docs promise.
 
 mod alarms;
+mod endpoints;
 mod operation;
 mod parameters;
 mod permissions;
@@ -224,6 +225,10 @@ fn every_wait_ends_before_its_request_does() {
         (&[("Endpoint", "http-api")], 29_000),
         (&[("Endpoint", "http-api"), ("ApiTimeoutSeconds", "15")], 29_000),
         (&[("Responses", "buffered")], 60_000),
+        (&[("Endpoint", "rest-api")], 60_000),
+        (&[("Endpoint", "rest-api"), ("ApiTimeoutSeconds", "900")], 900_000),
+        (&[("Endpoint", "rest-api"), ("Responses", "buffered")], 29_000),
+        (&[("Endpoint", "rest-api"), ("Responses", "buffered"), ("ApiTimeoutSeconds", "15")], 29_000),
     ] {
         for parameters in [endpoint.to_vec(), [endpoint, &long_waits].concat()] {
             let settings = api(&template, &parameters).mcp([7; 32]);
@@ -250,6 +255,8 @@ fn answers_are_streamed_if_the_endpoint_streams() {
         (&[("Endpoint", "function-url")][..], true),
         (&[("Endpoint", "function-url"), ("Responses", "buffered")], false),
         (&[("Endpoint", "http-api"), ("Responses", "streamed")], false),
+        (&[("Endpoint", "rest-api")], true),
+        (&[("Endpoint", "rest-api"), ("Responses", "buffered")], false),
     ] {
         let expected = if streams { Responses::Streamed } else { Responses::Buffered };
         assert_eq!(api(&template, parameters).responses, expected, "{parameters:?}");
@@ -326,7 +333,8 @@ fn the_dashboard_shows_the_metrics_that_the_code_emits() {
 fn every_alarm_notifies_the_topic() {
     let template = template();
     let topic = ("AlarmTopicArn", "arn:aws:sns:us-east-1:111122223333:alarms");
-    let stacks = ["function-url", "http-api"].map(|endpoint| Stack::new(&template, &[topic, ("Endpoint", endpoint)]));
+    let stacks = ["function-url", "http-api", "rest-api"]
+        .map(|endpoint| Stack::new(&template, &[topic, ("Endpoint", endpoint)]));
     let mut watched = BTreeSet::new();
     for (name, resource) in template["Resources"].as_object().unwrap() {
         if resource["Type"] != "AWS::CloudWatch::Alarm" {

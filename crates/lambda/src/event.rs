@@ -1,0 +1,168 @@
+//! The HTTP events that the API function takes: of a function URL, of an HTTP API, and of a REST API. Whatever sent one,
+//! what follows sees the path below the stage and below the base path of a custom domain, each value of a repeated header,
+//! and the verified caller in one form.
+
+use std::collections::HashMap;
+
+use aws_lambda_events::apigw::{
+    ApiGatewayProxyRequest, ApiGatewayRequestAuthorizer, ApiGatewayRequestAuthorizerIamDescription,
+    ApiGatewayRequestAuthorizerJwtDescription, ApiGatewayRequestIdentity, ApiGatewayV2httpRequest,
+};
+use http::{HeaderMap, HeaderName};
+use lambda_http::request::LambdaRequest;
+use serde::de::{Error, IgnoredAny};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// The stage of an HTTP API that has no prefix in paths.
+const DEFAULT_STAGE: &str = "$default";
+
+/// One HTTP event.
+#[derive(Debug)]
+pub struct HttpEvent(LambdaRequest);
+
+impl HttpEvent {
+    /// The event as `lambda_http` has it.
+    #[must_use]
+    pub fn into_inner(self) -> LambdaRequest {
+        self.0
+    }
+}
+
+/// What tells the two payload formats apart.
+#[derive(Deserialize)]
+struct Format {
+    /// Only payload format 1.0 has the method here.
+    #[serde(rename = "httpMethod", default)]
+    http_method: Option<IgnoredAny>,
+}
+
+impl<'de> Deserialize<'de> for HttpEvent {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let event = Box::<RawValue>::deserialize(deserializer)?;
+        let event = event.get();
+        let format: Format = serde_json::from_str(event).map_err(D::Error::custom)?;
+        let request = match format.http_method {
+            Some(IgnoredAny) => serde_json::from_str(event).map(of_rest_api).map(LambdaRequest::ApiGatewayV1),
+            None => serde_json::from_str(event).map(of_http_api).map(LambdaRequest::ApiGatewayV2),
+        };
+        request.map(Self).map_err(D::Error::custom)
+    }
+}
+
+/// An event of a function URL or an HTTP API (payload format 2.0).
+fn of_http_api(mut event: ApiGatewayV2httpRequest) -> ApiGatewayV2httpRequest {
+    let route = event.route_key.as_deref().and_then(|key| key.split_once(' ')).map(|(_method, path)| path);
+    let stage = event.request_context.stage.take();
+    let sent = event.raw_path.unwrap_or_default();
+    event.raw_path = Some(path_below(route, &event.path_parameters, stage.as_deref(), sent));
+    event
+}
+
+/// An event of a REST API (payload format 1.0).
+fn of_rest_api(mut event: ApiGatewayProxyRequest) -> ApiGatewayProxyRequest {
+    let stage = event.request_context.stage.take();
+    let sent = event.path.unwrap_or_default();
+    event.path = Some(path_below(event.resource.as_deref(), &event.path_parameters, stage.as_deref(), sent));
+    for name in repeated(&event.multi_value_headers) {
+        // Each header is here too, but with its last value only, which would replace all of them.
+        event.headers.remove(name);
+    }
+    let authorizer = verified_by(&event.request_context.identity, &event.request_context.authorizer);
+    event.request_context.authorizer = authorizer;
+    event
+}
+
+/// The path that the API defines, without the stage and without what a custom domain puts before it. `route` is the path
+/// of the route that matched, in which a name in braces stands for a parameter.
+fn path_below(route: Option<&str>, parameters: &HashMap<String, String>, stage: Option<&str>, sent: String) -> String {
+    if let Some(path) = route.filter(|route| route.starts_with('/')).and_then(|route| filled(route, parameters)) {
+        return path;
+    }
+    let below = stage.filter(|stage| *stage != DEFAULT_STAGE).and_then(|stage| {
+        let rest = sent.strip_prefix('/')?.strip_prefix(stage)?;
+        rest.starts_with('/').then(|| rest.to_owned())
+    });
+    below.unwrap_or(sent)
+}
+
+/// The path of a route, with its parameters; `None` if one of them is missing.
+fn filled(route: &str, parameters: &HashMap<String, String>) -> Option<String> {
+    let segment = |segment: &str| {
+        let Some(name) = segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) else {
+            return Some(segment.to_owned());
+        };
+        parameters.get(name.strip_suffix('+').unwrap_or(name)).cloned()
+    };
+    let segments: Option<Vec<String>> = route.split('/').map(segment).collect();
+    Some(segments?.join("/"))
+}
+
+fn repeated(headers: &HeaderMap) -> Vec<&HeaderName> {
+    headers.keys().filter(|name| headers.get_all(*name).iter().nth(1).is_some()).collect()
+}
+
+/// Who called a REST API, in the form in which an HTTP API says it. A REST API says who signed in `identity`, and what a
+/// token claims in `claims`, which only an authorizer for user pools writes: what the authorizers of others return cannot
+/// have an object in it.
+fn verified_by(
+    identity: &ApiGatewayRequestIdentity,
+    authorizer: &ApiGatewayRequestAuthorizer,
+) -> ApiGatewayRequestAuthorizer {
+    let mut verified = ApiGatewayRequestAuthorizer::default();
+    verified.iam = identity.user_arn.is_some().then(|| signer(identity));
+    verified.jwt = authorizer.fields.get("claims").and_then(Value::as_object).map(|claims| {
+        let mut jwt = ApiGatewayRequestAuthorizerJwtDescription::default();
+        jwt.claims = claims.iter().map(|(name, value)| (name.clone(), text(value))).collect();
+        jwt.scopes = jwt.claims.get("scope").map(|scope| scope.split_whitespace().map(str::to_owned).collect());
+        jwt
+    });
+    verified
+}
+
+fn signer(identity: &ApiGatewayRequestIdentity) -> ApiGatewayRequestAuthorizerIamDescription {
+    let mut iam = ApiGatewayRequestAuthorizerIamDescription::default();
+    iam.access_key.clone_from(&identity.access_key);
+    iam.account_id.clone_from(&identity.account_id);
+    iam.caller_id.clone_from(&identity.caller);
+    iam.user_arn.clone_from(&identity.user_arn);
+    iam.user_id.clone_from(&identity.user);
+    iam
+}
+
+/// A claim as an HTTP API writes it.
+fn text(claim: &Value) -> String {
+    claim.as_str().map_or_else(|| claim.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(route: Option<&str>, proxy: Option<&str>, stage: &str, sent: &str) -> String {
+        let parameters = proxy.map(|proxy| ("proxy".to_owned(), proxy.to_owned())).into_iter().collect();
+        path_below(route, &parameters, Some(stage), sent.to_owned())
+    }
+
+    #[test]
+    fn a_path_is_what_the_api_defines() {
+        for (route, proxy, stage, sent, expected) in [
+            // A function URL, and the default route of an HTTP API.
+            (None, None, "$default", "/mcp", "/mcp"),
+            (None, None, "$default", "/mcp/", "/mcp/"),
+            (None, None, "prod", "/prod/mcp", "/mcp"),
+            (None, None, "prod", "/production/mcp", "/production/mcp"),
+            (None, None, "mcp", "/mcp", "/mcp"),
+            // A route, below a stage or the base path of a custom domain.
+            (Some("/mcp"), None, "prod", "/mcp", "/mcp"),
+            (Some("/mcp"), None, "prod", "/prod/mcp", "/mcp"),
+            (Some("/mcp"), None, "prod", "/tools/v1/mcp", "/mcp"),
+            (Some("/{proxy+}"), Some("mcp"), "prod", "/tools/mcp", "/mcp"),
+            (Some("/.well-known/{proxy+}"), Some("a/b"), "prod", "/x/.well-known/a/b", "/.well-known/a/b"),
+            (Some("/{proxy+}"), None, "prod", "/prod/mcp", "/mcp"),
+        ] {
+            assert_eq!(path(route, proxy, stage, sent), expected, "{route:?} {sent}");
+        }
+    }
+}
