@@ -1,13 +1,12 @@
 //! Events of the API function, in all forms: function URLs, HTTP APIs, REST APIs, with every way to identify callers.
 //!
 //! The first line of an input says which way (`anonymous`, `iam`, `account`, `session`, `gateway`), and the rest is the
-//! event. An event that `lambda_http` cannot read never reaches this program.
+//! event.
 
 use std::sync::Arc;
 
-use lambda_http::request::LambdaRequest;
 use lambda_http::{Adapter, Context, LambdaEvent, Service, service_fn};
-use longhaul_lambda::{Api, Auth, IamOwner};
+use longhaul_lambda::{Api, Auth, HttpEvent, IamOwner};
 use serde_json::Value;
 
 use crate::driver::drive;
@@ -28,7 +27,8 @@ pub(crate) fn run(input: &[u8]) {
         _ => return,
     };
     let Ok(event) = serde_json::from_slice::<Value>(&input[at + 1..]) else { return };
-    let Ok(request) = serde_json::from_value::<LambdaRequest>(event.clone()) else { return };
+    let Ok(request) = serde_json::from_value::<HttpEvent>(event.clone()) else { return };
+    let request = request.into_inner();
     let world = World::new();
     let clock = Arc::clone(&world.clock);
     let (answer, tasks) = drive(&clock, async {
@@ -52,26 +52,29 @@ pub(crate) fn run(input: &[u8]) {
     for secret in SECRETS {
         assert!(!text.contains(secret) || event["body"].to_string().contains(secret), "{text}");
     }
-    identified(auth, &event, status);
+    identified(auth, &event, &answer);
 }
 
 /// Nobody gets in whom AWS did not name.
-fn identified(auth: Auth, event: &Value, status: u64) {
-    if !matches!(status, 200 | 202) || event["rawPath"].as_str().is_none_or(|path| path != "/mcp") {
+fn identified(auth: Auth, event: &Value, answer: &Value) {
+    let calls = answer["body"].as_str().is_some_and(|body| body.contains("\"result\""));
+    if !calls {
         return;
     }
-    let authorizer = &event["requestContext"]["authorizer"];
-    let is_stated = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
-    match auth {
+    let context = &event["requestContext"];
+    let stated = |place: &Value, names: &[&str]| {
+        names.iter().all(|name| place[name].as_str().is_some_and(|text| !text.is_empty()))
+    };
+    let is_stated = match auth {
+        Auth::Anonymous => true,
         Auth::Iam(_) => {
-            let iam = &authorizer["iam"];
-            assert!(["accountId", "userArn", "userId"].iter().all(|name| is_stated(&iam[name])), "{event}");
+            stated(&context["authorizer"]["iam"], &["accountId", "userArn", "userId"])
+                || stated(&context["identity"], &["accountId", "userArn", "user"])
         }
         Auth::Gateway => {
-            assert!(["iss", "sub"].iter().all(|name| is_stated(&authorizer["jwt"]["claims"][name])), "{event}");
+            stated(&context["authorizer"]["jwt"]["claims"], &["iss", "sub"])
+                || stated(&context["authorizer"]["claims"], &["iss", "sub"])
         }
-        Auth::Anonymous => {}
-        #[expect(unreachable_patterns, reason = "another way to identify callers needs a rule here")]
-        _ => {}
-    }
+    };
+    assert!(is_stated, "{event}");
 }

@@ -21,7 +21,7 @@ static TOOLS: LazyLock<ToolRouter<Tools>> = LazyLock::new(Tools::tool_router);
 /// The policies of [`Tools`].
 pub(crate) fn policies() -> BTreeMap<String, TaskPolicy> {
     let mut policies: BTreeMap<_, _> =
-        ["add", "asks", "naps", "rounds", "steps"].map(|name| (name.to_owned(), TaskPolicy::optional())).into();
+        ["add", "asks", "naps", "steps"].map(|name| (name.to_owned(), TaskPolicy::optional())).into();
     policies.insert("countdown".to_owned(), TaskPolicy::optional());
     policies.insert("only_task".to_owned(), TaskPolicy::required().immediate("It is being done."));
     policies.insert("greets".to_owned(), TaskPolicy::optional().forget_once_fetched());
@@ -105,7 +105,7 @@ impl Tools {
         Ok(text(answer["content"]["value"].as_str().unwrap_or("nothing")))
     }
 
-    /// Asks by returning questions, with a state of its own.
+    /// Asks by returning questions, with a state of its own. It has no policy.
     #[tool]
     async fn rounds(&self, answers: InputResponses, state: RequestState) -> CallToolResponse {
         match (state.0, answers.0.unwrap_or_default().get("value")) {

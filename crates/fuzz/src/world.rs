@@ -59,7 +59,9 @@ struct Tokens;
 #[async_trait]
 impl Identify for Tokens {
     async fn identify(&self, request: &Parts) -> Result<Identified, Rejection> {
-        let token = request.headers.get(AUTHORIZATION).and_then(|header| header.to_str().ok()?.strip_prefix("Bearer "));
+        let mut sent = request.headers.get_all(AUTHORIZATION).iter();
+        let only = sent.next().filter(|_| sent.next().is_none());
+        let token = only.and_then(|header| header.to_str().ok()?.strip_prefix("Bearer "));
         let name = token.and_then(|token| CALLERS.into_iter().find(|name| token.strip_prefix(TOKEN) == Some(name)));
         let refused = || Rejection::Unauthorized {
             reason: "the caller is not known",
