@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use crate::payloads::payload;
 use crate::writes::retriable_create;
-use crate::{AcceptError, Engine};
+use crate::{AcceptError, Engine, audited};
 
 /// A tool call to be accepted as a task.
 #[derive(Clone, Debug)]
@@ -72,6 +72,13 @@ impl Engine {
     /// # Errors
     /// [`AcceptError`]
     pub async fn accept_as(&self, id: TaskId, call: Call) -> Result<Accepted, AcceptError> {
+        let (owner, tool, began_at) = (call.owner, call.tool.clone(), self.now());
+        let accepted = self.recorded(id, call).await;
+        audited::accept(owner, &tool, began_at, &accepted);
+        accepted
+    }
+
+    async fn recorded(&self, id: TaskId, call: Call) -> Result<Accepted, AcceptError> {
         let idempotency = call.idempotency.as_ref().map(recognise).transpose()?;
         if call.request.len() > limits::REQUEST_BYTES_MAX {
             return Err(AcceptError::TooLarge { bytes: call.request.len(), bytes_max: limits::REQUEST_BYTES_MAX });

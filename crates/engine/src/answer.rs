@@ -5,7 +5,15 @@ use std::collections::BTreeMap;
 use longhaul_core::ports::ApplyError;
 use longhaul_core::{Entry, EntryKind, PartsName, State, Task, TaskEvent, TaskKey, limits};
 
-use crate::{AnswerError, Engine};
+use crate::{AnswerError, Engine, audited};
+
+/// What became of answers, with the task.
+pub(crate) enum Taken {
+    /// Those to open questions are on record.
+    Recorded(Task),
+    /// None of them is to an open question.
+    Ignored(Task),
+}
 
 impl Engine {
     /// Takes the client's answers: JSON texts by key. Each goes into the journal first, where the first one wins; then
@@ -15,32 +23,36 @@ impl Engine {
     /// # Errors
     /// [`AnswerError`]; after an error the same answers may be sent again.
     pub async fn answer(&self, key: &TaskKey, answers: &BTreeMap<String, String>) -> Result<(), AnswerError> {
+        let taken = self.take(key, answers).await;
+        audited::answer(key, &taken);
+        taken.map(drop)
+    }
+
+    async fn take(&self, key: &TaskKey, answers: &BTreeMap<String, String>) -> Result<Taken, AnswerError> {
         let found = self
             .with_retry(|| self.store().get(key, self.now()))
             .await
             .map_err(self.unavailable(AnswerError::Unavailable))?;
         let task = found.ok_or(AnswerError::NotFound)?;
         let State::InputRequired { asks, .. } = &task.state else {
-            self.recover(task).await;
-            return Ok(());
+            return Ok(Taken::Ignored(self.recover(task).await));
         };
         let open: BTreeMap<&String, &String> =
             answers.iter().filter(|(key, _)| asks.iter().any(|ask| ask.key == **key)).collect();
         if open.is_empty() {
-            return Ok(());
+            return Ok(Taken::Ignored(task));
         }
         for (name, answer) in &open {
             self.record_answer(key, name, answer).await?;
         }
         let event = TaskEvent::Answer { keys: open.into_keys().cloned().collect() };
         match self.apply_with_retry(key, &event).await {
-            Ok(task) => self.resume(&task).await,
+            Ok(task) => Ok(self.resume(task).await),
             // Another request was faster, or this one's first try was written: either way the journal has an answer.
-            Err(ApplyError::Refused { current, .. }) => self.resume(&current).await,
-            Err(ApplyError::NotFound) => return Err(AnswerError::NotFound),
-            Err(ApplyError::Store(error)) => return Err(self.unavailable(AnswerError::Unavailable)(error)),
+            Err(ApplyError::Refused { current, .. }) => Ok(self.resume(*current).await),
+            Err(ApplyError::NotFound) => Err(AnswerError::NotFound),
+            Err(ApplyError::Store(error)) => Err(self.unavailable(AnswerError::Unavailable)(error)),
         }
-        Ok(())
     }
 
     async fn record_answer(&self, key: &TaskKey, name: &str, answer: &str) -> Result<(), AnswerError> {
@@ -60,9 +72,10 @@ impl Engine {
     }
 
     /// The answer is on record even if the message could not be sent: a poll sends it again.
-    async fn resume(&self, task: &Task) {
+    async fn resume(&self, task: Task) -> Taken {
         if task.state == State::Queued {
-            let _logged = self.send(task, 0).await;
+            let _logged = self.send(&task, 0).await;
         }
+        Taken::Recorded(task)
     }
 }

@@ -6,6 +6,7 @@
 
 mod accept;
 mod answer;
+mod audited;
 mod changes;
 mod dead_letter;
 mod delivery;
@@ -34,6 +35,7 @@ pub use leg::Leg;
 pub use leg_end::{LegEnd, Round};
 pub use listener::Listener;
 pub use observer::Observer;
+pub use poll::Cancelled;
 pub use settings::Settings;
 pub use suspension::{Driven, Suspended};
 pub use tool::ToolRunner;

@@ -1,9 +1,18 @@
 //! What clients do with a task besides answering it: poll, list, cancel, extend its retention, forget it.
 
 use longhaul_core::ports::{ApplyError, Page};
-use longhaul_core::{OwnerId, Task, TaskEvent, TaskId, TaskKey, limits};
+use longhaul_core::{OwnerId, Status, Task, TaskEvent, TaskId, TaskKey, limits};
 
-use crate::{Engine, PollError};
+use crate::{Engine, PollError, audited};
+
+/// What became of a request to cancel a task.
+#[derive(Clone, Debug)]
+pub enum Cancelled {
+    /// It is cancelled now.
+    Now(Task),
+    /// It had ended.
+    Not(Task),
+}
 
 impl Engine {
     /// The task as it is. If no worker has it although one should, the poll recovers it, at most once per
@@ -33,6 +42,32 @@ impl Engine {
     /// # Errors
     /// [`PollError`]
     pub async fn cancel(&self, key: &TaskKey) -> Result<Task, PollError> {
+        let began_at = self.now();
+        let cancelled = self.end_as_cancelled(key).await;
+        audited::cancel(key, began_at, &cancelled);
+        cancelled
+    }
+
+    /// Does what [`Engine::cancel`] does, for a caller who wants to know whether the task had ended.
+    ///
+    /// # Errors
+    /// [`PollError`]
+    pub async fn cancel_unfinished(&self, key: &TaskKey) -> Result<Cancelled, PollError> {
+        let began_at = self.now();
+        let found = self.poll(key).await;
+        let had_ended = found.as_ref().is_ok_and(Task::has_ended);
+        let task = match found {
+            Ok(_) if !had_ended => self.end_as_cancelled(key).await,
+            ended_or_not_found => ended_or_not_found,
+        };
+        audited::cancel(key, began_at, &task);
+        task.map(|task| match task.status() {
+            Status::Cancelled if !had_ended => Cancelled::Now(task),
+            _ => Cancelled::Not(task),
+        })
+    }
+
+    async fn end_as_cancelled(&self, key: &TaskKey) -> Result<Task, PollError> {
         match self.apply_with_retry(key, &TaskEvent::Cancel).await {
             Ok(task) => {
                 self.note_on_span(&task);

@@ -1,14 +1,17 @@
 //! The HTTP frontend of the MCP endpoint, the same on a laptop and in a Lambda function: paths, caller identity, host and
 //! origin checks, and the size of requests.
 
+mod audited;
 mod authority;
 mod budget;
 mod challenge;
+pub mod cors;
 mod frontend;
 mod identify;
 mod origin_policy;
 mod rejection;
 
+pub use audited::audited;
 pub use challenge::{Challenge, InvalidToken};
 pub use frontend::{Body, HttpFrontend};
 pub use identify::{Anyone, Identified, Identify};

@@ -55,6 +55,9 @@ pub enum Rejection {
     /// The request carries no verified signature.
     #[error("the caller is not known: sign the request with credentials that may call this server")]
     NotSigned,
+    /// The request names a user for whom its caller may not call, or not clearly.
+    #[error("{0}")]
+    OnBehalf(&'static str),
     /// The body is too large.
     #[error("the request's body has more than {bytes_max} bytes")]
     TooLarge {
@@ -91,7 +94,7 @@ pub struct SlowBody;
 impl Rejection {
     const fn status(&self) -> StatusCode {
         match self {
-            Self::Host | Self::Origin | Self::NotSigned => StatusCode::FORBIDDEN,
+            Self::Host | Self::Origin | Self::NotSigned | Self::OnBehalf(_) => StatusCode::FORBIDDEN,
             Self::Unauthorized { .. } => StatusCode::UNAUTHORIZED,
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Busy | Self::NoKeys { .. } => StatusCode::SERVICE_UNAVAILABLE,
@@ -124,6 +127,7 @@ impl Rejection {
             | Self::ContentType
             | Self::Origin
             | Self::NotSigned
+            | Self::OnBehalf(_)
             | Self::TooLarge { .. }
             | Self::Unreadable
             | Self::SlowBody

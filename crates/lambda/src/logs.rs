@@ -1,33 +1,55 @@
 //! Structured logs: a JSON object for each event, on standard error. Lambda keeps both streams in one place.
 
 use std::panic::PanicHookInfo;
+use std::sync::Arc;
 
-use longhaul_logs::{JsonLines, Payloads, without_payloads};
+use longhaul_core::Clock;
+use longhaul_logs::{AuditLog, Audited, JsonLines, LineFormat, Payloads, audited, without_payloads};
+use longhaul_settings::table::Audit;
 use tracing::Subscriber;
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{FilterExt, Targets};
 use tracing_subscriber::fmt::{self, MakeWriter};
-use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::registry;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// Starts logging the events that pass `filter` (levels, and levels of targets: `info,rmcp=warn`), and panics in the same
-/// form. A second call changes nothing.
-pub fn init_logs(filter: &str, payloads: Payloads) {
-    if let Err(error) = json_logs(filter, payloads, std::io::stderr).try_init() {
+/// What is logged.
+pub struct LogSettings<'a> {
+    /// Levels, and levels of targets: `info,rmcp=warn`.
+    pub filter: &'a str,
+    /// Whether arguments and results may be logged.
+    pub payloads: Payloads,
+    /// Whether there is an audit log. It does not depend on the filter.
+    pub audit: Audit,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// Starts logging, and logs panics in the same form. A second call changes nothing.
+pub fn init_logs(settings: &LogSettings<'_>) {
+    if let Err(error) = json_logs(settings, std::io::stderr).try_init() {
         tracing::debug!(error = &error as &dyn std::error::Error, "logging was started before");
         return;
     }
     std::panic::set_hook(Box::new(log_panic));
 }
 
-/// A subscriber that writes a line of JSON for each event that passes `filter`, with the fields of its span.
-pub fn json_logs<W>(filter: &str, payloads: Payloads, writer: W) -> impl Subscriber + Send + Sync + use<W>
+/// A subscriber that writes a line of JSON for each event that passes the filter, with the fields of its span, and the
+/// audit log.
+pub fn json_logs<W>(settings: &LogSettings<'_>, writer: W) -> impl Subscriber + Send + Sync + use<W>
 where
-    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+    W: for<'a> MakeWriter<'a> + Clone + Send + Sync + 'static,
 {
-    let lines = fmt::layer().json().flatten_event(true).with_span_list(false);
-    let lines = lines.with_writer(JsonLines::to(writer));
-    registry().with(lines).with(without_payloads(payloads)).with(targets(filter))
+    let &LogSettings { filter, payloads, audit, ref clock } = settings;
+    let lines =
+        fmt::layer().json().flatten_event(true).with_span_list(false).with_writer(JsonLines::to(writer.clone()));
+    let lines = lines.with_filter(targets(filter).and(without_payloads(payloads)).and(audited(Audited::Except)));
+    let audit_log = AuditLog::to(writer, LineFormat::Json, Arc::clone(clock));
+    let wanted = match audit {
+        Audit::On => Audited::Only,
+        Audit::Off => Audited::Nothing,
+    };
+    registry().with(lines).with(audit_log.with_filter(audited(wanted)))
 }
 
 /// Directives that cannot be parsed are ignored: a wrong filter must not stop a function from working. (`EnvFilter`, which

@@ -31,7 +31,7 @@ impl<'a, W: MakeWriter<'a>> MakeWriter<'a> for JsonLines<W> {
 
 /// Clips the texts in each line. The formatter writes a line at a time.
 #[derive(Debug)]
-pub struct Clipping<W>(W);
+pub struct Clipping<W>(pub(crate) W);
 
 impl<W: Write> Write for Clipping<W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {

@@ -2,13 +2,16 @@
 //!
 //! Log lines repeat what clients send: names of methods and tools, hosts, errors that quote their input. Each value in a
 //! line has a limit, and control characters are escaped, whoever logs it: [`text_fields`] does so for lines of text,
-//! [`JsonLines`] for lines of JSON. [`without_payloads`] keeps back what libraries log of arguments and results.
+//! [`JsonLines`] for lines of JSON. [`without_payloads`] keeps back what libraries log of arguments and results. [`AuditLog`] writes
+//! the audit log, whatever the filter of all other lines says.
 
+mod audit;
 mod clip;
 mod json;
 mod payloads;
 mod text;
 
+pub use audit::{AuditLog, Audited, LineFormat, audited};
 pub use clip::VALUE_CHARS_MAX;
 pub use json::JsonLines;
 pub use payloads::{Payloads, without_payloads};

@@ -21,7 +21,7 @@ pub fn text_fields()
     .delimited(" ")
 }
 
-fn write_value(writer: &mut Writer<'_>, value: &dyn Debug) -> fmt::Result {
+pub(crate) fn write_value(writer: &mut Writer<'_>, value: &dyn Debug) -> fmt::Result {
     let text = format!("{value:?}");
     let (head, tail) = clip(&text);
     escape(writer, head)?;

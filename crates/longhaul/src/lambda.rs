@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 pub use longhaul_lambda::StartError;
-use longhaul_lambda::{ApiConfig, WorkerConfig, World, init_logs, start_api, start_worker};
+use longhaul_lambda::{ApiConfig, Common, LogSettings, WorkerConfig, World, init_logs, start_api, start_worker};
 use longhaul_settings::{Declared, Flags, Place, SettingsError, Values, table};
 
 use crate::settings::ProcessEnv;
@@ -82,7 +82,7 @@ impl ApiFunction {
     /// [`FunctionError`], which says what to do.
     pub fn run(&self, server: &Server) -> Result<(), FunctionError> {
         let config = &self.config;
-        init_logs(&config.common.log, config.common.log_payloads);
+        start_logs(&config.common);
         // A sandbox answers one request at a time: a second thread would only cost time at the start.
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(FunctionError::Runtime)?;
@@ -123,7 +123,7 @@ impl WorkerFunction {
     /// [`FunctionError`], which says what to do.
     pub fn run(&self, server: &Server) -> Result<(), FunctionError> {
         let config = &self.config;
-        init_logs(&config.common.log, config.common.log_payloads);
+        start_logs(&config.common);
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(WORKER_THREADS).enable_all().build().map_err(FunctionError::Runtime)?;
         runtime.block_on(async {
@@ -132,6 +132,11 @@ impl WorkerFunction {
             worker.run().await.map_err(FunctionError::RuntimeApi)
         })
     }
+}
+
+fn start_logs(config: &Common) {
+    let clock = Arc::new(SystemClock);
+    init_logs(&LogSettings { filter: &config.log, payloads: config.log_payloads, audit: config.audit, clock });
 }
 
 fn read(place: Place, own: &[&'static dyn Declared]) -> Result<Values, SettingsError> {

@@ -6,8 +6,10 @@ use aws_lambda_events::sqs::SqsEvent;
 use longhaul_aws::read_message;
 use longhaul_core::{Clock, ResultKind};
 use longhaul_engine::{Leg, LegEnd, ToolRunner};
-use longhaul_lambda::{Auth, DeadLetters, Payloads, Worker, json_logs};
+use longhaul_lambda::{Audit, Auth, DeadLetters, LogSettings, Payloads, Worker, json_logs};
+use longhaul_testkit::ManualClock;
 use serde_json::Value;
+use tracing::Subscriber;
 
 use crate::answering::{answer, api, message, poll};
 use crate::lines::Lines;
@@ -16,11 +18,17 @@ use crate::world::{World, event};
 /// The trace in the sample events.
 const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
+/// The logs of a function, in these lines.
+pub(crate) fn logs(filter: &str, audit: Audit, clock: &Arc<ManualClock>, lines: Lines) -> impl Subscriber + use<> {
+    let clock = Arc::<ManualClock>::clone(clock);
+    json_logs(&LogSettings { filter, payloads: Payloads::Hidden, audit, clock }, move || lines.clone())
+}
+
 impl Lines {
     /// Logs into these lines for as long as the guard lives.
     fn capture(&self) -> tracing::subscriber::DefaultGuard {
         let lines = self.clone();
-        tracing::subscriber::set_default(json_logs("info", Payloads::Hidden, move || lines.clone()))
+        tracing::subscriber::set_default(logs("info", Audit::On, &Arc::new(ManualClock::default()), lines))
     }
 
     /// The span of the line with the message `what`.

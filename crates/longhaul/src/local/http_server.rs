@@ -1,6 +1,7 @@
 //! The HTTP server: accepts connections and serves them.
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +12,12 @@ use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use hyper_util::server::conn::auto;
 use longhaul_core::Clock;
-use longhaul_http::HttpFrontend;
+use longhaul_http::{HttpFrontend, audited};
 use longhaul_mcp::McpServer;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument;
 
 use super::connections::{
     Admission, AnswerBody, Connection, ConnectionLimits, Connections, Exchange, Expired, Incidents, RequestBody, Slot,
@@ -126,7 +128,7 @@ async fn accept(listener: &TcpListener, connections: &Arc<Connections>, server: 
                 continue;
             }
         };
-        tasks.spawn(Arc::clone(server).serve(stream, slot));
+        tasks.spawn(Arc::clone(server).serve(stream, peer.ip(), slot));
     }
 }
 
@@ -139,17 +141,17 @@ fn refuse(stream: &TcpStream) {
 
 impl Server {
     /// Serves one connection to its end. Its place is free once the socket is closed.
-    async fn serve(self: Arc<Self>, stream: TcpStream, slot: Slot) {
+    async fn serve(self: Arc<Self>, stream: TcpStream, peer: IpAddr, slot: Slot) {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "TCP_NODELAY could not be set");
         }
-        Arc::clone(&self).converse(stream, slot.connection()).await;
+        Arc::clone(&self).converse(stream, peer, slot.connection()).await;
         drop(slot);
     }
 
-    async fn converse(self: Arc<Self>, stream: TcpStream, connection: &Arc<Connection>) {
+    async fn converse(self: Arc<Self>, stream: TcpStream, peer: IpAddr, connection: &Arc<Connection>) {
         let (server, requests) = (Arc::clone(&self), Arc::clone(connection));
-        let service = service_fn(move |request| Arc::clone(&server).answer(request, requests.begin()));
+        let service = service_fn(move |request| Arc::clone(&server).answer(request, peer, requests.begin()));
         let stream = Watched::new(stream, Arc::clone(connection));
         let mut serving = pin!(self.builder.serve_connection(stream, service));
         let mut expired = pin!(connection.expired());
@@ -180,12 +182,14 @@ impl Server {
     async fn answer(
         self: Arc<Self>,
         request: Request<Incoming>,
+        peer: IpAddr,
         exchange: Exchange,
     ) -> Result<Response<AnswerBody>, Infallible> {
-        let request = request.map(|body| RequestBody::new(body, &exchange));
+        let mut request = request.map(|body| RequestBody::new(body, &exchange));
+        let audited = audited(&mut request, Some(peer.to_canonical()), None);
         let mcp = &self.service.mcp;
         let answer = async move |request, caller| mcp.respond(request, caller).await;
-        let answer = self.service.frontend.answer(request, answer).await;
+        let answer = self.service.frontend.answer(request, answer).instrument(audited).await;
         Ok(answer.map(|body| AnswerBody::new(body, exchange)))
     }
 }

@@ -3,7 +3,8 @@
 
 use async_trait::async_trait;
 use http::Response;
-use longhaul_core::{OwnerId, Status, Task};
+use longhaul_core::{OwnerId, Task};
+use longhaul_engine::Cancelled;
 use rmcp::ErrorData;
 use serde_json::{Map, Value, json};
 
@@ -113,16 +114,10 @@ async fn get(call: &Incoming<'_>, shared: &Shared) -> Result<String, ErrorData> 
 }
 
 async fn cancel(call: &Incoming<'_>, shared: &Shared) -> Result<String, ErrorData> {
-    let task = named(call, shared).await?;
-    if task.has_ended() {
-        return Err(ended(&task));
+    match shared.engine.cancel_unfinished(&lookup::key(call)?).await.map_err(errors::of_poll)? {
+        Cancelled::Now(task) => wire::render(&shared.engine, &task).await,
+        Cancelled::Not(task) => Err(ended(&task)),
     }
-    let task = shared.engine.cancel(&task.key()).await.map_err(errors::of_poll)?;
-    // Its tool ended first.
-    if task.status() != Status::Cancelled {
-        return Err(ended(&task));
-    }
-    wire::render(&shared.engine, &task).await
 }
 
 fn ended(task: &Task) -> ErrorData {

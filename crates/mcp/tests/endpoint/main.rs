@@ -5,6 +5,7 @@
 mod arguments;
 mod async_calls;
 mod batches;
+mod caller;
 mod cancelling;
 mod core_tasks;
 mod garbage;
@@ -24,6 +25,7 @@ mod retries;
 mod revised;
 mod rules;
 mod schema;
+mod scopes;
 mod strangers;
 mod task_life;
 mod tasks_parity;

@@ -14,7 +14,7 @@ use longhaul_core::{Clock, Identity, OwnerId};
 use longhaul_engine::{Disposition, Engine, Ports, Settings, ToolRunner, WorkerSignals};
 use longhaul_mcp::{Body, McpServer, McpSettings, TaskPolicy};
 use longhaul_sqlite::Database;
-use longhaul_testkit::{ManualClock, SeededIds};
+use longhaul_testkit::{Fault, FaultyStore, ManualClock, SeededIds};
 use serde_json::{Value, json};
 
 use crate::schema;
@@ -35,6 +35,7 @@ pub(crate) struct World {
     pub(crate) observed: Arc<Observed>,
     pub(crate) policies: BTreeMap<String, TaskPolicy>,
     queue: Arc<dyn WorkQueue>,
+    store: Arc<FaultyStore>,
 }
 
 /// An answer that was read to its end.
@@ -192,8 +193,10 @@ impl World {
         let database =
             Database::in_memory(Arc::<ManualClock>::clone(&clock), longhaul_sqlite::Settings::default()).unwrap();
         let queue: Arc<dyn WorkQueue> = Arc::new(database.queue());
+        // Without faults: it knows whether a call is waiting for its answer.
+        let store = Arc::new(FaultyStore::new(Arc::new(database.store()), |_| Fault::None));
         let ports = Ports {
-            store: Arc::new(database.store()),
+            store: Arc::<FaultyStore>::clone(&store),
             queue: Arc::clone(&queue),
             clock: Arc::<ManualClock>::clone(&clock),
             ids: Arc::new(SeededIds::new(1)),
@@ -203,7 +206,7 @@ impl World {
         let handler = Tools::new(Arc::clone(&observed));
         let make = move || handler.clone();
         let mcp = McpServer::new(make, policies.clone(), engine.clone(), McpSettings::new([7; 32]));
-        Self { clock, mcp, engine, observed, policies, queue }
+        Self { clock, mcp, engine, observed, policies, queue, store }
     }
 
     pub(crate) async fn send(&self, sent: &Sent) -> Answer {
@@ -303,14 +306,16 @@ impl World {
         panic!("the task never became {status}: {}", self.get(id).await);
     }
 
-    /// Lets time pass quickly while `work` runs: sleepers are woken at once, in the right order.
+    /// Lets time pass quickly while `work` runs: sleepers are woken at once, in the right order. Time stands still while
+    /// the store answers: otherwise a slow machine would let a deadline pass while what was due before it is being read.
     pub(crate) async fn while_time_passes<T>(&self, work: impl Future<Output = T>) -> T {
         let advance = async {
             loop {
                 // Everything that does not sleep makes progress meanwhile; how much makes no difference.
                 #[expect(clippy::disallowed_methods, reason = "lets the store's threads run; measures nothing")]
                 tokio::time::sleep(Duration::from_millis(1)).await;
-                self.clock.next_wake().into_iter().for_each(|moment| self.clock.advance_to(moment));
+                let next = self.clock.next_wake().filter(|_| self.store.is_idle());
+                next.into_iter().for_each(|moment| self.clock.advance_to(moment));
             }
         };
         tokio::select! {

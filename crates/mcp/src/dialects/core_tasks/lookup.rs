@@ -26,7 +26,8 @@ pub(super) async fn listened(call: &Incoming<'_>, shared: &Shared) -> Result<(Li
     Ok((listener, task))
 }
 
-fn key(call: &Incoming<'_>) -> Result<TaskKey, ErrorData> {
+/// The task that the request names, as the caller would own it.
+pub(super) fn key(call: &Incoming<'_>) -> Result<TaskKey, ErrorData> {
     let TaskParams { task_id } =
         call.params().ok_or_else(|| ErrorData::invalid_params("`taskId` must be a string", None))?;
     let id = task_id.parse().map_err(|_no_task_id| errors::task_not_found())?;

@@ -14,6 +14,7 @@ use rmcp::ErrorData;
 use rmcp::model::{ClientJsonRpcMessage, InitializeRequestParams, RequestId, ServerJsonRpcMessage};
 use serde_json::Value;
 use tokio_util::sync::DropGuard;
+use tracing::Span;
 
 use crate::Body;
 use crate::backend::Conversation;
@@ -22,6 +23,7 @@ use crate::revision::own_revision;
 use crate::shared::Shared;
 use crate::shared::asking::{self, Asked};
 use crate::shared::body::json;
+use crate::shared::caller::RequestSpan;
 use crate::shared::cancelling::{self, Ending};
 use crate::shared::incoming::Incoming;
 use crate::shared::{errors, reply, sse};
@@ -87,6 +89,7 @@ impl Open {
         let (mut parts, _body) = call.http.clone().into_parts();
         let ending = Ending::default();
         parts.extensions.insert(ending.clone());
+        parts.extensions.insert(RequestSpan(Span::current()));
         message.insert_extension(parts);
         let ports = shared.engine.ports();
         let name = ports.ids.task_id(ports.clock.now());

@@ -1,0 +1,150 @@
+//! One entry of the audit log.
+
+use longhaul_core::{OwnerId, TaskId, TaskKey};
+
+use crate::TARGET;
+
+/// What somebody wanted to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// To have a call accepted as a task.
+    Accept,
+    /// To answer questions of a task.
+    Answer,
+    /// To cancel a task.
+    Cancel,
+    /// To send a request: is logged only if the caller may not.
+    Request,
+    /// To be identified: is logged only if the caller was not.
+    LogIn,
+}
+
+impl Event {
+    pub(crate) const ALL: [Self; 5] = [Self::Accept, Self::Answer, Self::Cancel, Self::Request, Self::LogIn];
+
+    /// As it is in the log.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Accept => "accept",
+            Self::Answer => "answer",
+            Self::Cancel => "cancel",
+            Self::Request => "request",
+            Self::LogIn => "login",
+        }
+    }
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was done.
+    Done,
+    /// It was done before: this is a retry.
+    Repeated,
+    /// There was nothing to do any more.
+    Unchanged,
+    /// The caller has no such task.
+    NotFound,
+    /// The caller may not do it, or not now.
+    Refused,
+    /// Nobody verified the caller.
+    Denied,
+    /// The store did not answer, so nobody knows.
+    Unavailable,
+}
+
+impl Outcome {
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Done, Self::Repeated, Self::Unchanged, Self::NotFound, Self::Refused, Self::Denied, Self::Unavailable];
+
+    /// As it is in the log.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Repeated => "repeated",
+            Self::Unchanged => "unchanged",
+            Self::NotFound => "not_found",
+            Self::Refused => "refused",
+            Self::Denied => "denied",
+            Self::Unavailable => "unavailable",
+        }
+    }
+
+    /// Whether identical entries of this outcome are counted instead of written one by one: somebody who gets nowhere can
+    /// send as many such requests as the network carries.
+    #[must_use]
+    pub fn is_counted(text: &str) -> bool {
+        [Self::Refused, Self::Denied].iter().any(|outcome| outcome.as_str() == text)
+    }
+}
+
+/// One entry. Who sent the request is in the [`CallerSpan`](crate::CallerSpan) around it.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'a> {
+    event: Event,
+    outcome: Outcome,
+    reason: Option<&'a str>,
+    scopes: Option<&'a str>,
+    owner: Option<OwnerId>,
+    task: Option<TaskId>,
+    tool: Option<&'a str>,
+}
+
+impl<'a> Entry<'a> {
+    /// An entry without details.
+    #[must_use]
+    pub const fn new(event: Event, outcome: Outcome) -> Self {
+        Self { event, outcome, reason: None, scopes: None, owner: None, task: None, tool: None }
+    }
+
+    /// Why it was refused or denied: never a part of what the caller sent.
+    #[must_use]
+    pub const fn because(self, reason: &'a str) -> Self {
+        Self { reason: Some(reason), ..self }
+    }
+
+    /// The scopes that the caller lacks, separated by spaces.
+    #[must_use]
+    pub const fn without_scopes(self, scopes: &'a str) -> Self {
+        Self { scopes: Some(scopes), ..self }
+    }
+
+    /// For whom.
+    #[must_use]
+    pub const fn by(self, owner: OwnerId) -> Self {
+        Self { owner: Some(owner), ..self }
+    }
+
+    /// With which task.
+    #[must_use]
+    pub const fn task(self, key: &TaskKey) -> Self {
+        Self { owner: Some(key.owner), task: Some(key.id), ..self }
+    }
+
+    /// With which tool.
+    #[must_use]
+    pub const fn tool(self, tool: &'a str) -> Self {
+        Self { tool: Some(tool), ..self }
+    }
+
+    /// Writes it, if the operator wants an audit log.
+    pub fn log(&self) {
+        tracing::info!(
+            target: TARGET,
+            event = self.event.as_str(),
+            outcome = self.outcome.as_str(),
+            reason = self.reason,
+            scopes = self.scopes,
+            owner = self.owner.map(display),
+            task_id = self.task.map(display),
+            tool = self.tool,
+        );
+    }
+}
+
+/// Writes what has been counted and not written yet, because the process is about to end.
+pub fn flush() {
+    tracing::info!(target: TARGET, flush = true);
+}

@@ -1,0 +1,97 @@
+//! The fields of a line, and the page that documents them.
+
+use crate::{Event, Outcome};
+
+/// The version of the fields. It is raised when a field is removed or means something else; fields, events, outcomes and
+/// reasons may be added without that.
+pub const VERSION: u64 = 1;
+
+/// A field of a line.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    /// Its name.
+    pub name: &'static str,
+    /// Whether every line has it.
+    pub always: bool,
+    /// What it says.
+    pub says: &'static str,
+}
+
+const fn always(name: &'static str, says: &'static str) -> Field {
+    Field { name, always: true, says }
+}
+
+const fn sometimes(name: &'static str, says: &'static str) -> Field {
+    Field { name, always: false, says }
+}
+
+/// All fields, in their order.
+pub const FIELDS: [Field; 18] = [
+    always("timestamp", "when, in UTC (RFC 3339)"),
+    always("level", "`INFO`"),
+    always("target", "`audit`"),
+    always("version", "the version of these fields: `1`"),
+    always("event", "what somebody wanted to do"),
+    always("outcome", "what came of it"),
+    sometimes("reason", "why it was refused (a code) or denied (the sentence that the caller was told)"),
+    sometimes("scopes", "the scopes that the caller lacks"),
+    always("count", "how many such requests the line stands for"),
+    sometimes("issuer", "who vouches for the caller; missing if nobody does"),
+    sometimes("subject", "who called: SHA-256 over the issuer and the subject"),
+    sometimes("owner", "whose tasks the caller sees; the owner of the task in all other logs"),
+    sometimes("task_id", "which task"),
+    sometimes("tool", "which tool"),
+    sometimes("address", "the client's address, as the platform saw it"),
+    sometimes("http_method", "`POST`, mostly"),
+    sometimes("request_id", "the platform's id of the request; on AWS that of the invocation"),
+    sometimes("user_agent", "what the client says that it is; it may say anything"),
+];
+
+impl Event {
+    const fn says(self) -> &'static str {
+        match self {
+            Self::Accept => "to have a call accepted as a task",
+            Self::Answer => "to answer questions of a task",
+            Self::Cancel => "to cancel a task",
+            Self::Request => "to send a request: only lines of callers who may not",
+            Self::LogIn => "to be identified: only lines of callers who were not",
+        }
+    }
+}
+
+impl Outcome {
+    const fn says(self) -> &'static str {
+        match self {
+            Self::Done => "it was done",
+            Self::Repeated => "it was done before: the call is a retry, by its idempotency key or its token",
+            Self::Unchanged => "nothing to do: the task had ended, or asks no such question any more",
+            Self::NotFound => "the caller has no such task: it does not exist, has expired, or is somebody else's",
+            Self::Refused => "the caller may not do that, or has reached a limit; `reason` says which",
+            Self::Denied => "nobody verified the caller; nothing was done",
+            Self::Unavailable => "the store did not answer; a call may or may not be recorded",
+        }
+    }
+}
+
+/// The tables of the documentation.
+#[must_use]
+pub fn page() -> String {
+    let mut page = String::new();
+    let mut table = |head: &str, rows: &mut dyn Iterator<Item = String>| {
+        let rule = head.split('|').filter(|cell| !cell.is_empty()).map(|_| " --- |").collect::<String>();
+        let rows = rows.map(|row| format!("{row}\n")).collect::<String>();
+        page.push_str(&format!("{head}\n|{rule}\n{rows}\n"));
+    };
+    let field = |field: &Field| {
+        let always = if field.always { "always" } else { "" };
+        format!("| `{}` | {always} | {} |", field.name, field.says)
+    };
+    table("| field | in every line | says |", &mut FIELDS.iter().map(field));
+    let event = |event: Event| format!("| `{}` | {} |", event.as_str(), event.says());
+    table("| `event` | somebody wanted |", &mut Event::ALL.into_iter().map(event));
+    let outcome = |outcome: Outcome| format!("| `{}` | {} |", outcome.as_str(), outcome.says());
+    table("| `outcome` | means |", &mut Outcome::ALL.into_iter().map(outcome));
+    page.truncate(page.trim_end().len());
+    page.push('\n');
+    page
+}

@@ -1,0 +1,150 @@
+//! Counting identical lines of callers who get nowhere, so that a flood of denied requests is not a flood of lines.
+//!
+//! In each minute, the first of them is written at once, and then the second, the fourth, the eighth and so on, each with
+//! the number of requests since the line before. What is left at the end of the minute is written when the next request
+//! comes, or when the process ends: the counts of all lines add up to the number of requests. A process that is killed
+//! before that loses less than half of its last minute's.
+
+use std::collections::BTreeMap;
+
+use longhaul_audit::Outcome;
+use longhaul_core::Timestamp;
+
+use super::Fields;
+
+/// How long identical lines are counted together.
+const WINDOW_MS: u64 = 60_000;
+
+/// How many different lines are counted at a time. All further ones are counted by their reason alone: an attacker may
+/// have any number of addresses.
+const DIFFERENT_MAX: usize = 64;
+
+/// What makes two lines identical.
+const SAME: [&str; 7] = ["event", "outcome", "reason", "scopes", "owner", "tool", "address"];
+
+/// What makes two lines identical once there are too many different ones.
+const SAME_REASON: [&str; 3] = ["event", "outcome", "reason"];
+
+/// A line, and how many requests it stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Counted {
+    pub(super) fields: Fields,
+    pub(super) count: u64,
+}
+
+/// What was counted in the current minute.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    ends_at: Option<Timestamp>,
+    lines: BTreeMap<Vec<String>, Line>,
+}
+
+#[derive(Debug)]
+struct Line {
+    latest: Fields,
+    count: u64,
+    written: u64,
+}
+
+impl Line {
+    /// What was not written yet.
+    fn rest(&mut self) -> Option<Counted> {
+        let count = self.count - self.written;
+        self.written = self.count;
+        (count > 0).then(|| Counted { fields: self.latest.clone(), count })
+    }
+}
+
+impl Tally {
+    /// The lines to be written now that there is another one.
+    pub(super) fn take(&mut self, line: Fields, now: Timestamp) -> Vec<Counted> {
+        let mut due = self.over(now);
+        if !Outcome::is_counted(line.get("outcome")) {
+            due.push(Counted { fields: line, count: 1 });
+            return due;
+        }
+        self.ends_at.get_or_insert_with(|| now.plus_ms(WINDOW_MS));
+        let (key, line) = self.key_of(line);
+        let counted = self.lines.entry(key).or_insert_with(|| Line { latest: line.clone(), count: 0, written: 0 });
+        counted.latest = line;
+        counted.count += 1;
+        if counted.count.is_power_of_two() {
+            due.extend(counted.rest());
+        }
+        due
+    }
+
+    /// What is left of a minute that is over.
+    pub(super) fn over(&mut self, now: Timestamp) -> Vec<Counted> {
+        if self.ends_at.is_none_or(|ends_at| now < ends_at) {
+            return Vec::new();
+        }
+        self.flush()
+    }
+
+    /// What is left.
+    pub(super) fn flush(&mut self) -> Vec<Counted> {
+        self.ends_at = None;
+        std::mem::take(&mut self.lines).into_values().filter_map(|mut line| line.rest()).collect()
+    }
+
+    fn key_of(&self, mut line: Fields) -> (Vec<String>, Fields) {
+        let key = |line: &Fields, names: &[&str]| names.iter().map(|name| line.get(name).to_owned()).collect();
+        let whole: Vec<String> = key(&line, &SAME);
+        if self.lines.len() < DIFFERENT_MAX || self.lines.contains_key(&whole) {
+            return (whole, line);
+        }
+        line.values.retain(|name, _| SAME_REASON.contains(name));
+        (key(&line, &SAME_REASON), line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn denied(address: &str) -> Fields {
+        let values = [("event", "login"), ("outcome", "denied"), ("reason", "send a token"), ("address", address)];
+        Fields { values: values.map(|(name, value)| (name, value.to_owned())).into(), is_flush: false }
+    }
+
+    fn counts(lines: &[Counted]) -> Vec<u64> {
+        lines.iter().map(|line| line.count).collect()
+    }
+
+    const NOW: Timestamp = Timestamp::from_ms(1_000_000);
+
+    #[test]
+    fn a_flood_of_one_line_becomes_a_few_whose_counts_add_up() {
+        let mut tally = Tally::default();
+        let mut lines: Vec<Counted> = (0..1_000_000).flat_map(|_| tally.take(denied("a"), NOW)).collect();
+        assert_eq!(counts(&lines[..5]), [1, 1, 2, 4, 8]);
+        assert_eq!(tally.over(NOW.plus_ms(WINDOW_MS - 1)), []);
+        lines.extend(tally.over(NOW.plus_ms(WINDOW_MS)));
+        assert_eq!((lines.len(), counts(&lines).iter().sum()), (21, 1_000_000));
+        assert_eq!(tally.flush(), []);
+        assert_eq!(counts(&tally.take(denied("a"), NOW.plus_ms(WINDOW_MS))), [1], "the next minute begins anew");
+    }
+
+    #[test]
+    fn a_flood_from_many_addresses_is_bounded_too_and_nothing_is_lost() {
+        let mut tally = Tally::default();
+        let flood = |tally: &mut Tally, number: u32| tally.take(denied(&format!("address {number}")), NOW);
+        let mut lines: Vec<Counted> = (0..100_000).flat_map(|number| flood(&mut tally, number)).collect();
+        lines.extend(tally.flush());
+        assert!(lines.len() < 100, "{}", lines.len());
+        assert_eq!(counts(&lines).iter().sum::<u64>(), 100_000);
+        let last = lines.last().unwrap();
+        assert_eq!((last.fields.get("reason"), last.fields.get("address")), ("send a token", ""));
+    }
+
+    #[test]
+    fn what_was_done_is_never_counted_together() {
+        let mut tally = Tally::default();
+        let mut done = denied("a");
+        done.values.insert("outcome", "done".to_owned());
+        for _ in 0..9 {
+            assert_eq!(tally.take(done.clone(), NOW), [Counted { fields: done.clone(), count: 1 }]);
+        }
+    }
+}
