@@ -8,6 +8,7 @@ mod costs;
 mod lines;
 mod logs;
 mod metrics;
+mod oauth;
 mod rest_api;
 mod template;
 mod working;

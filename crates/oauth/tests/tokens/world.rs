@@ -51,7 +51,8 @@ impl World {
         let clock = Arc::new(ManualClock::default());
         let mut values = values(&[&issuer.name], &[AUDIENCE]);
         change(&mut values);
-        let config = config(&values).unwrap().advertising(vec!["call".to_owned(), "offline_access".to_owned()]);
+        values.set(&table::SCOPE_CALL, &["call", "offline_access"].map(str::to_owned).into());
+        let config = config(&values).unwrap();
         let server = Arc::new(ResourceServer::new(config, Arc::clone(&clock) as _));
         Self { issuer, clock, server, key }
     }
