@@ -82,7 +82,9 @@ async fn the_domain_that_was_called_is_the_audience() {
         let other = "https://other.example.com/mcp";
         assert_eq!(answer(&api, &call(other)).await["statusCode"], 401, "{name}");
         let claimed = with_header(call(other), "host", "other.example.com");
-        assert_eq!(answer(&api, &claimed).await["statusCode"], 401, "{name}: the caller does not choose the audience");
+        // The event of a REST API names the server a second time, and they have to agree.
+        let status = if name == "api-rest-api" { 400 } else { 401 };
+        assert_eq!(answer(&api, &claimed).await["statusCode"], status, "{name}: a caller does not choose the audience");
     }
     assert_eq!(caller.issuer.asked_at_all(), 2, "the keys were fetched once");
 }
