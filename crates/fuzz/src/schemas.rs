@@ -72,7 +72,8 @@ pub(crate) fn run(input: &[u8]) {
             Err(other) => panic!("{other}"),
             Ok(()) => {
                 let made = handler.clone();
-                let mcp = McpServer::new(move || made.clone(), policies, world.engine.clone(), McpSettings::new([7; 32]));
+                let mcp =
+                    McpServer::new(move || made.clone(), policies, world.engine.clone(), McpSettings::new([7; 32]));
                 judge(&mcp, &arguments).await;
             }
         }

@@ -14,6 +14,7 @@ use http::request::Parts;
 use lambda_http::request::RequestContext;
 use longhaul_core::{Clock, Identity, OwnerId, Principal};
 use longhaul_http::{Challenge, Identified, Identify, Rejection};
+use longhaul_mcp::NeededScopes;
 use longhaul_oauth::ResourceServer;
 
 pub use self::signed::OnBehalf;
@@ -36,14 +37,17 @@ pub enum AwsCaller {
 }
 
 impl AwsCaller {
-    /// Identifies callers by `auth`.
+    /// Identifies callers by `auth`, and tells those who have to log in about `scopes`.
     #[must_use]
-    pub fn new(auth: Auth, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(auth: Auth, scopes: &NeededScopes, clock: Arc<dyn Clock>) -> Self {
         match auth {
             Auth::Iam(owner) => Self::Iam(owner),
             Auth::IamOnBehalf(owner, trusted) => Self::IamOnBehalf(owner, trusted),
             Auth::Gateway(claims) => Self::Gateway(claims),
-            Auth::Oauth(config) => Self::Oauth(Box::new(ResourceServer::new(*config, clock))),
+            Auth::Oauth(config) => {
+                let config = config.advertising(scopes.of_methods(), scopes.all());
+                Self::Oauth(Box::new(ResourceServer::new(config, clock)))
+            }
             Auth::Anonymous => Self::Anonymous,
         }
     }

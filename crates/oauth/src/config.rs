@@ -24,7 +24,9 @@ pub struct OauthConfig {
     pub(crate) owner_claim: Option<String>,
     /// The claims that tools may see.
     pub(crate) claims: Vec<String>,
-    /// The scopes that clients should ask for.
+    /// The scopes that clients should ask for when they log in.
+    pub(crate) basic_scopes: Vec<String>,
+    /// All scopes that there are.
     pub(crate) scopes: Vec<String>,
 }
 
@@ -57,6 +59,7 @@ impl OauthConfig {
             audiences: Audiences::parse(&audiences).map_err(wrong_audience)?,
             owner_claim: values.find(&table::OAUTH_OWNER_CLAIM)?,
             claims: listed(values, &table::OAUTH_CLAIMS, CLAIMS_MAX)?,
+            basic_scopes: Vec::new(),
             scopes: Vec::new(),
         })
     }
@@ -74,11 +77,13 @@ impl OauthConfig {
         Ok(self)
     }
 
-    /// The same, with the scopes that clients should ask for. `offline_access` is between a client and the issuer, and is
-    /// left out.
+    /// The same, with the scopes that clients should ask for: `basic` when they log in, and `all` that there are in the
+    /// metadata. `offline_access` is between a client and the issuer, and is left out.
     #[must_use]
-    pub fn advertising(self, scopes: Vec<String>) -> Self {
-        Self { scopes: scopes.into_iter().filter(|scope| scope != "offline_access").collect(), ..self }
+    pub fn advertising(self, basic: impl IntoIterator<Item = String>, all: impl IntoIterator<Item = String>) -> Self {
+        let ours = |scope: &String| scope != "offline_access";
+        let basic_scopes = basic.into_iter().filter(ours).collect();
+        Self { basic_scopes, scopes: all.into_iter().filter(ours).collect(), ..self }
     }
 
     /// The hosts of the audiences: names of this server.

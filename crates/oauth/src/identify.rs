@@ -45,7 +45,7 @@ impl ResourceServer {
     #[must_use]
     pub fn fetching_with(config: OauthConfig, fetch: Arc<dyn Fetch>, clock: Arc<dyn Clock>) -> Self {
         let verifier = Verifier::new(&config, &fetch, clock);
-        Self { scope: config.scopes.join(" "), config, verifier }
+        Self { scope: config.basic_scopes.join(" "), config, verifier }
     }
 
     /// Who sent a request to `authority`: the host, and perhaps the port, at which it arrived. If no audience is

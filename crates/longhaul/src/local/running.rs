@@ -7,7 +7,7 @@ use longhaul_core::Clock;
 use longhaul_engine::{Engine, Ports};
 use longhaul_http::HttpFrontend;
 use longhaul_mcp::{McpServer, McpSettings};
-use longhaul_oauth::ResourceServer;
+use longhaul_oauth::{OauthConfig, ResourceServer};
 use longhaul_sqlite::{Database, DatabaseError, Purged};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -114,7 +114,11 @@ impl Running {
                 frontend = frontend.identified_by(Arc::new(file.callers()));
                 self.parts.spawn(file.follow(self.stop.clone()));
             }
-            Identified::ByAccessToken(server) => frontend = frontend.identified_by(Arc::new(server)),
+            Identified::ByAccessToken(config) => {
+                let scopes = self.mcp.scopes();
+                let config = config.advertising(scopes.of_methods(), scopes.all());
+                frontend = frontend.identified_by(Arc::new(ResourceServer::new(config, Arc::new(SystemClock))));
+            }
             Identified::Not => {}
         }
         let service = http_server::Service { frontend, mcp: self.mcp.clone() };
@@ -130,7 +134,7 @@ enum Identified {
     /// By a token of this file.
     ByToken(TokenFile),
     /// By an access token.
-    ByAccessToken(ResourceServer),
+    ByAccessToken(OauthConfig),
 }
 
 impl Identified {
@@ -138,9 +142,7 @@ impl Identified {
         match callers {
             LocalCallers::OneUser | LocalCallers::Strangers => Ok(Self::Not),
             LocalCallers::WithToken(file) => Ok(Self::ByToken(TokenFile::open(file).await?)),
-            LocalCallers::WithAccessToken(config) => {
-                Ok(Self::ByAccessToken(ResourceServer::new((**config).clone(), Arc::new(SystemClock))))
-            }
+            LocalCallers::WithAccessToken(config) => Ok(Self::ByAccessToken((**config).clone())),
         }
     }
 }
