@@ -95,6 +95,11 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     "
     CREATE INDEX messages_by_owner ON messages (owner, visible_at, seq) WHERE dead = 0;
 ",
+    "
+    -- How many tasks the owner has created since that moment.
+    ALTER TABLE quotas ADD COLUMN new INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE quotas ADD COLUMN new_since INTEGER NOT NULL DEFAULT 0;
+",
 ];
 
 /// Checks that the file is ours or empty, and migrates it to the latest version of `migrations`, all or nothing.

@@ -70,6 +70,8 @@ impl Running {
             ask_ms_max: options.listen_ms_max,
             inline_wait_ms: options.inline_wait_ms,
             anonymous_callers: options.anonymous_callers,
+            poll_limit: options.poll_limit,
+            streams_max: Some(options.streams_max),
             ..McpSettings::new(signing_key)
         };
         let mcp = server.build(engine.clone(), settings);
