@@ -29,7 +29,8 @@ use longhaul_core::{Advance, Lease, LeaseToken, Outcome, Progress, State, Task, 
 
 use crate::attributes::{
     ATTEMPT, ENDED_AT, EXPIRES_AT, FAILURES, HEARTBEAT_AT, LAST_FAILURE, LATE_AFTER, LEASE_UNTIL, NEW, NEW_SINCE,
-    OF_STATES, OPEN, PROGRESS, RECOUNT_AFTER, RESENDS, SENT_AT, STARTED_AT, STORED, TTL, UPDATED_AT, VARIABLES, VARIABLES_AT,
+    OF_STATES, OPEN, PROGRESS, RECOUNT_AFTER, RESENDS, SENT_AT, STARTED_AT, STORED, TTL, UPDATED_AT, VARIABLES,
+    VARIABLES_AT,
 };
 use crate::change::{Change, Condition, Expression};
 use crate::item::{json, moment, number, seconds, text};
@@ -312,9 +313,8 @@ pub(crate) fn reserve(
         NextCount::AsSet { .. } => SLOT_IS_FREE,
         NextCount::WithThisTask => SLOT_IS_FREE_EXPIRING_FIRST,
     };
-    let condition = Condition::all(&[slot, BYTES_FIT])
-        .with(":open_max", number(new.open_max))
-        .with(":room", number(room_in(new)));
+    let condition =
+        Condition::all(&[slot, BYTES_FIT]).with(":open_max", number(new.open_max)).with(":room", number(room_in(new)));
     let change = Change::upsert(condition).add_or_insert(OPEN, i64::from(reserved.slots));
     let change = match next_count {
         NextCount::AsSet { unless_set } => change

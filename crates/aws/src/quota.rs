@@ -360,4 +360,18 @@ mod tests {
         let writes = ids.iter().filter(|id| slots(id, 10_000) > 0).count();
         assert!((2_375..2_625).contains(&writes), "{writes}");
     }
+
+    #[test]
+    fn new_tasks_are_counted_one_by_one_under_a_low_limit_and_by_the_same_sample_under_a_high_one() {
+        let ids = SeededIds::new(1);
+        let counted = |open_max, new_max| {
+            let one =
+                || NewTask { open_max, new_max, ..given::new(given::task(&ids, given::owner("alice"), given::NOW)) };
+            let tasks: Vec<NewTask> = (0..10_000).map(|_| one()).collect();
+            tasks.iter().map(|new| counted_new(new, slots(&new.task.id, open_max))).sum::<u32>()
+        };
+        assert_eq!([counted(1_000, None), counted(10_000, None)], [0, 0]);
+        assert_eq!([counted(1_000, Some(60)), counted(10_000, Some(60)), counted(1_000, Some(10_000))], [10_000; 3]);
+        assert!((9_500..10_500).contains(&counted(10_000, Some(10_000))));
+    }
 }

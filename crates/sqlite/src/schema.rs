@@ -209,6 +209,10 @@ mod tests {
         let collected = mailboxes::collect(&connection, &task.owner, &mailbox, given::NOW).unwrap();
         assert_eq!(collected.as_deref(), Some("text"));
         assert_eq!(tasks::read_unexpired(&connection, &task.key(), given::NOW).unwrap(), Some(task));
+        // Its owner's window of new tasks begins with the next one.
+        let next = given::task(&longhaul_testkit::SeededIds::new(2), given::owner("alice"), given::NOW);
+        let new = longhaul_core::ports::NewTask { new_max: Some(1), ..given::new(next) };
+        assert!(tasks::create(&connection, &new, given::NOW).unwrap().is_ok());
     }
 
     #[test]

@@ -38,9 +38,7 @@ pub(crate) fn of_accept(error: AcceptError) -> ErrorData {
         | AcceptError::KeyReused
         | AcceptError::TooManyOpen { .. }
         | AcceptError::TooMuchStored { .. } => ErrorData::invalid_params(error.to_string(), None),
-        AcceptError::TooManyNew { retry_ms, .. } => {
-            too_much_for_now("newTasksPerMinute", error.to_string(), retry_ms)
-        }
+        AcceptError::TooManyNew { retry_ms, .. } => too_much_for_now("newTasksPerMinute", error.to_string(), retry_ms),
         AcceptError::Unavailable(cause) => unavailable(&cause),
     }
 }

@@ -79,6 +79,7 @@ pub(crate) fn told(shared: &Shared, task: &Task) {
 }
 
 fn too_early(retry_ms: u64) -> ErrorData {
-    let message = "this task is polled much more often than its poll interval says; wait as long as each answer advises";
+    let message =
+        "this task is polled much more often than its poll interval says; wait as long as each answer advises";
     errors::too_much_for_now("polls", message.to_owned(), retry_ms)
 }

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use longhaul_core::ports::{ApplyError, CreateError, Created, IdempotencyKey, Left, NewTask, Page, Recorded};
 use longhaul_core::{
-    Entry, EntryKind, MailboxId, OwnerId, PartsName, Refusal, Task, TaskEvent, TaskId, TaskKey, Timestamp,
-    limits,
+    Entry, EntryKind, MailboxId, OwnerId, PartsName, Refusal, Task, TaskEvent, TaskId, TaskKey, Timestamp, limits,
 };
 
 use super::planted::PlantedFault;

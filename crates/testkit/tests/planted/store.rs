@@ -168,7 +168,7 @@ impl PlantedStore {
         let mut record = task.record().clone();
         let text = |text: &mut String| {
             if self.has(Fault::TextIsCut) {
-                *text = longhaul_core::limits::cut(text, 1_024);
+                *text = limits::cut(text, 1_024);
             }
             if self.has(Fault::NulIsDropped) {
                 text.retain(|character| character != '\0');

@@ -84,10 +84,8 @@ impl Waiting {
         let longest_ms = shared.settings.result_ms_max;
         let wait_ms = timeout.map_or(longest_ms, |seconds| ms(seconds).min(longest_ms));
         // An owner who has too many requests that wait is told at once that there is no result yet.
-        let held = match wait_ms > 0 && !task.has_ended() {
-            true => streams::open(shared, call.owner, wait_ms).await.ok(),
-            false => Some(Held::default()),
-        };
+        let waits = wait_ms > 0 && !task.has_ended();
+        let held = if waits { streams::open(shared, call.owner, wait_ms).await.ok() } else { Some(Held::default()) };
         let wait_ms = if held.is_some() { wait_ms } else { 0 };
         let progress_token = match call.meta().map_err(Err)?.get_progress_token() {
             None => StoredCall::progress_token_of(&shared.engine, &task).await,
