@@ -27,8 +27,6 @@ mod texts;
 mod tools;
 mod world;
 
-
-
 /// Something that reads bytes from outside.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {

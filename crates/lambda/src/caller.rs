@@ -105,7 +105,6 @@ pub(crate) fn source_address(extensions: &Extensions) -> Option<String> {
     match extensions.get::<RequestContext>()? {
         RequestContext::ApiGatewayV1(context) => context.identity.source_ip.clone(),
         RequestContext::ApiGatewayV2(context) => context.http.source_ip.clone(),
-        RequestContext::ApiGatewayV1(context) => context.identity.source_ip.clone(),
         _ => None,
     }
 }

@@ -2,9 +2,10 @@
 //! in [`table`].
 
 use http::HeaderName;
+use longhaul_core::limits::PollLimit;
 use longhaul_engine::Settings;
 use longhaul_logs::Payloads;
-use longhaul_mcp::{McpSettings, NeededScopes};
+use longhaul_mcp::{McpSettings, NeededScopes, StreamsCounted};
 use longhaul_oauth::OauthConfig;
 use longhaul_settings::table::{self, Audit, Callers};
 pub use longhaul_settings::table::{IamOwner, Responses};
@@ -78,6 +79,10 @@ pub struct ApiConfig {
     pub plain_wait_ms_max: u64,
     /// Which scopes requests need; those of tools are the server's own.
     pub scopes: NeededScopes,
+    /// What happens to polls that come much faster than a task's poll interval.
+    pub poll_limit: PollLimit,
+    /// How many streams, waits and plain calls one owner may have open at a time; `None` for any number.
+    pub streams_max: Option<u32>,
 }
 
 /// What the worker function needs to know, and the one that takes dead letters.
@@ -108,8 +113,12 @@ impl ApiConfig {
         let request_ms_max = values.get(&table::REQUEST_S_MAX)? * 1_000;
         // A wait that is set longer than a request may take still ends before the request.
         let in_time = |wait_ms: u64| wait_ms.min(request_ms_max - ANSWER_MS);
+        let mut common = common(values)?;
+        let new_tasks_max = values.find(&table::NEW_TASKS_PER_MINUTE_MAX)?;
+        common.engine.new_tasks_max = new_tasks_max.and_then(|max| u32::try_from(max).ok());
+        let streams_max = values.find(&table::OWNER_STREAMS_MAX)?;
         Ok(Self {
-            common: common(values)?,
+            common,
             auth: auth(values)?,
             responses: values.get(&table::RESPONSES)?,
             allow_origins: values.find(&table::ALLOW_ORIGIN)?.unwrap_or_default(),
@@ -117,6 +126,8 @@ impl ApiConfig {
             inline_wait_ms: in_time(values.get(&table::INLINE_WAIT_S)? * 1_000),
             plain_wait_ms_max: in_time(PLAIN_WAIT_MS_MAX),
             scopes: scopes(values)?,
+            poll_limit: values.get(&table::POLL_LIMIT)?,
+            streams_max: streams_max.and_then(|max| u32::try_from(max).ok()),
         })
     }
 
@@ -131,6 +142,10 @@ impl ApiConfig {
             inline_wait_ms: self.inline_wait_ms,
             plain_wait_ms_max: self.plain_wait_ms_max,
             scopes: self.scopes.clone(),
+            poll_limit: self.poll_limit,
+            streams_max: self.streams_max,
+            // Each instance has one request at a time.
+            streams_counted: StreamsCounted::InStore,
             ..McpSettings::new(secret)
         }
     }
