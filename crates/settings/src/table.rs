@@ -18,6 +18,8 @@ pub enum Callers {
     Iam,
     /// By the token that the authorizer of an HTTP API checked before it invoked the function.
     Gateway,
+    /// By an access token, which this server verifies itself.
+    Oauth,
     /// Not at all: all callers are one owner, and anyone who knows a task's id can see the task. What callers choose
     /// themselves is valid within their session only.
     Anonymous,
@@ -99,8 +101,7 @@ pub static DEAD_LETTER_QUEUE_URL: Setting<Url> = Setting::new(
 )
 .worker(Required);
 
-/// How callers are identified. The local server takes `loopback`, `bearer` and `anonymous`, the API function all but the
-/// first two.
+/// How callers are identified. `loopback` and `bearer` are for the local server, `iam` and `gateway` for the API function.
 pub static AUTH: Setting<Words<Callers>> = Setting::new(
     "auth",
     "LONGHAUL_AUTH",
@@ -109,6 +110,7 @@ pub static AUTH: Setting<Words<Callers>> = Setting::new(
         ("bearer", Callers::Bearer),
         ("iam", Callers::Iam),
         ("gateway", Callers::Gateway),
+        ("oauth", Callers::Oauth),
         ("anonymous", Callers::Anonymous),
     ]),
     "Who may call.",
@@ -126,7 +128,8 @@ pub static OAUTH_ISSUER: Setting<List> = Setting::new(
      this machine.",
 )
 .local(Unset("none"))
-.api(Unset("none"));
+.api(Unset("none"))
+.parameter("OAuthIssuers");
 
 /// Whom tokens have to be issued for.
 pub static OAUTH_AUDIENCE: Setting<List> = Setting::new(
@@ -137,7 +140,8 @@ pub static OAUTH_AUDIENCE: Setting<List> = Setting::new(
      an issuer has for it.",
 )
 .local(Unset("none"))
-.api(Unset("`/mcp` at the domain that was called"));
+.api(Unset("`/mcp` at the domain that was called"))
+.parameter("OAuthAudiences");
 
 /// Who the owner is.
 pub static OAUTH_OWNER_CLAIM: Setting<Text> = Setting::new(
@@ -148,7 +152,8 @@ pub static OAUTH_OWNER_CLAIM: Setting<Text> = Setting::new(
      are refused.",
 )
 .local(Unset("each subject has its own tasks"))
-.api(Unset("each subject has its own tasks"));
+.api(Unset("each subject has its own tasks"))
+.parameter("OAuthOwnerClaim");
 
 /// What tools may see of a token.
 pub static OAUTH_CLAIMS: Setting<List> = Setting::new(
@@ -158,7 +163,8 @@ pub static OAUTH_CLAIMS: Setting<List> = Setting::new(
     "Claims of an access token that tools may see, separated by commas; at most 4 KiB together.",
 )
 .local(Unset("none"))
-.api(Unset("none"));
+.api(Unset("none"))
+.parameter("OAuthClaims");
 
 /// Tokens that a local server accepts.
 pub static TOKEN_FILE: Setting<Path> = Setting::new(
