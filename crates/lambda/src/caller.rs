@@ -110,6 +110,7 @@ fn authorizer(request: &Parts) -> Option<&ApiGatewayRequestAuthorizer> {
 /// The address that the request came from, as AWS saw it.
 pub(crate) fn source_address(extensions: &Extensions) -> Option<String> {
     match extensions.get::<RequestContext>()? {
+        RequestContext::ApiGatewayV1(context) => context.identity.source_ip.clone(),
         RequestContext::ApiGatewayV2(context) => context.http.source_ip.clone(),
         _ => None,
     }

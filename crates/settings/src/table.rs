@@ -40,9 +40,9 @@ pub enum IamOwner {
 /// How answers leave the API function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Responses {
-    /// As a stream: behind a function URL with `RESPONSE_STREAM`.
+    /// As a stream: behind a function URL with `RESPONSE_STREAM`, or a REST API that transfers answers as `STREAM`.
     Streamed,
-    /// As a whole: behind an HTTP API, or a function URL with `BUFFERED`.
+    /// As a whole: behind an HTTP API, or a function URL or a REST API with `BUFFERED`.
     Buffered,
 }
 

@@ -136,7 +136,7 @@ pub(crate) enum LocalCallers {
     Strangers,
     /// Whoever has a token that this file has.
     WithToken(PathBuf),
-    /// Whoever has an access token that this server verifies.
+    /// Whoever has an access token of one of these issuers.
     WithAccessToken(Box<OauthConfig>),
 }
 
@@ -166,17 +166,17 @@ fn callers(values: &Values, listen: SocketAddr) -> Result<LocalCallers, Settings
             Err(values.refuse(&table::LISTEN, &listen, why))
         }
         Callers::Anonymous => Ok(LocalCallers::Strangers),
-        Callers::Oauth => {
-            let oauth = OauthConfig::of(values)?.with_own_url(values)?;
-            Ok(LocalCallers::WithAccessToken(Box::new(oauth)))
-        }
         Callers::Bearer => token_file.map(LocalCallers::WithToken).ok_or_else(|| {
             let why = "it needs the tokens: name a file that has them with `--token-file FILE`";
             values.refuse(&table::AUTH, &auth, why)
         }),
+        Callers::Oauth => {
+            let config = OauthConfig::of(values)?.with_own_url(values)?;
+            Ok(LocalCallers::WithAccessToken(Box::new(config)))
+        }
         Callers::Iam | Callers::Gateway => {
-            let why = "a local server identifies nobody in this way: it must be `loopback`, `bearer`, `oauth` or \
-                       `anonymous`";
+            let why =
+                "a local server identifies nobody in this way: it must be `loopback`, `bearer`, `oauth` or `anonymous`";
             Err(values.refuse(&table::AUTH, &auth, why))
         }
     }
@@ -190,8 +190,8 @@ impl Config {
     pub(crate) fn origin_policy(&self) -> OriginPolicy {
         let mut hosts: Vec<Host> = self.allow_host.iter().map(|name| Host::new(name)).collect();
         hosts.push(Host::new(&self.listen.ip().to_string()));
-        if let LocalCallers::WithAccessToken(oauth) = &self.callers {
-            hosts.extend(oauth.hosts().iter().map(|name| Host::new(name)));
+        if let LocalCallers::WithAccessToken(config) = &self.callers {
+            hosts.extend(config.hosts().into_iter().map(|name| Host::new(&name)));
         }
         OriginPolicy::new(hosts, self.allow_origin.clone())
     }

@@ -110,12 +110,12 @@ impl Running {
         }
         let mut frontend = HttpFrontend::new(options.origin_policy());
         match identified {
-            Identified::Not => {}
             Identified::ByToken(file) => {
                 frontend = frontend.identified_by(Arc::new(file.callers()));
                 self.parts.spawn(file.follow(self.stop.clone()));
             }
-            Identified::ByAccessToken(resource) => frontend = frontend.identified_by(Arc::new(*resource)),
+            Identified::ByAccessToken(server) => frontend = frontend.identified_by(Arc::new(server)),
+            Identified::Not => {}
         }
         let service = http_server::Service { frontend, mcp: self.mcp.clone() };
         let limits = options.connections.in_this_process();
@@ -130,7 +130,7 @@ enum Identified {
     /// By a token of this file.
     ByToken(TokenFile),
     /// By an access token.
-    ByAccessToken(Box<ResourceServer>),
+    ByAccessToken(ResourceServer),
 }
 
 impl Identified {
@@ -138,9 +138,8 @@ impl Identified {
         match callers {
             LocalCallers::OneUser | LocalCallers::Strangers => Ok(Self::Not),
             LocalCallers::WithToken(file) => Ok(Self::ByToken(TokenFile::open(file).await?)),
-            LocalCallers::WithAccessToken(oauth) => {
-                let resource = ResourceServer::new(Clone::clone(oauth), Arc::new(SystemClock));
-                Ok(Self::ByAccessToken(Box::new(resource)))
+            LocalCallers::WithAccessToken(config) => {
+                Ok(Self::ByAccessToken(ResourceServer::new((**config).clone(), Arc::new(SystemClock))))
             }
         }
     }
