@@ -31,7 +31,8 @@ pub enum Auth {
     /// In the same way; and one role says for which user it calls.
     IamOnBehalf(IamOwner, OnBehalf),
     /// By the token that the authorizer of an HTTP API checked before it invoked the function.
-    Gateway(TokenClaims),
+    /// What is read of it, and what clients are told about where to log in.
+    Gateway(TokenClaims, Option<Box<OauthConfig>>),
     /// By an access token, which the function verifies itself.
     Oauth(Box<OauthConfig>),
     /// Not at all: everyone is one owner, and whoever knows a task's id can see the task. What callers choose themselves is
@@ -213,14 +214,18 @@ fn auth(values: &Values) -> Result<Auth, SettingsError> {
             let owner = values.get(&table::IAM_OWNER)?;
             Ok(on_behalf(values)?.map_or(Auth::Iam(owner), |trusted| Auth::IamOnBehalf(owner, trusted)))
         }
-        Callers::Gateway => Ok(Auth::Gateway(TokenClaims {
-            owner: values.find(&table::OAUTH_OWNER_CLAIM)?,
-            visible: values.find(&table::OAUTH_CLAIMS)?.unwrap_or_default(),
-        })),
+        Callers::Gateway => {
+            let owner = values.find(&table::OAUTH_OWNER_CLAIM)?;
+            let claims = TokenClaims { owner, visible: values.find(&table::OAUTH_CLAIMS)?.unwrap_or_default() };
+            let names_issuer = values.find(&table::OAUTH_ISSUER)?.is_some_and(|issuers| !issuers.is_empty());
+            let published = names_issuer.then(|| OauthConfig::of(values).map(Box::new)).transpose()?;
+            Ok(Auth::Gateway(claims, published))
+        }
         Callers::Oauth => Ok(Auth::Oauth(Box::new(OauthConfig::of(values)?))),
         Callers::Anonymous => Ok(Auth::Anonymous),
         Callers::Loopback | Callers::Bearer => {
-            let why = "only a local server identifies callers in this way: it must be `iam`, `gateway`, `oauth` or `anonymous`";
+            let why = "only a local server identifies callers in this way: it must be `iam`, `gateway`, `oauth` or \
+                       `anonymous`";
             Err(values.refuse(&table::AUTH, &auth, why))
         }
     }

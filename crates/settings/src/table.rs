@@ -128,7 +128,8 @@ pub static OAUTH_ISSUER: Setting<List> = Setting::new(
      this machine.",
 )
 .local(Unset("none"))
-.api(Unset("none"));
+.api(Unset("none"))
+.parameter("OAuthIssuers");
 
 /// Whom tokens have to be issued for.
 pub static OAUTH_AUDIENCE: Setting<List> = Setting::new(
@@ -139,7 +140,8 @@ pub static OAUTH_AUDIENCE: Setting<List> = Setting::new(
      an issuer has for it.",
 )
 .local(Unset("none"))
-.api(Unset("`/mcp` at the domain that was called"));
+.api(Unset("`/mcp` at the domain that was called"))
+.parameter("OAuthAudiences");
 
 /// Who the owner is.
 pub static OAUTH_OWNER_CLAIM: Setting<Text> = Setting::new(
@@ -150,7 +152,8 @@ pub static OAUTH_OWNER_CLAIM: Setting<Text> = Setting::new(
      are refused.",
 )
 .local(Unset("each subject has its own tasks"))
-.api(Unset("each subject has its own tasks"));
+.api(Unset("each subject has its own tasks"))
+.parameter("OAuthOwnerClaim");
 
 /// What tools may see of a token.
 pub static OAUTH_CLAIMS: Setting<List> = Setting::new(
@@ -160,7 +163,8 @@ pub static OAUTH_CLAIMS: Setting<List> = Setting::new(
     "Claims of an access token that tools may see, separated by commas; at most 4 KiB together.",
 )
 .local(Unset("none"))
-.api(Unset("none"));
+.api(Unset("none"))
+.parameter("OAuthClaims");
 
 /// Tokens that a local server accepts.
 pub static TOKEN_FILE: Setting<Path> = Setting::new(
@@ -171,6 +175,7 @@ pub static TOKEN_FILE: Setting<Path> = Setting::new(
      every second.",
 )
 .local(Unset("none"));
+
 /// Which part of a signed caller's identity is the owner.
 pub static IAM_OWNER: Setting<Words<IamOwner>> = Setting::new(
     "iam-owner",
