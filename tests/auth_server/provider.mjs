@@ -115,12 +115,21 @@ async function interact(provider, request, response) {
   await provider.interactionFinished(request, response, result, { mergeWithLastSubmission: false });
 }
 
+/** A client that is told no scopes asks for none, and gets those that are usual (RFC 6749, section 3.3). */
+function withScope(url, { issuer, settings }) {
+  const asked = new URL(url, issuer);
+  if (asked.pathname !== '/auth' || asked.searchParams.has('scope')) return url;
+  asked.searchParams.set('scope', settings.scopes.split(' ')[0]);
+  return `${asked.pathname}${asked.search}`;
+}
+
 /** A provider for the server's present settings and keys. */
 export function providerOf(state) {
   const { resourceServer, ...configuration } = configurationOf(state);
   const provider = new Provider(state.issuer, configuration);
   const handle = provider.callback();
   const answer = (request, response) => {
+    request.url = withScope(request.url, state);
     if (!request.url.startsWith('/interaction/')) return handle(request, response);
     return interact(provider, request, response).catch((error) => {
       response.writeHead(400, { 'content-type': 'text/plain' }).end(`${error}\n`);

@@ -145,6 +145,29 @@ fn a_team_shares_its_tasks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_scope_that_is_missing_is_asked_for() {
+    let ground = Ground::with(AuthServer::start(), None, &["--scope-call", "etl:run"]);
+    let caller = ground.server.caller().with_token(&ground.auth.issue("ann", ground.url(), "mcp:tools"));
+    let call = caller.request("tools/call", json!({"name": "countdown", "arguments": {"seconds": 1}}));
+    let refused = call.send().await.unwrap();
+    assert_eq!(refused.status(), 403);
+    let challenge = refused.headers()["www-authenticate"].to_str().unwrap().to_owned();
+    assert!(challenge.contains("error=\"insufficient_scope\"") && challenge.contains("etl:run"), "{challenge}");
+    // The user has to be asked at most once more.
+    let assert_stepped_up = |seen: &Value| {
+        let login = &seen["login"];
+        assert!(login["scope"].as_str().unwrap().contains("etl:run"), "{seen}");
+        assert!(login["logins"].as_u64().unwrap() <= 2 && login["registrations"] == 1, "{seen}");
+    };
+    let clients = tokio::task::spawn_blocking(move || {
+        assert_stepped_up(&TYPESCRIPT.run(ground.url(), "task", &["--login", "ann"]));
+        assert_stepped_up(&PYTHON.run(ground.url(), "task", &["--login", "ann"]));
+        assert_stepped_up(&ground.legacy(PYTHON_OF_2025_11_25, "ann", "task"));
+    });
+    clients.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_machine_gets_its_token_by_its_own_credentials() {
     let ground = Ground::new(AuthServer::start());
     let token = reqwest::Client::new().post(format!("{}/token", ground.auth.issuer()));
