@@ -106,10 +106,10 @@ fn clients_find_the_way_without_the_header_that_shows_it() {
 fn a_token_that_expires_in_the_middle_of_a_task_is_renewed_without_a_login() {
     // Python renews a token before it has expired, and TypeScript when it is refused: at once, because the issuer's
     // clock is as far behind as it may be.
-    let refused_at_once = ["--access-token-s", "2", "--clock-behind-s", &LEEWAY_S.to_string()];
+    let refused_at_once = ["--access-token-s", "3", "--clock-behind-s", &LEEWAY_S.to_string()];
     for (client, flags) in [(TYPESCRIPT, &refused_at_once[..]), (PYTHON, &refused_at_once[..2])] {
         let ground = Ground::new(AuthServer::with(flags));
-        let seen = client.run(ground.url(), "task", &["--login", "ann", "--seconds", "5"]);
+        let seen = client.run(ground.url(), "task", &["--login", "ann", "--seconds", "6"]);
         assert_logged_in_once(&seen);
         assert!(seen["login"]["tokens"].as_u64().unwrap() > 1, "{seen}");
         assert_eq!(seen["result"]["structuredContent"]["attempts"], 1, "{seen}");
