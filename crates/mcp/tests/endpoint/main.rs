@@ -4,10 +4,12 @@
 
 mod arguments;
 mod async_calls;
+mod audit;
 mod batches;
 mod cancelling;
 mod core_tasks;
 mod garbage;
+mod isolation;
 mod jobs;
 mod keys;
 mod large;
