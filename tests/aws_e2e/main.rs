@@ -10,6 +10,9 @@
     reason = "a test may end by a panic, and waits in real time"
 )]
 
+#[path = "../e2e/auth_server.rs"]
+#[expect(dead_code, reason = "the local suite uses all of it")]
+mod auth_server;
 #[path = "../e2e/caller.rs"]
 mod caller;
 #[path = "../e2e/clients.rs"]
@@ -26,10 +29,14 @@ mod kills;
 #[path = "../e2e/legacy_clients.rs"]
 mod legacy_clients;
 mod lifetimes;
+mod login;
 mod moments;
 mod on_host;
 mod process;
 mod programs;
+#[path = "../e2e/proxy.rs"]
+mod proxy;
+mod rest_api;
 #[path = "../e2e/rmcp_client.rs"]
 mod rmcp_client;
 #[path = "../runtime_host/mod.rs"]

@@ -16,13 +16,19 @@ pub(crate) struct Caller {
     http: reqwest::Client,
     url: String,
     capabilities: Value,
+    token: Option<String>,
 }
 
 impl Caller {
     /// A client that declares the tasks extension and elicitation.
     pub(crate) fn new(url: &str) -> Self {
         let capabilities = json!({"elicitation": {}, "extensions": {TASKS: {}}});
-        Self { http: reqwest::Client::new(), url: url.to_owned(), capabilities }
+        Self { http: reqwest::Client::new(), url: url.to_owned(), capabilities, token: None }
+    }
+
+    /// The same client with an access token.
+    pub(crate) fn with_token(&self, token: &str) -> Self {
+        Self { token: Some(token.to_owned()), ..self.clone() }
     }
 
     /// The same client with other capabilities.
@@ -56,6 +62,7 @@ impl Caller {
             .header("mcp-protocol-version", "2026-07-28")
             .header("mcp-method", method)
             .body(body.to_string());
+        let request = self.token.iter().fold(request, |request, token| request.bearer_auth(token));
         match name {
             Some(name) => request.header("mcp-name", name),
             None => request,

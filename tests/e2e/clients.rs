@@ -13,18 +13,18 @@ pub(crate) fn root() -> PathBuf {
 
 /// A driver of `tests/clients`, and the program that runs it.
 #[derive(Clone, Copy)]
-struct Client {
+pub(crate) struct Client {
     program: &'static str,
     script: &'static str,
 }
 
-const TYPESCRIPT: Client = Client { program: "node", script: "ts/driver.mjs" };
-const PYTHON: Client = Client { program: "python", script: "python/driver.py" };
+pub(crate) const TYPESCRIPT: Client = Client { program: "node", script: "ts/driver.mjs" };
+pub(crate) const PYTHON: Client = Client { program: "python", script: "python/driver.py" };
 const FASTMCP: Client = Client { program: "python", script: "python/fastmcp_driver.py" };
 
 impl Client {
     /// Runs one flow, and returns what the client reports.
-    fn run(self, url: &str, flow: &str, flags: &[&str]) -> Value {
+    pub(crate) fn run(self, url: &str, flow: &str, flags: &[&str]) -> Value {
         let program = root().join(".cache/tools/bin").join(self.program);
         assert!(program.exists(), "{} is not installed: run scripts/setup-tools.sh", program.display());
         let script = root().join("tests/clients").join(self.script);

@@ -16,7 +16,7 @@ fn run(program: &str, arguments: &[&str]) -> String {
 }
 
 /// Runs a flow of a driver, and returns what its last line reports.
-fn drive(program: &str, driver: &[&str], url: &str, flow: &str) -> Value {
+pub(crate) fn drive(program: &str, driver: &[&str], url: &str, flow: &str) -> Value {
     let out = run(program, &[driver, &["--url", url, flow]].concat());
     let last = out.lines().last().unwrap_or_else(|| panic!("{flow} printed nothing"));
     serde_json::from_str(last).unwrap_or_else(|error| panic!("{flow}: {error}: {out}"))
@@ -41,7 +41,8 @@ fn the_typescript_client_of_2025_11_25_runs_tasks() {
 }
 
 /// The SDKs without tasks.
-const OF_2025_06_18: (&str, [&str; 3]) = ("python-1.13.1", ["python-legacy/no_tasks.py", "--revision", "2025-06-18"]);
+pub(crate) const OF_2025_06_18: (&str, [&str; 3]) =
+    ("python-1.13.1", ["python-legacy/no_tasks.py", "--revision", "2025-06-18"]);
 const OF_2025_03_26: (&str, [&str; 3]) = ("python-1.9.4", ["python-legacy/no_tasks.py", "--revision", "2025-03-26"]);
 
 #[test]

@@ -10,15 +10,20 @@
 )]
 
 mod abuse;
+mod auth_server;
 mod caller;
 mod clients;
 mod connections;
 mod flows;
+mod isolation;
 mod kills;
 mod legacy_clients;
+mod login;
 mod logs;
 mod memory;
 mod process;
+mod proxy;
 mod rmcp_client;
 mod startup;
 mod strangers;
+mod tokens;

@@ -119,8 +119,10 @@ async fn sessions_and_tokens_last_through_a_kill() {
 #[test]
 fn a_server_for_one_user_listens_on_loopback_only() {
     for (flags, named, what_to_do) in [
+        (["--listen", "0.0.0.0:0", "--auth", "loopback"], "--listen", "--auth bearer --token-file FILE"),
+        (["--listen", "0.0.0.0:0", "--auth", "loopback"], "--listen", "--auth oauth"),
         (["--listen", "0.0.0.0:0", "--auth", "loopback"], "--listen", "--auth anonymous"),
-        (["--listen", "127.0.0.1:0", "--auth", "iam"], "--auth", "`loopback` or `anonymous`"),
+        (["--listen", "127.0.0.1:0", "--auth", "iam"], "--auth", "`loopback`, `bearer` or `anonymous`"),
     ] {
         let out =
             std::process::Command::new(env!("CARGO_BIN_EXE_local")).args(["--db", ":memory:"]).args(flags).output();

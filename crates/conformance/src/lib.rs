@@ -20,10 +20,10 @@ pub fn server(list_changes: ListChanges) -> Server {
     let optional = TaskPolicy::optional().poll_every(Duration::from_millis(200));
     let required = TaskPolicy::required().poll_every(Duration::from_millis(200));
     Server::new(move || fixtures.clone())
-        .task("slow_compute", optional)
-        .task("failing_job", required)
-        .task("protocol_error_job", optional)
-        .task("confirm_delete", optional)
+        .task("slow_compute", optional.clone())
+        .task("failing_job", required.clone())
+        .task("protocol_error_job", optional.clone())
+        .task("confirm_delete", optional.clone())
         .task("multi_input", optional)
         .task("test_tool_with_task", required.after_input())
 }

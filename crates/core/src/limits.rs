@@ -11,6 +11,10 @@ pub const PART_BYTES: usize = 350 * 1024;
 /// of at most 6 MB, envelope and base64 included.
 pub const REQUEST_BYTES_MAX: usize = 4 * 1024 * 1024 + 64 * 1024;
 
+/// Bytes of what is known about a caller, as JSON, that are stored with a task. The headers of a request, where a token
+/// comes from, have at most 10 KB in all at API Gateway.
+pub const CALLER_BYTES_MAX: usize = 16 * 1024;
+
 /// Bytes of memory that reading one request may take. A text of 4 MiB can be a tree of more than a GiB.
 pub const REQUEST_MEMORY_BYTES_MAX: usize = 40 * 1024 * 1024;
 

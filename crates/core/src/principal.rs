@@ -56,7 +56,18 @@ pub enum Scopes {
     Granted(BTreeSet<String>),
 }
 
+/// The longest scope, in bytes.
+const SCOPE_BYTES_MAX: usize = 256;
+
 impl Scopes {
+    /// Whether `text` can be a scope (RFC 6749, section 3.3): it has at least one character, and neither spaces, quotes
+    /// and backslashes nor anything beyond ASCII.
+    #[must_use]
+    pub fn is_scope(text: &str) -> bool {
+        let allowed = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\');
+        (1..=SCOPE_BYTES_MAX).contains(&text.len()) && text.bytes().all(allowed)
+    }
+
     /// Whether `scope` is among them.
     #[must_use]
     pub fn contain(&self, scope: &str) -> bool {
@@ -67,14 +78,28 @@ impl Scopes {
     }
 }
 
-/// The scopes that a request needs and its caller does not have. An answer that carries this among its extensions
-/// becomes a challenge at the HTTP frontend, which knows how callers are told (RFC 6750, section 3.1).
+/// The scopes that the caller of a refused request should come back with: all that the request needs, and those of this
+/// server that the caller has, since many clients replace their token by one with just the scopes that they are told. An
+/// answer that carries this among its extensions becomes a challenge at the HTTP frontend, which knows how callers are
+/// told (RFC 6750, section 3.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingScopes(pub BTreeSet<String>);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_scope_is_what_rfc_6749_says() {
+        for scope in ["a", "etl:run", "https://example.com/tasks", "!#[]~,"] {
+            assert!(Scopes::is_scope(scope), "{scope:?}");
+        }
+        for other in ["", "a b", " a", "\"a\"", "a\\b", "ä", "a\t", "a\n", "\u{7f}"] {
+            assert!(!Scopes::is_scope(other), "{other:?}");
+        }
+        let longest = "a".repeat(SCOPE_BYTES_MAX);
+        assert!(Scopes::is_scope(&longest) && !Scopes::is_scope(&format!("{longest}a")));
+    }
 
     #[test]
     fn a_scope_has_to_be_granted_as_it_is_written() {

@@ -142,6 +142,13 @@ mod tests {
     }
 
     #[test]
+    fn a_subject_says_whether_it_is_a_task() {
+        let Subject::Task(key) = subject(1) else { panic!("not a task") };
+        assert_eq!(subject(1).task(), Some(key));
+        assert_eq!(Subject::Mailbox(key.owner, MailboxId::of(&[b"word"])).task(), None);
+    }
+
+    #[test]
     fn what_is_listened_to_is_limited() {
         let (changes, inbox) = (Changes::default(), Arc::<Inbox>::default());
         lock(&changes.0).count = LISTENED_MAX - 1;

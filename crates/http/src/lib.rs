@@ -5,6 +5,7 @@ mod audited;
 mod authority;
 mod budget;
 mod challenge;
+pub mod cors;
 mod frontend;
 mod identify;
 mod origin_policy;

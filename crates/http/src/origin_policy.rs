@@ -2,7 +2,7 @@
 //! (MCP `2026-07-28`, "Streamable HTTP", "Security & Endpoint").
 
 use http::header::ORIGIN;
-use http::{HeaderMap, Uri};
+use http::{HeaderMap, HeaderValue, Uri};
 
 use crate::Rejection;
 use crate::authority::Authority;
@@ -74,21 +74,27 @@ impl OriginPolicy {
         Self { hosts: Hosts::Routed, origins: normalized(origins), loopback_pages: LoopbackPages::Listed }
     }
 
-    /// Checks the `Host` of a request, and its `Origin` if there is one.
+    /// Checks the `Host` of a request.
     ///
     /// # Errors
-    /// [`Rejection::SeveralHosts`], [`Rejection::MalformedHost`], [`Rejection::AnotherTarget`], [`Rejection::Host`] or
-    /// [`Rejection::Origin`]
-    pub fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Rejection> {
+    /// [`Rejection::SeveralHosts`], [`Rejection::MalformedHost`], [`Rejection::AnotherTarget`] or [`Rejection::Host`]
+    pub fn check_host(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Rejection> {
         let host = Authority::of_request(uri, headers)?.map(Authority::into_host);
-        if !self.hosts.allow(host) {
-            return Err(Rejection::Host);
-        }
-        match headers.get(ORIGIN) {
-            None => Ok(()),
-            Some(origin) if origin.to_str().is_ok_and(|origin| self.allows_origin(origin)) => Ok(()),
-            Some(_) => Err(Rejection::Origin),
-        }
+        if self.hosts.allow(host) { Ok(()) } else { Err(Rejection::Host) }
+    }
+
+    /// Checks the `Origin` of a request, if there is one.
+    ///
+    /// # Errors
+    /// [`Rejection::Origin`]
+    pub fn check_origin(&self, headers: &HeaderMap) -> Result<(), Rejection> {
+        if headers.contains_key(ORIGIN) && self.page(headers).is_none() { Err(Rejection::Origin) } else { Ok(()) }
+    }
+
+    /// The origin of the page that sent a request, if there is one and it is allowed.
+    pub(crate) fn page(&self, headers: &HeaderMap) -> Option<HeaderValue> {
+        let origin = headers.get(ORIGIN)?;
+        origin.to_str().is_ok_and(|text| self.allows_origin(text)).then(|| origin.clone())
     }
 
     fn allows_origin(&self, origin: &str) -> bool {
@@ -131,7 +137,12 @@ mod tests {
         if let Some(origin) = origin {
             headers.insert(ORIGIN, origin.parse().unwrap());
         }
-        origin_policy.check(&Uri::from_static("/mcp"), &headers)
+        checked(&origin_policy, &headers)
+    }
+
+    fn checked(origin_policy: &OriginPolicy, headers: &HeaderMap) -> Result<(), Rejection> {
+        origin_policy.check_host(&Uri::from_static("/mcp"), headers)?;
+        origin_policy.check_origin(headers)
     }
 
     #[test]
@@ -169,7 +180,7 @@ mod tests {
             let mut headers = HeaderMap::new();
             headers.insert(HOST, "abc.lambda-url.us-east-1.on.aws".parse().unwrap());
             headers.extend(origin.map(|origin| (ORIGIN, origin.parse().unwrap())));
-            origin_policy.check(&Uri::from_static("/mcp"), &headers)
+            checked(&origin_policy, &headers)
         };
         assert!(check(None).is_ok());
         assert!(check(Some("https://app.example.com")).is_ok());

@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::future::{Either, select};
-use http::header::ACCESS_CONTROL_REQUEST_METHOD;
-use http::{Method, Request, Response, StatusCode};
+use http::header::{ACCESS_CONTROL_REQUEST_METHOD, HeaderName, WWW_AUTHENTICATE};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
-use lambda_http::RequestExt;
+use lambda_http::request::{LambdaRequest, RequestContext};
+use lambda_http::{Adapter, LambdaEvent, RequestExt, StreamAdapter};
+use lambda_runtime::tower::ServiceBuilder;
 use longhaul_core::{Clock, Principal, Timestamp};
 use longhaul_http::{HttpFrontend, OriginPolicy, Rejection, audited};
 use longhaul_mcp::{Body, McpServer};
@@ -19,15 +21,30 @@ use tracing::{Instrument, Span};
 use crate::caller::{AwsCaller, source_address};
 use crate::metrics::EmbeddedMetrics;
 use crate::nodelay::Nodelay;
-use crate::{ApiConfig, Auth, Responses, buffered, stream};
+use crate::{ApiConfig, Auth, HttpEvent, Responses, buffered, stream};
 
 /// How long before the function's deadline a request is abandoned, so that there is time to tell the client.
 const RESERVE_MS: u64 = 500;
+
+/// The name under which a challenge is sent once more: function URLs and both kinds of API Gateway rename
+/// `WWW-Authenticate`, and what maps headers in front of the function can name it again.
+const SECOND_CHALLENGE: HeaderName = HeaderName::from_static("x-longhaul-www-authenticate");
+
+/// Whether web pages may call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pages {
+    /// Those that are listed may. A function URL and an HTTP API know the list too, answer browsers that ask before a
+    /// request, and say in each answer who may read it: saying it twice would make browsers refuse the answer.
+    Listed,
+    /// None may.
+    None,
+}
 
 /// The API function of one sandbox. Clones are the same function.
 #[derive(Clone)]
 pub struct Api {
     frontend: HttpFrontend,
+    pages: Pages,
     mcp: McpServer,
     clock: Arc<dyn Clock>,
     metrics: Option<Arc<EmbeddedMetrics>>,
@@ -38,9 +55,10 @@ impl Api {
     /// `allow_origins`.
     #[must_use]
     pub fn new(mcp: McpServer, auth: Auth, allow_origins: Vec<String>, clock: Arc<dyn Clock>) -> Self {
-        let frontend =
-            HttpFrontend::new(OriginPolicy::behind_router(allow_origins)).identified_by(Arc::new(AwsCaller(auth)));
-        Self { frontend, mcp, clock, metrics: None }
+        let pages = if allow_origins.is_empty() { Pages::None } else { Pages::Listed };
+        let caller = AwsCaller::new(auth, Arc::clone(&clock));
+        let frontend = HttpFrontend::new(OriginPolicy::behind_router(allow_origins)).identified_by(Arc::new(caller));
+        Self { frontend, pages, mcp, clock, metrics: None }
     }
 
     /// The same function, which counts its answers.
@@ -64,12 +82,17 @@ impl Api {
     }
 
     async fn answer_bytes(&self, request: Request<Bytes>) -> Response<Body> {
+        let adds_cors = self.pages == Pages::Listed && comes_from_http_api(&request);
         // An HTTP API passes preflight requests on, and adds to the answer what the page may do. Nothing is done for them.
-        if is_preflight(&request) {
+        if adds_cors && is_preflight(&request) {
             return preflight();
         }
         let began_at = self.clock.now();
-        let answer = self.answer_in_time(request).await;
+        let mut answer = self.answer_in_time(request).await;
+        challenge_twice(answer.headers_mut());
+        if adds_cors {
+            without_cors(answer.headers_mut());
+        }
         if let Some(metrics) = &self.metrics {
             metrics.answered(answer.status().as_u16(), self.clock.now().since_ms(began_at));
         }
@@ -124,7 +147,8 @@ impl Api {
         match config.responses {
             Responses::Buffered => {
                 let answer = |request| async move { Ok::<_, Infallible>(api.answer_whole(request).await) };
-                lambda_http::run(lambda_http::service_fn(answer)).await
+                let adapter = Adapter::from(lambda_http::service_fn(answer));
+                lambda_runtime::run(ServiceBuilder::new().map_request(read).service(adapter)).await
             }
             Responses::Streamed => {
                 let nodelay = &Nodelay::default();
@@ -133,9 +157,32 @@ impl Api {
                     nodelay.set();
                     Ok::<_, Infallible>(answer)
                 };
-                lambda_http::run_with_streaming_response(lambda_http::service_fn(answer)).await
+                let adapter = StreamAdapter::from(lambda_http::service_fn(answer));
+                lambda_runtime::run(ServiceBuilder::new().map_request(read).service(adapter)).await
             }
         }
+    }
+}
+
+fn read(event: LambdaEvent<HttpEvent>) -> LambdaEvent<LambdaRequest> {
+    LambdaEvent::new(event.payload.into_inner(), event.context)
+}
+
+/// Whether a function URL or an HTTP API sent this request, and not a REST API.
+fn comes_from_http_api(request: &Request<Bytes>) -> bool {
+    matches!(request.request_context_ref(), Some(RequestContext::ApiGatewayV2(_)))
+}
+
+fn challenge_twice(headers: &mut HeaderMap) {
+    if let Some(challenge) = headers.get(WWW_AUTHENTICATE).cloned() {
+        headers.insert(SECOND_CHALLENGE, challenge);
+    }
+}
+
+fn without_cors(headers: &mut HeaderMap) {
+    let said: Vec<_> = headers.keys().filter(|name| name.as_str().starts_with("access-control-")).cloned().collect();
+    for name in said {
+        headers.remove(name);
     }
 }
 

@@ -8,6 +8,7 @@ mod api;
 mod buffered;
 mod caller;
 mod config;
+mod event;
 mod logs;
 pub mod metrics;
 mod nodelay;
@@ -17,8 +18,9 @@ mod stream;
 mod worker;
 
 pub use api::Api;
-pub use caller::AwsCaller;
+pub use caller::{AwsCaller, OnBehalf, TokenClaims};
 pub use config::{ApiConfig, Auth, Common, IamOwner, Responses, WorkerConfig};
+pub use event::HttpEvent;
 pub use logs::{LogSettings, init_logs, json_logs};
 pub use longhaul_logs::Payloads;
 pub use longhaul_settings::table::Audit;

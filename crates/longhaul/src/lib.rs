@@ -54,7 +54,7 @@ mod system;
 
 pub use longhaul_mcp::{
     Amount, Answer, InputResponse, ProgressReport, SchemaError, StepValue, TaskContext, TaskPolicy, ToolError,
-    UnknownTool, UseTryStep, VariableError, VariableLimit,
+    UnknownTool, UseTryStep, VariableError, VariableLimit, VerifiedCaller,
 };
 pub use rmcp;
 pub use server::Server;

@@ -5,6 +5,7 @@
 //! killed. [`start_on`] takes your own store and queue instead.
 
 mod backend;
+mod bearer;
 mod command_line;
 mod connections;
 mod error;

@@ -1,6 +1,6 @@
 //! A durable server: an `rmcp` handler, and which of its tools may become tasks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -31,6 +31,8 @@ use rmcp::ServerHandler;
 /// ```
 pub struct Server {
     tasks: BTreeMap<String, TaskPolicy>,
+    /// The scopes that tools need whether or not they may become tasks.
+    scopes: BTreeMap<String, BTreeSet<String>>,
     handlers: Arc<dyn Handlers>,
 }
 
@@ -43,7 +45,7 @@ impl Server {
         H: ServerHandler,
         F: Fn() -> H + Clone + Send + Sync + 'static,
     {
-        Self { tasks: BTreeMap::new(), handlers: Arc::new(Made(make_handler)) }
+        Self { tasks: BTreeMap::new(), scopes: BTreeMap::new(), handlers: Arc::new(Made(make_handler)) }
     }
 
     /// Says that calls of `tool` may become tasks, and on which terms. Tools that are not named here are answered as
@@ -54,14 +56,55 @@ impl Server {
         self
     }
 
-    /// Checks that the handler has every tool that was named with [`task`](Self::task): that its `get_tool` returns it,
+    /// Says that callers need this scope to call `tool`. Repeat it for several: all of them are needed then. It does the
+    /// same as [`TaskPolicy::scope`], for tools that do not become tasks, too. The server does not start if the handler has
+    /// no tool of this name, or with something that is not a scope (RFC 6749, section 3.3).
+    ///
+    /// ```
+    /// # use longhaul::{Server, TaskPolicy};
+    /// # use longhaul::rmcp::{ServerHandler, tool, tool_handler, tool_router};
+    /// # #[derive(Clone)]
+    /// # struct Reports;
+    /// # #[tool_router]
+    /// # impl Reports {
+    /// #     #[tool]
+    /// #     async fn add_up(&self) -> String { String::new() }
+    /// #     #[tool]
+    /// #     async fn list(&self) -> String { String::new() }
+    /// # }
+    /// # #[tool_handler]
+    /// # impl ServerHandler for Reports {}
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let server = Server::new(|| Reports)
+    ///     .task("add_up", TaskPolicy::optional().scope("reports:run"))
+    ///     .scope("list", "reports:list");
+    /// server.check().await.unwrap();
+    /// assert!(server.scopes().into_iter().eq(["reports:list", "reports:run"]));
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn scope(mut self, tool: impl Into<String>, scope: impl Into<String>) -> Self {
+        self.scopes.entry(tool.into()).or_default().insert(scope.into());
+        self
+    }
+
+    /// The scopes that its tools need, in the order of the alphabet: those that an authorization server has to know,
+    /// besides the ones that the settings of a deployment name.
+    #[must_use]
+    pub fn scopes(&self) -> BTreeSet<&str> {
+        let of_tasks = self.tasks.values().flat_map(TaskPolicy::scopes);
+        of_tasks.chain(self.scopes.values().flatten()).map(String::as_str).collect()
+    }
+
+    /// Checks that the handler has every tool that was named with [`task`](Self::task) or [`scope`](Self::scope): that its `get_tool` returns it,
     /// or its `list_tools` shows it. A handler that shows no tool in either way cannot be checked, and passes. The
     /// tools' input schemas, which the arguments of calls are checked against, are compiled. Every way to start the
     /// server does this first; a test may do it, too.
     ///
     /// # Errors
     /// [`ToolError`] for the first name that the handler does not have, with the most similar one that it has; or for the
-    /// first schema that cannot be compiled.
+    /// first schema that cannot be compiled, or scope that cannot be one.
     ///
     /// ```
     /// # use longhaul::{Server, TaskPolicy};
@@ -83,21 +126,22 @@ impl Server {
     /// # }
     /// ```
     pub async fn check(&self) -> Result<(), ToolError> {
-        self.handlers.check(&self.tasks).await
+        self.handlers.check(&self.tasks, &self.scopes).await
     }
 
     #[cfg_attr(
         not(any(feature = "local", feature = "lambda")),
         expect(dead_code, reason = "servers are built by the features that run them")
     )]
-    pub(crate) fn build(&self, engine: Engine, settings: McpSettings) -> McpServer {
+    pub(crate) fn build(&self, engine: Engine, mut settings: McpSettings) -> McpServer {
+        settings.scopes.tools.clone_from(&self.scopes);
         self.handlers.build(self.tasks.clone(), engine, settings)
     }
 }
 
 impl std::fmt::Debug for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Server").field("tasks", &self.tasks).finish_non_exhaustive()
+        f.debug_struct("Server").field("tasks", &self.tasks).field("scopes", &self.scopes).finish_non_exhaustive()
     }
 }
 
@@ -106,7 +150,11 @@ impl std::fmt::Debug for Server {
 trait Handlers: Send + Sync {
     fn build(&self, tasks: BTreeMap<String, TaskPolicy>, engine: Engine, settings: McpSettings) -> McpServer;
 
-    async fn check(&self, tasks: &BTreeMap<String, TaskPolicy>) -> Result<(), ToolError>;
+    async fn check(
+        &self,
+        tasks: &BTreeMap<String, TaskPolicy>,
+        scopes: &BTreeMap<String, BTreeSet<String>>,
+    ) -> Result<(), ToolError>;
 }
 
 struct Made<F>(F);
@@ -121,7 +169,11 @@ where
         McpServer::new(self.0.clone(), tasks, engine, settings)
     }
 
-    async fn check(&self, tasks: &BTreeMap<String, TaskPolicy>) -> Result<(), ToolError> {
-        check_tools(&self.0, tasks).await
+    async fn check(
+        &self,
+        tasks: &BTreeMap<String, TaskPolicy>,
+        scopes: &BTreeMap<String, BTreeSet<String>>,
+    ) -> Result<(), ToolError> {
+        check_tools(&self.0, tasks, scopes).await
     }
 }

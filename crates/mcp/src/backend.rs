@@ -24,6 +24,9 @@ pub(crate) trait Backend: Send + Sync {
     /// what it would have learned in a handshake.
     fn converse(&self, message: ClientJsonRpcMessage, client: InitializeRequestParams) -> Conversation;
 
+    /// Whether the handler itself has a tool of this name.
+    fn has_tool(&self, tool: &str) -> bool;
+
     /// Refuses a tool that does not exist (`-32602`).
     fn must_have(&self, tool: &str) -> Result<(), ErrorData>;
 

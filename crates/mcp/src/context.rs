@@ -17,6 +17,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::VerifiedCaller;
+
 mod input;
 mod plain;
 mod progress;
@@ -61,6 +63,7 @@ struct Inner {
     capabilities: ClientCapabilities,
     /// What the client answered before this call became a task, or in earlier rounds of a plain call.
     given: BTreeMap<String, Value>,
+    caller: Option<VerifiedCaller>,
 }
 
 enum Run {
@@ -69,12 +72,22 @@ enum Run {
 }
 
 impl TaskContext {
-    pub(crate) fn task(leg: Leg, capabilities: ClientCapabilities, given: BTreeMap<String, Value>) -> Self {
-        Self(Arc::new(Inner { run: Run::Task(leg), capabilities, given }))
+    pub(crate) fn task(
+        leg: Leg,
+        capabilities: ClientCapabilities,
+        given: BTreeMap<String, Value>,
+        caller: Option<VerifiedCaller>,
+    ) -> Self {
+        Self(Arc::new(Inner { run: Run::Task(leg), capabilities, given, caller }))
     }
 
-    pub(crate) fn plain(call: PlainCall, capabilities: ClientCapabilities, given: BTreeMap<String, Value>) -> Self {
-        Self(Arc::new(Inner { run: Run::Plain(call), capabilities, given }))
+    pub(crate) fn plain(
+        call: PlainCall,
+        capabilities: ClientCapabilities,
+        given: BTreeMap<String, Value>,
+        caller: Option<VerifiedCaller>,
+    ) -> Self {
+        Self(Arc::new(Inner { run: Run::Plain(call), capabilities, given, caller }))
     }
 
     /// Runs `run` once and records its value; later legs get the recorded value and do not run it again.
@@ -212,6 +225,26 @@ impl TaskContext {
             Run::Task(leg) => UNIX_EPOCH.checked_add(Duration::from_millis(leg.task().deadline().as_ms())),
             Run::Plain(_) => None,
         }
+    }
+
+    /// Who made this call, as it was verified when it was made: the same in every leg, on every machine, however long ago
+    /// that was. If a team shares the task, it is the member who made the call. `None` for callers whom nobody identifies,
+    /// such as those of a local server for one user, and in tasks that a version without this began.
+    ///
+    /// ```
+    /// # use longhaul_mcp as longhaul;
+    /// # use longhaul::TaskContext;
+    /// # fn tool(task: TaskContext) -> Option<String> {
+    /// let caller = task.caller()?;
+    /// let team = caller.claims().get("team")?.as_str()?;
+    /// # Some(
+    /// format!("{} of {team}", caller.subject())
+    /// # )
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn caller(&self) -> Option<&VerifiedCaller> {
+        self.0.caller.as_ref()
     }
 
     /// A key for other systems that recognise a repeated request by one. In a task it is the task's id, the same in

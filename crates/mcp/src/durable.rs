@@ -7,21 +7,22 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CancelTaskParams, CancelledNotificationParam, CompleteRequestParams,
-    CompleteResult, CustomNotification, CustomRequest, CustomResult, DiscoverResult, ExtensionCapabilities,
-    GetPromptRequestParams, GetPromptResponse, GetSkillRequestParams, GetSkillResult, GetTaskParams, GetTaskResult,
-    InitializeRequestParams, InitializeResult, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
-    ListSkillsResult, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ProtocolVersion,
-    ReadResourceDirectoryRequestParams, ReadResourceDirectoryResult, ReadResourceRequestParams, ReadResourceResponse,
-    ServerConfig, SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, TASKS_EXTENSION_ID, Tool,
-    UnsubscribeRequestParams, UpdateTaskParams,
+    CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, CancelledNotificationParam,
+    CompleteRequestParams, CompleteResult, CustomNotification, CustomRequest, CustomResult, DiscoverResult,
+    ExtensionCapabilities, GetPromptRequestParams, GetPromptResponse, GetSkillRequestParams, GetSkillResult,
+    GetTaskParams, GetTaskResult, InitializeRequestParams, InitializeResult, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListSkillsResult, ListToolsResult, PaginatedRequestParams,
+    ProgressNotificationParam, ProtocolVersion, ReadResourceDirectoryRequestParams, ReadResourceDirectoryResult,
+    ReadResourceRequestParams, ReadResourceResponse, ServerConfig, SetLevelRequestParams, SubscribeRequestParams,
+    SubscriptionFilter, TASKS_EXTENSION_ID, Tool, UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use tracing::Instrument;
 
+use crate::revision::Generation;
 use crate::shared::guard::{Panicked, catch, guard};
-use crate::shared::{Shared, caller, digest};
+use crate::shared::{Shared, access, caller, digest};
 
 mod call;
 mod job;
@@ -91,7 +92,8 @@ impl<H: ServerHandler> ServerHandler for Durable<H> {
         guard(self.inner.on_custom_request(request, context)).await
     }
 
-    // Everything below is passed on unchanged, except for the states of requests with several rounds. Requests about tasks do not come here: their dialects answer them.
+    // Everything below is passed on unchanged, except for the states of requests with several rounds, and tools that a
+    // caller may not call. Requests about tasks do not come here: their dialects answer them.
 
     async fn get_task(
         &self,
@@ -232,7 +234,18 @@ impl<H: ServerHandler> ServerHandler for Durable<H> {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        guard(self.inner.list_tools(request, context)).await
+        let caller = caller::principal(&context)?;
+        let version = context.meta.protocol_version();
+        let mut page = guard(self.inner.list_tools(request, context)).await?;
+        let scopes = &self.shared.settings.scopes;
+        if !scopes.is_empty() {
+            page.tools.retain(|tool| access::may_call(scopes, &caller, &tool.name));
+            // What one caller sees is not for others. Older revisions have no such field.
+            if Generation::of_version(version.as_ref().map(ProtocolVersion::as_str)) == Generation::PerRequest {
+                page.cache_scope = Some(CacheScope::Private);
+            }
+        }
+        Ok(page)
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {

@@ -1,5 +1,6 @@
 //! What the author of a tool says about its tasks.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use longhaul_core::Policy;
@@ -22,7 +23,7 @@ use longhaul_core::Policy;
 ///     .poll_every(Duration::from_secs(5));
 /// # let _ = policy;
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskPolicy {
     need: Need,
     start: Start,
@@ -30,6 +31,7 @@ pub struct TaskPolicy {
     immediate: Option<&'static str>,
     after_fetch: AfterFetch,
     arguments: ArgumentCheck,
+    scopes: BTreeSet<String>,
 }
 
 /// Who checks the arguments of a call before it becomes a task.
@@ -81,6 +83,7 @@ impl TaskPolicy {
             immediate: None,
             after_fetch: AfterFetch::Keep,
             arguments: ArgumentCheck::BySchema,
+            scopes: BTreeSet::new(),
         }
     }
 
@@ -169,6 +172,22 @@ impl TaskPolicy {
     pub const fn unchecked_arguments(mut self) -> Self {
         self.arguments = ArgumentCheck::ByTool;
         self
+    }
+
+    /// Says that callers need this scope to call the tool, in every dialect. Repeat it for several: all of them are
+    /// needed then. Callers without them do not see the tool, and are told which scopes a call of it needs. It holds for
+    /// callers who come with scopes; those whom something identified that knows none, such as IAM, may call every tool.
+    /// The server does not start with something that is not a scope (RFC 6749, section 3.3).
+    #[must_use]
+    pub fn scope(mut self, scope: impl Into<String>) -> Self {
+        self.scopes.insert(scope.into());
+        self
+    }
+
+    /// The scopes that callers need.
+    #[must_use]
+    pub const fn scopes(&self) -> &BTreeSet<String> {
+        &self.scopes
     }
 
     /// The terms, for the engine.

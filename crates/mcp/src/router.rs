@@ -25,8 +25,10 @@ use crate::shared::scope::Scope;
 use crate::shared::session::{self, Session};
 use crate::shared::{asking, caller, errors, reply};
 
+mod access;
 mod batch;
 
+use access::Gate;
 use batch::{Answering, Kind};
 
 /// The dialects, in the order in which they are asked. The handshake takes all that is left of older revisions, so it
@@ -72,7 +74,7 @@ impl Router {
         match *request.method() {
             Method::POST if batch::is_batch(request.body()) => self.batch(request, caller).boxed().await,
             Method::POST => self.one(request, caller).await,
-            Method::GET => self.resume(&request, caller.owner).await,
+            Method::GET => self.resume(&request, &caller).await,
             _ => reply::method_not_allowed(),
         }
     }
@@ -90,11 +92,26 @@ impl Router {
         }
         match batch::messages(request.body()) {
             Ok(messages) => {
+                if let Some(denied) = self.denied_batch(&messages, &caller) {
+                    return denied;
+                }
                 let parts = messages.into_iter().map(|message| self.part_of_batch(&request, message, caller.clone()));
                 batch::answer(parts.collect()).await
             }
             Err(error) => reply::error_with(StatusCode::BAD_REQUEST, None, &error),
         }
+    }
+
+    /// The answer to a batch with a message for which its caller lacks scopes: the whole request is refused, because its
+    /// status says what to do, and a client that comes back with more scopes sends all of it again.
+    fn denied_batch(&self, messages: &[Bytes], caller: &Principal) -> Option<Response<Body>> {
+        let messages: Vec<_> = messages.iter().filter_map(|message| Message::read(message).ok()).collect();
+        Some(self.gate().denies(caller, &messages)?.answer_to_batch(&messages))
+    }
+
+    /// Decides what callers may do.
+    fn gate(&self) -> Gate<'_> {
+        Gate(&self.endpoint)
     }
 
     /// One message of a batch, as a request of its own.
@@ -127,6 +144,9 @@ impl Router {
             Ok(message) => message,
             Err(error) => return reply::error_with(StatusCode::BAD_REQUEST, None, &error),
         };
+        if let Some(denied) = self.gate().denies(&caller, [&message]) {
+            return denied.answer(id_of(&message));
+        }
         if let Err(error) = caller::key_of_header(request.headers()) {
             return reply::error_with(StatusCode::BAD_REQUEST, id_of(&message), &error);
         }
@@ -140,12 +160,13 @@ impl Router {
         };
         let callers = self.endpoint.shared().settings.anonymous_callers;
         let scope = Scope::of(callers, &owner, client.generation(), client.session());
-        request.extensions_mut().insert(owner);
+        let caller = Arc::new(caller);
         request.extensions_mut().insert(scope.clone());
-        request.extensions_mut().insert(Arc::new(caller));
+        request.extensions_mut().insert(Arc::clone(&caller));
         match message {
             Message::Request { id, method, params } => {
-                let call = Incoming { id, method, params, owner, scope, client: &client, http: &request };
+                let (caller, client, http) = (&*caller, &client, &request);
+                let call = Incoming { id, method, params, caller, owner, scope, client, http };
                 self.answer(&call).await
             }
             Message::Notification { method, params } => {
@@ -170,14 +191,17 @@ impl Router {
     }
 
     /// The stream that a client resumes after its connection was closed.
-    async fn resume(&self, request: &Request<Bytes>, owner: OwnerId) -> Response<Body> {
+    async fn resume(&self, request: &Request<Bytes>, caller: &Principal) -> Response<Body> {
         let last = request.headers().get("last-event-id").and_then(|value| value.to_str().ok());
         let Some(last) = last else { return reply::method_not_allowed() };
+        if let Some(denied) = self.gate().denies_reading(caller) {
+            return denied.answer(None);
+        }
         if let Some(unavailable) = self.without_keys(None).await {
             return unavailable;
         }
         for dialect in DIALECTS {
-            if let Some(answer) = dialect.resume(last, owner, &self.endpoint).await {
+            if let Some(answer) = dialect.resume(last, caller.owner, &self.endpoint).await {
                 return answer;
             }
         }

@@ -105,7 +105,9 @@ fn context(
     let mut context = RequestContext::new(id.clone(), service.peer().clone());
     context.ct = leg.cancelled().clone();
     context.meta = call.meta_for(ProgressToken(id));
-    context.extensions.insert(TaskContext::task(leg.clone(), declared.clone(), call.given.clone()));
+    call.caller.clone().into_iter().for_each(|caller| drop(context.extensions.insert(caller)));
+    let (given, caller) = (call.given.clone(), call.caller.clone());
+    context.extensions.insert(TaskContext::task(leg.clone(), declared.clone(), given, caller));
     context
 }
 

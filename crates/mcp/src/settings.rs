@@ -1,5 +1,7 @@
 //! What the operator decides about the MCP endpoint.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 /// Keys, times and limits of the MCP endpoint. All times in milliseconds.
 #[derive(Clone)]
 pub struct McpSettings {
@@ -31,6 +33,50 @@ pub struct McpSettings {
     pub keep_alive_ms: u64,
     /// How long a tool may sleep in a plain call, over all its sleeps.
     pub plain_wait_ms_max: u64,
+    /// Which scopes requests need.
+    pub scopes: NeededScopes,
+}
+
+/// Which scopes requests need of callers who come with scopes. Where there are several, all of them are needed; where
+/// there is none, a request needs none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NeededScopes {
+    /// To call tools, and to answer what they ask.
+    pub call: BTreeSet<String>,
+    /// To poll tasks, fetch their results, list them, and subscribe to them.
+    pub read: BTreeSet<String>,
+    /// To cancel tasks and calls.
+    pub cancel: BTreeSet<String>,
+    /// To call single tools, by their names, besides those of `call`. What the policies of tools say is added.
+    pub tools: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl NeededScopes {
+    const NONE: Self =
+        Self { call: BTreeSet::new(), read: BTreeSet::new(), cancel: BTreeSet::new(), tools: BTreeMap::new() };
+
+    /// Whether no request needs any.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        [&self.call, &self.read, &self.cancel].into_iter().chain(self.tools.values()).all(BTreeSet::is_empty)
+    }
+
+    /// Those of methods: what a client needs to use tools that have no scopes of their own.
+    #[must_use]
+    pub fn of_methods(&self) -> BTreeSet<String> {
+        [&self.call, &self.read, &self.cancel].into_iter().flatten().cloned().collect()
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn all(&self) -> BTreeSet<String> {
+        self.of_methods().into_iter().chain(self.tools.values().flatten().cloned()).collect()
+    }
+
+    /// Those that a call of `tool` needs.
+    pub(crate) fn of_call(&self, tool: &str) -> impl Iterator<Item = &String> {
+        self.call.iter().chain(self.tools.get(tool).into_iter().flatten())
+    }
 }
 
 /// Who the callers are that nobody identified. All of them are one owner.
@@ -60,6 +106,7 @@ impl McpSettings {
             inline_wait_ms: 20_000,
             keep_alive_ms: 15_000,
             plain_wait_ms_max: 20_000,
+            scopes: NeededScopes::NONE,
         }
     }
 }

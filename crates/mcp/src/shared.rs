@@ -2,6 +2,7 @@
 //! messages, replies, errors, and calls on their way to the engine.
 
 pub(crate) mod accept;
+pub(crate) mod access;
 pub(crate) mod arguments;
 pub(crate) mod asking;
 pub(crate) mod body;
@@ -26,6 +27,7 @@ pub(crate) mod signer;
 pub(crate) mod sse;
 mod state;
 pub(crate) mod tool_list;
+pub(crate) mod verified_caller;
 pub(crate) mod watch;
 pub(crate) mod weight;
 pub(crate) mod wire;

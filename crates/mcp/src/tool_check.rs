@@ -1,7 +1,8 @@
-//! Whether a handler has the tools that policies name, with schemas that arguments can be checked against.
+//! Whether a handler has the tools that policies and scopes name, with schemas that arguments can be checked against.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use longhaul_core::Scopes;
 use rmcp::ServerHandler;
 use serde_json::Value;
 
@@ -12,12 +13,12 @@ use crate::schema::{Schema, SchemaError};
 use crate::shared::guard::catch;
 use crate::shared::tool_list;
 
-/// A policy names a tool that the handler does not have.
+/// A policy or a scope names a tool that the handler does not have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no tool `{tool}`{}", did_you_mean(.nearest.as_deref()))]
 #[non_exhaustive]
 pub struct UnknownTool {
-    /// The name in the policy.
+    /// The name.
     pub tool: String,
     /// The most similar name among the handler's tools, if any is similar enough.
     pub nearest: Option<String>,
@@ -27,7 +28,7 @@ fn did_you_mean(nearest: Option<&str>) -> String {
     nearest.map_or_else(String::new, |nearest| format!("; did you mean `{nearest}`?"))
 }
 
-/// Why a server does not start: something is wrong with a tool that a policy names.
+/// Why a server does not start: something is wrong with a tool that a policy or a scope names.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ToolError {
@@ -45,32 +46,61 @@ pub enum ToolError {
         /// What is wrong with the schema.
         cause: SchemaError,
     },
+    /// Something that is not a scope was named as one that its callers need.
+    #[error(
+        "`{scope}` cannot be a scope of the tool `{tool}`: a scope has 1 to 256 characters of ASCII, without spaces, quotes \
+         and backslashes (RFC 6749, section 3.3). Name each scope on its own"
+    )]
+    Scope {
+        /// The tool's name.
+        tool: String,
+        /// What was named.
+        scope: String,
+    },
 }
 
-/// Checks that the handler has every tool that `policies` name: that its `get_tool` returns it, or its `list_tools`
+/// Checks that the handler has every tool that `policies` or `scopes` name: that its `get_tool` returns it, or its `list_tools`
 /// shows it. A handler that names no tool in either way cannot be checked, and passes. The schemas of the tools whose
 /// arguments are checked are compiled.
 ///
 /// # Errors
-/// [`ToolError`] for the first tool that the handler does not have, or whose schema cannot be compiled.
+/// [`ToolError`] for the first tool that the handler does not have, or whose schema cannot be compiled, and for the first
+/// scope that cannot be one.
 pub async fn check_tools<H: ServerHandler>(
     make_handler: impl FnOnce() -> H,
     policies: &BTreeMap<String, TaskPolicy>,
+    scopes: &BTreeMap<String, BTreeSet<String>>,
 ) -> Result<(), ToolError> {
-    let checked = catch(async { check(&make_handler(), policies).await }).await;
+    check_scopes(policies, scopes)?;
+    let checked = catch(async { check(&make_handler(), policies, scopes).await }).await;
     checked.unwrap_or_else(|panicked| {
         tracing::error!(panic = panicked.0, "the handler panicked, so its tools are not checked");
         Ok(())
     })
 }
 
-async fn check<H: ServerHandler>(handler: &H, policies: &BTreeMap<String, TaskPolicy>) -> Result<(), ToolError> {
+fn check_scopes(
+    policies: &BTreeMap<String, TaskPolicy>,
+    scopes: &BTreeMap<String, BTreeSet<String>>,
+) -> Result<(), ToolError> {
+    let of_tasks = policies.iter().map(|(tool, policy)| (tool, policy.scopes()));
+    let named = of_tasks.chain(scopes).flat_map(|(tool, scopes)| scopes.iter().map(move |scope| (tool, scope)));
+    let wrong = named.into_iter().find(|(_, scope)| !Scopes::is_scope(scope));
+    wrong.map_or(Ok(()), |(tool, scope)| Err(ToolError::Scope { tool: tool.clone(), scope: scope.clone() }))
+}
+
+async fn check<H: ServerHandler>(
+    handler: &H,
+    policies: &BTreeMap<String, TaskPolicy>,
+    scopes: &BTreeMap<String, BTreeSet<String>>,
+) -> Result<(), ToolError> {
+    let named: BTreeSet<&String> = policies.keys().chain(scopes.keys()).collect();
     let mut schemas: BTreeMap<_, _> =
-        policies.keys().filter_map(|name| Some((name.clone(), handler.get_tool(name)?.input_schema))).collect();
-    if schemas.len() < policies.len() {
+        named.iter().filter_map(|name| Some(((*name).clone(), handler.get_tool(name)?.input_schema))).collect();
+    if schemas.len() < named.len() {
         schemas.extend(tool_list::read(handler).await.unwrap_or_default());
         let known: BTreeSet<String> = schemas.keys().cloned().collect();
-        let unknown = policies.keys().find(|tool| !known.contains(*tool)).filter(|_| !known.is_empty());
+        let unknown = named.into_iter().find(|tool| !known.contains(*tool)).filter(|_| !known.is_empty());
         if let Some(tool) = unknown {
             return Err(UnknownTool { nearest: nearest(tool, known.iter()).cloned(), tool: tool.clone() }.into());
         }
@@ -137,27 +167,41 @@ mod tests {
     #[tokio::test]
     async fn a_misspelled_name_is_refused_with_the_nearest_one() {
         let handler = || Listing(&["echo", "countdown", "count"]);
-        assert_eq!(check_tools(handler, &policies(["countdown", "echo"])).await, Ok(()));
-        let refused = check_tools(handler, &policies(["cuntdown", "echo"])).await.unwrap_err();
+        assert_eq!(check_tools(handler, &policies(["countdown", "echo"]), &BTreeMap::new()).await, Ok(()));
+        let refused = check_tools(handler, &policies(["cuntdown", "echo"]), &BTreeMap::new()).await.unwrap_err();
         assert_eq!(refused.to_string(), "there is no tool `cuntdown`; did you mean `countdown`?");
-        let refused = check_tools(handler, &policies(["migrate"])).await.unwrap_err();
+        let refused = check_tools(handler, &policies(["migrate"]), &BTreeMap::new()).await.unwrap_err();
         assert_eq!(refused.to_string(), "there is no tool `migrate`");
+    }
+
+    #[tokio::test]
+    async fn the_tools_and_the_scopes_of_plain_tools_are_checked_too() {
+        let handler = || Listing(&["echo", "countdown"]);
+        let scoped = |tool: &str, scope: &str| [(tool.to_owned(), [scope.to_owned()].into())].into();
+        assert_eq!(check_tools(handler, &policies(["countdown"]), &scoped("echo", "echo:call")).await, Ok(()));
+        let refused = check_tools(handler, &policies(["countdown"]), &scoped("ecko", "echo:call")).await.unwrap_err();
+        assert_eq!(refused.to_string(), "there is no tool `ecko`; did you mean `echo`?");
+        let refused = check_tools(handler, &policies([]), &scoped("echo", "a b")).await.unwrap_err().to_string();
+        assert!(refused.starts_with("`a b` cannot be a scope of the tool `echo`"), "{refused}");
+        let policy = TaskPolicy::optional().scope("fine").scope("");
+        let refused = check_tools(handler, &[("echo".to_owned(), policy)].into(), &BTreeMap::new()).await.unwrap_err();
+        assert!(matches!(refused, ToolError::Scope { scope, .. } if scope.is_empty()));
     }
 
     #[tokio::test]
     async fn a_handler_that_cannot_list_its_tools_is_asked_for_each() {
         let handler = || Naming(&["hidden", "other"]);
-        assert_eq!(check_tools(handler, &policies(["hidden"])).await, Ok(()));
-        let refused = check_tools(handler, &policies(["hidden", "hiden"])).await.unwrap_err();
+        assert_eq!(check_tools(handler, &policies(["hidden"]), &BTreeMap::new()).await, Ok(()));
+        let refused = check_tools(handler, &policies(["hidden", "hiden"]), &BTreeMap::new()).await.unwrap_err();
         let ToolError::Unknown(refused) = refused else { panic!("{refused:?}") };
         assert_eq!(refused.nearest.as_deref(), Some("hidden"));
     }
 
     #[tokio::test]
     async fn a_handler_that_names_no_tool_is_not_checked() {
-        assert_eq!(check_tools(|| Silent, &policies(["anything"])).await, Ok(()));
+        assert_eq!(check_tools(|| Silent, &policies(["anything"]), &BTreeMap::new()).await, Ok(()));
         let panics = || -> Silent { panic!("no database") };
-        assert_eq!(check_tools(panics, &policies(["anything"])).await, Ok(()));
+        assert_eq!(check_tools(panics, &policies(["anything"]), &BTreeMap::new()).await, Ok(()));
     }
 
     /// A handler with one tool, which takes what this schema says.
@@ -173,11 +217,11 @@ mod tests {
     #[tokio::test]
     async fn a_schema_that_cannot_be_compiled_is_refused_unless_the_tool_checks_its_arguments_itself() {
         let taking = || Taking(serde_json::json!({"properties": {"a": {"$ref": "https://example.com/a.json"}}}));
-        let refused = check_tools(taking, &policies(["takes"])).await.unwrap_err().to_string();
+        let refused = check_tools(taking, &policies(["takes"]), &BTreeMap::new()).await.unwrap_err().to_string();
         for part in ["`takes`", "https://example.com/a.json", "`#/properties/a`", "unchecked_arguments"] {
             assert!(refused.contains(part), "{refused}");
         }
         let unchecked = [("takes".to_owned(), TaskPolicy::optional().unchecked_arguments())].into();
-        assert_eq!(check_tools(taking, &unchecked).await, Ok(()));
+        assert_eq!(check_tools(taking, &unchecked, &BTreeMap::new()).await, Ok(()));
     }
 }

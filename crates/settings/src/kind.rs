@@ -1,8 +1,11 @@
 //! The kinds of values that settings take, and how they are written.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+
+use longhaul_core::Scopes;
 
 use crate::{Setting, Values};
 
@@ -293,6 +296,35 @@ impl Kind for List {
 
     fn shape(&self) -> Shape {
         Shape::Several(self.0)
+    }
+}
+
+/// Scopes of OAuth (RFC 6749, section 3.3), separated by commas or spaces.
+pub struct ScopeList;
+
+impl Kind for ScopeList {
+    type Value = BTreeSet<String>;
+
+    fn parse(&self, text: &OsStr) -> Option<BTreeSet<String>> {
+        let parts = text.to_str()?.split([',', ' ']).filter(|part| !part.is_empty());
+        parts.map(|part| Scopes::is_scope(part).then(|| part.to_owned())).collect()
+    }
+
+    fn text(&self, value: &BTreeSet<String>) -> OsString {
+        value.iter().map(String::as_str).collect::<Vec<_>>().join(",").into()
+    }
+
+    fn expected(&self) -> String {
+        "scopes of 1 to 256 characters of ASCII, without quotes and backslashes, separated by commas or spaces"
+            .to_owned()
+    }
+
+    fn allowed(&self) -> String {
+        "scopes separated by commas".to_owned()
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::Several("SCOPE")
     }
 }
 

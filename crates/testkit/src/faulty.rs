@@ -1,5 +1,6 @@
 //! Ports that fail on demand, before the call or after it, as a network does.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -72,12 +73,35 @@ type QueueScript = Box<dyn FnMut(QueueCall<'_>) -> Fault + Send>;
 pub struct FaultyStore {
     inner: Arc<dyn TaskStore>,
     script: Mutex<StoreScript>,
+    open: AtomicUsize,
+}
+
+/// A call that has not been answered yet.
+struct OpenCall<'a>(&'a AtomicUsize);
+
+impl<'a> OpenCall<'a> {
+    fn begin(open: &'a AtomicUsize) -> Self {
+        open.fetch_add(1, Ordering::SeqCst);
+        Self(open)
+    }
+}
+
+impl Drop for OpenCall<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl FaultyStore {
     /// `inner`, with the faults that `script` returns, call by call.
     pub fn new(inner: Arc<dyn TaskStore>, script: impl FnMut(StoreCall<'_>) -> Fault + Send + 'static) -> Self {
-        Self { inner, script: Mutex::new(Box::new(script)) }
+        Self { inner, script: Mutex::new(Box::new(script)), open: AtomicUsize::new(0) }
+    }
+
+    /// Whether no call waits for its answer.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.open.load(Ordering::SeqCst) == 0
     }
 
     /// Uses another script from now on.
@@ -90,6 +114,7 @@ impl FaultyStore {
         call: StoreCall<'_>,
         real: impl Future<Output = Result<T, E>> + Send,
     ) -> Result<T, E> {
+        let _open = OpenCall::begin(&self.open);
         let fault = self.script.lock().unwrap_or_else(PoisonError::into_inner)(call);
         let unavailable = || E::from(StoreError::Unavailable(Scripted(fault).into()));
         match fault {

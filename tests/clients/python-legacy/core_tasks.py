@@ -1,9 +1,9 @@
 """Drives a Longhaul server with the official Python SDK 1.30, which speaks the tasks of MCP 2025-11-25.
 
-    python core_tasks.py --url http://127.0.0.1:8080/mcp FLOW
+    python core_tasks.py --url http://127.0.0.1:8080/mcp [--login USER] FLOW
 
 Flows: handshake, plain, task, cancel, fail, ask, plain_ask, list, no_list. The server has to offer the diagnostic tools.
-Prints one line of JSON about what was seen. Exit code: 0 if the flow went as it should, 1 if not.
+Prints one line of JSON about what was seen; with --login also what logging in took. Exit code: 0 if the flow went as it should, 1 if not.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import pathlib
 import sys
 import warnings
 from collections.abc import AsyncIterator
@@ -20,6 +21,9 @@ import anyio
 import mcp.types as types
 from mcp import ClientSession, McpError
 from mcp.client.streamable_http import streamablehttp_client
+
+sys.path.append(str(pathlib.Path(__file__).parent.parent))
+from login import Login
 
 REVISION = "2025-11-25"
 PATIENCE_S = 60
@@ -36,8 +40,10 @@ async def fill_in(context: Any, params: types.ElicitRequestParams) -> types.Elic
 
 
 @contextlib.asynccontextmanager
-async def connected(url: str) -> AsyncIterator[tuple[ClientSession, types.InitializeResult]]:
-    async with streamablehttp_client(url) as (read, write, _):
+async def connected(
+    url: str, login: Login | None
+) -> AsyncIterator[tuple[ClientSession, types.InitializeResult]]:
+    async with streamablehttp_client(url, auth=login.provider if login else None) as (read, write, _):
         async with ClientSession(read, write, elicitation_callback=fill_in) as session:
             initialized = await session.initialize()
             expect(initialized.protocolVersion == REVISION, f"the server speaks {initialized.protocolVersion}")
@@ -156,10 +162,12 @@ FLOWS = {
 }
 
 
-async def run(url: str, flow: str) -> dict[str, Any]:
+async def run(url: str, flow: str, user: str | None) -> dict[str, Any]:
+    login = Login(url, user) if user else None
     with anyio.fail_after(PATIENCE_S):
-        async with connected(url) as (session, initialized):
-            return await FLOWS[flow](session, initialized)
+        async with connected(url, login) as (session, initialized):
+            line = await FLOWS[flow](session, initialized)
+    return {**line, "login": {**login.counts, "scope": login.scope}} if login else line
 
 
 def main() -> int:
@@ -168,8 +176,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Drives a Longhaul server over MCP 2025-11-25")
     parser.add_argument("flow", choices=sorted(FLOWS))
     parser.add_argument("--url", required=True)
+    parser.add_argument("--login")
     arguments = parser.parse_args()
-    print(json.dumps({"flow": arguments.flow, **anyio.run(run, arguments.url, arguments.flow)}))
+    print(json.dumps({"flow": arguments.flow, **anyio.run(run, arguments.url, arguments.flow, arguments.login)}))
     return 0
 
 

@@ -1,7 +1,8 @@
 """Drives a Longhaul server with a Python SDK without tasks: 1.13 (2025-06-18) or 1.9 (2025-03-26).
 
-    python no_tasks.py --url http://127.0.0.1:8080/mcp --revision REVISION FLOW
+    python no_tasks.py --url http://127.0.0.1:8080/mcp --revision REVISION [--login USER] FLOW
 
+1.13 can log in; 1.9 looks for the authorization server on the MCP server itself, as its revision says.
 Flows: plain, ask, job. The server has to offer the diagnostic tools, and for "job" to wait for a second only
 (LONGHAUL_INLINE_WAIT_S=1). Prints one line of JSON about what was seen. Exit code: 0 if all went as it should, 1 if not.
 """
@@ -12,6 +13,7 @@ import argparse
 import contextlib
 import datetime
 import json
+import pathlib
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -42,9 +44,9 @@ async def fill_in(context: Any, params: Any) -> Any:
 
 
 @contextlib.asynccontextmanager
-async def connected(url: str, revision: str) -> AsyncIterator[ClientSession]:
+async def connected(url: str, revision: str, login: Any) -> AsyncIterator[ClientSession]:
     callbacks = {"elicitation_callback": fill_in} if CAN_BE_ASKED else {}
-    async with streamablehttp_client(url) as (read, write, session_id):
+    async with streamablehttp_client(url, auth=login.provider if login else None) as (read, write, session_id):
         async with ClientSession(read, write, **callbacks) as session:
             initialized = await session.initialize()
             expect(initialized.protocolVersion == revision, f"the server speaks {initialized.protocolVersion}")
@@ -139,9 +141,18 @@ def data(result: types.CallToolResult) -> dict[str, Any]:
 FLOWS = {"plain": plain, "ask": ask, "job": job}
 
 
-async def run(url: str, revision: str, flow: str) -> dict[str, Any]:
+def login_as(url: str, user: str) -> Any:
+    sys.path.append(str(pathlib.Path(__file__).parent.parent))
+    from login import Login
+
+    return Login(url, user)
+
+
+async def run(url: str, revision: str, flow: str, user: str | None) -> dict[str, Any]:
+    login = login_as(url, user) if user else None
     with anyio.fail_after(PATIENCE_S):
-        return await FLOWS[flow](lambda: connected(url, revision))
+        line = await FLOWS[flow](lambda: connected(url, revision, login))
+    return {**line, "login": {**login.counts, "scope": login.scope}} if login else line
 
 
 def main() -> int:
@@ -149,8 +160,10 @@ def main() -> int:
     parser.add_argument("flow", choices=sorted(FLOWS))
     parser.add_argument("--revision", choices=["2025-06-18", "2025-03-26"], required=True)
     parser.add_argument("--url", required=True)
+    parser.add_argument("--login")
     arguments = parser.parse_args()
-    print(json.dumps({"flow": arguments.flow, **anyio.run(run, arguments.url, arguments.revision, arguments.flow)}))
+    line = anyio.run(run, arguments.url, arguments.revision, arguments.flow, arguments.login)
+    print(json.dumps({"flow": arguments.flow, **line}))
     return 0
 
 

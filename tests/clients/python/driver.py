@@ -1,9 +1,9 @@
 """Drives a Longhaul server with the official Python SDK: one flow per run, one line of JSON about what was seen.
 
     python driver.py --url http://127.0.0.1:8080/mcp FLOW [--task-id ID] [--key KEY] [--key-in header|meta]
-                     [--how HOW] [--seconds N] [--bytes N] [--timeout-s N]
+                     [--how HOW] [--seconds N] [--bytes N] [--timeout-s N] [--login USER]
 
-The flows are those of ../ts/driver.mjs. The server has to offer the diagnostic tools.
+With --login the driver logs in where the server says so, and the line has what that took, as "login". The flows are those of ../ts/driver.mjs. The server has to offer the diagnostic tools.
 Exit code: 0 if the flow went as it should, 1 if not, 2 for bad usage.
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import pathlib
 import sys
 from collections.abc import AsyncIterator
 from typing import Any
@@ -23,6 +24,8 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.exceptions import MCPError
 import mcp_types as types
 
+sys.path.append(str(pathlib.Path(__file__).parent.parent))
+from login import Login
 from wire import TASKS, CreatedTask, DetailedTask, TasksExtension, answer_task, cancel_task, follow_task, get_task
 
 REVISION = "2026-07-28"
@@ -31,8 +34,10 @@ INVALID_PARAMS = -32602
 
 
 @contextlib.asynccontextmanager
-async def connected(url: str, headers: dict[str, str] | None = None) -> AsyncIterator[Client]:
-    async with create_mcp_http_client(headers=headers) as http:
+async def connected(
+    url: str, headers: dict[str, str] | None = None, login: Login | None = None
+) -> AsyncIterator[Client]:
+    async with create_mcp_http_client(headers=headers, auth=login.provider if login else None) as http:
         transport = streamable_http_client(url, http_client=http)
 
         async def never_asked(context: Any, params: Any) -> types.ElicitResult:
@@ -231,6 +236,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=0.5)
     parser.add_argument("--bytes", type=int, default=1_000_000)
     parser.add_argument("--timeout-s", type=float, default=60)
+    parser.add_argument("--login")
     settings = parser.parse_args()
     if settings.flow in ("resume", "cancel-other") and not settings.task_id:
         parser.error("this flow needs --task-id")
@@ -240,9 +246,11 @@ def parse() -> argparse.Namespace:
 async def run(settings: argparse.Namespace) -> dict[str, Any]:
     is_keyed = settings.flow == "idempotent" and settings.key_in == "header"
     headers = {"Idempotency-Key": settings.key} if is_keyed else None
+    login = Login(settings.url, settings.login) if settings.login else None
     with anyio.fail_after(settings.timeout_s):
-        async with connected(settings.url, headers) as client:
-            return await FLOWS[settings.flow](client, settings)
+        async with connected(settings.url, headers, login) as client:
+            line = await FLOWS[settings.flow](client, settings)
+    return {**line, "login": {**login.counts, "scope": login.scope}} if login else line
 
 
 def causes(error: BaseException) -> list[str]:

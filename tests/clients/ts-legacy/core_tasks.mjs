@@ -1,14 +1,16 @@
 // Drives a Longhaul server with the TypeScript SDK 1.x and its experimental tasks of MCP 2025-11-25.
 //
-//   node core_tasks.mjs --url http://127.0.0.1:8080/mcp FLOW
+//   node core_tasks.mjs --url http://127.0.0.1:8080/mcp [--login USER] FLOW
 //
-// Flows: handshake, task, cancel, fail, ask, plain_ask, list, no_list. Prints one line of JSON about what was seen.
+// Flows: handshake, task, cancel, fail, ask, plain_ask, list, no_list. Prints one line of JSON about what was seen; with
+// --login also what logging in took.
 // Exit code: 0 if the flow went as it should, 1 if not.
 
 import { parseArgs } from 'node:util';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { CallToolResultSchema, ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js';
+import { Login, loggedIn } from '../login.mjs';
 
 const PATIENCE_MS = 60_000;
 
@@ -18,14 +20,19 @@ const expect = (isTrue, otherwise) => {
 
 const text = (result) => result.content?.[0]?.text ?? '';
 
-async function connected(url) {
+async function connect(transport) {
   const client = new Client({ name: 'driver', version: '1' }, { capabilities: { elicitation: {} } });
   client.setRequestHandler(ElicitRequestSchema, (request) => ({
     action: 'accept',
     content: { answer: `my answer to ${request.params.message}` },
   }));
-  await client.connect(new StreamableHTTPClientTransport(new URL(url)));
+  await client.connect(transport);
   return client;
+}
+
+function connected(url, login) {
+  const transport = () => new StreamableHTTPClientTransport(new URL(url), { authProvider: login });
+  return loggedIn(login, transport(), connect, () => connect(transport()));
 }
 
 // Everything that the SDK's own stream reports about a call that becomes a task.
@@ -113,12 +120,14 @@ const flows = {
 };
 
 async function main() {
-  const { values, positionals } = parseArgs({ options: { url: { type: 'string' } }, allowPositionals: true });
+  const options = { url: { type: 'string' }, login: { type: 'string' } };
+  const { values, positionals } = parseArgs({ options, allowPositionals: true });
   const [flow] = positionals;
   expect(values.url && flows[flow], `usage: core_tasks.mjs --url URL ${Object.keys(flows).join('|')}`);
-  const client = await connected(values.url);
+  const login = values.login && new Login(values.login);
+  const client = await connected(values.url, login);
   const seen = await flows[flow](client);
-  console.log(JSON.stringify({ flow, ...seen }));
+  console.log(JSON.stringify({ flow, ...seen, login: login && { ...login.counts, scope: login.scope } }));
   await client.close();
 }
 

@@ -1,13 +1,15 @@
 // Drives a Longhaul server with the official TypeScript SDK: one flow per run, one line of JSON about what was seen.
 //
 //   node driver.mjs --url http://127.0.0.1:8080/mcp FLOW [--task-id ID] [--key KEY] [--key-in header|meta]
-//                   [--how HOW] [--seconds N] [--bytes N] [--timeout-s N]
+//                   [--how HOW] [--seconds N] [--bytes N] [--timeout-s N] [--login USER]
 //
+// With --login the driver logs in where the server says so, and the line has what that took, as "login".
 // Flows: list plain task start resume cancel cancel-other ask fail unknown idempotent large.
 // The server has to offer the diagnostic tools. Exit code: 0 if the flow went as it should, 1 if not, 2 for bad usage.
 
 import { parseArgs } from 'node:util';
 import { taskId as asTaskId } from '@modelcontextprotocol/ext-tasks/core';
+import { Login } from '../login.mjs';
 import { connect } from './session.mjs';
 
 const { values: settings, positionals } = parseArgs({
@@ -21,6 +23,7 @@ const { values: settings, positionals } = parseArgs({
     seconds: { type: 'string', default: '0.5' },
     bytes: { type: 'string', default: '1000000' },
     'timeout-s': { type: 'string', default: '60' },
+    login: { type: 'string' },
   },
 });
 
@@ -209,6 +212,7 @@ async function main() {
   if (!settings.url || !Object.hasOwn(flows, flow ?? '')) usage('a URL and the name of a flow are needed');
   const questions = [];
   const errors = [];
+  const login = settings.login && new Login(settings.login);
   const timer = setTimeout(() => {
     print({ flow, ok: false, error: `no end within ${settings['timeout-s']} s`, errors });
     process.exit(1);
@@ -217,11 +221,12 @@ async function main() {
     const connection = await connect(settings.url, {
       onQuestion: (params) => ({ answer: `answer ${questions.push(params.message)}` }),
       onError: (error) => errors.push(String(error)),
+      login,
     });
     const line = await flows[flow]({ ...connection, questions });
     await connection.close();
     expect(errors.length === 0, `errors outside the flow: ${errors}`);
-    print({ flow, ok: true, ...line });
+    print({ flow, ok: true, ...line, login: login && { ...login.counts, scope: login.scope } });
   } catch (error) {
     print({ flow, ok: false, error: String(error), cause: error.cause && String(error.cause), errors });
     process.exitCode = 1;

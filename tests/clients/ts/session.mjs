@@ -2,23 +2,36 @@
 
 import { Client, SdkHttpError, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { createTaskSessionFromClient } from '@modelcontextprotocol/ext-tasks/client';
+import { loggedIn } from '../login.mjs';
 
 const REVISION = '2026-07-28';
 const TASKS = 'io.modelcontextprotocol/tasks';
 const CLIENT_INFO = { name: 'longhaul-driver-ts', version: '1.0.0' };
 const CAPABILITIES = { elicitation: { form: {} } };
 
+const transportTo = (url, login) => new StreamableHTTPClientTransport(new URL(url), { authProvider: login });
+
+/** A client, which logs in if there is a `login` and the server asks for it. */
+async function openClient(url, login) {
+  const connected = async (transport) => {
+    const client = new Client(CLIENT_INFO, {
+      capabilities: { ...CAPABILITIES, extensions: { [TASKS]: {} } },
+      versionNegotiation: { mode: { pin: REVISION } },
+    });
+    await client.connect(transport);
+    return client;
+  };
+  return loggedIn(login, transportTo(url, login), connected, () => connected(transportTo(url, login)));
+}
+
 /**
- * Opens a client and a task session. `onQuestion` answers elicitations with the content of the form.
+ * Opens a client and a task session. `onQuestion` answers elicitations with the content of the form; `login` is who logs
+ * in, if anyone does.
  * @returns {Promise<{client: Client, session: object, close: () => Promise<void>}>}
  */
-export async function connect(url, { onQuestion, onError } = {}) {
-  const client = new Client(CLIENT_INFO, {
-    capabilities: { ...CAPABILITIES, extensions: { [TASKS]: {} } },
-    versionNegotiation: { mode: { pin: REVISION } },
-  });
-  await client.connect(new StreamableHTTPClientTransport(new URL(url)));
-  const raw = await openRawPipe(url);
+export async function connect(url, { onQuestion, onError, login } = {}) {
+  const client = await openClient(url, login);
+  const raw = await openRawPipe(url, login);
   const session = createTaskSessionFromClient(client, {
     endpointId: url,
     rawDispatch: raw.dispatch,
@@ -41,8 +54,8 @@ export async function connect(url, { onQuestion, onError } = {}) {
  * The SDK's client refuses results that are tasks, and the extension asks its host for another way to send requests.
  * Here it is the SDK's transport itself; all that is added is the matching of answers to requests by their ids.
  */
-async function openRawPipe(url) {
-  const transport = new StreamableHTTPClientTransport(new URL(url));
+async function openRawPipe(url, login) {
+  const transport = transportTo(url, login);
   const waiting = new Map();
   let nextId = 1;
   transport.onmessage = (message) => {
@@ -58,8 +71,9 @@ async function openRawPipe(url) {
       const id = nextId++;
       waiting.set(id, resolve);
       options.signal?.addEventListener('abort', () => reject(options.signal.reason), { once: true });
-      transport
-        .send({ jsonrpc: '2.0', id, ...request }, { headers: options.context?.headers, requestSignal: options.signal })
+      const message = { jsonrpc: '2.0', id, ...request };
+      const how = { headers: options.context?.headers, requestSignal: options.signal };
+      loggedIn(login, transport, () => transport.send(message, how))
         .catch((error) => {
           waiting.delete(id);
           const answer = jsonRpcErrorIn(error);

@@ -34,6 +34,6 @@ impl ServerHandler for Noop {}
 /// Serves until it is asked to stop.
 pub(crate) fn run(listen: SocketAddr, db: PathBuf) -> anyhow::Result<()> {
     let policy = TaskPolicy::required().retention(Duration::from_secs(6 * 3600));
-    let server = Server::new(|| Noop).task("noop", policy).task("hold", policy);
+    let server = Server::new(|| Noop).task("noop", policy.clone()).task("hold", policy);
     Ok(local::run(server, Options::default().with(&table::LISTEN, listen).with(&table::DB, db))?)
 }

@@ -133,6 +133,25 @@ fn a_delivery_ends_a_task_past_its_deadline() {
 }
 
 #[test]
+fn a_delivery_ends_a_question_with_a_timer_past_the_deadline() {
+    run(async {
+        let world = World::new();
+        let task = world.accepted().await;
+        let delivery = world.receive().await.unwrap();
+        let tool = tool(|leg| async move {
+            let ask = pin!(leg.ask("color", "{}".to_owned()));
+            let sleep = pin!(leg.sleep_ms(60_000));
+            drop(select(ask, sleep).await);
+            completed("1")
+        });
+        world.deliver(&delivery, &tool).await;
+        world.clock.advance_to(task.deadline());
+        assert_eq!(world.deliver(&delivery, &tool).await, Disposition::Acknowledge);
+        assert_eq!((tool.runs(), failure_kind(&world, &task.key()).await), (1, FailureKind::TimedOut));
+    });
+}
+
+#[test]
 fn a_claim_whose_answer_was_lost_is_a_claim() {
     run(async {
         let world = World::new();

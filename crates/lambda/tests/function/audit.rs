@@ -4,10 +4,14 @@ use lambda_http::{Adapter, Context, LambdaEvent, Service, service_fn};
 use longhaul_lambda::{Api, Audit, Auth, IamOwner};
 use serde_json::{Value, json};
 
-use crate::answering::{api, message, poll};
+use crate::answering::{api, message, poll, request};
 use crate::lines::Lines;
 use crate::logs::logs;
 use crate::world::{World, event};
+
+/// Anybody can send such a header.
+const FORGED: &str = "\"x-forwarded-for\":\"198.51.100.66\"";
+const FORGED_TOO: &str = "\"X-Forwarded-For\":[\"198.51.100.66\"]";
 
 const SIGNED: Auth = Auth::Iam(IamOwner::Principal);
 
@@ -25,7 +29,7 @@ async fn invoke(api: &Api, event: &Value) -> Value {
     });
     let mut context = Context::default();
     "r-7".clone_into(&mut context.request_id);
-    let request = LambdaEvent::new(serde_json::from_value(event.clone()).unwrap(), context);
+    let request = LambdaEvent::new(request(event), context);
     serde_json::to_value(Adapter::from(handler).call(request).await.unwrap()).unwrap()
 }
 
@@ -33,10 +37,11 @@ async fn invoke(api: &Api, event: &Value) -> Value {
 async fn a_line_says_who_called_from_where_whatever_the_filter_says() {
     let world = World::new();
     let api = api(&world, SIGNED, &[]);
-    for name in ["api-function-url-iam", "api-http-api-iam"] {
-        let mut call = event(name);
-        // Anybody can send such a header.
-        call["headers"]["x-forwarded-for"] = "198.51.100.66".into();
+    for name in ["api-function-url-iam", "api-http-api-iam", "api-rest-api-iam"] {
+        let text = event(name).to_string().replace("\"x-forwarded-for\":\"203.0.113.7\"", FORGED);
+        let call: Value =
+            serde_json::from_str(&text.replace("\"X-Forwarded-For\":[\"203.0.113.7\"]", FORGED_TOO)).unwrap();
+        assert!(call.to_string().contains("198.51.100.66"), "{call}");
         for filter in ["warn", "error", "off"] {
             let (answer, lines) = logged(&world, &api, filter, Audit::On, &call).await;
             let [line] = &lines[..] else { panic!("{filter}: {lines:?}") };
@@ -53,7 +58,8 @@ async fn a_line_says_who_called_from_where_whatever_the_filter_says() {
             ] {
                 assert_eq!(line[name], value, "{filter}: {line}");
             }
-            assert_eq!(line["owner"].as_str().unwrap().len(), 64, "{line}");
+            assert_eq!((line["owner"].as_str().unwrap().len(), &line["issuer"]), (64, &"aws-iam".into()), "{line}");
+            assert!(line["subject"].is_string(), "{line}");
             assert!(!line.to_string().contains("AKIA") && !line.to_string().contains("seconds"), "{line}");
         }
     }

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use longhaul_engine::{Engine, Ports};
-use longhaul_lambda::{Auth, IamOwner};
+use longhaul_lambda::{Auth, IamOwner, TokenClaims};
 use longhaul_testkit::{Fault, FaultyStore, StoreCall};
 use serde_json::{Value, json};
 
@@ -159,7 +159,7 @@ async fn callers_with_tokens_see_nothing_of_each_other() {
     };
     let others =
         [("another subject", with("sub", "bob")), ("another issuer", with("iss", "https://other.example.com"))];
-    holds(Auth::Gateway, &own, &others).await;
+    holds(Auth::Gateway(TokenClaims::default()), &own, &others).await;
 }
 
 /// A caller whom nobody verified learns nothing at all: every request has the same answer, and no call is made for it.
@@ -167,7 +167,7 @@ async fn callers_with_tokens_see_nothing_of_each_other() {
 async fn a_caller_whom_nobody_verified_gets_the_same_answer_to_everything() {
     for (auth, own, others) in [
         (Auth::Iam(IamOwner::Principal), "api-function-url-iam", ["api-function-url-call", "api-http-api-jwt"]),
-        (Auth::Gateway, "api-http-api-jwt", ["api-function-url-call", "api-http-api-iam"]),
+        (Auth::Gateway(TokenClaims::default()), "api-http-api-jwt", ["api-function-url-call", "api-http-api-iam"]),
     ] {
         let (world, calls) = counting();
         let api = api(&world, auth, &[]);

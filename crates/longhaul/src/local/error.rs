@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use longhaul_mcp::ToolError;
 use longhaul_settings::SettingsError;
@@ -22,6 +23,15 @@ pub enum ServeError {
     /// The database was opened but does not answer.
     #[error("the database does not answer")]
     Database(#[source] Box<dyn Error + Send + Sync>),
+    /// The file of tokens cannot be used.
+    #[error("the token file {} cannot be used", path.display())]
+    TokenFile {
+        /// Which file.
+        path: PathBuf,
+        /// Why, and in which lines. Without anything that is in the file.
+        #[source]
+        cause: Box<dyn Error + Send + Sync>,
+    },
     /// The address is taken, or does not belong to this machine.
     #[error("cannot listen on {address}; choose another address with --listen")]
     Listen {

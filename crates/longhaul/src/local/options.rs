@@ -6,7 +6,8 @@ use std::path::PathBuf;
 
 use longhaul_engine::Settings;
 use longhaul_http::{Host, OriginPolicy};
-use longhaul_mcp::AnonymousCallers;
+use longhaul_mcp::{AnonymousCallers, NeededScopes};
+use longhaul_oauth::OauthConfig;
 use longhaul_settings::table::Callers;
 use longhaul_settings::{Kind, Place, Setting, SettingsError, Values, table};
 
@@ -89,7 +90,7 @@ impl Options {
             .map_or_else(|| share_of_one(concurrency), |legs| usize::try_from(legs).unwrap_or(usize::MAX));
         Ok(Config {
             listen,
-            anonymous_callers: anonymous_callers(values, listen)?,
+            callers: callers(values, listen)?,
             db: values.get(&table::DB)?,
             allow_host: values.find(&table::ALLOW_HOST)?.unwrap_or_default(),
             allow_origin: values.find(&table::ALLOW_ORIGIN)?.unwrap_or_default(),
@@ -97,6 +98,12 @@ impl Options {
             owner_concurrency,
             listen_ms_max: values.get(&table::LISTEN_MS_MAX)?,
             inline_wait_ms: values.get(&table::INLINE_WAIT_S)? * 1_000,
+            scopes: NeededScopes {
+                call: values.find(&table::SCOPE_CALL)?.unwrap_or_default(),
+                read: values.find(&table::SCOPE_READ)?.unwrap_or_default(),
+                cancel: values.find(&table::SCOPE_CANCEL)?.unwrap_or_default(),
+                ..NeededScopes::default()
+            },
             engine,
             connections: ConnectionSettings::read(values)?,
         })
@@ -107,31 +114,69 @@ impl Options {
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
-    pub(crate) anonymous_callers: AnonymousCallers,
+    pub(crate) callers: LocalCallers,
     pub(crate) db: PathBuf,
     pub(crate) concurrency: usize,
     pub(crate) owner_concurrency: usize,
     pub(crate) listen_ms_max: u64,
     pub(crate) inline_wait_ms: u64,
+    pub(crate) scopes: NeededScopes,
     pub(crate) engine: Settings,
     pub(crate) connections: ConnectionSettings,
     allow_host: Vec<String>,
     allow_origin: Vec<String>,
 }
 
-/// Who the callers are that nobody identifies.
-fn anonymous_callers(values: &Values, listen: SocketAddr) -> Result<AnonymousCallers, SettingsError> {
+/// Who may call a local server, and how it knows them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum LocalCallers {
+    /// Programs on this machine: one user.
+    OneUser,
+    /// Whoever reaches the address: all of them are one owner.
+    Strangers,
+    /// Whoever has a token that this file has.
+    WithToken(PathBuf),
+    /// Whoever has an access token of one of these issuers.
+    WithAccessToken(Box<OauthConfig>),
+}
+
+impl LocalCallers {
+    /// Who those are that nobody identifies.
+    pub(crate) const fn anonymous(&self) -> AnonymousCallers {
+        match self {
+            Self::OneUser => AnonymousCallers::OneUser,
+            Self::Strangers | Self::WithToken(_) | Self::WithAccessToken(_) => AnonymousCallers::Strangers,
+        }
+    }
+}
+
+fn callers(values: &Values, listen: SocketAddr) -> Result<LocalCallers, SettingsError> {
     let auth = values.get(&table::AUTH)?;
+    let token_file = values.find(&table::TOKEN_FILE)?;
+    if let (Some(file), true) = (&token_file, auth != Callers::Bearer) {
+        let why = "it is used with `--auth bearer` only: name that too, or leave the file out";
+        return Err(values.refuse(&table::TOKEN_FILE, file, why));
+    }
     match auth {
-        Callers::Loopback if listen.ip().is_loopback() => Ok(AnonymousCallers::OneUser),
+        Callers::Loopback if listen.ip().is_loopback() => Ok(LocalCallers::OneUser),
         Callers::Loopback => {
-            let why = "other machines reach this address, and `--auth loopback` lets only programs on this machine in: \
-                       listen on a loopback address such as 127.0.0.1:8080, or let everyone in with `--auth anonymous`";
+            let why = "other machines reach this address, so say how they are let in: with tokens of your own \
+                       (`--auth bearer --token-file FILE`), with those of an identity provider (`--auth oauth`), or \
+                       everyone (`--auth anonymous`). Or listen on a loopback address such as 127.0.0.1:8080";
             Err(values.refuse(&table::LISTEN, &listen, why))
         }
-        Callers::Anonymous => Ok(AnonymousCallers::Strangers),
+        Callers::Anonymous => Ok(LocalCallers::Strangers),
+        Callers::Bearer => token_file.map(LocalCallers::WithToken).ok_or_else(|| {
+            let why = "it needs the tokens: name a file that has them with `--token-file FILE`";
+            values.refuse(&table::AUTH, &auth, why)
+        }),
+        Callers::Oauth => {
+            let config = OauthConfig::of(values)?.with_own_url(values)?;
+            Ok(LocalCallers::WithAccessToken(Box::new(config)))
+        }
         Callers::Iam | Callers::Gateway => {
-            let why = "a local server identifies nobody in this way: it must be `loopback` or `anonymous`";
+            let why =
+                "a local server identifies nobody in this way: it must be `loopback`, `bearer`, `oauth` or `anonymous`";
             Err(values.refuse(&table::AUTH, &auth, why))
         }
     }
@@ -145,6 +190,9 @@ impl Config {
     pub(crate) fn origin_policy(&self) -> OriginPolicy {
         let mut hosts: Vec<Host> = self.allow_host.iter().map(|name| Host::new(name)).collect();
         hosts.push(Host::new(&self.listen.ip().to_string()));
+        if let LocalCallers::WithAccessToken(config) = &self.callers {
+            hosts.extend(config.hosts().into_iter().map(|name| Host::new(&name)));
+        }
         OriginPolicy::new(hosts, self.allow_origin.clone())
     }
 }

@@ -6,13 +6,15 @@ use std::sync::Arc;
 use longhaul_core::Clock;
 use longhaul_engine::{Engine, Ports};
 use longhaul_http::HttpFrontend;
-use longhaul_mcp::{AnonymousCallers, McpServer, McpSettings};
+use longhaul_mcp::{McpServer, McpSettings};
+use longhaul_oauth::ResourceServer;
 use longhaul_sqlite::{Database, DatabaseError, Purged};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::options::Config;
+use super::bearer::TokenFile;
+use super::options::{Config, LocalCallers};
 use super::worker::Workers;
 use super::{Backend, Options, ServeError, http_server};
 use crate::{OsIds, Server, SystemClock};
@@ -59,6 +61,7 @@ impl Running {
         database: Option<Database>,
         options: &Config,
     ) -> Result<Self, ServeError> {
+        let identified = Identified::by(&options.callers).await?;
         let listener = listen(options).await?;
         let address = listener.local_addr().map_err(|cause| ServeError::Listen { address: options.listen, cause })?;
         let Backend { store, queue, signing_key } = backend;
@@ -69,12 +72,13 @@ impl Running {
             result_ms_max: options.listen_ms_max,
             ask_ms_max: options.listen_ms_max,
             inline_wait_ms: options.inline_wait_ms,
-            anonymous_callers: options.anonymous_callers,
+            anonymous_callers: options.callers.anonymous(),
+            scopes: options.scopes.clone(),
             ..McpSettings::new(signing_key)
         };
         let mcp = server.build(engine.clone(), settings);
         let running = Self { address, database, mcp, stop: CancellationToken::new(), parts: TaskTracker::new() };
-        running.spawn(engine, listener, options);
+        running.spawn(engine, listener, identified, options);
         Ok(running)
     }
 
@@ -96,7 +100,7 @@ impl Running {
         longhaul_audit::flush();
     }
 
-    fn spawn(&self, engine: Engine, listener: TcpListener, options: &Config) {
+    fn spawn(&self, engine: Engine, listener: TcpListener, identified: Identified, options: &Config) {
         let workers =
             Workers { engine, runner: self.mcp.runner(), stop: self.stop.clone(), legs_max: options.concurrency };
         self.parts.spawn(workers.clone().run());
@@ -104,10 +108,40 @@ impl Running {
         if let Some(database) = self.database.clone() {
             self.parts.spawn(purge(database, self.stop.clone()));
         }
-        let frontend = HttpFrontend::new(options.origin_policy());
+        let mut frontend = HttpFrontend::new(options.origin_policy());
+        match identified {
+            Identified::ByToken(file) => {
+                frontend = frontend.identified_by(Arc::new(file.callers()));
+                self.parts.spawn(file.follow(self.stop.clone()));
+            }
+            Identified::ByAccessToken(server) => frontend = frontend.identified_by(Arc::new(server)),
+            Identified::Not => {}
+        }
         let service = http_server::Service { frontend, mcp: self.mcp.clone() };
         let limits = options.connections.in_this_process();
         self.parts.spawn(http_server::serve(listener, service, limits, self.stop.clone()));
+    }
+}
+
+/// How callers are identified.
+enum Identified {
+    /// Not at all.
+    Not,
+    /// By a token of this file.
+    ByToken(TokenFile),
+    /// By an access token.
+    ByAccessToken(ResourceServer),
+}
+
+impl Identified {
+    async fn by(callers: &LocalCallers) -> Result<Self, ServeError> {
+        match callers {
+            LocalCallers::OneUser | LocalCallers::Strangers => Ok(Self::Not),
+            LocalCallers::WithToken(file) => Ok(Self::ByToken(TokenFile::open(file).await?)),
+            LocalCallers::WithAccessToken(config) => {
+                Ok(Self::ByAccessToken(ResourceServer::new((**config).clone(), Arc::new(SystemClock))))
+            }
+        }
     }
 }
 
@@ -136,7 +170,7 @@ async fn take_up(database: &Database) -> Result<(), ServeError> {
 
 async fn listen(options: &Config) -> Result<TcpListener, ServeError> {
     let address = options.listen;
-    if options.anonymous_callers == AnonymousCallers::Strangers {
+    if options.callers == LocalCallers::Strangers {
         tracing::warn!(%address, "everyone who reaches this address can call every tool: a local server does not identify callers");
     }
     TcpListener::bind(address).await.map_err(|cause| ServeError::Listen { address, cause })

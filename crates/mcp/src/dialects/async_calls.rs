@@ -125,7 +125,7 @@ async fn begin(call: &Incoming<'_>, endpoint: &Endpoint) -> Result<String, Error
         RequestedTerms { ttl_ms: None, retention_ms: keep_alive.map(|seconds| seconds.saturating_mul(1_000)) };
     let progress_token = meta.get_progress_token();
     let stored = StoredCall::new(params, meta, Default::default()).with_progress_token(progress_token);
-    let new = NewTask { owner: call.owner, tool: name, call: stored, policy, requested, idempotency };
+    let new = NewTask { caller: call.caller, tool: name, call: stored, policy, requested, idempotency };
     let engine = &endpoint.shared().engine;
     match engine.accept(accept::call(new)?).await {
         Ok(accepted) => Ok(wire::accepted(&accepted.into_task(), engine.ports().clock.now())),

@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 use crate::dialect::{Dialect, Endpoint};
 use crate::policy::Need;
 use crate::revision::{Generation, own_revision};
-use crate::shared::Shared;
 use crate::shared::incoming::Incoming;
+use crate::shared::{Shared, access};
 use crate::views::job_tools::JobTool;
 
 /// The dialect.
@@ -23,7 +23,7 @@ impl Dialect for JobTools {
         call.method == "tools/list" && knows_no_tasks(call)
     }
 
-    fn patch(&self, _call: &Incoming<'_>, endpoint: &Endpoint, result: &mut Map<String, Value>) {
+    fn patch(&self, call: &Incoming<'_>, endpoint: &Endpoint, result: &mut Map<String, Value>) {
         let shared = endpoint.shared();
         let is_last_page = result.get("nextCursor").is_none_or(Value::is_null);
         let Some(tools) = result.get_mut("tools").and_then(Value::as_array_mut) else { return };
@@ -32,8 +32,9 @@ impl Dialect for JobTools {
         }
         if is_last_page && shared.policies.values().any(|policy| policy.need() == Need::Optional) {
             // A tool of the server with the same name is not replaced.
+            let may_call = |job_tool: &JobTool| access::has_all(call.caller, job_tool.scopes(shared));
             let missing: Vec<JobTool> =
-                JobTool::ALL.into_iter().filter(|job_tool| !has(tools, job_tool.name())).collect();
+                JobTool::ALL.into_iter().filter(may_call).filter(|job_tool| !has(tools, job_tool.name())).collect();
             for job_tool in missing {
                 match serde_json::to_value(job_tool.tool(shared)) {
                     Ok(tool) => tools.push(tool),

@@ -83,8 +83,14 @@ impl<H: ServerHandler> Durable<H> {
         let tool = request.name.to_string();
         request.request_state = verified.state;
         let call = StoredCall::new(request, context.meta.clone(), verified.answers);
-        let new =
-            NewTask { owner: caller.owner, tool, call, policy, requested: RequestedTerms::default(), idempotency };
+        let new = NewTask {
+            caller: &caller.principal,
+            tool,
+            call,
+            policy,
+            requested: RequestedTerms::default(),
+            idempotency,
+        };
         let task = accept::accept(&self.shared, new).await?.into_task();
         Ok(view::created(&task, self.shared.engine.ports().clock.now()).into())
     }

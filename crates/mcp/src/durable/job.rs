@@ -131,8 +131,14 @@ impl<H: ServerHandler> Durable<H> {
         let mut meta = context.meta.clone();
         meta.set_client_capabilities(caller.capabilities.clone());
         let call = StoredCall::new(request, meta, answers);
-        let new =
-            NewTask { owner: caller.owner, tool, call, policy, requested: RequestedTerms::default(), idempotency };
+        let new = NewTask {
+            caller: &caller.principal,
+            tool,
+            call,
+            policy,
+            requested: RequestedTerms::default(),
+            idempotency,
+        };
         Ok(accept::accept(&self.shared, new).await?.into_task().key())
     }
 }

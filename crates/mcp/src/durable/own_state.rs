@@ -16,7 +16,7 @@ impl<H: ServerHandler> Durable<H> {
         method: &str,
         digest: [u8; 32],
     ) -> Result<Binding, ErrorData> {
-        Ok(Binding::new(&caller::owner(context)?, method, digest))
+        Ok(Binding::new(&caller::principal(context)?.owner, method, digest))
     }
 
     /// The handler's state inside the one that came back.

@@ -11,13 +11,13 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::Durable;
-use crate::TaskContext;
 use crate::context::{PlainCall, PlainEnd, PlainStart, Rounds as CanAsk};
 use crate::revision::Generation;
 use crate::shared::caller::{self, Caller};
 use crate::shared::guard::guard;
 use crate::shared::signer::{Binding, Rounds};
 use crate::shared::{capabilities, derived, digest, errors};
+use crate::{TaskContext, VerifiedCaller};
 
 /// What came back from earlier rounds of a call.
 pub(super) struct Verified {
@@ -59,7 +59,8 @@ impl<H: ServerHandler> Durable<H> {
             None => self.call_key(&request, &context, caller)?,
         };
         let call = self.plain_call(&context, caller, key.clone());
-        let tool_context = TaskContext::plain(call.clone(), caller.capabilities.clone(), answers.clone());
+        let known = VerifiedCaller::known(&caller.principal);
+        let tool_context = TaskContext::plain(call.clone(), caller.capabilities.clone(), answers.clone(), known);
         context.extensions.insert(tool_context);
         request.request_state = state;
         let client_left = context.ct.clone();

@@ -64,6 +64,10 @@ impl<H: ServerHandler> Backend for RmcpBackend<H> {
         Conversation::new(pipes, Box::new(running))
     }
 
+    fn has_tool(&self, tool: &str) -> bool {
+        (self.make_handler)().get_tool(tool).is_some()
+    }
+
     fn must_have(&self, tool: &str) -> Result<(), ErrorData> {
         must_have(&(self.make_handler)(), &self.shared, tool)
     }

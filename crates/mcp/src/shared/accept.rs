@@ -1,6 +1,6 @@
 //! Accepting a tool call as a task: the same for all dialects.
 
-use longhaul_core::{OwnerId, RequestedTerms, Terms, TraceParent};
+use longhaul_core::{Principal, RequestedTerms, Terms, TraceParent, limits};
 use longhaul_engine::{Accepted, Call, Idempotency};
 use rmcp::ErrorData;
 
@@ -8,10 +8,11 @@ use crate::TaskPolicy;
 use crate::shared::Shared;
 use crate::shared::errors;
 use crate::shared::record::StoredCall;
+use crate::shared::verified_caller::VerifiedCaller;
 
 /// A call that is to become a task.
 pub(crate) struct NewTask<'a> {
-    pub(crate) owner: OwnerId,
+    pub(crate) caller: &'a Principal,
     pub(crate) tool: String,
     /// The call as its worker gets it. Its `_meta` says what the client can be asked.
     pub(crate) call: StoredCall,
@@ -35,16 +36,37 @@ pub(crate) async fn accept(shared: &Shared, new: NewTask<'_>) -> Result<Accepted
 /// The error for the client.
 pub(crate) fn call(mut new: NewTask<'_>) -> Result<Call, ErrorData> {
     let trace = trace_of(&mut new.call);
+    new.call.caller = known(new.caller)?;
     let request =
         serde_json::to_string(&new.call).map_err(|error| errors::internal("the call could not be written", &error))?;
     Ok(Call {
-        owner: new.owner,
+        owner: new.caller.owner,
         tool: new.tool,
         request,
         terms: Terms::negotiate(new.policy.terms(), new.requested),
         idempotency: new.idempotency,
         trace,
     })
+}
+
+/// What is stored about the caller.
+///
+/// # Errors
+/// `-32600` if it is too long.
+fn known(caller: &Principal) -> Result<Option<VerifiedCaller>, ErrorData> {
+    let Some(known) = VerifiedCaller::known(caller) else { return Ok(None) };
+    let bytes = serde_json::to_vec(&known)
+        .map_err(|error| errors::internal("what is known about the caller could not be written", &error))?
+        .len();
+    if bytes > limits::CALLER_BYTES_MAX {
+        let message = format!(
+            "what is known about the caller has {bytes} bytes, and at most {} are stored with a task: use a token with \
+             fewer claims and scopes",
+            limits::CALLER_BYTES_MAX
+        );
+        return Err(ErrorData::invalid_request(message, None));
+    }
+    Ok(Some(known))
 }
 
 /// The trace that the call belongs to. What is not a `traceparent` is dropped, from what is stored too.

@@ -1,8 +1,10 @@
 //! Who calls, and what the request says besides its arguments.
 
+use std::sync::Arc;
+
 use http::HeaderMap;
 use http::request::Parts;
-use longhaul_core::OwnerId;
+use longhaul_core::{OwnerId, Principal};
 use longhaul_engine::Idempotency;
 use rmcp::model::{CallToolRequestParams, ClientCapabilities, JsonObject, ProtocolVersion, RequestMetaObject};
 use rmcp::service::RequestContext;
@@ -23,6 +25,8 @@ const KEY_META: &str = "dev.longhaul/idempotencyKey";
 /// What a request says about its caller.
 pub(crate) struct Caller {
     /// Who it is, as the HTTP frontend verified it.
+    pub(crate) principal: Arc<Principal>,
+    /// Whose tasks it sees.
     pub(crate) owner: OwnerId,
     /// Where names are valid that it chose.
     pub(crate) scope: Scope,
@@ -41,7 +45,9 @@ impl Caller {
         let version = version.or_else(|| Some(context.peer.peer_info()?.protocol_version.clone()));
         let input_errors = InputErrors::of_version(version.as_ref().map(ProtocolVersion::as_str));
         let capabilities = context.client_capabilities().unwrap_or_default();
-        Ok(Self { owner: owner(context)?, scope: scope(context)?, capabilities, generation, input_errors })
+        let principal = principal(context)?;
+        let owner = principal.owner;
+        Ok(Self { principal, owner, scope: scope(context)?, capabilities, generation, input_errors })
     }
 
     /// Whether task handles may be sent to it. A handshake may declare the extension too, in a revision that has no
@@ -51,12 +57,12 @@ impl Caller {
     }
 }
 
-/// The owner that the HTTP frontend put into the request.
-pub(crate) fn owner(context: &RequestContext<RoleServer>) -> Result<OwnerId, ErrorData> {
-    let owner = parts(context).and_then(|parts| parts.extensions.get::<OwnerId>());
-    // Never "anonymous" instead: a request without an owner did not come through the router.
-    owner.copied().ok_or_else(|| {
-        tracing::error!("a request has no owner");
+/// The caller that the router put into the request.
+pub(crate) fn principal(context: &RequestContext<RoleServer>) -> Result<Arc<Principal>, ErrorData> {
+    let principal = parts(context).and_then(|parts| parts.extensions.get::<Arc<Principal>>());
+    // Never "anonymous" instead: a request without a caller did not come through the router.
+    principal.cloned().ok_or_else(|| {
+        tracing::error!("a request has no caller");
         ErrorData::internal_error("the caller is not known", None)
     })
 }

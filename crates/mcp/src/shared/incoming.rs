@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use http::Request;
-use longhaul_core::OwnerId;
+use longhaul_core::{OwnerId, Principal};
 use rmcp::ErrorData;
 use rmcp::model::{ClientCapabilities, RequestId, RequestMetaObject};
 use serde::Deserialize;
@@ -22,6 +22,8 @@ pub(crate) struct Incoming<'a> {
     /// As they came; [`Incoming::params`] reads them.
     pub(crate) params: Option<&'a RawValue>,
     /// Who it is, as the HTTP frontend verified it.
+    pub(crate) caller: &'a Principal,
+    /// Whose tasks it sees.
     pub(crate) owner: OwnerId,
     /// Where names are valid that the client chose.
     pub(crate) scope: Scope,

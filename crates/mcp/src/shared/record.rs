@@ -9,6 +9,8 @@ use rmcp::model::{CallToolRequestParams, InputResponses, JsonObject, ProgressTok
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::shared::verified_caller::VerifiedCaller;
+
 /// A tool call, with everything that the tool may want to know about it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -29,6 +31,9 @@ pub(crate) struct StoredCall {
     /// All answers that the client gave before the call became a task.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) given: BTreeMap<String, Value>,
+    /// Who called. Records of older versions do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) caller: Option<VerifiedCaller>,
 }
 
 impl StoredCall {
@@ -41,7 +46,7 @@ impl StoredCall {
     ) -> Self {
         meta.0.0.remove("progressToken");
         let CallToolRequestParams { arguments, input_responses, request_state, .. } = request;
-        Self { arguments, meta, input_responses, request_state, progress_token: None, given }
+        Self { arguments, meta, input_responses, request_state, progress_token: None, given, caller: None }
     }
 
     /// The token for progress notifications to the client of `task`. If the call cannot be read, no progress is
@@ -86,5 +91,17 @@ impl StoredCall {
         let mut meta = self.meta.clone();
         meta.set_progress_token(token);
         meta
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_of_a_version_without_callers_is_read() {
+        let call: StoredCall = serde_json::from_str(r#"{"arguments":{"a":1},"_meta":{}}"#).unwrap();
+        assert!(call.caller.is_none());
+        assert!(!serde_json::to_string(&call).unwrap().contains("caller"), "nothing is stored of nobody");
     }
 }

@@ -32,7 +32,10 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(engine: Engine, policies: BTreeMap<String, TaskPolicy>, settings: McpSettings) -> Self {
+    pub(crate) fn new(engine: Engine, policies: BTreeMap<String, TaskPolicy>, mut settings: McpSettings) -> Self {
+        for (tool, policy) in policies.iter().filter(|(_, policy)| !policy.scopes().is_empty()) {
+            settings.scopes.tools.entry(tool.clone()).or_default().extend(policy.scopes().iter().cloned());
+        }
         Self {
             signer: Signer::new(engine.clone(), settings.secret),
             names: Names::new(&settings.secret),

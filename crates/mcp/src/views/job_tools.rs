@@ -1,5 +1,7 @@
 //! The tools with which clients that know no tasks manage their jobs, as a list shows them.
 
+use std::collections::BTreeSet;
+
 use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::json;
 
@@ -28,6 +30,14 @@ impl JobTool {
         match self {
             Self::Status => "get_job_status",
             Self::Cancel => "cancel_job",
+        }
+    }
+
+    /// The scopes of what the tool does.
+    pub(crate) const fn scopes(self, shared: &Shared) -> &BTreeSet<String> {
+        match self {
+            Self::Status => &shared.settings.scopes.read,
+            Self::Cancel => &shared.settings.scopes.cancel,
         }
     }
 

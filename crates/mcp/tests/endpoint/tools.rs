@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use longhaul_mcp::{Answer, TaskContext, TaskPolicy, VariableError, VariableLimit};
+use longhaul_mcp::{Answer, TaskContext, TaskPolicy, VariableError, VariableLimit, VerifiedCaller};
 use rmcp::handler::server::router::tool::ToolRouter;
 use rmcp::handler::server::tool::{InputResponses as Answers, RequestState, schema_for_type};
 use rmcp::handler::server::wrapper::Parameters;
@@ -65,6 +65,8 @@ pub(crate) fn policies() -> BTreeMap<String, TaskPolicy> {
         "remembers",
         "remembers_and_reports",
         "reports",
+        "shows_caller",
+        "shows_caller_late",
         "sleeps",
         "stalls_once",
         "steps",
@@ -122,6 +124,17 @@ pub(crate) fn form(message: &str) -> InputRequest {
         message: message.to_owned(),
         requested_schema: schema,
     }))
+}
+
+/// All that a tool can see of its caller.
+fn shown(caller: Option<&VerifiedCaller>) -> Value {
+    caller.map_or(Value::Null, |caller| {
+        json!({
+            "issuer": caller.issuer(), "subject": caller.subject(), "team": caller.claims()["team"],
+            "scopes": caller.scopes().map(Iterator::collect::<Vec<_>>),
+            "may": [caller.has_scope("etl:run"), caller.has_scope("etl:stop")],
+        })
+    })
 }
 
 fn value(answer: &Value) -> String {
@@ -384,6 +397,34 @@ impl Tools {
         text(format!("{} {}", task.idempotency_key(), task.deadline().is_some()))
     }
 
+    /// Shows who calls, before and after a question, in each of both ways.
+    #[tool]
+    async fn shows_caller(
+        &self,
+        context: RequestContext<RoleServer>,
+        task: TaskContext,
+    ) -> Result<CallToolResult, ErrorData> {
+        let before = shown(task.caller());
+        task.request_input("go_on", form("Go on?")).await?;
+        Ok(text(json!([before, shown(VerifiedCaller::of(&context).as_ref())]).to_string()))
+    }
+
+    /// Gets stuck in the first attempt, and shows who called in the second one.
+    #[tool]
+    async fn shows_caller_late(&self, task: TaskContext) -> CallToolResult {
+        if task.attempt() == 1 {
+            self.observed.calls_begun.fetch_add(1, Ordering::SeqCst);
+            std::future::pending::<()>().await;
+        }
+        text(json!({"attempt": task.attempt(), "caller": shown(task.caller())}).to_string())
+    }
+
+    /// Has no policy and takes no context of ours.
+    #[tool]
+    async fn asks_for_caller(&self, context: RequestContext<RoleServer>) -> CallToolResult {
+        text(shown(VerifiedCaller::of(&context).as_ref()).to_string())
+    }
+
     /// Asks by returning questions, one round after the other.
     #[tool]
     async fn asks_in_rounds(&self, answers: Answers, state: RequestState) -> CallToolResponse {
@@ -466,9 +507,13 @@ impl ServerHandler for Tools {
     async fn get_prompt(
         &self,
         request: GetPromptRequestParams,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
         assert_ne!(request.name, "panics", "this prompt panics");
+        if let Some(caller) = VerifiedCaller::of(&context).filter(|_| request.name == "shows_caller") {
+            let text = format!("prompt for {}", caller.subject());
+            return Ok(GetPromptResult::new(vec![PromptMessage::new_text(Role::User, text)]).into());
+        }
         if request.name == "carries_state" && request.request_state.is_none() {
             return Ok(InputRequiredResult::from_request_state("carried").into());
         }

@@ -37,6 +37,7 @@ pub(crate) struct World {
     /// What the server and the worker asked of the store and the queue.
     pub(crate) calls: Calls,
     queue: Arc<dyn WorkQueue>,
+    store: Arc<FaultyStore>,
 }
 
 /// What was asked of the store and the queue, in its order.
@@ -235,8 +236,11 @@ impl World {
         let queue: Arc<dyn WorkQueue> = Arc::new(database.queue());
         let calls = Calls::default();
         let (of_store, of_queue) = (calls.clone(), calls.clone());
+        // Without faults: it knows whether a call is waiting for its answer, and which calls there were.
+        let store = FaultyStore::new(Arc::new(database.store()), move |call| of_store.note_of_store(call));
+        let store = Arc::new(store);
         let ports = Ports {
-            store: Arc::new(FaultyStore::new(Arc::new(database.store()), move |call| of_store.note_of_store(call))),
+            store: Arc::<FaultyStore>::clone(&store),
             queue: Arc::new(FaultyQueue::new(Arc::clone(&queue), move |call| match call {
                 QueueCall::Send(_) => of_queue.note("send"),
                 _ => Fault::None,
@@ -249,7 +253,7 @@ impl World {
         let handler = Tools::new(Arc::clone(&observed));
         let make = move || handler.clone();
         let mcp = McpServer::new(make, policies.clone(), engine.clone(), McpSettings::new([7; 32]));
-        Self { clock, mcp, engine, observed, policies, calls, queue }
+        Self { clock, mcp, engine, observed, policies, calls, queue, store }
     }
 
     pub(crate) async fn send(&self, sent: &Sent) -> Answer {
@@ -349,14 +353,16 @@ impl World {
         panic!("the task never became {status}: {}", self.get(id).await);
     }
 
-    /// Lets time pass quickly while `work` runs: sleepers are woken at once, in the right order.
+    /// Lets time pass quickly while `work` runs: sleepers are woken at once, in the right order. Time stands still while
+    /// the store answers: otherwise a slow machine would let a deadline pass while what was due before it is being read.
     pub(crate) async fn while_time_passes<T>(&self, work: impl Future<Output = T>) -> T {
         let advance = async {
             loop {
                 // Everything that does not sleep makes progress meanwhile; how much makes no difference.
                 #[expect(clippy::disallowed_methods, reason = "lets the store's threads run; measures nothing")]
                 tokio::time::sleep(Duration::from_millis(1)).await;
-                self.clock.next_wake().into_iter().for_each(|moment| self.clock.advance_to(moment));
+                let next = self.clock.next_wake().filter(|_| self.store.is_idle());
+                next.into_iter().for_each(|moment| self.clock.advance_to(moment));
             }
         };
         tokio::select! {

@@ -14,7 +14,7 @@ fn alarms(template: &Value) -> Vec<(String, Value)> {
     let all = template["Resources"].as_object().unwrap().iter();
     let names = all.filter(|(_, resource)| resource["Type"] == "AWS::CloudWatch::Alarm").map(|(name, _)| name.clone());
     // Some exist with one endpoint only.
-    let stacks = ["function-url", "http-api"].map(|endpoint| [("Endpoint", endpoint)]);
+    let stacks = ["function-url", "http-api", "rest-api"].map(|endpoint| [("Endpoint", endpoint)]);
     let found = |name: &str| stacks.iter().find_map(|parameters| Stack::new(template, parameters).resource(name));
     names.map(|name| (name.clone(), found(&name).unwrap_or_else(|| panic!("{name} never exists")))).collect()
 }
@@ -81,7 +81,7 @@ fn what_waits_too_long_is_reported_well_before_it_times_out() {
 fn waits_on_purpose_are_not_slow_answers() {
     let template = template();
     let slow_ms = text(&template["Parameters"]["SlowAnswersMs"]["Default"]).parse::<u64>().unwrap();
-    for parameters in [&[][..], &[("Endpoint", "http-api")]] {
+    for parameters in [&[][..], &[("Endpoint", "http-api")], &[("Endpoint", "rest-api")]] {
         let settings = super::api(&template, parameters).mcp([7; 32]);
         assert!(settings.inline_wait_ms < slow_ms, "{parameters:?}");
     }
@@ -108,6 +108,7 @@ fn the_alarms_watch_what_fails_without_a_crash() {
         (&dynamo, "WriteThrottleEvents"),
         (&dynamo, "SystemErrors"),
         (&gateway, "5xx"),
+        (&gateway, "5XXError"),
     ] {
         assert!(watched.contains(&(namespace.clone(), metric.to_owned())), "{namespace} {metric}: {watched:?}");
     }

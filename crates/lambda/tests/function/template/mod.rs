@@ -1,17 +1,19 @@
 //! `template.yaml`, compared with the code and with what the docs promise.
 
 mod alarms;
+mod endpoints;
 mod operation;
 mod parameters;
 mod permissions;
 mod resolve;
+mod rules;
 mod yaml;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use std::ffi::OsString;
 
-use longhaul_lambda::{ApiConfig, Auth, Responses, WorkerConfig, metrics};
+use longhaul_lambda::{ApiConfig, Auth, Responses, TokenClaims, WorkerConfig, metrics};
 use longhaul_settings::{EnvSource, Place, Preset, table};
 use serde_json::{Value, json};
 
@@ -32,6 +34,9 @@ const NARROWER: [(&str, &str); 4] = [
     ("InlineWaitSeconds", "no request takes longer"),
     ("LegsPerWorker", "Lambda delivers at most ten messages without delay"),
 ];
+
+/// An identity provider.
+const ISSUER: &str = "https://issuer.example.com";
 
 struct Env(BTreeMap<String, String>);
 
@@ -62,7 +67,20 @@ fn source(stack: &Stack<'_>, function: &str) -> Value {
 #[test]
 fn the_template_and_the_code_have_the_same_settings() {
     let template = template();
-    let optional = [("AllowOrigins", "https://app.example.com"), ("HeartbeatMs", "1000"), ("LegMarginMs", "1000")];
+    let optional = [
+        ("AllowOrigins", "https://app.example.com"),
+        ("HeartbeatMs", "1000"),
+        ("LegMarginMs", "1000"),
+        ("OAuthIssuers", ISSUER),
+        ("OAuthAudiences", "https://mcp.example.com/mcp"),
+        ("OAuthOwnerClaim", "team"),
+        ("OAuthClaims", "email"),
+        ("ScopeCall", "call"),
+        ("ScopeRead", "read"),
+        ("ScopeCancel", "cancel"),
+        ("IamOnBehalfRole", "AROAEXAMPLE1234567890"),
+        ("IamOnBehalfHeader", "x-longhaul-user"),
+    ];
     let stack = Stack::new(&template, &optional);
     let set: BTreeSet<_> = FUNCTIONS.iter().flat_map(|function| stack.environment(function).into_keys()).collect();
     let read = |place| table::ALL.iter().filter(move |setting| setting.preset(place) != Preset::Absent);
@@ -113,7 +131,8 @@ fn the_code_accepts_every_value_that_a_parameter_allows() {
     };
     for (name, parameter) in template["Parameters"].as_object().unwrap() {
         for value in parameters::limits(parameter) {
-            accepted(&[(name, &value)]);
+            // The template's rules want the issuer of tokens.
+            accepted(&[(name, &value), ("OAuthIssuers", ISSUER)]);
         }
     }
     // A heartbeat depends on the lease, and a margin on the leg: both at their ends.
@@ -126,6 +145,11 @@ fn the_code_accepts_every_value_that_a_parameter_allows() {
     }
     accepted(&[("WorkerTimeoutSeconds", "5"), ("LegMarginMs", "1250")]);
     assert_eq!(api(&template, &[("AuthMode", "anonymous")]).auth, Auth::Anonymous);
+    let claims = TokenClaims { owner: Some("team".to_owned()), visible: vec!["email".to_owned()] };
+    let gateway = [("AuthMode", "gateway"), ("OAuthOwnerClaim", "team"), ("OAuthClaims", "email")];
+    assert_eq!(api(&template, &gateway).auth, Auth::Gateway(claims));
+    let on_behalf = [("IamOnBehalfRole", "AROAEXAMPLE1234567890"), ("IamOnBehalfHeader", "x-longhaul-user")];
+    assert!(matches!(api(&template, &on_behalf).auth, Auth::IamOnBehalf(_, _)));
     assert_eq!(api(&template, &[("OpenTasksMax", "5")]).common.engine.open_tasks_max, 5);
     assert_eq!(api(&template, &[("AllowOrigins", "https://a.example,https://b.example")]).allow_origins.len(), 2);
 }
@@ -224,6 +248,10 @@ fn every_wait_ends_before_its_request_does() {
         (&[("Endpoint", "http-api")], 29_000),
         (&[("Endpoint", "http-api"), ("ApiTimeoutSeconds", "15")], 29_000),
         (&[("Responses", "buffered")], 60_000),
+        (&[("Endpoint", "rest-api")], 60_000),
+        (&[("Endpoint", "rest-api"), ("ApiTimeoutSeconds", "900")], 900_000),
+        (&[("Endpoint", "rest-api"), ("Responses", "buffered")], 29_000),
+        (&[("Endpoint", "rest-api"), ("Responses", "buffered"), ("ApiTimeoutSeconds", "15")], 29_000),
     ] {
         for parameters in [endpoint.to_vec(), [endpoint, &long_waits].concat()] {
             let settings = api(&template, &parameters).mcp([7; 32]);
@@ -250,6 +278,8 @@ fn answers_are_streamed_if_the_endpoint_streams() {
         (&[("Endpoint", "function-url")][..], true),
         (&[("Endpoint", "function-url"), ("Responses", "buffered")], false),
         (&[("Endpoint", "http-api"), ("Responses", "streamed")], false),
+        (&[("Endpoint", "rest-api")], true),
+        (&[("Endpoint", "rest-api"), ("Responses", "buffered")], false),
     ] {
         let expected = if streams { Responses::Streamed } else { Responses::Buffered };
         assert_eq!(api(&template, parameters).responses, expected, "{parameters:?}");
@@ -326,7 +356,8 @@ fn the_dashboard_shows_the_metrics_that_the_code_emits() {
 fn every_alarm_notifies_the_topic() {
     let template = template();
     let topic = ("AlarmTopicArn", "arn:aws:sns:us-east-1:111122223333:alarms");
-    let stacks = ["function-url", "http-api"].map(|endpoint| Stack::new(&template, &[topic, ("Endpoint", endpoint)]));
+    let stacks = ["function-url", "http-api", "rest-api"]
+        .map(|endpoint| Stack::new(&template, &[topic, ("Endpoint", endpoint)]));
     let mut watched = BTreeSet::new();
     for (name, resource) in template["Resources"].as_object().unwrap() {
         if resource["Type"] != "AWS::CloudWatch::Alarm" {

@@ -28,6 +28,15 @@ impl<'a> Stack<'a> {
         self.resolve(&resource["Properties"])
     }
 
+    /// What the template's rules say against these parameters.
+    pub(crate) fn refusals(&self) -> Vec<String> {
+        let rules = self.template["Rules"].as_object().unwrap().values();
+        let applying = rules.filter(|rule| self.is_true(&rule["RuleCondition"]));
+        let assertions = applying.flat_map(|rule| rule["Assertions"].as_array().unwrap());
+        let broken = assertions.filter(|assertion| !self.is_true(&assertion["Assert"]));
+        broken.map(|assertion| text(&assertion["AssertDescription"])).collect()
+    }
+
     /// The environment of a function.
     pub(crate) fn environment(&self, function: &str) -> BTreeMap<String, String> {
         let of = |properties: &Value| properties["Environment"]["Variables"].as_object().unwrap().clone();
@@ -51,7 +60,12 @@ impl<'a> Stack<'a> {
         match function {
             "Condition" => self.holds(argument.as_str().unwrap()),
             "Fn::Not" => !self.is_true(&argument[0]),
+            "Fn::Or" => argument.as_array().unwrap().iter().any(|each| self.is_true(each)),
             "Fn::And" => argument.as_array().unwrap().iter().all(|each| self.is_true(each)),
+            "Fn::Contains" => {
+                let wanted = self.resolve(&argument[1]).map(|value| text(&value));
+                argument[0].as_array().unwrap().iter().any(|each| Some(text(each)) == wanted)
+            }
             "Fn::Equals" => {
                 let side = |index: usize| self.resolve(&argument[index]).map(|value| text(&value));
                 side(0) == side(1)

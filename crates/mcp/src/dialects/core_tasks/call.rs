@@ -66,7 +66,7 @@ async fn create(
     let idempotency = call.scope.bind(idempotency)?;
     meta.set_client_capabilities(call.capabilities()?);
     let stored = StoredCall::new(params, meta, BTreeMap::new()).with_progress_token(progress_token);
-    let new = NewTask { owner: call.owner, tool: tool.to_owned(), call: stored, policy, requested, idempotency };
+    let new = NewTask { caller: call.caller, tool: tool.to_owned(), call: stored, policy, requested, idempotency };
     let shared = endpoint.shared();
     let task = accept::accept(shared, new).await?.into_task();
     Ok(wire::render_created(&task, shared.engine.ports().clock.now(), policy.immediate_text()))

@@ -85,7 +85,7 @@ async fn start(
     let idempotency = call.scope.bind(idempotency)?;
     meta.set_client_capabilities(call.capabilities()?);
     let stored = StoredCall::new(params, meta, Default::default());
-    let new = NewTask { owner: call.owner, tool, call: stored, policy, requested, idempotency };
+    let new = NewTask { caller: call.caller, tool, call: stored, policy, requested, idempotency };
     let task = accept_as(endpoint, key.id, new).await?;
     let token = wanted.token.unwrap_or_else(|| task.id.to_string());
     cancel::note(call, endpoint, task.id).await;

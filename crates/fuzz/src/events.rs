@@ -1,0 +1,81 @@
+//! Events of the API function, in all forms: function URLs, HTTP APIs, REST APIs, with every way to identify callers.
+//!
+//! The first line of an input says which way (`anonymous`, `iam`, `account`, `session`, `gateway`), and the rest is the
+//! event.
+
+use std::sync::Arc;
+
+use lambda_http::{Adapter, Context, LambdaEvent, Service, service_fn};
+use longhaul_lambda::{Api, Auth, HttpEvent, IamOwner};
+use serde_json::Value;
+
+use crate::driver::drive;
+use crate::world::World;
+
+/// What requests carry that no answer may have.
+const SECRETS: [&str; 3] = ["sample-session-token", "Credential=AKIA", "eyJhbGciOi"];
+
+/// Answers one event.
+pub(crate) fn run(input: &[u8]) {
+    let Some(at) = input.iter().position(|byte| *byte == b'\n') else { return };
+    let auth = match &input[..at] {
+        b"anonymous" => Auth::Anonymous,
+        b"iam" => Auth::Iam(IamOwner::Principal),
+        b"account" => Auth::Iam(IamOwner::Account),
+        b"session" => Auth::Iam(IamOwner::Session),
+        b"gateway" => Auth::Gateway,
+        _ => return,
+    };
+    let Ok(event) = serde_json::from_slice::<Value>(&input[at + 1..]) else { return };
+    let Ok(request) = serde_json::from_value::<HttpEvent>(event.clone()) else { return };
+    let request = request.into_inner();
+    let world = World::new();
+    let clock = Arc::clone(&world.clock);
+    let (answer, tasks) = drive(&clock, async {
+        let api =
+            Api::new(world.mcp.clone(), auth, vec!["https://app.example.com".to_owned()], Arc::clone(&clock) as _);
+        let handler = service_fn(|request| {
+            let api = api.clone();
+            async move { Ok::<_, std::convert::Infallible>(api.answer_whole(request).await) }
+        });
+        let answer = Adapter::from(handler).call(LambdaEvent::new(request, Context::default())).await.unwrap();
+        let answer = serde_json::to_value(answer).unwrap();
+        (answer, world.tasks().await)
+    });
+    let status = answer["statusCode"].as_u64().unwrap();
+    assert!(matches!(status, 200 | 202 | 204 | 400..=415 | 429 | 503), "{answer}");
+    if answer["headers"]["content-type"] == "application/json" {
+        let body = answer["body"].as_str().unwrap();
+        serde_json::from_str::<Value>(body).unwrap_or_else(|error| panic!("{error}: {body}"));
+    }
+    assert!(status < 400 || tasks.is_empty(), "a refused event left a task: {answer}");
+    let text = answer.to_string();
+    for secret in SECRETS {
+        assert!(!text.contains(secret) || event["body"].to_string().contains(secret), "{text}");
+    }
+    identified(auth, &event, &answer);
+}
+
+/// Nobody gets in whom AWS did not name.
+fn identified(auth: Auth, event: &Value, answer: &Value) {
+    let calls = answer["body"].as_str().is_some_and(|body| body.contains("\"result\""));
+    if !calls {
+        return;
+    }
+    let context = &event["requestContext"];
+    let stated = |place: &Value, names: &[&str]| {
+        names.iter().all(|name| place[name].as_str().is_some_and(|text| !text.is_empty()))
+    };
+    let is_stated = match auth {
+        Auth::Anonymous => true,
+        Auth::Iam(_) => {
+            stated(&context["authorizer"]["iam"], &["accountId", "userArn", "userId"])
+                || stated(&context["identity"], &["accountId", "userArn", "user"])
+        }
+        Auth::Gateway => {
+            stated(&context["authorizer"]["jwt"]["claims"], &["iss", "sub"])
+                || stated(&context["authorizer"]["claims"], &["iss", "sub"])
+        }
+    };
+    assert!(is_stated, "{event}");
+}

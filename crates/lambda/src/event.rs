@@ -1,0 +1,261 @@
+//! The HTTP events that the API function takes: of a function URL, of an HTTP API, and of a REST API. Whatever sent one,
+//! what follows sees the path below the stage and below the base path of a custom domain, each value of a repeated header,
+//! and the verified caller in one form.
+
+use std::collections::HashMap;
+
+use aws_lambda_events::apigw::{
+    ApiGatewayProxyRequest, ApiGatewayRequestAuthorizer, ApiGatewayRequestAuthorizerIamDescription,
+    ApiGatewayRequestAuthorizerJwtDescription, ApiGatewayRequestIdentity, ApiGatewayV2httpRequest,
+};
+use aws_lambda_events::query_map::QueryMap;
+use http::header::HOST;
+use http::uri::Authority;
+use http::{HeaderMap, HeaderName, Uri};
+use lambda_http::request::LambdaRequest;
+use serde::de::{Error, IgnoredAny};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use url::Url;
+
+/// The stage of an HTTP API that has no prefix in paths.
+const DEFAULT_STAGE: &str = "$default";
+
+/// The scheme by which a request reached what is in front of the function.
+const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+
+/// One HTTP event.
+#[derive(Debug)]
+pub struct HttpEvent(LambdaRequest);
+
+impl HttpEvent {
+    /// The event as `lambda_http` has it.
+    #[must_use]
+    pub fn into_inner(self) -> LambdaRequest {
+        self.0
+    }
+}
+
+/// What tells the two payload formats apart.
+#[derive(Deserialize)]
+struct Format {
+    /// Only payload format 1.0 has the method here.
+    #[serde(rename = "httpMethod", default)]
+    http_method: Option<IgnoredAny>,
+}
+
+impl<'de> Deserialize<'de> for HttpEvent {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let event = Box::<RawValue>::deserialize(deserializer)?;
+        let event = event.get();
+        let format: Format = serde_json::from_str(event).map_err(D::Error::custom)?;
+        let request = match format.http_method {
+            Some(IgnoredAny) => serde_json::from_str(event).map(of_rest_api).map(LambdaRequest::ApiGatewayV1),
+            None => serde_json::from_str(event).map(of_http_api).map(LambdaRequest::ApiGatewayV2),
+        };
+        request.map(Self).map_err(D::Error::custom)
+    }
+}
+
+/// An event of a function URL or an HTTP API (payload format 2.0).
+fn of_http_api(mut event: ApiGatewayV2httpRequest) -> ApiGatewayV2httpRequest {
+    let route = event.route_key.as_deref().and_then(|key| key.split_once(' ')).map(|(_method, path)| path);
+    let stage = event.request_context.stage.take();
+    let sent = event.raw_path.unwrap_or_default();
+    let path = path_below(route, &event.path_parameters, stage.as_deref(), sent);
+    event.raw_path = Some(of_a_url(path, &mut event.headers, &mut event.request_context.domain_name));
+    // The endpoint has no parameters. `lambda_http` would repeat them in the URL as they were sent.
+    event.raw_query_string = None;
+    event.query_string_parameters = QueryMap::default();
+    event
+}
+
+/// An event of a REST API (payload format 1.0).
+fn of_rest_api(mut event: ApiGatewayProxyRequest) -> ApiGatewayProxyRequest {
+    let stage = event.request_context.stage.take();
+    let sent = event.path.unwrap_or_default();
+    let path = path_below(event.resource.as_deref(), &event.path_parameters, stage.as_deref(), sent);
+    for name in repeated(&event.multi_value_headers) {
+        // Each header is here too, but with its last value only, which would replace all of them.
+        event.headers.remove(name);
+    }
+    let domain = &mut event.request_context.domain_name;
+    let path = of_a_url(path, &mut event.headers, domain);
+    event.path = Some(of_a_url(path, &mut event.multi_value_headers, domain));
+    event.query_string_parameters = QueryMap::default();
+    event.multi_value_query_string_parameters = QueryMap::default();
+    let authorizer = verified_by(&event.request_context.identity, &event.request_context.authorizer);
+    event.request_context.authorizer = authorizer;
+    event
+}
+
+/// The path, or that of nothing if no URL has it. Takes away the host and the scheme of which no URL can be made:
+/// `lambda_http` makes one of all three, and panics if it cannot.
+fn of_a_url(path: String, headers: &mut HeaderMap, domain: &mut Option<String>) -> String {
+    if headers.get(HOST).is_some_and(|host| !host.to_str().is_ok_and(is_host)) {
+        headers.remove(HOST);
+    }
+    if headers.get(FORWARDED_PROTO).is_some_and(|scheme| scheme != "https" && scheme != "http") {
+        headers.remove(FORWARDED_PROTO);
+    }
+    domain.take_if(|domain| !is_host(domain));
+    let is_path = path.starts_with('/') && is_url(&format!("https://localhost{path}"));
+    if is_path { path } else { "/".to_owned() }
+}
+
+/// Whether a text is a host, and perhaps a port, in every reading of URLs.
+fn is_host(text: &str) -> bool {
+    text.parse::<Authority>().is_ok() && is_url(&format!("https://{text}/"))
+}
+
+fn is_url(text: &str) -> bool {
+    Url::parse(text).is_ok_and(|url| url.as_str().parse::<Uri>().is_ok())
+}
+
+/// The path that the API defines, without the stage and without what a custom domain puts before it. `route` is the path
+/// of the route that matched, in which a name in braces stands for a parameter.
+fn path_below(route: Option<&str>, parameters: &HashMap<String, String>, stage: Option<&str>, sent: String) -> String {
+    if let Some(path) = route.filter(|route| route.starts_with('/')).and_then(|route| filled(route, parameters)) {
+        return path;
+    }
+    let below = stage.filter(|stage| *stage != DEFAULT_STAGE).and_then(|stage| {
+        let rest = sent.strip_prefix('/')?.strip_prefix(stage)?;
+        rest.starts_with('/').then(|| rest.to_owned())
+    });
+    below.unwrap_or(sent)
+}
+
+/// The path of a route, with its parameters; `None` if one of them is missing.
+fn filled(route: &str, parameters: &HashMap<String, String>) -> Option<String> {
+    let segment = |segment: &str| {
+        let Some(name) = segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) else {
+            return Some(segment.to_owned());
+        };
+        parameters.get(name.strip_suffix('+').unwrap_or(name)).cloned()
+    };
+    let segments: Option<Vec<String>> = route.split('/').map(segment).collect();
+    Some(segments?.join("/"))
+}
+
+fn repeated(headers: &HeaderMap) -> Vec<&HeaderName> {
+    headers.keys().filter(|name| headers.get_all(*name).iter().nth(1).is_some()).collect()
+}
+
+/// Who called a REST API, in the form in which an HTTP API says it. A REST API says who signed in `identity`, and what a
+/// token claims in `claims`, which only an authorizer for user pools writes: what the authorizers of others return cannot
+/// have an object in it.
+fn verified_by(
+    identity: &ApiGatewayRequestIdentity,
+    authorizer: &ApiGatewayRequestAuthorizer,
+) -> ApiGatewayRequestAuthorizer {
+    let mut verified = ApiGatewayRequestAuthorizer::default();
+    verified.iam = identity.user_arn.is_some().then(|| signer(identity));
+    verified.jwt = authorizer.fields.get("claims").and_then(Value::as_object).map(|claims| {
+        let mut jwt = ApiGatewayRequestAuthorizerJwtDescription::default();
+        jwt.claims = claims.iter().map(|(name, value)| (name.clone(), text(value))).collect();
+        jwt.scopes = jwt.claims.get("scope").map(|scope| scope.split_whitespace().map(str::to_owned).collect());
+        jwt
+    });
+    verified
+}
+
+fn signer(identity: &ApiGatewayRequestIdentity) -> ApiGatewayRequestAuthorizerIamDescription {
+    let mut iam = ApiGatewayRequestAuthorizerIamDescription::default();
+    iam.access_key.clone_from(&identity.access_key);
+    iam.account_id.clone_from(&identity.account_id);
+    iam.caller_id.clone_from(&identity.caller);
+    iam.user_arn.clone_from(&identity.user_arn);
+    iam.user_id.clone_from(&identity.user);
+    iam
+}
+
+/// A claim as an HTTP API writes it.
+fn text(claim: &Value) -> String {
+    claim.as_str().map_or_else(|| claim.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use lambda_http::RequestExt;
+    use lambda_http::request::LambdaRequest;
+    use serde_json::json;
+
+    use super::*;
+
+    /// Found by the fuzz target `events`: a caller chooses all of this, and a panic would end the invocation.
+    #[test]
+    fn a_host_a_scheme_a_path_or_a_query_that_no_url_has_does_not_panic() {
+        let long = format!("/{}", "x".repeat(70_000));
+        for (host, scheme, path, query) in [
+            ("a:99999", "https", "/mcp", ""),
+            ("a b", "https", "/mcp", ""),
+            ("999.1.1.1", "https", "/mcp", ""),
+            ("a/b?c", "https", "/mcp", ""),
+            ("a", "1:", "/mcp", ""),
+            ("a", "https", ":x", ""),
+            ("a", "https", &long, ""),
+            ("a", "https", "/mcp", "a=<\u{7f}>"),
+        ] {
+            let context =
+                json!({"stage": "$default", "domainName": "d.example", "http": {"method": "POST", "path": path}});
+            let url = json!({
+                "version": "2.0", "rawPath": path, "rawQueryString": query, "headers": {"host": host, "x-forwarded-proto": scheme},
+                "requestContext": context,
+            });
+            let headers = json!({"Host": [host], "X-Forwarded-Proto": [scheme]});
+            let rest = json!({
+                "httpMethod": "POST", "path": path, "headers": {"Host": host, "X-Forwarded-Proto": scheme},
+                "multiValueHeaders": headers, "requestContext": {"stage": "prod", "domainName": "d.example"},
+                "multiValueQueryStringParameters": {"a": [query]},
+            });
+            for event in [url, rest] {
+                let event: HttpEvent = serde_json::from_value(event).unwrap();
+                let request: lambda_http::Request = LambdaRequest::into(event.into_inner());
+                assert!(matches!(request.uri().path(), "/mcp" | "/"), "{}", request.uri());
+                assert_eq!(request.uri().query(), None);
+                assert!(request.request_context_ref().is_some());
+            }
+        }
+    }
+
+    fn path(route: Option<&str>, proxy: Option<&str>, stage: &str, sent: &str) -> String {
+        let parameters = proxy.map(|proxy| ("proxy".to_owned(), proxy.to_owned())).into_iter().collect();
+        path_below(route, &parameters, Some(stage), sent.to_owned())
+    }
+
+    #[test]
+    fn a_path_is_what_the_api_defines() {
+        for (route, proxy, stage, sent, expected) in [
+            // A function URL, and the default route of an HTTP API.
+            (None, None, "$default", "/mcp", "/mcp"),
+            (None, None, "$default", "/mcp/", "/mcp/"),
+            (None, None, "prod", "/prod/mcp", "/mcp"),
+            (None, None, "prod", "/production/mcp", "/production/mcp"),
+            (None, None, "mcp", "/mcp", "/mcp"),
+            // A route, below a stage or the base path of a custom domain.
+            (Some("/mcp"), None, "prod", "/mcp", "/mcp"),
+            (Some("/mcp"), None, "prod", "/prod/mcp", "/mcp"),
+            (Some("/mcp"), None, "prod", "/tools/v1/mcp", "/mcp"),
+            (Some("/{proxy+}"), Some("mcp"), "prod", "/tools/mcp", "/mcp"),
+            (Some("/.well-known/{proxy+}"), Some("a/b"), "prod", "/x/.well-known/a/b", "/.well-known/a/b"),
+            (Some("/{proxy+}"), None, "prod", "/prod/mcp", "/mcp"),
+        ] {
+            assert_eq!(path(route, proxy, stage, sent), expected, "{route:?} {sent}");
+        }
+    }
+
+    #[test]
+    fn every_kind_of_event_says_where_it_comes_from() {
+        for event in [
+            include_str!("../../../infra/events/api-function-url.json"),
+            include_str!("../../../infra/events/api-http-api.json"),
+            include_str!("../../../infra/events/api-rest-api.json"),
+        ] {
+            let event: HttpEvent = serde_json::from_str(event).unwrap();
+            let request = lambda_http::Request::from(event.into_inner());
+            let address = crate::caller::source_address(request.extensions());
+            assert_eq!(address.as_deref(), Some("203.0.113.7"));
+        }
+    }
+}

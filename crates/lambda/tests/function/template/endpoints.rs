@@ -1,0 +1,232 @@
+//! The endpoints of the template: what a REST API serves, domain names, the firewall, and what pages may do.
+
+use std::collections::BTreeSet;
+
+use longhaul_http::cors;
+use serde_json::{Value, json};
+
+use super::resolve::{Stack, text};
+use super::yaml::template;
+
+const REST: (&str, &str) = ("Endpoint", "rest-api");
+const DOMAIN: [(&str, &str); 2] = [
+    ("DomainName", "mcp.example.com"),
+    ("CertificateArn", "arn:aws:acm:us-east-1:111122223333:certificate/11111111-2222-3333-4444-555555555555"),
+];
+const WEB_ACL: (&str, &str) =
+    ("WebAclArn", "arn:aws:wafv2:us-east-1:111122223333:regional/webacl/longhaul/11111111-2222-3333-4444-555555555555");
+
+/// One method of one path of the REST API, as its name and its definition.
+fn operations(stack: &Stack<'_>) -> Vec<(String, Value)> {
+    let body = stack.resource("RestApi").unwrap()["DefinitionBody"].clone();
+    let paths = body["paths"].as_object().unwrap().clone();
+    let of = |(path, methods): (String, Value)| {
+        let named = move |(method, operation): (&String, &Value)| {
+            (format!("{}{path}", method.to_uppercase()), operation.clone())
+        };
+        methods.as_object().unwrap().iter().map(named).collect::<Vec<_>>()
+    };
+    paths.into_iter().flat_map(of).collect()
+}
+
+#[test]
+fn a_rest_api_streams_for_as_long_as_a_function_runs_or_sends_whole_answers() {
+    let template = template();
+    let stream = "2021-11-15/functions/${Api.Arn}/response-streaming-invocations";
+    let whole = "2015-03-31/functions/${Api.Arn}/invocations";
+    for (responses, mode, call, timeout_ms) in
+        [("streamed", "STREAM", stream, 900_000), ("buffered", "BUFFERED", whole, 29_000)]
+    {
+        let stack = Stack::new(&template, &[REST, ("Responses", responses)]);
+        for (name, operation) in operations(&stack) {
+            let integration = &operation["x-amazon-apigateway-integration"];
+            // The function has one form of answer, so all of its methods have to expect the same.
+            assert_eq!(integration["responseTransferMode"], mode, "{name}");
+            assert!(text(&integration["uri"]["Fn::Sub"]).ends_with(&format!(":lambda:path/{call}")), "{name}");
+            assert_eq!(integration["timeoutInMillis"], timeout_ms, "{name}");
+            assert_eq!((&integration["type"], &integration["httpMethod"]), (&json!("aws_proxy"), &json!("POST")));
+        }
+    }
+    let function = Stack::new(&template, &[REST, ("ApiTimeoutSeconds", "900")]).resource("Api").unwrap();
+    assert_eq!(text(&function["Timeout"]), "900");
+}
+
+#[test]
+fn a_rest_api_wants_signatures_except_for_what_cannot_be_signed() {
+    let template = template();
+    let names = |parameters: &[_], is_open: bool| {
+        let all = operations(&Stack::new(&template, parameters));
+        let open = |operation: &Value| operation["security"].as_array().unwrap().is_empty();
+        all.into_iter()
+            .filter(|(_, operation)| open(operation) == is_open)
+            .map(|(name, _)| name)
+            .collect::<BTreeSet<_>>()
+    };
+    let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+    let signed = set(&["DELETE/mcp", "GET/healthz", "GET/mcp", "POST/mcp"]);
+    let open = set(&["GET/.well-known/{proxy+}", "OPTIONS/.well-known/{proxy+}", "OPTIONS/mcp"]);
+    assert_eq!((names(&[REST], false), names(&[REST], true)), (signed.clone(), open));
+    assert!(names(&[REST, ("AuthMode", "anonymous")], false).is_empty());
+
+    let stack = Stack::new(&template, &[REST]);
+    let policy = stack.resource("CallerPolicy").unwrap();
+    let [statement]: [Value; 1] = policy["PolicyDocument"]["Statement"].as_array().unwrap().clone().try_into().unwrap();
+    assert_eq!(statement["Action"], "execute-api:Invoke");
+    let named = |resource: &Value| text(&resource["Fn::Sub"]).split_once("${RestApi}/prod/").unwrap().1.to_owned();
+    let allowed: BTreeSet<_> = statement["Resource"].as_array().unwrap().iter().map(named).collect();
+    assert_eq!(allowed, signed);
+    assert_eq!(stack.resource("RestApi").unwrap()["StageName"], "prod");
+}
+
+#[test]
+fn a_changed_parameter_reaches_the_stage() {
+    let api = Stack::new(&template(), &[REST]).resource("RestApi").unwrap();
+    assert_eq!(api["AlwaysDeploy"], true);
+    assert_eq!(api["OpenApiVersion"], "2.0", "SAM would make a second stage without it");
+}
+
+#[test]
+fn only_the_rest_api_may_invoke_the_function_through_it() {
+    let permission = Stack::new(&template(), &[REST]).resource("RestApiMayInvoke").unwrap();
+    assert_eq!(
+        (&permission["Action"], &permission["Principal"]),
+        (&json!("lambda:InvokeFunction"), &json!("apigateway.amazonaws.com"))
+    );
+    assert!(text(&permission["SourceArn"]["Fn::Sub"]).ends_with(":${RestApi}/*"));
+}
+
+#[test]
+fn a_rest_api_limits_how_often_it_is_called_and_may_log_it() {
+    let template = template();
+    let parameters = [REST, ("RestApiRequestsPerSecond", "20"), ("RestApiBurst", "40"), ("RestApiLogs", "on")];
+    let stack = Stack::new(&template, &parameters);
+    let api = stack.resource("RestApi").unwrap();
+    let limits =
+        json!([{"ResourcePath": "/*", "HttpMethod": "*", "ThrottlingRateLimit": "20", "ThrottlingBurstLimit": "40"}]);
+    assert_eq!(api["MethodSettings"], limits);
+    let format: Value = serde_json::from_str(api["AccessLogSetting"]["Format"].as_str().unwrap()).unwrap();
+    assert_eq!(format["requestId"], "$context.requestId");
+    assert!(stack.resource("RestApiLogGroup").is_some());
+    let without = Stack::new(&template, &[REST]);
+    assert!(without.resource("RestApi").unwrap()["AccessLogSetting"].is_null());
+    assert!(without.resource("RestApiLogGroup").is_none());
+}
+
+#[test]
+fn with_a_domain_name_an_api_has_no_other_name() {
+    let template = template();
+    for (endpoint, api, mapping, other) in [
+        ("http-api", "HttpApi", "HttpApiOfDomain", "RestApiOfDomain"),
+        ("rest-api", "RestApi", "RestApiOfDomain", "HttpApiOfDomain"),
+    ] {
+        let parameters = [DOMAIN.as_slice(), &[("Endpoint", endpoint)]].concat();
+        let stack = Stack::new(&template, &parameters);
+        assert_eq!(stack.resource(api).unwrap()["DisableExecuteApiEndpoint"], true, "{endpoint}");
+        let domain = stack.resource("Domain").unwrap();
+        let configuration = &domain["DomainNameConfigurations"][0];
+        assert_eq!(
+            (&configuration["EndpointType"], &configuration["CertificateArn"]),
+            (&json!("REGIONAL"), &json!(DOMAIN[1].1))
+        );
+        assert_eq!(configuration["SecurityPolicy"], "TLS_1_2");
+        assert_eq!(stack.resource(mapping).unwrap()["ApiId"], api);
+        assert!(stack.resource(other).is_none() && stack.resource("DomainRecord").is_none());
+        let in_zone = [parameters.as_slice(), &[("HostedZoneId", "Z1")]].concat();
+        assert_eq!(Stack::new(&template, &in_zone).resource("DomainRecord").unwrap()["Type"], "A");
+        let alone = Stack::new(&template, &[("Endpoint", endpoint)]);
+        assert_eq!(alone.resource(api).unwrap()["DisableExecuteApiEndpoint"], false);
+        assert!(alone.resource("Domain").is_none());
+    }
+    let url = &template["Outputs"]["McpUrl"]["Value"]["Fn::If"];
+    assert_eq!((&url[0], &url[1]), (&json!("HasDomain"), &json!({"Fn::Sub": "https://${DomainName}/mcp"})));
+}
+
+#[test]
+fn combinations_that_cannot_work_are_refused_with_what_to_do() {
+    let template = template();
+    let refusals = |parameters: &[_]| Stack::new(&template, parameters).refusals();
+    let url_with_domain = DOMAIN.to_vec();
+    for endpoint in ["function-url", "http-api", "rest-api"] {
+        assert_eq!(refusals(&[("Endpoint", endpoint)]), Vec::<String>::new());
+    }
+    for endpoint in ["http-api", "rest-api"] {
+        assert_eq!(refusals(&[DOMAIN.as_slice(), &[("Endpoint", endpoint)]].concat()), Vec::<String>::new());
+    }
+    assert_eq!(refusals(&[REST, WEB_ACL]), Vec::<String>::new());
+    for (parameters, says) in [
+        (url_with_domain, "CloudFront"),
+        (vec![WEB_ACL], "CloudFront"),
+        (vec![WEB_ACL, ("Endpoint", "http-api")], "Endpoint=rest-api"),
+        (vec![REST, DOMAIN[0]], "CertificateArn"),
+        (vec![REST, DOMAIN[1]], "DomainName"),
+        (vec![REST, ("HostedZoneId", "Z1")], "DomainName"),
+    ] {
+        let said = refusals(&parameters);
+        assert!(said.len() == 1 && said[0].contains(says), "{parameters:?}: {said:?}");
+    }
+}
+
+#[test]
+fn a_web_acl_stands_in_front_of_the_stage() {
+    let template = template();
+    let firewall = Stack::new(&template, &[REST, WEB_ACL]).resource("RestApiFirewall").unwrap();
+    assert_eq!(firewall["WebACLArn"], WEB_ACL.1);
+    assert!(text(&firewall["ResourceArn"]["Fn::Sub"]).ends_with("::/restapis/${RestApi}/stages/${RestApi.Stage}"));
+    assert!(Stack::new(&template, &[REST]).resource("RestApiFirewall").is_none());
+}
+
+#[test]
+fn every_endpoint_lets_pages_do_the_same() {
+    let template = template();
+    let words = |list: &str| list.split(", ").map(str::to_owned).collect::<Vec<_>>();
+    for (endpoint, resource, cors_of) in
+        [("function-url", "ApiUrl", "Cors"), ("http-api", "HttpApi", "CorsConfiguration")]
+    {
+        let parameters = [("Endpoint", endpoint), ("AllowOrigins", "https://app.example.com")];
+        let said = Stack::new(&template, &parameters).resource(resource).unwrap()[cors_of].clone();
+        assert_eq!(said["AllowMethods"], json!(words(cors::PAGE_METHODS)), "{endpoint}");
+        assert_eq!(said["AllowHeaders"], json!(words(cors::PAGE_HEADERS)), "{endpoint}");
+        assert_eq!(said["ExposeHeaders"], json!(words(cors::READABLE_HEADERS)), "{endpoint}");
+        assert_eq!(text(&said["MaxAge"]), cors::MAX_AGE_S, "{endpoint}");
+    }
+    // What a REST API answers itself, a page may read too.
+    let body = Stack::new(&template, &[REST]).resource("RestApi").unwrap()["DefinitionBody"].clone();
+    for kind in ["DEFAULT_4XX", "DEFAULT_5XX"] {
+        let headers = &body["x-amazon-apigateway-gateway-responses"][kind]["responseParameters"];
+        assert_eq!(headers["gatewayresponse.header.Access-Control-Allow-Origin"], "'*'");
+    }
+}
+
+/// What the host of the end-to-end tests imitates, in `tests/runtime_host/front_door.rs`.
+#[test]
+fn a_challenge_keeps_its_name_where_api_gateway_lets_it() {
+    let template = template();
+    let oauth = ("AuthMode", "oauth");
+    let http_api = Stack::new(&template, &[oauth, ("Endpoint", "http-api")]);
+    let mapping = json!({"ResponseParameters": [{
+        "Destination": "overwrite:header.www-authenticate",
+        "Source": "$response.header.x-longhaul-www-authenticate",
+    }]});
+    let mapped = http_api.resource("HttpApiIntegration").unwrap()["ResponseParameters"].clone();
+    assert_eq!(mapped, json!({"401": mapping, "403": mapping}));
+    assert_eq!(http_api.resource("HttpApiMetadata").unwrap()["AuthorizationType"], "NONE");
+
+    let rest_api = Stack::new(&template, &[[oauth, REST].as_slice(), &DOMAIN].concat());
+    let answered = &rest_api.resource("RestApi").unwrap()["DefinitionBody"]["x-amazon-apigateway-gateway-responses"]["BAD_REQUEST_PARAMETERS"];
+    assert_eq!(answered["statusCode"], "401");
+    let challenge = text(&answered["responseParameters"]["gatewayresponse.header.WWW-Authenticate"]);
+    let metadata = "https://mcp.example.com/.well-known/oauth-protected-resource/mcp";
+    assert_eq!(challenge, format!("'Bearer resource_metadata=\"{metadata}\"'"));
+    for (name, operation) in operations(&rest_api) {
+        let needs_token = name.ends_with("/mcp") && !name.starts_with("OPTIONS");
+        let needed = json!([{"in": "header", "name": "Authorization", "type": "string", "required": true}]);
+        assert_eq!(operation.get("parameters"), needs_token.then_some(&needed), "{name}");
+        let validator = operation["x-amazon-apigateway-request-validator"].as_str();
+        assert_eq!(validator, needs_token.then_some("parameters"), "{name}");
+    }
+    // In no other case does the gateway look for a token.
+    for parameters in [[REST].as_slice(), &[[oauth, REST].as_slice()].concat()] {
+        let all = operations(&Stack::new(&template, parameters));
+        assert!(all.iter().all(|(_, operation)| operation.get("parameters").is_none()), "{parameters:?}");
+    }
+}

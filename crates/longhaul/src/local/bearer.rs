@@ -1,0 +1,134 @@
+//! Callers with a token from a file: who they are, and how the file is read again when it has changed.
+
+mod file;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use http::header::AUTHORIZATION;
+use http::request::Parts;
+use longhaul_core::Clock;
+use longhaul_http::{Challenge, Identified, Identify, InvalidToken, Rejection};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use self::file::{TokenFileError, Tokens};
+use super::ServeError;
+use crate::SystemClock;
+
+/// How often the file is read. It is compared by its content: two changes may have the same time and size.
+const READ_EVERY_MS: u64 = 1_000;
+
+/// Identifies callers by the token that they send, among those of a file.
+pub(super) struct Bearer {
+    tokens: watch::Receiver<Arc<Tokens>>,
+}
+
+/// A file of tokens, which is read again and again.
+pub(super) struct TokenFile {
+    path: PathBuf,
+    tokens: watch::Sender<Arc<Tokens>>,
+    /// What was found last: the content, or what is wrong with the file.
+    found: Result<Vec<u8>, String>,
+}
+
+impl TokenFile {
+    /// Reads the file.
+    pub(super) async fn open(path: &Path) -> Result<Self, ServeError> {
+        let refused = |cause: TokenFileError| ServeError::TokenFile { path: path.to_owned(), cause: cause.into() };
+        let content = read(path).await.map_err(refused)?;
+        let (tokens, _) = watch::channel(Arc::new(Tokens::parse(&content).map_err(refused)?));
+        Ok(Self { path: path.to_owned(), tokens, found: Ok(content) })
+    }
+
+    /// Identifies callers by the tokens of this file, as it is at the time of a request.
+    pub(super) fn callers(&self) -> Bearer {
+        Bearer { tokens: self.tokens.subscribe() }
+    }
+
+    /// Reads the file again and again, until the process stops.
+    pub(super) async fn follow(mut self, stop: CancellationToken) {
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                () = SystemClock.sleep_ms(READ_EVERY_MS) => {}
+            }
+            self.reread().await;
+        }
+    }
+
+    /// Takes over what has changed. The tokens of before stay valid while the file cannot be used.
+    async fn reread(&mut self) {
+        let read = read(&self.path).await;
+        if let (Ok(now), Ok(before)) = (&read, &self.found)
+            && now == before
+        {
+            return;
+        }
+        let parsed = read.and_then(|content| Ok((Tokens::parse(&content)?, content)));
+        match parsed {
+            Ok((tokens, content)) => {
+                tracing::info!(callers = tokens.len(), "the token file has changed, and is in use");
+                self.tokens.send_replace(Arc::new(tokens));
+                self.found = Ok(content);
+            }
+            Err(error) => self.refuse(&error),
+        }
+    }
+
+    /// Says once what is wrong.
+    fn refuse(&mut self, error: &TokenFileError) {
+        let problem = match std::error::Error::source(error) {
+            Some(cause) => format!("{error}: {cause}"),
+            None => error.to_string(),
+        };
+        let found = Err(problem);
+        if self.found != found {
+            tracing::error!(
+                path = %self.path.display(),
+                error = error as &dyn std::error::Error,
+                "the token file cannot be used: the tokens that it had before are still accepted"
+            );
+            self.found = found;
+        }
+    }
+}
+
+async fn read(path: &Path) -> Result<Vec<u8>, TokenFileError> {
+    let path = path.to_owned();
+    let read = tokio::task::spawn_blocking(move || file::read(&path)).await;
+    read.unwrap_or_else(|stopped| Err(TokenFileError::Io(std::io::Error::other(stopped))))
+}
+
+#[async_trait]
+impl Identify for Bearer {
+    async fn identify(&self, request: &Parts) -> Result<Identified, Rejection> {
+        let mut sent = request.headers.get_all(AUTHORIZATION).iter();
+        let only = match (sent.next(), sent.next()) {
+            (None, _) => return Err(refused(None)),
+            (Some(only), None) => only,
+            (Some(_), Some(_)) => return Err(refused(Some("send one Authorization header"))),
+        };
+        let Some(token) = only.to_str().ok().and_then(token) else {
+            return Err(refused(Some("the Authorization header is not `Bearer` and a token")));
+        };
+        let tokens = Arc::clone(&self.tokens.borrow());
+        let caller = tokens.caller(token).ok_or_else(|| refused(Some("the token is not known")))?;
+        Ok(Identified { principal: caller.clone(), challenge: Challenge::default() })
+    }
+}
+
+/// The token in a header's value (RFC 6750, section 2.1).
+fn token(value: &str) -> Option<&str> {
+    let (scheme, token) = value.trim().split_once(' ')?;
+    scheme.eq_ignore_ascii_case("Bearer").then(|| token.trim_start())
+}
+
+fn refused(why: Option<&'static str>) -> Rejection {
+    Rejection::Unauthorized {
+        reason: "this server wants a token that it knows, in the header `Authorization: Bearer TOKEN`",
+        challenge: Challenge::default().unauthorized(why.map(InvalidToken), ""),
+    }
+}

@@ -1,0 +1,229 @@
+//! Which scopes a message needs, by its method and the tools that it names, in all dialects: this is decided here alone,
+//! before any dialect or tool sees the message, and without looking for the task that it is about.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use http::{Response, StatusCode};
+use longhaul_core::{MissingScopes, Principal, Scopes};
+use rmcp::ErrorData;
+use rmcp::model::RequestId;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::Body;
+use crate::dialect::Endpoint;
+use crate::settings::NeededScopes;
+use crate::shared::body::json;
+use crate::shared::message::Message;
+use crate::shared::{access, reply};
+use crate::views::job_tools::JobTool;
+
+/// How the URIs of resources begin that show tasks.
+const TASK_RESOURCES: &str = "longhaul://tasks/";
+
+/// A refusal: what the request needs, and what its caller should come back with.
+pub(super) struct Denied {
+    needed: BTreeSet<String>,
+    wanted: BTreeSet<String>,
+}
+
+/// Decides for one server.
+pub(super) struct Gate<'a>(pub(super) &'a Endpoint);
+
+impl Gate<'_> {
+    fn scopes(&self) -> &NeededScopes {
+        &self.0.shared().settings.scopes
+    }
+
+    /// Whether the caller lacks scopes for one of these messages, which were sent together.
+    pub(super) fn denies<'m>(
+        &self,
+        caller: &Principal,
+        messages: impl IntoIterator<Item = &'m Message<'m>>,
+    ) -> Option<Denied> {
+        if caller.scopes == Scopes::Unrestricted || self.scopes().is_empty() {
+            return None;
+        }
+        self.unless_granted(caller, messages.into_iter().flat_map(|message| self.needed(message)).collect())
+    }
+
+    /// Whether the caller lacks scopes to resume a stream.
+    pub(super) fn denies_reading(&self, caller: &Principal) -> Option<Denied> {
+        self.unless_granted(caller, self.scopes().read.clone())
+    }
+
+    fn unless_granted(&self, caller: &Principal, needed: BTreeSet<String>) -> Option<Denied> {
+        if access::has_all(caller, &needed) {
+            return None;
+        }
+        Some(Denied { wanted: access::wanted_of(self.scopes(), caller, &needed), needed })
+    }
+
+    fn needed(&self, message: &Message<'_>) -> BTreeSet<String> {
+        match message {
+            Message::Request { method, params, .. } | Message::Notification { method, params } => {
+                self.needed_by_method(method, *params)
+            }
+            // The answer to a question.
+            Message::Reply { .. } => self.scopes().call.clone(),
+        }
+    }
+
+    fn needed_by_method(&self, method: &str, params: Option<&RawValue>) -> BTreeSet<String> {
+        let NeededScopes { call, read, cancel, .. } = self.scopes();
+        match method {
+            "tools/call" | "tools/async/call" => self.needed_by_call(&Said::by(params)),
+            "tasks/update" => call.clone(),
+            "tasks/get"
+            | "tasks/list"
+            | "tasks/result"
+            | "subscriptions/listen"
+            | "tools/async/get"
+            | "tools/async/join"
+            | "tools/async/result"
+            | "tools/async/status" => read.clone(),
+            "resources/read" if Said::by(params).texts.iter().any(|uri| uri.starts_with(TASK_RESOURCES)) => {
+                read.clone()
+            }
+            "tasks/cancel" | "tools/async/cancel" | "notifications/cancelled" => cancel.clone(),
+            _ => BTreeSet::new(),
+        }
+    }
+
+    /// A job tool needs what it does. A call that names several tools, in whatever places, needs the scopes of all.
+    fn needed_by_call(&self, said: &Said) -> BTreeSet<String> {
+        let scopes = self.scopes();
+        let mut needed = if said.is_unreadable { scopes.all() } else { BTreeSet::new() };
+        let mut is_about_jobs = false;
+        for name in &said.texts {
+            match JobTool::named(name).filter(|_| !self.0.backend().has_tool(name)) {
+                Some(tool) => {
+                    is_about_jobs = true;
+                    needed.extend(tool.scopes(self.0.shared()).iter().cloned());
+                }
+                None => needed.extend(scopes.of_call(name).cloned()),
+            }
+        }
+        if !is_about_jobs || said.has_answers {
+            needed.extend(scopes.call.iter().cloned());
+        }
+        needed
+    }
+}
+
+impl Denied {
+    /// The answer to the message with this id, the same in every dialect.
+    pub(super) fn answer(self, id: Option<&RequestId>) -> Response<Body> {
+        let error = self.error();
+        self.refusing(reply::error_with(StatusCode::FORBIDDEN, id, &error))
+    }
+
+    /// The answer to a batch, of which nothing is done: an error for each of its requests.
+    pub(super) fn answer_to_batch(self, messages: &[Message<'_>]) -> Response<Body> {
+        let error = self.error();
+        let ids = messages.iter().filter_map(super::id_of);
+        let errors: Vec<String> = ids.map(|id| reply::error_text(Some(id), &error)).collect();
+        if errors.is_empty() {
+            return self.answer(None);
+        }
+        self.refusing(json(StatusCode::FORBIDDEN, format!("[{}]", errors.join(","))))
+    }
+
+    fn error(&self) -> ErrorData {
+        let needed = self.needed.iter().map(String::as_str).collect::<Vec<_>>().join(" ");
+        let message = format!("insufficient scope: this request needs a token with the scopes `{needed}`");
+        ErrorData::invalid_request(message, Some(serde_json::json!({"error": "insufficient_scope", "scope": needed})))
+    }
+
+    fn refusing(self, mut answer: Response<Body>) -> Response<Body> {
+        answer.extensions_mut().insert(MissingScopes(self.wanted));
+        answer
+    }
+}
+
+/// What parameters say that matters here. Readers of parameters differ: in whether a name may be inside of `request`, in
+/// which of two members with one name counts, and in whether a list stands for an object. Everything that one of them
+/// could take for the name of a tool, or a URI, is collected.
+#[derive(Default)]
+struct Said {
+    texts: BTreeSet<String>,
+    has_answers: bool,
+    is_unreadable: bool,
+}
+
+impl Said {
+    fn by(params: Option<&RawValue>) -> Self {
+        let mut said = Self::default();
+        for nested in params.map(|params| said.read(params)).unwrap_or_default() {
+            said.read(nested);
+        }
+        said
+    }
+
+    /// Reads one object or list; returns what may be the parameters inside of it.
+    fn read<'a>(&mut self, value: &'a RawValue) -> Vec<&'a RawValue> {
+        if !value.get().starts_with(['{', '[']) {
+            return Vec::new();
+        }
+        let Ok(Members(members)) = serde_json::from_str(value.get()) else {
+            self.is_unreadable = true;
+            return Vec::new();
+        };
+        let mut nested = Vec::new();
+        for (name, member) in members {
+            match name {
+                Some("name" | "uri") => self.texts.extend(serde_json::from_str::<String>(member.get())),
+                Some("request") => nested.push(member),
+                Some(_) => self.has_answers = true,
+                None => {
+                    self.texts.extend(serde_json::from_str::<String>(member.get()));
+                    self.has_answers = true;
+                    nested.push(member);
+                }
+            }
+        }
+        nested
+    }
+}
+
+/// The members of an object that matter here, or all of a list.
+struct Members<'a>(Vec<(Option<&'static str>, &'a RawValue)>);
+
+impl<'de: 'a, 'a> serde::Deserialize<'de> for Members<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AnyMembers)
+    }
+}
+
+struct AnyMembers;
+
+impl<'de> Visitor<'de> for AnyMembers {
+    type Value = Members<'de>;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("an object or a list")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
+        const RELEVANT: [&str; 4] = ["name", "uri", "request", "inputResponses"];
+        let mut members = Vec::new();
+        while let Some(name) = map.next_key::<Cow<'de, str>>()? {
+            match RELEVANT.into_iter().find(|relevant| *relevant == name) {
+                Some(relevant) => members.push((Some(relevant), map.next_value()?)),
+                None => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(Members(members))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Members<'de>, A::Error> {
+        let mut members = Vec::new();
+        while let Some(member) = list.next_element()? {
+            members.push((None, member));
+        }
+        Ok(Members(members))
+    }
+}
