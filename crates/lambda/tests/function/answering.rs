@@ -90,7 +90,7 @@ fn lambda_event(event: &Value) -> LambdaEvent<LambdaRequest> {
 }
 
 /// The event as the function reads it.
-fn request(event: &Value) -> LambdaRequest {
+pub(crate) fn request(event: &Value) -> LambdaRequest {
     serde_json::from_value::<HttpEvent>(event.clone()).unwrap().into_inner()
 }
 

@@ -4,11 +4,13 @@
 
 mod arguments;
 mod async_calls;
+mod audit;
 mod batches;
 mod caller;
 mod cancelling;
 mod core_tasks;
 mod garbage;
+mod isolation;
 mod jobs;
 mod keys;
 mod large;
