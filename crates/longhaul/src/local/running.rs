@@ -74,6 +74,8 @@ impl Running {
             inline_wait_ms: options.inline_wait_ms,
             anonymous_callers: options.callers.anonymous(),
             scopes: options.scopes.clone(),
+            poll_limit: options.poll_limit,
+            streams_max: Some(options.streams_max),
             ..McpSettings::new(signing_key)
         };
         let mcp = server.build(engine.clone(), settings);

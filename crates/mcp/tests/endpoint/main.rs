@@ -12,6 +12,7 @@ mod garbage;
 mod jobs;
 mod keys;
 mod large;
+mod limits;
 mod listening;
 mod live;
 mod matrix;
