@@ -94,10 +94,9 @@ enum Room {
     NoNew { retry_ms: u64 },
     /// There is, in a new window after the one that began at this moment.
     InNewWindow { since: Timestamp },
-    /// The count was corrected, by this instance or another one: the next try decides.
-    AfterCounting,
-    /// There is, but the new task expires before all others, so the next count has to be earlier.
-    ExpiringFirst,
+    /// The count was corrected, by this instance or another one, or the next count has to be earlier: the next try
+    /// decides.
+    OnceMore,
 }
 
 /// What a count found.
@@ -128,6 +127,9 @@ impl DynamoStore {
                 return Ok(reserved);
             };
             window = Window::Current;
+            if expires_first(new, &quota).map_err(StoreError::from)? {
+                next_count = NextCount::WithThisTask;
+            }
             match self.look_for_room(new, &quota, now).await? {
                 Room::NoSlot => return Err(CreateError::TooManyOpen { open_max: new.open_max }),
                 Room::NoBytes => return Err(CreateError::TooMuchStored { stored_max: new.stored_max }),
@@ -135,8 +137,7 @@ impl DynamoStore {
                     return Err(CreateError::TooManyNew { new_max: new.new_max.unwrap_or(u32::MAX), retry_ms });
                 }
                 Room::InNewWindow { since } => window = Window::After { since },
-                Room::AfterCounting => {}
-                Room::ExpiringFirst => next_count = NextCount::WithThisTask,
+                Room::OnceMore => {}
             }
         }
         Err(StoreError::from(Unexpected::Contended).into())
@@ -203,8 +204,7 @@ impl DynamoStore {
                 let retry_ms = limits::minute_left_ms(since, now);
                 return Ok(if retry_ms > 0 { Room::NoNew { retry_ms } } else { Room::InNewWindow { since } });
             }
-            let expires_first = due.is_some_and(|due| due > new.task.expires_at);
-            return Ok(if expires_first { Room::ExpiringFirst } else { Room::AfterCounting });
+            return Ok(Room::OnceMore);
         }
         if due.is_some_and(|due| now < due) {
             return Ok(Room::NoSlot);
@@ -212,7 +212,7 @@ impl DynamoStore {
         let begun = expressions::begin_to_count(due, now.plus_ms(COUNT_AGAIN_MS));
         match self.table.update(&keys::quota(owner), begun).await? {
             Written::Done(_) => {}
-            Written::Refused(_) => return Ok(Room::AfterCounting),
+            Written::Refused(_) => return Ok(Room::OnceMore),
         }
         let Some(counted) = self.count(owner, now).await? else {
             tracing::warn!("an owner at the limit of unfinished tasks has too many tasks to count them");
@@ -221,7 +221,7 @@ impl DynamoStore {
         let next = counted.next_expiry.map_or(now.plus_ms(COUNT_AGAIN_MS), |at| at.min(now.plus_ms(COUNT_AGAIN_MS)));
         let by = i64::from(counted.open).saturating_sub(open);
         self.table.update(&keys::quota(owner), expressions::correct_count(by, next)).await?;
-        Ok(if counted.open >= open_max { Room::NoSlot } else { Room::AfterCounting })
+        Ok(if counted.open >= open_max { Room::NoSlot } else { Room::OnceMore })
     }
 
     /// Takes the bytes off the count that have expired, if there are any.
@@ -238,7 +238,7 @@ impl DynamoStore {
         let Some((first, _)) = expired.first() else { return Ok(Room::NoBytes) };
         // If another instance was faster, the next try finds what it left.
         let _forgotten = self.table.update(&keys::quota(owner), expressions::forget_bytes(first, &expired)).await?;
-        Ok(Room::AfterCounting)
+        Ok(Room::OnceMore)
     }
 
     /// Counts the owner's unfinished tasks one by one; `None` if there are too many items to read.
@@ -288,6 +288,12 @@ fn open_of(quota: &Item) -> Result<i64, Unreadable> {
 
 fn stored_of(quota: &Item) -> Result<i128, Unreadable> {
     Ok(Fields(quota).optional(STORED, Fields::number)?.unwrap_or(0))
+}
+
+/// Whether the new task expires before all others, so that the next count has to be earlier.
+fn expires_first(new: &NewTask, quota: &Item) -> Result<bool, Unreadable> {
+    let due = Fields(quota).optional(RECOUNT_AFTER, Fields::moment)?;
+    Ok(due.is_some_and(|due| due > new.task.expires_at))
 }
 
 /// When the owner's window of new tasks began, if it has no room for another one.

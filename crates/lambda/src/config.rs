@@ -78,12 +78,12 @@ pub struct ApiConfig {
     pub inline_wait_ms: u64,
     /// How long a tool may sleep in a plain call, in milliseconds; shorter than a request may take.
     pub plain_wait_ms_max: u64,
-    /// Which scopes requests need; those of tools are the server's own.
-    pub scopes: NeededScopes,
     /// What happens to polls that come much faster than a task's poll interval.
     pub poll_limit: PollLimit,
     /// How many streams, waits and plain calls one owner may have open at a time; `None` for any number.
     pub streams_max: Option<u32>,
+    /// Which scopes requests need; those of tools are the server's own.
+    pub scopes: NeededScopes,
 }
 
 /// What the worker function needs to know, and the one that takes dead letters.
@@ -114,21 +114,18 @@ impl ApiConfig {
         let request_ms_max = values.get(&table::REQUEST_S_MAX)? * 1_000;
         // A wait that is set longer than a request may take still ends before the request.
         let in_time = |wait_ms: u64| wait_ms.min(request_ms_max - ANSWER_MS);
-        let mut common = common(values)?;
-        let new_tasks_max = values.find(&table::NEW_TASKS_PER_MINUTE_MAX)?;
-        common.engine.new_tasks_max = new_tasks_max.and_then(|max| u32::try_from(max).ok());
         let streams_max = values.find(&table::OWNER_STREAMS_MAX)?;
         Ok(Self {
-            common,
+            common: common(values)?,
             auth: auth(values)?,
             responses: values.get(&table::RESPONSES)?,
             allow_origins: values.find(&table::ALLOW_ORIGIN)?.unwrap_or_default(),
             listen_ms_max: in_time(values.get(&table::LISTEN_MS_MAX)?),
             inline_wait_ms: in_time(values.get(&table::INLINE_WAIT_S)? * 1_000),
             plain_wait_ms_max: in_time(PLAIN_WAIT_MS_MAX),
-            scopes: scopes(values)?,
             poll_limit: values.get(&table::POLL_LIMIT)?,
             streams_max: streams_max.and_then(|max| u32::try_from(max).ok()),
+            scopes: scopes(values)?,
         })
     }
 
@@ -142,11 +139,11 @@ impl ApiConfig {
             ask_ms_max: self.listen_ms_max,
             inline_wait_ms: self.inline_wait_ms,
             plain_wait_ms_max: self.plain_wait_ms_max,
-            scopes: self.scopes.clone(),
             poll_limit: self.poll_limit,
             streams_max: self.streams_max,
             // Each instance has one request at a time.
             streams_counted: StreamsCounted::InStore,
+            scopes: self.scopes.clone(),
             ..McpSettings::new(secret)
         }
     }
@@ -194,6 +191,7 @@ fn common(values: &Values) -> Result<Common, SettingsError> {
         leg_margin_ms: values.get(&table::LEG_MARGIN_MS)?,
         open_tasks_max: u32::try_from(values.get(&table::OPEN_TASKS_MAX)?).unwrap_or(u32::MAX),
         stored_bytes_max: values.get(&table::STORED_MB_MAX)? << 20,
+        new_tasks_max: values.find(&table::NEW_TASKS_PER_MINUTE_MAX)?.and_then(|max| u32::try_from(max).ok()),
         ..default
     };
     Ok(Common {
@@ -361,7 +359,7 @@ mod tests {
     fn the_engine_has_the_times_of_the_table() {
         let config = WorkerConfig::read(&env(&[])).unwrap();
         // Storage is not limited by a disk here.
-        let settings = Settings { stored_bytes_max: 10 << 30, ..Settings::default() };
+        let settings = Settings { stored_bytes_max: 10 << 30, new_tasks_max: Some(10_000), ..Settings::default() };
         assert_eq!(config.common.engine, settings);
         assert_eq!((config.concurrency, config.common.engine.open_tasks_max), (1, 10_000));
     }

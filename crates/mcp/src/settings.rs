@@ -35,6 +35,12 @@ pub struct McpSettings {
     pub keep_alive_ms: u64,
     /// How long a tool may sleep in a plain call, over all its sleeps.
     pub plain_wait_ms_max: u64,
+    /// What happens to polls that come much faster than a task's poll interval. Each process counts for itself.
+    pub poll_limit: PollLimit,
+    /// How many streams and waits one owner may have open at a time; `None` for any number.
+    pub streams_max: Option<u32>,
+    /// Where they are counted.
+    pub streams_counted: StreamsCounted,
     /// Which scopes requests need.
     pub scopes: NeededScopes,
     /// What happens to polls that come much faster than a task's poll interval. Each process counts for itself.
@@ -124,6 +130,9 @@ impl McpSettings {
             inline_wait_ms: 20_000,
             keep_alive_ms: 15_000,
             plain_wait_ms_max: 20_000,
+            poll_limit: PollLimit::Off,
+            streams_max: None,
+            streams_counted: StreamsCounted::InProcess,
             scopes: NeededScopes::NONE,
             poll_limit: PollLimit::Off,
             streams_max: None,

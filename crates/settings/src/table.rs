@@ -504,7 +504,7 @@ pub static NEW_TASKS_PER_MINUTE_MAX: Setting<Number> = Setting::new(
     "How many tasks one owner may create in a minute. Calls above that are refused, and told when to come again.",
 )
 .local(Unset("no limit"))
-.api(Value("10000"))
+.lambda(Value("10000"))
 .parameter("NewTasksPerMinuteMax");
 
 /// Polls that come too early.

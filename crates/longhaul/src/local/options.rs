@@ -100,6 +100,8 @@ impl Options {
             owner_concurrency,
             listen_ms_max: values.get(&table::LISTEN_MS_MAX)?,
             inline_wait_ms: values.get(&table::INLINE_WAIT_S)? * 1_000,
+            poll_limit: values.get(&table::POLL_LIMIT)?,
+            streams_max: u32::try_from(values.get(&table::OWNER_STREAMS_MAX)?).unwrap_or(u32::MAX),
             scopes: NeededScopes {
                 call: values.find(&table::SCOPE_CALL)?.unwrap_or_default(),
                 read: values.find(&table::SCOPE_READ)?.unwrap_or_default(),
@@ -124,6 +126,8 @@ pub(crate) struct Config {
     pub(crate) owner_concurrency: usize,
     pub(crate) listen_ms_max: u64,
     pub(crate) inline_wait_ms: u64,
+    pub(crate) poll_limit: PollLimit,
+    pub(crate) streams_max: u32,
     pub(crate) scopes: NeededScopes,
     pub(crate) poll_limit: PollLimit,
     pub(crate) streams_max: u32,

@@ -260,7 +260,7 @@ async fn an_owner_with_too_many_streams_is_not_refused_calls_only_made_to_wait_l
     let job = sent(&server, &job).await.result();
     let job_id = job["structuredContent"]["data"]["job_id"].as_str().unwrap();
     let status = Sent::call("get_job_status", json!({"job_id": job_id})).declaring(no_tasks());
-    assert_eq!(sent(&server, &status).await.result()["structuredContent"]["data"]["status"], "running");
+    assert_eq!(sent(&server, &status).await.result()["structuredContent"]["data"]["status"], "queued");
     let client = Older::connect_as(&server, "2025-06-18", alice(), everything()).await;
     let pending = client.result(&server, "tools/async/get", json!({"token": id})).await;
     assert_eq!(pending["isPending"], true);
