@@ -23,7 +23,7 @@ pub(crate) fn run(input: &[u8]) {
         b"iam" => Auth::Iam(IamOwner::Principal),
         b"account" => Auth::Iam(IamOwner::Account),
         b"session" => Auth::Iam(IamOwner::Session),
-        b"gateway" => Auth::Gateway(TokenClaims::default()),
+        b"gateway" => Auth::Gateway(TokenClaims::default(), None),
         _ => return,
     };
     let Ok(event) = serde_json::from_slice::<Value>(&input[at + 1..]) else { return };
@@ -77,7 +77,7 @@ fn identified(auth: Auth, event: &Value, answer: &Value) {
             stated(&context["authorizer"]["iam"], &["accountId", "userArn", "userId"])
                 || stated(&context["identity"], &["accountId", "userArn", "user"])
         }
-        Auth::Gateway(_) => {
+        Auth::Gateway(..) => {
             stated(&context["authorizer"]["jwt"]["claims"], &["iss", "sub"])
                 || stated(&context["authorizer"]["claims"], &["iss", "sub"])
         }

@@ -10,6 +10,7 @@ mod isolation;
 mod lines;
 mod logs;
 mod metrics;
+mod oauth;
 mod rest_api;
 mod template;
 mod working;
