@@ -31,7 +31,7 @@ pub(crate) fn denied(rejection: &Rejection) -> bool {
 }
 
 /// Logs that a caller lacks scopes.
-pub(crate) fn insufficient(MissingScopes(missing): &MissingScopes) {
+pub(crate) fn insufficient(MissingScopes { missing, .. }: &MissingScopes) {
     let missing: Vec<&str> = missing.iter().map(String::as_str).collect();
     let refused = Entry::new(Event::Request, Outcome::Refused);
     refused.because("insufficient_scope").without_scopes(&missing.join(" ")).log();
