@@ -29,6 +29,9 @@ pub(crate) fn drive<T>(clock: &ManualClock, work: impl Future<Output = T>) -> T 
                 clock.advance_to(next);
             }
         }
-        panic!("it never ends: it is {} after the beginning", clock.now().as_ms() - longhaul_testkit::given::NOW.as_ms())
+        panic!(
+            "it never ends: it is {} after the beginning",
+            clock.now().as_ms() - longhaul_testkit::given::NOW.as_ms()
+        )
     })
 }

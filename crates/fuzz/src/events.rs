@@ -32,7 +32,8 @@ pub(crate) fn run(input: &[u8]) {
     let world = World::new();
     let clock = Arc::clone(&world.clock);
     let (answer, tasks) = drive(&clock, async {
-        let api = Api::new(world.mcp.clone(), auth, vec!["https://app.example.com".to_owned()], Arc::clone(&clock) as _);
+        let api =
+            Api::new(world.mcp.clone(), auth, vec!["https://app.example.com".to_owned()], Arc::clone(&clock) as _);
         let handler = service_fn(|request| {
             let api = api.clone();
             async move { Ok::<_, std::convert::Infallible>(api.answer_whole(request).await) }

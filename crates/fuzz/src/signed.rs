@@ -102,7 +102,11 @@ pub(crate) fn run(input: &[u8]) {
             Place::Header => changed.trim_ascii() == value.as_bytes(),
             Place::Body => changed == value.as_bytes(),
         };
-        assert!(!is_accepted(&world, signed, value.as_bytes(), "bob").await, "another owner's {} was accepted", signed.name);
+        assert!(
+            !is_accepted(&world, signed, value.as_bytes(), "bob").await,
+            "another owner's {} was accepted",
+            signed.name
+        );
         let accepted = is_accepted(&world, signed, &changed, "alice").await;
         assert_eq!(accepted, is_same, "{} {value} as {:?}", signed.name, String::from_utf8_lossy(&changed));
     });

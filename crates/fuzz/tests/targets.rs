@@ -23,8 +23,30 @@ const SPAN_MAX: u64 = 24;
 
 /// What breaks readers more often than other bytes do.
 const PIECES: [&[u8]; 24] = [
-    b"\0", b"\xff", b"\xc3", b"\n", b"\r\n", b"\"", b"\\", b"{", b"}", b"[", b"]", b":", b",", b"null", b"-1", b"0",
-    b"1e999", b"18446744073709551616", b"9007199254740993", b"\\ud800", b"\\u0000", b"../", b"%%", b" ",
+    b"\0",
+    b"\xff",
+    b"\xc3",
+    b"\n",
+    b"\r\n",
+    b"\"",
+    b"\\",
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b":",
+    b",",
+    b"null",
+    b"-1",
+    b"0",
+    b"1e999",
+    b"18446744073709551616",
+    b"9007199254740993",
+    b"\\ud800",
+    b"\\u0000",
+    b"../",
+    b"%%",
+    b" ",
 ];
 
 fn corpus(name: &str) -> Vec<(String, Vec<u8>)> {
@@ -128,6 +150,11 @@ fn settings() {
 #[test]
 fn texts() {
     withstands("texts");
+}
+
+#[test]
+fn token_file() {
+    withstands("token_file");
 }
 
 #[test]
