@@ -98,9 +98,11 @@ def outputs_of(description):
     url_id = re.match(r"https?://([^.]+)\.lambda-url\.", outputs["McpUrl"])
     if url_id:
         outputs["McpUrl"] = f"{os.environ['AWS_ENDPOINT_URL']}/_aws/lambda-url/{url_id[1]}/mcp"
-    api_id = re.match(r"https?://([^.]+)\.execute-api\.", outputs["McpUrl"])
-    if api_id:
-        outputs["McpUrl"] = f"{os.environ['AWS_ENDPOINT_URL']}/_aws/execute-api/{api_id[1]}/$default/mcp"
+    api = re.match(r"https?://([^.]+)\.execute-api\.[^/]+(?:/([^/]+))?/mcp", outputs["McpUrl"])
+    if api:
+        # A REST API has its stage in the path.
+        stage = api[2] or "$default"
+        outputs["McpUrl"] = f"{os.environ['AWS_ENDPOINT_URL']}/_aws/execute-api/{api[1]}/{stage}/mcp"
     return outputs
 
 

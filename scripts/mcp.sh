@@ -7,7 +7,7 @@
 #   scripts/mcp.sh answer TASK_ID KEY '{"property": "…"}'    answers a form that a task asks for
 #   scripts/mcp.sh list                                      lists the tools
 #
-# MCP_URL is the endpoint of the server (default: http://127.0.0.1:8080/mcp).
+# MCP_URL is the endpoint of the server (default: http://127.0.0.1:8080/mcp), MCP_TOKEN an access token if it wants one.
 set -euo pipefail
 
 url=${MCP_URL:-http://127.0.0.1:8080/mcp}
@@ -19,9 +19,14 @@ usage() {
     exit 2
 }
 
+# The header with the access token, as curl's configuration: other users of this machine see arguments, but not this.
+authorization() {
+    [[ -z ${MCP_TOKEN:-} ]] || printf 'header = "authorization: Bearer %s"\n' "$MCP_TOKEN"
+}
+
 # send METHOD NAME FIELDS: a NAME that is not empty goes into the Mcp-Name header.
 send() {
-    curl --silent --show-error "$url" \
+    authorization | curl --silent --show-error --config - "$url" \
         --header 'content-type: application/json' --header 'accept: application/json, text/event-stream' \
         --header 'mcp-protocol-version: 2026-07-28' --header "mcp-method: $1" ${2:+--header "mcp-name: $2"} \
         --data "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"$1\",\"params\":{${3:+$3,}$meta}}"

@@ -36,6 +36,7 @@ mod process;
 mod programs;
 #[path = "../e2e/proxy.rs"]
 mod proxy;
+mod rest_api;
 #[path = "../e2e/rmcp_client.rs"]
 mod rmcp_client;
 #[path = "../runtime_host/mod.rs"]

@@ -24,6 +24,10 @@ use tokio::task::JoinHandle;
 
 use super::{Answer, Idle, NoAnswer, Sandbox};
 
+mod door;
+
+pub(crate) use door::Door;
+
 /// The longest request.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -91,6 +95,11 @@ impl HttpFrontend {
         &self.url
     }
 
+    /// The MCP endpoint behind something else than a function URL.
+    pub(crate) fn url_through(&self, door: Door) -> String {
+        self.url.replace("/mcp", &format!("{}/mcp", door.prefix()))
+    }
+
     /// One of the sandboxes, as soon as it is idle.
     pub(crate) async fn sandbox(&self, number: usize) -> OwnedMutexGuard<Sandbox> {
         Arc::clone(&self.sandboxes.all[number]).lock_owned().await
@@ -126,50 +135,22 @@ impl Sandboxes {
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
-        let event = event_of(request).await;
+        let (door, _path) = Door::of(request.uri().path());
+        let event = door.event_of(request).await;
         let sandbox = self.next_idle().await;
         let answer = sandbox.invoke(&event, TIMEOUT).await;
         let answered = match self.mode {
             Mode::Buffered => buffered(answer).await,
             Mode::Streamed => streamed(answer, sandbox).await,
         };
-        answered.unwrap_or_else(|error| {
+        let mut answered = answered.unwrap_or_else(|error| {
             let mut failed = Response::new(full(format!("{error:?}")));
             *failed.status_mut() = StatusCode::BAD_GATEWAY;
             failed
-        })
+        });
+        door.remap(answered.status(), answered.headers_mut());
+        answered
     }
-}
-
-/// The event of a function URL.
-async fn event_of(request: Request<Incoming>) -> Value {
-    let (head, body) = request.into_parts();
-    let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
-    let headers = head.headers.iter().map(|(name, value)| (name.as_str().to_owned(), json!(value.to_str().unwrap())));
-    json!({
-        "version": "2.0",
-        "routeKey": "$default",
-        "rawPath": head.uri.path(),
-        "rawQueryString": head.uri.query().unwrap_or_default(),
-        "headers": headers.collect::<serde_json::Map<_, _>>(),
-        "requestContext": {
-            "accountId": "anonymous",
-            "apiId": "host",
-            "authorizer": {"iam": {"accountId": "111122223333", "userArn": "arn:aws:iam::111122223333:user/host",
-                                   "userId": "AIDAHOST"}},
-            "domainName": "host.lambda-url.us-east-1.on.aws",
-            "domainPrefix": "host",
-            "http": {"method": head.method.as_str(), "path": head.uri.path(), "protocol": "HTTP/1.1",
-                     "sourceIp": "127.0.0.1", "userAgent": "runtime-host"},
-            "requestId": "host",
-            "routeKey": "$default",
-            "stage": "$default",
-            "time": "21/Nov/2025:12:00:00 +0000",
-            "timeEpoch": 1_763_726_400_000_u64,
-        },
-        "body": BASE64_STANDARD.encode(body),
-        "isBase64Encoded": true,
-    })
 }
 
 async fn buffered(answer: Answer) -> Result<Response<Body>, NoAnswer> {
@@ -211,6 +192,12 @@ fn with_head(head: &Value, body: Body) -> Response<Body> {
     let mut answer = Response::builder().status(status);
     for (name, value) in head["headers"].as_object().into_iter().flatten() {
         answer = answer.header(name, value.as_str().expect("a header is text"));
+    }
+    // A REST API takes a list of values.
+    for (name, values) in head["multiValueHeaders"].as_object().into_iter().flatten() {
+        for value in values.as_array().expect("a header has a list of values") {
+            answer = answer.header(name, value.as_str().expect("a header is text"));
+        }
     }
     answer.body(body).expect("these are headers")
 }

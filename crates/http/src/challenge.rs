@@ -31,6 +31,12 @@ impl Challenge {
         self.header(why, scope)
     }
 
+    /// For a request that does not say clearly which token is its caller's.
+    #[must_use]
+    pub fn invalid_request(&self, description: &'static str) -> HeaderValue {
+        self.header(Some(("invalid_request", description)), "")
+    }
+
     /// For a request whose caller is known, but needs further scopes.
     #[must_use]
     pub fn insufficient(&self, MissingScopes(missing): &MissingScopes) -> HeaderValue {

@@ -360,6 +360,8 @@ mod tests {
         assert_eq!(answer.status(), StatusCode::REQUEST_TIMEOUT);
     }
 
+    const DOCUMENT_PATH: &str = "/.well-known/oauth-protected-resource";
+
     struct Nobody;
 
     #[async_trait::async_trait]
@@ -367,6 +369,10 @@ mod tests {
         async fn identify(&self, _request: &Parts) -> Result<Identified, Rejection> {
             let challenge = Challenge::default().unauthorized(None, "");
             Err(Rejection::Unauthorized { reason: "send a token", challenge })
+        }
+
+        fn document(&self, request: &Parts) -> Option<Bytes> {
+            (request.uri.path() == DOCUMENT_PATH).then(|| Bytes::from_static(b"{}"))
         }
     }
 
@@ -380,6 +386,49 @@ mod tests {
         assert_eq!(answer.headers()[WWW_AUTHENTICATE], "Bearer");
         let health = frontend.answer(request("/healthz"), async |_, _| panic!("MCP was reached")).await;
         assert_eq!(health.status(), StatusCode::OK);
+    }
+
+    const PAGE: &str = "https://app.example.com";
+
+    /// The answer to a request of a page, by a server that knows nobody and has one public document.
+    async fn answer_to(method: Method, path: &str, origin: &str) -> Response<Body> {
+        let origin_policy = OriginPolicy::behind_router(vec![PAGE.to_owned()]);
+        let frontend = HttpFrontend::new(origin_policy).identified_by(Arc::new(Nobody));
+        let request = Request::builder().method(method).uri(path).header("origin", origin);
+        let request = request.header("access-control-request-method", "POST").body(Full::new(Bytes::new()));
+        frontend.answer(request.unwrap(), async |_, _| panic!("MCP was reached")).await
+    }
+
+    fn readable_by(answer: &Response<Body>) -> Option<&str> {
+        answer.headers().get(ACCESS_CONTROL_ALLOW_ORIGIN).map(|origin| origin.to_str().unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_page_that_is_allowed_may_send_and_read_refusals_too() {
+        let permitted = answer_to(Method::OPTIONS, "/mcp", PAGE).await;
+        assert_eq!((permitted.status(), readable_by(&permitted)), (StatusCode::NO_CONTENT, Some(PAGE)));
+        assert_eq!(permitted.headers()["access-control-allow-headers"], cors::PAGE_HEADERS);
+        let refused = answer_to(Method::POST, "/mcp", PAGE).await;
+        assert_eq!((refused.status(), readable_by(&refused)), (StatusCode::UNAUTHORIZED, Some(PAGE)));
+        assert_eq!(refused.headers()["access-control-expose-headers"], cors::READABLE_HEADERS);
+        assert_eq!(refused.headers()["vary"], "origin");
+        for method in [Method::OPTIONS, Method::POST] {
+            let refused = answer_to(method, "/mcp", "https://evil.example.com").await;
+            assert_eq!((refused.status(), readable_by(&refused)), (StatusCode::FORBIDDEN, None));
+        }
+    }
+
+    #[tokio::test]
+    async fn every_page_may_read_a_public_document() {
+        for origin in [PAGE, "https://evil.example.com"] {
+            let document = answer_to(Method::GET, DOCUMENT_PATH, origin).await;
+            assert_eq!((document.status(), readable_by(&document)), (StatusCode::OK, Some("*")));
+            let permitted = answer_to(Method::OPTIONS, DOCUMENT_PATH, origin).await;
+            assert_eq!(permitted.status(), StatusCode::NO_CONTENT);
+            assert!([Some("*"), Some(origin)].contains(&readable_by(&permitted)), "{origin}");
+            let refused = answer_to(Method::POST, DOCUMENT_PATH, origin).await;
+            assert_eq!(refused.status(), StatusCode::METHOD_NOT_ALLOWED);
+        }
     }
 
     #[tokio::test]

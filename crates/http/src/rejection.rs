@@ -40,9 +40,24 @@ pub enum Rejection {
         /// The header `WWW-Authenticate` of the answer.
         challenge: HeaderValue,
     },
+    /// The request carries several tokens.
+    #[error("the request has several Authorization headers: send one")]
+    SeveralTokens {
+        /// The header `WWW-Authenticate` of the answer.
+        challenge: HeaderValue,
+    },
+    /// Nobody can say whether the request's token is good.
+    #[error("the keys of the token's issuer cannot be fetched now: keep the token, and send the request again later")]
+    NoKeys {
+        /// When to try again, in seconds.
+        retry_after_s: u64,
+    },
     /// The request carries no verified signature.
     #[error("the caller is not known: sign the request with credentials that may call this server")]
     NotSigned,
+    /// The request names a user for whom its caller may not call, or not clearly.
+    #[error("{0}")]
+    OnBehalf(&'static str),
     /// The body is too large.
     #[error("the request's body has more than {bytes_max} bytes")]
     TooLarge {
@@ -79,14 +94,16 @@ pub struct SlowBody;
 impl Rejection {
     const fn status(&self) -> StatusCode {
         match self {
-            Self::Host | Self::Origin | Self::NotSigned => StatusCode::FORBIDDEN,
+            Self::Host | Self::Origin | Self::NotSigned | Self::OnBehalf(_) => StatusCode::FORBIDDEN,
             Self::Unauthorized { .. } => StatusCode::UNAUTHORIZED,
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Busy | Self::NoKeys { .. } => StatusCode::SERVICE_UNAVAILABLE,
             Self::ContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::SeveralHosts | Self::MalformedHost | Self::AnotherTarget | Self::Unreadable => {
-                StatusCode::BAD_REQUEST
-            }
+            Self::SeveralHosts
+            | Self::MalformedHost
+            | Self::AnotherTarget
+            | Self::SeveralTokens { .. }
+            | Self::Unreadable => StatusCode::BAD_REQUEST,
             Self::SlowBody => StatusCode::REQUEST_TIMEOUT,
             Self::TooSlow => StatusCode::GATEWAY_TIMEOUT,
             Self::NoSuchPath => StatusCode::NOT_FOUND,
@@ -99,7 +116,10 @@ impl Rejection {
         match self {
             Self::Method => Some((ALLOW, HeaderValue::from_static("GET, HEAD"))),
             Self::Busy => Some((RETRY_AFTER, HeaderValue::from_static("2"))),
-            Self::Unauthorized { challenge, .. } => Some((WWW_AUTHENTICATE, challenge.clone())),
+            Self::NoKeys { retry_after_s } => Some((RETRY_AFTER, HeaderValue::from(*retry_after_s))),
+            Self::Unauthorized { challenge, .. } | Self::SeveralTokens { challenge } => {
+                Some((WWW_AUTHENTICATE, challenge.clone()))
+            }
             Self::Host
             | Self::SeveralHosts
             | Self::MalformedHost
@@ -107,6 +127,7 @@ impl Rejection {
             | Self::ContentType
             | Self::Origin
             | Self::NotSigned
+            | Self::OnBehalf(_)
             | Self::TooLarge { .. }
             | Self::Unreadable
             | Self::SlowBody

@@ -1,12 +1,16 @@
 //! What the operator decides about the functions, read once from the environment. The settings themselves are declared
 //! in [`table`].
 
+use http::HeaderName;
 use longhaul_engine::Settings;
 use longhaul_logs::Payloads;
 use longhaul_mcp::{McpSettings, NeededScopes};
+use longhaul_oauth::OauthConfig;
 use longhaul_settings::table::{self, Audit, Callers};
 pub use longhaul_settings::table::{IamOwner, Responses};
 use longhaul_settings::{EnvSource, Flags, Place, SettingsError, Values};
+
+use crate::{OnBehalf, TokenClaims};
 
 /// How much of a request remains after its longest wait, for the last read and the answer.
 const ANSWER_MS: u64 = 5_000;
@@ -19,12 +23,16 @@ const LISTEN_POLL_MS: u64 = 1_000;
 const PLAIN_WAIT_MS_MAX: u64 = 20_000;
 
 /// How callers are identified.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Auth {
     /// By the signature that AWS checked before it invoked the function.
     Iam(IamOwner),
+    /// In the same way; and one role says for which user it calls.
+    IamOnBehalf(IamOwner, OnBehalf),
     /// By the token that the authorizer of an HTTP API checked before it invoked the function.
-    Gateway,
+    Gateway(TokenClaims),
+    /// By an access token, which the function verifies itself.
+    Oauth(Box<OauthConfig>),
     /// Not at all: everyone is one owner, and whoever knows a task's id can see the task. What callers choose themselves is
     /// valid within their session only.
     Anonymous,
@@ -186,12 +194,52 @@ fn common(values: &Values) -> Result<Common, SettingsError> {
 fn auth(values: &Values) -> Result<Auth, SettingsError> {
     let auth = values.get(&table::AUTH)?;
     match auth {
-        Callers::Iam => Ok(Auth::Iam(values.get(&table::IAM_OWNER)?)),
-        Callers::Gateway => Ok(Auth::Gateway),
+        Callers::Iam => {
+            let owner = values.get(&table::IAM_OWNER)?;
+            Ok(on_behalf(values)?.map_or(Auth::Iam(owner), |trusted| Auth::IamOnBehalf(owner, trusted)))
+        }
+        Callers::Gateway => Ok(Auth::Gateway(TokenClaims {
+            owner: values.find(&table::OAUTH_OWNER_CLAIM)?,
+            visible: values.find(&table::OAUTH_CLAIMS)?.unwrap_or_default(),
+        })),
+        Callers::Oauth => Ok(Auth::Oauth(Box::new(OauthConfig::of(values)?))),
         Callers::Anonymous => Ok(Auth::Anonymous),
         Callers::Loopback | Callers::Bearer => {
-            let why = "only a local server identifies callers in this way: it must be `iam`, `gateway` or `anonymous`";
+            let why = "only a local server identifies callers in this way: it must be `iam`, `gateway`, `oauth` or `anonymous`";
             Err(values.refuse(&table::AUTH, &auth, why))
+        }
+    }
+}
+
+/// The role that says for which user it calls, if there is one.
+fn on_behalf(values: &Values) -> Result<Option<OnBehalf>, SettingsError> {
+    let (role, header) = (values.find(&table::IAM_ON_BEHALF_ROLE)?, values.find(&table::IAM_ON_BEHALF_HEADER)?);
+    let (role, name) = match (role, header) {
+        (None, None) => return Ok(None),
+        (Some(role), Some(header)) => (role, header),
+        (Some(role), None) => {
+            let why = "it needs the header in which the role names its users: set LONGHAUL_IAM_ON_BEHALF_HEADER";
+            return Err(values.refuse(&table::IAM_ON_BEHALF_ROLE, &role, why));
+        }
+        (None, Some(header)) => {
+            let why = "it needs the role that may send it: set LONGHAUL_IAM_ON_BEHALF_ROLE";
+            return Err(values.refuse(&table::IAM_ON_BEHALF_HEADER, &header, why));
+        }
+    };
+    if !role.starts_with("AROA") || !role.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit()) {
+        let why = "it must be the unique id of a role, which begins with AROA: \
+                   `aws iam get-role --role-name NAME --query Role.RoleId` prints it";
+        return Err(values.refuse(&table::IAM_ON_BEHALF_ROLE, &role, why));
+    }
+    let taken = ["x-amz", "x-forwarded-", "x-api-key"];
+    let is_free = name.starts_with("x-") && !taken.iter().any(|prefix| name.starts_with(prefix));
+    // `HeaderName` has no capital letters, and headers arrive without them.
+    match HeaderName::try_from(name.as_str()).ok().filter(|header| is_free && header.as_str() == name) {
+        Some(header) => Ok(Some(OnBehalf { role, header })),
+        None => {
+            let why = "it must be a header that nothing else uses, in lower case: it begins with `x-`, but not with \
+                       `x-amz`, `x-forwarded-` or `x-api-key`";
+            Err(values.refuse(&table::IAM_ON_BEHALF_HEADER, &name, why))
         }
     }
 }
@@ -219,6 +267,29 @@ mod tests {
         assert_eq!(ApiConfig::read(&env(&[(auth, "anonymous")])).unwrap().auth, Auth::Anonymous);
         for wrong in ["none", "Anonymous", "iam ", "true"] {
             assert!(ApiConfig::read(&env(&[(auth, wrong)])).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_role_names_its_users_in_a_header_of_its_own() {
+        let [role, header] = [table::IAM_ON_BEHALF_ROLE.variable(), table::IAM_ON_BEHALF_HEADER.variable()];
+        let read = |more: &[_]| ApiConfig::read(&env(more)).map(|config| config.auth);
+        let trusted = OnBehalf { role: "AROAEXAMPLE123456".to_owned(), header: HeaderName::from_static("x-end-user") };
+        let expected = Auth::IamOnBehalf(IamOwner::Principal, trusted);
+        assert_eq!(read(&[(role, "AROAEXAMPLE123456"), (header, "x-end-user")]), Ok(expected));
+        for (wrong, said) in [
+            (&[(role, "AROAEXAMPLE123456")][..], "LONGHAUL_IAM_ON_BEHALF_HEADER"),
+            (&[(header, "x-end-user")], "LONGHAUL_IAM_ON_BEHALF_ROLE"),
+            (&[(role, "arn:aws:iam::111122223333:role/gateway"), (header, "x-end-user")], "get-role"),
+            (&[(role, "AROA*"), (header, "x-end-user")], "get-role"),
+            (&[(role, "AROAEXAMPLE123456"), (header, "authorization")], "nothing else uses"),
+            (&[(role, "AROAEXAMPLE123456"), (header, "x-amzn-user")], "nothing else uses"),
+            (&[(role, "AROAEXAMPLE123456"), (header, "x-forwarded-for")], "nothing else uses"),
+            (&[(role, "AROAEXAMPLE123456"), (header, "X-End-User")], "lower case"),
+            (&[(role, "AROAEXAMPLE123456"), (header, "x end")], "nothing else uses"),
+        ] {
+            let refused = read(wrong).unwrap_err().to_string();
+            assert!(refused.contains(said), "{wrong:?}: {refused}");
         }
     }
 

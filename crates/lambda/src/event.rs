@@ -244,4 +244,18 @@ mod tests {
             assert_eq!(path(route, proxy, stage, sent), expected, "{route:?} {sent}");
         }
     }
+
+    #[test]
+    fn every_kind_of_event_says_where_it_comes_from() {
+        for event in [
+            include_str!("../../../infra/events/api-function-url.json"),
+            include_str!("../../../infra/events/api-http-api.json"),
+            include_str!("../../../infra/events/api-rest-api.json"),
+        ] {
+            let event: HttpEvent = serde_json::from_str(event).unwrap();
+            let request = lambda_http::Request::from(event.into_inner());
+            let address = crate::caller::source_address(request.extensions());
+            assert_eq!(address.as_deref(), Some("203.0.113.7"));
+        }
+    }
 }

@@ -18,7 +18,7 @@ mod stream;
 mod worker;
 
 pub use api::Api;
-pub use caller::AwsCaller;
+pub use caller::{AwsCaller, OnBehalf, TokenClaims};
 pub use config::{ApiConfig, Auth, Common, IamOwner, Responses, WorkerConfig};
 pub use event::HttpEvent;
 pub use logs::{LogSettings, init_logs, json_logs};

@@ -61,7 +61,7 @@ pub async fn start_api(
     let engine = engine(&config.common, store, queue, world, Arc::clone(&metrics));
     let server = build(engine, config.mcp(secret));
     server.ready().await.map_err(unusable)?;
-    Ok(Api::new(server, config.auth, config.allow_origins.clone(), clock).measured_by(metrics))
+    Ok(Api::new(server, config.auth.clone(), config.allow_origins.clone(), clock).measured_by(metrics))
 }
 
 /// Sets up the worker function.

@@ -18,6 +18,8 @@ pub enum Callers {
     Iam,
     /// By the token that the authorizer of an HTTP API checked before it invoked the function.
     Gateway,
+    /// By an access token, which this server verifies itself.
+    Oauth,
     /// Not at all: all callers are one owner, and anyone who knows a task's id can see the task. What callers choose
     /// themselves is valid within their session only.
     Anonymous,
@@ -38,9 +40,9 @@ pub enum IamOwner {
 /// How answers leave the API function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Responses {
-    /// As a stream: behind a function URL with `RESPONSE_STREAM`.
+    /// As a stream: behind a function URL with `RESPONSE_STREAM`, or a REST API that transfers answers as `STREAM`.
     Streamed,
-    /// As a whole: behind an HTTP API, or a function URL with `BUFFERED`.
+    /// As a whole: behind an HTTP API, or a function URL or a REST API with `BUFFERED`.
     Buffered,
 }
 
@@ -99,8 +101,7 @@ pub static DEAD_LETTER_QUEUE_URL: Setting<Url> = Setting::new(
 )
 .worker(Required);
 
-/// How callers are identified. The local server takes `loopback`, `bearer` and `anonymous`, the API function all but the
-/// first two.
+/// How callers are identified. `loopback` and `bearer` are for the local server, `iam` and `gateway` for the API function.
 pub static AUTH: Setting<Words<Callers>> = Setting::new(
     "auth",
     "LONGHAUL_AUTH",
@@ -109,6 +110,7 @@ pub static AUTH: Setting<Words<Callers>> = Setting::new(
         ("bearer", Callers::Bearer),
         ("iam", Callers::Iam),
         ("gateway", Callers::Gateway),
+        ("oauth", Callers::Oauth),
         ("anonymous", Callers::Anonymous),
     ]),
     "Who may call.",
@@ -116,6 +118,49 @@ pub static AUTH: Setting<Words<Callers>> = Setting::new(
 .local(Value("loopback"))
 .api(Value("iam"))
 .parameter("AuthMode");
+
+/// Whose tokens are accepted.
+pub static OAUTH_ISSUER: Setting<List> = Setting::new(
+    "oauth-issuer",
+    "LONGHAUL_OAUTH_ISSUERS",
+    List("URL"),
+    "Authorization servers whose access tokens `auth` `oauth` accepts, as their tokens name them in `iss`: https, or http on \
+     this machine.",
+)
+.local(Unset("none"))
+.api(Unset("none"));
+
+/// Whom tokens have to be issued for.
+pub static OAUTH_AUDIENCE: Setting<List> = Setting::new(
+    "oauth-audience",
+    "LONGHAUL_OAUTH_AUDIENCES",
+    List("URI"),
+    "The URL of the MCP endpoint as its callers know it, which access tokens have to name in `aud`; also further names that \
+     an issuer has for it.",
+)
+.local(Unset("none"))
+.api(Unset("`/mcp` at the domain that was called"));
+
+/// Who the owner is.
+pub static OAUTH_OWNER_CLAIM: Setting<Text> = Setting::new(
+    "oauth-owner-claim",
+    "LONGHAUL_OAUTH_OWNER_CLAIM",
+    Text("CLAIM"),
+    "The claim of an access token whose value shares its tasks, such as a team or a tenant. Tokens without exactly one value \
+     are refused.",
+)
+.local(Unset("each subject has its own tasks"))
+.api(Unset("each subject has its own tasks"));
+
+/// What tools may see of a token.
+pub static OAUTH_CLAIMS: Setting<List> = Setting::new(
+    "oauth-claims",
+    "LONGHAUL_OAUTH_CLAIMS",
+    List("CLAIM"),
+    "Claims of an access token that tools may see, separated by commas; at most 4 KiB together.",
+)
+.local(Unset("none"))
+.api(Unset("none"));
 
 /// Tokens that a local server accepts.
 pub static TOKEN_FILE: Setting<Path> = Setting::new(
@@ -126,7 +171,6 @@ pub static TOKEN_FILE: Setting<Path> = Setting::new(
      every second.",
 )
 .local(Unset("none"));
-
 /// Which part of a signed caller's identity is the owner.
 pub static IAM_OWNER: Setting<Words<IamOwner>> = Setting::new(
     "iam-owner",
@@ -136,6 +180,27 @@ pub static IAM_OWNER: Setting<Words<IamOwner>> = Setting::new(
 )
 .api(Value("principal"))
 .parameter("IamOwner");
+
+/// The role whose users are owners.
+pub static IAM_ON_BEHALF_ROLE: Setting<Text> = Setting::new(
+    "iam-on-behalf-role",
+    "LONGHAUL_IAM_ON_BEHALF_ROLE",
+    Text("ID"),
+    "The unique id (AROA…) of the one role that says in `iam-on-behalf-header` for which user it calls, such as that of an \
+     AgentCore gateway. Each of its users has tasks of their own.",
+)
+.api(Unset("none"))
+.parameter("IamOnBehalfRole");
+
+/// The header in which it names them.
+pub static IAM_ON_BEHALF_HEADER: Setting<Text> = Setting::new(
+    "iam-on-behalf-header",
+    "LONGHAUL_IAM_ON_BEHALF_HEADER",
+    Text("NAME"),
+    "The header in which that role says for which user it calls. Requests of all others that have it are refused.",
+)
+.api(Unset("none"))
+.parameter("IamOnBehalfHeader");
 
 /// Whether answers are streamed.
 pub static RESPONSES: Setting<Words<Responses>> = Setting::new(
@@ -471,15 +536,21 @@ pub static AUDIT: Setting<Words<Audit>> = Setting::new(
 .parameter("AuditLog");
 
 /// All of them, in the order of the documentation.
-pub static ALL: [&dyn Declared; 41] = [
+pub static ALL: [&dyn Declared; 47] = [
     &LISTEN,
     &DB,
     &TABLE,
     &QUEUE_URL,
     &DEAD_LETTER_QUEUE_URL,
     &AUTH,
+    &OAUTH_ISSUER,
+    &OAUTH_AUDIENCE,
+    &OAUTH_OWNER_CLAIM,
+    &OAUTH_CLAIMS,
     &TOKEN_FILE,
     &IAM_OWNER,
+    &IAM_ON_BEHALF_ROLE,
+    &IAM_ON_BEHALF_HEADER,
     &RESPONSES,
     &ALLOW_HOST,
     &ALLOW_ORIGIN,

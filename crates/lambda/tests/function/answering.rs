@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, Mutex};
 
 use futures::StreamExt;
+use http::HeaderName;
 use lambda_http::request::LambdaRequest;
 use lambda_http::{Adapter, Context, LambdaEvent, Service, StreamAdapter, service_fn};
 use longhaul_core::{Clock, Identity, OwnerId, TaskKey};
 use longhaul_engine::{Engine, Ports};
 use longhaul_lambda::metrics::EmbeddedMetrics;
-use longhaul_lambda::{Api, Auth, HttpEvent, IamOwner};
+use longhaul_lambda::{Api, Auth, HttpEvent, IamOwner, OnBehalf, TokenClaims};
 use longhaul_mcp::{McpServer, McpSettings, TaskContext, TaskPolicy};
 use longhaul_testkit::{Fault, FaultyStore};
 use rmcp::handler::server::router::tool::ToolRouter;
@@ -182,7 +183,7 @@ async fn a_signed_caller_owns_its_tasks_and_nobody_else_finds_them() {
 #[tokio::test]
 async fn a_token_that_the_gateway_verified_names_the_owner() {
     let world = World::new();
-    let api = api(&world, Auth::Gateway, &[]);
+    let api = api(&world, Auth::Gateway(TokenClaims::default()), &[]);
     let ann = event("api-http-api-jwt");
     let id = message(&answer(&api, &ann).await)["result"]["taskId"].as_str().unwrap().to_owned();
     let mut elsewhere = ann.clone();
@@ -191,14 +192,83 @@ async fn a_token_that_the_gateway_verified_names_the_owner() {
     assert_eq!(message(&answer(&api, &poll(&elsewhere, &id)).await)["error"]["code"], -32602);
 }
 
+/// A function that trusts the role of the AgentCore gateway of the sample event to name its users.
+fn behind_agentcore(world: &World, role: &str) -> Api {
+    let trusted = OnBehalf { role: role.to_owned(), header: HeaderName::from_static("x-longhaul-user") };
+    api(world, Auth::IamOnBehalf(IamOwner::Principal, trusted), &[])
+}
+
+#[tokio::test]
+async fn each_user_of_an_agentcore_gateway_has_tasks_of_its_own() {
+    let world = World::new();
+    let api = behind_agentcore(&world, "AROAEXAMPLE1234567890");
+    let ann = event("api-function-url-agentcore");
+    let accepted = message(&answer(&api, &ann).await);
+    let id = accepted["result"]["taskId"].as_str().unwrap().to_owned();
+    let owner = OwnerId::of(Identity::Verified {
+        issuer: "aws-iam/AROAEXAMPLE1234567890",
+        subject: "ann@example.com",
+        tenant: "111122223333",
+    });
+    world.task(&TaskKey::new(owner, id.parse().unwrap())).await;
+    let mut again = ann.clone();
+    again["requestContext"]["authorizer"]["iam"]["userId"] = "AROAEXAMPLE1234567890:next".into();
+    assert_eq!(message(&answer(&api, &poll(&again, &id)).await)["result"]["taskId"], id.as_str());
+
+    let mut bob = ann.clone();
+    bob["headers"]["x-longhaul-user"] = "bob@example.com".into();
+    let mut nobody = ann.clone();
+    nobody["headers"].as_object_mut().unwrap().remove("x-longhaul-user");
+    for other in [bob, nobody, event("api-function-url-iam")] {
+        let refused = message(&answer(&api, &poll(&other, &id)).await);
+        assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn only_the_trusted_role_may_name_a_user() {
+    let world = World::new();
+    let mut user = event("api-function-url-iam");
+    user["headers"]["x-longhaul-user"] = "ann@example.com".into();
+    let gateway = event("api-function-url-agentcore");
+    for (role, event) in [("AROAEXAMPLE1234567890", &user), ("AROAANOTHERGATEWAY000", &gateway)] {
+        let refused = answer(&behind_agentcore(&world, role), event).await;
+        assert_eq!(refused["statusCode"], 403, "{refused}");
+        assert!(message(&refused)["error"]["message"].as_str().unwrap().contains("only the role"), "{refused}");
+    }
+    // As an HTTP API hands on a header that was sent twice: by the client, and by the gateway.
+    let mut twice = gateway.clone();
+    twice["headers"]["x-longhaul-user"] = "bob@example.com,ann@example.com".into();
+    let refused = answer(&behind_agentcore(&world, "AROAEXAMPLE1234567890"), &twice).await;
+    assert_eq!(refused["statusCode"], 403, "{refused}");
+    assert_eq!(world.queue.asked(), []);
+}
+
+#[tokio::test]
+async fn the_header_means_nothing_to_a_function_that_trusts_no_role() {
+    let world = World::new();
+    let api = api(&world, SIGNED, &[]);
+    let ann = event("api-function-url-agentcore");
+    let id = message(&answer(&api, &ann).await)["result"]["taskId"].as_str().unwrap().to_owned();
+    let mut bob = ann.clone();
+    bob["headers"]["x-longhaul-user"] = "bob@example.com".into();
+    let seen = message(&answer(&api, &poll(&bob, &id)).await);
+    assert_eq!(seen["result"]["taskId"], id.as_str(), "both are the gateway's role");
+}
+
 #[tokio::test]
 async fn an_event_without_a_verified_caller_is_refused_before_anything_is_done() {
     let world = World::new();
+    let trusted =
+        OnBehalf { role: "AROAEXAMPLE1234567890".to_owned(), header: HeaderName::from_static("x-longhaul-user") };
+    let on_behalf = Auth::IamOnBehalf(IamOwner::Principal, trusted);
     for (auth, name, status) in [
         (SIGNED, "api-function-url-call", 403),
         (SIGNED, "api-http-api-jwt", 403),
-        (Auth::Gateway, "api-http-api-iam", 401),
-        (Auth::Gateway, "api-function-url-call", 401),
+        (Auth::Gateway(TokenClaims::default()), "api-http-api-iam", 401),
+        (Auth::Gateway(TokenClaims::default()), "api-function-url-call", 401),
+        (on_behalf.clone(), "api-function-url-call", 403),
+        (on_behalf, "api-http-api-jwt", 403),
     ] {
         let answered = answer(&api(&world, auth, &[]), &event(name)).await;
         assert_eq!(answered["statusCode"], status, "{name}");

@@ -60,4 +60,7 @@ fn what_the_text_adds_up_is_right() {
     assert!(page.contains(&format!("second is {:.2}", task - own_second)), "{}", task - own_second);
     let through_http_api = task + tables[1].last().unwrap().exact.unwrap();
     assert!(page.contains(&format!("tasks cost {through_http_api:.2}")), "{through_http_api}");
+    let of_rest_api = tables[1].iter().find(|line| line.what.contains("four") && line.what.contains("REST")).unwrap();
+    let through_rest_api = task + of_rest_api.exact.unwrap();
+    assert!(page.contains(&format!("they cost {through_rest_api:.2}")), "{through_rest_api}");
 }

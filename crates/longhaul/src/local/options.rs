@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use longhaul_engine::Settings;
 use longhaul_http::{Host, OriginPolicy};
 use longhaul_mcp::{AnonymousCallers, NeededScopes};
+use longhaul_oauth::OauthConfig;
 use longhaul_settings::table::Callers;
 use longhaul_settings::{Kind, Place, Setting, SettingsError, Values, table};
 
@@ -135,6 +136,8 @@ pub(crate) enum LocalCallers {
     Strangers,
     /// Whoever has a token that this file has.
     WithToken(PathBuf),
+    /// Whoever has an access token of one of these issuers.
+    WithAccessToken(Box<OauthConfig>),
 }
 
 impl LocalCallers {
@@ -142,7 +145,7 @@ impl LocalCallers {
     pub(crate) const fn anonymous(&self) -> AnonymousCallers {
         match self {
             Self::OneUser => AnonymousCallers::OneUser,
-            Self::Strangers | Self::WithToken(_) => AnonymousCallers::Strangers,
+            Self::Strangers | Self::WithToken(_) | Self::WithAccessToken(_) => AnonymousCallers::Strangers,
         }
     }
 }
@@ -167,8 +170,13 @@ fn callers(values: &Values, listen: SocketAddr) -> Result<LocalCallers, Settings
             let why = "it needs the tokens: name a file that has them with `--token-file FILE`";
             values.refuse(&table::AUTH, &auth, why)
         }),
+        Callers::Oauth => {
+            let config = OauthConfig::of(values)?.with_own_url(values)?;
+            Ok(LocalCallers::WithAccessToken(Box::new(config)))
+        }
         Callers::Iam | Callers::Gateway => {
-            let why = "a local server identifies nobody in this way: it must be `loopback`, `bearer` or `anonymous`";
+            let why =
+                "a local server identifies nobody in this way: it must be `loopback`, `bearer`, `oauth` or `anonymous`";
             Err(values.refuse(&table::AUTH, &auth, why))
         }
     }
@@ -182,6 +190,9 @@ impl Config {
     pub(crate) fn origin_policy(&self) -> OriginPolicy {
         let mut hosts: Vec<Host> = self.allow_host.iter().map(|name| Host::new(name)).collect();
         hosts.push(Host::new(&self.listen.ip().to_string()));
+        if let LocalCallers::WithAccessToken(config) = &self.callers {
+            hosts.extend(config.hosts().into_iter().map(|name| Host::new(&name)));
+        }
         OriginPolicy::new(hosts, self.allow_origin.clone())
     }
 }

@@ -7,6 +7,7 @@ use longhaul_core::Clock;
 use longhaul_engine::{Engine, Ports};
 use longhaul_http::HttpFrontend;
 use longhaul_mcp::{McpServer, McpSettings};
+use longhaul_oauth::ResourceServer;
 use longhaul_sqlite::{Database, DatabaseError, Purged};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -108,9 +109,13 @@ impl Running {
             self.parts.spawn(purge(database, self.stop.clone()));
         }
         let mut frontend = HttpFrontend::new(options.origin_policy());
-        if let Identified::ByToken(file) = identified {
-            frontend = frontend.identified_by(Arc::new(file.callers()));
-            self.parts.spawn(file.follow(self.stop.clone()));
+        match identified {
+            Identified::ByToken(file) => {
+                frontend = frontend.identified_by(Arc::new(file.callers()));
+                self.parts.spawn(file.follow(self.stop.clone()));
+            }
+            Identified::ByAccessToken(server) => frontend = frontend.identified_by(Arc::new(server)),
+            Identified::Not => {}
         }
         let service = http_server::Service { frontend, mcp: self.mcp.clone() };
         let limits = options.connections.in_this_process();
@@ -124,6 +129,8 @@ enum Identified {
     Not,
     /// By a token of this file.
     ByToken(TokenFile),
+    /// By an access token.
+    ByAccessToken(ResourceServer),
 }
 
 impl Identified {
@@ -131,6 +138,9 @@ impl Identified {
         match callers {
             LocalCallers::OneUser | LocalCallers::Strangers => Ok(Self::Not),
             LocalCallers::WithToken(file) => Ok(Self::ByToken(TokenFile::open(file).await?)),
+            LocalCallers::WithAccessToken(config) => {
+                Ok(Self::ByAccessToken(ResourceServer::new((**config).clone(), Arc::new(SystemClock))))
+            }
         }
     }
 }

@@ -6,13 +6,14 @@ mod operation;
 mod parameters;
 mod permissions;
 mod resolve;
+mod rules;
 mod yaml;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use std::ffi::OsString;
 
-use longhaul_lambda::{ApiConfig, Auth, Responses, WorkerConfig, metrics};
+use longhaul_lambda::{ApiConfig, Auth, Responses, TokenClaims, WorkerConfig, metrics};
 use longhaul_settings::{EnvSource, Place, Preset, table};
 use serde_json::{Value, json};
 
@@ -33,6 +34,9 @@ const NARROWER: [(&str, &str); 4] = [
     ("InlineWaitSeconds", "no request takes longer"),
     ("LegsPerWorker", "Lambda delivers at most ten messages without delay"),
 ];
+
+/// An identity provider.
+const ISSUER: &str = "https://issuer.example.com";
 
 struct Env(BTreeMap<String, String>);
 
@@ -63,7 +67,20 @@ fn source(stack: &Stack<'_>, function: &str) -> Value {
 #[test]
 fn the_template_and_the_code_have_the_same_settings() {
     let template = template();
-    let optional = [("AllowOrigins", "https://app.example.com"), ("HeartbeatMs", "1000"), ("LegMarginMs", "1000")];
+    let optional = [
+        ("AllowOrigins", "https://app.example.com"),
+        ("HeartbeatMs", "1000"),
+        ("LegMarginMs", "1000"),
+        ("OAuthIssuers", ISSUER),
+        ("OAuthAudiences", "https://mcp.example.com/mcp"),
+        ("OAuthOwnerClaim", "team"),
+        ("OAuthClaims", "email"),
+        ("ScopeCall", "call"),
+        ("ScopeRead", "read"),
+        ("ScopeCancel", "cancel"),
+        ("IamOnBehalfRole", "AROAEXAMPLE1234567890"),
+        ("IamOnBehalfHeader", "x-longhaul-user"),
+    ];
     let stack = Stack::new(&template, &optional);
     let set: BTreeSet<_> = FUNCTIONS.iter().flat_map(|function| stack.environment(function).into_keys()).collect();
     let read = |place| table::ALL.iter().filter(move |setting| setting.preset(place) != Preset::Absent);
@@ -114,7 +131,8 @@ fn the_code_accepts_every_value_that_a_parameter_allows() {
     };
     for (name, parameter) in template["Parameters"].as_object().unwrap() {
         for value in parameters::limits(parameter) {
-            accepted(&[(name, &value)]);
+            // The template's rules want the issuer of tokens.
+            accepted(&[(name, &value), ("OAuthIssuers", ISSUER)]);
         }
     }
     // A heartbeat depends on the lease, and a margin on the leg: both at their ends.
@@ -127,6 +145,11 @@ fn the_code_accepts_every_value_that_a_parameter_allows() {
     }
     accepted(&[("WorkerTimeoutSeconds", "5"), ("LegMarginMs", "1250")]);
     assert_eq!(api(&template, &[("AuthMode", "anonymous")]).auth, Auth::Anonymous);
+    let claims = TokenClaims { owner: Some("team".to_owned()), visible: vec!["email".to_owned()] };
+    let gateway = [("AuthMode", "gateway"), ("OAuthOwnerClaim", "team"), ("OAuthClaims", "email")];
+    assert_eq!(api(&template, &gateway).auth, Auth::Gateway(claims));
+    let on_behalf = [("IamOnBehalfRole", "AROAEXAMPLE1234567890"), ("IamOnBehalfHeader", "x-longhaul-user")];
+    assert!(matches!(api(&template, &on_behalf).auth, Auth::IamOnBehalf(_, _)));
     assert_eq!(api(&template, &[("OpenTasksMax", "5")]).common.engine.open_tasks_max, 5);
     assert_eq!(api(&template, &[("AllowOrigins", "https://a.example,https://b.example")]).allow_origins.len(), 2);
 }

@@ -183,7 +183,7 @@ fn callers_may_call_every_signed_route_and_nothing_else() {
     assert_eq!(allowed, signed);
 }
 
-/// The resources that allow anyone, if they exist.
+/// The resources that let anyone in, if they exist.
 fn open_to_all(stack: &Stack<'_>, template: &Value) -> BTreeSet<String> {
     let is_open = |name: &String| {
         let resource = &template["Resources"][name];
@@ -191,25 +191,69 @@ fn open_to_all(stack: &Stack<'_>, template: &Value) -> BTreeSet<String> {
         match resource["Type"].as_str().unwrap() {
             "AWS::Lambda::Permission" => properties["Principal"] == "*",
             "AWS::Lambda::Url" => properties["AuthType"] != "AWS_IAM",
-            // What a browser asks before a request cannot be signed, and reaches no tool.
+            // What a browser asks before a request has no credentials, and reaches no tool.
             "AWS::ApiGatewayV2::Route" if properties["RouteKey"] == PREFLIGHT => false,
-            "AWS::ApiGatewayV2::Route" => properties["AuthorizationType"] != "AWS_IAM",
+            "AWS::ApiGatewayV2::Route" => {
+                let by_token = properties["AuthorizationType"] == "JWT";
+                assert_eq!(by_token, properties["AuthorizerId"] == json!({"Ref": "HttpApiTokens"}), "{name}");
+                !by_token && properties["AuthorizationType"] != "AWS_IAM"
+            }
             _ => false,
         }
     };
     template["Resources"].as_object().unwrap().keys().filter(|name| is_open(name)).cloned().collect()
 }
 
+const HTTP_API: (&str, &str) = ("Endpoint", "http-api");
+
 #[test]
-fn the_endpoint_is_open_only_if_the_auth_mode_is_anonymous() {
+fn the_endpoint_is_open_only_if_the_function_asks_for_tokens_or_everyone_may_call() {
     let template = template();
     let open = |parameters: &[(&str, &str)]| open_to_all(&Stack::new(&template, parameters), &template);
     assert_eq!(open(&[]), BTreeSet::new());
-    assert_eq!(open(&[("Endpoint", "http-api")]), BTreeSet::new());
+    assert_eq!(open(&[HTTP_API]), BTreeSet::new());
     let url = ["AnyoneMayInvokeThroughTheUrl", "AnyoneMayUseTheUrl", "ApiUrl"].map(str::to_owned);
-    assert_eq!(open(&[("AuthMode", "anonymous")]), url.into());
+    assert_eq!(open(&[("AuthMode", "anonymous")]), url.clone().into());
+    assert_eq!(open(&[("AuthMode", "oauth")]), url.into());
     let http_api = ["HttpApiDelete", "HttpApiGet", "HttpApiHealth", "HttpApiPost"].map(str::to_owned);
-    assert_eq!(open(&[("AuthMode", "anonymous"), ("Endpoint", "http-api")]), http_api.into());
+    assert_eq!(open(&[("AuthMode", "anonymous"), HTTP_API]), http_api.clone().into());
+    let with_documents = http_api.into_iter().chain(["HttpApiMetadata".to_owned()]).collect();
+    assert_eq!(open(&[("AuthMode", "oauth"), HTTP_API]), with_documents);
+    // A rule refuses this; if it were not there, nobody would get in.
+    assert_eq!(open(&[("AuthMode", "gateway")]), BTreeSet::new());
+}
+
+#[test]
+fn a_gateway_that_verifies_tokens_lets_nothing_through_without_one_but_the_way_to_get_one() {
+    let template = template();
+    let tokens = [("OAuthIssuers", super::ISSUER), ("OAuthAudiences", "https://mcp.example.com/mcp,api://longhaul")];
+    let stack = Stack::new(&template, &[&tokens[..], &[HTTP_API, ("AuthMode", "gateway")]].concat());
+    let open = ["HttpApiMetadata", "HttpApiHealth"].map(str::to_owned);
+    assert_eq!(open_to_all(&stack, &template), open.into());
+    let of =
+        |kind: &str| routes(&stack, &template).into_iter().filter(|(_, by)| by == kind).map(|(key, _)| key).collect();
+    let by_token: BTreeSet<String> = of("JWT");
+    assert_eq!(by_token, ["DELETE /mcp", "GET /mcp", "POST /mcp"].map(str::to_owned).into());
+    let without: BTreeSet<String> = of("NONE");
+    assert_eq!(without, ["GET /.well-known/{proxy+}", "GET /healthz", PREFLIGHT].map(str::to_owned).into());
+    let authorizer = stack.resource("HttpApiTokens").unwrap();
+    assert_eq!(authorizer["AuthorizerType"], "JWT");
+    assert_eq!(authorizer["IdentitySource"], json!(["$request.header.Authorization"]));
+    assert_eq!(authorizer["JwtConfiguration"]["Issuer"], super::ISSUER);
+    for (endpoint, mode) in [("http-api", "iam"), ("http-api", "oauth"), ("function-url", "gateway")] {
+        let other = Stack::new(&template, &[("Endpoint", endpoint), ("AuthMode", mode)]);
+        assert!(other.resource("HttpApiTokens").is_none(), "{endpoint} {mode}");
+    }
+}
+
+#[test]
+fn only_those_who_sign_need_a_policy() {
+    let template = template();
+    for (mode, needs) in [("iam", true), ("oauth", false), ("gateway", false), ("anonymous", false)] {
+        let stack = Stack::new(&template, &[HTTP_API, ("AuthMode", mode)]);
+        assert_eq!(stack.resource("CallerPolicy").is_some(), needs, "{mode}");
+    }
+    assert_eq!(template["Outputs"]["CallerPolicyArn"]["Condition"], template["Resources"]["CallerPolicy"]["Condition"]);
 }
 
 #[test]

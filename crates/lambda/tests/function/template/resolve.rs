@@ -60,6 +60,7 @@ impl<'a> Stack<'a> {
         match function {
             "Condition" => self.holds(argument.as_str().unwrap()),
             "Fn::Not" => !self.is_true(&argument[0]),
+            "Fn::Or" => argument.as_array().unwrap().iter().any(|each| self.is_true(each)),
             "Fn::And" => argument.as_array().unwrap().iter().all(|each| self.is_true(each)),
             "Fn::Contains" => {
                 let wanted = self.resolve(&argument[1]).map(|value| text(&value));

@@ -1,0 +1,101 @@
+//! What the operator decides about access tokens.
+
+use longhaul_settings::{Kind, Setting, SettingsError, Values, table};
+
+use crate::audience::Audiences;
+use crate::issuer::Issuer;
+use crate::web_url;
+
+/// Issuers of one server.
+const ISSUERS_MAX: usize = 16;
+
+/// Audiences of one server.
+const AUDIENCES_MAX: usize = 16;
+
+/// Claims that tools may see.
+const CLAIMS_MAX: usize = 32;
+
+/// Whose tokens are accepted, for whom they have to be issued, and what is read of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OauthConfig {
+    pub(crate) issuers: Vec<Issuer>,
+    pub(crate) audiences: Audiences,
+    /// The claim whose value is the owner; the subject if there is none.
+    pub(crate) owner_claim: Option<String>,
+    /// The claims that tools may see.
+    pub(crate) claims: Vec<String>,
+    /// The scopes that clients should ask for.
+    pub(crate) scopes: Vec<String>,
+}
+
+impl OauthConfig {
+    /// The configuration in `values`.
+    ///
+    /// # Errors
+    /// [`SettingsError`], if there is no issuer, or one that is not a URL.
+    pub fn of(values: &Values) -> Result<Self, SettingsError> {
+        let issuers = listed(values, &table::OAUTH_ISSUER, ISSUERS_MAX)?;
+        if issuers.is_empty() {
+            let why = "it needs the authorization server whose tokens are accepted: set LONGHAUL_OAUTH_ISSUERS \
+                       (--oauth-issuer)";
+            return Err(values.refuse(&table::AUTH, &values.get(&table::AUTH)?, why));
+        }
+        let wrong_issuer = || {
+            let why = format!("each of them must be {}, and without query", web_url::EXPECTED);
+            values.refuse(&table::OAUTH_ISSUER, &issuers, &why)
+        };
+        let parsed = issuers.iter().map(|name| Issuer::parse(name)).collect::<Option<_>>().ok_or_else(wrong_issuer)?;
+        let audiences = listed(values, &table::OAUTH_AUDIENCE, AUDIENCES_MAX)?;
+        let wrong_audience = |_: &str| {
+            let why = "each of them must be the URL of the MCP endpoint, such as https://mcp.example.com/mcp, without \
+                       user name, query and fragment; or another name that the issuer has for it, such as \
+                       api://longhaul";
+            values.refuse(&table::OAUTH_AUDIENCE, &audiences, why)
+        };
+        Ok(Self {
+            issuers: parsed,
+            audiences: Audiences::parse(&audiences).map_err(wrong_audience)?,
+            owner_claim: values.find(&table::OAUTH_OWNER_CLAIM)?,
+            claims: listed(values, &table::OAUTH_CLAIMS, CLAIMS_MAX)?,
+            scopes: Vec::new(),
+        })
+    }
+
+    /// The same, for a server that has to be told its URL: nothing else knows how its callers reach it.
+    ///
+    /// # Errors
+    /// [`SettingsError`], if no audience is a URL.
+    pub fn with_own_url(self, values: &Values) -> Result<Self, SettingsError> {
+        if self.audiences.resources.is_empty() {
+            let why = "it needs the URL of this endpoint as its callers know it, which their tokens have to be issued \
+                       for: set --oauth-audience (LONGHAUL_OAUTH_AUDIENCES)";
+            return Err(values.refuse(&table::AUTH, &values.get(&table::AUTH)?, why));
+        }
+        Ok(self)
+    }
+
+    /// The same, with the scopes that clients should ask for. `offline_access` is between a client and the issuer, and is
+    /// left out.
+    #[must_use]
+    pub fn advertising(self, scopes: Vec<String>) -> Self {
+        Self { scopes: scopes.into_iter().filter(|scope| scope != "offline_access").collect(), ..self }
+    }
+
+    /// The hosts of the audiences: names of this server.
+    #[must_use]
+    pub fn hosts(&self) -> Vec<String> {
+        self.audiences.resources.iter().map(|resource| resource.host()).collect()
+    }
+}
+
+fn listed<K: Kind<Value = Vec<String>>>(
+    values: &Values,
+    setting: &Setting<K>,
+    most: usize,
+) -> Result<Vec<String>, SettingsError> {
+    let list = values.find(setting)?.unwrap_or_default();
+    if list.len() > most {
+        return Err(values.refuse(setting, &list, &format!("there must be at most {most} of them")));
+    }
+    Ok(list)
+}

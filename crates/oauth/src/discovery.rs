@@ -1,0 +1,77 @@
+//! From an issuer's name to its keys: its metadata, and the key set that this names.
+
+use bytes::Bytes;
+use http::Uri;
+use serde::Deserialize;
+
+use crate::issuer::Issuer;
+use crate::key_set::{KeySet, KeySetError};
+use crate::{Fetch, FetchError};
+
+/// Why an issuer's keys were not learnt.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DiscoveryError {
+    /// A document was not fetched.
+    #[error("{what} was not fetched")]
+    Fetch {
+        /// Which one.
+        what: &'static str,
+        #[source]
+        cause: FetchError,
+    },
+    /// The metadata is not what an authorization server publishes.
+    #[error("the metadata is not a JSON object with `issuer` and `jwks_uri`")]
+    NotMetadata,
+    /// The metadata belongs to another issuer.
+    #[error("the metadata is of another issuer: it has to name this one, character by character")]
+    AnotherIssuer,
+    /// The keys are at a place that is not asked.
+    #[error("the metadata names a `jwks_uri` that is not an https URL")]
+    KeysUrl,
+    /// The keys cannot be read.
+    #[error(transparent)]
+    Keys(#[from] KeySetError),
+    /// It took too long.
+    #[error("the issuer did not answer in time")]
+    Late,
+}
+
+/// What is read of an issuer's metadata.
+#[derive(Deserialize)]
+struct Metadata {
+    issuer: String,
+    jwks_uri: String,
+}
+
+/// The keys that `issuer` publishes now.
+pub(crate) async fn keys(issuer: &Issuer, fetch: &dyn Fetch) -> Result<KeySet, DiscoveryError> {
+    let url = keys_url(issuer, fetch).await?;
+    Ok(KeySet::parse(&get(fetch, &url, "the key set").await?)?)
+}
+
+/// Where the keys are, from the first place that has the issuer's metadata.
+async fn keys_url(issuer: &Issuer, fetch: &dyn Fetch) -> Result<Uri, DiscoveryError> {
+    let [first, second] = issuer.metadata_urls();
+    match keys_url_at(issuer, fetch, &first).await {
+        Ok(url) => return Ok(url),
+        Err(error) => {
+            let error = &error as &dyn std::error::Error;
+            tracing::debug!(issuer = issuer.name(), error, "no OAuth metadata; asking for OpenID Connect metadata");
+        }
+    }
+    keys_url_at(issuer, fetch, &second).await
+}
+
+async fn keys_url_at(issuer: &Issuer, fetch: &dyn Fetch, url: &str) -> Result<Uri, DiscoveryError> {
+    let url = url.parse().map_err(|_not_a_url: http::uri::InvalidUri| DiscoveryError::NotMetadata)?;
+    let document = get(fetch, &url, "the metadata").await?;
+    let metadata: Metadata = serde_json::from_slice(&document).map_err(|_not_said| DiscoveryError::NotMetadata)?;
+    if metadata.issuer != issuer.name() {
+        return Err(DiscoveryError::AnotherIssuer);
+    }
+    issuer.keys_url(&metadata.jwks_uri).ok_or(DiscoveryError::KeysUrl)
+}
+
+async fn get(fetch: &dyn Fetch, url: &Uri, what: &'static str) -> Result<Bytes, DiscoveryError> {
+    fetch.get(url).await.map_err(|cause| DiscoveryError::Fetch { what, cause })
+}

@@ -1,0 +1,62 @@
+//! Why a token is not accepted.
+
+use longhaul_http::InvalidToken;
+
+/// Why a token is not accepted: what an honest caller needs to know, and nothing of the token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// It is longer than any token should be.
+    TooLarge,
+    /// It is not a signed JWT.
+    NotSigned,
+    /// Its header asks for something that is not done here.
+    Header,
+    /// Its claims are not those of an access token.
+    Claims,
+    /// Nobody here accepts its issuer.
+    Issuer,
+    /// It is for another server.
+    Audience,
+    /// It is too old.
+    Expired,
+    /// It is not valid yet.
+    Early,
+    /// It is worth something only together with a key, which cannot be checked here.
+    Bound,
+    /// It was not signed by a key of its issuer.
+    Signature,
+    /// It does not say whose tasks its bearer sees.
+    NoOwner,
+    /// The claims that tools may see are too large.
+    LargeClaims,
+    /// The keys of its issuer are not known now, so that nobody can say whether it is good.
+    NoKeys {
+        /// When to try again.
+        retry_after_s: u64,
+    },
+}
+
+impl Refusal {
+    /// What the caller is told.
+    pub(crate) const fn reason(self) -> &'static str {
+        match self {
+            Self::TooLarge => "the token is too large",
+            Self::NotSigned => "the token is not a signed JWT, and this server accepts no other tokens",
+            Self::Header => "the token is signed in a way, or is of a type, that this server does not accept",
+            Self::Claims => "the token lacks a claim that access tokens have, or has one that cannot be read",
+            Self::Issuer => "the token is not from an authorization server that this server accepts",
+            Self::Audience => "the token was not issued for this server: ask for one with its URL as the resource",
+            Self::Expired => "the token has expired",
+            Self::Early => "the token is not valid yet",
+            Self::Bound => "the token is bound to a key, which this server cannot check: ask for a plain bearer token",
+            Self::Signature => "the token's signature cannot be verified",
+            Self::NoOwner => "the token lacks the claim that says whose tasks these are, or has several values in it",
+            Self::LargeClaims => "the token's claims are too large",
+            Self::NoKeys { .. } => "the keys of the token's issuer cannot be fetched now",
+        }
+    }
+
+    pub(crate) const fn invalid_token(self) -> InvalidToken {
+        InvalidToken(self.reason())
+    }
+}
