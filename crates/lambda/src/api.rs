@@ -56,7 +56,7 @@ impl Api {
     #[must_use]
     pub fn new(mcp: McpServer, auth: Auth, allow_origins: Vec<String>, clock: Arc<dyn Clock>) -> Self {
         let pages = if allow_origins.is_empty() { Pages::None } else { Pages::Listed };
-        let caller = AwsCaller::new(auth, mcp.scopes(), Arc::clone(&clock));
+        let caller = AwsCaller::new(auth, Arc::clone(&clock));
         let frontend = HttpFrontend::new(OriginPolicy::behind_router(allow_origins)).identified_by(Arc::new(caller));
         Self { frontend, pages, mcp, clock, metrics: None }
     }

@@ -67,7 +67,7 @@ async fn json_of(answer: Response) -> Value {
 }
 
 #[tokio::test]
-async fn a_client_that_logs_in_learns_which_scopes_there_are() {
+async fn a_client_that_logs_in_is_told_the_scopes_of_methods() {
     let options = Options::default()
         .with(&table::AUTH, Callers::Oauth)
         .with(&table::OAUTH_ISSUER, ["http://127.0.0.1:9".to_owned()])
@@ -76,10 +76,10 @@ async fn a_client_that_logs_in_learns_which_scopes_there_are() {
     let refused = call(&running, "etl").send().await.unwrap();
     assert_eq!(refused.status(), 401);
     let challenge = challenge(&refused);
-    assert!(challenge.contains(r#"scope="mcp:call mcp:read""#), "those of methods: {challenge}");
+    assert!(challenge.contains(r#"scope="mcp:call mcp:read""#), "{challenge}");
     let url = format!("http://{}/.well-known/oauth-protected-resource/mcp", running.address());
     let metadata = json_of(reqwest::get(url).await.unwrap()).await;
-    assert_eq!(metadata["scopes_supported"], json!(["etl:read", "etl:run", "mcp:call", "mcp:read"]));
+    assert_eq!(metadata["scopes_supported"], json!(["mcp:call", "mcp:read"]), "those of tools come with a call");
     running.stop().await;
 }
 

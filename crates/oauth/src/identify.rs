@@ -45,7 +45,7 @@ impl ResourceServer {
     #[must_use]
     pub fn fetching_with(config: OauthConfig, fetch: Arc<dyn Fetch>, clock: Arc<dyn Clock>) -> Self {
         let verifier = Verifier::new(&config, &fetch, clock);
-        Self { scope: config.basic_scopes.join(" "), config, verifier }
+        Self { scope: config.scopes.join(" "), config, verifier }
     }
 
     /// Who sent a request to `authority`: the host, and perhaps the port, at which it arrived. If no audience is
@@ -85,6 +85,13 @@ impl ResourceServer {
             scopes_supported: &self.config.scopes,
         };
         serde_json::to_vec(&metadata).ok().map(Bytes::from)
+    }
+
+    /// How callers of the endpoint at `authority` are told where to log in.
+    #[must_use]
+    pub fn challenge_at(&self, authority: Option<&str>) -> Challenge {
+        let here = self.resource_at(authority);
+        here.map_or_else(Challenge::default, |here| Challenge::with_metadata(here.metadata_url().into()))
     }
 
     /// The resource that is meant by a request to `authority`: of several the one at this host, or the first.

@@ -7,7 +7,7 @@ use longhaul_core::Clock;
 use longhaul_engine::{Engine, Ports};
 use longhaul_http::HttpFrontend;
 use longhaul_mcp::{McpServer, McpSettings};
-use longhaul_oauth::{OauthConfig, ResourceServer};
+use longhaul_oauth::ResourceServer;
 use longhaul_sqlite::{Database, DatabaseError, Purged};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -74,6 +74,8 @@ impl Running {
             inline_wait_ms: options.inline_wait_ms,
             anonymous_callers: options.callers.anonymous(),
             scopes: options.scopes.clone(),
+            poll_limit: options.poll_limit,
+            streams_max: Some(options.streams_max),
             ..McpSettings::new(signing_key)
         };
         let mcp = server.build(engine.clone(), settings);
@@ -114,11 +116,7 @@ impl Running {
                 frontend = frontend.identified_by(Arc::new(file.callers()));
                 self.parts.spawn(file.follow(self.stop.clone()));
             }
-            Identified::ByAccessToken(config) => {
-                let scopes = self.mcp.scopes();
-                let config = config.advertising(scopes.of_methods(), scopes.all());
-                frontend = frontend.identified_by(Arc::new(ResourceServer::new(config, Arc::new(SystemClock))));
-            }
+            Identified::ByAccessToken(server) => frontend = frontend.identified_by(Arc::from(server)),
             Identified::Not => {}
         }
         let service = http_server::Service { frontend, mcp: self.mcp.clone() };
@@ -134,7 +132,7 @@ enum Identified {
     /// By a token of this file.
     ByToken(TokenFile),
     /// By an access token.
-    ByAccessToken(OauthConfig),
+    ByAccessToken(Box<ResourceServer>),
 }
 
 impl Identified {
@@ -142,7 +140,9 @@ impl Identified {
         match callers {
             LocalCallers::OneUser | LocalCallers::Strangers => Ok(Self::Not),
             LocalCallers::WithToken(file) => Ok(Self::ByToken(TokenFile::open(file).await?)),
-            LocalCallers::WithAccessToken(config) => Ok(Self::ByAccessToken((**config).clone())),
+            LocalCallers::WithAccessToken(config) => {
+                Ok(Self::ByAccessToken(Box::new(ResourceServer::new((**config).clone(), Arc::new(SystemClock)))))
+            }
         }
     }
 }
