@@ -1,7 +1,5 @@
 //! The documented fields are those of the code.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use longhaul_audit::page;
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/audit.md");

@@ -201,8 +201,7 @@ impl DynamoStore {
                 return self.forget_expired_bytes(owner, quota, now).await;
             }
             if let Some(since) = full_window(new, quota)? {
-                let retry_ms = limits::minute_left_ms(since, now);
-                return Ok(if retry_ms > 0 { Room::NoNew { retry_ms } } else { Room::InNewWindow { since } });
+                return Ok(after_window(since, now));
             }
             return Ok(Room::OnceMore);
         }
@@ -294,6 +293,12 @@ fn stored_of(quota: &Item) -> Result<i128, Unreadable> {
 fn expires_first(new: &NewTask, quota: &Item) -> Result<bool, Unreadable> {
     let due = Fields(quota).optional(RECOUNT_AFTER, Fields::moment)?;
     Ok(due.is_some_and(|due| due > new.task.expires_at))
+}
+
+/// What the end of a full window, which began at `since`, leaves to do.
+fn after_window(since: Timestamp, now: Timestamp) -> Room {
+    let retry_ms = limits::minute_left_ms(since, now);
+    if retry_ms > 0 { Room::NoNew { retry_ms } } else { Room::InNewWindow { since } }
 }
 
 /// When the owner's window of new tasks began, if it has no room for another one.

@@ -39,6 +39,7 @@ pub(crate) fn insufficient(MissingScopes { missing, .. }: &MissingScopes) {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::io;
     use std::sync::{Arc, Mutex};
 
@@ -103,9 +104,7 @@ mod tests {
         let frontend = HttpFrontend::new(OriginPolicy::default()).identified_by(Arc::new(ByToken));
         let answered = frontend.answer(request, async move |_, _| {
             let mut answer = http::Response::new(Full::default().boxed_unsync());
-            if let Some(missing) = missing {
-                answer.extensions_mut().insert(missing);
-            }
+            missing.map(|missing| answer.extensions_mut().insert(missing));
             answer
         });
         answered.instrument(span).await;
@@ -128,7 +127,8 @@ mod tests {
     #[tokio::test]
     async fn a_caller_who_lacks_scopes_has_a_line_and_one_who_does_not_has_none() {
         assert_eq!(logged(Some("Bearer ann"), None).await, [Value::Null; 0]);
-        let missing = MissingScopes(["etl:run".to_owned(), "a".to_owned()].into());
+        let missing: BTreeSet<_> = ["etl:run".to_owned(), "a".to_owned()].into();
+        let missing = MissingScopes { wanted: missing.clone(), missing };
         let lines = logged(Some("Bearer ann"), Some(missing)).await;
         let [line] = &lines[..] else { panic!("{lines:?}") };
         let said = ["event", "outcome", "reason", "scopes", "issuer"].map(|name| line[name].as_str().unwrap());

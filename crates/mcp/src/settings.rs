@@ -43,12 +43,6 @@ pub struct McpSettings {
     pub streams_counted: StreamsCounted,
     /// Which scopes requests need.
     pub scopes: NeededScopes,
-    /// What happens to polls that come much faster than a task's poll interval. Each process counts for itself.
-    pub poll_limit: PollLimit,
-    /// How many streams and waits one owner may have open at a time; `None` for any number.
-    pub streams_max: Option<u32>,
-    /// Where they are counted.
-    pub streams_counted: StreamsCounted,
 }
 
 /// Which scopes requests need of callers who come with scopes. Where there are several, all of them are needed; where
@@ -134,9 +128,6 @@ impl McpSettings {
             streams_max: None,
             streams_counted: StreamsCounted::InProcess,
             scopes: NeededScopes::NONE,
-            poll_limit: PollLimit::Off,
-            streams_max: None,
-            streams_counted: StreamsCounted::InProcess,
         }
     }
 }

@@ -19,11 +19,6 @@ pub(super) async fn polled(call: &Incoming<'_>, shared: &Shared) -> Result<Task,
     polls::poll(shared, &key(call)?).await.map_err(|error| error.or(errors::of_poll))
 }
 
-/// The same for a poll, which may come too early.
-pub(super) async fn polled(call: &Incoming<'_>, shared: &Shared) -> Result<Task, ErrorData> {
-    polls::poll(shared, &key(call)?).await.map_err(|error| error.or(errors::of_poll))
-}
-
 /// The same task, and a listener that listened to it before it was read.
 pub(super) async fn listened(call: &Incoming<'_>, shared: &Shared) -> Result<(Listener, Task), ErrorData> {
     let (key, mut listener) = (key(call)?, shared.engine.listener());
