@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use lambda_http::{Adapter, Context, LambdaEvent, Service, service_fn};
-use longhaul_lambda::{Api, Auth, HttpEvent, IamOwner};
+use longhaul_lambda::{Api, Auth, HttpEvent, IamOwner, TokenClaims};
 use serde_json::Value;
 
 use crate::driver::drive;
@@ -23,7 +23,7 @@ pub(crate) fn run(input: &[u8]) {
         b"iam" => Auth::Iam(IamOwner::Principal),
         b"account" => Auth::Iam(IamOwner::Account),
         b"session" => Auth::Iam(IamOwner::Session),
-        b"gateway" => Auth::Gateway,
+        b"gateway" => Auth::Gateway(TokenClaims::default(), None),
         _ => return,
     };
     let Ok(event) = serde_json::from_slice::<Value>(&input[at + 1..]) else { return };
@@ -32,8 +32,12 @@ pub(crate) fn run(input: &[u8]) {
     let world = World::new();
     let clock = Arc::clone(&world.clock);
     let (answer, tasks) = drive(&clock, async {
-        let api =
-            Api::new(world.mcp.clone(), auth, vec!["https://app.example.com".to_owned()], Arc::clone(&clock) as _);
+        let api = Api::new(
+            world.mcp.clone(),
+            auth.clone(),
+            vec!["https://app.example.com".to_owned()],
+            Arc::clone(&clock) as _,
+        );
         let handler = service_fn(|request| {
             let api = api.clone();
             async move { Ok::<_, std::convert::Infallible>(api.answer_whole(request).await) }
@@ -68,11 +72,12 @@ fn identified(auth: Auth, event: &Value, answer: &Value) {
     };
     let is_stated = match auth {
         Auth::Anonymous => true,
+        Auth::Oauth(_) | Auth::IamOnBehalf(..) => false,
         Auth::Iam(_) => {
             stated(&context["authorizer"]["iam"], &["accountId", "userArn", "userId"])
                 || stated(&context["identity"], &["accountId", "userArn", "user"])
         }
-        Auth::Gateway => {
+        Auth::Gateway(..) => {
             stated(&context["authorizer"]["jwt"]["claims"], &["iss", "sub"])
                 || stated(&context["authorizer"]["claims"], &["iss", "sub"])
         }

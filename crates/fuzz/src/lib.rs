@@ -24,6 +24,7 @@ mod schemas;
 mod settings;
 mod signed;
 mod texts;
+mod token_file;
 mod tools;
 mod world;
 
@@ -37,7 +38,7 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 11] = [
     Target { name: "requests", run: dialogue::run },
     Target { name: "headers", run: headers::run },
     Target { name: "signed", run: signed::run },
@@ -48,6 +49,7 @@ pub const TARGETS: [Target; 10] = [
     Target { name: "data_sets", run: data_sets::run },
     Target { name: "settings", run: settings::run },
     Target { name: "texts", run: texts::run },
+    Target { name: "token_file", run: token_file::run },
 ];
 
 /// The target called `name`.

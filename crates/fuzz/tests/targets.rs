@@ -153,6 +153,11 @@ fn texts() {
 }
 
 #[test]
+fn token_file() {
+    withstands("token_file");
+}
+
+#[test]
 fn every_target_has_a_test() {
     let tests = include_str!("targets.rs");
     let missing = TARGETS.iter().find(|target| !tests.contains(&format!("withstands(\"{}\")", target.name)));
