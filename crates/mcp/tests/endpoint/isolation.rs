@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use futures::{StreamExt, stream};
-use http::{HeaderMap, Request};
+use http::{HeaderMap, Request, StatusCode};
 use longhaul_core::{Identity, OwnerId, TaskId, TaskKey};
 use longhaul_engine::Settings;
 use longhaul_mcp::McpSettings;
@@ -373,7 +373,7 @@ async fn what_has_expired_is_to_its_owner_not_different_from_what_never_existed(
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
-async fn answered(world: &World, sent: &Sent) -> (u16, HeaderMap, String, Vec<String>) {
+async fn answered(world: &World, sent: &Sent) -> (StatusCode, HeaderMap, String, Vec<String>) {
     let answer = world.send(sent).await;
     (answer.status, answer.headers, without_ids(&answer.text), world.calls.take())
 }
