@@ -61,10 +61,6 @@ impl<'a> Stack<'a> {
             "Condition" => self.holds(argument.as_str().unwrap()),
             "Fn::Not" => !self.is_true(&argument[0]),
             "Fn::And" => argument.as_array().unwrap().iter().all(|each| self.is_true(each)),
-            "Fn::Contains" => {
-                let wanted = self.resolve(&argument[1]).map(|value| text(&value));
-                argument[0].as_array().unwrap().iter().any(|each| Some(text(each)) == wanted)
-            }
             "Fn::Equals" => {
                 let side = |index: usize| self.resolve(&argument[index]).map(|value| text(&value));
                 side(0) == side(1)
