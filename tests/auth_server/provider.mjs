@@ -3,7 +3,7 @@
 
 import Provider, { errors } from 'oidc-provider';
 
-const FORM_BYTES_MAX = 4096;
+const BODY_BYTES_MAX = 65_536;
 const DAY_S = 86_400;
 
 /** A claim for teams: what comes after the @ of a user's name. */
@@ -84,13 +84,20 @@ function configurationOf({ settings, keys }) {
   };
 }
 
-async function formOf(request) {
+async function bodyOf(request) {
   let text = '';
   for await (const chunk of request) {
     text += chunk;
-    if (text.length > FORM_BYTES_MAX) throw new Error('the form is too large');
+    if (text.length > BODY_BYTES_MAX) throw new Error('the body is too large');
   }
-  return new URLSearchParams(text);
+  return text;
+}
+
+/** The Inspector registers with an empty scope if it knows none, which other servers take as no scope. */
+async function register(handle, request, response) {
+  request.body = JSON.parse(await bodyOf(request));
+  if (request.body.scope === '') delete request.body.scope;
+  await handle(request, response);
 }
 
 const LOGIN_PAGE = `<!doctype html><meta charset="utf-8"><title>Log in</title>
@@ -102,7 +109,7 @@ const LOGIN_PAGE = `<!doctype html><meta charset="utf-8"><title>Log in</title>
 /** Logs the user in, and grants all that the client asks for. Shows a form if the user is not known yet. */
 async function interact(provider, request, response) {
   const { params } = await provider.interactionDetails(request, response);
-  const user = request.method === 'POST' ? (await formOf(request)).get('user') : params.login_hint;
+  const user = request.method === 'POST' ? new URLSearchParams(await bodyOf(request)).get('user') : params.login_hint;
   if (!user) {
     response.writeHead(200, { 'content-type': 'text/html; charset=utf-8' }).end(LOGIN_PAGE);
     return;
@@ -115,14 +122,26 @@ async function interact(provider, request, response) {
   await provider.interactionFinished(request, response, result, { mergeWithLastSubmission: false });
 }
 
+/** A client that is told no scopes asks for none, and gets those that are usual (RFC 6749, section 3.3). */
+function withScope(url, { issuer, settings }) {
+  const asked = new URL(url, issuer);
+  if (asked.pathname !== '/auth' || asked.searchParams.has('scope')) return url;
+  asked.searchParams.set('scope', settings.scopes.split(' ')[0]);
+  return `${asked.pathname}${asked.search}`;
+}
+
 /** A provider for the server's present settings and keys. */
 export function providerOf(state) {
   const { resourceServer, ...configuration } = configurationOf(state);
   const provider = new Provider(state.issuer, configuration);
   const handle = provider.callback();
   const answer = (request, response) => {
-    if (!request.url.startsWith('/interaction/')) return handle(request, response);
-    return interact(provider, request, response).catch((error) => {
+    request.url = withScope(request.url, state);
+    let answered;
+    if (request.url.startsWith('/interaction/')) answered = interact(provider, request, response);
+    else if (request.method === 'POST' && request.url === '/reg') answered = register(handle, request, response);
+    else answered = handle(request, response);
+    return answered.catch((error) => {
       response.writeHead(400, { 'content-type': 'text/plain' }).end(`${error}\n`);
     });
   };

@@ -106,10 +106,10 @@ fn clients_find_the_way_without_the_header_that_shows_it() {
 fn a_token_that_expires_in_the_middle_of_a_task_is_renewed_without_a_login() {
     // Python renews a token before it has expired, and TypeScript when it is refused: at once, because the issuer's
     // clock is as far behind as it may be.
-    let refused_at_once = ["--access-token-s", "2", "--clock-behind-s", &LEEWAY_S.to_string()];
+    let refused_at_once = ["--access-token-s", "3", "--clock-behind-s", &LEEWAY_S.to_string()];
     for (client, flags) in [(TYPESCRIPT, &refused_at_once[..]), (PYTHON, &refused_at_once[..2])] {
         let ground = Ground::new(AuthServer::with(flags));
-        let seen = client.run(ground.url(), "task", &["--login", "ann", "--seconds", "5"]);
+        let seen = client.run(ground.url(), "task", &["--login", "ann", "--seconds", "6"]);
         assert_logged_in_once(&seen);
         assert!(seen["login"]["tokens"].as_u64().unwrap() > 1, "{seen}");
         assert_eq!(seen["result"]["structuredContent"]["attempts"], 1, "{seen}");
@@ -142,6 +142,29 @@ fn a_team_shares_its_tasks() {
     let id = started["taskId"].as_str().unwrap_or_else(|| panic!("{started}"));
     TYPESCRIPT.run(ground.url(), "unknown", &["--login", "ann@red", "--task-id", id]);
     TYPESCRIPT.run(ground.url(), "resume", &["--login", "bob@blue", "--task-id", id]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scope_that_is_missing_is_asked_for() {
+    let ground = Ground::with(AuthServer::start(), None, &["--scope-call", "etl:run"]);
+    let caller = ground.server.caller().with_token(&ground.auth.issue("ann", ground.url(), "mcp:tools"));
+    let call = caller.request("tools/call", json!({"name": "countdown", "arguments": {"seconds": 1}}));
+    let refused = call.send().await.unwrap();
+    assert_eq!(refused.status(), 403);
+    let challenge = refused.headers()["www-authenticate"].to_str().unwrap().to_owned();
+    assert!(challenge.contains("error=\"insufficient_scope\"") && challenge.contains("etl:run"), "{challenge}");
+    // The user has to be asked at most once more.
+    let assert_stepped_up = |seen: &Value| {
+        let login = &seen["login"];
+        assert!(login["scope"].as_str().unwrap().contains("etl:run"), "{seen}");
+        assert!(login["logins"].as_u64().unwrap() <= 2 && login["registrations"] == 1, "{seen}");
+    };
+    let clients = tokio::task::spawn_blocking(move || {
+        assert_stepped_up(&TYPESCRIPT.run(ground.url(), "task", &["--login", "ann"]));
+        assert_stepped_up(&PYTHON.run(ground.url(), "task", &["--login", "ann"]));
+        assert_stepped_up(&ground.legacy(PYTHON_OF_2025_11_25, "ann", "task"));
+    });
+    clients.await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

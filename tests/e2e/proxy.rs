@@ -36,7 +36,11 @@ impl Proxy {
     /// A proxy that removes a header from every answer, or nothing.
     pub(crate) fn hiding(hidden: Option<HeaderName>) -> Self {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a thread starts");
-        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).expect("a port is free");
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        listener.set_nonblocking(true).expect("a socket can be so");
+        let in_runtime = runtime.enter();
+        let listener = TcpListener::from_std(listener).expect("it listens");
+        drop(in_runtime);
         let url = format!("http://{}/mcp", listener.local_addr().expect("it is bound"));
         let inner = Arc::new(Inner { hidden, ..Inner::default() });
         runtime.spawn(serve(listener, Arc::clone(&inner)));

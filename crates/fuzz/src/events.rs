@@ -92,7 +92,7 @@ fn identified(auth: &Auth, event: &Value, answer: &Value) {
             stated(&context["authorizer"]["iam"], &["accountId", "userArn", "userId"])
                 || stated(&context["identity"], &["accountId", "userArn", "user"])
         }
-        Auth::Gateway(_) => {
+        Auth::Gateway(..) => {
             stated(&context["authorizer"]["jwt"]["claims"], &["iss", "sub"])
                 || stated(&context["authorizer"]["claims"], &["iss", "sub"])
         }

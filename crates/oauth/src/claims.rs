@@ -69,6 +69,17 @@ impl Claims {
         self.0.contains_key("cnf")
     }
 
+    /// Whether the token says of itself that it is another kind: one that tells a client who logged in, or one that
+    /// renews others. Issuers sign them with the same keys, and an audience may be a name that a client has too.
+    pub(crate) fn is_another_kind(&self) -> bool {
+        let says = |claim: &str, kinds: &[&str]| self.text(claim).is_some_and(|kind| kinds.contains(&kind));
+        // OpenID Connect Core, section 3.3.2.11.
+        ["at_hash", "c_hash", "s_hash"].iter().any(|hash| self.0.contains_key(*hash))
+            // Amazon Cognito, and Keycloak.
+            || says("token_use", &["id"])
+            || says("typ", &["ID", "Refresh", "Offline", "Logout"])
+    }
+
     /// What was granted: `scope` (RFC 8693), or `scp` as some issuers have it.
     pub(crate) fn scopes(&self) -> Result<Scopes, Refusal> {
         let name = if self.0.contains_key("scope") { "scope" } else { "scp" };

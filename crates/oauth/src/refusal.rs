@@ -21,6 +21,8 @@ pub(crate) enum Refusal {
     Expired,
     /// It is not valid yet.
     Early,
+    /// It is an ID token, or one that renews others.
+    AnotherKind,
     /// It is worth something only together with a key, which cannot be checked here.
     Bound,
     /// It was not signed by a key of its issuer.
@@ -48,6 +50,7 @@ impl Refusal {
             Self::Audience => "the token was not issued for this server: ask for one with its URL as the resource",
             Self::Expired => "the token has expired",
             Self::Early => "the token is not valid yet",
+            Self::AnotherKind => "the token is not an access token: an ID token or a refresh token lets nobody in",
             Self::Bound => "the token is bound to a key, which this server cannot check: ask for a plain bearer token",
             Self::Signature => "the token's signature cannot be verified",
             Self::NoOwner => "the token lacks the claim that says whose tasks these are, or has several values in it",

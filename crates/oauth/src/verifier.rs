@@ -61,6 +61,9 @@ impl Verifier {
         if !self.audiences.accept(here, token.claims.audiences()?.into_iter()) {
             return Err(Refusal::Audience);
         }
+        if token.claims.is_another_kind() {
+            return Err(Refusal::AnotherKind);
+        }
         if token.claims.is_bound() {
             return Err(Refusal::Bound);
         }

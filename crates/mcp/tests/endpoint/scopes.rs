@@ -161,8 +161,9 @@ async fn cases(server: &McpServer, id: &str) -> Vec<Case> {
     cases
 }
 
+/// What the caller of a denied request is told to come back with.
 fn missing(answer: &Response<Body>) -> Option<BTreeSet<String>> {
-    answer.extensions().get::<MissingScopes>().map(|MissingScopes(scopes)| scopes.clone())
+    answer.extensions().get::<MissingScopes>().map(|missing| missing.wanted.clone())
 }
 
 fn joined(scopes: &BTreeSet<&str>) -> String {
@@ -202,6 +203,8 @@ async fn every_method_of_every_dialect_needs_what_it_does() {
             // With what the caller has already, for clients that replace their token.
             let wanted: BTreeSet<String> = needs.union(&granted).map(|scope| (*scope).to_owned()).collect();
             assert_eq!(missing(&answer), Some(wanted), "{what}");
+            let lacks = &answer.extensions().get::<MissingScopes>().unwrap().missing;
+            assert!(lacks.iter().map(String::as_str).eq(needs.difference(&granted).copied()), "{what}: {lacks:?}");
             assert_denied(&what, &read(answer).await, &needs);
         }
     }
