@@ -113,11 +113,15 @@ mod tests {
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
+    fn only(mut lines: Vec<Value>) -> Value {
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        lines.remove(0)
+    }
+
     #[tokio::test]
     async fn a_denied_caller_has_a_line_without_anything_of_the_token() {
         for (token, reason) in [(None, "send a token"), (Some("Bearer secret"), "the token has expired")] {
-            let lines = logged(token, None).await;
-            let [line] = &lines[..] else { panic!("{lines:?}") };
+            let line = only(logged(token, None).await);
             let said = ["event", "outcome", "reason", "address", "user_agent"].map(|name| line[name].as_str().unwrap());
             assert_eq!(said, ["login", "denied", reason, "203.0.113.7", "client/1"]);
             assert!(line.get("owner").is_none() && line.get("issuer").is_none(), "{line}");
@@ -129,8 +133,7 @@ mod tests {
         assert_eq!(logged(Some("Bearer ann"), None).await, [Value::Null; 0]);
         let missing: BTreeSet<_> = ["etl:run".to_owned(), "a".to_owned()].into();
         let missing = MissingScopes { wanted: missing.clone(), missing };
-        let lines = logged(Some("Bearer ann"), Some(missing)).await;
-        let [line] = &lines[..] else { panic!("{lines:?}") };
+        let line = only(logged(Some("Bearer ann"), Some(missing)).await);
         let said = ["event", "outcome", "reason", "scopes", "issuer"].map(|name| line[name].as_str().unwrap());
         assert_eq!(said, ["request", "refused", "insufficient_scope", "a etl:run", "https://idp.example.com"]);
         assert_ne!(line["subject"], line["owner"], "a team shares its tasks, and its members are told apart");

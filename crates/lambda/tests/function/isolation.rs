@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use futures::{StreamExt, stream};
 use longhaul_engine::{Engine, Ports};
 use longhaul_lambda::{Auth, IamOwner, TokenClaims};
 use longhaul_testkit::{Fault, FaultyStore, StoreCall};
@@ -159,7 +160,7 @@ async fn callers_with_tokens_see_nothing_of_each_other() {
     };
     let others =
         [("another subject", with("sub", "bob")), ("another issuer", with("iss", "https://other.example.com"))];
-    holds(Auth::Gateway(TokenClaims::default()), &own, &others).await;
+    holds(Auth::Gateway(TokenClaims::default(), None), &own, &others).await;
 }
 
 /// A caller whom nobody verified learns nothing at all: every request has the same answer, and no call is made for it.
@@ -167,7 +168,11 @@ async fn callers_with_tokens_see_nothing_of_each_other() {
 async fn a_caller_whom_nobody_verified_gets_the_same_answer_to_everything() {
     for (auth, own, others) in [
         (Auth::Iam(IamOwner::Principal), "api-function-url-iam", ["api-function-url-call", "api-http-api-jwt"]),
-        (Auth::Gateway(TokenClaims::default()), "api-http-api-jwt", ["api-function-url-call", "api-http-api-iam"]),
+        (
+            Auth::Gateway(TokenClaims::default(), None),
+            "api-http-api-jwt",
+            ["api-function-url-call", "api-http-api-iam"],
+        ),
     ] {
         let (world, calls) = counting();
         let api = api(&world, auth, &[]);
@@ -178,10 +183,7 @@ async fn a_caller_whom_nobody_verified_gets_the_same_answer_to_everything() {
             let mut all = requests(&other, &sessions, &task);
             all.extend(requests(&other, &sessions, UNKNOWN));
             all.push(other.clone());
-            let mut seen = Vec::new();
-            for event in &all {
-                seen.push(answer(&api, event).await);
-            }
+            let seen: Vec<Value> = stream::iter(&all).then(|event| answer(&api, event)).collect().await;
             assert!(seen.iter().all(|one| *one == seen[0]), "{seen:?}");
             assert!([401, 403].contains(&seen[0]["statusCode"].as_u64().unwrap()), "{}", seen[0]);
             assert_eq!(calls.lock().unwrap().len(), 0);

@@ -108,8 +108,6 @@ impl Options {
                 cancel: values.find(&table::SCOPE_CANCEL)?.unwrap_or_default(),
                 ..NeededScopes::default()
             },
-            poll_limit: values.get(&table::POLL_LIMIT)?,
-            streams_max: u32::try_from(values.get(&table::OWNER_STREAMS_MAX)?).unwrap_or(u32::MAX),
             engine,
             connections: ConnectionSettings::read(values)?,
         })
@@ -129,8 +127,6 @@ pub(crate) struct Config {
     pub(crate) poll_limit: PollLimit,
     pub(crate) streams_max: u32,
     pub(crate) scopes: NeededScopes,
-    pub(crate) poll_limit: PollLimit,
-    pub(crate) streams_max: u32,
     pub(crate) engine: Settings,
     pub(crate) connections: ConnectionSettings,
     allow_host: Vec<String>,

@@ -116,7 +116,7 @@ impl Running {
                 frontend = frontend.identified_by(Arc::new(file.callers()));
                 self.parts.spawn(file.follow(self.stop.clone()));
             }
-            Identified::ByAccessToken(server) => frontend = frontend.identified_by(Arc::from(server)),
+            Identified::ByAccessToken(server) => frontend = frontend.identified_by(Arc::new(*server)),
             Identified::Not => {}
         }
         let service = http_server::Service { frontend, mcp: self.mcp.clone() };

@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
+use futures::{StreamExt, stream};
 use http::{HeaderMap, Request};
 use longhaul_core::{Identity, OwnerId, TaskId, TaskKey};
 use longhaul_engine::Settings;
@@ -194,6 +195,10 @@ struct Seen {
     calls: Vec<String>,
 }
 
+fn difference(what: &str, one: &Seen, other: &Seen) -> Option<String> {
+    (one != other).then(|| format!("{what}:\n{one:?}\n{other:?}"))
+}
+
 /// Sends the request, under an id of its own. What it names itself, and the ids of new tasks, are left out of the answer.
 async fn see(world: &World, request: Request<Bytes>, owner: OwnerId, thing: &Thing) -> Seen {
     let id = (7_000_000 + NEXT.fetch_add(1, Ordering::SeqCst)).to_string();
@@ -317,9 +322,7 @@ async fn what_belongs_to_others_is_to_nobody_different_from_what_does_not_exist(
             for ((name, foreign), (_, unknown)) in pairs {
                 let unknown = see(&world, unknown, owner, &nothing).await;
                 let foreign = see(&world, foreign, owner, thing).await;
-                if foreign != unknown {
-                    differences.push(format!("{name}, of {owner:?}:\n{foreign:?}\n{unknown:?}"));
-                }
+                differences.extend(difference(&format!("{name}, of {owner:?}"), &foreign, &unknown));
             }
         }
     }
@@ -364,12 +367,15 @@ async fn what_has_expired_is_to_its_owner_not_different_from_what_never_existed(
         for ((name, expired), (_, unknown)) in pairs.filter(|((name, _), _)| !name.starts_with("an operation")) {
             let unknown = see(&world, unknown, alice(), &nothing).await;
             let expired = see(&world, expired, alice(), &thing).await;
-            if expired != unknown {
-                differences.push(format!("{name}:\n{expired:?}\n{unknown:?}"));
-            }
+            differences.extend(difference(&name, &expired, &unknown));
         }
     }
     assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+async fn answered(world: &World, sent: &Sent) -> (u16, HeaderMap, String, Vec<String>) {
+    let answer = world.send(sent).await;
+    (answer.status, answer.headers, without_ids(&answer.text), world.calls.take())
 }
 
 /// What one owner has neither shows in another one's list nor counts against its limits, nor costs it anything.
@@ -384,18 +390,9 @@ async fn what_others_have_makes_no_difference_to_lists_and_limits() {
         for world in [&empty, &busy] {
             let client = Older::connect_as(&world.mcp, "2025-11-25", owner, everything()).await;
             drop(world.calls.take());
-            let mut answers = Vec::new();
-            let list = client.sent("tasks/list", json!({}));
-            for sent in [
-                &list,
-                &call.clone().of(owner),
-                &call.clone().of(owner),
-                &call.clone().of(owner),
-                &call.clone().of(owner),
-            ] {
-                let answer = world.send(sent).await;
-                answers.push((answer.status, answer.headers, without_ids(&answer.text), world.calls.take()));
-            }
+            let call = call.clone().of(owner);
+            let sent = [client.sent("tasks/list", json!({})), call.clone(), call.clone(), call.clone(), call];
+            let answers = stream::iter(&sent).then(|sent| answered(world, sent)).collect::<Vec<_>>().await;
             seen.push(answers);
         }
         assert_eq!(seen[0], seen[1], "{owner:?}");
