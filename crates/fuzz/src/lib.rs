@@ -25,6 +25,7 @@ mod settings;
 mod signed;
 mod texts;
 mod token_file;
+mod tokens;
 mod tools;
 mod world;
 
@@ -38,7 +39,7 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 11] = [
+pub const TARGETS: [Target; 12] = [
     Target { name: "requests", run: dialogue::run },
     Target { name: "headers", run: headers::run },
     Target { name: "signed", run: signed::run },
@@ -50,6 +51,7 @@ pub const TARGETS: [Target; 11] = [
     Target { name: "settings", run: settings::run },
     Target { name: "texts", run: texts::run },
     Target { name: "token_file", run: token_file::run },
+    Target { name: "tokens", run: tokens::run },
 ];
 
 /// The target called `name`.

@@ -158,6 +158,11 @@ fn token_file() {
 }
 
 #[test]
+fn tokens() {
+    withstands("tokens");
+}
+
+#[test]
 fn every_target_has_a_test() {
     let tests = include_str!("targets.rs");
     let missing = TARGETS.iter().find(|target| !tests.contains(&format!("withstands(\"{}\")", target.name)));
