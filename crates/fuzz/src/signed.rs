@@ -128,7 +128,7 @@ async fn is_accepted(world: &World, signed: &Signed, value: &[u8], caller: &str)
         Place::Body => {
             let Ok(text) = std::str::from_utf8(value) else { return false };
             let quoted = Value::from(text).to_string();
-            quoted[1..quoted.len() - 1].as_bytes().to_vec()
+            quoted.as_bytes()[1..quoted.len() - 1].to_vec()
         }
     };
     let at = crate::dialogue::find(block.as_bytes(), signed.name.as_bytes()).unwrap();

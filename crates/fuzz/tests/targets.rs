@@ -1,6 +1,12 @@
 //! Every target on its corpus, and on inputs that are made from it by chance. The same inputs in every run: a test that
 //! fails can be repeated. `make fuzz` looks further.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed test panics")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "a failed test panics, and its output names the input"
+)]
 
 use std::path::PathBuf;
 

@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
+use futures::future::ready;
 use futures::{StreamExt, stream};
 use http::{HeaderMap, Request, StatusCode};
 use longhaul_core::{Identity, OwnerId, TaskId, TaskKey};
@@ -199,6 +200,19 @@ fn difference(what: &str, one: &Seen, other: &Seen) -> Option<String> {
     (one != other).then(|| format!("{what}:\n{one:?}\n{other:?}"))
 }
 
+/// The difference that `owner` sees between two requests: one names `thing`, the other one names `nothing`.
+async fn seen_by(
+    world: &World,
+    owner: OwnerId,
+    thing: &Thing,
+    nothing: &Thing,
+    ((name, foreign), (_, unknown)): (Named, Named),
+) -> Option<String> {
+    let unknown = see(world, unknown, owner, nothing).await;
+    let foreign = see(world, foreign, owner, thing).await;
+    difference(&format!("{name}, of {owner:?}"), &foreign, &unknown)
+}
+
 /// Sends the request, under an id of its own. What it names itself, and the ids of new tasks, are left out of the answer.
 async fn see(world: &World, request: Request<Bytes>, owner: OwnerId, thing: &Thing) -> Seen {
     let id = (7_000_000 + NEXT.fetch_add(1, Ordering::SeqCst)).to_string();
@@ -319,11 +333,8 @@ async fn what_belongs_to_others_is_to_nobody_different_from_what_does_not_exist(
         for thing in &things {
             let nothing = nothing(thing);
             let pairs = requests(&clients, thing).into_iter().zip(requests(&clients, &nothing));
-            for ((name, foreign), (_, unknown)) in pairs {
-                let unknown = see(&world, unknown, owner, &nothing).await;
-                let foreign = see(&world, foreign, owner, thing).await;
-                differences.extend(difference(&format!("{name}, of {owner:?}"), &foreign, &unknown));
-            }
+            let seen = stream::iter(pairs).then(|pair| seen_by(&world, owner, thing, &nothing, pair));
+            differences.extend(seen.filter_map(ready).collect::<Vec<_>>().await);
         }
     }
     assert!(differences.is_empty(), "{}", differences.join("\n"));
