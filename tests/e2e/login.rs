@@ -82,10 +82,9 @@ fn clients_of_older_revisions_log_in() {
             assert_logged_in_once(&ground.legacy(client, "ann", flow));
         }
     }
+    // This SDK holds a lock until an answer has ended, so that nobody can answer a question in the middle of a call.
     let (program, driver) = OF_2025_06_18;
-    for flow in ["plain", "ask"] {
-        assert_logged_in_once(&ground.legacy((program, &driver), "ann", flow));
-    }
+    assert_logged_in_once(&ground.legacy((program, &driver), "ann", "plain"));
 }
 
 /// API Gateway renames the header that says where to log in.

@@ -114,7 +114,9 @@ async fn no_bad_token_lets_anyone_in_or_is_repeated() {
         let metadata = ground.url().replace("/mcp", "/.well-known/oauth-protected-resource/mcp");
         assert!(challenge.contains(&format!("resource_metadata=\"{metadata}\"")), "{name}: {challenge}");
         let body = answer.text().await.unwrap();
-        assert!(!body.contains(token) && !challenge.contains(token), "{name}: {body}");
+        // The shortest ones are parts of every text.
+        let is_repeated = token.len() > 2 && (body.contains(token) || challenge.contains(token));
+        assert!(!is_repeated, "{name}: {body}");
     }
     assert_eq!(ground.auth.requests_of("/evil"), 0, "a token said where its keys are, and was believed");
     assert_eq!(ground.auth.requests_of(KEYS), 1);
