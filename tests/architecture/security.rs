@@ -10,14 +10,22 @@ fn file(path: &str) -> String {
 
 /// The tests that a page names, as a path and the name of a function.
 fn named(page: &str) -> BTreeSet<(&str, &str)> {
-    page.split('`').skip(1).step_by(2).filter_map(|code| code.split_once("::")).filter(|(path, _)| path.contains('/')).collect()
+    page.split('`')
+        .skip(1)
+        .step_by(2)
+        .filter_map(|code| code.split_once("::"))
+        .filter(|(path, _)| path.contains('/'))
+        .collect()
 }
 
 /// Why there is no such test, if there is none.
 fn missing((path, name): (&str, &str)) -> Option<String> {
     let Ok(source) = std::fs::read_to_string(root().join(path)) else { return Some(format!("{path} does not exist")) };
     let declared = ["fn ", "def ", "test(\"", "test('"].iter().any(|before| {
-        source.split(&format!("{before}{name}")).skip(1).any(|after| !after.starts_with(|next: char| next.is_alphanumeric() || next == '_'))
+        source
+            .split(&format!("{before}{name}"))
+            .skip(1)
+            .any(|after| !after.starts_with(|next: char| next.is_alphanumeric() || next == '_'))
     });
     (!declared).then(|| format!("{path} has no test {name}"))
 }
@@ -34,8 +42,11 @@ fn the_tests_that_the_security_page_names_exist() {
 #[test]
 fn every_threat_has_a_test_or_is_said_to_be_open() {
     let page = file("docs/security.md");
-    let threats = page.split("\n## Threats").nth(1).and_then(|rest| rest.split("\n## ").next()).expect("there are threats");
-    let rows = threats.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| threat") && !line.starts_with("| ---"));
+    let threats =
+        page.split("\n## Threats").nth(1).and_then(|rest| rest.split("\n## ").next()).expect("there are threats");
+    let rows = threats
+        .lines()
+        .filter(|line| line.starts_with("| ") && !line.starts_with("| threat") && !line.starts_with("| ---"));
     let bare: Vec<_> = rows.filter(|row| named(row).is_empty() && !row.contains("**open**")).collect();
     assert!(bare.is_empty(), "{bare:#?}");
 }

@@ -1,7 +1,8 @@
-//! The other endpoint: an HTTP API in place of the function URL.
+//! The other endpoint: an HTTP API in place of the function URL, and its own authorizer.
 
 use serde_json::json;
 
+use crate::auth_server::AuthServer;
 use crate::caller::structured;
 use crate::process::Setup;
 
@@ -32,4 +33,48 @@ async fn an_http_api_serves_the_same_as_a_function_url() {
     assert_eq!(structured(&done["result"])["attempts"], 1);
     let health = server.url().replace("/mcp", "/healthz");
     assert_eq!(reqwest::get(health).await.unwrap().status(), 200);
+}
+
+/// A user's token goes through the gateway's authorizer; the function sees its claims and not the token.
+#[tokio::test]
+async fn an_http_api_verifies_tokens_and_its_users_see_their_own_tasks_only() {
+    let auth = AuthServer::start();
+    let audience = "https://mcp.example.com/mcp";
+    let (issuers, audiences) = (format!("OAuthIssuers={}", auth.issuer()), format!("OAuthAudiences={audience}"));
+    let setup = Setup::with(&["Endpoint=http-api", "AuthMode=gateway", &issuers, &audiences]);
+    let server = setup.start();
+    let user = |name: &str| server.caller().with_token(&auth.issue(name, audience, "mcp:tools"));
+    let (ann, bob) = (user("ann"), user("bob"));
+    let id = ann.call_task("countdown", json!({"seconds": 0.2, "steps": 2})).await;
+    assert_eq!(structured(&ann.until(&id, "completed").await["result"])["attempts"], 1);
+    let hidden = bob.request("tasks/get", json!({"taskId": id})).send().await.unwrap().text().await.unwrap();
+    assert!(hidden.contains("-32602") && !hidden.contains("attempts"), "{hidden}");
+
+    for nobody in [
+        server.caller(),
+        server.caller().with_token("not-a-token"),
+        server.caller().with_token(&auth.issue("ann", "https://other.example.com/mcp", "mcp:tools")),
+    ] {
+        assert_eq!(nobody.request("tools/list", json!({})).send().await.unwrap().status(), 401);
+    }
+    let open = async |path: &str| reqwest::get(server.url().replace("/mcp", path)).await.unwrap();
+    assert_eq!(open("/healthz").await.status(), 200);
+    let document = open("/.well-known/oauth-protected-resource/mcp").await.text().await.unwrap();
+    let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+    assert_eq!(
+        (&document["resource"], &document["authorization_servers"]),
+        (&json!(audience), &json!([auth.issuer()]))
+    );
+}
+
+/// What AWS CloudFormation and the emulator say before anything is created.
+#[test]
+fn a_way_to_log_in_that_lacks_something_is_not_deployed() {
+    for (parameters, said) in [
+        (&["AuthMode=oauth"][..], "OAuthIssuers"),
+        (&["AuthMode=gateway", "OAuthIssuers=https://issuer.example.com", "OAuthAudiences=x"], "Endpoint=http-api"),
+    ] {
+        let refused = Setup::refused(parameters);
+        assert!(refused.contains(said), "{refused}");
+    }
 }

@@ -74,3 +74,57 @@ async fn arguments_are_logged_if_the_operator_says_so() {
     server.caller().call("echo", json!({"text": SECRET})).await;
     assert!(server.log().contains(SECRET));
 }
+
+/// The lines of the audit log.
+fn audit(log: &str) -> Vec<serde_json::Value> {
+    let lines = log.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    lines.filter(|line| line["target"] == "audit").collect()
+}
+
+#[tokio::test]
+async fn the_audit_log_is_complete_whatever_the_filter_says_and_off_if_the_operator_says_so() {
+    for (filter, is_on) in [("warn", true), ("off", true), ("audit=off", true), ("info", false)] {
+        let wanted = if is_on { "on" } else { "off" };
+        let setup = Setup::with(&["--diagnostics", "--log-format", "json", "--log", filter, "--audit", wanted]);
+        let server = setup.start();
+        let caller = server.caller();
+        let call = json!({"name": "countdown", "arguments": {"seconds": 60, "steps": 1}});
+        let forged =
+            caller.request("tools/call", call).header("x-forwarded-for", "198.51.100.66").header("user-agent", "e2e/1");
+        let created = json_of(&forged.send().await.unwrap().text().await.unwrap());
+        let id = created["result"]["taskId"].as_str().unwrap_or_else(|| panic!("{created}")).to_owned();
+        caller.get(&id).await;
+        caller.result("tasks/cancel", json!({"taskId": id})).await;
+        caller.error("tasks/cancel", json!({"taskId": "0199aaaa-0000-7000-8000-00000000000a"})).await;
+        let log = server.log();
+        let lines = audit(&log);
+        if !is_on {
+            assert_eq!(lines.len(), 0, "{log}");
+            continue;
+        }
+        let said: Vec<_> =
+            lines.iter().map(|line| (line["event"].as_str().unwrap(), line["outcome"].as_str().unwrap())).collect();
+        assert_eq!(said, [("accept", "done"), ("cancel", "done"), ("cancel", "not_found")], "{filter}: {log}");
+        for line in &lines[..2] {
+            assert_eq!((&line["task_id"], &line["tool"]), (&json!(id), &json!("countdown")), "{filter}");
+        }
+        for line in &lines {
+            assert_eq!(
+                (&line["address"], line["http_method"].as_str()),
+                (&json!("127.0.0.1"), Some("POST")),
+                "{filter}"
+            );
+        }
+        assert_eq!(lines[0]["user_agent"], "e2e/1");
+    }
+}
+
+#[tokio::test]
+async fn the_audit_log_is_text_where_the_other_lines_are() {
+    let setup = Setup::with(&["--diagnostics", "--log-format", "text"]);
+    let server = setup.start();
+    let id = server.caller().call_task("countdown", json!({"seconds": 60, "steps": 1})).await;
+    let log = server.log();
+    let line = log.lines().find(|line| line.contains(" INFO audit: ")).unwrap_or_else(|| panic!("{log}"));
+    assert!(line.contains("event=accept outcome=done") && line.contains(&format!("task_id={id}")), "{line}");
+}

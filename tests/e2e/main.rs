@@ -15,6 +15,7 @@ mod caller;
 mod clients;
 mod connections;
 mod flows;
+mod isolation;
 mod kills;
 mod legacy_clients;
 mod login;

@@ -47,6 +47,11 @@ impl Setup {
         Self { folder, flags: flags.iter().map(|flag| (*flag).to_owned()).collect(), descriptors: None }
     }
 
+    /// Starts it with these flags too.
+    pub(crate) fn add(&mut self, flags: &[&str]) {
+        self.flags.extend(flags.iter().map(|flag| (*flag).to_owned()));
+    }
+
     /// The same server, which may have only this many file descriptors.
     pub(crate) fn descriptors(self, descriptors: u32) -> Self {
         Self { descriptors: Some(descriptors), ..self }

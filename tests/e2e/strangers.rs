@@ -122,7 +122,7 @@ fn a_server_for_one_user_listens_on_loopback_only() {
         (["--listen", "0.0.0.0:0", "--auth", "loopback"], "--listen", "--auth bearer --token-file FILE"),
         (["--listen", "0.0.0.0:0", "--auth", "loopback"], "--listen", "--auth oauth"),
         (["--listen", "0.0.0.0:0", "--auth", "loopback"], "--listen", "--auth anonymous"),
-        (["--listen", "127.0.0.1:0", "--auth", "iam"], "--auth", "`loopback`, `bearer` or `anonymous`"),
+        (["--listen", "127.0.0.1:0", "--auth", "iam"], "--auth", "`loopback`, `bearer`, `oauth` or"),
     ] {
         let out =
             std::process::Command::new(env!("CARGO_BIN_EXE_local")).args(["--db", ":memory:"]).args(flags).output();

@@ -7,6 +7,7 @@ use longhaul_app::settings;
 use template::resolve::Stack;
 
 /// How the functions' tests read `template.yaml`.
+#[expect(dead_code, reason = "those tests use more of it")]
 #[path = "../../lambda/tests/function/template"]
 mod template {
     pub(crate) mod parameters;

@@ -74,6 +74,10 @@ pub(crate) const TASK: &str = "task";
 pub(crate) const OPEN: &str = "open";
 /// The moment from which a refusal counts the tasks one by one.
 pub(crate) const RECOUNT_AFTER: &str = "recount_after";
+/// Number of tasks that an owner has created since [`NEW_SINCE`], as far as it was counted.
+pub(crate) const NEW: &str = "new";
+/// When the window began in which [`NEW`] counts.
+pub(crate) const NEW_SINCE: &str = "new_since";
 /// Bytes of the arguments and results of an owner's tasks, as far as they were counted.
 pub(crate) const STORED: &str = "stored";
 /// Followed by a moment in hours: how many of them expire until then.

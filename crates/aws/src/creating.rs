@@ -41,7 +41,11 @@ impl DynamoStore {
         let reserved = match self.reserve(new, now).await {
             Ok(reserved) => reserved,
             // A retry needs no room.
-            Err(refusal @ (CreateError::TooManyOpen { .. } | CreateError::TooMuchStored { .. })) => {
+            Err(
+                refusal @ (CreateError::TooManyOpen { .. }
+                | CreateError::TooMuchStored { .. }
+                | CreateError::TooManyNew { .. }),
+            ) => {
                 return self.earlier(new, now).await?.ok_or(refusal);
             }
             Err(error @ (CreateError::KeyReused | CreateError::Store(_))) => return Err(error),
@@ -83,7 +87,12 @@ impl DynamoStore {
             // The parts belong to the task that has this id. After a failure it is not known whether it was written.
             Ok(Created::Existing(task)) => task.id == new.task.id,
             Err(CreateError::Store(_)) => true,
-            Err(CreateError::KeyReused | CreateError::TooManyOpen { .. } | CreateError::TooMuchStored { .. }) => false,
+            Err(
+                CreateError::KeyReused
+                | CreateError::TooManyOpen { .. }
+                | CreateError::TooMuchStored { .. }
+                | CreateError::TooManyNew { .. },
+            ) => false,
         };
         if !is_own {
             self.discard_request_parts(new).await;

@@ -2,7 +2,7 @@
 //!
 //! | access | call | key | condition |
 //! | --- | --- | --- | --- |
-//! | reserve a slot, before a creation | `UpdateItem`; `GetItem` if the task is not in the sample that is counted | quota | [`SLOT_IS_FREE`], [`BYTES_FIT`] |
+//! | reserve a slot, before a creation | `UpdateItem`; `GetItem` if the task is not in the sample that is counted | quota | [`SLOT_IS_FREE`], [`BYTES_FIT`], [`NEW_FITS`] |
 //! | create | `PutItem`; `TransactWriteItems` with an idempotency key | task, key | [`ABSENT`] or one of the `REPLACEABLE`s |
 //! | poll | `GetItem`, consistent | task | |
 //! | most events | `UpdateItem` that returns the whole item | task | [`EXISTS_UNEXPIRED`] and the event's own, see [`at_once`] |
@@ -28,12 +28,13 @@ use longhaul_core::ports::NewTask;
 use longhaul_core::{Advance, Lease, LeaseToken, Outcome, Progress, State, Task, TaskEvent, Timestamp};
 
 use crate::attributes::{
-    ATTEMPT, ENDED_AT, EXPIRES_AT, FAILURES, HEARTBEAT_AT, LAST_FAILURE, LATE_AFTER, LEASE_UNTIL, OF_STATES, OPEN,
-    PROGRESS, RECOUNT_AFTER, RESENDS, SENT_AT, STARTED_AT, STORED, TTL, UPDATED_AT, VARIABLES, VARIABLES_AT,
+    ATTEMPT, ENDED_AT, EXPIRES_AT, FAILURES, HEARTBEAT_AT, LAST_FAILURE, LATE_AFTER, LEASE_UNTIL, NEW, NEW_SINCE,
+    OF_STATES, OPEN, PROGRESS, RECOUNT_AFTER, RESENDS, SENT_AT, STARTED_AT, STORED, TTL, UPDATED_AT, VARIABLES,
+    VARIABLES_AT,
 };
 use crate::change::{Change, Condition, Expression};
 use crate::item::{json, moment, number, seconds, text};
-use crate::quota::{Reserved, room_in};
+use crate::quota::{NextCount, Reserved, Window, room_in};
 use crate::record::{self, Stored};
 
 /// Is there nothing under this key?
@@ -109,6 +110,12 @@ const SLOT_IS_FREE_EXPIRING_FIRST: &str = "attribute_not_exists(#open) OR #open 
 
 /// Do the new task's bytes fit?
 const BYTES_FIT: &str = "attribute_not_exists(#stored) OR #stored <= :room";
+
+/// May the owner create one more task in this window?
+const NEW_FITS: &str = "attribute_not_exists(#new) OR #new < :new_max";
+
+/// Has nobody else begun a window since the item was read?
+const WINDOW_IS_AS_SEEN: &str = "#new_since = :window_seen";
 
 /// Is there a slot to release?
 const SLOT_IS_RESERVED: &str = "#open >= :slots";
@@ -292,22 +299,45 @@ pub(crate) fn empty_mailbox(now: Timestamp) -> Condition {
     Condition::that(EMPTY_MAILBOX).with(":now", moment(now))
 }
 
-/// One more task, which does not expire before the next count is due. The first task of an owner says when that is.
-pub(crate) fn reserve(new: &NewTask, reserved: &Reserved, recount_after: Timestamp) -> Change {
+/// One more task. The first task of an owner says when the next count is due, and so does one that expires before all
+/// others.
+pub(crate) fn reserve(
+    new: &NewTask,
+    reserved: &Reserved,
+    next_count: NextCount,
+    window: Window,
+    now: Timestamp,
+) -> Change {
     let expires_at = new.task.expires_at;
-    let condition = Condition::all(&[SLOT_IS_FREE, BYTES_FIT]).with(":expires_at", moment(expires_at));
-    one_more_task(condition, new, reserved).set_if_absent(RECOUNT_AFTER, moment(recount_after.min(expires_at)))
+    let slot = match next_count {
+        NextCount::AsSet { .. } => SLOT_IS_FREE,
+        NextCount::WithThisTask => SLOT_IS_FREE_EXPIRING_FIRST,
+    };
+    let condition =
+        Condition::all(&[slot, BYTES_FIT]).with(":open_max", number(new.open_max)).with(":room", number(room_in(new)));
+    let change = Change::upsert(condition).add_or_insert(OPEN, i64::from(reserved.slots));
+    let change = match next_count {
+        NextCount::AsSet { unless_set } => change
+            .with(":expires_at", moment(expires_at))
+            .set_if_absent(RECOUNT_AFTER, moment(unless_set.min(expires_at))),
+        NextCount::WithThisTask => change.set(RECOUNT_AFTER, moment(expires_at)),
+    };
+    store_bytes(one_more_in(window, change, new, reserved, now), reserved)
 }
 
-/// The same for a task that expires before all others: the next count is due then.
-pub(crate) fn reserve_expiring_first(new: &NewTask, reserved: &Reserved) -> Change {
-    let condition = Condition::all(&[SLOT_IS_FREE_EXPIRING_FIRST, BYTES_FIT]);
-    one_more_task(condition, new, reserved).set(RECOUNT_AFTER, moment(new.task.expires_at))
-}
-
-fn one_more_task(condition: Condition, new: &NewTask, reserved: &Reserved) -> Change {
-    let condition = condition.with(":open_max", number(new.open_max)).with(":room", number(room_in(new)));
-    store_bytes(Change::upsert(condition).add_or_insert(OPEN, i64::from(reserved.slots)), reserved)
+/// Counts a new task in this window, if the owner may not create any number.
+fn one_more_in(window: Window, change: Change, new: &NewTask, reserved: &Reserved, now: Timestamp) -> Change {
+    let Some(new_max) = new.new_max else { return change };
+    match window {
+        Window::Current => {
+            let change = change.and(NEW_FITS).with(":new_max", number(new_max));
+            change.add_or_insert(NEW, i64::from(reserved.new)).set_if_absent(NEW_SINCE, moment(now))
+        }
+        Window::After { since } => {
+            let change = change.and(WINDOW_IS_AS_SEEN).with(":window_seen", moment(since));
+            change.set(NEW, number(reserved.new)).set(NEW_SINCE, moment(now))
+        }
+    }
 }
 
 /// Counts bytes until they expire.
@@ -320,8 +350,8 @@ fn store_bytes(change: Change, reserved: &Reserved) -> Change {
 
 /// One task less, which was not created after all.
 pub(crate) fn release(reserved: &Reserved) -> Change {
-    let back = Reserved { bytes: -reserved.bytes, ..reserved.clone() };
-    end_of(&back)
+    let change = end_of(&Reserved { bytes: -reserved.bytes, ..reserved.clone() });
+    if reserved.new == 0 { change } else { change.add_or_insert(NEW, -i64::from(reserved.new)) }
 }
 
 /// One unfinished task less, and its result.
@@ -435,11 +465,18 @@ mod tests {
         let task = given::task(&SeededIds::new(1), given::owner("alice"), given::NOW);
         let now = given::NOW;
         let new = given::new(task.clone());
-        let reserved = Reserved { slots: 4, bytes: 5, until: "b1".to_owned() };
+        let limited = NewTask { new_max: Some(3), ..new.clone() };
+        let reserved = Reserved { slots: 4, new: 1, bytes: 5, until: "b1".to_owned() };
+        for next_count in [NextCount::AsSet { unless_set: now }, NextCount::WithThisTask] {
+            for (new, window) in
+                [(&new, Window::Current), (&limited, Window::Current), (&limited, Window::After { since: now })]
+            {
+                is_valid(&reserve(new, &reserved, next_count, window, now).into_expression()).unwrap();
+            }
+        }
         let changes = [
-            reserve(&new, &reserved, now),
-            reserve_expiring_first(&new, &reserved),
             release(&reserved),
+            release(&Reserved { slots: 0, new: 0, ..reserved.clone() }),
             end_of(&Reserved { slots: 0, ..reserved.clone() }),
             forget_bytes("b1", &[("b1".to_owned(), 5), ("b2".to_owned(), 6)]),
             begin_to_count(Some(now), now),

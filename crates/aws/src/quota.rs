@@ -1,5 +1,6 @@
-//! The limits per owner, of unfinished tasks and of stored bytes: one item with both counts, which creations raise before
-//! they write their task, and ends lower after they have written theirs. An end never depends on the count.
+//! The limits per owner, of unfinished tasks, of stored bytes and of new tasks in a minute: one item with all counts, which
+//! creations raise before they write their task, and ends lower after they have written theirs. An end never depends on
+//! the count.
 //!
 //! The count may be wrong: a process died between two writes, a write whose answer was lost was sent again, or a task
 //! expired without an end. So before an owner is refused, its tasks are counted one by one, at most once a minute, and
@@ -8,14 +9,18 @@
 //! Under a limit of [`SAMPLED_FROM`] or more, one task in [`SAMPLE`] is counted, as that many: a life costs half a write
 //! unit on average, and the count is right to a few in a hundred. All other creations read it.
 //!
+//! New tasks are counted from the moment of the first one on. Only a creation that the count would refuse looks whether a
+//! minute is over, and begins to count anew: so a count that has become wrong is right again after a minute, and counting
+//! costs no call of its own. Under a limit of [`SAMPLED_FROM`] or more in a minute they are counted by the same sample.
+//!
 //! Bytes are counted together with the hour in which they expire, and taken off the count when an owner would be
 //! refused after that.
 
 use futures::future::try_join_all;
 use longhaul_core::ports::{CreateError, NewTask, StoreError};
-use longhaul_core::{OwnerId, Payload, TaskId, Timestamp};
+use longhaul_core::{OwnerId, Payload, TaskId, Timestamp, limits};
 
-use crate::attributes::{BYTES_UNTIL, EXPIRES_AT, OPEN, PK, RECOUNT_AFTER, STORED};
+use crate::attributes::{BYTES_UNTIL, EXPIRES_AT, NEW, NEW_SINCE, OPEN, PK, RECOUNT_AFTER, STORED};
 use crate::change::Change;
 use crate::error::{Unexpected, Written};
 use crate::item::{Fields, Item, Unreadable, text};
@@ -46,10 +51,37 @@ const PAGES_MAX: usize = 64;
 pub(crate) struct Reserved {
     /// As how many unfinished tasks.
     pub(crate) slots: u32,
+    /// As how many new ones.
+    pub(crate) new: u32,
     /// As how many bytes.
     pub(crate) bytes: i64,
     /// The attribute for bytes that expire when the task does.
     pub(crate) until: String,
+}
+
+/// When the tasks are counted one by one the next time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum NextCount {
+    /// When the item says; if it does not say, then.
+    AsSet { unless_set: Timestamp },
+    /// When this task expires, before all others.
+    WithThisTask,
+}
+
+/// The window in which a new task is counted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Window {
+    /// The one that the item has.
+    Current,
+    /// A new one: the one that began at this moment is over.
+    After { since: Timestamp },
+}
+
+impl Reserved {
+    /// Whether anything of the task is counted.
+    const fn counts(&self) -> bool {
+        self.slots > 0 || self.new > 0 || self.bytes > 0
+    }
 }
 
 /// Whether there is room for one more task, after a look at the count.
@@ -58,10 +90,13 @@ enum Room {
     NoSlot,
     /// There are too many bytes.
     NoBytes,
-    /// The count was corrected: the next try decides.
-    AfterCounting,
-    /// There is, but the new task expires before all others, so the next count has to be earlier.
-    ExpiringFirst,
+    /// There are too many new ones, for so long.
+    NoNew { retry_ms: u64 },
+    /// There is, in a new window after the one that began at this moment.
+    InNewWindow { since: Timestamp },
+    /// The count was corrected, by this instance or another one, or the next count has to be earlier: the next try
+    /// decides.
+    OnceMore,
 }
 
 /// What a count found.
@@ -76,23 +111,33 @@ impl DynamoStore {
     pub(crate) async fn reserve(&self, new: &NewTask, now: Timestamp) -> Result<Reserved, CreateError> {
         let until = bytes_until(new.task.expires_at, now);
         if self.quota == QuotaMode::Off || new.task.has_ended() {
-            return Ok(Reserved { slots: 0, bytes: 0, until });
+            return Ok(Reserved { slots: 0, new: 0, bytes: 0, until });
         }
         if new.task.stored_bytes() > new.stored_max {
             return Err(CreateError::TooMuchStored { stored_max: new.stored_max });
         }
         let slots = slots(&new.task.id, new.open_max);
-        let reserved = Reserved { slots, bytes: counted_bytes(&new.task.request, slots), until };
-        let mut change = expressions::reserve(new, &reserved, now.plus_ms(COUNT_AGAIN_MS));
+        let bytes = counted_bytes(&new.task.request, slots);
+        let reserved = Reserved { slots, new: counted_new(new, slots), bytes, until };
+        let mut next_count = NextCount::AsSet { unless_set: now.plus_ms(COUNT_AGAIN_MS) };
+        let mut window = Window::Current;
         for _ in 0..TRIES_MAX {
-            let Some(quota) = self.refusing_quota(new, &reserved, change.clone()).await? else {
+            let change = expressions::reserve(new, &reserved, next_count, window, now);
+            let Some(quota) = self.refusing_quota(new, &reserved, change, now).await? else {
                 return Ok(reserved);
             };
+            window = Window::Current;
+            if expires_first(new, &quota).map_err(StoreError::from)? {
+                next_count = NextCount::WithThisTask;
+            }
             match self.look_for_room(new, &quota, now).await? {
                 Room::NoSlot => return Err(CreateError::TooManyOpen { open_max: new.open_max }),
                 Room::NoBytes => return Err(CreateError::TooMuchStored { stored_max: new.stored_max }),
-                Room::AfterCounting => {}
-                Room::ExpiringFirst => change = expressions::reserve_expiring_first(new, &reserved),
+                Room::NoNew { retry_ms } => {
+                    return Err(CreateError::TooManyNew { new_max: new.new_max.unwrap_or(u32::MAX), retry_ms });
+                }
+                Room::InNewWindow { since } => window = Window::After { since },
+                Room::OnceMore => {}
             }
         }
         Err(StoreError::from(Unexpected::Contended).into())
@@ -105,9 +150,10 @@ impl DynamoStore {
         new: &NewTask,
         reserved: &Reserved,
         change: Change,
+        now: Timestamp,
     ) -> Result<Option<Item>, StoreError> {
         let key = keys::quota(&new.task.owner);
-        if reserved.slots > 0 || reserved.bytes > 0 {
+        if reserved.counts() {
             return match self.table.update(&key, change).await? {
                 Written::Done(_) => Ok(None),
                 Written::Refused(Some(quota)) => Ok(Some(quota)),
@@ -115,13 +161,14 @@ impl DynamoStore {
             };
         }
         let Some(quota) = self.table.get(&key).await? else { return Ok(None) };
-        let is_full = open_of(&quota)? >= i64::from(new.open_max) || stored_of(&quota)? > room_in(new);
-        Ok(is_full.then_some(quota))
+        let has_room = open_of(&quota)? < i64::from(new.open_max) && stored_of(&quota)? <= room_in(new);
+        let may_create = full_window(new, &quota)?.is_none_or(|since| limits::minute_left_ms(since, now) == 0);
+        Ok(if has_room && may_create { None } else { Some(quota) })
     }
 
     /// Takes back what was counted for a task that was not created after all.
     pub(crate) async fn release(&self, owner: &OwnerId, reserved: &Reserved) {
-        if reserved.slots > 0 || reserved.bytes > 0 {
+        if reserved.counts() {
             self.change_count(owner, expressions::release(reserved)).await;
         }
     }
@@ -131,7 +178,7 @@ impl DynamoStore {
         let slots = ended.slots;
         let bytes = ended.task.state.outcome().map_or(0, |outcome| counted_bytes(outcome, slots));
         if self.quota == QuotaMode::Counted && (slots > 0 || bytes > 0) {
-            let ended_as = Reserved { slots, bytes, until: bytes_until(ended.task.expires_at, now) };
+            let ended_as = Reserved { slots, new: 0, bytes, until: bytes_until(ended.task.expires_at, now) };
             self.change_count(&ended.task.owner, expressions::end_of(&ended_as)).await;
         }
     }
@@ -148,22 +195,23 @@ impl DynamoStore {
     /// since the last time, or that was long ago.
     async fn look_for_room(&self, new: &NewTask, quota: &Item, now: Timestamp) -> Result<Room, StoreError> {
         let (owner, open_max, open) = (&new.task.owner, new.open_max, open_of(quota)?);
+        let due = Fields(quota).optional(RECOUNT_AFTER, Fields::moment)?;
         if open < i64::from(open_max) {
-            return if stored_of(quota)? > room_in(new) {
-                self.forget_expired_bytes(owner, quota, now).await
-            } else {
-                Ok(Room::ExpiringFirst)
-            };
+            if stored_of(quota)? > room_in(new) {
+                return self.forget_expired_bytes(owner, quota, now).await;
+            }
+            if let Some(since) = full_window(new, quota)? {
+                return Ok(after_window(since, now));
+            }
+            return Ok(Room::OnceMore);
         }
-        let fields = Fields(quota);
-        let due = fields.optional(RECOUNT_AFTER, Fields::moment)?;
         if due.is_some_and(|due| now < due) {
             return Ok(Room::NoSlot);
         }
         let begun = expressions::begin_to_count(due, now.plus_ms(COUNT_AGAIN_MS));
         match self.table.update(&keys::quota(owner), begun).await? {
             Written::Done(_) => {}
-            Written::Refused(_) => return Ok(Room::AfterCounting),
+            Written::Refused(_) => return Ok(Room::OnceMore),
         }
         let Some(counted) = self.count(owner, now).await? else {
             tracing::warn!("an owner at the limit of unfinished tasks has too many tasks to count them");
@@ -172,7 +220,7 @@ impl DynamoStore {
         let next = counted.next_expiry.map_or(now.plus_ms(COUNT_AGAIN_MS), |at| at.min(now.plus_ms(COUNT_AGAIN_MS)));
         let by = i64::from(counted.open).saturating_sub(open);
         self.table.update(&keys::quota(owner), expressions::correct_count(by, next)).await?;
-        Ok(if counted.open >= open_max { Room::NoSlot } else { Room::AfterCounting })
+        Ok(if counted.open >= open_max { Room::NoSlot } else { Room::OnceMore })
     }
 
     /// Takes the bytes off the count that have expired, if there are any.
@@ -189,7 +237,7 @@ impl DynamoStore {
         let Some((first, _)) = expired.first() else { return Ok(Room::NoBytes) };
         // If another instance was faster, the next try finds what it left.
         let _forgotten = self.table.update(&keys::quota(owner), expressions::forget_bytes(first, &expired)).await?;
-        Ok(Room::AfterCounting)
+        Ok(Room::OnceMore)
     }
 
     /// Counts the owner's unfinished tasks one by one; `None` if there are too many items to read.
@@ -241,6 +289,29 @@ fn stored_of(quota: &Item) -> Result<i128, Unreadable> {
     Ok(Fields(quota).optional(STORED, Fields::number)?.unwrap_or(0))
 }
 
+/// Whether the new task expires before all others, so that the next count has to be earlier.
+fn expires_first(new: &NewTask, quota: &Item) -> Result<bool, Unreadable> {
+    let due = Fields(quota).optional(RECOUNT_AFTER, Fields::moment)?;
+    Ok(due.is_some_and(|due| due > new.task.expires_at))
+}
+
+/// What the end of a full window, which began at `since`, leaves to do.
+fn after_window(since: Timestamp, now: Timestamp) -> Room {
+    let retry_ms = limits::minute_left_ms(since, now);
+    if retry_ms > 0 { Room::NoNew { retry_ms } } else { Room::InNewWindow { since } }
+}
+
+/// When the owner's window of new tasks began, if it has no room for another one.
+fn full_window(new: &NewTask, quota: &Item) -> Result<Option<Timestamp>, Unreadable> {
+    let Some(new_max) = new.new_max else { return Ok(None) };
+    let fields = Fields(quota);
+    let count: i64 = fields.optional(NEW, Fields::number)?.unwrap_or(0);
+    if count < i64::from(new_max) {
+        return Ok(None);
+    }
+    fields.moment(NEW_SINCE).map(Some)
+}
+
 /// How many bytes may be stored already if the new task is to fit.
 pub(crate) fn room_in(new: &NewTask) -> i128 {
     i128::from(new.stored_max) - i128::from(new.task.stored_bytes())
@@ -274,6 +345,16 @@ fn slots(id: &TaskId, open_max: u32) -> u32 {
     if random % SAMPLE == 0 { u32::from(SAMPLE) } else { 0 }
 }
 
+/// As how many new tasks a task is counted, of which so many slots are counted. A low limit counts each of them, and so
+/// does a count that is written anyway.
+fn counted_new(new: &NewTask, slots: u32) -> u32 {
+    match new.new_max {
+        None => 0,
+        Some(new_max) if new_max < SAMPLED_FROM || new.open_max < SAMPLED_FROM => 1,
+        Some(_) => slots,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use longhaul_testkit::{SeededIds, given};
@@ -289,5 +370,19 @@ mod tests {
         assert!((9_500..10_500).contains(&counted(SAMPLED_FROM)), "{}", counted(SAMPLED_FROM));
         let writes = ids.iter().filter(|id| slots(id, 10_000) > 0).count();
         assert!((2_375..2_625).contains(&writes), "{writes}");
+    }
+
+    #[test]
+    fn new_tasks_are_counted_one_by_one_under_a_low_limit_and_by_the_same_sample_under_a_high_one() {
+        let ids = SeededIds::new(1);
+        let counted = |open_max, new_max| {
+            let one =
+                || NewTask { open_max, new_max, ..given::new(given::task(&ids, given::owner("alice"), given::NOW)) };
+            let tasks: Vec<NewTask> = (0..10_000).map(|_| one()).collect();
+            tasks.iter().map(|new| counted_new(new, slots(&new.task.id, open_max))).sum::<u32>()
+        };
+        assert_eq!([counted(1_000, None), counted(10_000, None)], [0, 0]);
+        assert_eq!([counted(1_000, Some(60)), counted(10_000, Some(60)), counted(1_000, Some(10_000))], [10_000; 3]);
+        assert!((9_500..10_500).contains(&counted(10_000, Some(10_000))));
     }
 }

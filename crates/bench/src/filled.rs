@@ -40,7 +40,14 @@ async fn copy(store: &SqliteStore, pattern: &Task) -> anyhow::Result<String> {
     let task = Task::restore(TaskRecord { id, ..pattern.record().clone() });
     store
         .create(
-            NewTask { task, request_parts: Arc::new([]), idempotency: None, open_max: u32::MAX, stored_max: u64::MAX },
+            NewTask {
+                task,
+                request_parts: Arc::new([]),
+                idempotency: None,
+                open_max: u32::MAX,
+                stored_max: u64::MAX,
+                new_max: None,
+            },
             now,
         )
         .await?;

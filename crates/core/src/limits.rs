@@ -1,5 +1,7 @@
 //! Every limit of the domain, and what it respects.
 
+use crate::Timestamp;
+
 /// Bytes of a payload that stays inside the record. A record under 4 KB costs one read unit in DynamoDB; the rest of
 /// the record needs about 1 KB.
 pub const INLINE_BYTES_MAX: usize = 3 * 1024;
@@ -63,6 +65,21 @@ pub const OPEN_TASKS_MAX_DEFAULT: u32 = 10_000;
 /// Bytes of arguments and results that are stored for one owner, unless configured otherwise: 1 GiB.
 pub const STORED_BYTES_MAX_DEFAULT: u64 = 1 << 30;
 
+/// What happens to polls of one task that come much faster than its poll interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PollLimit {
+    /// They are answered.
+    #[default]
+    Off,
+    /// They are answered later.
+    Slow,
+    /// They are refused, and told when to come again.
+    Refuse,
+}
+
+/// How long the tasks are counted that an owner creates, before the count begins anew: a minute.
+pub const NEW_TASKS_WINDOW_MS: u64 = 60_000;
+
 /// Time to live if the caller does not ask for one: 1 hour.
 pub const TTL_MS_DEFAULT: u64 = 3_600_000;
 
@@ -101,6 +118,17 @@ pub const POLL_STEPS: [(u64, u64); 3] = [(POLL_FIRST_STEP_MS, 1_000), (60_000, 3
 /// Suggested poll interval of tasks older than all of [`POLL_STEPS`].
 pub const POLL_MS_LAST: u64 = 10_000;
 
+/// How long the window that began at `since` still lasts, in which an owner's new tasks are counted; 0 if it is over. A
+/// clock that was set back makes it last for a minute longer at most: a window that begins later than that is over.
+#[must_use]
+pub const fn minute_left_ms(since: Timestamp, now: Timestamp) -> u64 {
+    let ahead_ms = since.since_ms(now);
+    if ahead_ms >= NEW_TASKS_WINDOW_MS {
+        return 0;
+    }
+    NEW_TASKS_WINDOW_MS.saturating_sub(now.since_ms(since)).saturating_add(ahead_ms)
+}
+
 /// `text` cut to `bytes_max` at a character boundary, with an ellipsis if anything was cut.
 #[must_use]
 pub fn cut(text: &str, bytes_max: usize) -> String {
@@ -130,6 +158,17 @@ mod tests {
         assert_eq!(STORED_BYTES_MAX_DEFAULT, 1_073_741_824);
         assert_eq!(VARIABLE_STRING_BYTES_MAX, 65_536);
         assert_eq!(TTL_MS_CEILING, 34_560_000_000);
+    }
+
+    #[test]
+    fn a_window_of_new_tasks_is_over_after_a_minute_also_if_a_clock_was_set_back() {
+        let at = Timestamp::from_ms;
+        let left = |since, now| minute_left_ms(at(since), at(now));
+        assert_eq!([left(1_000, 1_000), left(1_000, 60_999), left(1_000, 61_000)], [60_000, 1, 0]);
+        assert_eq!(left(1_000, u64::MAX), 0);
+        // What it says is true: after that time it is over.
+        assert_eq!((left(60_999, 1_000), left(60_999, 1_000 + 119_999)), (119_999, 0));
+        assert_eq!((left(61_000, 1_000), left(u64::MAX, 0)), (0, 0));
     }
 
     #[test]

@@ -56,6 +56,14 @@ pub enum CreateError {
         /// The limit.
         stored_max: u64,
     },
+    /// The owner has created as many tasks as it may in a minute. Nothing was written.
+    #[error("at most {new_max} tasks are created for one owner in a minute")]
+    TooManyNew {
+        /// The limit.
+        new_max: u32,
+        /// After this time there is room again.
+        retry_ms: u64,
+    },
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -84,6 +92,11 @@ pub struct NewTask {
     /// How many bytes the arguments and results of the owner's tasks may have, the arguments of this one included. Only
     /// creations are refused: an end never is. What has expired may count until it is deleted.
     pub stored_max: u64,
+    /// How many tasks the owner may create in a minute, this one included; `None` for any number. They are counted in
+    /// windows of at least a minute, so that the last minute of one and the first of the next may have twice as many. A
+    /// creation that is refused does not count, and neither does a retry. A window ends by itself, also if its count is
+    /// wrong: see [`minute_left_ms`](crate::limits::minute_left_ms).
+    pub new_max: Option<u32>,
 }
 
 /// The result of a creation.

@@ -78,12 +78,16 @@ impl Scopes {
     }
 }
 
-/// The scopes that the caller of a refused request should come back with: all that the request needs, and those of this
-/// server that the caller has, since many clients replace their token by one with just the scopes that they are told. An
-/// answer that carries this among its extensions becomes a challenge at the HTTP frontend, which knows how callers are
-/// told (RFC 6750, section 3.1).
+/// Why a request was refused. An answer that carries this among its extensions becomes a challenge at the HTTP frontend,
+/// which knows how callers are told (RFC 6750, section 3.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MissingScopes(pub BTreeSet<String>);
+pub struct MissingScopes {
+    /// The scopes that the request needs and its caller does not have.
+    pub missing: BTreeSet<String>,
+    /// What the caller should come back with: all scopes that the request needs, and those of this server that the caller
+    /// has, since many clients replace their token by one with just the scopes that they are told.
+    pub wanted: BTreeSet<String>,
+}
 
 #[cfg(test)]
 mod tests {

@@ -86,7 +86,8 @@ impl Engine {
         let now = self.now();
         let (task, request_parts) = new_task(call, id, now);
         let (open_max, stored_max) = (self.settings.open_tasks_max, self.settings.stored_bytes_max);
-        let new = NewTask { task, request_parts, idempotency, open_max, stored_max };
+        let new_max = self.settings.new_tasks_max;
+        let new = NewTask { task, request_parts, idempotency, open_max, stored_max, new_max };
         match self.with_retry(async || retriable_create(self.store().create(new.clone(), now).await)).await {
             Ok(Ok(Created::New(task))) => Ok(Accepted::New(self.queued(task).await)),
             // The first try was written, and its answer was lost.
@@ -95,6 +96,9 @@ impl Engine {
             Ok(Err(CreateError::KeyReused)) => Err(AcceptError::KeyReused),
             Ok(Err(CreateError::TooManyOpen { open_max })) => Err(AcceptError::TooManyOpen { open_max }),
             Ok(Err(CreateError::TooMuchStored { stored_max })) => Err(AcceptError::TooMuchStored { stored_max }),
+            Ok(Err(CreateError::TooManyNew { new_max, retry_ms })) => {
+                Err(AcceptError::TooManyNew { new_max, retry_ms })
+            }
             Ok(Err(CreateError::Store(error))) | Err(error) => Err(self.unavailable(AcceptError::Unavailable)(error)),
         }
     }

@@ -38,6 +38,18 @@ pub enum AcceptError {
         /// The limit.
         stored_max: u64,
     },
+    /// The owner has created as many tasks as it may in a minute.
+    #[error(
+        "you have created {new_max} tasks within a minute, which is the limit; call again in {} s, with the same \
+         idempotency key if the call has one",
+        retry_ms.div_ceil(1_000)
+    )]
+    TooManyNew {
+        /// The limit.
+        new_max: u32,
+        /// After this time there is room again.
+        retry_ms: u64,
+    },
     /// The store failed.
     #[error("the call could not be recorded")]
     Unavailable(#[source] StoreError),

@@ -38,6 +38,8 @@ pub struct Settings {
     pub open_tasks_max: u32,
     /// How many bytes the arguments and results of one owner's tasks may have.
     pub stored_bytes_max: u64,
+    /// How many tasks one owner may create in a minute; `None` for any number.
+    pub new_tasks_max: Option<u32>,
 }
 
 impl Default for Settings {
@@ -59,6 +61,7 @@ impl Default for Settings {
             write_retry_ms: 50,
             open_tasks_max: limits::OPEN_TASKS_MAX_DEFAULT,
             stored_bytes_max: limits::STORED_BYTES_MAX_DEFAULT,
+            new_tasks_max: None,
         }
     }
 }

@@ -25,7 +25,10 @@ pub(crate) fn run(input: &[u8]) {
             assert_eq!(counts(&whole), counts(&parts));
             assert_eq!(whole.columns.len(), parts.columns.len());
             for (one, other) in whole.columns.iter().zip(&parts.columns) {
-                assert_eq!((&one.name, one.column_type, one.count, one.nulls), (&other.name, other.column_type, other.count, other.nulls));
+                assert_eq!(
+                    (&one.name, one.column_type, one.count, one.nulls),
+                    (&other.name, other.column_type, other.count, other.nulls)
+                );
                 assert_eq!((&one.min, &one.max), (&other.min, &other.max));
             }
         }

@@ -215,7 +215,7 @@ impl Seen {
         let session = answer.headers.get("mcp-session-id").and_then(|session| session.to_str().ok());
         self.keep("{session}", session);
         let text = String::from_utf8_lossy(&answer.body);
-        self.keep("{event}", text.lines().filter_map(|line| line.strip_prefix("id:")).last().map(str::trim));
+        self.keep("{event}", text.lines().rev().find_map(|line| line.strip_prefix("id:")).map(str::trim));
         for message in messages {
             let result = &message["result"];
             let ids = [&result["taskId"], &result["task"]["taskId"], &result["structuredContent"]["jobId"]];

@@ -8,9 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider, SharedHttpClient};
-use aws_smithy_runtime_api::client::http::{
-    HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
-};
+use aws_smithy_runtime_api::client::http::{HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn};
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_types::body::SdkBody;
 use longhaul_aws::DynamoStore;
@@ -82,7 +80,8 @@ impl Table {
 /// Reads the answers in every way in which the store reads.
 pub(crate) fn run(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
-    let answers: Vec<String> = text.lines().filter(|line| !line.is_empty()).take(ANSWERS_MAX).map(str::to_owned).collect();
+    let answers: Vec<String> =
+        text.lines().filter(|line| !line.is_empty()).take(ANSWERS_MAX).map(str::to_owned).collect();
     let table = Table::default();
     let config = SdkConfig::builder()
         .behavior_version(BehaviorVersion::latest())

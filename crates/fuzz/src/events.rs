@@ -1,12 +1,13 @@
 //! Events of the API function, in all forms: function URLs, HTTP APIs, REST APIs, with every way to identify callers.
 //!
-//! The first line of an input says which way (`anonymous`, `iam`, `account`, `session`, `gateway`), and the rest is the
-//! event.
+//! The first line of an input says which way (`anonymous`, `iam`, `account`, `session`, `behalf`, `gateway`), and the rest
+//! is the event. Access tokens are a target of their own: a function would fetch their issuer's keys.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lambda_http::{Adapter, Context, LambdaEvent, Service, service_fn};
-use longhaul_lambda::{Api, Auth, HttpEvent, IamOwner};
+use longhaul_lambda::{Api, ApiConfig, Auth, HttpEvent};
 use serde_json::Value;
 
 use crate::driver::drive;
@@ -18,21 +19,19 @@ const SECRETS: [&str; 3] = ["sample-session-token", "Credential=AKIA", "eyJhbGci
 /// Answers one event.
 pub(crate) fn run(input: &[u8]) {
     let Some(at) = input.iter().position(|byte| *byte == b'\n') else { return };
-    let auth = match &input[..at] {
-        b"anonymous" => Auth::Anonymous,
-        b"iam" => Auth::Iam(IamOwner::Principal),
-        b"account" => Auth::Iam(IamOwner::Account),
-        b"session" => Auth::Iam(IamOwner::Session),
-        b"gateway" => Auth::Gateway,
-        _ => return,
-    };
+    let Some(auth) = std::str::from_utf8(&input[..at]).ok().and_then(auth) else { return };
     let Ok(event) = serde_json::from_slice::<Value>(&input[at + 1..]) else { return };
     let Ok(request) = serde_json::from_value::<HttpEvent>(event.clone()) else { return };
     let request = request.into_inner();
     let world = World::new();
     let clock = Arc::clone(&world.clock);
     let (answer, tasks) = drive(&clock, async {
-        let api = Api::new(world.mcp.clone(), auth, vec!["https://app.example.com".to_owned()], Arc::clone(&clock) as _);
+        let api = Api::new(
+            world.mcp.clone(),
+            auth.clone(),
+            vec!["https://app.example.com".to_owned()],
+            Arc::clone(&clock) as _,
+        );
         let handler = service_fn(|request| {
             let api = api.clone();
             async move { Ok::<_, std::convert::Infallible>(api.answer_whole(request).await) }
@@ -52,11 +51,32 @@ pub(crate) fn run(input: &[u8]) {
     for secret in SECRETS {
         assert!(!text.contains(secret) || event["body"].to_string().contains(secret), "{text}");
     }
-    identified(auth, &event, &answer);
+    identified(&auth, &event, &answer);
+}
+
+/// The way of this name, as the function reads it from its environment.
+fn auth(name: &str) -> Option<Auth> {
+    let mut env: BTreeMap<&str, &str> =
+        [("LONGHAUL_TABLE", "table"), ("LONGHAUL_QUEUE_URL", "https://sqs.us-east-1.amazonaws.com/111122223333/tasks")]
+            .into();
+    env.extend(match name {
+        "anonymous" => vec![("LONGHAUL_AUTH", "anonymous")],
+        "iam" => vec![("LONGHAUL_AUTH", "iam")],
+        "account" => vec![("LONGHAUL_AUTH", "iam"), ("LONGHAUL_IAM_OWNER", "account")],
+        "session" => vec![("LONGHAUL_AUTH", "iam"), ("LONGHAUL_IAM_OWNER", "session")],
+        "behalf" => vec![
+            ("LONGHAUL_AUTH", "iam"),
+            ("LONGHAUL_IAM_ON_BEHALF_ROLE", "AROACKCEVSQ6C2EXAMPLE"),
+            ("LONGHAUL_IAM_ON_BEHALF_HEADER", "x-user"),
+        ],
+        "gateway" => vec![("LONGHAUL_AUTH", "gateway")],
+        _unknown => return None,
+    });
+    Some(ApiConfig::read(&env).unwrap().auth)
 }
 
 /// Nobody gets in whom AWS did not name.
-fn identified(auth: Auth, event: &Value, answer: &Value) {
+fn identified(auth: &Auth, event: &Value, answer: &Value) {
     let calls = answer["body"].as_str().is_some_and(|body| body.contains("\"result\""));
     if !calls {
         return;
@@ -67,11 +87,12 @@ fn identified(auth: Auth, event: &Value, answer: &Value) {
     };
     let is_stated = match auth {
         Auth::Anonymous => true,
-        Auth::Iam(_) => {
+        Auth::Oauth(_) => unreachable!("not among the ways"),
+        Auth::Iam(_) | Auth::IamOnBehalf(..) => {
             stated(&context["authorizer"]["iam"], &["accountId", "userArn", "userId"])
                 || stated(&context["identity"], &["accountId", "userArn", "user"])
         }
-        Auth::Gateway => {
+        Auth::Gateway(..) => {
             stated(&context["authorizer"]["jwt"]["claims"], &["iss", "sub"])
                 || stated(&context["authorizer"]["claims"], &["iss", "sub"])
         }

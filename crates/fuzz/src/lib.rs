@@ -24,10 +24,10 @@ mod schemas;
 mod settings;
 mod signed;
 mod texts;
+mod token_file;
+mod tokens;
 mod tools;
 mod world;
-
-
 
 /// Something that reads bytes from outside.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +39,7 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 12] = [
     Target { name: "requests", run: dialogue::run },
     Target { name: "headers", run: headers::run },
     Target { name: "signed", run: signed::run },
@@ -50,6 +50,8 @@ pub const TARGETS: [Target; 10] = [
     Target { name: "data_sets", run: data_sets::run },
     Target { name: "settings", run: settings::run },
     Target { name: "texts", run: texts::run },
+    Target { name: "token_file", run: token_file::run },
+    Target { name: "tokens", run: tokens::run },
 ];
 
 /// The target called `name`.

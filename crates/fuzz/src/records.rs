@@ -44,7 +44,10 @@ pub(crate) fn run(input: &[u8]) {
         let report = worker.run_batch(event, clock.now().plus_ms(LEFT_MS)).await;
         let report = serde_json::to_value(report).unwrap();
         let failures = report["batchItemFailures"].as_array().unwrap().clone();
-        failures.iter().map(|failure| failure["itemIdentifier"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+        failures
+            .iter()
+            .map(|failure| failure["itemIdentifier"].as_str().unwrap_or_default().to_owned())
+            .collect::<Vec<_>>()
     });
     for (key, id) in named.iter().zip(&ids) {
         let id = id.clone().unwrap_or_default();

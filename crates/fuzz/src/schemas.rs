@@ -66,13 +66,14 @@ pub(crate) fn run(input: &[u8]) {
     let world = World::new();
     let clock = Arc::clone(&world.clock);
     drive(&clock, async {
-        let checked = check_tools(|| handler.clone(), &policies).await;
+        let checked = check_tools(|| handler.clone(), &policies, &BTreeMap::new()).await;
         match checked {
             Err(ToolError::Schema { cause, .. }) => assert!(cause.to_string().len() < 2_000, "{cause}"),
             Err(other) => panic!("{other}"),
             Ok(()) => {
                 let made = handler.clone();
-                let mcp = McpServer::new(move || made.clone(), policies, world.engine.clone(), McpSettings::new([7; 32]));
+                let mcp =
+                    McpServer::new(move || made.clone(), policies, world.engine.clone(), McpSettings::new([7; 32]));
                 judge(&mcp, &arguments).await;
             }
         }

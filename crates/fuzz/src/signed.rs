@@ -102,7 +102,11 @@ pub(crate) fn run(input: &[u8]) {
             Place::Header => changed.trim_ascii() == value.as_bytes(),
             Place::Body => changed == value.as_bytes(),
         };
-        assert!(!is_accepted(&world, signed, value.as_bytes(), "bob").await, "another owner's {} was accepted", signed.name);
+        assert!(
+            !is_accepted(&world, signed, value.as_bytes(), "bob").await,
+            "another owner's {} was accepted",
+            signed.name
+        );
         let accepted = is_accepted(&world, signed, &changed, "alice").await;
         assert_eq!(accepted, is_same, "{} {value} as {:?}", signed.name, String::from_utf8_lossy(&changed));
     });
@@ -124,7 +128,7 @@ async fn is_accepted(world: &World, signed: &Signed, value: &[u8], caller: &str)
         Place::Body => {
             let Ok(text) = std::str::from_utf8(value) else { return false };
             let quoted = Value::from(text).to_string();
-            quoted[1..quoted.len() - 1].as_bytes().to_vec()
+            quoted.as_bytes()[1..quoted.len() - 1].to_vec()
         }
     };
     let at = crate::dialogue::find(block.as_bytes(), signed.name.as_bytes()).unwrap();

@@ -110,8 +110,10 @@ impl Tools {
     async fn rounds(&self, answers: InputResponses, state: RequestState) -> CallToolResponse {
         match (state.0, answers.0.unwrap_or_default().get("value")) {
             (Some(state), Some(answer)) => text(format!("{state} and {answer}")).into(),
-            _ => InputRequiredResult::new(Some(BTreeMap::from([("value".to_owned(), form())])), Some("first".to_owned()))
-                .into(),
+            _ => {
+                InputRequiredResult::new(Some(BTreeMap::from([("value".to_owned(), form())])), Some("first".to_owned()))
+                    .into()
+            }
         }
     }
 

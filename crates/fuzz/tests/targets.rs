@@ -1,6 +1,12 @@
 //! Every target on its corpus, and on inputs that are made from it by chance. The same inputs in every run: a test that
 //! fails can be repeated. `make fuzz` looks further.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed test panics")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "a failed test panics, and its output names the input"
+)]
 
 use std::path::PathBuf;
 
@@ -23,8 +29,30 @@ const SPAN_MAX: u64 = 24;
 
 /// What breaks readers more often than other bytes do.
 const PIECES: [&[u8]; 24] = [
-    b"\0", b"\xff", b"\xc3", b"\n", b"\r\n", b"\"", b"\\", b"{", b"}", b"[", b"]", b":", b",", b"null", b"-1", b"0",
-    b"1e999", b"18446744073709551616", b"9007199254740993", b"\\ud800", b"\\u0000", b"../", b"%%", b" ",
+    b"\0",
+    b"\xff",
+    b"\xc3",
+    b"\n",
+    b"\r\n",
+    b"\"",
+    b"\\",
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b":",
+    b",",
+    b"null",
+    b"-1",
+    b"0",
+    b"1e999",
+    b"18446744073709551616",
+    b"9007199254740993",
+    b"\\ud800",
+    b"\\u0000",
+    b"../",
+    b"%%",
+    b" ",
 ];
 
 fn corpus(name: &str) -> Vec<(String, Vec<u8>)> {
@@ -128,6 +156,16 @@ fn settings() {
 #[test]
 fn texts() {
     withstands("texts");
+}
+
+#[test]
+fn token_file() {
+    withstands("token_file");
+}
+
+#[test]
+fn tokens() {
+    withstands("tokens");
 }
 
 #[test]

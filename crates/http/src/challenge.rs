@@ -39,8 +39,8 @@ impl Challenge {
 
     /// For a request whose caller is known, but needs further scopes.
     #[must_use]
-    pub fn insufficient(&self, MissingScopes(missing): &MissingScopes) -> HeaderValue {
-        let scope: Vec<&str> = missing.iter().map(String::as_str).collect();
+    pub fn insufficient(&self, MissingScopes { wanted, .. }: &MissingScopes) -> HeaderValue {
+        let scope: Vec<&str> = wanted.iter().map(String::as_str).collect();
         self.header(Some(("insufficient_scope", "the token lacks a scope that this request needs")), &scope.join(" "))
     }
 
@@ -81,7 +81,8 @@ mod tests {
             r#"Bearer error="invalid_token", error_description="the token has expired", resource_metadata="{url}""#
         );
         assert_eq!(challenge.unauthorized(expired, ""), header);
-        let missing = MissingScopes(["etl:run".to_owned(), "a".to_owned()].into());
+        let wanted = ["etl:run".to_owned(), "a".to_owned()].into();
+        let missing = MissingScopes { missing: ["etl:run".to_owned()].into(), wanted };
         let header = challenge.insufficient(&missing);
         let header = header.to_str().unwrap();
         assert!(header.starts_with(r#"Bearer error="insufficient_scope", "#), "{header}");

@@ -1,10 +1,10 @@
 //! Who calls the API function: as verified by AWS before the function was invoked, in the request context of the event,
 //! which callers cannot write; or by an access token, which is verified here.
 
-use std::sync::Arc;
-
 mod signed;
 mod token;
+
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use aws_lambda_events::apigw::ApiGatewayRequestAuthorizer;
@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http::Extensions;
 use http::request::Parts;
 use lambda_http::request::RequestContext;
-use longhaul_core::{Clock, Identity, OwnerId, Principal};
+use longhaul_core::{Clock, Identity, OwnerId};
 use longhaul_http::{Challenge, Identified, Identify, Rejection};
 use longhaul_oauth::ResourceServer;
 
@@ -25,10 +25,10 @@ use crate::{Auth, IamOwner};
 pub enum AwsCaller {
     /// By the signature that AWS checked.
     Iam(IamOwner),
-    /// In the same way; and one role says for which user it calls.
+    /// By the signature that AWS checked; one role says for which user it calls.
     IamOnBehalf(IamOwner, OnBehalf),
-    /// By the token that the authorizer checked.
-    Gateway(TokenClaims),
+    /// By the token that the authorizer checked; and where callers log in, if that is known.
+    Gateway(TokenClaims, Option<Box<ResourceServer>>),
     /// By the token that is checked here.
     Oauth(Box<ResourceServer>),
     /// Not at all.
@@ -39,11 +39,12 @@ impl AwsCaller {
     /// Identifies callers by `auth`.
     #[must_use]
     pub fn new(auth: Auth, clock: Arc<dyn Clock>) -> Self {
+        let resource = |config, clock| Box::new(ResourceServer::new(config, clock));
         match auth {
             Auth::Iam(owner) => Self::Iam(owner),
             Auth::IamOnBehalf(owner, trusted) => Self::IamOnBehalf(owner, trusted),
-            Auth::Gateway(claims) => Self::Gateway(claims),
-            Auth::Oauth(config) => Self::Oauth(Box::new(ResourceServer::new(*config, clock))),
+            Auth::Gateway(claims, published) => Self::Gateway(claims, published.map(|config| resource(*config, clock))),
+            Auth::Oauth(config) => Self::Oauth(resource(*config, clock)),
             Auth::Anonymous => Self::Anonymous,
         }
     }
@@ -56,13 +57,22 @@ impl Identify for AwsCaller {
         let iam = || authorizer.and_then(|authorizer| authorizer.iam.as_ref()).ok_or(Rejection::NotSigned);
         match self {
             Self::Anonymous => Ok(OwnerId::of(Identity::Anonymous).into()),
-            Self::Iam(owner) => signed::signed(iam()?, *owner).map(identified).ok_or(Rejection::NotSigned),
-            Self::IamOnBehalf(owner, trusted) => {
-                signed::signed_on_behalf(iam()?, *owner, trusted, &request.headers).map(identified)
+            Self::Iam(owner) => {
+                let principal = signed::signed(iam()?, *owner).ok_or(Rejection::NotSigned)?;
+                Ok(Identified { principal, challenge: Challenge::default() })
             }
-            Self::Gateway(claims) => {
+            Self::IamOnBehalf(owner, trusted) => {
+                let principal = signed::signed_on_behalf(iam()?, *owner, trusted, &request.headers)?;
+                Ok(Identified { principal, challenge: Challenge::default() })
+            }
+            Self::Gateway(claims, published) => {
+                let challenge = published.as_ref().map(|resource| resource.challenge_at(domain(request)));
+                let challenge = challenge.unwrap_or_default();
                 let jwt = authorizer.and_then(|authorizer| authorizer.jwt.as_ref());
-                jwt.and_then(|jwt| claims.caller(jwt)).map(identified).ok_or_else(not_signed_in)
+                match jwt.and_then(|jwt| claims.caller(jwt)) {
+                    Some(principal) => Ok(Identified { principal, challenge }),
+                    None => Err(not_logged_in(&challenge)),
+                }
             }
             Self::Oauth(resource) => resource.identify_at(domain(request), &request.headers).await,
         }
@@ -71,7 +81,8 @@ impl Identify for AwsCaller {
     fn document(&self, request: &Parts) -> Option<Bytes> {
         match self {
             Self::Oauth(resource) => resource.document_at(domain(request), request.uri.path()),
-            Self::Iam(_) | Self::IamOnBehalf(..) | Self::Gateway(_) | Self::Anonymous => None,
+            Self::Gateway(_, Some(resource)) => resource.document_at(domain(request), request.uri.path()),
+            Self::Iam(_) | Self::IamOnBehalf(..) | Self::Gateway(_, None) | Self::Anonymous => None,
         }
     }
 }
@@ -85,14 +96,10 @@ fn domain(request: &Parts) -> Option<&str> {
     }
 }
 
-fn identified(principal: Principal) -> Identified {
-    Identified { principal, challenge: Challenge::default() }
-}
-
-fn not_signed_in() -> Rejection {
+fn not_logged_in(challenge: &Challenge) -> Rejection {
     Rejection::Unauthorized {
         reason: "the caller is not known: send a token that this server accepts",
-        challenge: Challenge::default().unauthorized(None, ""),
+        challenge: challenge.unauthorized(None, ""),
     }
 }
 
@@ -105,7 +112,6 @@ pub(crate) fn source_address(extensions: &Extensions) -> Option<String> {
     match extensions.get::<RequestContext>()? {
         RequestContext::ApiGatewayV1(context) => context.identity.source_ip.clone(),
         RequestContext::ApiGatewayV2(context) => context.http.source_ip.clone(),
-        RequestContext::ApiGatewayV1(context) => context.identity.source_ip.clone(),
         _ => None,
     }
 }

@@ -2,9 +2,10 @@
 //! in [`table`].
 
 use http::HeaderName;
+use longhaul_core::limits::PollLimit;
 use longhaul_engine::Settings;
 use longhaul_logs::Payloads;
-use longhaul_mcp::{McpSettings, NeededScopes};
+use longhaul_mcp::{McpSettings, NeededScopes, StreamsCounted};
 use longhaul_oauth::OauthConfig;
 use longhaul_settings::table::{self, Audit, Callers};
 pub use longhaul_settings::table::{IamOwner, Responses};
@@ -30,7 +31,8 @@ pub enum Auth {
     /// In the same way; and one role says for which user it calls.
     IamOnBehalf(IamOwner, OnBehalf),
     /// By the token that the authorizer of an HTTP API checked before it invoked the function.
-    Gateway(TokenClaims),
+    /// What is read of it, and what clients are told about where to log in.
+    Gateway(TokenClaims, Option<Box<OauthConfig>>),
     /// By an access token, which the function verifies itself.
     Oauth(Box<OauthConfig>),
     /// Not at all: everyone is one owner, and whoever knows a task's id can see the task. What callers choose themselves is
@@ -76,6 +78,10 @@ pub struct ApiConfig {
     pub inline_wait_ms: u64,
     /// How long a tool may sleep in a plain call, in milliseconds; shorter than a request may take.
     pub plain_wait_ms_max: u64,
+    /// What happens to polls that come much faster than a task's poll interval.
+    pub poll_limit: PollLimit,
+    /// How many streams, waits and plain calls one owner may have open at a time; `None` for any number.
+    pub streams_max: Option<u32>,
     /// Which scopes requests need; those of tools are the server's own.
     pub scopes: NeededScopes,
 }
@@ -108,6 +114,7 @@ impl ApiConfig {
         let request_ms_max = values.get(&table::REQUEST_S_MAX)? * 1_000;
         // A wait that is set longer than a request may take still ends before the request.
         let in_time = |wait_ms: u64| wait_ms.min(request_ms_max - ANSWER_MS);
+        let streams_max = values.find(&table::OWNER_STREAMS_MAX)?;
         Ok(Self {
             common: common(values)?,
             auth: auth(values)?,
@@ -116,6 +123,8 @@ impl ApiConfig {
             listen_ms_max: in_time(values.get(&table::LISTEN_MS_MAX)?),
             inline_wait_ms: in_time(values.get(&table::INLINE_WAIT_S)? * 1_000),
             plain_wait_ms_max: in_time(PLAIN_WAIT_MS_MAX),
+            poll_limit: values.get(&table::POLL_LIMIT)?,
+            streams_max: streams_max.and_then(|max| u32::try_from(max).ok()),
             scopes: scopes(values)?,
         })
     }
@@ -130,6 +139,10 @@ impl ApiConfig {
             ask_ms_max: self.listen_ms_max,
             inline_wait_ms: self.inline_wait_ms,
             plain_wait_ms_max: self.plain_wait_ms_max,
+            poll_limit: self.poll_limit,
+            streams_max: self.streams_max,
+            // Each instance has one request at a time.
+            streams_counted: StreamsCounted::InStore,
             scopes: self.scopes.clone(),
             ..McpSettings::new(secret)
         }
@@ -178,6 +191,7 @@ fn common(values: &Values) -> Result<Common, SettingsError> {
         leg_margin_ms: values.get(&table::LEG_MARGIN_MS)?,
         open_tasks_max: u32::try_from(values.get(&table::OPEN_TASKS_MAX)?).unwrap_or(u32::MAX),
         stored_bytes_max: values.get(&table::STORED_MB_MAX)? << 20,
+        new_tasks_max: values.find(&table::NEW_TASKS_PER_MINUTE_MAX)?.and_then(|max| u32::try_from(max).ok()),
         ..default
     };
     Ok(Common {
@@ -198,14 +212,18 @@ fn auth(values: &Values) -> Result<Auth, SettingsError> {
             let owner = values.get(&table::IAM_OWNER)?;
             Ok(on_behalf(values)?.map_or(Auth::Iam(owner), |trusted| Auth::IamOnBehalf(owner, trusted)))
         }
-        Callers::Gateway => Ok(Auth::Gateway(TokenClaims {
-            owner: values.find(&table::OAUTH_OWNER_CLAIM)?,
-            visible: values.find(&table::OAUTH_CLAIMS)?.unwrap_or_default(),
-        })),
+        Callers::Gateway => {
+            let owner = values.find(&table::OAUTH_OWNER_CLAIM)?;
+            let claims = TokenClaims { owner, visible: values.find(&table::OAUTH_CLAIMS)?.unwrap_or_default() };
+            let names_issuer = values.find(&table::OAUTH_ISSUER)?.is_some_and(|issuers| !issuers.is_empty());
+            let published = names_issuer.then(|| OauthConfig::of(values).map(Box::new)).transpose()?;
+            Ok(Auth::Gateway(claims, published))
+        }
         Callers::Oauth => Ok(Auth::Oauth(Box::new(OauthConfig::of(values)?))),
         Callers::Anonymous => Ok(Auth::Anonymous),
         Callers::Loopback | Callers::Bearer => {
-            let why = "only a local server identifies callers in this way: it must be `iam`, `gateway`, `oauth` or `anonymous`";
+            let why = "only a local server identifies callers in this way: it must be `iam`, `gateway`, `oauth` or \
+                       `anonymous`";
             Err(values.refuse(&table::AUTH, &auth, why))
         }
     }
@@ -341,7 +359,7 @@ mod tests {
     fn the_engine_has_the_times_of_the_table() {
         let config = WorkerConfig::read(&env(&[])).unwrap();
         // Storage is not limited by a disk here.
-        let settings = Settings { stored_bytes_max: 10 << 30, ..Settings::default() };
+        let settings = Settings { stored_bytes_max: 10 << 30, new_tasks_max: Some(10_000), ..Settings::default() };
         assert_eq!(config.common.engine, settings);
         assert_eq!((config.concurrency, config.common.engine.open_tasks_max), (1, 10_000));
     }

@@ -197,7 +197,8 @@ mod tests {
             ("a", "https", &long, ""),
             ("a", "https", "/mcp", "a=<\u{7f}>"),
         ] {
-            let context = json!({"stage": "$default", "domainName": "d.example", "http": {"method": "POST", "path": path}});
+            let context =
+                json!({"stage": "$default", "domainName": "d.example", "http": {"method": "POST", "path": path}});
             let url = json!({
                 "version": "2.0", "rawPath": path, "rawQueryString": query, "headers": {"host": host, "x-forwarded-proto": scheme},
                 "requestContext": context,

@@ -130,8 +130,14 @@ impl Calls {
             ..self.pattern.record().clone()
         });
         let message = Message { task: task.key(), trace: None };
-        let new =
-            NewTask { task, request_parts: Arc::default(), idempotency: None, open_max: 100, stored_max: u64::MAX };
+        let new = NewTask {
+            task,
+            request_parts: Arc::default(),
+            idempotency: None,
+            open_max: 100,
+            stored_max: u64::MAX,
+            new_max: None,
+        };
         self.database.store().create(new, now).await.unwrap();
         self.database.queue().send(&message, delay_ms).await.unwrap();
     }

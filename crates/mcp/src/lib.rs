@@ -31,7 +31,7 @@ pub use longhaul_engine::VariableLimit;
 pub use policy::TaskPolicy;
 pub use schema::SchemaError;
 pub use server::McpServer;
-pub use settings::{AnonymousCallers, McpSettings, NeededScopes};
+pub use settings::{AnonymousCallers, McpSettings, NeededScopes, StreamsCounted};
 pub use shared::body::Body;
 pub use shared::verified_caller::VerifiedCaller;
 pub use tool_check::{ToolError, UnknownTool, check_tools};

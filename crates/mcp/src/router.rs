@@ -23,7 +23,7 @@ use crate::shared::incoming::{Client, Incoming, Notice};
 use crate::shared::message::Message;
 use crate::shared::scope::Scope;
 use crate::shared::session::{self, Session};
-use crate::shared::{asking, caller, errors, reply};
+use crate::shared::{asking, caller, errors, reply, retry_after, streams};
 
 mod access;
 mod batch;
@@ -180,7 +180,21 @@ impl Router {
         }
     }
 
+    /// Answers a request, if its owner may have one more of its kind for now.
     async fn answer(&self, call: &Incoming<'_>) -> Response<Body> {
+        let answer = if call.method == "subscriptions/listen" {
+            let shared = self.endpoint.shared();
+            match streams::open(shared, call.owner, shared.settings.listen_ms_max).await {
+                Ok(held) => held.until_end_of(self.dispatch(call).await),
+                Err(refused) => reply::error(&call.id, &refused),
+            }
+        } else {
+            self.dispatch(call).await
+        };
+        retry_after::announced(answer, call.client.generation()).await
+    }
+
+    async fn dispatch(&self, call: &Incoming<'_>) -> Response<Body> {
         for dialect in DIALECTS {
             if let Some(answer) = dialect.answer(call, &self.endpoint).await {
                 return answer;
@@ -202,7 +216,7 @@ impl Router {
         }
         for dialect in DIALECTS {
             if let Some(answer) = dialect.resume(last, caller.owner, &self.endpoint).await {
-                return answer;
+                return retry_after::announced(answer, Generation::Handshake).await;
             }
         }
         let error = ErrorData::invalid_request("there is no such stream", None);

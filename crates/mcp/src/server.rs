@@ -13,7 +13,7 @@ use rmcp::ServerHandler;
 use crate::router::Router;
 use crate::runner::Runner;
 use crate::shared::Shared;
-use crate::{Body, McpSettings, NeededScopes, TaskPolicy};
+use crate::{Body, McpSettings, TaskPolicy};
 use rmcp_backend::RmcpBackend;
 
 mod rmcp_backend;
@@ -58,13 +58,6 @@ impl McpServer {
     /// [`StoreError`]
     pub async fn ready(&self) -> Result<(), StoreError> {
         self.shared.signer.ready().await
-    }
-
-    /// Which scopes requests need: for the document that tells clients which scopes there are, and for the challenge to
-    /// those who have no token yet.
-    #[must_use]
-    pub fn scopes(&self) -> &NeededScopes {
-        &self.shared.settings.scopes
     }
 
     /// What runs the tools of tasks.

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use longhaul_core::limits::PollLimit;
+
 /// Keys, times and limits of the MCP endpoint. All times in milliseconds.
 #[derive(Clone)]
 pub struct McpSettings {
@@ -33,6 +35,12 @@ pub struct McpSettings {
     pub keep_alive_ms: u64,
     /// How long a tool may sleep in a plain call, over all its sleeps.
     pub plain_wait_ms_max: u64,
+    /// What happens to polls that come much faster than a task's poll interval. Each process counts for itself.
+    pub poll_limit: PollLimit,
+    /// How many streams and waits one owner may have open at a time; `None` for any number.
+    pub streams_max: Option<u32>,
+    /// Where they are counted.
+    pub streams_counted: StreamsCounted,
     /// Which scopes requests need.
     pub scopes: NeededScopes,
 }
@@ -79,6 +87,16 @@ impl NeededScopes {
     }
 }
 
+/// Where the open streams and waits of an owner are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamsCounted {
+    /// In this process: for a server that is one process.
+    InProcess,
+    /// In the store, for many processes with one request each: one write for each stream, which counts for as long as
+    /// it may last.
+    InStore,
+}
+
 /// Who the callers are that nobody identified. All of them are one owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnonymousCallers {
@@ -106,6 +124,9 @@ impl McpSettings {
             inline_wait_ms: 20_000,
             keep_alive_ms: 15_000,
             plain_wait_ms_max: 20_000,
+            poll_limit: PollLimit::Off,
+            streams_max: None,
+            streams_counted: StreamsCounted::InProcess,
             scopes: NeededScopes::NONE,
         }
     }

@@ -17,9 +17,6 @@ const NAME_BYTES_MAX: usize = 512;
 /// Scopes of a token.
 const SCOPES_MAX: usize = 256;
 
-/// Bytes of a scope.
-const SCOPE_BYTES_MAX: usize = 256;
-
 /// Audiences of a token.
 const AUDIENCES_MAX: usize = 64;
 
@@ -90,7 +87,7 @@ impl Claims {
             .filter(|scope| !scope.is_empty())
             .map(str::to_owned)
             .collect();
-        let is_readable = scopes.len() <= SCOPES_MAX && scopes.iter().all(|scope| is_scope(scope));
+        let is_readable = scopes.len() <= SCOPES_MAX && scopes.iter().all(|scope| Scopes::is_scope(scope));
         if is_readable { Ok(Scopes::Granted(scopes)) } else { Err(Refusal::Claims) }
     }
 
@@ -146,12 +143,6 @@ impl Claims {
 /// Whether a text may name somebody: not empty, not long, nothing that a log or a terminal would act on.
 fn is_name(text: &str) -> bool {
     !text.is_empty() && text.len() <= NAME_BYTES_MAX && !text.chars().any(char::is_control)
-}
-
-/// Whether a text has the form of a scope (RFC 6749, section 3.3).
-fn is_scope(text: &str) -> bool {
-    let is_scope_character = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\');
-    text.len() <= SCOPE_BYTES_MAX && text.bytes().all(is_scope_character)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "times of this millennium have fewer bits than an f64 holds")]

@@ -1,5 +1,7 @@
 //! What the operator decides about access tokens.
 
+use std::collections::BTreeSet;
+
 use longhaul_settings::{Kind, Setting, SettingsError, Values, table};
 
 use crate::audience::Audiences;
@@ -24,7 +26,8 @@ pub struct OauthConfig {
     pub(crate) owner_claim: Option<String>,
     /// The claims that tools may see.
     pub(crate) claims: Vec<String>,
-    /// The scopes that clients should ask for.
+    /// The scopes that clients should ask for at first: those of methods. Those of single tools are asked for when a tool
+    /// needs them, because an issuer may refuse the whole log-in of a user who may not have one of them.
     pub(crate) scopes: Vec<String>,
 }
 
@@ -57,7 +60,7 @@ impl OauthConfig {
             audiences: Audiences::parse(&audiences).map_err(wrong_audience)?,
             owner_claim: values.find(&table::OAUTH_OWNER_CLAIM)?,
             claims: listed(values, &table::OAUTH_CLAIMS, CLAIMS_MAX)?,
-            scopes: Vec::new(),
+            scopes: scopes(values)?,
         })
     }
 
@@ -74,18 +77,20 @@ impl OauthConfig {
         Ok(self)
     }
 
-    /// The same, with the scopes that clients should ask for. `offline_access` is between a client and the issuer, and is
-    /// left out.
-    #[must_use]
-    pub fn advertising(self, scopes: Vec<String>) -> Self {
-        Self { scopes: scopes.into_iter().filter(|scope| scope != "offline_access").collect(), ..self }
-    }
-
     /// The hosts of the audiences: names of this server.
     #[must_use]
     pub fn hosts(&self) -> Vec<String> {
         self.audiences.resources.iter().map(|resource| resource.host()).collect()
     }
+}
+
+/// The scopes of methods. `offline_access` is between a client and the issuer.
+fn scopes(values: &Values) -> Result<Vec<String>, SettingsError> {
+    let mut scopes = BTreeSet::new();
+    for setting in [&table::SCOPE_CALL, &table::SCOPE_READ, &table::SCOPE_CANCEL] {
+        scopes.extend(values.find(setting)?.unwrap_or_default());
+    }
+    Ok(scopes.into_iter().filter(|scope| scope != "offline_access").collect())
 }
 
 fn listed<K: Kind<Value = Vec<String>>>(

@@ -87,6 +87,13 @@ impl ResourceServer {
         serde_json::to_vec(&metadata).ok().map(Bytes::from)
     }
 
+    /// How callers of the endpoint at `authority` are told where to log in.
+    #[must_use]
+    pub fn challenge_at(&self, authority: Option<&str>) -> Challenge {
+        let here = self.resource_at(authority);
+        here.map_or_else(Challenge::default, |here| Challenge::with_metadata(here.metadata_url().into()))
+    }
+
     /// The resource that is meant by a request to `authority`: of several the one at this host, or the first.
     fn resource_at(&self, authority: Option<&str>) -> Option<Resource> {
         let resources = &self.config.audiences.resources;

@@ -2,7 +2,7 @@
 //! then ask for its line in `docs/settings.md` and, if a function reads it, in `template.yaml`.
 
 use Preset::{Required, Unset, Value};
-use longhaul_core::limits;
+use longhaul_core::limits::{self, PollLimit};
 
 use crate::{Address, Declared, List, Number, Path, Preset, ScopeList, Setting, Switch, Text, Url, Words};
 
@@ -128,7 +128,8 @@ pub static OAUTH_ISSUER: Setting<List> = Setting::new(
      this machine.",
 )
 .local(Unset("none"))
-.api(Unset("none"));
+.api(Unset("none"))
+.parameter("OAuthIssuers");
 
 /// Whom tokens have to be issued for.
 pub static OAUTH_AUDIENCE: Setting<List> = Setting::new(
@@ -139,7 +140,8 @@ pub static OAUTH_AUDIENCE: Setting<List> = Setting::new(
      an issuer has for it.",
 )
 .local(Unset("none"))
-.api(Unset("`/mcp` at the domain that was called"));
+.api(Unset("`/mcp` at the domain that was called"))
+.parameter("OAuthAudiences");
 
 /// Who the owner is.
 pub static OAUTH_OWNER_CLAIM: Setting<Text> = Setting::new(
@@ -150,7 +152,8 @@ pub static OAUTH_OWNER_CLAIM: Setting<Text> = Setting::new(
      are refused.",
 )
 .local(Unset("each subject has its own tasks"))
-.api(Unset("each subject has its own tasks"));
+.api(Unset("each subject has its own tasks"))
+.parameter("OAuthOwnerClaim");
 
 /// What tools may see of a token.
 pub static OAUTH_CLAIMS: Setting<List> = Setting::new(
@@ -160,7 +163,8 @@ pub static OAUTH_CLAIMS: Setting<List> = Setting::new(
     "Claims of an access token that tools may see, separated by commas; at most 4 KiB together.",
 )
 .local(Unset("none"))
-.api(Unset("none"));
+.api(Unset("none"))
+.parameter("OAuthClaims");
 
 /// Tokens that a local server accepts.
 pub static TOKEN_FILE: Setting<Path> = Setting::new(
@@ -171,6 +175,7 @@ pub static TOKEN_FILE: Setting<Path> = Setting::new(
      every second.",
 )
 .local(Unset("none"));
+
 /// Which part of a signed caller's identity is the owner.
 pub static IAM_OWNER: Setting<Words<IamOwner>> = Setting::new(
     "iam-owner",
@@ -491,6 +496,40 @@ pub static STORED_MB_MAX: Setting<Number> = Setting::new(
 .lambda(Value("10240"))
 .parameter("StoredMbMax");
 
+/// New tasks of one owner.
+pub static NEW_TASKS_PER_MINUTE_MAX: Setting<Number> = Setting::new(
+    "new-tasks-per-minute-max",
+    "LONGHAUL_NEW_TASKS_PER_MINUTE_MAX",
+    Number::count("tasks", 1, 1_000_000),
+    "How many tasks one owner may create in a minute. Calls above that are refused, and told when to come again.",
+)
+.local(Unset("no limit"))
+.lambda(Value("10000"))
+.parameter("NewTasksPerMinuteMax");
+
+/// Polls that come too early.
+pub static POLL_LIMIT: Setting<Words<PollLimit>> = Setting::new(
+    "poll-limit",
+    "LONGHAUL_POLL_LIMIT",
+    Words(&[("off", PollLimit::Off), ("slow", PollLimit::Slow), ("refuse", PollLimit::Refuse)]),
+    "What happens to polls that come much faster than a task's poll interval: with `slow` they are answered later, with \
+     `refuse` not at all.",
+)
+.local(Value("off"))
+.api(Value("off"))
+.parameter("PollLimit");
+
+/// Open streams of one owner.
+pub static OWNER_STREAMS_MAX: Setting<Number> = Setting::new(
+    "owner-streams-max",
+    "LONGHAUL_OWNER_STREAMS_MAX",
+    Number::count("streams", 1, 100_000),
+    "How many streams, waits for a result and plain calls one owner may have open at a time.",
+)
+.local(Value("1000"))
+.api(Unset("no limit"))
+.parameter("OwnerStreamsMax");
+
 /// The namespace of the metrics.
 pub static METRICS: Setting<Text> =
     Setting::new("metrics", "LONGHAUL_METRICS", Text("NAMESPACE"), "CloudWatch namespace of the metrics.")
@@ -536,7 +575,7 @@ pub static AUDIT: Setting<Words<Audit>> = Setting::new(
 .parameter("AuditLog");
 
 /// All of them, in the order of the documentation.
-pub static ALL: [&dyn Declared; 47] = [
+pub static ALL: [&dyn Declared; 50] = [
     &LISTEN,
     &DB,
     &TABLE,
@@ -579,6 +618,9 @@ pub static ALL: [&dyn Declared; 47] = [
     &RESEND_MS,
     &OPEN_TASKS_MAX,
     &STORED_MB_MAX,
+    &NEW_TASKS_PER_MINUTE_MAX,
+    &POLL_LIMIT,
+    &OWNER_STREAMS_MAX,
     &METRICS,
     &LOG,
     &LOG_PAYLOADS,

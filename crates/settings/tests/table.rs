@@ -28,7 +28,9 @@ fn every_setting_is_declared_once_and_its_flag_and_variable_are_one_name() {
     let mut names = BTreeSet::new();
     for setting in ALL {
         assert!(names.insert(setting.name()), "{} twice", setting.name());
-        let variable = format!("LONGHAUL_{}", setting.name().to_uppercase().replace('-', "_"));
+        // One flag names one of them, the variable has them all.
+        let plural = if ["oauth-issuer", "oauth-audience"].contains(&setting.name()) { "S" } else { "" };
+        let variable = format!("LONGHAUL_{}{plural}", setting.name().to_uppercase().replace('-', "_"));
         assert_eq!(setting.variable(), variable);
         assert!(PLACES.iter().any(|place| setting.preset(*place) != Preset::Absent), "{variable} is not read anywhere");
         assert!(setting.about().ends_with('.'), "{variable}");

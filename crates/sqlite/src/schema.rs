@@ -95,6 +95,11 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     "
     CREATE INDEX messages_by_owner ON messages (owner, visible_at, seq) WHERE dead = 0;
 ",
+    "
+    -- How many tasks the owner has created since that moment.
+    ALTER TABLE quotas ADD COLUMN new INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE quotas ADD COLUMN new_since INTEGER NOT NULL DEFAULT 0;
+",
 ];
 
 /// Checks that the file is ours or empty, and migrates it to the latest version of `migrations`, all or nothing.
@@ -204,6 +209,10 @@ mod tests {
         let collected = mailboxes::collect(&connection, &task.owner, &mailbox, given::NOW).unwrap();
         assert_eq!(collected.as_deref(), Some("text"));
         assert_eq!(tasks::read_unexpired(&connection, &task.key(), given::NOW).unwrap(), Some(task));
+        // Its owner's window of new tasks begins with the next one.
+        let next = given::task(&longhaul_testkit::SeededIds::new(2), given::owner("alice"), given::NOW);
+        let new = longhaul_core::ports::NewTask { new_max: Some(1), ..given::new(next) };
+        assert!(tasks::create(&connection, &new, given::NOW).unwrap().is_ok());
     }
 
     #[test]

@@ -31,6 +31,7 @@ impl TaskStore for SqliteStore {
             Ok(created) => Ok(created),
             Err(NotCreated::KeyReused) => Err(CreateError::KeyReused),
             Err(NotCreated::TooManyOpen) => Err(CreateError::TooManyOpen { open_max }),
+            Err(NotCreated::TooManyNew { new_max, retry_ms }) => Err(CreateError::TooManyNew { new_max, retry_ms }),
             Err(NotCreated::TooMuchStored) => Err(CreateError::TooMuchStored { stored_max }),
         }
     }

@@ -1,7 +1,7 @@
 //! Creating and changing tasks, inside the writer's transaction: each function is one atomic operation.
 
 use longhaul_core::ports::{Created, NewTask};
-use longhaul_core::{OwnerId, PartsName, Refusal, Task, TaskEvent, TaskId, TaskKey, Timestamp};
+use longhaul_core::{OwnerId, PartsName, Refusal, Task, TaskEvent, TaskId, TaskKey, Timestamp, limits};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
 use crate::{DatabaseError, attachments};
@@ -18,6 +18,7 @@ pub(crate) enum NotCreated {
     KeyReused,
     TooManyOpen,
     TooMuchStored,
+    TooManyNew { new_max: u32, retry_ms: u64 },
 }
 
 /// The outcome of a creation.
@@ -83,6 +84,10 @@ pub(crate) fn create(connection: &Connection, new: &NewTask, now: Timestamp) -> 
     if !has_room(connection, new)? {
         return Ok(Err(NotCreated::TooMuchStored));
     }
+    let window = window(connection, &key.owner, now)?;
+    if let Some(new_max) = new.new_max.filter(|new_max| window.new >= *new_max) {
+        return Ok(Err(NotCreated::TooManyNew { new_max, retry_ms: limits::minute_left_ms(window.since, now) }));
+    }
     if forget(connection, &key)? {
         // The journal of an expired task with the same id must not be taken for work of this one.
         execute(
@@ -91,7 +96,7 @@ pub(crate) fn create(connection: &Connection, new: &NewTask, now: Timestamp) -> 
             params![key.owner.as_bytes(), key.id.as_bytes()],
         )?;
     }
-    insert(connection, new)?;
+    insert(connection, new, window)?;
     if !new.request_parts.is_empty() {
         attachments::put_parts(connection, &key, &PartsName::Request, &new.request_parts, now)?;
     }
@@ -142,7 +147,24 @@ fn has_room(connection: &Connection, new: &NewTask) -> Result<bool, DatabaseErro
     Ok(stored.saturating_add(new.task.stored_bytes()) <= new.stored_max)
 }
 
-fn insert(connection: &Connection, new: &NewTask) -> Result<(), DatabaseError> {
+/// The tasks that an owner has created since a moment.
+#[derive(Clone, Copy)]
+struct Window {
+    new: u32,
+    since: Timestamp,
+}
+
+/// The window in which the owner creates tasks now: a new one if the last is over.
+fn window(connection: &Connection, owner: &OwnerId, now: Timestamp) -> Result<Window, DatabaseError> {
+    let mut statement = connection.prepare_cached("SELECT new, new_since FROM quotas WHERE owner = ?1")?;
+    let last: Option<(u32, i64)> =
+        statement.query_row([owner.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+    let last = last.map(|(new, since)| Window { new, since: Timestamp::from_ms(u64::try_from(since).unwrap_or(0)) });
+    let last = last.filter(|last| limits::minute_left_ms(last.since, now) > 0);
+    Ok(last.unwrap_or(Window { new: 0, since: now }))
+}
+
+fn insert(connection: &Connection, new: &NewTask, window: Window) -> Result<(), DatabaseError> {
     let task = &new.task;
     let (owner, id) = (task.owner.as_bytes(), task.id.as_bytes());
     let counted = i64::from(!task.has_ended());
@@ -167,9 +189,10 @@ fn insert(connection: &Connection, new: &NewTask) -> Result<(), DatabaseError> {
     }
     execute(
         connection,
-        "INSERT INTO quotas (owner, open, bytes) VALUES (?1, ?2, ?3) \
-         ON CONFLICT DO UPDATE SET open = open + excluded.open, bytes = bytes + excluded.bytes",
-        params![owner, counted, bytes(task)],
+        "INSERT INTO quotas (owner, open, bytes, new, new_since) VALUES (?1, ?2, ?3, ?4, ?5) \
+         ON CONFLICT DO UPDATE SET open = open + excluded.open, bytes = bytes + excluded.bytes, \
+         new = excluded.new, new_since = excluded.new_since",
+        params![owner, counted, bytes(task), window.new.saturating_add(1), moment(window.since)],
     )?;
     execute(connection, "DELETE FROM orphans WHERE owner = ?1 AND id = ?2", params![owner, id])
 }

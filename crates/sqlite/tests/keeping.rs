@@ -408,3 +408,25 @@ fn a_dead_letter_cannot_be_deleted_with_the_last_receipt_from_before() {
         assert_eq!((&dead[0].message, dead[0].receives), (&message, 2));
     });
 }
+
+#[test]
+fn a_restart_does_not_make_room_for_new_tasks() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("longhaul.db");
+    block_on(async {
+        let ids = SeededIds::new(1);
+        let create = async |database: &Database, now| {
+            let new = NewTask { new_max: Some(2), ..given::new(given::task(&ids, owner("alice"), now)) };
+            database.store().create(new, now).await
+        };
+        for _ in 0..2 {
+            let (database, _) = open(&path);
+            create(&database, NOW).await.unwrap();
+            database.close().await;
+        }
+        let (database, _) = open(&path);
+        let refused = create(&database, NOW.plus_ms(1)).await;
+        assert!(matches!(refused, Err(CreateError::TooManyNew { new_max: 2, retry_ms: 59_999 })), "{refused:?}");
+        create(&database, NOW.plus_ms(60_000)).await.unwrap();
+    });
+}

@@ -60,7 +60,14 @@ pub fn task_with(ids: &SeededIds, owner: OwnerId, now: Timestamp, adjust: impl F
 /// `task`, to be created without idempotency key and without a limit that matters.
 #[must_use]
 pub fn new(task: Task) -> NewTask {
-    NewTask { task, request_parts: Arc::new([]), idempotency: None, open_max: 1_000, stored_max: u64::MAX }
+    NewTask {
+        task,
+        request_parts: Arc::new([]),
+        idempotency: None,
+        open_max: 1_000,
+        stored_max: u64::MAX,
+        new_max: None,
+    }
 }
 
 /// `task`, to be created with the idempotency key `key` for the request `request`.

@@ -45,6 +45,7 @@ fn every_promise_is_in_the_list() {
         include_str!("../src/store_contract/listing.rs"),
         include_str!("../src/store_contract/mailboxes.rs"),
         include_str!("../src/store_contract/rushing.rs"),
+        include_str!("../src/store_contract/starting.rs"),
     ];
     let written = sources.iter().map(|source| source.matches("\npub async fn ").count()).sum::<usize>();
     assert_eq!(written, store_promises!([broken_promises], Fault::None).len());
@@ -106,6 +107,16 @@ mod the_contract_finds {
         stored_bytes_without_results: Fault::StoredWithoutResults;
         stored_bytes_without_parts: Fault::StoredWithoutParts;
         stored_bytes_that_refuse_a_retry: Fault::StoredRefusesRetry;
+        new_tasks_that_are_not_limited: Fault::NewNotLimited;
+        new_tasks_that_all_owners_share: Fault::NewOfAllOwners;
+        new_tasks_that_count_retries: Fault::NewCountsRetries;
+        new_tasks_that_count_refusals: Fault::NewCountsRefusals;
+        new_tasks_that_ends_free: Fault::NewFreedByEnds;
+        new_tasks_whose_window_never_ends: Fault::NewNeverFreed;
+        new_tasks_that_wait_for_a_late_clock: Fault::NewWaitsForALateClock;
+        new_tasks_that_refuse_a_retry: Fault::NewRefusesRetry;
+        new_tasks_that_say_no_time: Fault::NewSaysNoTime;
+        new_tasks_that_race: Fault::NewRaces;
         a_slot_that_a_result_keeps: Fault::SlotNotReleasedOn(Status::Completed);
         a_slot_that_an_error_keeps: Fault::SlotNotReleasedOn(Status::Failed);
         a_slot_that_a_cancel_keeps: Fault::SlotNotReleasedOn(Status::Cancelled);

@@ -106,6 +106,15 @@ async fn busy(seed: u64) -> (DynamoStore, BusyTable, Arc<Sleeps>, TaskKey) {
 
 const NAME: PartsName = PartsName::Outcome { attempt: 1 };
 
+/// Found by the fuzz target `dynamo`: the keys of all parts were made first, which took 192 GB.
+#[test]
+fn a_count_of_parts_that_cannot_be_right_takes_no_memory() {
+    block_on(async {
+        let (store, _table, _sleeps, key) = busy(1).await;
+        assert_eq!(store.parts(&key, &NAME, u32::MAX).await.unwrap(), None);
+    });
+}
+
 #[test]
 fn parts_are_written_at_once_and_what_is_left_at_the_pace_of_one_partition() {
     block_on(async {

@@ -3,10 +3,10 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 use longhaul_aws::clients::Clients;
 use longhaul_aws::{DynamoStore, QuotaMode};
-use longhaul_core::TaskEvent;
 use longhaul_core::ports::{CreateError, Created, NewTask, TaskStore};
+use longhaul_core::{TaskEvent, Timestamp};
 use longhaul_testkit::given::{self, NOW, owner};
-use longhaul_testkit::{SeededIds, block_on};
+use longhaul_testkit::{SeededIds, at_once, block_on};
 
 use crate::emulator;
 use crate::meter::Meter;
@@ -46,12 +46,27 @@ impl Limited {
         }
     }
 
+    /// Creates one more task of alice, who may create this many in a minute and have any number.
+    async fn create_new(&self, store: &DynamoStore, new_max: u32, open_max: u32, now: Timestamp) -> Result<(), u64> {
+        let new =
+            NewTask { open_max, new_max: Some(new_max), ..given::new(given::task(&self.ids, owner("alice"), now)) };
+        match store.create(new, now).await {
+            Ok(Created::New(_)) => Ok(()),
+            Err(CreateError::TooManyNew { retry_ms, .. }) => Err(retry_ms),
+            other => panic!("{other:?}"),
+        }
+    }
+
     async fn set_the_count(&self, open: u32) {
+        self.set("open", u64::from(open)).await;
+    }
+
+    async fn set(&self, attribute: &str, value: u64) {
         let pk = AttributeValue::S(format!("q#{}", owner("alice")));
         let sk = AttributeValue::S("-".to_owned());
         let update = self.clients.dynamo.update_item().table_name(&self.table).key("pk", pk).key("sk", sk);
-        let update = update.update_expression("SET #open = :open").expression_attribute_names("#open", "open");
-        update.expression_attribute_values(":open", AttributeValue::N(open.to_string())).send().await.unwrap();
+        let update = update.update_expression("SET #name = :value").expression_attribute_names("#name", attribute);
+        update.expression_attribute_values(":value", AttributeValue::N(value.to_string())).send().await.unwrap();
     }
 
     async fn delete_the_count(&self) {
@@ -117,14 +132,22 @@ fn a_count_that_is_too_low_is_corrected_when_it_is_reached() {
 }
 
 #[test]
-fn the_default_limit_costs_half_a_write_unit_for_a_life_on_average() {
+fn the_default_limits_cost_half_a_write_unit_for_a_life_on_average() {
+    // Counting the new tasks of a minute costs no call more.
+    for new_max in [None, Some(10_000)] {
+        check_that_a_life_costs_half_a_write_unit(new_max);
+    }
+}
+
+fn check_that_a_life_costs_half_a_write_unit(new_max: Option<u32>) {
     block_on(async {
         const LIVES: usize = 64;
         let limited = Limited::new().await;
         limited.meter.calls();
         for _ in 0..LIVES {
             let task = given::task(&limited.ids, owner("alice"), NOW);
-            limited.store.create(NewTask { open_max: 10_000, ..given::new(task.clone()) }, NOW).await.unwrap();
+            let new = NewTask { open_max: 10_000, new_max, ..given::new(task.clone()) };
+            limited.store.create(new, NOW).await.unwrap();
             limited.store.apply(&task.key(), &given::claim(1, NOW), NOW).await.unwrap();
             limited.store.apply(&task.key(), &given::finish(1, "{}"), NOW).await.unwrap();
         }
@@ -213,5 +236,78 @@ fn stored_bytes_are_forgotten_when_they_expire() {
         assert_eq!(refused, 16);
         let much_later = NOW.plus_ms(2_000 * HOUR_MS);
         assert!(create(100, much_later, HOUR_MS).await.is_ok() && create(100, much_later, HOUR_MS).await.is_ok());
+    });
+}
+
+#[test]
+fn counting_new_tasks_costs_no_call_and_a_new_minute_one() {
+    block_on(async {
+        let limited = Limited::new().await;
+        for open_max in [1_000, 10_000] {
+            limited.delete_the_count().await;
+            limited.meter.calls();
+            for _ in 0..2 {
+                limited.create_new(&limited.store, 2, open_max, NOW).await.unwrap();
+                assert_eq!(limited.meter.names(), ["UpdateItem", "PutItem"], "the count, which is exact, and the task");
+            }
+            assert_eq!(limited.create_new(&limited.store, 2, open_max, NOW.plus_ms(1_000)).await, Err(59_000));
+            assert_eq!(limited.meter.names(), ["UpdateItem", "GetItem"], "the count, and whether the call is a retry");
+            let later = NOW.plus_ms(60_000);
+            limited.create_new(&limited.store, 2, open_max, later).await.unwrap();
+            assert_eq!(limited.meter.names(), ["UpdateItem", "UpdateItem", "PutItem"], "one more for a whole minute");
+            limited.create_new(&limited.store, 2, open_max, later).await.unwrap();
+            assert_eq!(limited.meter.names(), ["UpdateItem", "PutItem"]);
+        }
+    });
+}
+
+#[test]
+fn a_count_of_new_tasks_that_is_wrong_is_right_again_after_a_minute() {
+    block_on(async {
+        let limited = Limited::new().await;
+        limited.create_new(&limited.store, 2, 1_000, NOW).await.unwrap();
+        // Creations that died between the count and the task, or were counted twice.
+        limited.set("new", 1_000_000).await;
+        assert_eq!(limited.create_new(&limited.store, 2, 1_000, NOW.plus_ms(59_999)).await, Err(1));
+        let later = NOW.plus_ms(60_000);
+        for _ in 0..2 {
+            limited.create_new(&limited.store, 2, 1_000, later).await.unwrap();
+        }
+        assert_eq!(limited.create_new(&limited.store, 2, 1_000, later).await, Err(60_000));
+        // The window of a clock that was set back since.
+        limited.set("new_since", u64::MAX).await;
+        limited.create_new(&limited.store, 2, 1_000, later).await.unwrap();
+        limited.delete_the_count().await;
+        limited.create_new(&limited.store, 2, 1_000, later).await.unwrap();
+    });
+}
+
+#[test]
+fn many_instances_create_no_more_new_tasks_together_than_one() {
+    block_on(async {
+        let limited = &Limited::new().await;
+        let instances: &Vec<DynamoStore> = &(0..4).map(|_| limited.store.clone()).collect();
+        for (minute, open_max) in [(0, 1_000), (1, 10_000), (2, 10_000)] {
+            let now = NOW.plus_ms(minute * 60_000);
+            let created = at_once(32, |number| async move {
+                limited.create_new(&instances[number % 4], 10, open_max, now).await.is_ok()
+            });
+            assert_eq!(created.into_iter().filter(|created| *created).count(), 10, "in minute {minute}");
+        }
+    });
+}
+
+#[test]
+fn a_high_limit_of_new_tasks_refuses_also_those_that_are_not_counted() {
+    block_on(async {
+        let limited = Limited::new().await;
+        limited.create_new(&limited.store, 10_000, 1_000, NOW).await.unwrap();
+        limited.set("new", 10_000).await;
+        for _ in 0..16 {
+            assert_eq!(limited.create_new(&limited.store, 10_000, 10_000, NOW).await, Err(60_000));
+        }
+        for _ in 0..16 {
+            limited.create_new(&limited.store, 10_000, 10_000, NOW.plus_ms(60_000)).await.unwrap();
+        }
     });
 }

@@ -106,6 +106,22 @@ fn a_large_call_that_is_refused_writes_nothing() {
 }
 
 #[test]
+fn a_call_above_the_limit_of_new_tasks_is_told_when_to_call_again_and_its_retry_finds_its_task() {
+    run(async {
+        let world = World::with(Settings { new_tasks_max: Some(1), ..Settings::default() });
+        let first = world.accept(call_with_key("k", 1)).await;
+        world.clock.advance_ms(18_500);
+        let refused = world.engine.accept(call_with_key("l", 1)).await.unwrap_err();
+        assert!(refused.to_string().contains("call again in 42 s"), "{refused}");
+        let AcceptError::TooManyNew { new_max: 1, retry_ms } = refused else { panic!("{refused:?}") };
+        assert_eq!(retry_ms, 41_500);
+        assert_eq!(world.accept(call_with_key("k", 1)).await.key(), first.key());
+        world.clock.advance_ms(retry_ms);
+        assert_ne!(world.accept(call_with_key("l", 1)).await.key(), first.key());
+    });
+}
+
+#[test]
 fn the_record_is_written_before_the_message_is_sent() {
     run(async {
         let world = World::new();

@@ -90,7 +90,7 @@ fn lambda_event(event: &Value) -> LambdaEvent<LambdaRequest> {
 }
 
 /// The event as the function reads it.
-fn request(event: &Value) -> LambdaRequest {
+pub(crate) fn request(event: &Value) -> LambdaRequest {
     serde_json::from_value::<HttpEvent>(event.clone()).unwrap().into_inner()
 }
 
@@ -183,7 +183,7 @@ async fn a_signed_caller_owns_its_tasks_and_nobody_else_finds_them() {
 #[tokio::test]
 async fn a_token_that_the_gateway_verified_names_the_owner() {
     let world = World::new();
-    let api = api(&world, Auth::Gateway(TokenClaims::default()), &[]);
+    let api = api(&world, Auth::Gateway(TokenClaims::default(), None), &[]);
     let ann = event("api-http-api-jwt");
     let id = message(&answer(&api, &ann).await)["result"]["taskId"].as_str().unwrap().to_owned();
     let mut elsewhere = ann.clone();
@@ -265,8 +265,8 @@ async fn an_event_without_a_verified_caller_is_refused_before_anything_is_done()
     for (auth, name, status) in [
         (SIGNED, "api-function-url-call", 403),
         (SIGNED, "api-http-api-jwt", 403),
-        (Auth::Gateway(TokenClaims::default()), "api-http-api-iam", 401),
-        (Auth::Gateway(TokenClaims::default()), "api-function-url-call", 401),
+        (Auth::Gateway(TokenClaims::default(), None), "api-http-api-iam", 401),
+        (Auth::Gateway(TokenClaims::default(), None), "api-function-url-call", 401),
         (on_behalf.clone(), "api-function-url-call", 403),
         (on_behalf, "api-http-api-jwt", 403),
     ] {

@@ -4,10 +4,13 @@
 #![expect(clippy::future_not_send, reason = "a test runs on one thread, as the API function does")]
 
 mod answering;
+mod audit;
 mod costs;
+mod isolation;
 mod lines;
 mod logs;
 mod metrics;
+mod oauth;
 mod rest_api;
 mod template;
 mod working;

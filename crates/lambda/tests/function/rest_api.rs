@@ -106,7 +106,7 @@ async fn a_signed_caller_is_the_same_owner_as_through_an_http_api() {
 #[tokio::test]
 async fn a_token_that_a_user_pool_verified_names_the_owner() {
     let world = World::new();
-    let api = api(&world, Auth::Gateway(TokenClaims::default()), &[]);
+    let api = api(&world, Auth::Gateway(TokenClaims::default(), None), &[]);
     let ann = event("api-rest-api-jwt");
     let id = message(&answer(&api, &ann).await)["result"]["taskId"].as_str().unwrap().to_owned();
     let through_http_api = crate::answering::poll(&event("api-http-api-jwt"), &id);
@@ -132,8 +132,8 @@ async fn an_event_without_a_verified_caller_is_refused() {
         (SIGNED, event("api-rest-api-jwt"), 403),
         (SIGNED, half, 403),
         (SIGNED, forged, 403),
-        (Auth::Gateway(TokenClaims::default()), event("api-rest-api-iam"), 401),
-        (Auth::Gateway(TokenClaims::default()), own_authorizer, 401),
+        (Auth::Gateway(TokenClaims::default(), None), event("api-rest-api-iam"), 401),
+        (Auth::Gateway(TokenClaims::default(), None), own_authorizer, 401),
     ] {
         let answered = answer(&api(&world, auth, &[]), &refused).await;
         assert_eq!(answered["statusCode"], status, "{refused}");
@@ -226,7 +226,7 @@ async fn pages_are_not_told_twice() {
 async fn a_challenge_has_a_second_name() {
     let world = World::new();
     for name in ["api-rest-api", "api-http-api", "api-function-url"] {
-        let refused = answer(&api(&world, Auth::Gateway(TokenClaims::default()), &[]), &event(name)).await;
+        let refused = answer(&api(&world, Auth::Gateway(TokenClaims::default(), None), &[]), &event(name)).await;
         assert_eq!(refused["statusCode"], 401);
         let challenge = header(&refused, "www-authenticate").unwrap();
         assert!(challenge.starts_with("Bearer"), "{challenge}");

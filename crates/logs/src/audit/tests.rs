@@ -88,7 +88,7 @@ fn a_line_says_who_did_what_from_where() {
         let expected = serde_json::json!({
             "level": "INFO", "target": "audit", "version": 1, "event": "cancel", "outcome": "done", "count": 1,
             "issuer": "https://idp.example.com",
-            "subject": "c6ad3a7dfed76a3ce0ba6b7ee1ac3dfe5f7fa06d75da96a7fc6a9ea1bc4b7c27",
+            "subject": "841ac4b084eef9b3f1948812126e29604fa488dc819628b5bf7cf3e3c15db44f",
             "owner": team().to_string(), "task_id": id.to_string(), "tool": "countdown",
             "address": "203.0.113.7", "http_method": "POST", "request_id": "r-1", "user_agent": "client/1",
         });

@@ -106,16 +106,14 @@ async fn read(path: &Path) -> Result<Vec<u8>, TokenFileError> {
 impl Identify for Bearer {
     async fn identify(&self, request: &Parts) -> Result<Identified, Rejection> {
         let mut sent = request.headers.get_all(AUTHORIZATION).iter();
-        let only = match (sent.next(), sent.next()) {
-            (None, _) => return Err(refused(None)),
-            (Some(only), None) => only,
-            (Some(_), Some(_)) => return Err(refused(Some("send one Authorization header"))),
-        };
-        let Some(token) = only.to_str().ok().and_then(token) else {
-            return Err(refused(Some("the Authorization header is not `Bearer` and a token")));
-        };
+        let (only, further) = (sent.next(), sent.next());
+        if further.is_some() {
+            let challenge = Challenge::default().invalid_request("send one Authorization header");
+            return Err(Rejection::SeveralTokens { challenge });
+        }
+        let Some(token) = only.and_then(|only| only.to_str().ok()).and_then(token) else { return Err(refused(None)) };
         let tokens = Arc::clone(&self.tokens.borrow());
-        let caller = tokens.caller(token).ok_or_else(|| refused(Some("the token is not known")))?;
+        let caller = tokens.caller(token).ok_or_else(|| refused(Some(InvalidToken("the token is not known"))))?;
         Ok(Identified { principal: caller.clone(), challenge: Challenge::default() })
     }
 }
@@ -126,9 +124,9 @@ fn token(value: &str) -> Option<&str> {
     scheme.eq_ignore_ascii_case("Bearer").then(|| token.trim_start())
 }
 
-fn refused(why: Option<&'static str>) -> Rejection {
+fn refused(why: Option<InvalidToken>) -> Rejection {
     Rejection::Unauthorized {
         reason: "this server wants a token that it knows, in the header `Authorization: Bearer TOKEN`",
-        challenge: Challenge::default().unauthorized(why.map(InvalidToken), ""),
+        challenge: Challenge::default().unauthorized(why, ""),
     }
 }

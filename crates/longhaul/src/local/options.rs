@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use longhaul_core::limits::PollLimit;
 use longhaul_engine::Settings;
 use longhaul_http::{Host, OriginPolicy};
 use longhaul_mcp::{AnonymousCallers, NeededScopes};
@@ -81,6 +82,7 @@ impl Options {
             leg_margin_ms: values.get(&table::LEG_MARGIN_MS)?,
             open_tasks_max: u32::try_from(values.get(&table::OPEN_TASKS_MAX)?).unwrap_or(u32::MAX),
             stored_bytes_max: values.get(&table::STORED_MB_MAX)? << 20,
+            new_tasks_max: values.find(&table::NEW_TASKS_PER_MINUTE_MAX)?.and_then(|max| u32::try_from(max).ok()),
             ..Settings::default()
         };
         let listen = values.get(&table::LISTEN)?;
@@ -98,6 +100,8 @@ impl Options {
             owner_concurrency,
             listen_ms_max: values.get(&table::LISTEN_MS_MAX)?,
             inline_wait_ms: values.get(&table::INLINE_WAIT_S)? * 1_000,
+            poll_limit: values.get(&table::POLL_LIMIT)?,
+            streams_max: u32::try_from(values.get(&table::OWNER_STREAMS_MAX)?).unwrap_or(u32::MAX),
             scopes: NeededScopes {
                 call: values.find(&table::SCOPE_CALL)?.unwrap_or_default(),
                 read: values.find(&table::SCOPE_READ)?.unwrap_or_default(),
@@ -120,6 +124,8 @@ pub(crate) struct Config {
     pub(crate) owner_concurrency: usize,
     pub(crate) listen_ms_max: u64,
     pub(crate) inline_wait_ms: u64,
+    pub(crate) poll_limit: PollLimit,
+    pub(crate) streams_max: u32,
     pub(crate) scopes: NeededScopes,
     pub(crate) engine: Settings,
     pub(crate) connections: ConnectionSettings,

@@ -74,6 +74,8 @@ impl Running {
             inline_wait_ms: options.inline_wait_ms,
             anonymous_callers: options.callers.anonymous(),
             scopes: options.scopes.clone(),
+            poll_limit: options.poll_limit,
+            streams_max: Some(options.streams_max),
             ..McpSettings::new(signing_key)
         };
         let mcp = server.build(engine.clone(), settings);
@@ -114,7 +116,7 @@ impl Running {
                 frontend = frontend.identified_by(Arc::new(file.callers()));
                 self.parts.spawn(file.follow(self.stop.clone()));
             }
-            Identified::ByAccessToken(server) => frontend = frontend.identified_by(Arc::new(server)),
+            Identified::ByAccessToken(server) => frontend = frontend.identified_by(Arc::new(*server)),
             Identified::Not => {}
         }
         let service = http_server::Service { frontend, mcp: self.mcp.clone() };
@@ -130,7 +132,7 @@ enum Identified {
     /// By a token of this file.
     ByToken(TokenFile),
     /// By an access token.
-    ByAccessToken(ResourceServer),
+    ByAccessToken(Box<ResourceServer>),
 }
 
 impl Identified {
@@ -139,7 +141,7 @@ impl Identified {
             LocalCallers::OneUser | LocalCallers::Strangers => Ok(Self::Not),
             LocalCallers::WithToken(file) => Ok(Self::ByToken(TokenFile::open(file).await?)),
             LocalCallers::WithAccessToken(config) => {
-                Ok(Self::ByAccessToken(ResourceServer::new((**config).clone(), Arc::new(SystemClock))))
+                Ok(Self::ByAccessToken(Box::new(ResourceServer::new((**config).clone(), Arc::new(SystemClock)))))
             }
         }
     }

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use longhaul::ports::{
     ApplyError, CreateError, Created, Entry, Left, MailboxId, NewTask, OwnerId, Page, PartsName, Recorded, Refusal,
-    StoreError, Task, TaskEvent, TaskId, TaskKey, TaskStore, Timestamp, async_trait,
+    StoreError, Task, TaskEvent, TaskId, TaskKey, TaskStore, Timestamp, async_trait, limits,
 };
 
 #[derive(Default)]
@@ -19,6 +19,8 @@ struct Tables {
     tasks: BTreeMap<TaskKey, Task>,
     /// The hash of the request that came with an idempotency key, and the task that it made.
     keys: HashMap<(OwnerId, [u8; 32]), ([u8; 32], TaskId)>,
+    /// When the window of an owner's new tasks began, and how many are in it.
+    windows: HashMap<OwnerId, (Timestamp, u32)>,
     journals: HashMap<TaskKey, Vec<Entry>>,
     parts: HashMap<(TaskKey, PartsName), Vec<String>>,
     /// A text, and when it expires.
@@ -71,6 +73,14 @@ impl TaskStore for MemoryStore {
         if stored.fold(new.task.stored_bytes(), u64::saturating_add) > new.stored_max {
             return Err(CreateError::TooMuchStored { stored_max: new.stored_max });
         }
+        let window = tables.windows.entry(key.owner).or_insert((now, 0));
+        if limits::minute_left_ms(window.0, now) == 0 {
+            *window = (now, 0);
+        }
+        if let Some(new_max) = new.new_max.filter(|new_max| window.1 >= *new_max) {
+            return Err(CreateError::TooManyNew { new_max, retry_ms: limits::minute_left_ms(window.0, now) });
+        }
+        window.1 += 1;
         if let Some(idempotency) = new.idempotency {
             tables.keys.insert((key.owner, idempotency.key), (idempotency.request, key.id));
         }

@@ -129,7 +129,8 @@ async fn begin(call: &Incoming<'_>, endpoint: &Endpoint) -> Result<String, Error
     let engine = &endpoint.shared().engine;
     match engine.accept(accept::call(new)?).await {
         Ok(accepted) => Ok(wire::accepted(&accepted.into_task(), engine.ports().clock.now())),
-        Err(error @ AcceptError::Unavailable(_)) => Err(errors::of_accept(error)),
+        // What may succeed if it is sent again is not an outcome of the call.
+        Err(error @ (AcceptError::Unavailable(_) | AcceptError::TooManyNew { .. })) => Err(errors::of_accept(error)),
         Err(why) => rejected(call, endpoint, &why.to_string()),
     }
 }

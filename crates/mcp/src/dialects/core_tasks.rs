@@ -22,7 +22,7 @@ mod lookup;
 mod result;
 mod wire;
 
-use lookup::named;
+use lookup::polled;
 
 /// The revision that has them.
 const REVISION: &str = "2025-11-25";
@@ -109,7 +109,7 @@ fn support(shared: &Shared, tool: &str) -> &'static str {
 }
 
 async fn get(call: &Incoming<'_>, shared: &Shared) -> Result<String, ErrorData> {
-    let task = named(call, shared).await?;
+    let task = polled(call, shared).await?;
     wire::render(&shared.engine, &task).await
 }
 

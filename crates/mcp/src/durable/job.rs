@@ -26,7 +26,7 @@ use crate::shared::caller::{self, Caller};
 use crate::shared::record::StoredCall;
 use crate::shared::signer::{Binding, Rounds};
 use crate::shared::watch::{Event, Reported, TaskWatch};
-use crate::shared::{capabilities, errors};
+use crate::shared::{capabilities, errors, polls, streams};
 use crate::views::job as wire;
 use crate::views::job_tools::JobTool;
 use crate::views::outcome::Outcome;
@@ -92,7 +92,10 @@ impl<H: ServerHandler> Durable<H> {
         let key = TaskKey::new(caller.owner, id);
         let longest_ms = self.shared.settings.inline_wait_ms;
         let wait_ms = match tool {
-            JobTool::Status => wait_ms(argument("wait_s"), longest_ms),
+            JobTool::Status => {
+                polls::admit(&self.shared, &key).await?;
+                wait_ms(argument("wait_s"), longest_ms)
+            }
             JobTool::Cancel => {
                 match self.shared.engine.cancel(&key).await {
                     Ok(_) => {}
@@ -158,7 +161,9 @@ impl Waiting<'_> {
             Err(PollError::NotFound) => return self.gone(&key),
             Err(error @ PollError::Unavailable(_)) => return Err(errors::of_poll(error)),
         };
-        let mut watch = self.watch(listener, task);
+        polls::told(self.shared, &task);
+        let (wait_ms, _held) = self.may_wait(&task).await;
+        let mut watch = self.watch(listener, task, wait_ms);
         while let Some(event) = watch.next().await {
             if let Some(answer) = self.react(&key, &event, &mut watch).await? {
                 return Ok(answer);
@@ -225,9 +230,21 @@ impl Waiting<'_> {
         }
     }
 
-    fn watch(&self, listener: Listener, task: Task) -> TaskWatch {
+    /// How long the caller waits: not at all if its owner has too many requests that wait. Then the job's id is the
+    /// answer, and nothing is lost.
+    async fn may_wait(&self, task: &Task) -> (u64, Option<streams::Held>) {
+        if self.wait_ms == 0 || task.has_ended() {
+            return (self.wait_ms, None);
+        }
+        match streams::open(self.shared, self.caller.owner, self.wait_ms).await {
+            Ok(held) => (self.wait_ms, Some(held)),
+            Err(_too_many) => (0, None),
+        }
+    }
+
+    fn watch(&self, listener: Listener, task: Task, wait_ms: u64) -> TaskWatch {
         let Shared { settings, closing, .. } = self.shared;
-        TaskWatch::new(listener, settings, closing, self.wait_ms, [(task, Reported::default())])
+        TaskWatch::new(listener, settings, closing, wait_ms, [(task, Reported::default())])
             .starting_with_short_pauses()
             .until_left(self.context.ct.clone())
     }

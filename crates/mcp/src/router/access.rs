@@ -22,10 +22,10 @@ use crate::views::job_tools::JobTool;
 /// How the URIs of resources begin that show tasks.
 const TASK_RESOURCES: &str = "longhaul://tasks/";
 
-/// A refusal: what the request needs, and what its caller should come back with.
+/// A refusal: what the request needs, and what its caller lacks.
 pub(super) struct Denied {
     needed: BTreeSet<String>,
-    wanted: BTreeSet<String>,
+    missing: MissingScopes,
 }
 
 /// Decides for one server.
@@ -54,10 +54,8 @@ impl Gate<'_> {
     }
 
     fn unless_granted(&self, caller: &Principal, needed: BTreeSet<String>) -> Option<Denied> {
-        if access::has_all(caller, &needed) {
-            return None;
-        }
-        Some(Denied { wanted: access::wanted_of(self.scopes(), caller, &needed), needed })
+        let missing = access::missing(self.scopes(), caller, &needed)?;
+        Some(Denied { needed, missing })
     }
 
     fn needed(&self, message: &Message<'_>) -> BTreeSet<String> {
@@ -137,7 +135,7 @@ impl Denied {
     }
 
     fn refusing(self, mut answer: Response<Body>) -> Response<Body> {
-        answer.extensions_mut().insert(MissingScopes(self.wanted));
+        answer.extensions_mut().insert(self.missing);
         answer
     }
 }

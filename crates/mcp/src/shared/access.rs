@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use longhaul_core::Principal;
+use longhaul_core::{MissingScopes, Principal};
 
 use crate::settings::NeededScopes;
 
@@ -16,7 +16,10 @@ pub(crate) fn may_call(scopes: &NeededScopes, caller: &Principal, tool: &str) ->
     has_all(caller, scopes.of_call(tool))
 }
 
-/// What the caller should come back with: `needed`, and what it has of all that this server knows.
-pub(crate) fn wanted_of(scopes: &NeededScopes, caller: &Principal, needed: &BTreeSet<String>) -> BTreeSet<String> {
-    scopes.all().into_iter().filter(|scope| needed.contains(scope) || caller.scopes.contain(scope)).collect()
+/// What the caller lacks of `needed`; `None` if nothing.
+pub(crate) fn missing(scopes: &NeededScopes, caller: &Principal, needed: &BTreeSet<String>) -> Option<MissingScopes> {
+    let has = |scope: &String| caller.scopes.contain(scope);
+    let missing: BTreeSet<String> = needed.iter().filter(|scope| !has(scope)).cloned().collect();
+    let wanted = || scopes.all().into_iter().filter(|scope| needed.contains(scope) || has(scope)).collect();
+    if missing.is_empty() { None } else { Some(MissingScopes { missing, wanted: wanted() }) }
 }

@@ -52,9 +52,10 @@ impl Names {
     }
 
     /// The key of the task of `owner` that these parts name. Its id begins with `at` instead of the time of its
-    /// creation, so that the parts and `at` are enough to find it.
+    /// creation, so that the parts and `at` are enough to find it. No other owner's task has the same id.
     pub(crate) fn task_key(&self, owner: &OwnerId, at: Timestamp, parts: &[&[u8]]) -> TaskKey {
-        let id: TaskId = Hashed(keyed_hash(&self.0, parts)).task_id(at);
+        let of_owner = keyed_hash(&self.0, &[owner.as_bytes()]);
+        let id: TaskId = Hashed(keyed_hash(&of_owner, parts)).task_id(at);
         TaskKey::new(*owner, id)
     }
 }
@@ -76,6 +77,17 @@ mod tests {
         assert_ne!(of(&[b"a"]), of(&[b"a", b""]));
         assert_ne!(of(&[b"a"]), names.task_key(&alice, Timestamp::from_ms(1), &[b"a"]));
         assert_ne!(of(&[b"a"]).owner, names.task_key(&OwnerId::of(Identity::Anonymous), at, &[b"a"]).owner);
+    }
+
+    /// Two owners who chose the same token once had tasks of the same id. Tools use the id as a key towards other services,
+    /// where one owner's work could then be taken for the other's.
+    #[test]
+    fn two_owners_who_choose_the_same_name_have_different_ids() {
+        let of = |subject: &str| {
+            let owner = OwnerId::of(Identity::Verified { issuer: "tests", subject, tenant: "" });
+            Names::new(&[7; 32]).task_key(&owner, Timestamp::from_ms(0), &[b"operation", b"", b"1"])
+        };
+        assert_ne!(of("alice").id, of("bob").id);
     }
 
     /// The id of such a task could once be computed from its token alone.

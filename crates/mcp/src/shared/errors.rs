@@ -5,9 +5,21 @@ use std::error::Error;
 use longhaul_engine::{AcceptError, AnswerError, LoadError, PollError};
 use rmcp::ErrorData;
 use rmcp::model::{ClientCapabilities, ErrorCode};
+use serde_json::json;
 
 /// The message for clients if a result is no longer what was stored.
 const UNREADABLE_RESULT: &str = "the stored result of this task cannot be read";
+
+/// The code of JSON-RPC for errors of the server's own: of a request that is refused because its owner has too much of
+/// something, for now.
+pub(crate) const TOO_MUCH_FOR_NOW: ErrorCode = ErrorCode(-32_000);
+
+/// The answer to a request above a limit that frees itself: which limit, and when to come again.
+/// [`retry_after`](super::retry_after) says it in a header too.
+pub(crate) fn too_much_for_now(limit: &'static str, message: String, retry_ms: u64) -> ErrorData {
+    let data = json!({"limit": limit, "retryAfterMs": retry_ms.max(1)});
+    ErrorData::new(TOO_MUCH_FOR_NOW, message, Some(data))
+}
 
 /// The answer to a client that did not declare the Tasks extension (`-32021`).
 pub(crate) fn tasks_not_declared() -> ErrorData {
@@ -26,6 +38,7 @@ pub(crate) fn of_accept(error: AcceptError) -> ErrorData {
         | AcceptError::KeyReused
         | AcceptError::TooManyOpen { .. }
         | AcceptError::TooMuchStored { .. } => ErrorData::invalid_params(error.to_string(), None),
+        AcceptError::TooManyNew { retry_ms, .. } => too_much_for_now("newTasksPerMinute", error.to_string(), retry_ms),
         AcceptError::Unavailable(cause) => unavailable(&cause),
     }
 }

@@ -10,7 +10,6 @@ use std::task::Poll;
 use futures::future::poll_fn;
 use http::header::{HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
-use http_body_util::BodyExt;
 use longhaul_core::{Clock, limits};
 use rmcp::ErrorData;
 use rmcp::model::{ErrorCode, RequestId};
@@ -19,6 +18,7 @@ use serde_json::value::RawValue;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::Body;
+use crate::shared::body::holding;
 use crate::shared::reply;
 use crate::shared::weight::{DEPTH_MAX, Weight};
 
@@ -137,33 +137,7 @@ impl Admitted {
             return answer;
         }
         let held = self.held;
-        answer.map(|body| Holding { body, _held: held }.boxed_unsync())
-    }
-}
-
-/// A body whose memory is counted until its end.
-struct Holding {
-    body: Body,
-    _held: Held,
-}
-
-impl http_body::Body for Holding {
-    type Data = bytes::Bytes;
-    type Error = std::convert::Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut std::task::Context<'_>,
-    ) -> Poll<Option<Result<http_body::Frame<bytes::Bytes>, Self::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> http_body::SizeHint {
-        self.body.size_hint()
+        answer.map(|body| holding(body, held))
     }
 }
 

@@ -1,6 +1,6 @@
-//! How often a client may ask for a result that does not exist yet. "The determination of what constitutes too many
-//! requests MAY be defined by the server at runtime": here each process counts for itself, so that counting costs
-//! nothing. No data depends on these counts.
+//! How often a client may ask for one thing. "The determination of what constitutes too many requests MAY be defined by the
+//! server at runtime": here each process counts for itself, so that counting costs nothing. No data depends on these
+//! counts.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -10,7 +10,7 @@ use longhaul_core::{TaskKey, Timestamp};
 /// Requests for one call that are answered at once, however quickly they come.
 const BURST: u32 = 10;
 
-/// After that, one request is answered per this time.
+/// After that, one request is answered per this time, unless another one was set.
 const EVERY_MS: u64 = 500;
 
 /// Calls that are counted. If there are more, all counts start again.
@@ -24,6 +24,8 @@ struct Count {
     /// Requests that may still come.
     left: u32,
     since: Timestamp,
+    /// In which time another one is earned.
+    every_ms: u64,
 }
 
 impl Rate {
@@ -36,18 +38,28 @@ impl Rate {
         if counts.len() >= CALLS_MAX && !counts.contains_key(call) {
             counts.clear();
         }
-        let count = counts.entry(*call).or_insert(Count { left: BURST, since: now });
-        let earned = now.since_ms(count.since) / EVERY_MS;
+        let count = counts.entry(*call).or_insert(Count { left: BURST, since: now, every_ms: EVERY_MS });
+        // A clock that was set back delays nobody.
+        count.since = count.since.min(now);
+        let earned = now.since_ms(count.since) / count.every_ms;
         if earned > 0 {
             count.left = BURST.min(count.left.saturating_add(u32::try_from(earned).unwrap_or(BURST)));
-            count.since = count.since.plus_ms(earned * EVERY_MS);
+            count.since = count.since.plus_ms(earned * count.every_ms);
         }
         match count.left.checked_sub(1) {
             Some(left) => {
                 count.left = left;
                 Ok(())
             }
-            None => Err(EVERY_MS.saturating_sub(now.since_ms(count.since)).max(1)),
+            None => Err(count.every_ms.saturating_sub(now.since_ms(count.since)).max(1)),
+        }
+    }
+
+    /// From now on a request for this call is earned in this time, or in [`EVERY_MS`] if that is shorter.
+    pub(crate) fn earn_in(&self, call: &TaskKey, every_ms: u64) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = counts.get_mut(call) {
+            count.every_ms = every_ms.clamp(1, EVERY_MS);
         }
     }
 }
@@ -75,5 +87,23 @@ mod tests {
         let later = start.plus_ms(3_600_000);
         assert!((0..BURST).all(|_| rate.count(&call(1), later).is_ok()));
         assert!(rate.count(&call(1), later).is_err(), "waiting earns one burst at most");
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_delays_nobody_for_longer() {
+        let (rate, start) = (Rate::default(), Timestamp::from_ms(86_400_000));
+        assert!((0..=BURST).any(|_| rate.count(&call(1), start).is_err()));
+        let earlier = Timestamp::from_ms(1_000);
+        assert_eq!(rate.count(&call(1), earlier), Err(EVERY_MS));
+        assert_eq!(rate.count(&call(1), earlier.plus_ms(EVERY_MS)), Ok(()));
+    }
+
+    #[test]
+    fn the_counts_of_many_calls_take_a_limited_space_and_refuse_none_of_them() {
+        let (rate, now) = (Rate::default(), Timestamp::from_ms(1_000));
+        for number in 0..3 * CALLS_MAX as u64 {
+            assert_eq!(rate.count(&call(number), now), Ok(()));
+        }
+        assert!(rate.0.lock().unwrap().len() <= CALLS_MAX);
     }
 }

@@ -8,9 +8,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::derived::Names;
 use super::memory::Memory;
+use super::polls::Polls;
 use super::rate::Rate;
 use super::schemas::Schemas;
 use super::signer::Signer;
+use super::streams::Streams;
 use crate::{McpSettings, TaskPolicy};
 
 /// What all handlers and legs of a server share.
@@ -25,6 +27,10 @@ pub(crate) struct Shared {
     pub(crate) schemas: Schemas,
     /// How often clients ask for results that do not exist yet.
     pub(crate) rate: Rate,
+    /// How often they poll tasks.
+    pub(crate) polls: Polls,
+    /// How many streams and waits they have open.
+    pub(crate) streams: Streams,
     /// What requests and legs may use.
     pub(crate) memory: Arc<Memory>,
     /// Cancelled when open streams are to end.
@@ -44,6 +50,8 @@ impl Shared {
             settings,
             schemas: Schemas::default(),
             rate: Rate::default(),
+            polls: Polls::default(),
+            streams: Streams::default(),
             memory: Arc::default(),
             closing: CancellationToken::new(),
         }

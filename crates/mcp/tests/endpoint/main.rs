@@ -4,14 +4,17 @@
 
 mod arguments;
 mod async_calls;
+mod audit;
 mod batches;
 mod caller;
 mod cancelling;
 mod core_tasks;
 mod garbage;
+mod isolation;
 mod jobs;
 mod keys;
 mod large;
+mod limits;
 mod listening;
 mod live;
 mod matrix;

@@ -1,8 +1,8 @@
 //! A server, a store in memory, a clock that is set by hand, and a worker that works when a test says so.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,7 +14,7 @@ use longhaul_core::{Clock, Identity, OwnerId};
 use longhaul_engine::{Disposition, Engine, Ports, Settings, ToolRunner, WorkerSignals};
 use longhaul_mcp::{Body, McpServer, McpSettings, TaskPolicy};
 use longhaul_sqlite::Database;
-use longhaul_testkit::{Fault, FaultyStore, ManualClock, SeededIds};
+use longhaul_testkit::{Fault, FaultyQueue, FaultyStore, ManualClock, QueueCall, SeededIds, StoreCall};
 use serde_json::{Value, json};
 
 use crate::schema;
@@ -34,8 +34,44 @@ pub(crate) struct World {
     pub(crate) engine: Engine,
     pub(crate) observed: Arc<Observed>,
     pub(crate) policies: BTreeMap<String, TaskPolicy>,
+    /// What the server and the worker asked of the store and the queue.
+    pub(crate) calls: Calls,
     queue: Arc<dyn WorkQueue>,
     store: Arc<FaultyStore>,
+}
+
+/// What was asked of the store and the queue, in its order.
+#[derive(Clone, Default)]
+pub(crate) struct Calls(Arc<Mutex<Vec<String>>>);
+
+impl Calls {
+    /// The calls since the last time.
+    pub(crate) fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+
+    fn note(&self, call: &str) -> Fault {
+        self.0.lock().unwrap().push(call.to_owned());
+        Fault::None
+    }
+
+    fn note_of_store(&self, call: StoreCall<'_>) -> Fault {
+        match call {
+            StoreCall::Create(_) => self.note("create"),
+            StoreCall::Get(_) => self.note("get"),
+            StoreCall::Apply(_, event) => {
+                let event = format!("{event:?}");
+                self.note(&format!("apply {}", event.split([' ', '(']).next().unwrap()))
+            }
+            StoreCall::List(_) => self.note("list"),
+            StoreCall::Record(..) => self.note("record"),
+            StoreCall::Journal(_) => self.note("journal"),
+            StoreCall::PutParts(..) => self.note("put parts"),
+            StoreCall::Parts(..) => self.note("parts"),
+            StoreCall::Leave(..) => self.note("leave"),
+            StoreCall::Collect(..) => self.note("collect"),
+        }
+    }
 }
 
 /// An answer that was read to its end.
@@ -91,6 +127,11 @@ pub(crate) fn alice() -> OwnerId {
 
 pub(crate) fn bob() -> OwnerId {
     OwnerId::of(Identity::Verified { issuer: "tests", subject: "bob", tenant: "" })
+}
+
+/// The same subject at the same issuer as [`alice`], on behalf of somebody else.
+pub(crate) fn other_tenant() -> OwnerId {
+    OwnerId::of(Identity::Verified { issuer: "tests", subject: "alice", tenant: "team-7" })
 }
 
 /// A request as a client of `2026-07-28` sends it; change what should be wrong with it.
@@ -193,11 +234,17 @@ impl World {
         let database =
             Database::in_memory(Arc::<ManualClock>::clone(&clock), longhaul_sqlite::Settings::default()).unwrap();
         let queue: Arc<dyn WorkQueue> = Arc::new(database.queue());
-        // Without faults: it knows whether a call is waiting for its answer.
-        let store = Arc::new(FaultyStore::new(Arc::new(database.store()), |_| Fault::None));
+        let calls = Calls::default();
+        let (of_store, of_queue) = (calls.clone(), calls.clone());
+        // Without faults: it knows whether a call is waiting for its answer, and which calls there were.
+        let store = FaultyStore::new(Arc::new(database.store()), move |call| of_store.note_of_store(call));
+        let store = Arc::new(store);
         let ports = Ports {
             store: Arc::<FaultyStore>::clone(&store),
-            queue: Arc::clone(&queue),
+            queue: Arc::new(FaultyQueue::new(Arc::clone(&queue), move |call| match call {
+                QueueCall::Send(_) => of_queue.note("send"),
+                _ => Fault::None,
+            })),
             clock: Arc::<ManualClock>::clone(&clock),
             ids: Arc::new(SeededIds::new(1)),
         };
@@ -206,7 +253,7 @@ impl World {
         let handler = Tools::new(Arc::clone(&observed));
         let make = move || handler.clone();
         let mcp = McpServer::new(make, policies.clone(), engine.clone(), McpSettings::new([7; 32]));
-        Self { clock, mcp, engine, observed, policies, queue, store }
+        Self { clock, mcp, engine, observed, policies, calls, queue, store }
     }
 
     pub(crate) async fn send(&self, sent: &Sent) -> Answer {

@@ -103,6 +103,7 @@ fn settings(dice: &mut Randomness) -> Settings {
         open_tasks_max: dice.one_of(&[1, 2, 100, 100]) as u32,
         // Large payloads are few here; what this limit promises is in the contract of the stores.
         stored_bytes_max: u64::MAX,
+        new_tasks_max: None,
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use longhaul_core::ports::{ApplyError, CreateError, Created, IdempotencyKey, Left, NewTask, Page, Recorded};
 use longhaul_core::{
-    Entry, EntryKind, MailboxId, OwnerId, PartsName, Refusal, Task, TaskEvent, TaskId, TaskKey, Timestamp,
+    Entry, EntryKind, MailboxId, OwnerId, PartsName, Refusal, Task, TaskEvent, TaskId, TaskKey, Timestamp, limits,
 };
 
 use super::planted::PlantedFault;
@@ -17,6 +17,8 @@ pub(crate) struct StoreModel {
     attachments: Vec<Attachments>,
     keys: Vec<KeyRow>,
     open: Vec<(OwnerId, u32)>,
+    /// When each owner's window of new tasks began, and how many are in it.
+    windows: Vec<(OwnerId, Timestamp, u32)>,
     mailboxes: Vec<Mailbox>,
     planted: Option<PlantedFault>,
 }
@@ -109,6 +111,7 @@ impl StoreModel {
         if stored.saturating_add(new.task.stored_bytes()) > new.stored_max {
             return Err(CreateError::TooMuchStored { stored_max: new.stored_max });
         }
+        self.count_new(&new, now)?;
         if let Some(idempotency) = new.idempotency {
             self.keys.retain(|row| !(row.owner == key.owner && row.key.key == idempotency.key));
             self.keys.push(KeyRow { owner: key.owner, key: idempotency, id: key.id });
@@ -124,6 +127,22 @@ impl StoreModel {
             self.count_open(&key.owner, 1);
         }
         Ok(Created::New(Task::clone(&task)))
+    }
+
+    /// Counts a new task of its owner, if there may be one more in this minute.
+    fn count_new(&mut self, new: &NewTask, now: Timestamp) -> Result<(), CreateError> {
+        let owner = new.task.owner;
+        let over = |since| limits::minute_left_ms(since, now) == 0;
+        self.windows.retain(|(held, since, _)| *held != owner || !over(*since));
+        let Some((_, since, count)) = self.windows.iter_mut().find(|(held, ..)| *held == owner) else {
+            self.windows.push((owner, now, 1));
+            return Ok(());
+        };
+        if let Some(new_max) = new.new_max.filter(|new_max| *count >= *new_max) {
+            return Err(CreateError::TooManyNew { new_max, retry_ms: limits::minute_left_ms(*since, now) });
+        }
+        *count += 1;
+        Ok(())
     }
 
     pub(crate) fn get(&self, key: &TaskKey, now: Timestamp, stale: bool) -> Option<Task> {

@@ -9,6 +9,7 @@ mod limiting;
 mod listing;
 mod mailboxes;
 mod rushing;
+mod starting;
 
 pub use changing::*;
 pub use creating::*;
@@ -18,6 +19,7 @@ pub use limiting::*;
 pub use listing::*;
 pub use mailboxes::*;
 pub use rushing::*;
+pub use starting::*;
 
 use std::sync::Arc;
 
@@ -109,6 +111,16 @@ macro_rules! store_promises {
             the_parts_of_large_texts_count,
             a_retry_stores_nothing,
             one_owner_does_not_use_up_the_bytes_of_another,
+            the_limit_of_new_tasks_holds,
+            a_minute_later_there_is_room_for_new_tasks,
+            an_end_makes_no_room_for_new_tasks,
+            a_retry_is_not_a_new_task,
+            a_creation_that_is_refused_is_not_a_new_task,
+            a_creation_above_the_limit_of_new_tasks_leaves_nothing,
+            one_owner_does_not_use_up_the_new_tasks_of_another,
+            a_clock_that_was_set_back_does_not_lock_an_owner_out,
+            a_limit_of_new_tasks_that_is_changed_holds_at_once,
+            the_limit_of_new_tasks_holds_for_many_creations_at_once,
             a_list_has_the_newest_first,
             a_list_has_only_the_tasks_of_its_owner,
             a_list_has_ended_tasks_too,

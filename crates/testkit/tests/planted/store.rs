@@ -9,7 +9,7 @@ use longhaul_core::ports::{
 };
 use longhaul_core::{
     Entry, EntryKind, MailboxId, OwnerId, PartsName, Payload, Refusal, State, Status, Task, TaskEvent, TaskId, TaskKey,
-    TaskRecord, Timestamp,
+    TaskRecord, Timestamp, limits,
 };
 
 /// A mistake that an adapter may make.
@@ -55,6 +55,16 @@ pub(crate) enum Fault {
     StoredWithoutResults,
     StoredWithoutParts,
     StoredRefusesRetry,
+    NewNotLimited,
+    NewOfAllOwners,
+    NewCountsRetries,
+    NewCountsRefusals,
+    NewFreedByEnds,
+    NewNeverFreed,
+    NewWaitsForALateClock,
+    NewRefusesRetry,
+    NewSaysNoTime,
+    NewRaces,
     SlotNotReleasedOn(Status),
     SlotNotReleasedOnExpiry,
     SlotReleasedByRefusals,
@@ -110,6 +120,8 @@ struct Tables {
     first: BTreeMap<TaskKey, Task>,
     keys: BTreeMap<(OwnerId, [u8; 32]), (IdempotencyKey, TaskKey)>,
     refunds: u32,
+    /// When the window of an owner's new tasks began, and how many are in it.
+    windows: BTreeMap<OwnerId, (Timestamp, u32)>,
     journal: BTreeMap<(TaskKey, EntryKind, String), Entry>,
     parts: BTreeMap<(TaskKey, String), Vec<String>>,
     mailboxes: BTreeMap<(OwnerId, MailboxId), (String, Timestamp)>,
@@ -156,7 +168,7 @@ impl PlantedStore {
         let mut record = task.record().clone();
         let text = |text: &mut String| {
             if self.has(Fault::TextIsCut) {
-                *text = longhaul_core::limits::cut(text, 1_024);
+                *text = limits::cut(text, 1_024);
             }
             if self.has(Fault::NulIsDropped) {
                 text.retain(|character| character != '\0');
@@ -245,6 +257,15 @@ impl PlantedStore {
         if self.has(Fault::StoredRefusesRetry) && !fits {
             return Err(too_much);
         }
+        let too_many = self.too_many_new(tables, new, now);
+        if self.has(Fault::NewRefusesRetry)
+            && let Some(refused) = too_many
+        {
+            return Err(refused);
+        }
+        if self.has(Fault::NewCountsRetries) {
+            self.count_new(tables, new, now);
+        }
         if let Some(decided) = self.by_key(tables, new, now) {
             return decided.map(Some);
         }
@@ -255,13 +276,54 @@ impl PlantedStore {
         {
             return Ok(Some(Created::Existing(task.clone())));
         }
+        if self.has(Fault::NewCountsRefusals) {
+            self.count_new(tables, new, now);
+        }
         if !has_room {
             if self.has(Fault::KeyOfRefusedCreationKept) {
                 self.put_key(tables, new);
             }
             return Err(CreateError::TooManyOpen { open_max: new.open_max });
         }
-        if fits { Ok(None) } else { Err(too_much) }
+        if !fits {
+            return Err(too_much);
+        }
+        match self.too_many_new(tables, new, now) {
+            Some(refused) => Err(refused),
+            None => {
+                if !self.has(Fault::NewCountsRetries) && !self.has(Fault::NewCountsRefusals) {
+                    self.count_new(tables, new, now);
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    fn window_left_ms(&self, since: Timestamp, now: Timestamp) -> u64 {
+        match self.fault {
+            Fault::NewNeverFreed => 1,
+            Fault::NewWaitsForALateClock => 60_000_u64.saturating_sub(now.since_ms(since)),
+            _ => limits::minute_left_ms(since, now),
+        }
+    }
+
+    fn too_many_new(&self, tables: &Tables, new: &NewTask, now: Timestamp) -> Option<CreateError> {
+        let new_max = new.new_max.filter(|_| !self.has(Fault::NewNotLimited))?;
+        let (since, count) = *tables.windows.get(&self.owner(new.task.owner, Fault::NewOfAllOwners))?;
+        let ended = tables.tasks.values().filter(|task| self.has(Fault::NewFreedByEnds) && task.has_ended()).count();
+        let left_ms = self.window_left_ms(since, now);
+        let retry_ms = if self.has(Fault::NewSaysNoTime) { 0 } else { left_ms };
+        (left_ms > 0 && count as usize >= new_max as usize + ended)
+            .then_some(CreateError::TooManyNew { new_max, retry_ms })
+    }
+
+    fn count_new(&self, tables: &mut Tables, new: &NewTask, now: Timestamp) {
+        let owner = self.owner(new.task.owner, Fault::NewOfAllOwners);
+        let window = tables.windows.entry(owner).or_insert((now, 0));
+        if self.window_left_ms(window.0, now) == 0 {
+            *window = (now, 0);
+        }
+        window.1 += 1;
     }
 
     /// The bytes of the owner's arguments and results, with those of the new task.
@@ -431,6 +493,14 @@ impl TaskStore for PlantedStore {
                 return Ok(decided);
             }
             self.gap(true);
+            return Ok(self.tables(|tables| self.put(tables, &new)));
+        }
+        if self.has(Fault::NewRaces) {
+            if let Some(refused) = self.tables(|tables| self.too_many_new(tables, &new, now)) {
+                return Err(refused);
+            }
+            self.gap(true);
+            self.tables(|tables| self.count_new(tables, &new, now));
             return Ok(self.tables(|tables| self.put(tables, &new)));
         }
         self.tables(|tables| {

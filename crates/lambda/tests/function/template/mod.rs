@@ -71,6 +71,7 @@ fn the_template_and_the_code_have_the_same_settings() {
         ("AllowOrigins", "https://app.example.com"),
         ("HeartbeatMs", "1000"),
         ("LegMarginMs", "1000"),
+        ("OwnerStreamsMax", "20"),
         ("OAuthIssuers", ISSUER),
         ("OAuthAudiences", "https://mcp.example.com/mcp"),
         ("OAuthOwnerClaim", "team"),
@@ -147,7 +148,11 @@ fn the_code_accepts_every_value_that_a_parameter_allows() {
     assert_eq!(api(&template, &[("AuthMode", "anonymous")]).auth, Auth::Anonymous);
     let claims = TokenClaims { owner: Some("team".to_owned()), visible: vec!["email".to_owned()] };
     let gateway = [("AuthMode", "gateway"), ("OAuthOwnerClaim", "team"), ("OAuthClaims", "email")];
-    assert_eq!(api(&template, &gateway).auth, Auth::Gateway(claims));
+    let Auth::Gateway(read, None) = api(&template, &gateway).auth else { panic!("nobody logs in anywhere") };
+    assert_eq!(read, claims);
+    let issuer = ("OAuthIssuers", ISSUER);
+    assert!(matches!(api(&template, &[gateway[0], issuer]).auth, Auth::Gateway(_, Some(_))));
+    assert!(matches!(api(&template, &[("AuthMode", "oauth"), issuer]).auth, Auth::Oauth(_)));
     let on_behalf = [("IamOnBehalfRole", "AROAEXAMPLE1234567890"), ("IamOnBehalfHeader", "x-longhaul-user")];
     assert!(matches!(api(&template, &on_behalf).auth, Auth::IamOnBehalf(_, _)));
     assert_eq!(api(&template, &[("OpenTasksMax", "5")]).common.engine.open_tasks_max, 5);

@@ -62,10 +62,6 @@ impl<'a> Stack<'a> {
             "Fn::Not" => !self.is_true(&argument[0]),
             "Fn::Or" => argument.as_array().unwrap().iter().any(|each| self.is_true(each)),
             "Fn::And" => argument.as_array().unwrap().iter().all(|each| self.is_true(each)),
-            "Fn::Contains" => {
-                let wanted = self.resolve(&argument[1]).map(|value| text(&value));
-                argument[0].as_array().unwrap().iter().any(|each| Some(text(each)) == wanted)
-            }
             "Fn::Equals" => {
                 let side = |index: usize| self.resolve(&argument[index]).map(|value| text(&value));
                 side(0) == side(1)

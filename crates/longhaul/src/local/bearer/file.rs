@@ -329,6 +329,15 @@ mod tests {
     }
 
     #[test]
+    fn the_example_in_the_docs_is_a_file_of_tokens() {
+        let page = include_str!("../../../../../docs/operations.md");
+        let (_, example) = page.split_once("```\n# name ").unwrap();
+        let tokens = parse(&format!("# {}", example.split_once("```").unwrap().0)).unwrap();
+        assert_eq!(tokens.len(), 3);
+        assert!(matches!(&tokens.callers[1].scopes, Scopes::Granted(scopes) if scopes.len() == 2));
+    }
+
+    #[test]
     fn a_token_and_the_one_that_replaces_it_are_one_caller() {
         let tokens = parse(&format!("ann {ANN},{BOB}")).unwrap();
         assert_eq!(tokens.caller(ANN).unwrap(), tokens.caller(BOB).unwrap());

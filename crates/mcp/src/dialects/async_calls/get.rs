@@ -22,6 +22,7 @@ use crate::shared::asking;
 use crate::shared::body::json;
 use crate::shared::incoming::Incoming;
 use crate::shared::record::StoredCall;
+use crate::shared::streams::{self, Held};
 use crate::shared::watch::{Event, Reported, TaskWatch};
 use crate::shared::{errors, reply, sse};
 use crate::views::fields;
@@ -61,6 +62,8 @@ struct Waiting {
     revision: String,
     watch: TaskWatch,
     queue: VecDeque<Outgoing>,
+    /// Counts the wait.
+    _held: Option<Held>,
 }
 
 impl Waiting {
@@ -80,6 +83,10 @@ impl Waiting {
         }
         let longest_ms = shared.settings.result_ms_max;
         let wait_ms = timeout.map_or(longest_ms, |seconds| ms(seconds).min(longest_ms));
+        // An owner who has too many requests that wait is told at once that there is no result yet.
+        let waits = wait_ms > 0 && !task.has_ended();
+        let held = if waits { streams::open(shared, call.owner, wait_ms).await.ok() } else { Some(Held::default()) };
+        let wait_ms = if held.is_some() { wait_ms } else { 0 };
         let progress_token = match call.meta().map_err(Err)?.get_progress_token() {
             None => StoredCall::progress_token_of(&shared.engine, &task).await,
             own => own,
@@ -88,7 +95,7 @@ impl Waiting {
         let watch = TaskWatch::new(listener, &shared.settings, &shared.closing, wait_ms, tasks);
         let shared = Arc::clone(shared);
         let revision = call.client.revision().to_owned();
-        Ok(Self { shared, id: call.id.clone(), progress_token, revision, watch, queue: VecDeque::new() })
+        Ok(Self { shared, id: call.id.clone(), progress_token, revision, watch, queue: VecDeque::new(), _held: held })
     }
 
     /// What is sent next; `None` after the end.

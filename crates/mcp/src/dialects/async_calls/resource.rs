@@ -12,6 +12,7 @@ use serde_json::json;
 use crate::Body;
 use crate::dialect::Endpoint;
 use crate::shared::incoming::Incoming;
+use crate::shared::polls::{self, NotPolled};
 use crate::shared::{errors, reply};
 use crate::views::fields;
 
@@ -35,15 +36,15 @@ pub(super) async fn answer(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<R
     let Params { uri } = call.params()?;
     let id = uri.strip_prefix(SCHEME)?;
     let found = match id.parse() {
-        Ok(id) => endpoint.shared().engine.poll(&TaskKey::new(call.owner, id)).await,
-        Err(_no_id) => Err(PollError::NotFound),
+        Ok(id) => polls::poll(endpoint.shared(), &TaskKey::new(call.owner, id)).await,
+        Err(_no_id) => Err(NotPolled::Failed(PollError::NotFound)),
     };
     let contents = match found {
         Ok(task) => contents(endpoint, &uri, &task).await,
-        Err(PollError::NotFound) => {
+        Err(NotPolled::Failed(PollError::NotFound)) => {
             Err(ErrorData::new(RESOURCE_NOT_FOUND, "there is no such resource", Some(json!({"uri": uri}))))
         }
-        Err(error @ PollError::Unavailable(_)) => Err(errors::of_poll(error)),
+        Err(error) => Err(error.or(errors::of_poll)),
     };
     Some(reply::outcome(&call.id, contents))
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::stream::unfold;
-use http::Response;
+use http::{Response, StatusCode};
 use longhaul_core::{OwnerId, Progress, Task, TaskId, TaskKey};
 use longhaul_engine::{Listener, LoadError};
 use rmcp::ErrorData;
@@ -26,6 +26,7 @@ use crate::shared::asking;
 use crate::shared::incoming::Incoming;
 use crate::shared::record::StoredCall;
 use crate::shared::signer::Purpose;
+use crate::shared::streams::{self, Held};
 use crate::shared::watch::{Event, Reported, TaskWatch};
 use crate::shared::{errors, reply, sse};
 
@@ -58,6 +59,8 @@ struct Open {
     watch: TaskWatch,
     /// Frames that wait to be sent.
     queue: VecDeque<Bytes>,
+    /// Counts the stream.
+    _held: Held,
 }
 
 /// Answers `tasks/result`.
@@ -70,6 +73,10 @@ pub(super) async fn answer(call: &Incoming<'_>, shared: &Arc<Shared>) -> Respons
         Err(error) => reply::error(&call.id, &errors::of_load(error)),
         Ok(Some(outcome)) => reply::outcome(&call.id, outcome),
         Ok(None) => {
+            let held = match streams::open(shared, call.owner, shared.settings.result_ms_max).await {
+                Ok(held) => held,
+                Err(refused) => return reply::error(&call.id, &refused),
+            };
             let position = Position {
                 task: task.id,
                 request: call.id.clone(),
@@ -78,7 +85,7 @@ pub(super) async fn answer(call: &Incoming<'_>, shared: &Arc<Shared>) -> Respons
                 progress_token: StoredCall::progress_token_of(&shared.engine, &task).await,
                 reported: Reported::status_of(&task),
             };
-            Open::new(shared, call.owner, position, listener, task).stream()
+            Open::new(shared, call.owner, position, listener, task, held).stream()
         }
     }
 }
@@ -88,7 +95,11 @@ pub(super) async fn resume(last_event_id: &str, owner: OwnerId, shared: &Arc<Sha
     let position: Position = shared.signer.verify(Purpose::Event, &owner, last_event_id)?;
     let mut listener = shared.engine.listener();
     let task = listener.poll(&TaskKey::new(owner, position.task)).await.ok()?;
-    Some(Open::new(shared, owner, position, listener, task).stream())
+    let held = match streams::open(shared, owner, shared.settings.result_ms_max).await {
+        Ok(held) => held,
+        Err(refused) => return Some(reply::error_with(StatusCode::TOO_MANY_REQUESTS, None, &refused)),
+    };
+    Some(Open::new(shared, owner, position, listener, task, held).stream())
 }
 
 fn random(shared: &Shared) -> u64 {
@@ -98,10 +109,17 @@ fn random(shared: &Shared) -> u64 {
 }
 
 impl Open {
-    fn new(shared: &Arc<Shared>, owner: OwnerId, position: Position, listener: Listener, task: Task) -> Self {
+    fn new(
+        shared: &Arc<Shared>,
+        owner: OwnerId,
+        position: Position,
+        listener: Listener,
+        task: Task,
+        held: Held,
+    ) -> Self {
         let (settings, tasks) = (&shared.settings, [(task, position.reported.clone())]);
         let watch = TaskWatch::new(listener, settings, &shared.closing, settings.result_ms_max, tasks);
-        Self { shared: Arc::clone(shared), owner, position, watch, queue: VecDeque::new() }
+        Self { shared: Arc::clone(shared), owner, position, watch, queue: VecDeque::new(), _held: held }
     }
 
     /// Driven by the reader of the answer; nothing outlives it.

@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use crate::dialect::Endpoint;
 use crate::shared::incoming::Incoming;
+use crate::shared::polls::{self, NotPolled};
 use crate::shared::scope::Scope;
 use crate::shared::{Shared, errors};
 
@@ -41,7 +42,11 @@ pub(super) async fn find_by_id(shared: &Shared, owner: &OwnerId, token: &str) ->
 /// The task of this token: the one that the client named, or the one whose id it is.
 async fn find(call: &Incoming<'_>, shared: &Shared, token: &str) -> Result<Result<Task, PollError>, ErrorData> {
     let named = match key_of_token(shared, &call.owner, &call.scope, token) {
-        Ok(key) => shared.engine.poll(&key).await,
+        Ok(key) => match polls::poll(shared, &key).await {
+            Ok(task) => Ok(task),
+            Err(NotPolled::TooEarly(refused)) => return Err(refused),
+            Err(NotPolled::Failed(error)) => Err(error),
+        },
         // The id of a task needs no scope.
         Err(_) if token.parse::<TaskId>().is_ok() => Err(PollError::NotFound),
         Err(refused) => return Err(refused),

@@ -15,7 +15,7 @@ use super::envelope::{self, Refusal};
 use crate::Body;
 use crate::dialect::Endpoint;
 use crate::shared::incoming::Incoming;
-use crate::shared::{errors, reply};
+use crate::shared::{Shared, errors, polls, reply};
 use crate::views::task as view;
 
 /// The result of `tasks/update` and `tasks/cancel`.
@@ -54,18 +54,19 @@ pub(super) async fn answer(method: Method, call: &Incoming<'_>, endpoint: &Endpo
         Ok(wanted) => wanted,
         Err(Refusal { status, error }) => return reply::error_with(status, Some(&call.id), &error),
     };
-    let engine = &endpoint.shared().engine;
+    let shared = endpoint.shared();
+    let engine = &shared.engine;
     let outcome = match wanted {
-        Wanted::Get(id) => get(engine, call, &id).await,
+        Wanted::Get(id) => get(shared, call, &id).await,
         Wanted::Update(id, answers) => update(engine, call, &id, &answers).await,
         Wanted::Cancel(id) => cancel(engine, call, &id).await,
     };
     reply::outcome(&call.id, outcome)
 }
 
-async fn get(engine: &Engine, call: &Incoming<'_>, id: &str) -> Result<String, ErrorData> {
-    let task = engine.poll(&key(call, id)?).await.map_err(errors::of_poll)?;
-    view::render(engine, &task).await
+async fn get(shared: &Shared, call: &Incoming<'_>, id: &str) -> Result<String, ErrorData> {
+    let task = polls::poll(shared, &key(call, id)?).await.map_err(|error| error.or(errors::of_poll))?;
+    view::render(&shared.engine, &task).await
 }
 
 async fn update(

@@ -141,6 +141,7 @@ impl Checks {
             AcceptError::TooLarge { .. }
             | AcceptError::InvalidKey { .. }
             | AcceptError::TooMuchStored { .. }
+            | AcceptError::TooManyNew { .. }
             | AcceptError::Unavailable(_) => {}
         }
     }

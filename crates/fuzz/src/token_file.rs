@@ -1,0 +1,83 @@
+//! The token file of a local server: with any content it starts or says why not, without a word of the file; and it lets in
+//! only who has one of its tokens.
+
+use std::io::Write;
+use std::net::SocketAddr;
+
+use longhaul::Server;
+use longhaul::local::{self, Options, Running, ServeError};
+use longhaul::settings::table::{self, Callers};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::tools::Tools;
+
+/// A token that no file has.
+const UNKNOWN: &str = "unknown-token-unknown-token-unknown-token";
+
+/// Bytes of a word that would be recognised in an error.
+const WORD_BYTES_MIN: usize = 20;
+
+/// Starts one server.
+pub(crate) fn run(input: &[u8]) {
+    // Only its owner can read it.
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(input).unwrap();
+    let options = Options::default()
+        .with(&table::LISTEN, SocketAddr::from(([127, 0, 0, 1], 0)))
+        .with(&table::DB, ":memory:")
+        .with(&table::AUTH, Callers::Bearer)
+        .with(&table::TOKEN_FILE, file.path());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        match local::start(&Server::new(|| Tools), &options).await {
+            Ok(running) => {
+                let text = std::str::from_utf8(input).expect("a file that is used is text");
+                judge(&running, text).await;
+                running.stop().await;
+            }
+            Err(error) => refused(input, &error),
+        }
+    });
+}
+
+/// The first token of the file is accepted, and one that is not in it is not.
+async fn judge(running: &Running, text: &str) {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let first = lines.next().expect("a file without tokens is refused");
+    let token = first.split_whitespace().nth(1).expect("a line without a token is refused");
+    if !token.starts_with("sha256:") {
+        let token = token.split(',').next().unwrap_or_default();
+        assert_ne!(status(running, token).await, 401, "{first}");
+    }
+    if !text.contains(UNKNOWN) {
+        assert_eq!(status(running, UNKNOWN).await, 401);
+    }
+}
+
+/// The status with which a request with this token is answered.
+async fn status(running: &Running, token: &str) -> u16 {
+    let mut stream = TcpStream::connect(running.address()).await.unwrap();
+    let request = format!(
+        "POST /mcp HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\ncontent-type: application/json\r\n\
+         content-length: 2\r\nconnection: close\r\n\r\n{{}}"
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.unwrap();
+    let status = answer.split(|byte| *byte == b' ').nth(1).and_then(|word| std::str::from_utf8(word).ok());
+    status.and_then(|status| status.parse().ok()).unwrap_or_else(|| panic!("{}", String::from_utf8_lossy(&answer)))
+}
+
+fn refused(input: &[u8], error: &ServeError) {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    let file = String::from_utf8_lossy(input);
+    let words = file.split_whitespace().filter(|word| word.len() >= WORD_BYTES_MIN);
+    words.for_each(|word| assert!(!text.contains(word), "an error has a word of the file: {text}"));
+    assert!(text.len() < 4_000, "{text}");
+}

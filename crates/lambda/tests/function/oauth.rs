@@ -1,0 +1,119 @@
+//! Callers with access tokens, which the API function verifies itself.
+
+use longhaul_core::Clock;
+use longhaul_lambda::{Api, Auth};
+use longhaul_settings::{Place, Values, table};
+use longhaul_testkit::ManualClock;
+use serde_json::{Value, json};
+
+use crate::answering::{answer, api, message};
+use crate::world::{World, event};
+
+/// What the tests of tokens have, too.
+#[path = "../../../oauth/tests/tokens/issuer.rs"]
+#[expect(dead_code, reason = "other tests need more of it")]
+mod issuer;
+#[path = "../../../oauth/tests/tokens/signing.rs"]
+#[expect(dead_code, reason = "other tests need more of it")]
+mod signing;
+
+use issuer::Issuer;
+use signing::Private;
+
+const EVENTS: [&str; 3] = ["api-function-url", "api-http-api", "api-rest-api"];
+
+struct Caller {
+    issuer: Issuer,
+    key: Private,
+}
+
+impl Caller {
+    async fn new() -> Self {
+        let (issuer, key) = (Issuer::start().await, Private::ed());
+        issuer.publish(&[key.jwk("1")]);
+        Self { issuer, key }
+    }
+
+    /// A function without a configured audience.
+    fn api(&self, world: &World) -> Api {
+        let mut values = Values::defaults(Place::Api, &[&table::ALL]);
+        values.set(&table::OAUTH_ISSUER, &vec![self.issuer.name.clone()]);
+        let config = longhaul_oauth::OauthConfig::of(&values).unwrap();
+        api(world, Auth::Oauth(Box::new(config)), &[])
+    }
+
+    fn token(&self, clock: &ManualClock, audience: &str) -> String {
+        let exp = clock.now().as_ms() / 1_000 + 3_600;
+        let claims = json!({"iss": self.issuer.name, "aud": audience, "sub": "ann", "exp": exp});
+        self.key.token(&json!({"alg": "EdDSA", "kid": "1", "typ": "at+jwt"}), &claims)
+    }
+}
+
+fn with_header(mut event: Value, name: &str, value: &str) -> Value {
+    event["headers"][name] = value.into();
+    if event["multiValueHeaders"].is_object() {
+        event["multiValueHeaders"][name] = json!([value]);
+    }
+    event
+}
+
+fn domain(event: &Value) -> String {
+    event["requestContext"]["domainName"].as_str().unwrap().to_owned()
+}
+
+/// The value of a header of an answer, in whichever of its two places.
+fn header(answered: &Value, name: &str) -> String {
+    let one = &answered["headers"][name];
+    let value = if one.is_string() { one } else { &answered["multiValueHeaders"][name][0] };
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+#[tokio::test]
+async fn the_domain_that_was_called_is_the_audience() {
+    let (world, caller) = (World::new(), Caller::new().await);
+    let api = caller.api(&world);
+    for name in EVENTS {
+        let domain = domain(&event(name));
+        let bearer = |audience: &str| format!("Bearer {}", caller.token(&world.clock, audience));
+        let call = |audience: &str| with_header(event(name), "authorization", &bearer(audience));
+        let answered = answer(&api, &call(&format!("https://{domain}/mcp"))).await;
+        assert_eq!(answered["statusCode"], 200, "{name}: {answered}");
+        assert!(message(&answered)["result"]["tools"].is_array(), "{name}");
+        let other = "https://other.example.com/mcp";
+        assert_eq!(answer(&api, &call(other)).await["statusCode"], 401, "{name}");
+        let claimed = with_header(call(other), "host", "other.example.com");
+        // The event of a REST API names the server a second time, and they have to agree.
+        let status = if name == "api-rest-api" { 400 } else { 401 };
+        assert_eq!(answer(&api, &claimed).await["statusCode"], status, "{name}: a caller does not choose the audience");
+    }
+    assert_eq!(caller.issuer.asked_at_all(), 2, "the keys were fetched once");
+}
+
+#[tokio::test]
+async fn a_caller_without_a_token_learns_where_to_log_in() {
+    let (world, caller) = (World::new(), Caller::new().await);
+    let api = caller.api(&world);
+    for name in EVENTS {
+        let domain = domain(&event(name));
+        let answered = answer(&api, &event(name)).await;
+        assert_eq!(answered["statusCode"], 401, "{name}");
+        let metadata = format!("https://{domain}/.well-known/oauth-protected-resource/mcp");
+        assert_eq!(header(&answered, "www-authenticate"), format!("Bearer resource_metadata=\"{metadata}\""), "{name}");
+    }
+    for name in ["api-function-url", "api-http-api"] {
+        let mut asked = event(name);
+        let domain = domain(&asked);
+        let path = "/.well-known/oauth-protected-resource/mcp";
+        asked["rawPath"] = path.into();
+        asked["requestContext"]["http"]["path"] = path.into();
+        asked["requestContext"]["http"]["method"] = "GET".into();
+        asked.as_object_mut().unwrap().remove("body");
+        let answered = answer(&api, &asked).await;
+        assert_eq!(answered["statusCode"], 200, "{name}: {answered}");
+        assert_eq!(header(&answered, "access-control-allow-origin"), "*", "{name}");
+        let document = message(&answered);
+        assert_eq!(document["resource"], format!("https://{domain}/mcp"), "{name}");
+        assert_eq!(document["authorization_servers"], json!([caller.issuer.name]), "{name}");
+    }
+    assert_eq!(caller.issuer.asked_at_all(), 0, "nothing was fetched for them");
+}

@@ -1,0 +1,11 @@
+//! Tokens of a real issuer, and of people who would like to be one: over real HTTP, with real keys.
+
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
+
+mod asking;
+mod fetching;
+mod hostile;
+mod issuer;
+mod signing;
+mod verifying;
+mod world;
