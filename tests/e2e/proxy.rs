@@ -26,10 +26,18 @@ pub(crate) struct Proxy {
 
 #[derive(Default)]
 struct Inner {
-    /// The server's authority.
-    target: Mutex<Option<String>>,
+    /// The server.
+    target: Mutex<Option<Target>>,
     /// What does not reach clients.
     hidden: Option<HeaderName>,
+}
+
+/// Where a server is.
+#[derive(Clone)]
+struct Target {
+    authority: String,
+    /// What comes before the server's own paths: the emulator has many functions at one address.
+    prefix: String,
 }
 
 impl Proxy {
@@ -54,8 +62,11 @@ impl Proxy {
 
     /// Sends everything to the server with this MCP endpoint from now on.
     pub(crate) fn lead_to(&self, url: &str) {
-        let authority = url.strip_prefix("http://").and_then(|rest| rest.split('/').next());
-        *self.inner.target.lock().unwrap() = Some(authority.expect("it is plain http").to_owned());
+        let server = url.strip_prefix("http://").and_then(|rest| rest.strip_suffix("/mcp"));
+        let server = server.expect("it is an MCP endpoint without a certificate");
+        let (authority, prefix) = server.split_at(server.find('/').unwrap_or(server.len()));
+        *self.inner.target.lock().unwrap() =
+            Some(Target { authority: authority.to_owned(), prefix: prefix.to_owned() });
     }
 }
 
@@ -89,13 +100,15 @@ impl Inner {
     }
 
     async fn forward(&self, mut request: Request<Incoming>) -> Result<Answer, Error> {
-        let target = self.target.lock().unwrap().clone().ok_or("it leads nowhere yet")?;
-        let (_, port) = target.rsplit_once(':').ok_or("the server's URL has no port")?;
+        let Target { authority, prefix } = self.target.lock().unwrap().clone().ok_or("it leads nowhere yet")?;
+        let (_, port) = authority.rsplit_once(':').ok_or("the server's URL has no port")?;
         let connection = TcpStream::connect(("127.0.0.1", port.parse()?)).await?;
         connection.set_nodelay(true)?;
         let (mut sender, driver) = hyper::client::conn::http1::handshake(TokioIo::new(connection)).await?;
         tokio::spawn(driver);
-        request.headers_mut().insert(HOST, HeaderValue::from_str(&target)?);
+        let path = request.uri().path_and_query().ok_or("it has no path")?;
+        *request.uri_mut() = format!("{prefix}{path}").parse()?;
+        request.headers_mut().insert(HOST, HeaderValue::from_str(&authority)?);
         let mut answer = sender.send_request(request).await?;
         if let Some(hidden) = &self.hidden {
             answer.headers_mut().remove(hidden);
