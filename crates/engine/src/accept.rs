@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use crate::payloads::payload;
 use crate::writes::retriable_create;
-use crate::{AcceptError, Engine, audited};
+use crate::{AcceptError, Accepted, Engine, audited};
 
 /// A tool call to be accepted as a task.
 #[derive(Clone, Debug)]
@@ -34,25 +34,6 @@ pub struct Idempotency {
     pub key: String,
     /// Hash of the parts of the request that a retry repeats.
     pub fingerprint: [u8; 32],
-}
-
-/// A call that is on record.
-#[derive(Clone, Debug)]
-pub enum Accepted {
-    /// Accepted now.
-    New(Task),
-    /// Accepted before; this call is a retry.
-    Existing(Task),
-}
-
-impl Accepted {
-    /// The task, whether it was accepted now or before.
-    #[must_use]
-    pub fn into_task(self) -> Task {
-        match self {
-            Self::New(task) | Self::Existing(task) => task,
-        }
-    }
 }
 
 impl Engine {

@@ -5,15 +5,8 @@ use std::collections::BTreeMap;
 use longhaul_core::ports::ApplyError;
 use longhaul_core::{Entry, EntryKind, PartsName, State, Task, TaskEvent, TaskKey, limits};
 
+use crate::outcome::Taken;
 use crate::{AnswerError, Engine, audited};
-
-/// What became of answers, with the task.
-pub(crate) enum Taken {
-    /// Those to open questions are on record.
-    Recorded(Task),
-    /// None of them is to an open question.
-    Ignored(Task),
-}
 
 impl Engine {
     /// Takes the client's answers: JSON texts by key. Each goes into the journal first, where the first one wins; then

@@ -3,7 +3,7 @@
 use longhaul_audit::{Entry, Event, Outcome};
 use longhaul_core::{OwnerId, Status, Task, TaskKey, Timestamp};
 
-use crate::answer::Taken;
+use crate::outcome::Taken;
 use crate::{AcceptError, Accepted, AnswerError, PollError};
 
 /// A call that began at `began_at` was accepted, or was not.

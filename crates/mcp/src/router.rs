@@ -23,7 +23,7 @@ use crate::shared::incoming::{Client, Incoming, Notice};
 use crate::shared::message::Message;
 use crate::shared::scope::Scope;
 use crate::shared::session::{self, Session};
-use crate::shared::{asking, caller, errors, reply, retry_after, streams};
+use crate::shared::{asking, caller, errors, reply, retry_after};
 
 mod access;
 mod batch;
@@ -127,7 +127,7 @@ impl Router {
                 Answering { answer: refused(Some(&id), &error), kind: Kind::Request }
             }
             Ok(message) => {
-                let kind = if id_of(&message).is_some() { Kind::Request } else { Kind::Other };
+                let kind = if message.id().is_some() { Kind::Request } else { Kind::Other };
                 let router = self.clone();
                 let answer = async move { catch(router.one(request, caller)).await.unwrap_or_else(panicked) };
                 // It may become part of a stream, which is polled outside of the request's span.
@@ -145,18 +145,18 @@ impl Router {
             Err(error) => return reply::error_with(StatusCode::BAD_REQUEST, None, &error),
         };
         if let Some(denied) = self.gate().denies(&caller, [&message]) {
-            return denied.answer(id_of(&message));
+            return denied.answer(message.id());
         }
         if let Err(error) = caller::key_of_header(request.headers()) {
-            return reply::error_with(StatusCode::BAD_REQUEST, id_of(&message), &error);
+            return reply::error_with(StatusCode::BAD_REQUEST, message.id(), &error);
         }
-        if let Some(unavailable) = self.without_keys(id_of(&message)).await {
+        if let Some(unavailable) = self.without_keys(message.id()).await {
             return unavailable;
         }
         let begins = matches!(&message, Message::Request { method, .. } if method == "initialize");
         let client = match self.client(&request, &owner, begins) {
             Ok(client) => client,
-            Err(error) => return reply::error_with(StatusCode::NOT_FOUND, id_of(&message), &error),
+            Err(error) => return reply::error_with(StatusCode::NOT_FOUND, message.id(), &error),
         };
         let callers = self.endpoint.shared().settings.anonymous_callers;
         let scope = Scope::of(callers, &owner, client.generation(), client.session());
@@ -184,7 +184,7 @@ impl Router {
     async fn answer(&self, call: &Incoming<'_>) -> Response<Body> {
         let answer = if call.method == "subscriptions/listen" {
             let shared = self.endpoint.shared();
-            match streams::open(shared, call.owner, shared.settings.listen_ms_max).await {
+            match shared.streams.open(call.owner, shared.settings.listen_ms_max).await {
                 Ok(held) => held.until_end_of(self.dispatch(call).await),
                 Err(refused) => reply::error(&call.id, &refused),
             }
@@ -252,11 +252,4 @@ fn panicked(Panicked(words): Panicked) -> Response<Body> {
     tracing::error!(panic = words, "answering a request panicked");
     let error = ErrorData::internal_error("the server could not answer", None);
     reply::error_with(StatusCode::INTERNAL_SERVER_ERROR, None, &error)
-}
-
-const fn id_of<'a>(message: &'a Message<'_>) -> Option<&'a RequestId> {
-    match message {
-        Message::Request { id, .. } => Some(id),
-        Message::Notification { .. } | Message::Reply { .. } => None,
-    }
 }

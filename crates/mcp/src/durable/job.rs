@@ -25,8 +25,9 @@ use crate::shared::asking;
 use crate::shared::caller::{self, Caller};
 use crate::shared::record::StoredCall;
 use crate::shared::signer::{Binding, Rounds};
+use crate::shared::streams::Held;
 use crate::shared::watch::{Event, Reported, TaskWatch};
-use crate::shared::{capabilities, errors, polls, streams};
+use crate::shared::{capabilities, errors};
 use crate::views::job as wire;
 use crate::views::job_tools::JobTool;
 use crate::views::outcome::Outcome;
@@ -93,7 +94,7 @@ impl<H: ServerHandler> Durable<H> {
         let longest_ms = self.shared.settings.inline_wait_ms;
         let wait_ms = match tool {
             JobTool::Status => {
-                polls::admit(&self.shared, &key).await?;
+                self.shared.polls.admit(&key).await?;
                 wait_ms(argument("wait_s"), longest_ms)
             }
             JobTool::Cancel => {
@@ -161,7 +162,7 @@ impl Waiting<'_> {
             Err(PollError::NotFound) => return self.gone(&key),
             Err(error @ PollError::Unavailable(_)) => return Err(errors::of_poll(error)),
         };
-        polls::told(self.shared, &task);
+        self.shared.polls.told(&task);
         let (wait_ms, _held) = self.may_wait(&task).await;
         let mut watch = self.watch(listener, task, wait_ms);
         while let Some(event) = watch.next().await {
@@ -232,11 +233,11 @@ impl Waiting<'_> {
 
     /// How long the caller waits: not at all if its owner has too many requests that wait. Then the job's id is the
     /// answer, and nothing is lost.
-    async fn may_wait(&self, task: &Task) -> (u64, Option<streams::Held>) {
+    async fn may_wait(&self, task: &Task) -> (u64, Option<Held>) {
         if self.wait_ms == 0 || task.has_ended() {
             return (self.wait_ms, None);
         }
-        match streams::open(self.shared, self.caller.owner, self.wait_ms).await {
+        match self.shared.streams.open(self.caller.owner, self.wait_ms).await {
             Ok(held) => (self.wait_ms, Some(held)),
             Err(_too_many) => (0, None),
         }

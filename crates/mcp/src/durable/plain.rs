@@ -16,7 +16,7 @@ use crate::revision::Generation;
 use crate::shared::caller::{self, Caller};
 use crate::shared::guard::guard;
 use crate::shared::signer::{Binding, Rounds};
-use crate::shared::{capabilities, derived, digest, errors, streams};
+use crate::shared::{capabilities, derived, digest, errors};
 use crate::{TaskContext, VerifiedCaller};
 
 /// What came back from earlier rounds of a call.
@@ -54,7 +54,7 @@ impl<H: ServerHandler> Durable<H> {
         verified: Verified,
     ) -> Result<CallToolResponse, ErrorData> {
         let Verified { answers, state, call_key, binding, job: _ } = verified;
-        let _held = streams::open(&self.shared, caller.owner, self.shared.settings.listen_ms_max).await?;
+        let _held = self.shared.streams.open(caller.owner, self.shared.settings.listen_ms_max).await?;
         let key = match call_key {
             Some(key) => key,
             None => self.call_key(&request, &context, caller)?,

@@ -120,7 +120,7 @@ impl Denied {
     /// The answer to a batch, of which nothing is done: an error for each of its requests.
     pub(super) fn answer_to_batch(self, messages: &[Message<'_>]) -> Response<Body> {
         let error = self.error();
-        let ids = messages.iter().filter_map(super::id_of);
+        let ids = messages.iter().filter_map(Message::id);
         let errors: Vec<String> = ids.map(|id| reply::error_text(Some(id), &error)).collect();
         if errors.is_empty() {
             return self.answer(None);

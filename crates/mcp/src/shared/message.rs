@@ -66,6 +66,14 @@ impl<'a> Message<'a> {
             (None, None) => Err(invalid("`method` is missing")),
         }
     }
+
+    /// The id of a request; `None` for anything that wants no answer.
+    pub(crate) const fn id(&self) -> Option<&RequestId> {
+        match self {
+            Self::Request { id, .. } => Some(id),
+            Self::Notification { .. } | Self::Reply { .. } => None,
+        }
+    }
 }
 
 fn not_a_message(body: &[u8], error: &serde_json::Error) -> ErrorData {

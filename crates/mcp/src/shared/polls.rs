@@ -6,18 +6,21 @@
 
 use longhaul_core::limits::PollLimit;
 use longhaul_core::{Task, TaskKey};
-use longhaul_engine::PollError;
+use longhaul_engine::{Engine, PollError};
 use rmcp::ErrorData;
 
+use crate::shared::errors;
 use crate::shared::rate::Rate;
-use crate::shared::{Shared, errors};
 
 /// How long a poll is delayed at most, if it comes too early.
 const SLOWED_MS_MAX: u64 = 2_000;
 
-/// The counts of one process.
-#[derive(Default)]
-pub(crate) struct Polls(Rate);
+/// The polls that one process answers.
+pub(crate) struct Polls {
+    engine: Engine,
+    limit: PollLimit,
+    counts: Rate,
+}
 
 /// Why a poll has no answer.
 pub(crate) enum NotPolled {
@@ -37,44 +40,50 @@ impl NotPolled {
     }
 }
 
-/// The task as it is, unless it is polled too often.
-pub(crate) async fn poll(shared: &Shared, key: &TaskKey) -> Result<Task, NotPolled> {
-    admit(shared, key).await.map_err(NotPolled::TooEarly)?;
-    let task = shared.engine.poll(key).await.map_err(NotPolled::Failed)?;
-    told(shared, &task);
-    Ok(task)
-}
+impl Polls {
+    pub(crate) fn new(engine: Engine, limit: PollLimit) -> Self {
+        Self { engine, limit, counts: Rate::default() }
+    }
 
-/// Counts a poll of the task under `key`. One that comes too early waits, or is refused, as the operator decided.
-///
-/// # Errors
-/// The refusal.
-pub(crate) async fn admit(shared: &Shared, key: &TaskKey) -> Result<(), ErrorData> {
-    let clock = &shared.engine.ports().clock;
-    let count = || shared.polls.0.count(key, clock.now());
-    match shared.settings.poll_limit {
-        PollLimit::Off => Ok(()),
-        PollLimit::Refuse => count().map_err(too_early),
-        PollLimit::Slow => {
-            let mut slowed_ms = 0;
-            // However many come at once, none waits longer.
-            while let Err(after_ms) = count() {
-                slowed_ms += after_ms;
-                if slowed_ms > SLOWED_MS_MAX {
-                    break;
+    /// The task as it is, unless it is polled too often.
+    pub(crate) async fn poll(&self, key: &TaskKey) -> Result<Task, NotPolled> {
+        self.admit(key).await.map_err(NotPolled::TooEarly)?;
+        let task = self.engine.poll(key).await.map_err(NotPolled::Failed)?;
+        self.told(&task);
+        Ok(task)
+    }
+
+    /// Counts a poll of the task under `key`. One that comes too early waits, or is refused, as the operator decided.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub(crate) async fn admit(&self, key: &TaskKey) -> Result<(), ErrorData> {
+        let clock = &self.engine.ports().clock;
+        let count = || self.counts.count(key, clock.now());
+        match self.limit {
+            PollLimit::Off => Ok(()),
+            PollLimit::Refuse => count().map_err(too_early),
+            PollLimit::Slow => {
+                let mut slowed_ms = 0;
+                // However many come at once, none waits longer.
+                while let Err(after_ms) = count() {
+                    slowed_ms += after_ms;
+                    if slowed_ms > SLOWED_MS_MAX {
+                        break;
+                    }
+                    clock.sleep_ms(after_ms).await;
                 }
-                clock.sleep_ms(after_ms).await;
+                Ok(())
             }
-            Ok(())
         }
     }
-}
 
-/// The client is about to be told how long to wait before it polls this task again.
-pub(crate) fn told(shared: &Shared, task: &Task) {
-    if shared.settings.poll_limit != PollLimit::Off {
-        let now = shared.engine.ports().clock.now();
-        shared.polls.0.earn_in(&task.key(), task.poll_interval_ms(now) / 2);
+    /// The client is about to be told how long to wait before it polls this task again.
+    pub(crate) fn told(&self, task: &Task) {
+        if self.limit != PollLimit::Off {
+            let now = self.engine.ports().clock.now();
+            self.counts.earn_in(&task.key(), task.poll_interval_ms(now) / 2);
+        }
     }
 }
 

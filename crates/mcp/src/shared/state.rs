@@ -45,13 +45,13 @@ impl Shared {
         Self {
             signer: Signer::new(engine.clone(), settings.secret),
             names: Names::new(&settings.secret),
+            polls: Polls::new(engine.clone(), settings.poll_limit),
+            streams: Streams::new(engine.clone(), &settings),
             engine,
             policies,
             settings,
             schemas: Schemas::default(),
             rate: Rate::default(),
-            polls: Polls::default(),
-            streams: Streams::default(),
             memory: Arc::default(),
             closing: CancellationToken::new(),
         }

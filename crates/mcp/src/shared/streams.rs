@@ -11,12 +11,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use http::Response;
 use longhaul_core::ports::Left;
 use longhaul_core::{MailboxId, OwnerId, Timestamp};
+use longhaul_engine::Engine;
 use rmcp::ErrorData;
 
 use crate::Body;
-use crate::settings::StreamsCounted;
+use crate::settings::{McpSettings, StreamsCounted};
 use crate::shared::body::holding;
-use crate::shared::{Shared, errors};
+use crate::shared::errors;
 
 /// When to come again, if nothing says when a stream ends.
 const RETRY_MS: u64 = 1_000;
@@ -24,13 +25,21 @@ const RETRY_MS: u64 = 1_000;
 /// How many places are tried in the store. An owner who has taken half of them is refused wrongly once in 250 times.
 const TRIES_MAX: u32 = 8;
 
+/// The streams and waits that are open.
+pub(crate) struct Streams {
+    engine: Engine,
+    max: Option<u32>,
+    counted: StreamsCounted,
+    open_here: Counts,
+}
+
 /// The open streams of one process, by owner. Owners without one are not in it.
 #[derive(Clone, Default)]
-pub(crate) struct Streams(Arc<Mutex<HashMap<OwnerId, u32>>>);
+struct Counts(Arc<Mutex<HashMap<OwnerId, u32>>>);
 
 /// A stream that is counted until this is dropped.
 #[derive(Default)]
-pub(crate) struct Held(Option<(Streams, OwnerId)>);
+pub(crate) struct Held(Option<(Counts, OwnerId)>);
 
 impl Held {
     /// Counts the stream until the answer has ended, or its client has left.
@@ -41,7 +50,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let Some((Streams(open), owner)) = &self.0 else { return };
+        let Some((Counts(open), owner)) = &self.0 else { return };
         let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
         let left = open.get(owner).map_or(0, |count| count.saturating_sub(1));
         if left == 0 {
@@ -52,7 +61,7 @@ impl Drop for Held {
     }
 }
 
-impl Streams {
+impl Counts {
     fn open(&self, owner: OwnerId, max: u32) -> Option<Held> {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let count = open.get(&owner).copied().unwrap_or(0);
@@ -64,56 +73,62 @@ impl Streams {
     }
 }
 
-/// Counts a stream or a wait of the owner that lasts for `longest_ms` at most.
-///
-/// # Errors
-/// If the owner has too many already.
-pub(crate) async fn open(shared: &Shared, owner: OwnerId, longest_ms: u64) -> Result<Held, ErrorData> {
-    let Some(max) = shared.settings.streams_max else { return Ok(Held::default()) };
-    let refused = |retry_ms| {
-        tracing::info!(%owner, max, "an owner has too many streams open");
-        let message = format!(
-            "you have {max} streams, waits and calls open, which is the limit; close some, or poll for results instead"
-        );
-        errors::too_much_for_now("openStreams", message, retry_ms)
-    };
-    match shared.settings.streams_counted {
-        StreamsCounted::InProcess => shared.streams.open(owner, max).ok_or_else(|| refused(RETRY_MS)),
-        StreamsCounted::InStore => match take_place(shared, owner, max, longest_ms).await {
-            Ok(()) => Ok(Held::default()),
-            Err(retry_ms) => Err(refused(retry_ms)),
-        },
+impl Streams {
+    pub(crate) fn new(engine: Engine, settings: &McpSettings) -> Self {
+        Self { engine, max: settings.streams_max, counted: settings.streams_counted, open_here: Counts::default() }
     }
-}
 
-/// Takes one of the owner's places in the store.
-///
-/// # Errors
-/// If all that it tries are taken: after which time one of them is free.
-async fn take_place(shared: &Shared, owner: OwnerId, max: u32, longest_ms: u64) -> Result<(), u64> {
-    let ports = shared.engine.ports();
-    let mut random = [0; 4];
-    ports.ids.fill(&mut random);
-    let first = u32::from_be_bytes(random);
-    let mut free_at: Option<Timestamp> = None;
-    for number in 0..TRIES_MAX.min(max) {
-        let place = first.wrapping_add(number) % max.max(1);
-        let mailbox = MailboxId::of(&[b"open stream", &place.to_be_bytes()]);
-        let until = ports.clock.now().plus_ms(longest_ms);
-        match shared.engine.leave(&owner, &mailbox, &until.as_ms().to_string(), until).await {
-            Ok(Left::First) => return Ok(()),
-            Ok(Left::Earlier(until)) => {
-                let until = until.parse().ok().map(Timestamp::from_ms);
-                free_at = [free_at, until].into_iter().flatten().min();
-            }
-            // Without a store the stream says so itself.
-            Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "an open stream was not counted");
-                return Ok(());
-            }
+    /// Counts a stream or a wait of the owner that lasts for `longest_ms` at most.
+    ///
+    /// # Errors
+    /// If the owner has too many already.
+    pub(crate) async fn open(&self, owner: OwnerId, longest_ms: u64) -> Result<Held, ErrorData> {
+        let Some(max) = self.max else { return Ok(Held::default()) };
+        let refused = |retry_ms| {
+            tracing::info!(%owner, max, "an owner has too many streams open");
+            let message = format!(
+                "you have {max} streams, waits and calls open, which is the limit; close some, or poll for results instead"
+            );
+            errors::too_much_for_now("openStreams", message, retry_ms)
+        };
+        match self.counted {
+            StreamsCounted::InProcess => self.open_here.open(owner, max).ok_or_else(|| refused(RETRY_MS)),
+            StreamsCounted::InStore => match self.take_place(owner, max, longest_ms).await {
+                Ok(()) => Ok(Held::default()),
+                Err(retry_ms) => Err(refused(retry_ms)),
+            },
         }
     }
-    Err(free_at.map_or(RETRY_MS, |at| at.since_ms(ports.clock.now()).clamp(1, longest_ms.max(1))))
+
+    /// Takes one of the owner's places in the store.
+    ///
+    /// # Errors
+    /// If all that it tries are taken: after which time one of them is free.
+    async fn take_place(&self, owner: OwnerId, max: u32, longest_ms: u64) -> Result<(), u64> {
+        let ports = self.engine.ports();
+        let mut random = [0; 4];
+        ports.ids.fill(&mut random);
+        let first = u32::from_be_bytes(random);
+        let mut free_at: Option<Timestamp> = None;
+        for number in 0..TRIES_MAX.min(max) {
+            let place = first.wrapping_add(number) % max.max(1);
+            let mailbox = MailboxId::of(&[b"open stream", &place.to_be_bytes()]);
+            let until = ports.clock.now().plus_ms(longest_ms);
+            match self.engine.leave(&owner, &mailbox, &until.as_ms().to_string(), until).await {
+                Ok(Left::First) => return Ok(()),
+                Ok(Left::Earlier(until)) => {
+                    let until = until.parse().ok().map(Timestamp::from_ms);
+                    free_at = [free_at, until].into_iter().flatten().min();
+                }
+                // Without a store the stream says so itself.
+                Err(error) => {
+                    tracing::warn!(error = &error as &dyn std::error::Error, "an open stream was not counted");
+                    return Ok(());
+                }
+            }
+        }
+        Err(free_at.map_or(RETRY_MS, |at| at.since_ms(ports.clock.now()).clamp(1, longest_ms.max(1))))
+    }
 }
 
 #[cfg(test)]
@@ -124,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_stream_counts_until_it_is_dropped_and_for_its_owner_only() {
-        let streams = Streams::default();
+        let streams = Counts::default();
         let (alice, bob) = (owner("alice"), owner("bob"));
         let first = streams.open(alice, 2).unwrap();
         let _second = streams.open(alice, 2).unwrap();

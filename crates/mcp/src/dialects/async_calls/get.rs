@@ -22,7 +22,7 @@ use crate::shared::asking;
 use crate::shared::body::json;
 use crate::shared::incoming::Incoming;
 use crate::shared::record::StoredCall;
-use crate::shared::streams::{self, Held};
+use crate::shared::streams::Held;
 use crate::shared::watch::{Event, Reported, TaskWatch};
 use crate::shared::{errors, reply, sse};
 use crate::views::fields;
@@ -85,7 +85,7 @@ impl Waiting {
         let wait_ms = timeout.map_or(longest_ms, |seconds| ms(seconds).min(longest_ms));
         // An owner who has too many requests that wait is told at once that there is no result yet.
         let waits = wait_ms > 0 && !task.has_ended();
-        let held = if waits { streams::open(shared, call.owner, wait_ms).await.ok() } else { Some(Held::default()) };
+        let held = if waits { shared.streams.open(call.owner, wait_ms).await.ok() } else { Some(Held::default()) };
         let wait_ms = if held.is_some() { wait_ms } else { 0 };
         let progress_token = match call.meta().map_err(Err)?.get_progress_token() {
             None => StoredCall::progress_token_of(&shared.engine, &task).await,

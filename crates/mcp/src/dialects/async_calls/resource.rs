@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::Body;
 use crate::dialect::Endpoint;
 use crate::shared::incoming::Incoming;
-use crate::shared::polls::{self, NotPolled};
+use crate::shared::polls::NotPolled;
 use crate::shared::{errors, reply};
 use crate::views::fields;
 
@@ -36,7 +36,7 @@ pub(super) async fn answer(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<R
     let Params { uri } = call.params()?;
     let id = uri.strip_prefix(SCHEME)?;
     let found = match id.parse() {
-        Ok(id) => polls::poll(endpoint.shared(), &TaskKey::new(call.owner, id)).await,
+        Ok(id) => endpoint.shared().polls.poll(&TaskKey::new(call.owner, id)).await,
         Err(_no_id) => Err(NotPolled::Failed(PollError::NotFound)),
     };
     let contents = match found {

@@ -6,7 +6,7 @@ use rmcp::ErrorData;
 use serde::Deserialize;
 
 use crate::shared::incoming::Incoming;
-use crate::shared::{Shared, errors, polls};
+use crate::shared::{Shared, errors};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -16,15 +16,15 @@ struct TaskParams {
 
 /// The task that the request polls, unless it does so too early.
 pub(super) async fn polled(call: &Incoming<'_>, shared: &Shared) -> Result<Task, ErrorData> {
-    polls::poll(shared, &key(call)?).await.map_err(|error| error.or(errors::of_poll))
+    shared.polls.poll(&key(call)?).await.map_err(|error| error.or(errors::of_poll))
 }
 
 /// The same task, and a listener that listened to it before it was read.
 pub(super) async fn listened(call: &Incoming<'_>, shared: &Shared) -> Result<(Listener, Task), ErrorData> {
     let (key, mut listener) = (key(call)?, shared.engine.listener());
-    polls::admit(shared, &key).await?;
+    shared.polls.admit(&key).await?;
     let task = listener.poll(&key).await.map_err(errors::of_poll)?;
-    polls::told(shared, &task);
+    shared.polls.told(&task);
     Ok((listener, task))
 }
 

@@ -26,7 +26,7 @@ use crate::shared::asking;
 use crate::shared::incoming::Incoming;
 use crate::shared::record::StoredCall;
 use crate::shared::signer::Purpose;
-use crate::shared::streams::{self, Held};
+use crate::shared::streams::Held;
 use crate::shared::watch::{Event, Reported, TaskWatch};
 use crate::shared::{errors, reply, sse};
 
@@ -73,7 +73,7 @@ pub(super) async fn answer(call: &Incoming<'_>, shared: &Arc<Shared>) -> Respons
         Err(error) => reply::error(&call.id, &errors::of_load(error)),
         Ok(Some(outcome)) => reply::outcome(&call.id, outcome),
         Ok(None) => {
-            let held = match streams::open(shared, call.owner, shared.settings.result_ms_max).await {
+            let held = match shared.streams.open(call.owner, shared.settings.result_ms_max).await {
                 Ok(held) => held,
                 Err(refused) => return reply::error(&call.id, &refused),
             };
@@ -95,7 +95,7 @@ pub(super) async fn resume(last_event_id: &str, owner: OwnerId, shared: &Arc<Sha
     let position: Position = shared.signer.verify(Purpose::Event, &owner, last_event_id)?;
     let mut listener = shared.engine.listener();
     let task = listener.poll(&TaskKey::new(owner, position.task)).await.ok()?;
-    let held = match streams::open(shared, owner, shared.settings.result_ms_max).await {
+    let held = match shared.streams.open(owner, shared.settings.result_ms_max).await {
         Ok(held) => held,
         Err(refused) => return Some(reply::error_with(StatusCode::TOO_MANY_REQUESTS, None, &refused)),
     };

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::dialect::Endpoint;
 use crate::shared::incoming::Incoming;
-use crate::shared::polls::{self, NotPolled};
+use crate::shared::polls::NotPolled;
 use crate::shared::scope::Scope;
 use crate::shared::{Shared, errors};
 
@@ -42,7 +42,7 @@ pub(super) async fn find_by_id(shared: &Shared, owner: &OwnerId, token: &str) ->
 /// The task of this token: the one that the client named, or the one whose id it is.
 async fn find(call: &Incoming<'_>, shared: &Shared, token: &str) -> Result<Result<Task, PollError>, ErrorData> {
     let named = match key_of_token(shared, &call.owner, &call.scope, token) {
-        Ok(key) => match polls::poll(shared, &key).await {
+        Ok(key) => match shared.polls.poll(&key).await {
             Ok(task) => Ok(task),
             Err(NotPolled::TooEarly(refused)) => return Err(refused),
             Err(NotPolled::Failed(error)) => Err(error),

@@ -15,7 +15,7 @@ use super::envelope::{self, Refusal};
 use crate::Body;
 use crate::dialect::Endpoint;
 use crate::shared::incoming::Incoming;
-use crate::shared::{Shared, errors, polls, reply};
+use crate::shared::{Shared, errors, reply};
 use crate::views::task as view;
 
 /// The result of `tasks/update` and `tasks/cancel`.
@@ -65,7 +65,7 @@ pub(super) async fn answer(method: Method, call: &Incoming<'_>, endpoint: &Endpo
 }
 
 async fn get(shared: &Shared, call: &Incoming<'_>, id: &str) -> Result<String, ErrorData> {
-    let task = polls::poll(shared, &key(call, id)?).await.map_err(|error| error.or(errors::of_poll))?;
+    let task = shared.polls.poll(&key(call, id)?).await.map_err(|error| error.or(errors::of_poll))?;
     view::render(&shared.engine, &task).await
 }
 
