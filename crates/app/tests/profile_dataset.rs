@@ -143,6 +143,17 @@ fn bytes_that_are_not_utf8_are_counted_and_replaced() {
     assert_eq!((profile.invalid_utf8, profile.rows), (1, 1));
 }
 
+/// Found by the fuzz target `data_sets`: where a block began with the mark and had a quote, the mark was dropped.
+#[test]
+fn a_byte_order_mark_inside_of_a_source_belongs_to_its_field_wherever_a_block_begins() {
+    let source = "id;note\r\n1;a\r\n\u{feff}2;\"b\"\r\n3;c\r\n";
+    for (chunk_bytes, block_bytes) in [(u64::MAX, 4096), (1, 16), (8, 16)] {
+        let (profile, _) = try_profile(source.as_bytes(), &reading(chunk_bytes, block_bytes)).unwrap();
+        let id = column(&profile, "id");
+        assert_eq!((id.column_type, id.max.clone()), (ColumnType::String, Some(text("\u{feff}2"))), "{chunk_bytes}");
+    }
+}
+
 #[test]
 fn an_empty_source_and_a_header_alone_have_profiles() {
     assert_eq!((profile("").rows, profile("").columns.len()), (0, 0));

@@ -99,6 +99,8 @@ pub(crate) fn run(input: &[u8]) {
         let value = seen.0.get(signed.name).unwrap_or_else(|| panic!("nothing was signed: {:?}", made.body)).clone();
         let changed = edited(&value, edits);
         let is_same = match signed.place {
+            // A line end begins another header, and what is around a value does not belong to it.
+            Place::Header if changed.contains(&b'\n') => return,
             Place::Header => changed.trim_ascii() == value.as_bytes(),
             Place::Body => changed == value.as_bytes(),
         };

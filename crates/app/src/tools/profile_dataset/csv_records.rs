@@ -82,6 +82,9 @@ impl CsvRecords {
         text.resize(block.len() + 1, 0);
         self.ends.resize(self.ends.len().max(self.columns + 1), 0);
         let mut reader = reader(self.delimiter);
+        // At its very beginning it would drop a byte order mark, which here belongs to a field: a block may begin anywhere.
+        // An empty line is no record.
+        reader.read_record(b"\n", &mut [], &mut []);
         let (mut read, mut written, mut record_start, mut fields) = (0, 0, 0, 0);
         loop {
             let input = block.get(read..).unwrap_or_default();
