@@ -74,7 +74,7 @@ fn is_loopback(host: &str) -> bool {
 
 fn assert_no_token(headers: &http::HeaderMap, answer: &Answer) {
     // Other words may be in an answer anyway.
-    let is_token = |token: &&http::HeaderValue| crate::dialogue::find(token.as_bytes(), TOKEN.as_bytes()).is_some();
+    let is_token = |token: &&HeaderValue| crate::dialogue::find(token.as_bytes(), TOKEN.as_bytes()).is_some();
     let tokens = headers.get_all("authorization").iter().filter(is_token);
     for token in tokens {
         let is_told = |text: &[u8]| crate::dialogue::find(text, token.as_bytes()).is_some();

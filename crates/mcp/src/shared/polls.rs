@@ -58,23 +58,30 @@ impl Polls {
     /// # Errors
     /// The refusal.
     pub(crate) async fn admit(&self, key: &TaskKey) -> Result<(), ErrorData> {
-        let clock = &self.engine.ports().clock;
-        let count = || self.counts.count(key, clock.now());
         match self.limit {
             PollLimit::Off => Ok(()),
-            PollLimit::Refuse => count().map_err(too_early),
+            PollLimit::Refuse => self.count(key).map_err(too_early),
             PollLimit::Slow => {
-                let mut slowed_ms = 0;
-                // However many come at once, none waits longer.
-                while let Err(after_ms) = count() {
-                    slowed_ms += after_ms;
-                    if slowed_ms > SLOWED_MS_MAX {
-                        break;
-                    }
-                    clock.sleep_ms(after_ms).await;
-                }
+                self.slow_down(key).await;
                 Ok(())
             }
+        }
+    }
+
+    fn count(&self, key: &TaskKey) -> Result<(), u64> {
+        self.counts.count(key, self.engine.ports().clock.now())
+    }
+
+    /// Waits until the poll does not come too early any more. However many come at once, none waits longer than the
+    /// limit.
+    async fn slow_down(&self, key: &TaskKey) {
+        let mut slowed_ms = 0;
+        while let Err(after_ms) = self.count(key) {
+            slowed_ms += after_ms;
+            if slowed_ms > SLOWED_MS_MAX {
+                return;
+            }
+            self.engine.ports().clock.sleep_ms(after_ms).await;
         }
     }
 
