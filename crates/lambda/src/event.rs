@@ -206,7 +206,8 @@ mod tests {
             let headers = json!({"Host": [host], "X-Forwarded-Proto": [scheme]});
             let rest = json!({
                 "httpMethod": "POST", "path": path, "headers": {"Host": host, "X-Forwarded-Proto": scheme},
-                "multiValueHeaders": headers, "requestContext": {"stage": "prod", "domainName": "d.example"},
+                "multiValueHeaders": headers,
+                "requestContext": {"stage": "prod", "domainName": "d.example", "httpMethod": "POST"},
                 "multiValueQueryStringParameters": {"a": [query]},
             });
             for event in [url, rest] {
