@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a broken promise shows as a panic")]
 
 mod accepting;
+mod auditing;
 mod dead_letters;
 mod ending;
 mod heartbeats;
