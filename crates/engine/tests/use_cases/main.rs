@@ -8,6 +8,7 @@ mod dead_letters;
 mod ending;
 mod heartbeats;
 mod limits;
+mod listening;
 mod long_work;
 mod observing;
 mod recovering;
