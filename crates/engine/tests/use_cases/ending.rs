@@ -1,7 +1,7 @@
 //! A task ends once; a task always ends; a cancel request reaches the worker; expiry is exact.
 
 use longhaul_core::{FailureKind, State, Status, limits};
-use longhaul_engine::{Disposition, PollError, WorkerSignals};
+use longhaul_engine::{Cancelled, Disposition, PollError, WorkerSignals};
 
 use super::world::{World, call, completed, crashing, quick, run, tool};
 
@@ -206,5 +206,21 @@ fn a_task_past_its_time_to_live_is_not_found_by_anyone() {
         let tool = quick();
         world.work(&tool).await;
         assert_eq!(tool.runs(), 0);
+    });
+}
+
+#[test]
+fn whoever_wants_to_cancel_learns_whether_the_task_had_ended_and_writes_nothing_then() {
+    run(async {
+        let world = World::new();
+        let (completed, cancelled) = (world.accepted().await.key(), world.accepted().await.key());
+        assert!(matches!(world.engine.cancel_unfinished(&cancelled).await.unwrap(), Cancelled::Now(_)));
+        assert_eq!(world.on_record(&cancelled).await.status(), Status::Cancelled);
+        world.work(&quick()).await;
+        world.took();
+        for key in [completed, cancelled] {
+            assert!(matches!(world.engine.cancel_unfinished(&key).await.unwrap(), Cancelled::Not(_)));
+            assert_eq!(world.took(), ["get"]);
+        }
     });
 }

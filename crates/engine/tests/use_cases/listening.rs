@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use futures::FutureExt;
 use longhaul_core::ports::Left;
 use longhaul_core::{IdSource, MailboxId, TaskKey};
-use longhaul_engine::{Cancelled, Listener, Subject};
+use longhaul_engine::{Listener, Subject};
 use longhaul_testkit::SeededIds;
 
 use crate::world::{World, ann, quick, run};
@@ -63,17 +63,5 @@ fn a_listener_that_is_gone_leaves_its_places_to_others() {
             first = world.engine.listener();
         }
         drop(first);
-    });
-}
-
-#[test]
-fn a_task_that_had_ended_is_not_written_by_who_wants_to_cancel_it() {
-    run(async {
-        let world = World::new();
-        let key = world.accepted().await.key();
-        world.work(&quick()).await;
-        world.took();
-        assert!(matches!(world.engine.cancel_unfinished(&key).await.unwrap(), Cancelled::Not(_)));
-        assert_eq!(world.took(), ["get"]);
     });
 }
