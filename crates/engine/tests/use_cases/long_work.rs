@@ -131,6 +131,26 @@ fn a_sleep_alongside_a_question_is_recorded() {
     });
 }
 
+#[test]
+fn a_question_that_loses_a_race_takes_no_other_question_with_it() {
+    run(async {
+        let world = World::new();
+        let task = world.accepted().await;
+        let tool = tool(|leg| async move {
+            let race = async {
+                let ask = std::pin::pin!(leg.ask("lost", "{}".to_owned()));
+                select(ask, std::future::ready(())).await;
+            };
+            let (answer, ()) = futures::join!(leg.ask("color", "{}".to_owned()), race);
+            completed(&answer)
+        });
+        world.work(&tool).await;
+        let waits = world.on_record(&task.key()).await;
+        let State::InputRequired { asks, .. } = &waits.state else { panic!("{:?}", waits.state) };
+        assert_eq!(asks.iter().map(|ask| ask.key.as_str()).collect::<Vec<_>>(), ["color"]);
+    });
+}
+
 /// Found by the simulation (seed 20): the sleep after a race took the number of the one that the race never polled.
 #[test]
 fn a_sleep_keeps_its_moment_when_an_earlier_one_lost_to_an_answer() {
