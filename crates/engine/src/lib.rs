@@ -35,7 +35,7 @@ pub use error::{AcceptError, AnswerError, CollectError, LeaveError, LoadError, P
 pub use leg::Leg;
 pub use leg_end::{LegEnd, Round};
 pub use listener::Listener;
-pub use observer::Observer;
+pub use observer::{IsRecorded, Observer};
 pub use outcome::Accepted;
 pub use poll::Cancelled;
 pub use settings::Settings;
