@@ -7,6 +7,7 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 
 use crate::auth_server::AuthServer;
+use crate::dialects::Naming;
 use crate::login::Ground;
 use crate::process::Setup;
 use crate::seen::{Client, assert_is_denied, assert_sees_its_own, assert_sees_nothing};
@@ -14,6 +15,11 @@ use crate::seen::{Client, assert_is_denied, assert_sees_its_own, assert_sees_not
 const ANN: &str = "annannannannannannannannannannannann";
 const BOB: &str = "bobbobbobbobbobbobbobbobbobbobbobbob";
 const NOBODY: &str = "evaevaevaevaevaevaevaevaevaevaevaeva";
+
+/// Nothing is left out.
+const fn all(_: &Naming) -> bool {
+    true
+}
 
 fn guarded() -> Setup {
     let mut setup = Setup::with(&["--diagnostics", "--auth", "bearer", "--log-format", "json", "--log", "warn"]);
@@ -28,9 +34,9 @@ fn guarded() -> Setup {
 async fn what_belongs_to_others_is_like_what_does_not_exist_in_every_dialect() {
     let setup = guarded();
     let server = setup.start();
-    let ann = Client::new(server.url(), Some(ANN));
+    let ann = Client::new(server.url(), Some(ANN), all);
     let (task, sessions) = (ann.begin().await, ann.sessions().await);
-    assert_sees_nothing("bob", &Client::new(server.url(), Some(BOB)), &task, &sessions).await;
+    assert_sees_nothing("bob", &Client::new(server.url(), Some(BOB), all), &task, &sessions).await;
     let shown = server.caller().with_token(ANN).get(&task).await;
     assert_eq!(shown["status"], "working", "nobody changed anything");
     assert_sees_its_own(&ann, &task).await;
@@ -41,10 +47,10 @@ async fn what_belongs_to_others_is_like_what_does_not_exist_in_every_dialect() {
 async fn a_caller_who_is_not_let_in_gets_the_same_answer_to_everything() {
     let setup = guarded();
     let server = setup.start();
-    let ann = Client::new(server.url(), Some(ANN));
+    let ann = Client::new(server.url(), Some(ANN), all);
     let (task, sessions) = (ann.begin().await, ann.sessions().await);
     for token in [None, Some(NOBODY)] {
-        assert_is_denied("eve", &Client::new(server.url(), token), &task, &sessions).await;
+        assert_is_denied("eve", &Client::new(server.url(), token, all), &task, &sessions).await;
     }
     let log = server.log();
     let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -64,7 +70,7 @@ async fn callers_with_access_tokens_see_nothing_of_each_other_and_others_learn_n
     let second_issuer = second.issuer().to_owned();
     let ground = Ground::with(auth, None, &["--oauth-issuer", &second_issuer]);
     let (url, scopes) = (ground.url(), "mcp:tools");
-    let client = |token: &str| Client::new(ground.server.url(), Some(token));
+    let client = |token: &str| Client::new(ground.server.url(), Some(token), all);
     let anns = ground.auth.issue("ann", url, scopes);
     let ann = client(&anns);
     let (task, sessions) = (ann.begin().await, ann.sessions().await);
@@ -88,7 +94,7 @@ async fn callers_with_access_tokens_see_nothing_of_each_other_and_others_learn_n
         ("for another server", Some(claims(json!({"aud": "https://other.example.com/mcp"})))),
         ("garbage", Some("garbage".to_owned())),
     ] {
-        assert_is_denied(who, &Client::new(ground.server.url(), token.as_deref()), &task, &sessions).await;
+        assert_is_denied(who, &Client::new(ground.server.url(), token.as_deref(), all), &task, &sessions).await;
     }
     assert_sees_its_own(&ann, &task).await;
 }
@@ -100,7 +106,7 @@ async fn a_user_of_another_team_is_another_owner_and_a_colleague_is_not() {
         let claims = json!({"aud": ground.url(), "scope": "mcp:tools", "sub": subject, "team": team});
         ground.auth.sign("current", json!({}), claims)
     };
-    let client = |token: &str| Client::new(ground.server.url(), Some(token));
+    let client = |token: &str| Client::new(ground.server.url(), Some(token), all);
     let ann = client(&token("ann", "blue"));
     let (task, sessions) = (ann.begin().await, ann.sessions().await);
     assert_sees_nothing("the same user in another team", &client(&token("ann", "red")), &task, &sessions).await;

@@ -22,12 +22,24 @@ pub(crate) struct Client {
     http: reqwest::Client,
     url: String,
     token: Option<String>,
+    sends: fn(&Naming) -> bool,
 }
 
 impl Client {
-    pub(crate) fn new(url: &str, token: Option<&str>) -> Self {
+    /// One that sends those of the requests that `sends` chooses.
+    pub(crate) fn new(url: &str, token: Option<&str>, sends: fn(&Naming) -> bool) -> Self {
         let http = reqwest::Client::builder().timeout(PATIENCE).build().unwrap();
-        Self { http, url: url.to_owned(), token: token.map(str::to_owned) }
+        Self { http, url: url.to_owned(), token: token.map(str::to_owned), sends }
+    }
+
+    /// The requests that name this task.
+    fn about(&self, task: &str) -> Vec<Naming> {
+        requests(task).into_iter().filter(self.sends).collect()
+    }
+
+    /// The requests that name a session.
+    fn in_sessions(&self) -> Vec<Naming> {
+        in_sessions().into_iter().chain(about_sessions()).filter(self.sends).collect()
     }
 
     /// Sends the request, in one of these sessions if its revision has them.
@@ -72,7 +84,7 @@ impl Client {
 
     async fn differ(&self, sessions: &[String], task: &str) -> Vec<(Naming, bool)> {
         let mut all = Vec::new();
-        for (named, unknown) in requests(task).into_iter().zip(requests(UNKNOWN)) {
+        for (named, unknown) in self.about(task).into_iter().zip(self.about(UNKNOWN)) {
             let of_unknown = self.see(&unknown, sessions, UNKNOWN).await;
             let of_task = self.see(&named, sessions, task).await;
             all.push((named, of_unknown != of_task));
@@ -88,7 +100,7 @@ pub(crate) async fn assert_sees_nothing(who: &str, client: &Client, task: &str, 
     let differ: Vec<_> = differ.iter().filter(|(_, differs)| *differs).map(|(naming, _)| naming.name()).collect();
     assert!(differ.is_empty(), "{who}: {differ:?}");
     let unknown: Vec<_> = sessions.iter().map(|session| tampered(session)).collect();
-    for naming in in_sessions().into_iter().chain(about_sessions()) {
+    for naming in client.in_sessions() {
         let foreign = client.see(&naming, sessions, "<nothing>").await;
         assert_eq!(foreign, client.see(&naming, &unknown, "<nothing>").await, "{who}: {}", naming.name());
         let expected = if naming.body.is_some() { 404 } else { foreign.status };
@@ -106,10 +118,9 @@ pub(crate) async fn assert_sees_its_own(client: &Client, task: &str) {
 
 /// This caller gets the same answer to everything, whatever it names.
 pub(crate) async fn assert_is_denied(who: &str, client: &Client, task: &str, sessions: &[String]) {
-    let mut all = requests(task);
-    all.extend(requests(UNKNOWN));
-    all.extend(in_sessions());
-    all.extend(about_sessions());
+    let mut all = client.about(task);
+    all.extend(client.about(UNKNOWN));
+    all.extend(client.in_sessions());
     all.extend(REVISIONS.map(initialize));
     let mut first = None;
     for naming in &all {
