@@ -20,6 +20,10 @@ use crate::budget::{Budget, Held};
 use crate::rejection::full;
 use crate::{Anyone, Challenge, HEALTH_PATH, Identified, Identify, MCP_PATH, OriginPolicy, Rejection, SlowBody, cors};
 
+/// Extension of an answer: nobody verified the caller, and the audit log has a denied log-in.
+#[derive(Clone, Copy, Debug)]
+pub struct DeniedLogIn;
+
 /// The body of a response: bytes at once, or a stream of events.
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
 
@@ -78,13 +82,7 @@ impl HttpFrontend {
             Ok(Admitted::Preflight) => return cors::permission(page),
             Ok(Admitted::Document(document)) => published(document),
             Ok(Admitted::Health) => json(Bytes::from_static(b"{\"status\":\"ok\"}\n")),
-            Err(rejection) => {
-                // Of what the audit log has, there may be a flood.
-                if !audited::denied(&rejection) {
-                    tracing::info!(%rejection, "a request was refused");
-                }
-                rejection.into_response()
-            }
+            Err(rejection) => rejected(&rejection),
         };
         cors::readable(answer, page)
     }
@@ -143,6 +141,17 @@ enum Admitted {
     Health,
     /// A browser asks whether a page may send a request.
     Preflight,
+}
+
+fn rejected(rejection: &Rejection) -> Response<Body> {
+    let mut answer = rejection.into_response();
+    // Of what the audit log has, there may be a flood.
+    if audited::denied(rejection) {
+        answer.extensions_mut().insert(DeniedLogIn);
+    } else {
+        tracing::info!(%rejection, "a request was refused");
+    }
+    answer
 }
 
 fn without_credentials(mut parts: Parts) -> Parts {

@@ -94,7 +94,7 @@ impl Api {
             without_cors(answer.headers_mut());
         }
         if let Some(metrics) = &self.metrics {
-            metrics.answered(answer.status().as_u16(), self.clock.now().since_ms(began_at));
+            metrics.answered(&answer, self.clock.now().since_ms(began_at));
         }
         answer
     }

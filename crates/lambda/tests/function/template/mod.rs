@@ -349,6 +349,7 @@ fn the_dashboard_shows_the_metrics_that_the_code_emits() {
         metrics::TASKS_FAILED,
         metrics::STORE_ERRORS,
         metrics::REQUEST_ERRORS,
+        metrics::DENIED_LOG_INS,
         metrics::ANSWER_TIME,
     ];
     assert_eq!(shown, emitted.map(str::to_owned).into());
