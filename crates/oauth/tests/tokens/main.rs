@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
 
 mod asking;
+mod far;
 mod fetching;
 mod hostile;
 mod issuer;
