@@ -5,6 +5,7 @@
 mod asking;
 mod far;
 mod fetching;
+mod forged;
 mod hostile;
 mod issuer;
 mod signing;
