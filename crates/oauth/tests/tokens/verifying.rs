@@ -39,10 +39,13 @@ async fn both_names_of_ed25519_are_one_algorithm() {
         jwk["alg"] = stated.clone();
         world.issuer.publish(&[jwk]);
         world.clock.advance_ms(600_000);
-        for name in ["EdDSA", "Ed25519"] {
-            for header in [json!({"alg": name, "kid": "1"}), json!({"alg": name})] {
-                assert!(world.accepts(&world.key.token(&header, &world.claims())).await, "{stated} {header}");
-            }
+        for header in [
+            json!({"alg": "EdDSA", "kid": "1"}),
+            json!({"alg": "EdDSA"}),
+            json!({"alg": "Ed25519", "kid": "1"}),
+            json!({"alg": "Ed25519"}),
+        ] {
+            assert!(world.accepts(&world.key.token(&header, &world.claims())).await, "{stated} {header}");
         }
     }
     for (stated, curve) in [("Ed448", "Ed25519"), ("Ed25519", "Ed448"), ("ed25519", "Ed25519")] {
