@@ -397,6 +397,24 @@ mod tests {
         assert_eq!(health.status(), StatusCode::OK);
     }
 
+    /// What needs scopes inside of MCP only says which: the status and the challenge are made here.
+    #[tokio::test]
+    async fn an_answer_that_says_which_scopes_are_missing_is_a_refusal() {
+        let request = Request::get("/mcp").header("host", "localhost").body(Full::new(Bytes::new())).unwrap();
+        let frontend = HttpFrontend::new(OriginPolicy::default());
+        let scopes = std::collections::BTreeSet::from(["etl:run".to_owned()]);
+        let mcp = async |_, _| {
+            let mut answer = Response::new(full(Bytes::from_static(b"{}")));
+            answer.extensions_mut().insert(MissingScopes { missing: scopes.clone(), wanted: scopes.clone() });
+            answer
+        };
+        let answer = frontend.answer(request, mcp).await;
+        assert_eq!(answer.status(), StatusCode::FORBIDDEN);
+        let challenge = answer.headers()[WWW_AUTHENTICATE].to_str().unwrap();
+        assert!(challenge.starts_with(r#"Bearer error="insufficient_scope""#), "{challenge}");
+        assert!(challenge.ends_with(r#"scope="etl:run""#), "{challenge}");
+    }
+
     const PAGE: &str = "https://app.example.com";
 
     /// The answer to a request of a page, by a server that knows nobody and has one public document.
