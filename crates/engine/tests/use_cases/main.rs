@@ -9,6 +9,7 @@ mod heartbeats;
 mod limits;
 mod long_work;
 mod observing;
+mod places;
 mod recovering;
 mod retries;
 mod rounds;

@@ -9,6 +9,7 @@ use super::super::kernel::Actor;
 use super::super::plan::{CallPlan, Plan};
 use super::super::promise::{Promise, Violation};
 use super::super::story::task_name;
+use super::places::Legs;
 
 /// All checkers, and what they remember.
 pub(crate) struct Checks {
@@ -24,6 +25,8 @@ pub(crate) struct Checks {
     pub(super) latency_ms: u64,
     pub(super) skew_ms: u64,
     pub(super) open_max: usize,
+    pub(super) owner_legs: Option<u32>,
+    pub(super) legs: Legs,
     pub(super) calls: Vec<CallPlan>,
     /// How long each actor may run one delivery, if that is limited.
     pub(super) timeouts_ms: Vec<Option<u64>>,
@@ -89,6 +92,8 @@ impl Checks {
             latency_ms: plan.latency_ms,
             skew_ms: plan.skew_ms_max(),
             open_max: settings.open_tasks_max as usize,
+            owner_legs: plan.owner_legs,
+            legs: Legs::default(),
             calls: plan.calls.clone(),
             timeouts_ms: std::iter::repeat_n(None, 1 + plan.clients.len())
                 .chain(plan.workers.iter().map(|worker| worker.timeout_ms))
