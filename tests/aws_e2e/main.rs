@@ -32,6 +32,7 @@ mod lifetimes;
 mod login;
 mod moments;
 mod on_host;
+mod places;
 mod process;
 mod programs;
 #[path = "../e2e/proxy.rs"]

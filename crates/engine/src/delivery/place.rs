@@ -80,7 +80,12 @@ impl Engine {
             }
         };
         let delay_ms = limit.next_wait_ms(waited_ms, &*self.ports.ids);
-        tracing::info!(task_id = %message.task.id, waited_ms, delay_ms, "the owner runs as many legs as it may; the task waits");
+        // A long wait has many tries: one of them is news.
+        if waited_ms < limit.wait_ms {
+            tracing::info!(task_id = %message.task.id, "the owner runs as many legs as it may; the task waits");
+        } else {
+            tracing::debug!(task_id = %message.task.id, waited_ms, delay_ms, "the task still waits for a leg of its owner");
+        }
         match self.queue().send(message, delay_ms).await {
             Ok(()) => Disposition::Acknowledge,
             Err(error) => {

@@ -347,11 +347,11 @@ fn a_task_whose_deadline_passes_while_it_waits_times_out_even_without_polls() {
 }
 
 #[test]
-fn polls_of_a_task_that_waits_for_hours_do_not_end_it() {
+fn polls_of_a_task_that_waits_until_its_last_minutes_do_not_end_it() {
     run(async {
         let (world, places) = limited(1, Settings::default());
         let key = world.accept(call()).await.key();
-        let free_at = world.now().plus_ms(4 * 3_600_000);
+        let free_at = world.on_record(&key).await.deadline().minus_ms(300_000);
         places.inner.take(&other(free_at), 1, world.now()).await.unwrap();
         let tool = quick();
         while world.now() < free_at {

@@ -233,7 +233,7 @@ impl State {
         Self {
             store: StoreModel::with(planted),
             queue: QueueModel::new(plan.receives_max, planted),
-            places: PlacesModel::default(),
+            places: PlacesModel::with(planted),
             checks: Checks::new(plan),
             real_store: None,
             real_queue: None,
