@@ -206,6 +206,36 @@ enum Ask {
     GiveBack,
 }
 
+/// One call: what, whose, of which task and which leg, and how long after the one before.
+type Call = (Ask, u8, u64, u8, u64);
+
+async fn ask(places: &dyn LegPlaces, ask: Ask, place: &LegPlace, legs_max: u32, now: Timestamp) -> Option<Taken> {
+    match ask {
+        Ask::Take => Some(places.take(place, legs_max, now).await.unwrap()),
+        Ask::TakeOver => Some(places.take_over(place, legs_max, now).await.unwrap()),
+        Ask::GiveBack => {
+            places.give_back(place).await.unwrap();
+            None
+        }
+    }
+}
+
+async fn same_answers(legs_max: u32, calls: &[Call]) -> Result<(), TestCaseError> {
+    let (places, model) = (Places::new().await, FakePlaces::default());
+    let mut now = NOW;
+    for (what, who, number, lease, passes_ms) in calls {
+        now = now.plus_ms(*passes_ms);
+        let owner = owner(if *who == 0 { "alice" } else { "bob" });
+        // A lease belongs to one leg, whose place has one end.
+        let until = NOW.plus_ms(u64::from(*lease) * 300 + number * 37);
+        let place = place(owner, *number, *lease, until);
+        let real = ask(&places.store, *what, &place, legs_max, now).await;
+        let expected = ask(&model, *what, &place, legs_max, now).await;
+        prop_assert_eq!(real, expected, "{:?} {:?} at {:?}", what, place, now);
+    }
+    Ok(())
+}
+
 #[test]
 fn any_order_of_calls_is_answered_as_the_model_answers() {
     let ask = prop_oneof![4 => Just(Ask::Take), 1 => Just(Ask::TakeOver), 2 => Just(Ask::GiveBack)];
@@ -213,34 +243,5 @@ fn any_order_of_calls_is_answered_as_the_model_answers() {
     // All workers have the same limit.
     let run = (1..4_u32, prop::collection::vec(call, 1..40));
     let mut runner = TestRunner::new(Config { cases: 24, failure_persistence: None, ..Config::default() });
-    let property = |(legs_max, calls): (u32, Vec<(Ask, u8, u64, u8, u64)>)| {
-        block_on(async {
-            let (places, model) = (Places::new().await, FakePlaces::default());
-            let mut now = NOW;
-            for (ask, who, number, lease, passes_ms) in &calls {
-                now = now.plus_ms(*passes_ms);
-                let owner = owner(if *who == 0 { "alice" } else { "bob" });
-                // A lease belongs to one leg, whose place has one end.
-                let until = NOW.plus_ms(u64::from(*lease) * 300 + number * 37);
-                let place = place(owner, *number, *lease, until);
-                let (real, expected) = match ask {
-                    Ask::Take => (
-                        places.store.take(&place, legs_max, now).await.map(Some),
-                        model.take(&place, legs_max, now).await.map(Some),
-                    ),
-                    Ask::TakeOver => (
-                        places.store.take_over(&place, legs_max, now).await.map(Some),
-                        model.take_over(&place, legs_max, now).await.map(Some),
-                    ),
-                    Ask::GiveBack => (
-                        places.store.give_back(&place).await.map(|()| None),
-                        model.give_back(&place).await.map(|()| None),
-                    ),
-                };
-                prop_assert_eq!(real.unwrap(), expected.unwrap(), "{:?} {:?} at {:?}", ask, place, now);
-            }
-            Ok(())
-        })
-    };
-    runner.run(&run, property).unwrap();
+    runner.run(&run, |(legs_max, calls)| block_on(same_answers(legs_max, &calls))).unwrap();
 }

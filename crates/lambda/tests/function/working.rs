@@ -26,11 +26,13 @@ struct Scripted {
     running: AtomicUsize,
     running_max: AtomicUsize,
     meeting: Barrier,
+    pair: Barrier,
 }
 
 impl Default for Scripted {
     fn default() -> Self {
-        Self { running: AtomicUsize::new(0), running_max: AtomicUsize::new(0), meeting: Barrier::new(MEETING) }
+        let [running, running_max] = [0, 0].map(AtomicUsize::new);
+        Self { running, running_max, meeting: Barrier::new(MEETING), pair: Barrier::new(2) }
     }
 }
 
@@ -48,6 +50,10 @@ impl ToolRunner for Scripted {
             "hangs" => std::future::pending().await,
             "meets" => {
                 self.meeting.wait().await;
+                completed()
+            }
+            "pairs" => {
+                self.pair.wait().await;
                 completed()
             }
             _ => {
@@ -137,8 +143,8 @@ fn limited(legs_max: u32) -> World {
 async fn of_a_batch_of_one_owner_as_many_legs_run_as_it_may_have_and_the_rest_is_sent_again() {
     let (world, runner, event) = (limited(2), Arc::<Scripted>::default(), event("worker-batch"));
     let keys: Vec<TaskKey> = keys(&event).into_iter().flatten().collect();
-    for key in &keys {
-        world.accepted(*key, "completes").await;
+    for (key, tool) in keys.iter().zip(["pairs", "pairs", "completes"]) {
+        world.accepted(*key, tool).await;
     }
     let worker = worker(&world, &runner, 3);
     assert_eq!(answer(&worker, &event, LONG_MS, &world).await, failed(&[]), "waiting is not a failed delivery");
@@ -180,7 +186,7 @@ async fn a_record_that_comes_twice_takes_one_place() {
     let (world, runner, event) = (limited(2), Arc::<Scripted>::default(), event("worker-batch"));
     let keys: Vec<TaskKey> = keys(&event).into_iter().flatten().collect();
     for key in &keys {
-        world.accepted(*key, "completes").await;
+        world.accepted(*key, "pairs").await;
     }
     let mut twice = event.clone();
     twice["Records"] = json!([event["Records"][0], event["Records"][0], event["Records"][1]]);

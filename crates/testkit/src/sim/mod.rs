@@ -16,6 +16,7 @@ mod fault_profile;
 mod kernel;
 mod lying;
 mod places;
+mod places_port;
 mod plan;
 mod planted;
 mod ports;

@@ -7,7 +7,7 @@ use longhaul_core::{Clock, IdSource, Timestamp};
 use longhaul_engine::{Engine, LegLimit, Ports};
 
 use super::lying::{self, Instance};
-use super::places::SimPlaces;
+use super::places_port::SimPlaces;
 use super::queue_port::queue_port;
 use super::store_port::store_port;
 use super::world::World;

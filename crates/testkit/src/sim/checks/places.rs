@@ -7,16 +7,6 @@ use super::super::kernel::EPOCH_MS;
 use super::super::promise::Promise;
 use super::state::Checks;
 
-/// What is remembered of running legs.
-#[derive(Default)]
-pub(super) struct Legs {
-    /// Until when legs may run, by their leases.
-    until: Vec<(LeaseToken, Timestamp)>,
-    /// Legs that run although nobody knows whether they have a place.
-    unknown: Vec<LeaseToken>,
-    running: Vec<(TaskKey, u32, LeaseToken)>,
-}
-
 impl Checks {
     /// A leg has a place.
     pub(crate) fn place_is_taken(&mut self, place: &LegPlace) {

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use longhaul_core::{EntryKind, OwnerId, Task, TaskKey, Timestamp};
+use longhaul_core::{EntryKind, LeaseToken, OwnerId, Task, TaskKey, Timestamp};
 use longhaul_engine::Settings;
 
 use super::super::kernel::Actor;
 use super::super::plan::{CallPlan, Plan};
 use super::super::promise::{Promise, Violation};
 use super::super::story::task_name;
-use super::places::Legs;
 
 /// All checkers, and what they remember.
 pub(crate) struct Checks {
@@ -32,6 +31,16 @@ pub(crate) struct Checks {
     pub(super) timeouts_ms: Vec<Option<u64>>,
     /// Tools are not checked any more: the world is being taken down.
     pub(super) over: bool,
+}
+
+/// What is remembered of running legs.
+#[derive(Default)]
+pub(super) struct Legs {
+    /// Until when legs may run, by their leases.
+    pub(super) until: Vec<(LeaseToken, Timestamp)>,
+    /// Legs that run although nobody knows whether they have a place.
+    pub(super) unknown: Vec<LeaseToken>,
+    pub(super) running: Vec<(TaskKey, u32, LeaseToken)>,
 }
 
 /// What is remembered of a task.
