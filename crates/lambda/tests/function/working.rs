@@ -152,7 +152,8 @@ async fn of_a_batch_of_one_owner_as_many_legs_run_as_it_may_have_and_the_rest_is
     let mut waiting = Vec::new();
     for (record, key) in keys.iter().enumerate() {
         let asked = world.queue.asked();
-        let sent = asked.iter().position(|asked| *asked == Asked::Send { task: key.id, trace: None });
+        let is_sent = |asked: &Asked| matches!(asked, Asked::Send { task, .. } if *task == key.id);
+        let sent = asked.iter().position(is_sent);
         let deleted = asked.iter().position(|asked| *asked == Asked::Delete { receipt: receipt(&event, record) });
         let Some(sent) = sent else { continue };
         assert!(deleted.is_none_or(|deleted| sent < deleted), "at any time there is a message: {asked:?}");
