@@ -11,6 +11,7 @@ mod faults;
 mod keys;
 mod lifetimes;
 mod meter;
+mod places;
 mod quota;
 mod secrets;
 mod unreadable;
