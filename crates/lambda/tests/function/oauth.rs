@@ -97,7 +97,7 @@ async fn the_domain_that_was_called_is_the_audience() {
 
 #[tokio::test]
 async fn a_caller_without_a_token_learns_the_scopes_that_are_advertised() {
-    let (world, caller) = (World::new(), Caller::new().await);
+    let (world, caller) = (World::new(), Issuing::new().await);
     let mut values = Values::defaults(Place::Api, &[&table::ALL]);
     values.set(&table::OAUTH_ISSUER, &vec![caller.issuer.name.clone()]);
     values.set(&table::SCOPE_CALL, &["tools".to_owned()].into());
