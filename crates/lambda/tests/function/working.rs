@@ -11,7 +11,7 @@ use longhaul_engine::{Leg, LegEnd, LegLimit, ToolRunner};
 use longhaul_lambda::{DeadLetters, Worker};
 use longhaul_testkit::sim::FakePlaces;
 use serde_json::{Value, json};
-use tokio::sync::Barrier;
+use tokio::sync::{Barrier, Semaphore};
 
 use crate::world::{Asked, World, event};
 
@@ -27,12 +27,14 @@ struct Scripted {
     running_max: AtomicUsize,
     meeting: Barrier,
     pair: Barrier,
+    /// Opens for legs whose tool is "held".
+    gate: Semaphore,
 }
 
 impl Default for Scripted {
     fn default() -> Self {
         let [running, running_max] = [0, 0].map(AtomicUsize::new);
-        Self { running, running_max, meeting: Barrier::new(MEETING), pair: Barrier::new(2) }
+        Self { running, running_max, meeting: Barrier::new(MEETING), pair: Barrier::new(2), gate: Semaphore::new(0) }
     }
 }
 
@@ -54,6 +56,10 @@ impl ToolRunner for Scripted {
             }
             "pairs" => {
                 self.pair.wait().await;
+                completed()
+            }
+            "held" => {
+                self.gate.acquire().await.unwrap().forget();
                 completed()
             }
             _ => {
@@ -143,11 +149,23 @@ fn limited(legs_max: u32) -> World {
 async fn of_a_batch_of_one_owner_as_many_legs_run_as_it_may_have_and_the_rest_is_sent_again() {
     let (world, runner, event) = (limited(2), Arc::<Scripted>::default(), event("worker-batch"));
     let keys: Vec<TaskKey> = keys(&event).into_iter().flatten().collect();
-    for (key, tool) in keys.iter().zip(["pairs", "pairs", "completes"]) {
-        world.accepted(*key, tool).await;
+    for key in &keys {
+        world.accepted(*key, "held").await;
     }
     let worker = worker(&world, &runner, 3);
-    assert_eq!(answer(&worker, &event, LONG_MS, &world).await, failed(&[]), "waiting is not a failed delivery");
+    // Nobody gives back a place before two legs run, and somebody had to wait for a third one.
+    let open_gate = async {
+        for _ in 0..100_000 {
+            let waits = world.queue.asked().iter().any(|asked| matches!(asked, Asked::Send { .. }));
+            if waits && runner.running.load(Ordering::SeqCst) == 2 {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        runner.gate.add_permits(keys.len());
+    };
+    let (answered, ()) = tokio::join!(answer(&worker, &event, LONG_MS, &world), open_gate);
+    assert_eq!(answered, failed(&[]), "waiting is not a failed delivery");
     assert_eq!(runner.running_max.load(Ordering::SeqCst), 2);
     let mut waiting = Vec::new();
     for (record, key) in keys.iter().enumerate() {
