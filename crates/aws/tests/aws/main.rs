@@ -6,6 +6,7 @@ mod batches;
 mod conflicts;
 mod contract;
 mod counts;
+mod creating;
 mod emulator;
 mod faults;
 mod keys;
