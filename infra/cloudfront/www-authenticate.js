@@ -1,12 +1,12 @@
-// A CloudFront function for viewer responses: gives WWW-Authenticate its name back, which function URLs and REST APIs
-// take from answers of the function. Runtime cloudfront-js-2.0.
-function handler(event) {
-  var headers = event.response.headers;
-  var challenge = headers["x-longhaul-www-authenticate"];
+// A Lambda@Edge function for origin responses: gives WWW-Authenticate its name back, which function URLs and REST APIs
+// take from answers of the function. Viewer responses will not do: CloudFront runs nothing on those to which the origin
+// gave status 400 or higher. Runtime: Node.js.
+exports.handler = async (event) => {
+  const { response } = event.Records[0].cf;
+  const challenge = response.headers['x-longhaul-www-authenticate'];
   if (challenge) {
-    headers["www-authenticate"] = challenge;
-    delete headers["x-longhaul-www-authenticate"];
-    delete headers["x-amzn-remapped-www-authenticate"];
+    response.headers['www-authenticate'] = [{ key: 'WWW-Authenticate', value: challenge[0].value }];
+    delete response.headers['x-longhaul-www-authenticate'];
   }
-  return event.response;
-}
+  return response;
+};

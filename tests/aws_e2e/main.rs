@@ -17,6 +17,8 @@ mod auth_server;
 mod caller;
 #[path = "../e2e/clients.rs"]
 mod clients;
+#[path = "../dialects/mod.rs"]
+mod dialects;
 mod documented;
 #[path = "../e2e/flows.rs"]
 mod flows;
@@ -25,6 +27,7 @@ mod gate;
 mod ground;
 mod http_api;
 mod inside;
+mod isolation;
 mod kills;
 #[path = "../e2e/legacy_clients.rs"]
 mod legacy_clients;
@@ -32,6 +35,7 @@ mod lifetimes;
 mod login;
 mod moments;
 mod on_host;
+mod places;
 mod process;
 mod programs;
 #[path = "../e2e/proxy.rs"]
@@ -41,4 +45,6 @@ mod rest_api;
 mod rmcp_client;
 #[path = "../runtime_host/mod.rs"]
 mod runtime_host;
+#[path = "../e2e/seen.rs"]
+mod seen;
 mod streams;

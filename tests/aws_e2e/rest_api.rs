@@ -108,12 +108,20 @@ async fn an_http_api_keeps_a_challenge_and_others_rename_it() {
     }
 }
 
-/// What CloudFront runs on an answer, given the headers of an endpoint's answer.
+/// What Lambda@Edge makes of the headers of an endpoint's answer. The event is that of an origin response, the only one
+/// that CloudFront has for answers with status 400 or higher.
 fn behind_cloudfront(headers: &HeaderMap) -> serde_json::Value {
-    let named = headers.iter().map(|(name, value)| (name.to_string(), json!({"value": value.to_str().unwrap()})));
-    let event = json!({"response": {"headers": named.collect::<serde_json::Map<_, _>>()}});
+    let named = headers.iter().map(|(name, value)| {
+        // Its own headers are not shown to it.
+        let shown = (!name.as_str().starts_with("x-amzn-"))
+            .then(|| json!([{"key": name.as_str(), "value": value.to_str().unwrap()}]));
+        shown.map(|shown| (name.to_string(), shown))
+    });
+    let response = json!({"status": "401", "headers": named.flatten().collect::<serde_json::Map<_, _>>()});
+    let event = json!({"Records": [{"cf": {"config": {"eventType": "origin-response"}, "response": response}}]});
     let program = std::fs::read_to_string(root().join("infra/cloudfront/www-authenticate.js")).unwrap();
-    let program = format!("{program}\nconsole.log(JSON.stringify(handler({event}).headers));");
+    let answered = "then(response => console.log(JSON.stringify(response.headers)))";
+    let program = format!("{program}\nexports.handler({event}).{answered};");
     let node = root().join(".cache/tools/bin/node");
     serde_json::from_str(&output_of(std::process::Command::new(node).args(["-e", &program]))).unwrap()
 }
@@ -124,7 +132,9 @@ async fn cloudfront_can_give_a_challenge_its_name_back() {
     let frontend = resources.frontend_with(Mode::Streamed, &[("LONGHAUL_AUTH", "gateway")]).await;
     for door in Door::ALL {
         let headers = behind_cloudfront(&refusal(&frontend.url_through(door), None).await);
-        assert!(headers["www-authenticate"]["value"].as_str().unwrap().starts_with("Bearer"), "{door:?}");
+        let challenge = &headers["www-authenticate"][0];
+        assert_eq!(challenge["key"], "WWW-Authenticate", "{door:?}");
+        assert!(challenge["value"].as_str().unwrap().starts_with("Bearer"), "{door:?}");
         assert!(headers.as_object().unwrap().keys().all(|name| !name.starts_with("x-")), "{door:?}: {headers}");
     }
 }

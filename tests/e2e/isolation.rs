@@ -3,106 +3,22 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use crate::process::{Local, Setup};
+use crate::auth_server::AuthServer;
+use crate::dialects::Naming;
+use crate::login::Ground;
+use crate::process::Setup;
+use crate::seen::{Client, assert_is_denied, assert_sees_its_own, assert_sees_nothing};
 
 const ANN: &str = "annannannannannannannannannannannann";
 const BOB: &str = "bobbobbobbobbobbobbobbobbobbobbobbob";
 const NOBODY: &str = "evaevaevaevaevaevaevaevaevaevaevaeva";
 
-/// What was never a task.
-const UNKNOWN: &str = "0199aaaa-0000-7000-8000-00000000000a";
-
-const REVISIONS: [&str; 4] = ["2025-11-25", "next", "2025-06-18", "2025-03-26"];
-
-/// What a client sees of an answer, without what it named itself.
-#[derive(Debug, PartialEq)]
-struct Seen {
-    status: u16,
-    headers: Vec<(String, String)>,
-    text: String,
-}
-
-struct Client<'a> {
-    server: &'a Local,
-    token: Option<&'a str>,
-}
-
-impl Client<'_> {
-    async fn see(&self, (revision, session): (&str, &str), body: &Value, named: &str) -> Seen {
-        let request = reqwest::Client::new().post(self.server.url());
-        let request = self.token.iter().fold(request, |request, token| request.bearer_auth(token));
-        let request = request.header("accept", "application/json, text/event-stream");
-        let mut request = request.header("content-type", "application/json").header("mcp-protocol-version", revision);
-        if !session.is_empty() {
-            request = request.header("mcp-session-id", session);
-        }
-        if revision == "2026-07-28" {
-            request = request.header("mcp-method", body["method"].as_str().unwrap());
-            let name = ["name", "taskId"].iter().find_map(|name| body["params"][*name].as_str());
-            request = name.into_iter().fold(request, |request, name| request.header("mcp-name", name));
-        }
-        let answer = request.body(body.to_string()).send().await.unwrap();
-        let status = answer.status().as_u16();
-        let headers = answer.headers().iter().filter(|(name, _)| !["date", "content-length"].contains(&name.as_str()));
-        let headers = headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned())).collect();
-        Seen { status, headers, text: answer.text().await.unwrap().replace(named, "<named>") }
-    }
-
-    async fn session(&self, revision: &str) -> String {
-        let params =
-            json!({"protocolVersion": revision, "clientInfo": {"name": "e2e", "version": "1"}, "capabilities": {}});
-        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
-        let seen = self.see((revision, ""), &body, "<nothing>").await;
-        let session = seen.headers.iter().find(|(name, _)| name == "mcp-session-id");
-        session.unwrap_or_else(|| panic!("{seen:?}")).1.clone()
-    }
-
-    async fn sessions(&self) -> Vec<String> {
-        let mut sessions = Vec::new();
-        for revision in REVISIONS {
-            sessions.push(self.session(revision).await);
-        }
-        sessions
-    }
-}
-
-/// Requests that name a task, in each dialect.
-fn requests(server: &Local, sessions: &[String], task: &str) -> Vec<((&'static str, String), Value)> {
-    let message = |method: &str, params: Value| json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-    let job = |tool: &str| json!({"name": tool, "arguments": {"job_id": task, "wait_s": 0}});
-    let answers = json!({"taskId": task, "inputResponses": {"name": {"action": "decline"}}});
-    let newest = [
-        ("tasks/get", json!({"taskId": task})),
-        ("tasks/update", answers),
-        ("tasks/cancel", json!({"taskId": task})),
-        ("subscriptions/listen", json!({"notifications": {"taskIds": [task]}})),
-        ("tools/call", job("get_job_status")),
-        ("tools/call", job("cancel_job")),
-    ];
-    let newest = newest.map(|(method, mut params)| {
-        params["_meta"] = server.caller().meta();
-        (("2026-07-28", String::new()), message(method, params))
-    });
-    let older = REVISIONS.iter().zip(sessions).flat_map(|(revision, session)| {
-        let each = [
-            ("tasks/get", json!({"taskId": task})),
-            ("tasks/result", json!({"taskId": task})),
-            ("tasks/cancel", json!({"taskId": task})),
-            ("tools/async/status", json!({"token": task})),
-            ("tools/async/result", json!({"token": task})),
-            ("tools/async/join", json!({"token": task})),
-            ("tools/async/get", json!({"token": task, "timeout": 0})),
-            ("tools/async/cancel", json!({"token": task})),
-            ("resources/read", json!({"uri": format!("longhaul://tasks/{task}")})),
-            ("tools/call", job("get_job_status")),
-            ("tools/call", job("cancel_job")),
-            ("tasks/list", json!({})),
-        ];
-        each.map(|(method, params)| ((*revision, session.clone()), message(method, params)))
-    });
-    newest.into_iter().chain(older).collect()
+/// Nothing is left out.
+const fn all(_: &Naming) -> bool {
+    true
 }
 
 fn guarded() -> Setup {
@@ -115,37 +31,15 @@ fn guarded() -> Setup {
 }
 
 #[tokio::test]
-async fn tasks_of_others_are_like_tasks_that_do_not_exist_in_every_dialect() {
+async fn what_belongs_to_others_is_like_what_does_not_exist_in_every_dialect() {
     let setup = guarded();
     let server = setup.start();
-    let ann = server.caller().with_token(ANN);
-    let task = ann.call_task("countdown", json!({"seconds": 600, "steps": 600})).await;
-    let bob = Client { server: &server, token: Some(BOB) };
-    let sessions = bob.sessions().await;
-    let pairs = requests(&server, &sessions, &task).into_iter().zip(requests(&server, &sessions, UNKNOWN));
-    for (((revision, session), foreign), (_, unknown)) in pairs {
-        let unknown = bob.see((revision, &session), &unknown, UNKNOWN).await;
-        let seen = bob.see((revision, &session), &foreign, &task).await;
-        assert_eq!(seen, unknown, "{revision} {foreign}");
-    }
-    assert_eq!(ann.get(&task).await["status"], "working", "nobody changed anything");
-}
-
-#[tokio::test]
-async fn a_session_of_somebody_else_does_not_exist() {
-    let setup = guarded();
-    let server = setup.start();
-    let (ann, bob) = (Client { server: &server, token: Some(ANN) }, Client { server: &server, token: Some(BOB) });
-    for revision in REVISIONS {
-        let hers = ann.session(revision).await;
-        let mut unknown = hers.clone();
-        let changed = if unknown.pop() == Some('A') { 'B' } else { 'A' };
-        unknown.push(changed);
-        let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {}});
-        let foreign = bob.see((revision, &hers), &ping, "<nothing>").await;
-        assert_eq!(foreign, bob.see((revision, &unknown), &ping, "<nothing>").await);
-        assert_eq!(foreign.status, 404, "{revision}: {foreign:?}");
-    }
+    let ann = Client::new(server.url(), Some(ANN), all);
+    let (task, sessions) = (ann.begin().await, ann.sessions().await);
+    assert_sees_nothing("bob", &Client::new(server.url(), Some(BOB), all), &task, &sessions).await;
+    let shown = server.caller().with_token(ANN).get(&task).await;
+    assert_eq!(shown["status"], "working", "nobody changed anything");
+    assert_sees_its_own(&ann, &task).await;
 }
 
 /// Nothing about a request shows in the answer to somebody who was not let in, and each such caller is in the audit log.
@@ -153,27 +47,72 @@ async fn a_session_of_somebody_else_does_not_exist() {
 async fn a_caller_who_is_not_let_in_gets_the_same_answer_to_everything() {
     let setup = guarded();
     let server = setup.start();
-    let ann = server.caller().with_token(ANN);
-    let task = ann.call_task("countdown", json!({"seconds": 600, "steps": 600})).await;
-    let sessions = Client { server: &server, token: Some(ANN) }.sessions().await;
+    let ann = Client::new(server.url(), Some(ANN), all);
+    let (task, sessions) = (ann.begin().await, ann.sessions().await);
     for token in [None, Some(NOBODY)] {
-        let eve = Client { server: &server, token };
-        let mut all = requests(&server, &sessions, &task);
-        all.extend(requests(&server, &sessions, UNKNOWN));
-        let mut seen = Vec::new();
-        for ((revision, session), body) in &all {
-            seen.push(eve.see((revision, session), body, "<nothing>").await);
-        }
-        assert_eq!(seen[0].status, 401);
-        assert!(seen.iter().all(|one| *one == seen[0]), "{seen:?}");
+        assert_is_denied("eve", &Client::new(server.url(), token, all), &task, &sessions).await;
     }
     let log = server.log();
     let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let denied: Vec<&Value> = lines.iter().filter(|line| line["event"] == "login").collect();
     assert!(denied.iter().all(|line| line["outcome"] == "denied" && line["address"] == "127.0.0.1"), "{log}");
-    // Two floods of about a hundred requests, of which the last ones are counted and not written yet.
+    // Two floods of a few hundred requests, of which the last ones are counted and not written yet.
     assert!((2..40).contains(&denied.len()), "{}", denied.len());
     for secret in [ANN, BOB, NOBODY] {
         assert!(!log.contains(secret), "{log}");
     }
+}
+
+/// Three real authorization servers, of which the server knows two.
+#[tokio::test]
+async fn callers_with_access_tokens_see_nothing_of_each_other_and_others_learn_nothing() {
+    let [auth, second, stranger] = [(); 3].map(|()| AuthServer::start());
+    let second_issuer = second.issuer().to_owned();
+    let ground = Ground::with(auth, None, &["--oauth-issuer", &second_issuer]);
+    let (url, scopes) = (ground.url(), "mcp:tools");
+    let client = |token: &str| Client::new(ground.server.url(), Some(token), all);
+    let anns = ground.auth.issue("ann", url, scopes);
+    let ann = client(&anns);
+    let (task, sessions) = (ann.begin().await, ann.sessions().await);
+    let ben = client(&ground.auth.issue("ben", url, scopes));
+    assert_sees_nothing("another user", &ben, &task, &sessions).await;
+    let other_ann = client(&second.issue("ann", url, scopes));
+    assert_sees_nothing("the user of the same name at another issuer", &other_ann, &task, &sessions).await;
+    // Other keys sign, and the same user has a new token: it is the same owner.
+    let caller = ground.server.caller().with_token(&ground.auth.issue("ann", url, scopes));
+    assert_eq!(caller.get(&task).await["status"], "working", "nobody changed anything");
+
+    let claims = |more: Value| {
+        let mut claims = json!({"aud": url, "scope": scopes});
+        claims.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        ground.auth.sign("current", json!({}), claims)
+    };
+    for (who, token) in [
+        ("anonymous", None),
+        ("expired", Some(claims(json!({"exp": 1_700_000_000})))),
+        ("of an issuer that is not listed", Some(stranger.issue("ann", url, scopes))),
+        ("for another server", Some(claims(json!({"aud": "https://other.example.com/mcp"})))),
+        ("garbage", Some("garbage".to_owned())),
+    ] {
+        assert_is_denied(who, &Client::new(ground.server.url(), token.as_deref(), all), &task, &sessions).await;
+    }
+    assert_sees_its_own(&ann, &task).await;
+}
+
+#[tokio::test]
+async fn a_user_of_another_team_is_another_owner_and_a_colleague_is_not() {
+    let ground = Ground::with(AuthServer::start(), None, &["--oauth-owner-claim", "team"]);
+    let token = |subject: &str, team: &str| {
+        let claims = json!({"aud": ground.url(), "scope": "mcp:tools", "sub": subject, "team": team});
+        ground.auth.sign("current", json!({}), claims)
+    };
+    let client = |token: &str| Client::new(ground.server.url(), Some(token), all);
+    let ann = client(&token("ann", "blue"));
+    let (task, sessions) = (ann.begin().await, ann.sessions().await);
+    assert_sees_nothing("the same user in another team", &client(&token("ann", "red")), &task, &sessions).await;
+    let without = ground.auth.sign("current", json!({}), json!({"aud": ground.url(), "scope": "mcp:tools"}));
+    let caller = ground.server.caller().with_token(&without);
+    let refused = caller.request("tasks/get", json!({"taskId": task})).send().await.unwrap().status();
+    assert_eq!(refused, StatusCode::UNAUTHORIZED, "the same user, of no team");
+    assert_sees_its_own(&client(&token("ben", "blue")), &task).await;
 }

@@ -14,6 +14,8 @@ mod auth_server;
 mod caller;
 mod clients;
 mod connections;
+#[path = "../dialects/mod.rs"]
+mod dialects;
 mod flows;
 mod isolation;
 mod kills;
@@ -24,6 +26,7 @@ mod memory;
 mod process;
 mod proxy;
 mod rmcp_client;
+mod seen;
 mod startup;
 mod strangers;
 mod tokens;

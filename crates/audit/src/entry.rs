@@ -13,7 +13,7 @@ pub enum Event {
     Answer,
     /// To cancel a task.
     Cancel,
-    /// To send a request: is logged only if the caller may not.
+    /// To send a request: is logged only if it is refused.
     Request,
     /// To be identified: is logged only if the caller was not.
     LogIn,

@@ -20,6 +20,10 @@ use crate::budget::{Budget, Held};
 use crate::rejection::full;
 use crate::{Anyone, Challenge, HEALTH_PATH, Identified, Identify, MCP_PATH, OriginPolicy, Rejection, SlowBody, cors};
 
+/// Extension of an answer: nobody verified the caller, and the audit log has a denied log-in.
+#[derive(Clone, Copy, Debug)]
+pub struct DeniedLogIn;
+
 /// The body of a response: bytes at once, or a stream of events.
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
 
@@ -78,13 +82,7 @@ impl HttpFrontend {
             Ok(Admitted::Preflight) => return cors::permission(page),
             Ok(Admitted::Document(document)) => published(document),
             Ok(Admitted::Health) => json(Bytes::from_static(b"{\"status\":\"ok\"}\n")),
-            Err(rejection) => {
-                // Of what the audit log has, there may be a flood.
-                if !audited::denied(&rejection) {
-                    tracing::info!(%rejection, "a request was refused");
-                }
-                rejection.into_response()
-            }
+            Err(rejection) => rejected(&rejection),
         };
         cors::readable(answer, page)
     }
@@ -143,6 +141,17 @@ enum Admitted {
     Health,
     /// A browser asks whether a page may send a request.
     Preflight,
+}
+
+fn rejected(rejection: &Rejection) -> Response<Body> {
+    let mut answer = rejection.into_response();
+    // Of what the audit log has, there may be a flood.
+    if audited::denied(rejection) {
+        answer.extensions_mut().insert(DeniedLogIn);
+    } else {
+        tracing::info!(%rejection, "a request was refused");
+    }
+    answer
 }
 
 fn without_credentials(mut parts: Parts) -> Parts {
@@ -386,6 +395,24 @@ mod tests {
         assert_eq!(answer.headers()[WWW_AUTHENTICATE], "Bearer");
         let health = frontend.answer(request("/healthz"), async |_, _| panic!("MCP was reached")).await;
         assert_eq!(health.status(), StatusCode::OK);
+    }
+
+    /// What needs scopes inside of MCP only says which: the status and the challenge are made here.
+    #[tokio::test]
+    async fn an_answer_that_says_which_scopes_are_missing_is_a_refusal() {
+        let request = Request::get("/mcp").header("host", "localhost").body(Full::new(Bytes::new())).unwrap();
+        let frontend = HttpFrontend::new(OriginPolicy::default());
+        let scopes = std::collections::BTreeSet::from(["etl:run".to_owned()]);
+        let mcp = async |_, _| {
+            let mut answer = Response::new(full(Bytes::from_static(b"{}")));
+            answer.extensions_mut().insert(MissingScopes { missing: scopes.clone(), wanted: scopes.clone() });
+            answer
+        };
+        let answer = frontend.answer(request, mcp).await;
+        assert_eq!(answer.status(), StatusCode::FORBIDDEN);
+        let challenge = answer.headers()[WWW_AUTHENTICATE].to_str().unwrap();
+        assert!(challenge.starts_with(r#"Bearer error="insufficient_scope""#), "{challenge}");
+        assert!(challenge.ends_with(r#"scope="etl:run""#), "{challenge}");
     }
 
     const PAGE: &str = "https://app.example.com";

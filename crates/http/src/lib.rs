@@ -13,7 +13,7 @@ mod rejection;
 
 pub use audited::audited;
 pub use challenge::{Challenge, InvalidToken};
-pub use frontend::{Body, HttpFrontend};
+pub use frontend::{Body, DeniedLogIn, HttpFrontend};
 pub use identify::{Anyone, Identified, Identify};
 pub use origin_policy::{Host, OriginPolicy};
 pub use rejection::{Rejection, SlowBody};

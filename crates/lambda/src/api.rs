@@ -26,8 +26,8 @@ use crate::{ApiConfig, Auth, HttpEvent, Responses, buffered, stream};
 /// How long before the function's deadline a request is abandoned, so that there is time to tell the client.
 const RESERVE_MS: u64 = 500;
 
-/// The name under which a challenge is sent once more: function URLs and both kinds of API Gateway rename
-/// `WWW-Authenticate`, and what maps headers in front of the function can name it again.
+/// The name under which a challenge is sent once more: function URLs and REST APIs rename `WWW-Authenticate`, and what maps
+/// headers in front of the function can name it again.
 const SECOND_CHALLENGE: HeaderName = HeaderName::from_static("x-longhaul-www-authenticate");
 
 /// Whether web pages may call.
@@ -94,7 +94,7 @@ impl Api {
             without_cors(answer.headers_mut());
         }
         if let Some(metrics) = &self.metrics {
-            metrics.answered(answer.status().as_u16(), self.clock.now().since_ms(began_at));
+            metrics.answered(&answer, self.clock.now().since_ms(began_at));
         }
         answer
     }

@@ -4,8 +4,10 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use http::Response;
 use longhaul_core::{Clock, Status, Task};
 use longhaul_engine::{IsRecorded, Observer};
+use longhaul_http::DeniedLogIn;
 use serde_json::{Map, Value, json};
 
 /// Calls that were accepted as tasks.
@@ -29,6 +31,8 @@ pub const TASKS_FAILED: &str = "TasksFailed";
 pub const STORE_ERRORS: &str = "StoreErrors";
 /// Requests that were answered with a status of 500 or more.
 pub const REQUEST_ERRORS: &str = "RequestErrors";
+/// Callers whom nobody verified.
+pub const DENIED_LOG_INS: &str = "DeniedLogIns";
 /// Time until an answer was ready, or its stream began, in milliseconds.
 pub const ANSWER_TIME: &str = "AnswerTime";
 
@@ -70,10 +74,12 @@ impl EmbeddedMetrics {
         Self { namespace, clock, out: Mutex::new(out) }
     }
 
-    /// A request was answered with `status` after this many milliseconds.
-    pub fn answered(&self, status: u16, took_ms: u64) {
-        let failed = u64::from(status >= 500);
-        self.write(self.line(&[], &[Metric::ms(ANSWER_TIME, took_ms), Metric::number(REQUEST_ERRORS, failed)]));
+    /// A request was answered after this many milliseconds. Most are of verified callers, and have no number of denied ones.
+    pub fn answered<B>(&self, answer: &Response<B>, took_ms: u64) {
+        let failed = Metric::number(REQUEST_ERRORS, u64::from(answer.status().is_server_error()));
+        let denied = answer.extensions().get::<DeniedLogIn>().map(|_| Metric::count(DENIED_LOG_INS));
+        let metrics: Vec<_> = [Metric::ms(ANSWER_TIME, took_ms), failed].into_iter().chain(denied).collect();
+        self.write(self.line(&[], &metrics));
     }
 
     /// Writes one line about a task.

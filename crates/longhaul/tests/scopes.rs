@@ -84,6 +84,23 @@ async fn a_client_that_logs_in_is_told_the_scopes_of_methods() {
 }
 
 #[tokio::test]
+async fn a_client_that_logs_in_is_told_the_scopes_that_are_advertised_instead() {
+    let options = Options::default()
+        .with(&table::AUTH, Callers::Oauth)
+        .with(&table::OAUTH_ISSUER, ["http://127.0.0.1:9".to_owned()])
+        .with(&table::OAUTH_AUDIENCE, ["http://127.0.0.1/mcp".to_owned()])
+        .with(&table::SCOPES_ADVERTISED, ["http://127.0.0.1/mcp/tools".to_owned()]);
+    let running = start(options).await;
+    let refused = call(&running, "etl").send().await.unwrap();
+    let challenge = challenge(&refused);
+    assert!(challenge.contains(r#"scope="http://127.0.0.1/mcp/tools""#), "{challenge}");
+    let url = format!("http://{}/.well-known/oauth-protected-resource/mcp", running.address());
+    let metadata = json_of(reqwest::get(url).await.unwrap()).await;
+    assert_eq!(metadata["scopes_supported"], json!(["http://127.0.0.1/mcp/tools"]));
+    running.stop().await;
+}
+
+#[tokio::test]
 async fn a_caller_is_told_all_scopes_that_a_call_needs_and_is_known_to_the_tool() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tokens");

@@ -5,6 +5,7 @@ pub(crate) mod accept;
 pub(crate) mod access;
 pub(crate) mod arguments;
 pub(crate) mod asking;
+pub(crate) mod audited;
 pub(crate) mod body;
 pub(crate) mod caller;
 pub(crate) mod cancelling;

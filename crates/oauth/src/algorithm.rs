@@ -1,17 +1,18 @@
 //! How tokens may be signed: with a private key, so that nobody who can verify a token can make one (RFC 7518,
-//! section 3; RFC 8037).
+//! section 3; RFC 8037; RFC 9864).
 
 use aws_lc_rs::signature::{
-    ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ED25519, RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_2048_8192_SHA384,
-    RSA_PKCS1_2048_8192_SHA512, RSA_PSS_2048_8192_SHA256, RSA_PSS_2048_8192_SHA384, RSA_PSS_2048_8192_SHA512,
-    RsaParameters, VerificationAlgorithm,
+    ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ECDSA_P521_SHA512_FIXED, ED25519, RSA_PKCS1_2048_8192_SHA256,
+    RSA_PKCS1_2048_8192_SHA384, RSA_PKCS1_2048_8192_SHA512, RSA_PSS_2048_8192_SHA256, RSA_PSS_2048_8192_SHA384,
+    RSA_PSS_2048_8192_SHA512, RsaParameters, VerificationAlgorithm,
 };
 
 /// One of the algorithms that are allowed.
 #[derive(Debug)]
 pub(crate) struct Algorithm {
-    /// Its name in the header of a token.
     pub(crate) name: &'static str,
+    /// A second name for the same.
+    other_name: Option<&'static str>,
     pub(crate) keys: Keys,
 }
 
@@ -28,19 +29,37 @@ pub(crate) enum Keys {
     Ed25519(&'static dyn VerificationAlgorithm),
 }
 
+impl Algorithm {
+    /// Whether a token or a key that states `name` means this one.
+    pub(crate) fn is_called(&self, name: &str) -> bool {
+        self.name == name || self.other_name == Some(name)
+    }
+}
+
 const fn rsa(name: &'static str, parameters: &'static RsaParameters) -> Algorithm {
-    Algorithm { name, keys: Keys::Rsa(parameters) }
+    Algorithm { name, other_name: None, keys: Keys::Rsa(parameters) }
+}
+
+const fn ec(
+    name: &'static str,
+    curve: &'static str,
+    bytes: usize,
+    verification: &'static dyn VerificationAlgorithm,
+) -> Algorithm {
+    Algorithm { name, other_name: None, keys: Keys::Ec { curve, bytes, verification } }
 }
 
 /// All of them. There is no `none` here and no HMAC, whose key would be the one that everybody knows.
-pub(crate) static ALLOWED: [Algorithm; 9] = [
+pub(crate) static ALLOWED: [Algorithm; 10] = [
     rsa("RS256", &RSA_PKCS1_2048_8192_SHA256),
     rsa("RS384", &RSA_PKCS1_2048_8192_SHA384),
     rsa("RS512", &RSA_PKCS1_2048_8192_SHA512),
     rsa("PS256", &RSA_PSS_2048_8192_SHA256),
     rsa("PS384", &RSA_PSS_2048_8192_SHA384),
     rsa("PS512", &RSA_PSS_2048_8192_SHA512),
-    Algorithm { name: "ES256", keys: Keys::Ec { curve: "P-256", bytes: 32, verification: &ECDSA_P256_SHA256_FIXED } },
-    Algorithm { name: "ES384", keys: Keys::Ec { curve: "P-384", bytes: 48, verification: &ECDSA_P384_SHA384_FIXED } },
-    Algorithm { name: "EdDSA", keys: Keys::Ed25519(&ED25519) },
+    ec("ES256", "P-256", 32, &ECDSA_P256_SHA256_FIXED),
+    ec("ES384", "P-384", 48, &ECDSA_P384_SHA384_FIXED),
+    ec("ES512", "P-521", 66, &ECDSA_P521_SHA512_FIXED),
+    // `EdDSA` leaves the curve to the key; only one is allowed here.
+    Algorithm { name: "Ed25519", other_name: Some("EdDSA"), keys: Keys::Ed25519(&ED25519) },
 ];

@@ -14,6 +14,12 @@ const ISSUERS_MAX: usize = 16;
 /// Audiences of one server.
 const AUDIENCES_MAX: usize = 16;
 
+/// Scopes that clients are told to ask for: all of them stand in one header.
+const SCOPES_ADVERTISED_MAX: usize = 32;
+
+/// What gets a client a refresh token. That is between it and the issuer, and no resource needs it.
+const OFFLINE_ACCESS: &str = "offline_access";
+
 /// Claims that tools may see.
 const CLAIMS_MAX: usize = 32;
 
@@ -26,8 +32,10 @@ pub struct OauthConfig {
     pub(crate) owner_claim: Option<String>,
     /// The claims that tools may see.
     pub(crate) claims: Vec<String>,
-    /// The scopes that clients should ask for at first: those of methods. Those of single tools are asked for when a tool
-    /// needs them, because an issuer may refuse the whole log-in of a user who may not have one of them.
+    /// The scopes that clients should ask for at first: those of methods, or those that the operator names. Those of
+    /// single tools are asked for when a tool needs them: a client that is told no scope asks for all that the metadata
+    /// has, which MCP therefore calls the minimal set; and an issuer may refuse the whole log-in of a user who may not
+    /// have one of them.
     pub(crate) scopes: Vec<String>,
 }
 
@@ -84,13 +92,23 @@ impl OauthConfig {
     }
 }
 
-/// The scopes of methods. `offline_access` is between a client and the issuer.
+/// The scopes that clients should ask for at first.
 fn scopes(values: &Values) -> Result<Vec<String>, SettingsError> {
+    if let Some(advertised) = values.find(&table::SCOPES_ADVERTISED)?.filter(|scopes| !scopes.is_empty()) {
+        let refuse = |why: &str| Err(values.refuse(&table::SCOPES_ADVERTISED, &advertised, why));
+        if advertised.len() > SCOPES_ADVERTISED_MAX {
+            return refuse(&format!("there must be at most {SCOPES_ADVERTISED_MAX} of them"));
+        }
+        if advertised.contains(OFFLINE_ACCESS) {
+            return refuse("leave offline_access out: clients ask for it themselves, where the issuer offers it");
+        }
+        return Ok(advertised.into_iter().collect());
+    }
     let mut scopes = BTreeSet::new();
     for setting in [&table::SCOPE_CALL, &table::SCOPE_READ, &table::SCOPE_CANCEL] {
         scopes.extend(values.find(setting)?.unwrap_or_default());
     }
-    Ok(scopes.into_iter().filter(|scope| scope != "offline_access").collect())
+    Ok(scopes.into_iter().filter(|scope| scope != OFFLINE_ACCESS).collect())
 }
 
 fn listed<K: Kind<Value = Vec<String>>>(

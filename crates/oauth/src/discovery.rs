@@ -49,17 +49,24 @@ pub(crate) async fn keys(issuer: &Issuer, fetch: &dyn Fetch) -> Result<KeySet, D
     Ok(KeySet::parse(&get(fetch, &url, "the key set").await?)?)
 }
 
-/// Where the keys are, from the first place that has the issuer's metadata.
+/// Where the keys are, from the first place that has the issuer's metadata. If none has, the error is about a document
+/// that is there, rather than about one that is not.
 async fn keys_url(issuer: &Issuer, fetch: &dyn Fetch) -> Result<Uri, DiscoveryError> {
-    let [first, second] = issuer.metadata_urls();
-    match keys_url_at(issuer, fetch, &first).await {
-        Ok(url) => return Ok(url),
-        Err(error) => {
-            let error = &error as &dyn std::error::Error;
-            tracing::debug!(issuer = issuer.name(), error, "no OAuth metadata; asking for OpenID Connect metadata");
+    let mut failed = DiscoveryError::NotMetadata;
+    let mut is_found = false;
+    for url in issuer.metadata_urls() {
+        let error = match keys_url_at(issuer, fetch, &url).await {
+            Ok(keys) => return Ok(keys),
+            Err(error) => error,
+        };
+        let cause = &error as &dyn std::error::Error;
+        tracing::debug!(issuer = issuer.name(), url, error = cause, "the issuer's metadata is not here");
+        if !is_found {
+            is_found = !matches!(error, DiscoveryError::Fetch { .. });
+            failed = error;
         }
     }
-    keys_url_at(issuer, fetch, &second).await
+    Err(failed)
 }
 
 async fn keys_url_at(issuer: &Issuer, fetch: &dyn Fetch, url: &str) -> Result<Uri, DiscoveryError> {
@@ -74,4 +81,37 @@ async fn keys_url_at(issuer: &Issuer, fetch: &dyn Fetch, url: &str) -> Result<Ur
 
 async fn get(fetch: &dyn Fetch, url: &Uri, what: &'static str) -> Result<Bytes, DiscoveryError> {
     fetch.get(url).await.map_err(|cause| DiscoveryError::Fetch { what, cause })
+}
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+
+    use super::*;
+
+    /// Answers one URL.
+    struct Only(&'static str, &'static str);
+
+    #[async_trait]
+    impl Fetch for Only {
+        async fn get(&self, url: &Uri) -> Result<Bytes, FetchError> {
+            if *url == *self.0 { Ok(self.1.into()) } else { Err(FetchError::Status(404)) }
+        }
+    }
+
+    #[tokio::test]
+    async fn the_error_is_about_a_document_that_is_there() {
+        let issuer = Issuer::parse("https://id.example.com/a").unwrap();
+        let error = async |fetch: Only| keys_url(&issuer, &fetch).await.unwrap_err().to_string();
+        let other = r#"{"issuer": "https://id.example.com/a/", "jwks_uri": "https://id.example.com/jwks"}"#;
+        for url in [
+            "https://id.example.com/.well-known/oauth-authorization-server/a",
+            "https://id.example.com/.well-known/openid-configuration/a",
+            "https://id.example.com/a/.well-known/openid-configuration",
+        ] {
+            assert!(error(Only(url, other)).await.contains("of another issuer"), "{url}");
+            assert!(error(Only(url, "<html>")).await.contains("not a JSON object"), "{url}");
+        }
+        assert!(error(Only("", "")).await.contains("was not fetched"));
+    }
 }

@@ -23,15 +23,19 @@ impl Issuer {
         &self.name
     }
 
-    /// Where its metadata may be, in the order in which to ask: as RFC 8414, section 3, and as OpenID Connect Discovery,
-    /// section 4, have it.
-    pub(crate) fn metadata_urls(&self) -> [String; 2] {
+    /// Where its metadata may be, in the order in which to ask, which is that of MCP's clients: as RFC 8414, section 3,
+    /// has it, the document of OpenID Connect in the same way, and as OpenID Connect Discovery, section 4, has it.
+    pub(crate) fn metadata_urls(&self) -> Vec<String> {
         let path = self.uri.path().trim_end_matches('/');
         let origin = web_url::origin(&self.uri);
-        [
+        let mut urls = vec![
             format!("{origin}/.well-known/oauth-authorization-server{path}"),
-            format!("{origin}{path}/.well-known/openid-configuration"),
-        ]
+            format!("{origin}/.well-known/openid-configuration{path}"),
+        ];
+        if !path.is_empty() {
+            urls.push(format!("{origin}{path}/.well-known/openid-configuration"));
+        }
+        urls
     }
 
     /// The URL at which it says that its keys are, if it may be asked there: https, or on this machine if the issuer is.
@@ -65,9 +69,11 @@ mod tests {
         assert_eq!(urls("https://id.example.com/"), root);
         let tenant = [
             "https://id.example.com:8443/.well-known/oauth-authorization-server/a/b",
+            "https://id.example.com:8443/.well-known/openid-configuration/a/b",
             "https://id.example.com:8443/a/b/.well-known/openid-configuration",
         ];
         assert_eq!(urls("https://id.example.com:8443/a/b"), tenant);
+        assert_eq!(urls("https://id.example.com:8443/a/b/"), tenant);
     }
 
     #[test]

@@ -92,7 +92,7 @@ impl Key {
                 .key_ops
                 .as_ref()
                 .is_none_or(|operations| operations.iter().any(|operation| operation == "verify"));
-        let is_stated = |algorithm: &&Algorithm| source.alg.as_deref().is_none_or(|stated| stated == algorithm.name);
+        let is_stated = |algorithm: &&Algorithm| source.alg.as_deref().is_none_or(|stated| algorithm.is_called(stated));
         let fitting = ALLOWED.iter().filter(|_| is_for_signatures).filter(is_stated);
         let key = |algorithm: &'static Algorithm| {
             Some(Self { algorithm: algorithm.name, source: source.clone(), parsed: source.parse(&algorithm.keys)? })

@@ -56,8 +56,8 @@ impl<'a> Token<'a> {
 }
 
 fn algorithm(header: &Map<String, Value>) -> Result<&'static str, Refusal> {
-    let stated = header.get("alg").and_then(Value::as_str);
-    let allowed = ALLOWED.iter().find(|algorithm| Some(algorithm.name) == stated);
+    let stated = header.get("alg").and_then(Value::as_str).ok_or(Refusal::Header)?;
+    let allowed = ALLOWED.iter().find(|algorithm| algorithm.is_called(stated));
     allowed.map(|algorithm| algorithm.name).ok_or(Refusal::Header)
 }
 

@@ -27,9 +27,11 @@ pub(crate) fn plain(text: &str) -> Option<Uri> {
     let is_clean = text.len() <= URL_CHARACTERS_MAX && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
     let uri: Uri = text.parse().ok().filter(|_| is_clean)?;
     let authority = uri.authority()?.as_str();
+    let after_host = authority.strip_prefix(uri.host()?)?;
     let is_plain = matches!(uri.scheme_str(), Some("http" | "https"))
         && !authority.contains(['@', ','])
-        && uri.host().is_some_and(|host| !host.is_empty());
+        && uri.host().is_some_and(|host| !host.is_empty())
+        && (after_host.is_empty() || uri.port_u16().is_some());
     is_plain.then_some(uri)
 }
 
@@ -73,6 +75,10 @@ mod tests {
             "https://",
             "https://user@id.example.com",
             "https://id.example.com/#x",
+            "https://id.example.com:99999/",
+            "https://id.example.com:443x/",
+            "https://id.example.com:/",
+            "http://[::1]:x/",
             "https://id.example.com/ x",
             "id.example.com",
             "/relative",

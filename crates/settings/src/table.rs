@@ -270,6 +270,19 @@ pub static SCOPE_CANCEL: Setting<ScopeList> = Setting::new(
 .api(Unset("none"))
 .parameter("ScopeCancel");
 
+/// Scopes that clients ask for.
+pub static SCOPES_ADVERTISED: Setting<ScopeList> = Setting::new(
+    "scopes-advertised",
+    "LONGHAUL_SCOPES_ADVERTISED",
+    ScopeList,
+    "Scopes that clients are told to ask for when they log in, separated by commas, in place of those that calling, \
+     reading and cancelling need: where the authorization server has other names for them than its tokens, such as \
+     https://mcp.example.com/mcp/tools for tools; or where clients should ask for those of tools at once. At most 32.",
+)
+.local(Unset("those of `scope-call`, `scope-read` and `scope-cancel`"))
+.api(Unset("those of `ScopeCall`, `ScopeRead` and `ScopeCancel`"))
+.parameter("ScopesAdvertised");
+
 /// How long a request may take.
 pub static REQUEST_S_MAX: Setting<Number> =
     Setting::new("request-s-max", "LONGHAUL_REQUEST_S_MAX", Number::seconds(10, 900), "Longest request in seconds.")
@@ -402,7 +415,9 @@ pub static OWNER_CONCURRENCY: Setting<Number> = Setting::new(
     Number::count("legs", 1, 1_024),
     "How many legs of one owner run at a time, so that other owners find a free one.",
 )
-.local(Unset("all but an eighth of `concurrency`, and one less at least"));
+.local(Unset("all but an eighth of `concurrency`, and one less at least"))
+.worker(Unset("no limit"))
+.parameter("LegsPerOwner");
 
 /// The longest leg.
 pub static LEG_MS: Setting<Number> = Setting::new(
@@ -575,7 +590,7 @@ pub static AUDIT: Setting<Words<Audit>> = Setting::new(
 .parameter("AuditLog");
 
 /// All of them, in the order of the documentation.
-pub static ALL: [&dyn Declared; 50] = [
+pub static ALL: [&dyn Declared; 51] = [
     &LISTEN,
     &DB,
     &TABLE,
@@ -596,6 +611,7 @@ pub static ALL: [&dyn Declared; 50] = [
     &SCOPE_CALL,
     &SCOPE_READ,
     &SCOPE_CANCEL,
+    &SCOPES_ADVERTISED,
     &REQUEST_S_MAX,
     &LISTEN_MS_MAX,
     &INLINE_WAIT_S,

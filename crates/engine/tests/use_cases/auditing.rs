@@ -1,15 +1,20 @@
-//! What the audit log says: one entry for each accept, answer and cancel, with what came of it.
+//! What the audit log says: one entry for each accept, answer and cancel, with what came of it; and what is known about
+//! requests in all other logs.
 
+use std::fmt::Debug;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use longhaul_core::{IdSource, TaskKey, limits};
+use longhaul_core::{IdSource, TaskKey, TraceParent, limits};
 use longhaul_engine::{Call, Settings};
 use longhaul_logs::{AuditLog, Audited, LineFormat, audited};
 use longhaul_testkit::{SeededIds, StoreCall, given};
 use serde_json::Value;
+use tracing::field::{Empty, Field, Visit};
+use tracing::span::{Id, Record};
 use tracing::subscriber::DefaultGuard;
-use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing::{Instrument, Subscriber};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry;
 
 use crate::world::{World, ann, answers, call, call_with_key, completed, quick, run, tool};
@@ -161,5 +166,42 @@ fn a_store_that_does_not_answer_is_named_as_the_reason() {
         assert_eq!(lines.of(Some(&key)), ["answer unavailable - -"]);
         world.while_time_passes(50, world.engine.cancel(&key)).await.unwrap_err();
         assert_eq!(lines.of(Some(&key)), ["cancel unavailable - -"]);
+    });
+}
+
+/// What is noted on spans after they have begun.
+#[derive(Clone, Default)]
+struct Noted(Arc<Mutex<Vec<String>>>);
+
+impl<S: Subscriber> Layer<S> for Noted {
+    fn on_record(&self, _span: &Id, values: &Record<'_>, _context: Context<'_, S>) {
+        values.record(&mut self.clone());
+    }
+}
+
+impl Visit for Noted {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.0.lock().unwrap().push(format!("{field}={value:?}"));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.record_debug(field, &format_args!("{value}"));
+    }
+}
+
+#[test]
+fn the_span_of_a_request_says_which_task_it_was_about() {
+    run(async {
+        let world = World::new();
+        let noted = Noted::default();
+        let _guard = tracing::subscriber::set_default(registry().with(noted.clone()));
+        let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let call = Call { trace: TraceParent::parse(trace), ..call() };
+        let span = || tracing::info_span!("request", task_id = Empty, attempt = Empty, trace = Empty);
+        let key = world.accept(call).instrument(span()).await.key();
+        world.engine.poll(&key).instrument(span()).await.unwrap();
+        world.engine.cancel(&key).instrument(span()).await.unwrap();
+        let expected = [format!("task_id={}", key.id), "attempt=0".to_owned(), format!("trace={trace}")];
+        assert_eq!(*noted.0.lock().unwrap(), [&expected[..], &expected, &expected].concat());
     });
 }

@@ -5,15 +5,14 @@ use std::sync::{Arc, Mutex};
 
 use futures::{StreamExt, stream};
 use longhaul_engine::{Engine, Ports};
-use longhaul_lambda::{Auth, IamOwner, TokenClaims};
+use longhaul_lambda::{Api, Auth, IamOwner, TokenClaims};
 use longhaul_testkit::{Fault, FaultyStore, StoreCall};
 use serde_json::{Value, json};
 
-use crate::answering::{answer, api, message, poll};
+use crate::answering::{answer, api, message};
+use crate::dialects::{Naming, REVISIONS, UNKNOWN, about_sessions, call, in_sessions, initialize, requests};
+use crate::oauth::{Issuing, auth_of};
 use crate::world::{World, event};
-
-/// What was never a task.
-const UNKNOWN: &str = "0199aaaa-0000-7000-8000-00000000000a";
 
 /// What was asked of the store.
 type Calls = Arc<Mutex<Vec<&'static str>>>;
@@ -42,151 +41,189 @@ fn counting() -> (World, Calls) {
     (world, calls)
 }
 
-/// The event with another body, of a client of this revision.
-fn older(event: &Value, revision: &str, session: Option<&str>, body: Value) -> Value {
-    let mut event = event.clone();
-    let headers = event["headers"].as_object_mut().unwrap();
-    headers.remove("mcp-method");
-    headers.remove("mcp-name");
-    headers.insert("mcp-protocol-version".to_owned(), revision.into());
-    if let Some(session) = session {
-        headers.insert("mcp-session-id".to_owned(), session.into());
+/// The event of the same caller with another request, as the function URL or the API of this event sends it.
+fn sent(caller: &Value, naming: &Naming, sessions: &[String]) -> Value {
+    let mut event = caller.clone();
+    for headers in ["headers", "multiValueHeaders"] {
+        let Some(headers) = event[headers].as_object_mut() else { continue };
+        headers.retain(|name, _| !name.to_ascii_lowercase().starts_with("mcp-"));
     }
-    event["body"] = body.to_string().into();
+    for (name, value) in naming.headers(sessions) {
+        event = with_header(&event, name, &value);
+    }
+    let method = naming.http_method.into();
+    if event["httpMethod"].is_string() {
+        (event["httpMethod"], event["requestContext"]["httpMethod"]) = (Value::clone(&method), method);
+    } else {
+        event["requestContext"]["http"]["method"] = method;
+    }
+    event["body"] = naming.body.as_ref().map_or(Value::Null, |body| body.to_string().into());
     event
 }
 
-fn request(method: &str, params: Value) -> Value {
-    json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
-}
-
-/// Begins a session of this revision.
-async fn session(api: &longhaul_lambda::Api, caller: &Value, revision: &str) -> String {
-    let params = json!({"protocolVersion": revision, "clientInfo": {"name": "t", "version": "1"}, "capabilities": {}});
-    let mut begun = older(caller, revision, None, request("initialize", params));
-    begun["headers"].as_object_mut().unwrap().remove("mcp-protocol-version");
-    let answered = answer(api, &begun).await;
-    let header =
-        answered["headers"].get("mcp-session-id").or_else(|| answered["multiValueHeaders"]["mcp-session-id"].get(0));
-    header.and_then(Value::as_str).unwrap_or_else(|| panic!("{answered}")).to_owned()
-}
-
-/// Requests that name a task, in each dialect.
-fn requests(caller: &Value, sessions: &[(&str, String)], task: &str) -> Vec<Value> {
-    let newest = |method: &str, more: Value| {
-        let mut event = poll(caller, task);
-        let mut body: Value = serde_json::from_str(event["body"].as_str().unwrap()).unwrap();
-        body["method"] = method.into();
-        body["params"].as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        event["headers"]["mcp-method"] = method.into();
-        event["body"] = body.to_string().into();
-        event
-    };
-    let mut all = vec![
-        newest("tasks/get", json!({})),
-        newest("tasks/cancel", json!({})),
-        newest("tasks/update", json!({"inputResponses": {"name": {"action": "decline"}}})),
-        newest("subscriptions/listen", json!({"notifications": {"taskIds": [task]}})),
-    ];
-    let job = |tool: &str| json!({"name": tool, "arguments": {"job_id": task, "wait_s": 0}});
-    for (revision, session) in sessions {
-        let each = [
-            ("tasks/get", json!({"taskId": task})),
-            ("tasks/result", json!({"taskId": task})),
-            ("tasks/cancel", json!({"taskId": task})),
-            ("tools/async/status", json!({"token": task})),
-            ("tools/async/result", json!({"token": task})),
-            ("tools/async/join", json!({"token": task})),
-            ("tools/async/get", json!({"token": task, "timeout": 0})),
-            ("tools/async/cancel", json!({"token": task})),
-            ("resources/read", json!({"uri": format!("longhaul://tasks/{task}")})),
-            ("tools/call", job("get_job_status")),
-            ("tools/call", job("cancel_job")),
-        ];
-        all.extend(each.map(|(method, params)| older(caller, revision, Some(session), request(method, params))));
+/// The event with another value of a header.
+fn with_header(event: &Value, name: &str, value: &str) -> Value {
+    let mut event = event.clone();
+    let is_rest = event["multiValueHeaders"].is_object();
+    for (place, value) in [("headers", json!(value)), ("multiValueHeaders", json!([value]))] {
+        if place == "headers" || is_rest {
+            let headers = event[place].as_object_mut().unwrap();
+            headers.retain(|other, _| !other.eq_ignore_ascii_case(name));
+            headers.insert(name.to_owned(), value);
+        }
     }
-    all
+    event
 }
 
-const REVISIONS: [&str; 4] = ["2025-11-25", "next", "2025-06-18", "2025-03-26"];
+/// Begins a session of each revision.
+async fn sessions(api: &Api, caller: &Value) -> Vec<String> {
+    let mut sessions = Vec::new();
+    for revision in REVISIONS {
+        let answered = answer(api, &sent(caller, &initialize(revision), &[])).await;
+        let name = "mcp-session-id";
+        let header = answered["headers"].get(name).or_else(|| answered["multiValueHeaders"][name].get(0));
+        sessions.push(header.and_then(Value::as_str).unwrap_or_else(|| panic!("{answered}")).to_owned());
+    }
+    sessions
+}
 
+/// The id of a new task of this caller.
+async fn begin(api: &Api, caller: &Value) -> String {
+    let begun = answer(api, &sent(caller, &call("countdown", json!({"seconds": 2})), &[])).await;
+    message(&begun)["result"]["taskId"].as_str().unwrap_or_else(|| panic!("{begun}")).to_owned()
+}
+
+/// The same value with one character changed: as long, and signed by nobody.
+fn tampered(signed: &str) -> String {
+    let (at, last) = signed.char_indices().rev().nth(4).unwrap();
+    let other = if last == 'A' { 'B' } else { 'A' };
+    format!("{}{other}{}", &signed[..at], &signed[at + 1..])
+}
+
+/// To these callers what belongs to `own` is not different from what never was, and costs the same calls.
 async fn holds(auth: Auth, own: &Value, others: &[(&str, Value)]) {
     let (world, calls) = counting();
     let api = api(&world, auth, &[]);
-    let task = message(&answer(&api, own).await)["result"]["taskId"].as_str().unwrap().to_owned();
+    let (task, hers) = (begin(&api, own).await, sessions(&api, own).await);
+    let never: Vec<_> = hers.iter().map(|session| tampered(session)).collect();
+    let see = async |event: Value, named: &str| {
+        calls.lock().unwrap().clear();
+        let answered = answer(&api, &event).await.to_string().replace(named, "<named>");
+        (answered, calls.lock().unwrap().clone())
+    };
     for (who, other) in others {
-        let mut sessions = Vec::new();
-        for revision in REVISIONS {
-            sessions.push((revision, session(&api, other, revision).await));
+        let sessions = sessions(&api, other).await;
+        for (foreign, unknown) in requests(&task).into_iter().zip(requests(UNKNOWN)) {
+            let seen = see(sent(other, &foreign, &sessions), &task).await;
+            assert_eq!(seen, see(sent(other, &unknown, &sessions), UNKNOWN).await, "{who}: {}", foreign.name());
         }
-        let pairs = requests(other, &sessions, &task).into_iter().zip(requests(other, &sessions, UNKNOWN));
-        for (foreign, unknown) in pairs {
-            let mut seen = Vec::new();
-            for (event, named) in [(&foreign, task.as_str()), (&unknown, UNKNOWN)] {
-                calls.lock().unwrap().clear();
-                let answered = answer(&api, event).await.to_string().replace(named, "<named>");
-                seen.push((answered, calls.lock().unwrap().clone()));
-            }
-            assert_eq!(seen[0], seen[1], "{who}: {foreign}");
+        for naming in in_sessions().into_iter().chain(about_sessions()) {
+            let seen = see(sent(other, &naming, &hers), "<nothing>").await;
+            assert_eq!(seen, see(sent(other, &naming, &never), "<nothing>").await, "{who}: {}", naming.name());
         }
     }
     // It is as it was, and its owner sees it.
-    let shown = message(&answer(&api, &poll(own, &task)).await);
+    let polled = requests(&task).into_iter().next().unwrap();
+    let shown = message(&answer(&api, &sent(own, &polled, &[])).await);
     assert_eq!(shown["result"]["status"], "working", "{shown}");
+    // Otherwise the requests would compare nothing.
+    for (named, unknown) in requests(&task).into_iter().zip(requests(UNKNOWN)) {
+        let (seen, _) = see(sent(own, &named, &hers), &task).await;
+        let (of_unknown, _) = see(sent(own, &unknown, &hers), UNKNOWN).await;
+        assert_eq!(seen != of_unknown, named.tells_owner, "{}: {seen}", named.name());
+    }
+}
+
+/// To these callers every request has the same answer, and no call is made for it.
+async fn denies(auth: Auth, own: &Value, others: &[(&str, Value)]) {
+    let (world, calls) = counting();
+    let api = api(&world, auth, &[]);
+    let (task, sessions) = (begin(&api, own).await, sessions(&api, own).await);
+    for (who, other) in others {
+        calls.lock().unwrap().clear();
+        let mut all = requests(&task);
+        all.extend(requests(UNKNOWN));
+        all.extend(in_sessions());
+        all.extend(about_sessions());
+        all.extend(REVISIONS.map(initialize));
+        let events = all.iter().map(|naming| sent(other, naming, &sessions));
+        let seen: Vec<Value> = stream::iter(events).then(async |event| answer(&api, &event).await).collect().await;
+        assert!([401, 403].contains(&seen[0]["statusCode"].as_u64().unwrap()), "{who}: {}", seen[0]);
+        for (naming, one) in all.iter().zip(&seen) {
+            assert_eq!(*one, seen[0], "{who}: {}", naming.name());
+        }
+        assert_eq!(calls.lock().unwrap().len(), 0, "{who}");
+    }
+}
+
+/// The event with another value at a place.
+fn with(event: &Value, place: &str, value: &str) -> Value {
+    let mut event = event.clone();
+    *event.pointer_mut(place).expect("the event has it") = value.into();
+    event
 }
 
 #[tokio::test]
 async fn signed_callers_see_nothing_of_each_other() {
-    for name in ["api-function-url-iam", "api-http-api-iam"] {
+    for (name, user, account) in [
+        ("api-function-url-iam", "authorizer/iam/userId", "authorizer/iam/accountId"),
+        ("api-http-api-iam", "authorizer/iam/userId", "authorizer/iam/accountId"),
+        ("api-rest-api-iam", "identity/user", "identity/accountId"),
+    ] {
         let own = event(name);
-        let with = |field: &str, value: &str| {
-            let mut other = own.clone();
-            other["requestContext"]["authorizer"]["iam"][field] = value.into();
-            other
-        };
-        let others =
-            [("another user", with("userId", "AIDAOTHER")), ("another account", with("accountId", "444455556666"))];
+        let other = |place: &str, value: &str| with(&own, &format!("/requestContext/{place}"), value);
+        let others = [("another user", other(user, "AIDAOTHER")), ("another account", other(account, "444455556666"))];
         holds(Auth::Iam(IamOwner::Principal), &own, &others).await;
     }
 }
 
 #[tokio::test]
 async fn callers_with_tokens_see_nothing_of_each_other() {
-    let own = event("api-http-api-jwt");
-    let with = |claim: &str, value: &str| {
-        let mut other = own.clone();
-        other["requestContext"]["authorizer"]["jwt"]["claims"][claim] = value.into();
-        other
-    };
-    let others =
-        [("another subject", with("sub", "bob")), ("another issuer", with("iss", "https://other.example.com"))];
-    holds(Auth::Gateway(TokenClaims::default(), None), &own, &others).await;
+    for (name, claims) in [("api-http-api-jwt", "authorizer/jwt/claims"), ("api-rest-api-jwt", "authorizer/claims")] {
+        let own = event(name);
+        let other = |claim: &str, value: &str| with(&own, &format!("/requestContext/{claims}/{claim}"), value);
+        let others =
+            [("another subject", other("sub", "bob")), ("another issuer", other("iss", "https://other.example.com"))];
+        holds(Auth::Gateway(TokenClaims::default(), None), &own, &others).await;
+    }
 }
 
-/// A caller whom nobody verified learns nothing at all: every request has the same answer, and no call is made for it.
+/// A caller whom nobody verified learns nothing at all.
 #[tokio::test]
 async fn a_caller_whom_nobody_verified_gets_the_same_answer_to_everything() {
-    for (auth, own, others) in [
-        (Auth::Iam(IamOwner::Principal), "api-function-url-iam", ["api-function-url-call", "api-http-api-jwt"]),
-        (
-            Auth::Gateway(TokenClaims::default(), None),
-            "api-http-api-jwt",
-            ["api-function-url-call", "api-http-api-iam"],
-        ),
-    ] {
-        let (world, calls) = counting();
-        let api = api(&world, auth, &[]);
-        let task = message(&answer(&api, &event(own)).await)["result"]["taskId"].as_str().unwrap().to_owned();
-        let sessions = [("2025-11-25", session(&api, &event(own), "2025-11-25").await)];
-        for other in others.map(event) {
-            calls.lock().unwrap().clear();
-            let mut all = requests(&other, &sessions, &task);
-            all.extend(requests(&other, &sessions, UNKNOWN));
-            all.push(other.clone());
-            let seen: Vec<Value> = stream::iter(&all).then(|event| answer(&api, event)).collect().await;
-            assert!(seen.iter().all(|one| *one == seen[0]), "{seen:?}");
-            assert!([401, 403].contains(&seen[0]["statusCode"].as_u64().unwrap()), "{}", seen[0]);
-            assert_eq!(calls.lock().unwrap().len(), 0);
-        }
+    let others = |names: [&'static str; 4]| names.map(|name| (name, event(name)));
+    let unsigned = others(["api-function-url-call", "api-http-api-jwt", "api-rest-api", "api-rest-api-jwt"]);
+    for own in ["api-function-url-iam", "api-rest-api-iam"] {
+        denies(Auth::Iam(IamOwner::Principal), &event(own), &unsigned).await;
+    }
+    let without_token = others(["api-function-url-call", "api-http-api-iam", "api-rest-api", "api-rest-api-iam"]);
+    for own in ["api-http-api-jwt", "api-rest-api-jwt"] {
+        denies(Auth::Gateway(TokenClaims::default(), None), &event(own), &without_token).await;
+    }
+}
+
+/// The function verifies these itself. Each kind of event is answered as if it were the only one.
+#[tokio::test]
+async fn callers_with_access_tokens_see_nothing_of_each_other_and_others_learn_nothing() {
+    let (first, second, stranger) = (Issuing::new().await, Issuing::new().await, Issuing::new().await);
+    let auth = || auth_of(&[&first, &second]);
+    for name in ["api-function-url", "api-http-api", "api-rest-api"] {
+        let anonymous = event(name);
+        let url = format!("https://{}/mcp", anonymous["requestContext"]["domainName"].as_str().unwrap());
+        let bearer = |token: String| with_header(&anonymous, "authorization", &format!("Bearer {token}"));
+        let own = bearer(first.token("ann", &url, 3_600));
+        let others = [
+            ("another user", bearer(first.token("bob", &url, 3_600))),
+            ("the user of the same name at another issuer", bearer(second.token("ann", &url, 3_600))),
+        ];
+        holds(auth(), &own, &others).await;
+        let denied = [
+            ("anonymous", anonymous.clone()),
+            ("expired", bearer(first.token("ann", &url, -3_600))),
+            ("of an issuer that is not listed", bearer(stranger.token("ann", &url, 3_600))),
+            ("for another server", bearer(first.token("ann", "https://other.example.com/mcp", 3_600))),
+            ("garbage", bearer("garbage".to_owned())),
+        ];
+        denies(auth(), &own, &denied).await;
     }
 }

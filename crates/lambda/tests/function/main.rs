@@ -6,6 +6,8 @@
 mod answering;
 mod audit;
 mod costs;
+#[path = "../../../../tests/dialects/mod.rs"]
+mod dialects;
 mod isolation;
 mod lines;
 mod logs;

@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 
+use http::Response;
 use longhaul_core::ports::Delivery;
 use longhaul_core::{RequestedTerms, ResultKind, TaskKey, Terms};
 use longhaul_engine::{Call, Leg, LegEnd, ToolRunner, WorkerSignals};
 use longhaul_lambda::metrics::EmbeddedMetrics;
+use longhaul_lambda::{Auth, IamOwner};
 use longhaul_testkit::given;
 use serde_json::{Value, json};
 
+use crate::answering::{answer, api};
 use crate::lines::Lines;
-use crate::world::World;
+use crate::world::{World, event};
 
 struct Completes;
 
@@ -118,9 +121,9 @@ async fn every_answer_is_counted_with_its_time_and_a_failed_one_as_an_error() {
     let lines = Lines::default();
     let clock = Arc::clone(&world.clock) as _;
     let metrics = EmbeddedMetrics::new("Longhaul/test".to_owned(), clock, Box::new(lines.clone()));
-    metrics.answered(200, 12);
-    metrics.answered(503, 7);
-    metrics.answered(404, 1);
+    for (status, took_ms) in [(200, 12), (503, 7), (404, 1)] {
+        metrics.answered(&Response::builder().status(status).body(()).unwrap(), took_ms);
+    }
     let expected = [("AnswerTime", 12), ("RequestErrors", 0), ("AnswerTime", 7), ("RequestErrors", 1)];
     let expected = expected.into_iter().chain([("AnswerTime", 1), ("RequestErrors", 0)]);
     assert_eq!(numbers(&lines.take()), expected.map(|(name, value)| (name.to_owned(), value)).collect::<Vec<_>>());
@@ -160,4 +163,30 @@ async fn a_cancelled_task_is_counted_where_it_was_cancelled() {
     let ended: Vec<_> = lines.take().into_iter().filter(|line| line["TasksEnded"] == 1).collect();
     assert_eq!(ended.len(), 1);
     assert_eq!(ended[0]["Status"], "cancelled");
+}
+
+/// Of each kind of request that nobody verified, and of none that somebody did, whatever becomes of it.
+#[tokio::test]
+async fn a_denied_log_in_is_counted_in_the_line_that_every_answer_has() {
+    let world = World::new();
+    for (name, denied) in [
+        ("api-function-url-call", 1),
+        ("api-http-api-jwt", 1),
+        ("api-rest-api", 1),
+        ("api-function-url-iam", 0),
+        ("api-rest-api-iam", 0),
+    ] {
+        let lines = Lines::default();
+        let clock = Arc::clone(&world.clock) as _;
+        let metrics = EmbeddedMetrics::new("Longhaul/test".to_owned(), clock, Box::new(lines.clone()));
+        let api = api(&world, Auth::Iam(IamOwner::Principal), &[]).measured_by(Arc::new(metrics));
+        answer(&api, &event(name)).await;
+        let mut elsewhere = event("api-function-url-iam");
+        elsewhere["rawPath"] = "/other".into();
+        assert_eq!(answer(&api, &elsewhere).await["statusCode"], 404);
+        let lines = lines.take();
+        let counted: Vec<_> = numbers(&lines).into_iter().filter(|(name, _)| name == "DeniedLogIns").collect();
+        assert_eq!(counted, vec![("DeniedLogIns".to_owned(), 1); denied], "{name}");
+        assert_eq!(lines.len(), 2, "{name}: a line for each answer");
+    }
 }

@@ -22,31 +22,37 @@ use signing::Private;
 
 const EVENTS: [&str; 3] = ["api-function-url", "api-http-api", "api-rest-api"];
 
-struct Caller {
+/// An authorization server, and the key that it signs with.
+pub(crate) struct Issuing {
     issuer: Issuer,
     key: Private,
 }
 
-impl Caller {
-    async fn new() -> Self {
+impl Issuing {
+    pub(crate) async fn new() -> Self {
         let (issuer, key) = (Issuer::start().await, Private::ed());
         issuer.publish(&[key.jwk("1")]);
         Self { issuer, key }
     }
 
-    /// A function without a configured audience.
+    /// A function that knows this one alone.
     fn api(&self, world: &World) -> Api {
-        let mut values = Values::defaults(Place::Api, &[&table::ALL]);
-        values.set(&table::OAUTH_ISSUER, &vec![self.issuer.name.clone()]);
-        let config = longhaul_oauth::OauthConfig::of(&values).unwrap();
-        api(world, Auth::Oauth(Box::new(config)), &[])
+        api(world, auth_of(&[self]), &[])
     }
 
-    fn token(&self, clock: &ManualClock, audience: &str) -> String {
-        let exp = clock.now().as_ms() / 1_000 + 3_600;
-        let claims = json!({"iss": self.issuer.name, "aud": audience, "sub": "ann", "exp": exp});
+    /// The token of a user at the time of a new world, which is valid for so many seconds.
+    pub(crate) fn token(&self, subject: &str, audience: &str, seconds: i64) -> String {
+        let now_s = i64::try_from(ManualClock::default().now().as_ms() / 1_000).unwrap();
+        let claims = json!({"iss": self.issuer.name, "aud": audience, "sub": subject, "exp": now_s + seconds});
         self.key.token(&json!({"alg": "EdDSA", "kid": "1", "typ": "at+jwt"}), &claims)
     }
+}
+
+/// Access tokens of these issuers, without a configured audience.
+pub(crate) fn auth_of(issuers: &[&Issuing]) -> Auth {
+    let mut values = Values::defaults(Place::Api, &[&table::ALL]);
+    values.set(&table::OAUTH_ISSUER, &issuers.iter().map(|issuing| issuing.issuer.name.clone()).collect());
+    Auth::Oauth(Box::new(longhaul_oauth::OauthConfig::of(&values).unwrap()))
 }
 
 fn with_header(mut event: Value, name: &str, value: &str) -> Value {
@@ -70,11 +76,11 @@ fn header(answered: &Value, name: &str) -> String {
 
 #[tokio::test]
 async fn the_domain_that_was_called_is_the_audience() {
-    let (world, caller) = (World::new(), Caller::new().await);
+    let (world, caller) = (World::new(), Issuing::new().await);
     let api = caller.api(&world);
     for name in EVENTS {
         let domain = domain(&event(name));
-        let bearer = |audience: &str| format!("Bearer {}", caller.token(&world.clock, audience));
+        let bearer = |audience: &str| format!("Bearer {}", caller.token("ann", audience, 3_600));
         let call = |audience: &str| with_header(event(name), "authorization", &bearer(audience));
         let answered = answer(&api, &call(&format!("https://{domain}/mcp"))).await;
         assert_eq!(answered["statusCode"], 200, "{name}: {answered}");
@@ -90,8 +96,23 @@ async fn the_domain_that_was_called_is_the_audience() {
 }
 
 #[tokio::test]
+async fn a_caller_without_a_token_learns_the_scopes_that_are_advertised() {
+    let (world, caller) = (World::new(), Issuing::new().await);
+    let mut values = Values::defaults(Place::Api, &[&table::ALL]);
+    values.set(&table::OAUTH_ISSUER, &vec![caller.issuer.name.clone()]);
+    values.set(&table::SCOPE_CALL, &["tools".to_owned()].into());
+    values.set(&table::SCOPES_ADVERTISED, &["https://mcp.example.com/mcp/tools".to_owned()].into());
+    let config = longhaul_oauth::OauthConfig::of(&values).unwrap();
+    let api = api(&world, Auth::Oauth(Box::new(config)), &[]);
+    for name in EVENTS {
+        let challenge = header(&answer(&api, &event(name)).await, "www-authenticate");
+        assert!(challenge.contains(r#"scope="https://mcp.example.com/mcp/tools""#), "{name}: {challenge}");
+    }
+}
+
+#[tokio::test]
 async fn a_caller_without_a_token_learns_where_to_log_in() {
-    let (world, caller) = (World::new(), Caller::new().await);
+    let (world, caller) = (World::new(), Issuing::new().await);
     let api = caller.api(&world);
     for name in EVENTS {
         let domain = domain(&event(name));

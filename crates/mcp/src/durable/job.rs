@@ -237,9 +237,9 @@ impl Waiting<'_> {
         if self.wait_ms == 0 || task.has_ended() {
             return (self.wait_ms, None);
         }
-        match self.shared.streams.open(self.caller.owner, self.wait_ms).await {
-            Ok(held) => (self.wait_ms, Some(held)),
-            Err(_too_many) => (0, None),
+        match self.shared.streams.open_if_free(self.caller.owner, self.wait_ms).await {
+            Some(held) => (self.wait_ms, Some(held)),
+            None => (0, None),
         }
     }
 

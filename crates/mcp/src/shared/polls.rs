@@ -9,8 +9,8 @@ use longhaul_core::{Task, TaskKey};
 use longhaul_engine::{Engine, PollError};
 use rmcp::ErrorData;
 
-use crate::shared::errors;
 use crate::shared::rate::Rate;
+use crate::shared::{audited, errors};
 
 /// How long a poll is delayed at most, if it comes too early.
 const SLOWED_MS_MAX: u64 = 2_000;
@@ -60,7 +60,7 @@ impl Polls {
     pub(crate) async fn admit(&self, key: &TaskKey) -> Result<(), ErrorData> {
         match self.limit {
             PollLimit::Off => Ok(()),
-            PollLimit::Refuse => self.count(key).map_err(too_early),
+            PollLimit::Refuse => self.count(key).map_err(|retry_ms| too_early(key, retry_ms)),
             PollLimit::Slow => {
                 self.slow_down(key).await;
                 Ok(())
@@ -94,7 +94,8 @@ impl Polls {
     }
 }
 
-fn too_early(retry_ms: u64) -> ErrorData {
+fn too_early(key: &TaskKey, retry_ms: u64) -> ErrorData {
+    audited::poll_refused(key);
     let message =
         "this task is polled much more often than its poll interval says; wait as long as each answer advises";
     errors::too_much_for_now("polls", message.to_owned(), retry_ms)

@@ -17,7 +17,7 @@ use rmcp::ErrorData;
 use crate::Body;
 use crate::settings::{McpSettings, StreamsCounted};
 use crate::shared::body::holding;
-use crate::shared::errors;
+use crate::shared::{audited, errors};
 
 /// When to come again, if nothing says when a stream ends.
 const RETRY_MS: u64 = 1_000;
@@ -36,6 +36,13 @@ pub(crate) struct Streams {
 /// The open streams of one process, by owner. Owners without one are not in it.
 #[derive(Clone, Default)]
 struct Counts(Arc<Mutex<HashMap<OwnerId, u32>>>);
+
+/// An owner has as many as it may have.
+struct TooMany {
+    max: u32,
+    /// When to come again.
+    retry_ms: u64,
+}
 
 /// A stream that is counted until this is dropped.
 #[derive(Default)]
@@ -83,19 +90,29 @@ impl Streams {
     /// # Errors
     /// If the owner has too many already.
     pub(crate) async fn open(&self, owner: OwnerId, longest_ms: u64) -> Result<Held, ErrorData> {
-        let Some(max) = self.max else { return Ok(Held::default()) };
-        let refused = |retry_ms| {
-            tracing::info!(%owner, max, "an owner has too many streams open");
+        self.place(owner, longest_ms).await.map_err(|TooMany { max, retry_ms }| {
+            audited::stream_refused(owner);
             let message = format!(
                 "you have {max} streams, waits and calls open, which is the limit; close some, or poll for results instead"
             );
             errors::too_much_for_now("openStreams", message, retry_ms)
-        };
+        })
+    }
+
+    /// Counts a wait of the owner that lasts for `longest_ms` at most; `None` if the owner has too many already. Nothing is
+    /// refused then: the request is answered without waiting.
+    pub(crate) async fn open_if_free(&self, owner: OwnerId, longest_ms: u64) -> Option<Held> {
+        self.place(owner, longest_ms).await.ok()
+    }
+
+    async fn place(&self, owner: OwnerId, longest_ms: u64) -> Result<Held, TooMany> {
+        let Some(max) = self.max else { return Ok(Held::default()) };
+        let too_many = |retry_ms| TooMany { max, retry_ms };
         match self.counted {
-            StreamsCounted::InProcess => self.open_here.open(owner, max).ok_or_else(|| refused(RETRY_MS)),
+            StreamsCounted::InProcess => self.open_here.open(owner, max).ok_or(too_many(RETRY_MS)),
             StreamsCounted::InStore => match self.take_place(owner, max, longest_ms).await {
                 Ok(()) => Ok(Held::default()),
-                Err(retry_ms) => Err(refused(retry_ms)),
+                Err(retry_ms) => Err(too_many(retry_ms)),
             },
         }
     }

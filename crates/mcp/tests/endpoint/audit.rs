@@ -3,19 +3,21 @@
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use http::Response;
+use bytes::Bytes;
+use http::{Request, Response};
 use longhaul_audit::{CallerSpan, Source};
+use longhaul_core::limits::PollLimit;
 use longhaul_core::{OwnerId, Principal, VerifiedIdentity};
 use longhaul_engine::Settings;
 use longhaul_logs::{AuditLog, Audited, LineFormat, audited};
-use longhaul_mcp::Body;
+use longhaul_mcp::{Body, McpServer, McpSettings};
 use serde_json::{Value, json};
 use tracing::Instrument;
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::registry;
 
-use crate::older_client::{Older, Stream, everything};
+use crate::older_client::{Older, Stream, another_instance, everything};
 use crate::world::{Answer, Sent, World, alice, bob, no_tasks, read};
 
 #[derive(Clone, Default)]
@@ -68,12 +70,16 @@ impl Lines {
 
 /// Sends the request as a platform does. The body of the answer is read outside of the request's span.
 async fn open(world: &World, sent: &Sent) -> Response<Body> {
+    open_at(&world.mcp, sent.request(), sent.owner).await
+}
+
+async fn open_at(server: &McpServer, request: Request<Bytes>, owner: OwnerId) -> Response<Body> {
     let (address, request_id, user_agent) = (Some("203.0.113.7"), Some("r-1"), Some("client/1"));
     let caller = CallerSpan::new(Source { address, http_method: "POST", request_id, user_agent });
     let identity = Some(VerifiedIdentity::new("tests", "somebody"));
-    let principal = Principal { identity, ..sent.owner.into() };
+    let principal = Principal { identity, ..owner.into() };
     caller.identified(&principal);
-    world.mcp.respond(sent.request(), principal).instrument(caller.span().clone()).await
+    server.respond(request, principal).instrument(caller.span().clone()).await
 }
 
 async fn send(world: &World, sent: &Sent) -> Answer {
@@ -277,4 +283,115 @@ async fn reading_has_no_line() {
         assert_eq!(send(&world, &sent).await.status, 200);
         assert_eq!(lines.take(), [Value::Null; 0]);
     }
+}
+
+/// Requests that poll a task, in each dialect.
+fn polls(clients: &Clients, task: &str, token: &str) -> Vec<(&'static str, Sent)> {
+    let job = json!({"name": "get_job_status", "arguments": {"job_id": task, "wait_s": 0}});
+    vec![
+        ("tasks extension", Sent::new("tasks/get", json!({"taskId": task})).of(clients.owner)),
+        ("core tasks", clients.core.sent("tasks/get", json!({"taskId": task}))),
+        ("the result of core tasks", clients.core.sent("tasks/result", json!({"taskId": task}))),
+        ("operations", clients.next.sent("tools/async/status", json!({"token": token}))),
+        ("the result of operations", clients.next.sent("tools/async/result", json!({"token": token}))),
+        ("async calls", clients.june.sent("tools/async/get", json!({"token": task, "timeout": 0}))),
+        ("a resource", clients.june.sent("resources/read", json!({"uri": format!("longhaul://tasks/{task}")}))),
+        ("a job", Sent::new("tools/call", job.clone()).of(clients.owner).declaring(no_tasks())),
+        ("a job of a session", clients.june.sent("tools/call", job)),
+    ]
+}
+
+#[tokio::test]
+async fn a_flood_of_refused_polls_has_a_few_lines_whose_counts_add_up_in_every_dialect() {
+    let (world, lines) = (World::new(), Lines::default());
+    let settings = McpSettings { poll_limit: PollLimit::Refuse, ..McpSettings::new([7; 32]) };
+    let server = another_instance(&world, settings);
+    let clients = Clients::of(&world, alice()).await;
+    for number in 0..polls(&clients, "x", "x").len() {
+        let token = format!("token {number}");
+        let params = json!({"name": "sleeps", "arguments": long(), "operation": {"token": token}});
+        let begun = world.result(&clients.next.sent("tools/call", params)).await;
+        let task = begun["_meta"]["io.modelcontextprotocol/related-task"]["taskId"].as_str().unwrap().to_owned();
+        let (dialect, poll) = polls(&clients, &task, &token).swap_remove(number);
+        let _capturing = lines.capture(&world);
+        let mut refused = 0;
+        for _ in 0..200 {
+            // A stream that is dropped at once is an answer, too.
+            let answer = open_at(&server, poll.request(), alice()).await;
+            let is_stream = answer.headers()["content-type"] == "text/event-stream";
+            refused += u64::from(!is_stream && read(answer).await.text.contains("retryAfterMs"));
+        }
+        longhaul_audit::flush();
+        let written = lines.take();
+        let counts: Vec<u64> = written.iter().map(|line| line["count"].as_u64().unwrap()).collect();
+        assert!(refused > 100 && counts.iter().sum::<u64>() == refused, "{dialect}: {refused}, {written:?}");
+        assert!(written.len() < 10, "{dialect}: {written:?}");
+        for line in &written {
+            let said = ["event", "outcome", "reason", "task_id", "owner", "address"].map(|name| &line[name]);
+            let owner = alice().to_string();
+            assert_eq!(
+                said,
+                ["request", "refused", "too_many_polls", &task, &owner, "203.0.113.7"],
+                "{dialect}: {line}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_poll_that_is_only_slowed_has_no_line() {
+    let (world, lines) = (World::new(), Lines::default());
+    let settings = McpSettings { poll_limit: PollLimit::Slow, ..McpSettings::new([7; 32]) };
+    let server = another_instance(&world, settings);
+    let poll = Sent::new("tasks/get", json!({"taskId": world.start("sleeps", long()).await}));
+    let _capturing = lines.capture(&world);
+    for _ in 0..15 {
+        world.while_time_passes(open_at(&server, poll.request(), alice())).await;
+    }
+    assert_eq!(lines.take(), [Value::Null; 0]);
+}
+
+#[tokio::test]
+async fn a_refused_stream_has_a_line_and_a_wait_that_is_cut_short_has_none() {
+    let (world, lines) = (World::new(), Lines::default());
+    let settings = McpSettings { streams_max: Some(1), ..McpSettings::new([7; 32]) };
+    let server = another_instance(&world, settings);
+    let clients = Clients::of(&world, alice()).await;
+    let task = world.start("sleeps", long()).await;
+    let result = clients.core.sent("tasks/result", json!({"taskId": task}));
+    let mut first = clients.core.stream(&server, &result).await;
+    world.while_time_passes(async { while first.next().await.is_some() {} }).await;
+    let mut resumed = Request::get("/mcp").body(Bytes::new()).unwrap();
+    resumed.headers_mut().insert("last-event-id", first.last_event_id.parse().unwrap());
+    resumed.headers_mut().insert("mcp-session-id", clients.core.session.parse().unwrap());
+    let listen = Sent::new("subscriptions/listen", json!({"notifications": {"taskIds": [task]}}));
+    let _open = server.respond(listen.request(), alice()).await;
+    let _capturing = lines.capture(&world);
+    for (what, request) in [
+        ("a subscription", listen.request()),
+        ("a result", result.request()),
+        ("a stream that is resumed", resumed),
+        ("a plain call", Sent::call("at_once", json!({})).request()),
+    ] {
+        open_at(&server, request, alice()).await;
+        let line = lines.only(what, alice(), ("request", "refused"));
+        assert_eq!(line["reason"], "too_many_streams", "{what}");
+        world.clock.advance_ms(60_000);
+        longhaul_audit::flush();
+    }
+    let job = json!({"name": "get_job_status", "arguments": {"job_id": task}});
+    for cut_short in [
+        Sent::new("tools/call", job).declaring(no_tasks()),
+        clients.june.sent("tools/async/get", json!({"token": task})),
+    ] {
+        assert_eq!(open_at(&server, cut_short.request(), alice()).await.status(), 200);
+        assert_eq!(lines.take(), [Value::Null; 0], "the answer came at once, and is no refusal");
+    }
+    for _ in 0..300 {
+        open_at(&server, listen.request(), alice()).await;
+    }
+    longhaul_audit::flush();
+    let written = lines.take();
+    let counts: u64 = written.iter().map(|line| line["count"].as_u64().unwrap()).sum();
+    assert!(written.len() <= 10 && counts == 300, "{written:?}");
 }

@@ -9,6 +9,9 @@ mod batches;
 mod caller;
 mod cancelling;
 mod core_tasks;
+#[path = "../../../../tests/dialects/mod.rs"]
+#[expect(dead_code, reason = "other tests need more of it")]
+mod dialects;
 mod garbage;
 mod isolation;
 mod jobs;

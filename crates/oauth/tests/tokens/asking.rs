@@ -2,6 +2,7 @@
 
 use http::{Request, StatusCode};
 use longhaul_http::Identify;
+use longhaul_settings::table;
 use serde_json::{Value, json};
 
 use crate::world::{Refused, World, config, request, values};
@@ -34,7 +35,7 @@ async fn metadata_says_where_to_log_in() {
 async fn of_several_audiences_the_one_at_the_host_is_named() {
     let world = World::with(|values| {
         let audiences = ["https://a.example.com/mcp", "https://b.example.com/x/mcp"].map(str::to_owned);
-        values.set(&longhaul_settings::table::OAUTH_AUDIENCE, &audiences.to_vec());
+        values.set(&table::OAUTH_AUDIENCE, &audiences.to_vec());
     })
     .await;
     let resource = |host| document(&world, host, "/.well-known/oauth-protected-resource").unwrap()["resource"].clone();
@@ -82,6 +83,35 @@ async fn one_header_has_one_token() {
     for scheme in ["bearer", "BEARER", "Bearer "] {
         assert!(world.server.identify(&request(&[&format!("{scheme} {}", world.token())])).await.is_ok(), "{scheme}");
     }
+}
+
+/// Some providers call a scope otherwise than their tokens do: Entra ID wants `URL/tools`, and writes `tools`.
+#[tokio::test]
+async fn scopes_that_the_operator_advertises_replace_those_of_methods() {
+    let advertised = ["https://mcp.example.com/mcp/tools", "etl:run"].map(str::to_owned);
+    let world = World::with(|values| values.set(&table::SCOPES_ADVERTISED, &advertised.into())).await;
+    let metadata = document(&world, "mcp.example.com", "/.well-known/oauth-protected-resource").unwrap();
+    assert_eq!(metadata["scopes_supported"], json!(["etl:run", "https://mcp.example.com/mcp/tools"]));
+    let refused = Refused::of(&world.server.identify(&request(&[])).await.unwrap_err());
+    let scope = r#"scope="etl:run https://mcp.example.com/mcp/tools""#;
+    assert_eq!(refused.challenge, format!(r#"Bearer {scope}, resource_metadata="{METADATA_URL}""#));
+    let expired = world.identify(&world.token_with(&json!({"exp": 1}))).await.unwrap_err();
+    assert!(expired.challenge.contains(scope), "{}", expired.challenge);
+    let scopes = |scopes: &[&str]| {
+        let mut values = values(&["https://id.example.com"], &["https://mcp.example.com/mcp"]);
+        values.set(&table::SCOPES_ADVERTISED, &scopes.iter().map(|scope| (*scope).to_owned()).collect());
+        config(&values)
+    };
+    assert_eq!(
+        scopes(&[]).unwrap(),
+        config(&values(&["https://id.example.com"], &["https://mcp.example.com/mcp"])).unwrap()
+    );
+    let fault = scopes(&["tools", "offline_access"]).unwrap_err().to_string();
+    assert!(fault.contains("leave offline_access out") && fault.contains("`scopes-advertised`"), "{fault}");
+    let many: Vec<String> = (0..33).map(|number| number.to_string()).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    assert!(scopes(&many[1..]).is_ok());
+    assert!(scopes(&many).unwrap_err().to_string().contains("at most 32"));
 }
 
 #[test]

@@ -9,7 +9,9 @@ use crate::world::{World, header};
 #[tokio::test]
 async fn a_token_without_signature_is_refused_however_none_is_written() {
     let world = World::new().await;
-    for algorithm in ["none", "None", "NONE", "nOnE", "", "eddsa", "EdDSA ", "HS256", "RS1", "ES256K", "ES512"] {
+    for algorithm in
+        ["none", "None", "NONE", "nOnE", "", "eddsa", "EdDSA ", "HS256", "RS1", "ES256K", "ed25519", "Ed448"]
+    {
         let head = encoded(json!({"alg": algorithm, "kid": "1"}).to_string());
         let message = format!("{head}.{}", encoded(world.claims().to_string()));
         let signature = encoded(world.key.sign("EdDSA", message.as_bytes()));
@@ -35,8 +37,9 @@ async fn the_public_key_is_not_a_secret() {
 #[tokio::test]
 async fn a_key_of_another_type_does_not_fit_the_algorithm() {
     let world = World::new().await;
-    let (rsa, p256, p384) = (Private::of("RS256"), Private::of("ES256"), Private::of("ES384"));
-    world.issuer.publish(&[rsa.jwk("rsa"), p256.jwk("p256"), p384.jwk("p384"), world.key.jwk("ed")]);
+    let [rsa, p256, p384, p521] = ["RS256", "ES256", "ES384", "ES512"].map(Private::of);
+    let keys = [rsa.jwk("rsa"), p256.jwk("p256"), p384.jwk("p384"), p521.jwk("p521"), world.key.jwk("ed")];
+    world.issuer.publish(&keys);
     for (key, id, algorithm) in [
         (&rsa, "p256", "RS256"),
         (&p256, "p384", "ES256"),
@@ -44,6 +47,11 @@ async fn a_key_of_another_type_does_not_fit_the_algorithm() {
         (&p384, "p384", "ES256"),
         (&world.key, "rsa", "EdDSA"),
         (&p256, "ed", "EdDSA"),
+        (&p256, "ed", "Ed25519"),
+        (&p521, "p521", "ES256"),
+        (&p521, "p521", "ES384"),
+        (&p256, "p521", "ES512"),
+        (&p256, "p256", "ES512"),
     ] {
         let token = key.token(&json!({"alg": algorithm, "kid": id}), &world.claims());
         assert!(!world.accepts(&token).await, "{id} {algorithm}");

@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
 
 mod asking;
+mod far;
 mod fetching;
+mod forged;
 mod hostile;
 mod issuer;
 mod signing;

@@ -4,9 +4,9 @@ use aws_lc_rs::hmac;
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::KeySize;
 use aws_lc_rs::signature::{
-    ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair,
-    RSA_PKCS1_SHA256, RSA_PKCS1_SHA384, RSA_PKCS1_SHA512, RSA_PSS_SHA256, RSA_PSS_SHA384, RSA_PSS_SHA512, RsaEncoding,
-    RsaKeyPair,
+    ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, ECDSA_P521_SHA512_FIXED_SIGNING, EcdsaKeyPair,
+    Ed25519KeyPair, KeyPair, RSA_PKCS1_SHA256, RSA_PKCS1_SHA384, RSA_PKCS1_SHA512, RSA_PSS_SHA256, RSA_PSS_SHA384,
+    RSA_PSS_SHA512, RsaEncoding, RsaKeyPair,
 };
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -16,10 +16,15 @@ pub(crate) fn encoded(bytes: impl AsRef<[u8]>) -> String {
     BASE64_URL_SAFE_NO_PAD.encode(bytes)
 }
 
+pub(crate) fn decoded(text: &str) -> Vec<u8> {
+    BASE64_URL_SAFE_NO_PAD.decode(text).unwrap()
+}
+
 pub(crate) enum Private {
     Rsa(RsaKeyPair),
     P256(EcdsaKeyPair),
     P384(EcdsaKeyPair),
+    P521(EcdsaKeyPair),
     Ed(Ed25519KeyPair),
 }
 
@@ -28,7 +33,8 @@ impl Private {
         match algorithm {
             "ES256" => Self::P256(EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap()),
             "ES384" => Self::P384(EcdsaKeyPair::generate(&ECDSA_P384_SHA384_FIXED_SIGNING).unwrap()),
-            "EdDSA" => Self::ed(),
+            "ES512" => Self::P521(EcdsaKeyPair::generate(&ECDSA_P521_SHA512_FIXED_SIGNING).unwrap()),
+            "EdDSA" | "Ed25519" => Self::ed(),
             _ => Self::Rsa(RsaKeyPair::generate(KeySize::Rsa2048).unwrap()),
         }
     }
@@ -41,7 +47,7 @@ impl Private {
     pub(crate) fn public(&self) -> Vec<u8> {
         match self {
             Self::Rsa(key) => key.public_key().as_ref().to_vec(),
-            Self::P256(key) | Self::P384(key) => key.public_key().as_ref().to_vec(),
+            Self::P256(key) | Self::P384(key) | Self::P521(key) => key.public_key().as_ref().to_vec(),
             Self::Ed(key) => key.public_key().as_ref().to_vec(),
         }
     }
@@ -57,6 +63,7 @@ impl Private {
             }
             Self::P256(_) => point("P-256", 32),
             Self::P384(_) => point("P-384", 48),
+            Self::P521(_) => point("P-521", 66),
             Self::Ed(_) => json!({"kty": "OKP", "kid": id, "crv": "Ed25519", "x": encoded(&public)}),
         }
     }
@@ -76,7 +83,9 @@ impl Private {
                 key.sign(encoding, &SystemRandom::new(), message, &mut signature).unwrap();
                 signature
             }
-            Self::P256(key) | Self::P384(key) => key.sign(&SystemRandom::new(), message).unwrap().as_ref().to_vec(),
+            Self::P256(key) | Self::P384(key) | Self::P521(key) => {
+                key.sign(&SystemRandom::new(), message).unwrap().as_ref().to_vec()
+            }
             Self::Ed(key) => key.sign(message).as_ref().to_vec(),
         }
     }

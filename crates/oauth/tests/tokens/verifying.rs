@@ -4,7 +4,7 @@ use longhaul_core::Scopes;
 use longhaul_settings::table;
 use serde_json::{Value, json};
 
-use crate::signing::Private;
+use crate::signing::{self, Private};
 use crate::world::{World, header};
 
 fn granted(scopes: &[&str]) -> Scopes {
@@ -14,7 +14,8 @@ fn granted(scopes: &[&str]) -> Scopes {
 #[tokio::test]
 async fn every_allowed_algorithm_is_verified() {
     let world = World::new().await;
-    let algorithms = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA"];
+    let algorithms =
+        ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519"];
     let keys: Vec<Private> = algorithms.iter().map(|algorithm| Private::of(algorithm)).collect();
     let jwks: Vec<Value> = keys.iter().zip(algorithms).map(|(key, algorithm)| key.jwk(algorithm)).collect();
     world.issuer.publish(&jwks);
@@ -26,6 +27,53 @@ async fn every_allowed_algorithm_is_verified() {
         let forged = format!("{message}.{changed}{}", &signature[1..]);
         assert!(!world.accepts(&forged).await, "{algorithm}");
         assert!(!world.accepts(&format!("{message}.")).await, "{algorithm}");
+    }
+}
+
+/// RFC 9864 names the curve in the algorithm. Tokens and keys of one issuer may differ in which name they have.
+#[tokio::test]
+async fn both_names_of_ed25519_are_one_algorithm() {
+    let world = World::new().await;
+    for stated in [json!("EdDSA"), json!("Ed25519"), Value::Null] {
+        let mut jwk = world.key.jwk("1");
+        jwk["alg"] = stated.clone();
+        world.issuer.publish(&[jwk]);
+        world.clock.advance_ms(600_000);
+        for header in [
+            json!({"alg": "EdDSA", "kid": "1"}),
+            json!({"alg": "EdDSA"}),
+            json!({"alg": "Ed25519", "kid": "1"}),
+            json!({"alg": "Ed25519"}),
+        ] {
+            assert!(world.accepts(&world.key.token(&header, &world.claims())).await, "{stated} {header}");
+        }
+    }
+    for (stated, curve) in [("Ed448", "Ed25519"), ("Ed25519", "Ed448"), ("ed25519", "Ed25519")] {
+        let mut jwk = world.key.jwk("1");
+        (jwk["alg"], jwk["crv"]) = (stated.into(), curve.into());
+        world.issuer.publish(&[jwk]);
+        world.clock.advance_ms(600_000);
+        let token = world.key.token(&json!({"alg": "Ed25519", "kid": "1"}), &world.claims());
+        assert!(!world.accepts(&token).await, "{stated} {curve}");
+    }
+}
+
+/// RFC 7518, section 6.2.1: leading zeros belong to a coordinate.
+#[tokio::test]
+async fn coordinates_of_p521_have_66_bytes() {
+    let world = World::new().await;
+    let key = Private::of("ES512");
+    let whole = key.jwk("1");
+    let x = signing::decoded(whole["x"].as_str().unwrap());
+    for (x, accepted) in
+        [(x.clone(), true), (x[1..].to_vec(), false), ([&[0], &x[..]].concat(), false), (x[..65].to_vec(), false)]
+    {
+        let mut jwk = whole.clone();
+        jwk["x"] = signing::encoded(x).into();
+        world.issuer.publish(&[jwk]);
+        world.clock.advance_ms(600_000);
+        let token = key.token(&json!({"alg": "ES512", "kid": "1"}), &world.claims());
+        assert_eq!(world.accepts(&token).await, accepted);
     }
 }
 

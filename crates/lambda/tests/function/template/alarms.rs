@@ -97,6 +97,7 @@ fn the_alarms_watch_what_fails_without_a_crash() {
     for (namespace, metric) in [
         (&own, longhaul_lambda::metrics::STORE_ERRORS),
         (&own, longhaul_lambda::metrics::REQUEST_ERRORS),
+        (&own, longhaul_lambda::metrics::DENIED_LOG_INS),
         (&own, longhaul_lambda::metrics::TASKS_FAILED),
         (&own, longhaul_lambda::metrics::QUEUE_WAIT),
         (&own, longhaul_lambda::metrics::ANSWER_TIME),

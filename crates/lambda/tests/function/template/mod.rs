@@ -72,6 +72,7 @@ fn the_template_and_the_code_have_the_same_settings() {
         ("HeartbeatMs", "1000"),
         ("LegMarginMs", "1000"),
         ("OwnerStreamsMax", "20"),
+        ("LegsPerOwner", "2"),
         ("OAuthIssuers", ISSUER),
         ("OAuthAudiences", "https://mcp.example.com/mcp"),
         ("OAuthOwnerClaim", "team"),
@@ -79,6 +80,7 @@ fn the_template_and_the_code_have_the_same_settings() {
         ("ScopeCall", "call"),
         ("ScopeRead", "read"),
         ("ScopeCancel", "cancel"),
+        ("ScopesAdvertised", "https://mcp.example.com/mcp/tools"),
         ("IamOnBehalfRole", "AROAEXAMPLE1234567890"),
         ("IamOnBehalfHeader", "x-longhaul-user"),
     ];
@@ -87,6 +89,20 @@ fn the_template_and_the_code_have_the_same_settings() {
     let read = |place| table::ALL.iter().filter(move |setting| setting.preset(place) != Preset::Absent);
     let known = read(Place::Api).chain(read(Place::Worker)).map(|setting| setting.variable()).chain(OF_THE_APPLICATION);
     assert_eq!(set, known.map(str::to_owned).collect());
+}
+
+/// CloudFormation reads it as Java does, which takes `[` inside of brackets for another class unless it is escaped.
+#[test]
+fn the_parameter_of_advertised_scopes_takes_what_its_setting_takes() {
+    let template = template();
+    let pattern = template["Parameters"]["ScopesAdvertised"]["AllowedPattern"].as_str().unwrap();
+    assert_eq!(pattern.matches('[').count(), 1 + pattern.matches(r"\[").count());
+    let pattern = regex_lite::Regex::new(&format!("^(?:{pattern})$")).unwrap();
+    assert!(pattern.is_match("") && pattern.is_match("https://mcp.example.com/mcp/tools,etl:run a[1]"));
+    for character in (0..=255).map(char::from) {
+        let is_allowed = matches!(character, ',' | ' ') || longhaul_core::Scopes::is_scope(&character.to_string());
+        assert_eq!(pattern.is_match(&character.to_string()), is_allowed, "{character:?}");
+    }
 }
 
 #[test]
@@ -349,6 +365,7 @@ fn the_dashboard_shows_the_metrics_that_the_code_emits() {
         metrics::TASKS_FAILED,
         metrics::STORE_ERRORS,
         metrics::REQUEST_ERRORS,
+        metrics::DENIED_LOG_INS,
         metrics::ANSWER_TIME,
     ];
     assert_eq!(shown, emitted.map(str::to_owned).into());

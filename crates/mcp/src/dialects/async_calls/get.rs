@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::stream::unfold;
 use http::{Response, StatusCode};
+use longhaul_core::TaskKey;
 use rmcp::ErrorData;
 use rmcp::model::{ProgressToken, RequestId};
 use serde_json::json;
@@ -19,6 +20,7 @@ use crate::Body;
 use crate::dialect::Endpoint;
 use crate::shared::Shared;
 use crate::shared::asking;
+use crate::shared::audited;
 use crate::shared::body::json;
 use crate::shared::incoming::Incoming;
 use crate::shared::record::StoredCall;
@@ -79,13 +81,13 @@ impl Waiting {
         let task = task(call, endpoint, &token).await.map_err(Err)?;
         if !task.has_ended() {
             let now = shared.engine.ports().clock.now();
-            shared.rate.count(&task.key(), now).map_err(|after_ms| Err(too_many(after_ms)))?;
+            shared.rate.count(&task.key(), now).map_err(|after_ms| Err(too_many(&task.key(), after_ms)))?;
         }
         let longest_ms = shared.settings.result_ms_max;
         let wait_ms = timeout.map_or(longest_ms, |seconds| ms(seconds).min(longest_ms));
         // An owner who has too many requests that wait is told at once that there is no result yet.
         let waits = wait_ms > 0 && !task.has_ended();
-        let held = if waits { shared.streams.open(call.owner, wait_ms).await.ok() } else { Some(Held::default()) };
+        let held = if waits { shared.streams.open_if_free(call.owner, wait_ms).await } else { Some(Held::default()) };
         let wait_ms = if held.is_some() { wait_ms } else { 0 };
         let progress_token = match call.meta().map_err(Err)?.get_progress_token() {
             None => StoredCall::progress_token_of(&shared.engine, &task).await,
@@ -177,7 +179,8 @@ fn ms(seconds: f64) -> u64 {
     time.map_or(if negative { 0 } else { u64::MAX }, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
 }
 
-fn too_many(after_ms: u64) -> ErrorData {
+fn too_many(key: &TaskKey, after_ms: u64) -> ErrorData {
+    audited::poll_refused(key);
     let message = "too many requests for a result that does not exist yet; wait for it with `timeout`";
     ErrorData::invalid_request(message, Some(json!({"retryAfterMs": after_ms})))
 }
