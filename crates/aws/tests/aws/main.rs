@@ -9,6 +9,7 @@ mod counts;
 mod creating;
 mod emulator;
 mod faults;
+mod items;
 mod keys;
 mod lifetimes;
 mod meter;

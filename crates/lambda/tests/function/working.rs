@@ -154,12 +154,14 @@ async fn of_a_batch_of_one_owner_as_many_legs_run_as_it_may_have_and_the_rest_is
     }
     let worker = worker(&world, &runner, 3);
     // Nobody gives back a place before two legs run, and somebody had to wait for a third one.
+    let is_full = || {
+        let waits = world.queue.asked().iter().any(|asked| matches!(asked, Asked::Send { .. }));
+        waits && runner.running.load(Ordering::SeqCst) == 2
+    };
     let open_gate = async {
-        for _ in 0..100_000 {
-            let waits = world.queue.asked().iter().any(|asked| matches!(asked, Asked::Send { .. }));
-            if waits && runner.running.load(Ordering::SeqCst) == 2 {
-                break;
-            }
+        let mut turns = 0;
+        while !is_full() && turns < 100_000 {
+            turns += 1;
             tokio::task::yield_now().await;
         }
         runner.gate.add_permits(keys.len());

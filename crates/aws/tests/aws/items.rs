@@ -1,0 +1,72 @@
+//! What is in the item of a task: nothing of former states, and what is derived fits what it is derived from.
+
+use std::collections::{BTreeSet, HashMap};
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use longhaul_aws::DynamoStore;
+use longhaul_aws::clients::Clients;
+use longhaul_core::ports::TaskStore;
+use longhaul_core::{Suspension, TaskEvent, Timestamp};
+use longhaul_testkit::given::{self, NOW, owner};
+use longhaul_testkit::{SeededIds, block_on};
+
+use crate::emulator;
+
+/// The attributes that only some states have.
+const OF_STATES: [&str; 7] = ["lease_until", "lease_token", "until", "asks", "result", "result_kind", "failure"];
+
+/// The only item of the table.
+async fn item(clients: &Clients, table: &str) -> HashMap<String, AttributeValue> {
+    let scanned = clients.dynamo.scan().table_name(table).send().await.unwrap();
+    let [item] = scanned.items() else { panic!("{scanned:?}") };
+    item.clone()
+}
+
+fn of_state(item: &HashMap<String, AttributeValue>) -> BTreeSet<&str> {
+    OF_STATES.into_iter().filter(|name| item.contains_key(*name)).collect()
+}
+
+fn number(item: &HashMap<String, AttributeValue>, name: &str) -> i128 {
+    item[name].as_n().unwrap().parse().unwrap()
+}
+
+#[test]
+fn an_item_has_the_attributes_of_its_state_and_of_no_other() {
+    block_on(async {
+        let clients = Clients::new(&emulator::config());
+        let table = emulator::table(&clients).await;
+        // Each call reaches another instance, except for the first, which knows what it wrote.
+        let store = || DynamoStore::new(clients.dynamo.clone(), &table);
+        let known = store();
+        let task = given::queued(&known, &SeededIds::new(1), owner("alice")).await;
+        let key = task.key();
+        assert_eq!(of_state(&item(&clients, &table).await), BTreeSet::new());
+        let late = task.expires_at.minus_ms(1);
+        let lease = ["lease_until", "lease_token"];
+        let until = NOW.plus_ms(1_000);
+        let timer = given::suspend(2, Suspension::Timer(until));
+        let life: [(TaskEvent, Timestamp, &[&str]); 8] = [
+            (given::claim(1, NOW), NOW, &lease),
+            (given::asks(1, &["a"], Some(until)), NOW, &["asks", "until"]),
+            (given::answer(&["a"]), NOW, &[]),
+            (given::claim(2, NOW), NOW, &lease),
+            (timer, NOW, &["until"]),
+            (given::claim(3, until), until, &lease),
+            (given::heartbeat(3, until), until, &lease),
+            (given::finish(3, "{}"), late, &["result", "result_kind"]),
+        ];
+        for (number, (event, now, expected)) in life.into_iter().enumerate() {
+            let applied =
+                if number < 2 { known.apply(&key, &event, now).await } else { store().apply(&key, &event, now).await };
+            applied.unwrap();
+            let expected: BTreeSet<&str> = expected.iter().copied().collect();
+            assert_eq!(of_state(&item(&clients, &table).await), expected, "after {event:?}");
+        }
+        let item = item(&clients, &table).await;
+        assert!(
+            number(&item, "expires_at") > i128::from(task.expires_at.as_ms()),
+            "a late end moves the expiry: {item:?}"
+        );
+        assert_eq!(number(&item, "late_after"), number(&item, "expires_at") - number(&item, "keep_ms"));
+    });
+}
