@@ -148,6 +148,14 @@ mod tests {
         prop_oneof![Just(EntryKind::Step), Just(EntryKind::Timer), Just(EntryKind::Answer), Just(EntryKind::Round)]
     }
 
+    #[test]
+    fn the_parts_of_each_text_in_a_mailbox_have_a_name_of_their_own() {
+        let name = |text, ms| mailbox_parts_name(text, Timestamp::from_ms(ms));
+        assert_eq!(name("a", 1), name("a", 1));
+        assert_ne!(name("a", 1), name("b", 1));
+        assert_ne!(name("a", 1), name("a", 2));
+    }
+
     proptest! {
         #[test]
         fn different_identities_have_different_keys(a in owner(), b in owner(), hash in any::<[u8; 32]>()) {
