@@ -19,7 +19,7 @@ impl Engine {
         let until = self.place_until(limit, work.signals);
         let place = LegPlace { task: work.delivery.message.task, lease: work.lease, until };
         match limit.places.take(&place, limit.legs_max, self.now()).await {
-            Ok(Taken::Place) => self.giving_back(limit, &place, self.run_leg(work)).await,
+            Ok(Taken::Place) => self.giving_back(limit, &place, self.run_if_claimed_in_time(limit, work)).await,
             Ok(Taken::Held) => self.run_in_place_of_another(limit, &place, work).await,
             Ok(Taken::Full) => self.wait_for_a_place(limit, work).await,
             Err(error) => {
@@ -32,20 +32,38 @@ impl Engine {
     /// Runs the leg of a task of which another leg has a place. Only the claim knows whether that leg is over: if not, the
     /// place is not this delivery's, and stays.
     async fn run_in_place_of_another(&self, limit: &LegLimit, place: &LegPlace, work: Work<'_>) -> Disposition {
-        let task = match self.claim(work).await {
+        let task = match self.claim_in_time(limit, work).await {
             Ok(task) => task,
             Err(disposition) => return disposition,
         };
         match limit.places.take_over(place, limit.legs_max, self.now()).await {
             Ok(Taken::Place) => {}
             // The other leg gave its place back meanwhile, and another task has it. Nothing was run: release the task.
-            Ok(Taken::Full | Taken::Held) => {
-                let event = TaskEvent::Suspend { attempt: task.attempt, suspension: Suspension::Yield, progress: None };
-                return self.release(&task, &event, Some(limit.next_wait_ms(0, &*self.ports.ids))).await;
-            }
+            Ok(Taken::Full | Taken::Held) => return self.release_before_its_leg(limit, &task).await,
             Err(error) => log_unknown(place, &error),
         }
         self.giving_back(limit, place, self.run_claimed(task, work)).await
+    }
+
+    async fn run_if_claimed_in_time(&self, limit: &LegLimit, work: Work<'_>) -> Disposition {
+        match self.claim_in_time(limit, work).await {
+            Ok(task) => self.run_claimed(task, work).await,
+            Err(disposition) => disposition,
+        }
+    }
+
+    /// The claimed task, or what to do with the message. A claim whose lease was over before its answer came counts as
+    /// none: another leg may have taken over the place meanwhile and given it back, and another task may have it.
+    async fn claim_in_time(&self, limit: &LegLimit, work: Work<'_>) -> Result<Task, Disposition> {
+        let task = self.claim(work).await?;
+        let is_late = matches!(&task.state, State::Running { lease } if lease.until <= self.now());
+        if is_late { Err(self.release_before_its_leg(limit, &task).await) } else { Ok(task) }
+    }
+
+    /// Nothing was run: the task goes on in another leg.
+    async fn release_before_its_leg(&self, limit: &LegLimit, task: &Task) -> Disposition {
+        let event = TaskEvent::Suspend { attempt: task.attempt, suspension: Suspension::Yield, progress: None };
+        self.release(task, &event, Some(limit.next_wait_ms(0, &*self.ports.ids))).await
     }
 
     /// Gives the place back when `leg` is over, also by a panic.

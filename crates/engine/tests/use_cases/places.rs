@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use futures::FutureExt;
 use longhaul_core::ports::{Delivery, LegPlace, LegPlaces, StoreError, Taken, WorkQueue};
-use longhaul_core::{FailureKind, LeaseToken, State, Status, TaskId, TaskKey, Timestamp};
+use longhaul_core::{FailureKind, LeaseToken, State, Status, TaskEvent, TaskId, TaskKey, Timestamp};
 use longhaul_engine::{Disposition, LegEnd, LegLimit, Settings, WorkerSignals};
 use longhaul_testkit::sim::FakePlaces;
-use longhaul_testkit::{SeededIds, StoreCall, given};
+use longhaul_testkit::{Fault, SeededIds, StoreCall, given};
 
 use super::world::{Tool, World, ann, call, completed, crashing, quick, run, tool};
 
@@ -313,6 +313,33 @@ fn a_place_that_another_task_got_meanwhile_is_not_overrun() {
         assert_eq!(world.on_record(&key).await.state, State::Queued, "it is released, and waits");
         assert_eq!(world.work_until_ended(&key, &tool, 1_000, 60).await.status(), Status::Completed);
         assert!(world.now() >= other(world.now()).until.minus_ms(60_000));
+    });
+}
+
+/// Found by the simulation (seed 6125 with limited legs): the claim was applied seconds after the place was taken. Until
+/// then another leg of the task had taken over the place and given it back, and another task had it.
+#[test]
+fn a_claim_whose_lease_is_over_before_its_answer_runs_nothing() {
+    run(async {
+        let (world, places) = limited(1, Settings::default());
+        let key = world.accepted().await.key();
+        let (clock, lease_ms) = (Arc::clone(&world.clock), world.engine.settings().lease_ms);
+        let mut is_first = true;
+        world.store.follow(move |call| {
+            if is_first && matches!(call, StoreCall::Apply(_, TaskEvent::Claim { .. })) {
+                is_first = false;
+                clock.advance_ms(lease_ms);
+            }
+            Fault::None
+        });
+        let tool = quick();
+        let delivery = world.receive().await.unwrap();
+        world.deliver(&delivery, &tool).await;
+        assert_eq!((tool.runs(), world.on_record(&key).await.status()), (0, Status::Working));
+        assert_eq!(places.asked(), ["take", "give back"]);
+        let ended = world.work_until_ended(&key, &tool, 1_000, 10).await;
+        assert_eq!((tool.runs(), ended.status(), ended.failures), (1, Status::Completed, 0));
+        assert!(has_room(&world, &places, 1).await);
     });
 }
 
