@@ -11,6 +11,7 @@
 mod clock;
 mod faulty;
 pub mod given;
+mod lines;
 mod model;
 pub mod queue_contract;
 mod run;
@@ -20,6 +21,7 @@ pub mod store_contract;
 
 pub use clock::ManualClock;
 pub use faulty::{Fault, FaultyQueue, FaultyStore, QueueCall, StoreCall};
+pub use lines::Lines;
 pub use model::{StoreModel, check_store_model, store_equals_the_model};
 pub use queue_contract::QueueHarness;
 pub use run::{at_once, block_on};
