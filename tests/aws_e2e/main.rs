@@ -35,7 +35,6 @@ mod lifetimes;
 mod login;
 mod moments;
 mod on_host;
-mod places;
 mod process;
 mod programs;
 #[path = "../e2e/proxy.rs"]

@@ -95,11 +95,6 @@ pub(crate) fn quota(owner: &OwnerId) -> ItemKey {
     ItemKey { pk: format!("q#{owner}"), sk: "-".to_owned() }
 }
 
-/// The places of an owner's running legs: beside its counts, so that who may change those may change these.
-pub(crate) fn legs(owner: &OwnerId) -> ItemKey {
-    ItemKey { sk: "legs".to_owned(), ..quota(owner) }
-}
-
 /// One of an owner's mailboxes.
 pub(crate) fn mailbox(owner: &OwnerId, mailbox: &MailboxId) -> ItemKey {
     // The digits of 32 bytes, as those of an owner.
@@ -146,6 +141,14 @@ mod tests {
 
     fn kind() -> impl Strategy<Value = EntryKind> {
         prop_oneof![Just(EntryKind::Step), Just(EntryKind::Timer), Just(EntryKind::Answer), Just(EntryKind::Round)]
+    }
+
+    #[test]
+    fn the_parts_of_each_text_in_a_mailbox_have_a_name_of_their_own() {
+        let name = |text, ms| mailbox_parts_name(text, Timestamp::from_ms(ms));
+        assert_eq!(name("a", 1), name("a", 1));
+        assert_ne!(name("a", 1), name("b", 1));
+        assert_ne!(name("a", 1), name("a", 2));
     }
 
     proptest! {

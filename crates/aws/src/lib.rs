@@ -18,7 +18,6 @@ mod listing;
 mod mailboxes;
 mod message;
 mod pauses;
-mod places;
 mod queue;
 mod quota;
 mod record;

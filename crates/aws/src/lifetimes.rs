@@ -80,3 +80,24 @@ impl Lifetimes {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).ends.get(key).copied()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use longhaul_testkit::{SeededIds, given};
+
+    use super::*;
+
+    #[test]
+    fn so_many_tasks_are_remembered_and_of_more_the_latest_ones() {
+        let (lifetimes, ids) = (Lifetimes::default(), SeededIds::new(1));
+        let tasks: Vec<Task> = (0..=TASKS_MAX).map(|_| given::task(&ids, given::owner("alice"), given::NOW)).collect();
+        let (last, others) = tasks.split_last().unwrap();
+        // Twice is once.
+        others.iter().chain(others).for_each(|task| lifetimes.note(task));
+        assert!(others.iter().all(|task| lifetimes.known(&task.key()) == Some(of(task))));
+        lifetimes.note(last);
+        let (first, later) = tasks.split_first().unwrap();
+        assert_eq!(lifetimes.known(&first.key()), None);
+        assert!(later.iter().all(|task| lifetimes.known(&task.key()).is_some()));
+    }
+}

@@ -40,15 +40,14 @@ pub(crate) fn insufficient(MissingScopes { missing, .. }: &MissingScopes) {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
-    use std::io;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
     use bytes::Bytes;
     use http::request::Parts;
     use http_body_util::{BodyExt, Full};
     use longhaul_core::{Identity, OwnerId, Principal, VerifiedIdentity};
     use longhaul_logs::{AuditLog, Audited, LineFormat};
-    use longhaul_testkit::ManualClock;
+    use longhaul_testkit::{Lines, ManualClock};
     use serde_json::Value;
     use tracing::Instrument;
     use tracing_subscriber::layer::{Layer, SubscriberExt};
@@ -56,19 +55,6 @@ mod tests {
 
     use super::*;
     use crate::{Challenge, HttpFrontend, Identified, Identify, InvalidToken, OriginPolicy};
-
-    #[derive(Clone, Default)]
-    struct Lines(Arc<Mutex<Vec<u8>>>);
-
-    impl io::Write for Lines {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
 
     /// Lets in whoever sends the token "ann", and says why it does not let in others.
     struct ByToken;
@@ -108,9 +94,9 @@ mod tests {
             answer
         });
         answered.instrument(span).await;
-        let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+        let text = lines.text();
         assert!(!text.contains("Bearer") && !text.contains("198.51.100.66") && !text.contains("secret"), "{text}");
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        lines.take()
     }
 
     fn only(mut lines: Vec<Value>) -> Value {

@@ -43,45 +43,23 @@ fn escape(writer: &mut Writer<'_>, text: &str) -> fmt::Result {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
-
-    use tracing_subscriber::fmt::MakeWriter;
+    use longhaul_testkit::Lines;
 
     use super::*;
-
-    #[derive(Clone, Default)]
-    struct Lines(Arc<Mutex<Vec<u8>>>);
-
-    impl std::io::Write for Lines {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-
-    impl MakeWriter<'_> for Lines {
-        type Writer = Self;
-
-        fn make_writer(&self) -> Self {
-            self.clone()
-        }
-    }
 
     #[test]
     fn no_value_is_long_or_has_control_characters() {
         let lines = Lines::default();
-        let logs = tracing_subscriber::fmt().fmt_fields(text_fields()).with_writer(lines.clone()).without_time();
+        let writer = lines.clone();
+        let logs =
+            tracing_subscriber::fmt().fmt_fields(text_fields()).with_writer(move || writer.clone()).without_time();
         let evil = format!("a\nERROR forged\r\x1b[31m\u{85}\u{2028}{}", "x".repeat(1_000_000));
         tracing::subscriber::with_default(logs.with_ansi(false).finish(), || {
             let span = tracing::info_span!("request", shown = %evil, quoted = evil);
             let _in_span = span.enter();
             tracing::warn!(shown = %evil, debug = ?evil, text = evil, number = 7, "unknown method {evil}");
         });
-        let logged = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+        let logged = lines.text();
         assert_eq!(logged.lines().count(), 1, "{logged}");
         assert!(!logged.trim_end().chars().any(char::is_control), "{logged}");
         assert!(logged.contains("number=7") && logged.contains("unknown method a"), "{logged}");

@@ -52,8 +52,7 @@ pub(crate) async fn keys(issuer: &Issuer, fetch: &dyn Fetch) -> Result<KeySet, D
 /// Where the keys are, from the first place that has the issuer's metadata. If none has, the error is about a document
 /// that is there, rather than about one that is not.
 async fn keys_url(issuer: &Issuer, fetch: &dyn Fetch) -> Result<Uri, DiscoveryError> {
-    let mut failed = DiscoveryError::NotMetadata;
-    let mut is_found = false;
+    let mut failed = None;
     for url in issuer.metadata_urls() {
         let error = match keys_url_at(issuer, fetch, &url).await {
             Ok(keys) => return Ok(keys),
@@ -61,12 +60,11 @@ async fn keys_url(issuer: &Issuer, fetch: &dyn Fetch) -> Result<Uri, DiscoveryEr
         };
         let cause = &error as &dyn std::error::Error;
         tracing::debug!(issuer = issuer.name(), url, error = cause, "the issuer's metadata is not here");
-        if !is_found {
-            is_found = !matches!(error, DiscoveryError::Fetch { .. });
-            failed = error;
+        if matches!(failed, None | Some(DiscoveryError::Fetch { .. })) {
+            failed = Some(error);
         }
     }
-    Err(failed)
+    Err(failed.unwrap_or(DiscoveryError::NotMetadata))
 }
 
 async fn keys_url_at(issuer: &Issuer, fetch: &dyn Fetch, url: &str) -> Result<Uri, DiscoveryError> {

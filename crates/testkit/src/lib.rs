@@ -11,6 +11,7 @@
 mod clock;
 mod faulty;
 pub mod given;
+mod lines;
 #[cfg(feature = "contract")]
 mod model;
 #[cfg(feature = "contract")]
@@ -23,6 +24,7 @@ pub mod store_contract;
 
 pub use clock::ManualClock;
 pub use faulty::{Fault, FaultyQueue, FaultyStore, QueueCall, StoreCall};
+pub use lines::Lines;
 #[cfg(feature = "contract")]
 pub use model::{StoreModel, check_store_model, store_equals_the_model};
 #[cfg(feature = "contract")]

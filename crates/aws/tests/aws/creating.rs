@@ -37,16 +37,3 @@ fn of_large_calls_with_one_key_at_once_only_one_leaves_its_parts() {
         }
     });
 }
-
-#[test]
-fn a_task_that_is_not_counted_does_not_say_as_how_many_it_counts() {
-    block_on(async {
-        let clients = Clients::new(&emulator::config());
-        let table = emulator::table(&clients).await;
-        let store = DynamoStore::new(clients.dynamo.clone(), &table);
-        given::queued(&store, &SeededIds::new(1), owner("alice")).await;
-        let scanned = clients.dynamo.scan().table_name(&table).send().await.unwrap();
-        let [item] = scanned.items() else { panic!("{scanned:?}") };
-        assert!(!item.contains_key("counted"), "{item:?}");
-    });
-}

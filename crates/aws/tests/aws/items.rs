@@ -70,3 +70,15 @@ fn an_item_has_the_attributes_of_its_state_and_of_no_other() {
         assert_eq!(number(&item, "late_after"), number(&item, "expires_at") - number(&item, "keep_ms"));
     });
 }
+
+#[test]
+fn a_task_that_is_not_counted_does_not_say_as_how_many_it_counts() {
+    block_on(async {
+        let clients = Clients::new(&emulator::config());
+        let table = emulator::table(&clients).await;
+        let store = DynamoStore::new(clients.dynamo.clone(), &table);
+        given::queued(&store, &SeededIds::new(1), owner("alice")).await;
+        let item = item(&clients, &table).await;
+        assert!(!item.contains_key("counted"), "{item:?}");
+    });
+}

@@ -13,7 +13,6 @@ mod items;
 mod keys;
 mod lifetimes;
 mod meter;
-mod places;
 mod quota;
 mod secrets;
 mod unreadable;

@@ -2,13 +2,12 @@
 //! requests in all other logs.
 
 use std::fmt::Debug;
-use std::io;
 use std::sync::{Arc, Mutex};
 
 use longhaul_core::{IdSource, TaskKey, TraceParent, limits};
 use longhaul_engine::{Call, Settings};
 use longhaul_logs::{AuditLog, Audited, LineFormat, audited};
-use longhaul_testkit::{SeededIds, StoreCall, given};
+use longhaul_testkit::{Lines, SeededIds, StoreCall, given};
 use serde_json::Value;
 use tracing::field::{Empty, Field, Visit};
 use tracing::span::{Id, Record};
@@ -19,58 +18,41 @@ use tracing_subscriber::registry;
 
 use crate::world::{World, ann, answers, call, call_with_key, completed, quick, run, tool};
 
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+/// What the engine writes into the audit log until the guard is dropped.
+fn captured(world: &World) -> (Lines, DefaultGuard) {
+    let lines = Lines::default();
+    let writer = lines.clone();
+    let log = AuditLog::to(move || writer.clone(), LineFormat::Json, Arc::clone(&world.clock) as _);
+    (lines, tracing::subscriber::set_default(registry().with(log.with_filter(audited(Audited::Only)))))
 }
 
-impl Lines {
-    /// Whatever is logged until the guard is dropped.
-    fn capture(world: &World) -> (Self, DefaultGuard) {
-        let lines = Self::default();
-        let writer = lines.clone();
-        let log = AuditLog::to(move || writer.clone(), LineFormat::Json, Arc::clone(&world.clock) as _);
-        (lines, tracing::subscriber::set_default(registry().with(log.with_filter(audited(Audited::Only)))))
-    }
-
-    /// What was logged since this was last asked: event, outcome and reason, and whether it names this task, its owner and
-    /// its tool.
-    fn of(&self, task: Option<&TaskKey>) -> Vec<String> {
-        let text = String::from_utf8(std::mem::take(&mut *self.0.lock().unwrap())).unwrap();
-        let said = |line: &str| {
-            let line: Value = serde_json::from_str(line).unwrap();
-            let field = |name: &str| line.get(name).and_then(Value::as_str).unwrap_or("-").to_owned();
-            assert_eq!(field("owner"), task.map_or_else(ann, |task| task.owner).to_string(), "{line}");
-            assert_eq!(field("task_id"), task.map_or_else(|| "-".to_owned(), |task| task.id.to_string()), "{line}");
-            [field("event"), field("outcome"), field("reason"), field("tool")].join(" ")
-        };
-        text.lines().map(said).collect()
-    }
+/// The entries since this was last asked: event, outcome, reason and tool of each. All of them are about this task and its
+/// owner, or about no task, and about Ann.
+fn entries(lines: &Lines, task: Option<&TaskKey>) -> Vec<String> {
+    let said = |line: Value| {
+        let field = |name: &str| line.get(name).and_then(Value::as_str).unwrap_or("-").to_owned();
+        assert_eq!(field("owner"), task.map_or_else(ann, |task| task.owner).to_string(), "{line}");
+        assert_eq!(field("task_id"), task.map_or_else(|| "-".to_owned(), |task| task.id.to_string()), "{line}");
+        [field("event"), field("outcome"), field("reason"), field("tool")].join(" ")
+    };
+    lines.take().into_iter().map(said).collect()
 }
 
 #[test]
 fn an_accepted_call_is_done_once_and_repeated_after_that() {
     run(async {
         let world = World::new();
-        let (lines, _guard) = Lines::capture(&world);
+        let (lines, _guard) = captured(&world);
         let by_key = world.accept(call_with_key("k", 1)).await.key();
-        assert_eq!(lines.of(Some(&by_key)), ["accept done - tool"]);
+        assert_eq!(entries(&lines, Some(&by_key)), ["accept done - tool"]);
         world.accept(call_with_key("k", 1)).await;
-        assert_eq!(lines.of(Some(&by_key)), ["accept repeated - tool"]);
+        assert_eq!(entries(&lines, Some(&by_key)), ["accept repeated - tool"]);
 
         let chosen = SeededIds::new(8).task_id(world.now());
         let by_id = TaskKey::new(ann(), chosen);
         for outcome in ["done", "repeated"] {
             world.engine.accept_as(chosen, call()).await.unwrap();
-            assert_eq!(lines.of(Some(&by_id)), [format!("accept {outcome} - tool")]);
+            assert_eq!(entries(&lines, Some(&by_id)), [format!("accept {outcome} - tool")]);
             world.clock.advance_ms(1);
         }
     });
@@ -82,11 +64,11 @@ fn a_call_that_is_refused_says_why() {
         let refused = async |settings: Settings, calls: Vec<Call>| {
             let world = World::with(settings);
             world.accept(call_with_key("k", 1)).await;
-            let (lines, _guard) = Lines::capture(&world);
+            let (lines, _guard) = captured(&world);
             for call in calls {
                 world.engine.accept(call).await.unwrap_err();
             }
-            lines.of(None)
+            entries(&lines, None)
         };
         let bytes = limits::REQUEST_BYTES_MAX + 1;
         let calls = vec![Call { request: "x".repeat(bytes), ..call() }, call_with_key("", 1), call_with_key("k", 2)];
@@ -112,17 +94,17 @@ fn an_answer_is_done_or_finds_no_question_or_no_task() {
             completed("1")
         });
         world.work(&asking).await;
-        let (lines, _guard) = Lines::capture(&world);
+        let (lines, _guard) = captured(&world);
         let large = "x".repeat(limits::ENTRY_BYTES_MAX + 1);
         world.engine.answer(&key, &answers("name", &large)).await.unwrap_err();
-        assert_eq!(lines.of(Some(&key)), ["answer refused too_large -"]);
+        assert_eq!(entries(&lines, Some(&key)), ["answer refused too_large -"]);
         for (name, outcome) in [("another", "unchanged"), ("name", "done"), ("name", "unchanged")] {
             world.engine.answer(&key, &answers(name, "1")).await.unwrap();
-            assert_eq!(lines.of(Some(&key)), [format!("answer {outcome} - tool")]);
+            assert_eq!(entries(&lines, Some(&key)), [format!("answer {outcome} - tool")]);
         }
         let foreign = TaskKey::new(given::owner("bob"), key.id);
         world.engine.answer(&foreign, &answers("name", "1")).await.unwrap_err();
-        assert_eq!(lines.of(Some(&foreign)), ["answer not_found - -"]);
+        assert_eq!(entries(&lines, Some(&foreign)), ["answer not_found - -"]);
     });
 }
 
@@ -132,24 +114,24 @@ fn a_cancelled_task_is_cancelled_once_and_unchanged_after_that_or_if_it_was_comp
         let world = World::new();
         let (cancelled, completed) = (world.accepted().await.key(), world.accepted().await.key());
         let other = world.accepted().await.key();
-        let (lines, _guard) = Lines::capture(&world);
+        let (lines, _guard) = captured(&world);
         let cancel = async |key: &TaskKey, outcome: &str| {
             world.engine.cancel(key).await.unwrap();
-            assert_eq!(lines.of(Some(key)), [format!("cancel {outcome} - tool")]);
+            assert_eq!(entries(&lines, Some(key)), [format!("cancel {outcome} - tool")]);
         };
         cancel(&cancelled, "done").await;
         world.clock.advance_ms(1);
         cancel(&cancelled, "unchanged").await;
         world.engine.cancel_unfinished(&other).await.unwrap();
-        assert_eq!(lines.of(Some(&other)), ["cancel done - tool"]);
+        assert_eq!(entries(&lines, Some(&other)), ["cancel done - tool"]);
         world.work(&quick()).await;
         // At the same moment.
         cancel(&completed, "unchanged").await;
         world.engine.cancel_unfinished(&completed).await.unwrap();
-        assert_eq!(lines.of(Some(&completed)), ["cancel unchanged - tool"]);
+        assert_eq!(entries(&lines, Some(&completed)), ["cancel unchanged - tool"]);
         let foreign = TaskKey::new(given::owner("bob"), completed.id);
         world.engine.cancel(&foreign).await.unwrap_err();
-        assert_eq!(lines.of(Some(&foreign)), ["cancel not_found - -"]);
+        assert_eq!(entries(&lines, Some(&foreign)), ["cancel not_found - -"]);
     });
 }
 
@@ -159,13 +141,13 @@ fn a_store_that_does_not_answer_is_named_as_the_reason() {
         let world = World::new();
         let key = world.accepted().await.key();
         world.store_fails(|call| matches!(call, StoreCall::Create(_) | StoreCall::Get(_) | StoreCall::Apply(..)));
-        let (lines, _guard) = Lines::capture(&world);
+        let (lines, _guard) = captured(&world);
         world.while_time_passes(50, world.engine.accept(call())).await.unwrap_err();
-        assert_eq!(lines.of(None), ["accept unavailable - tool"]);
+        assert_eq!(entries(&lines, None), ["accept unavailable - tool"]);
         world.while_time_passes(50, world.engine.answer(&key, &answers("name", "1"))).await.unwrap_err();
-        assert_eq!(lines.of(Some(&key)), ["answer unavailable - -"]);
+        assert_eq!(entries(&lines, Some(&key)), ["answer unavailable - -"]);
         world.while_time_passes(50, world.engine.cancel(&key)).await.unwrap_err();
-        assert_eq!(lines.of(Some(&key)), ["cancel unavailable - -"]);
+        assert_eq!(entries(&lines, Some(&key)), ["cancel unavailable - -"]);
     });
 }
 

@@ -11,7 +11,6 @@ mod limits;
 mod listening;
 mod long_work;
 mod observing;
-mod places;
 mod recovering;
 mod retries;
 mod rounds;

@@ -20,8 +20,8 @@ use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler, schemars, tool, tool_handler, tool_router};
 use serde_json::{Value, json};
 
-use crate::lines::Lines;
 use crate::world::{Asked, World, event};
+use longhaul_testkit::Lines;
 
 static TOOLS: LazyLock<ToolRouter<Tools>> = LazyLock::new(|| Tools::tool_router() + Tools::slow_tool());
 

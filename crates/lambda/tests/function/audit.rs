@@ -5,9 +5,9 @@ use longhaul_lambda::{Api, Audit, Auth, IamOwner};
 use serde_json::{Value, json};
 
 use crate::answering::{api, message, poll, request};
-use crate::lines::Lines;
 use crate::logs::logs;
 use crate::world::{World, event};
+use longhaul_testkit::Lines;
 
 /// Anybody can send such a header.
 const FORGED: &str = "\"x-forwarded-for\":\"198.51.100.66\"";

@@ -12,8 +12,8 @@ use serde_json::Value;
 use tracing::Subscriber;
 
 use crate::answering::{answer, api, message, poll};
-use crate::lines::Lines;
 use crate::world::{World, event};
+use longhaul_testkit::Lines;
 
 /// The trace in the sample events.
 const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
@@ -24,20 +24,17 @@ pub(crate) fn logs(filter: &str, audit: Audit, clock: &Arc<ManualClock>, lines: 
     json_logs(&LogSettings { filter, payloads: Payloads::Hidden, audit, clock }, move || lines.clone())
 }
 
-impl Lines {
-    /// Logs into these lines for as long as the guard lives.
-    fn capture(&self) -> tracing::subscriber::DefaultGuard {
-        let lines = self.clone();
-        tracing::subscriber::set_default(logs("info", Audit::On, &Arc::new(ManualClock::default()), lines))
-    }
+/// Logs into these lines for as long as the guard lives.
+fn capture(lines: &Lines) -> tracing::subscriber::DefaultGuard {
+    tracing::subscriber::set_default(logs("info", Audit::On, &Arc::new(ManualClock::default()), lines.clone()))
+}
 
-    /// The span of the line with the message `what`.
-    fn span_of(&self, what: &str) -> Value {
-        let text = self.text();
-        let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        let line = lines.find(|line| line["message"] == what).unwrap_or_else(|| panic!("{what}: {text}"));
-        line["span"].clone()
-    }
+/// The span of the line with the message `what`.
+fn span_of(lines: &Lines, what: &str) -> Value {
+    let text = lines.text();
+    let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let line = lines.find(|line| line["message"] == what).unwrap_or_else(|| panic!("{what}: {text}"));
+    line["span"].clone()
 }
 
 #[tokio::test]
@@ -45,10 +42,10 @@ async fn a_request_is_logged_with_its_task() {
     let (world, lines) = (World::new(), Lines::default());
     let api = api(&world, Auth::Anonymous, &[]);
     let call = event("api-function-url-call");
-    let _capturing = lines.capture();
+    let _capturing = capture(&lines);
     let accepted = message(&answer(&api, &call).await);
     let id = accepted["result"]["taskId"].as_str().unwrap().to_owned();
-    let asked = lines.span_of("answered");
+    let asked = span_of(&lines, "answered");
     assert_eq!(
         (&asked["name"], &asked["task_id"], &asked["trace"]),
         (&"request".into(), &id.as_str().into(), &TRACE.into())
@@ -57,7 +54,7 @@ async fn a_request_is_logged_with_its_task() {
     // The poll has no trace of its own: the task's is logged.
     let _earlier = lines.take();
     answer(&api, &poll(&event("api-function-url"), &id)).await;
-    let asked = lines.span_of("answered");
+    let asked = span_of(&lines, "answered");
     assert_eq!((&asked["task_id"], &asked["trace"]), (&id.as_str().into(), &TRACE.into()));
 }
 
@@ -83,11 +80,11 @@ async fn a_delivery_and_its_steps_are_logged_with_task_attempt_owner_and_trace()
     world.accepted_with(key, |record| record.trace = longhaul_core::TraceParent::parse(TRACE)).await;
     let dead_letters = DeadLetters::new(Arc::clone(&world.dead_letters) as _, "https://example.com/dead");
     let worker = Worker::new(world.engine.clone(), Arc::new(LogsInStep), dead_letters, 3);
-    let _capturing = lines.capture();
+    let _capturing = capture(&lines);
     let batch: SqsEvent = serde_json::from_value(batch).unwrap();
     worker.run_batch(batch, world.clock.now().plus_ms(900_000)).await;
     for (what, name) in [("a leg begins", "delivery"), ("counting", "step")] {
-        let span = lines.span_of(what);
+        let span = span_of(&lines, what);
         assert_eq!((&span["name"], &span["attempt"]), (&name.into(), &1.into()), "{what}: {span}");
         assert_eq!(span["task_id"], key.id.to_string(), "{what}: {span}");
         assert_eq!(span["owner"], key.owner.to_string(), "{what}: {span}");

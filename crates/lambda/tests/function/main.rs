@@ -9,7 +9,6 @@ mod costs;
 #[path = "../../../../tests/dialects/mod.rs"]
 mod dialects;
 mod isolation;
-mod lines;
 mod logs;
 mod metrics;
 mod oauth;

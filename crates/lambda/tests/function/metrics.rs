@@ -12,8 +12,8 @@ use longhaul_testkit::given;
 use serde_json::{Value, json};
 
 use crate::answering::{answer, api};
-use crate::lines::Lines;
 use crate::world::{World, event};
+use longhaul_testkit::Lines;
 
 struct Completes;
 

@@ -1,38 +1,13 @@
 //! Lines of the audit log.
 
-use std::io;
-
 use longhaul_audit::{CallerSpan, Entry, Event, Outcome, Source};
 use longhaul_core::{Identity, OwnerId, Principal, VerifiedIdentity};
-use longhaul_testkit::ManualClock;
+use longhaul_testkit::{Lines, ManualClock};
 use serde_json::Value;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry;
 
 use super::*;
-
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Lines {
-    fn take(&self) -> String {
-        String::from_utf8(std::mem::take(&mut *self.0.lock().unwrap())).unwrap()
-    }
-
-    fn json(&self) -> Vec<Value> {
-        self.take().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-    }
-}
 
 fn logged(format: LineFormat, wanted: Audited, act: impl FnOnce(&Lines, &ManualClock)) {
     let (lines, clock) = (Lines::default(), Arc::new(ManualClock::default()));
@@ -75,7 +50,7 @@ fn a_line_says_who_did_what_from_where() {
                 Entry::new(Event::Cancel, Outcome::Done).task(&key).tool("countdown").log();
             });
         });
-        let text = lines.take();
+        let text = lines.take_text();
         for secret in ["a secret", "a claim", "ann@example.com", "nobody"] {
             assert!(!text.contains(secret), "{text}");
         }
@@ -105,7 +80,7 @@ fn nothing_is_logged_if_the_operator_does_not_want_it_and_nothing_else_if_he_doe
                 tracing::error!("something else");
                 Entry::new(Event::Accept, Outcome::Done).log();
             });
-            assert_eq!(lines.json().len(), expected);
+            assert_eq!(lines.take().len(), expected);
         });
     }
 }
@@ -117,7 +92,7 @@ fn no_value_is_long_or_forges_a_line() {
             let evil = format!("x\nERROR forged\r\u{1b}[31m\u{85}{}", "y".repeat(100_000));
             let caller = caller(&evil);
             caller.span().in_scope(|| Entry::new(Event::Accept, Outcome::Done).tool(&evil).log());
-            let text = lines.take();
+            let text = lines.take_text();
             assert_eq!(text.lines().count(), 1, "{text}");
             assert!(text.len() < 4_000 && !text.trim_end().chars().any(char::is_control), "{text}");
             assert!(text.contains("accept") && text.contains("203.0.113.7"), "{text}");
@@ -133,7 +108,7 @@ fn deny() {
 #[test]
 fn what_was_counted_is_written_with_the_next_request_or_at_the_end() {
     logged(LineFormat::Json, Audited::Only, |lines, clock| {
-        let counts = || lines.json().iter().map(|line| line["count"].as_u64().unwrap()).collect::<Vec<_>>();
+        let counts = || lines.take().iter().map(|line| line["count"].as_u64().unwrap()).collect::<Vec<_>>();
         (0..7).for_each(|_| deny());
         assert_eq!(counts(), [1, 1, 2]);
         clock.advance_ms(60_000);

@@ -1,7 +1,6 @@
 //! The audit log: one line for whatever somebody did to a task, the same in every dialect, with who it was and from where.
 
-use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -11,6 +10,7 @@ use longhaul_core::{OwnerId, Principal, VerifiedIdentity};
 use longhaul_engine::Settings;
 use longhaul_logs::{AuditLog, Audited, LineFormat, audited};
 use longhaul_mcp::{Body, McpServer, McpSettings};
+use longhaul_testkit::Lines;
 use serde_json::{Value, json};
 use tracing::Instrument;
 use tracing::subscriber::DefaultGuard;
@@ -20,52 +20,33 @@ use tracing_subscriber::registry;
 use crate::older_client::{Older, Stream, another_instance, everything};
 use crate::world::{Answer, Sent, World, alice, bob, no_tasks, read};
 
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+/// Keeps the audit log in these lines for as long as the guard lives.
+fn capture(lines: &Lines, world: &World) -> DefaultGuard {
+    let writer = lines.clone();
+    let log = AuditLog::to(move || writer.clone(), LineFormat::Json, Arc::clone(&world.clock) as _);
+    tracing::subscriber::set_default(registry().with(log.with_filter(audited(Audited::Only))))
 }
 
-impl Lines {
-    fn capture(&self, world: &World) -> DefaultGuard {
-        let lines = self.clone();
-        let log = AuditLog::to(move || lines.clone(), LineFormat::Json, Arc::clone(&world.clock) as _);
-        tracing::subscriber::set_default(registry().with(log.with_filter(audited(Audited::Only))))
+/// The only line, which is about a request of `owner`, and says this; the task that it names.
+fn only(lines: &Lines, what: &str, owner: OwnerId, expected: (&str, &str)) -> Value {
+    let lines = lines.take();
+    let [line] = &lines[..] else { panic!("{what}, {expected:?}: {lines:?}") };
+    assert_eq!((&line["event"], &line["outcome"]), (&json!(expected.0), &json!(expected.1)), "{what}: {line}");
+    for (name, value) in [
+        ("issuer", "tests"),
+        ("address", "203.0.113.7"),
+        ("http_method", "POST"),
+        ("request_id", "r-1"),
+        ("user_agent", "client/1"),
+        ("owner", &owner.to_string()),
+    ] {
+        assert_eq!(line[name], value, "{what}: {line}");
     }
-
-    fn take(&self) -> Vec<Value> {
-        let text = String::from_utf8(std::mem::take(&mut *self.0.lock().unwrap())).unwrap();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    assert!(line["subject"].is_string() && line["count"] == 1, "{what}: {line}");
+    for secret in ["600000", "Ann", "a secret"] {
+        assert!(!line.to_string().contains(secret), "{what}: {line}");
     }
-
-    /// The only line, which is about a request of `owner`, and says this; the task that it names.
-    fn only(&self, what: &str, owner: OwnerId, expected: (&str, &str)) -> Value {
-        let lines = self.take();
-        let [line] = &lines[..] else { panic!("{what}, {expected:?}: {lines:?}") };
-        assert_eq!((&line["event"], &line["outcome"]), (&json!(expected.0), &json!(expected.1)), "{what}: {line}");
-        for (name, value) in [
-            ("issuer", "tests"),
-            ("address", "203.0.113.7"),
-            ("http_method", "POST"),
-            ("request_id", "r-1"),
-            ("user_agent", "client/1"),
-            ("owner", &owner.to_string()),
-        ] {
-            assert_eq!(line[name], value, "{what}: {line}");
-        }
-        assert!(line["subject"].is_string() && line["count"] == 1, "{what}: {line}");
-        for secret in ["600000", "Ann", "a secret"] {
-            assert!(!line.to_string().contains(secret), "{what}: {line}");
-        }
-        line.clone()
-    }
+    line.clone()
 }
 
 /// Sends the request as a platform does. The body of the answer is read outside of the request's span.
@@ -157,16 +138,16 @@ fn long() -> Value {
 async fn an_accepted_call_has_one_line_and_its_retry_says_that_it_is_one() {
     let (world, lines) = (World::new(), Lines::default());
     let clients = Clients::of(&world, alice()).await;
-    let _capturing = lines.capture(&world);
+    let _capturing = capture(&lines, &world);
     for (number, (dialect, sent)) in clients.calls("sleeps", &long()).into_iter().enumerate() {
         let sent = sent.with_header("idempotency-key", &format!("key {number}"));
         send(&world, &sent).await;
-        let line = lines.only(dialect, alice(), ("accept", "done"));
+        let line = only(&lines, dialect, alice(), ("accept", "done"));
         assert_eq!(line["tool"], "sleeps", "{dialect}");
         world.get(line["task_id"].as_str().unwrap()).await;
         world.clock.advance_ms(1_000);
         send(&world, &sent).await;
-        let retry = lines.only(dialect, alice(), ("accept", "repeated"));
+        let retry = only(&lines, dialect, alice(), ("accept", "repeated"));
         assert_eq!(retry["task_id"], line["task_id"], "{dialect}");
     }
 }
@@ -177,10 +158,10 @@ async fn a_refused_call_has_one_line_that_says_why() {
     let world = World::with(Settings { open_tasks_max: 1, inline_sleep_ms_max: 0, ..Settings::default() });
     let clients = Clients::of(&world, alice()).await;
     world.start("sleeps", long()).await;
-    let _capturing = lines.capture(&world);
+    let _capturing = capture(&lines, &world);
     for (dialect, sent) in clients.calls("sleeps", &long()) {
         send(&world, &sent).await;
-        let line = lines.only(dialect, alice(), ("accept", "refused"));
+        let line = only(&lines, dialect, alice(), ("accept", "refused"));
         assert_eq!((&line["reason"], line.get("task_id")), (&json!("too_many_open"), None), "{dialect}");
         // Otherwise the next one is counted with it.
         world.clock.advance_ms(60_000);
@@ -194,15 +175,15 @@ async fn a_cancelled_task_has_one_line_for_each_request_that_wanted_it() {
     let (clients, others) = (Clients::of(&world, alice()).await, Clients::of(&world, bob()).await);
     for number in 0..clients.cancels("x").len() {
         let task = world.start("sleeps", long()).await;
-        let _capturing = lines.capture(&world);
+        let _capturing = capture(&lines, &world);
         let (dialect, foreign) = others.cancels(&task).swap_remove(number);
         send(&world, &foreign).await;
-        let line = lines.only(dialect, bob(), ("cancel", "not_found"));
+        let line = only(&lines, dialect, bob(), ("cancel", "not_found"));
         assert_eq!((line["task_id"].as_str(), line.get("tool")), (Some(task.as_str()), None), "{dialect}");
         let (dialect, own) = clients.cancels(&task).swap_remove(number);
         for outcome in ["done", "unchanged"] {
             send(&world, &own).await;
-            let line = lines.only(dialect, alice(), ("cancel", outcome));
+            let line = only(&lines, dialect, alice(), ("cancel", outcome));
             assert_eq!((&line["task_id"], &line["tool"]), (&json!(task), &json!("sleeps")), "{dialect}");
             world.clock.advance_ms(1_000);
         }
@@ -217,9 +198,9 @@ async fn an_operation_that_is_cancelled_by_its_request_has_a_line() {
     world.result(&clients.next.sent("tools/call", params)).await;
     let mut sent = clients.next.sent("notifications/cancelled", json!({"requestId": 7}));
     sent.body.as_object_mut().unwrap().remove("id");
-    let _capturing = lines.capture(&world);
+    let _capturing = capture(&lines, &world);
     send(&world, &sent).await;
-    lines.only("operations", alice(), ("cancel", "done"));
+    only(&lines, "operations", alice(), ("cancel", "done"));
 }
 
 fn accepts() -> Value {
@@ -230,7 +211,7 @@ fn accepts() -> Value {
 async fn an_answer_has_one_line_and_a_late_one_says_so() {
     let (world, lines) = (World::new(), Lines::default());
     let clients = Clients::of(&world, alice()).await;
-    let _capturing = lines.capture(&world);
+    let _capturing = capture(&lines, &world);
     let task = world.start("asks_side_by_side", json!({})).await;
     world.work_until(&task, "input_required").await;
     let mut stream = Stream::of(open(&world, &clients.core.sent("tasks/result", json!({"taskId": task}))).await);
@@ -242,7 +223,7 @@ async fn an_answer_has_one_line_and_a_late_one_says_so() {
     for (what, sent) in [("tasks extension", update), ("core tasks", reply)] {
         for outcome in ["done", "unchanged"] {
             send(&world, &sent).await;
-            let line = lines.only(what, alice(), ("answer", outcome));
+            let line = only(&lines, what, alice(), ("answer", outcome));
             assert_eq!((&line["task_id"], &line["tool"]), (&json!(task), &json!("asks_side_by_side")), "{what}");
         }
         send(&world, &Sent { owner: bob(), ..sent.clone() }).await;
@@ -261,9 +242,9 @@ async fn an_answer_to_a_job_has_one_line() {
     let state = asked["requestState"].clone();
     let answers = json!({"name": accepts()});
     let retried = call.with_param("inputResponses", answers).with_param("requestState", state);
-    let _capturing = lines.capture(&world);
+    let _capturing = capture(&lines, &world);
     send(&world, &retried).await;
-    lines.only("a job", alice(), ("answer", "done"));
+    only(&lines, "a job", alice(), ("answer", "done"));
 }
 
 #[tokio::test]
@@ -271,7 +252,7 @@ async fn reading_has_no_line() {
     let (world, lines) = (World::new(), Lines::default());
     let clients = Clients::of(&world, alice()).await;
     let task = world.start("sleeps", long()).await;
-    let _capturing = lines.capture(&world);
+    let _capturing = capture(&lines, &world);
     for sent in [
         Sent::new("tasks/get", json!({"taskId": task})),
         Sent::call("at_once", json!({})),
@@ -313,7 +294,7 @@ async fn a_flood_of_refused_polls_has_a_few_lines_whose_counts_add_up_in_every_d
         let begun = world.result(&clients.next.sent("tools/call", params)).await;
         let task = begun["_meta"]["io.modelcontextprotocol/related-task"]["taskId"].as_str().unwrap().to_owned();
         let (dialect, poll) = polls(&clients, &task, &token).swap_remove(number);
-        let _capturing = lines.capture(&world);
+        let _capturing = capture(&lines, &world);
         let mut refused = 0;
         for _ in 0..200 {
             // A stream that is dropped at once is an answer, too.
@@ -344,7 +325,7 @@ async fn a_poll_that_is_only_slowed_has_no_line() {
     let settings = McpSettings { poll_limit: PollLimit::Slow, ..McpSettings::new([7; 32]) };
     let server = another_instance(&world, settings);
     let poll = Sent::new("tasks/get", json!({"taskId": world.start("sleeps", long()).await}));
-    let _capturing = lines.capture(&world);
+    let _capturing = capture(&lines, &world);
     for _ in 0..15 {
         world.while_time_passes(open_at(&server, poll.request(), alice())).await;
     }
@@ -366,7 +347,7 @@ async fn a_refused_stream_has_a_line_and_a_wait_that_is_cut_short_has_none() {
     resumed.headers_mut().insert("mcp-session-id", clients.core.session.parse().unwrap());
     let listen = Sent::new("subscriptions/listen", json!({"notifications": {"taskIds": [task]}}));
     let _open = server.respond(listen.request(), alice()).await;
-    let _capturing = lines.capture(&world);
+    let _capturing = capture(&lines, &world);
     for (what, request) in [
         ("a subscription", listen.request()),
         ("a result", result.request()),
@@ -374,7 +355,7 @@ async fn a_refused_stream_has_a_line_and_a_wait_that_is_cut_short_has_none() {
         ("a plain call", Sent::call("at_once", json!({})).request()),
     ] {
         open_at(&server, request, alice()).await;
-        let line = lines.only(what, alice(), ("request", "refused"));
+        let line = only(&lines, what, alice(), ("request", "refused"));
         assert_eq!(line["reason"], "too_many_streams", "{what}");
         world.clock.advance_ms(60_000);
         longhaul_audit::flush();

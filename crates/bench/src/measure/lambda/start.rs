@@ -18,6 +18,13 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// How much later than the minimal function the functions may ask for work.
 const TIMES_MAX: f64 = 1.3;
 
+/// How a function is told to verify access tokens. Nothing is fetched before the first one comes.
+const TOKENS: [(&str, &str); 3] = [
+    ("LONGHAUL_AUTH", "oauth"),
+    ("LONGHAUL_OAUTH_ISSUERS", "https://id.example.com"),
+    ("LONGHAUL_OAUTH_AUDIENCES", "https://mcp.example.com/mcp"),
+];
+
 /// The measured starts of one function.
 struct Starts<'a> {
     name: &'static str,
@@ -36,13 +43,15 @@ pub(super) async fn measure(setup: &Setup<'_>) -> anyhow::Result<Vec<Figure>> {
     let mut bare = Starts::of("bare", &programs.bare, calling);
     let mut silent = Starts::of("bare, without a call", &programs.bare, env());
     let mut api = Starts::of("api", &programs.api, env());
+    let verifying = ground.env(endpoint(), &TOKENS);
+    let mut tokens = Starts::of("api that verifies access tokens", &programs.api, verifying);
     let mut worker = Starts::of("worker", &programs.worker, env());
     // The first start finds nothing in the system's cache, and creates what instances share.
-    for starts in [&bare, &silent, &api, &worker] {
+    for starts in [&bare, &silent, &api, &tokens, &worker] {
         drop(starts.start().await?);
     }
     for _ in 0..STARTS {
-        for starts in [&mut bare, &mut silent, &mut api, &mut worker] {
+        for starts in [&mut bare, &mut silent, &mut api, &mut tokens, &mut worker] {
             tokio::time::sleep(PAUSE).await;
             let function = starts.start().await?;
             starts.ready_ms.push(function.ready().as_secs_f64() * 1e3);
@@ -53,8 +62,9 @@ pub(super) async fn measure(setup: &Setup<'_>) -> anyhow::Result<Vec<Figure>> {
     let (ready, cpu) = (bare.ready(), bare.cpu());
     let mut figures: Vec<_> =
         [&api, &worker].map(|ours| ours.ready().target(target).compared_with("bare", &ready)).into();
+    figures.push(tokens.ready().compared_with("api", &api.ready()));
     figures.extend([silent.ready().compared_with("bare", &ready), ready]);
-    figures.extend([&api, &worker, &silent].map(|starts| starts.cpu().compared_with("bare", &cpu)));
+    figures.extend([&api, &tokens, &worker, &silent].map(|starts| starts.cpu().compared_with("bare", &cpu)));
     figures.push(cpu);
     Ok(figures)
 }

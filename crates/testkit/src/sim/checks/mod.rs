@@ -3,7 +3,6 @@
 
 mod client;
 mod end;
-mod places;
 mod record;
 mod rules;
 mod state;
