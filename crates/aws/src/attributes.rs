@@ -50,6 +50,8 @@ pub(crate) const LATE_AFTER: &str = "late_after";
 pub(crate) const FAILURES_MAX: &str = "failures_max";
 
 // What only this adapter stores with a task.
+/// The format of the item, if a later version of this program has changed it. The present format is the absence.
+pub(crate) const FORMAT: &str = "format";
 /// Incremented by every write.
 pub(crate) const REVISION: &str = "revision";
 /// How many slots of its owner the task was counted as when it was created; absent if it was not counted.

@@ -9,7 +9,7 @@
 //! | events that depend on more than a condition can express | the same, after the item was read | task | [`UNCHANGED`], see [`after_seeing`] |
 //! | release a slot, after an end; count a large result | `UpdateItem` | quota | [`SLOT_IS_RESERVED`] |
 //! | correct a count | `UpdateItem`; one `Query` per shard at the same time, consistent; `UpdateItem` | quota, shard | [`COUNT_IS_DUE`]; [`OPEN_UNEXPIRED`] |
-//! | list | one `Query` per shard at the same time, consistent | shard, before an id | [`UNEXPIRED`] |
+//! | list | one `Query` per shard at the same time, consistent | shard, before an id | [`LISTED`] |
 //! | record a step | `PutItem` | entry | [`ABSENT`] |
 //! | read the journal | `Query`, consistent | attachments of a task, [`keys::JOURNAL`](crate::keys::JOURNAL) | |
 //! | extend the retention | `Query` for parts with too early a TTL, then `UpdateItem` each, before the event itself | parts, key | [`TTL_IS_TOO_EARLY`] |
@@ -46,11 +46,11 @@ const EXISTS: &str = "attribute_exists(#pk)";
 /// Is there an item under this key that would be deleted too early?
 const TTL_IS_TOO_EARLY: &str = "attribute_exists(#pk) AND #ttl < :to_ttl";
 
-/// Is there such a task, and has it not expired?
-const EXISTS_UNEXPIRED: &str = "attribute_exists(#pk) AND #expires_at > :now";
+/// Is there such a task in the format that this program reads, and has it not expired?
+const EXISTS_UNEXPIRED: &str = "attribute_exists(#pk) AND attribute_not_exists(#format) AND #expires_at > :now";
 
-/// Has the task that a query found not expired?
-pub(crate) const UNEXPIRED: &str = "#expires_at > :now";
+/// Can the task that a query found be read, and has it not expired?
+pub(crate) const LISTED: &str = "#expires_at > :now AND attribute_not_exists(#format)";
 
 /// Does this attempt hold the task? A later claim has raised the attempt, and a suspended task is not running.
 const HELD: &str = "#state = :running AND #attempt = :attempt";
@@ -92,7 +92,7 @@ const ENDS_IN_TIME: &str = "#late_after >= :now";
 /// Is the expiry still what it was? Before the end, only an extension of the retention moves it.
 const EXPIRES_AS_SEEN: &str = "#expires_at = :expires_at_seen AND #keep_ms = :keep_ms_seen";
 
-/// Is the item unchanged since it was read?
+/// Is the item unchanged since it was read? Whoever changes its format changes the revision too.
 const UNCHANGED: &str = "attribute_exists(#pk) AND #revision = :revision";
 
 /// Is the task that a query found unfinished?

@@ -6,7 +6,7 @@ use futures::future::try_join_all;
 use longhaul_core::ports::{Page, StoreError};
 use longhaul_core::{OwnerId, Task, TaskId, Timestamp, limits};
 
-use crate::attributes::{EXPIRES_AT, PK, SK};
+use crate::attributes::{EXPIRES_AT, FORMAT, PK, SK};
 use crate::error::Unexpected;
 use crate::item::{Item, moment, text};
 use crate::keys::SHARDS;
@@ -97,9 +97,10 @@ impl DynamoStore {
             .table
             .query()
             .key_condition_expression(if before.is_some() { "#pk = :pk AND #sk < :before" } else { "#pk = :pk" })
-            .filter_expression(expressions::UNEXPIRED)
+            .filter_expression(expressions::LISTED)
             .expression_attribute_names("#pk", PK)
             .expression_attribute_names("#expires_at", EXPIRES_AT)
+            .expression_attribute_names("#format", FORMAT)
             .expression_attribute_values(":pk", text(keys::shard(owner, shard.number)))
             .expression_attribute_values(":now", moment(now))
             .scan_index_forward(false)

@@ -7,7 +7,7 @@ use longhaul_core::{Failure, Lease, Payload, State, Task, TaskRecord, Terms, Tra
 
 use crate::attributes::{
     ASKS, ATTEMPT, BYTES, CONSECUTIVE_FAILURES_MAX, COUNT, COUNTED, CREATED_AT, DEADLINE_AT, DETAIL, ENDED_AT,
-    EXPIRES_AT, FAILURE, FAILURES, FAILURES_MAX, KEY, KIND, LAST_FAILURE, LATE_AFTER, LEASE_TOKEN, LEASE_UNTIL,
+    EXPIRES_AT, FAILURE, FAILURES, FAILURES_MAX, FORMAT, KEY, KIND, LAST_FAILURE, LATE_AFTER, LEASE_TOKEN, LEASE_UNTIL,
     MESSAGE, PARTS, PK, POLL_MS, PROGRESS, REQUEST, RESENDS, RESULT, RESULT_KIND, RETENTION_MS, REVISION, RUN_MS,
     SENT_AT, STARTED_AT, STATE, TOOL, TRACE, TTL, TTL_MS, UNTIL, UPDATED_AT, VARIABLES,
 };
@@ -123,8 +123,20 @@ fn failure(failure: &Failure) -> AttributeValue {
     AttributeValue::M(map)
 }
 
+/// An item whose format this program does not know, so that it neither reads nor changes it.
+#[derive(Debug, thiserror::Error)]
+#[error("a newer version wrote this task, in format {0}: deploy that version again, and the task continues")]
+struct NewerFormat(String);
+
 /// The task of an item.
+///
+/// # Errors
+/// [`StoreError::Corrupt`], also if a newer version has changed its format.
 pub(crate) fn read(item: &Item) -> Result<Stored, StoreError> {
+    if let Some(format) = item.get(FORMAT) {
+        let format = format.as_n().map_or_else(|_other_type| "unknown".to_owned(), Clone::clone);
+        return Err(StoreError::Corrupt(NewerFormat(format).into()));
+    }
     Ok(parse(item)?)
 }
 

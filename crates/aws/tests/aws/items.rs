@@ -1,11 +1,12 @@
 //! What is in the item of a task: nothing of former states, and what is derived fits what it is derived from.
 
 use std::collections::{BTreeSet, HashMap};
+use std::error::Error;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use longhaul_aws::DynamoStore;
 use longhaul_aws::clients::Clients;
-use longhaul_core::ports::TaskStore;
+use longhaul_core::ports::{ApplyError, StoreError, TaskStore};
 use longhaul_core::{Suspension, TaskEvent, Timestamp};
 use longhaul_testkit::given::{self, NOW, owner};
 use longhaul_testkit::{SeededIds, block_on};
@@ -80,5 +81,47 @@ fn a_task_that_is_not_counted_does_not_say_as_how_many_it_counts() {
         given::queued(&store, &SeededIds::new(1), owner("alice")).await;
         let item = item(&clients, &table).await;
         assert!(!item.contains_key("counted"), "{item:?}");
+    });
+}
+
+#[test]
+fn a_task_in_a_newer_format_is_left_as_it_is_and_the_error_says_what_to_do() {
+    block_on(async {
+        let clients = Clients::new(&emulator::config());
+        let table = emulator::table(&clients).await;
+        let store = || DynamoStore::new(clients.dynamo.clone(), &table);
+        let alice = owner("alice");
+        let ids = SeededIds::new(1);
+        let task = given::queued(&store(), &ids, alice).await;
+        let mut newer = item(&clients, &table).await;
+        newer.insert("format".to_owned(), AttributeValue::N("2".to_owned()));
+        newer.insert("state".to_owned(), AttributeValue::S("paused".to_owned()));
+        clients.dynamo.put_item().table_name(&table).set_item(Some(newer.clone())).send().await.unwrap();
+        let key = task.key();
+        let says = |error: StoreError| format!("{error}: {}", error.source().unwrap());
+        let sentence = "a stored record cannot be read: a newer version wrote this task, in format 2: \
+                        deploy that version again, and the task continues";
+        assert_eq!(says(store().get(&key, NOW).await.unwrap_err()), sentence);
+        let events = [
+            given::claim(1, NOW),
+            given::heartbeat(1, NOW),
+            given::finish(1, "{}"),
+            given::answer(&["a"]),
+            TaskEvent::Cancel,
+            TaskEvent::Resend { not_since: NOW },
+            TaskEvent::TimeOut,
+            TaskEvent::Forget,
+        ];
+        for event in events {
+            match store().apply(&key, &event, NOW).await {
+                Err(ApplyError::Store(error)) => assert_eq!(says(error), sentence, "{event:?}"),
+                other => panic!("{event:?}: {other:?}"),
+            }
+        }
+        assert_eq!(item(&clients, &table).await, newer, "nothing was written");
+        // Other tasks are listed, instead of none.
+        let other = given::queued(&store(), &ids, alice).await;
+        let page = store().list(&alice, None, 10, NOW).await.unwrap();
+        assert_eq!(page.tasks, [other]);
     });
 }
