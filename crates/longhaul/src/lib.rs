@@ -37,12 +37,37 @@
 //! # }
 //! ```
 //!
-//! Where to start:
+//! # How it works
 //!
-//! - [`TaskContext`] is a tool's view of its call: steps, sleeps, questions, progress, variables.
-//! - [`TaskPolicy`] says on which terms calls of a tool become tasks.
-//! - `local` serves from one process, `lambda` from two Lambda functions; each is a feature of this crate.
-//! - [`ports`] has the traits of the store and the queue, for your own backend.
+//! A call of a tool that has a [`TaskPolicy`] is recorded before it is answered: that record is the task. A worker takes
+//! it up and runs the tool. What the tool does in a [step](TaskContext::step) is recorded when it is done. If the process
+//! dies, another worker runs the tool again from its first line, and recorded steps return their values at once, so that
+//! the tool finds itself where it was. When it has to [wait](TaskContext::sleep) for long, or [asks](TaskContext::ask)
+//! somebody, nothing runs until the time has come or the answer is there. The client polls meanwhile, is told of
+//! [progress](TaskContext::progress), and may go away and come back; a client that knows nothing of tasks gets a job id.
+//!
+//! From this follow the two rules for tools: what must not be repeated is in a step, and steps have names that do not
+//! depend on time or chance.
+//!
+//! # The parts, in the order in which you need them
+//!
+//! 1. [`Server`] is your handler, and which of its tools may become tasks; [`TaskPolicy`] says on which terms.
+//! 2. [`TaskContext`] is a tool's view of its call: steps, sleeps, questions, progress, variables, and
+//!    [who calls](VerifiedCaller).
+//! 3. `testing` runs tools in tests, and lets them crash at every moment.
+//! 4. `local` serves from one process, `lambda` from two Lambda functions.
+//! 5. [`settings`] has what an operator can set, and takes settings of your own.
+//! 6. [`ports`] has the traits of the store and the queue, for a backend of your own, and `contract`
+//!    their tests.
+//!
+//! # Features
+//!
+//! | feature | | |
+//! | --- | --- | --- |
+//! | `local` | on | the server as one process, with SQLite inside |
+//! | `lambda` | off | the server as two Lambda functions, with DynamoDB and SQS |
+//! | `testing` | off | the test kit, for `[dev-dependencies]` |
+//! | `contract` | off | the tests of a store and a queue, for `[dev-dependencies]` |
 
 #[cfg(feature = "lambda")]
 pub mod lambda;
@@ -101,3 +126,8 @@ pub mod contract {
 #[cfg(all(doctest, feature = "local"))]
 #[doc = include_str!("../../../docs/writing-tools.md")]
 struct WritingTools;
+
+/// The code on the page about testing tools, compiled and run.
+#[cfg(all(doctest, feature = "testing"))]
+#[doc = include_str!("../../../docs/testing-tools.md")]
+struct TestingTools;
