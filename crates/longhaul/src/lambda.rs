@@ -3,6 +3,38 @@
 //! Both take the same [`Server`]; the same tools run in either. Their configuration is in environment variables,
 //! which the deployment's template sets and [`settings::table`](crate::settings::table) declares. Tasks are stored in a
 //! DynamoDB table; an SQS queue delivers the work.
+//!
+//! Each function is a binary with one line, beside the same function that makes the server:
+//!
+//! ```no_run
+//! # use longhaul::rmcp::{self, ServerHandler, tool, tool_handler, tool_router};
+//! # use longhaul::{Server, TaskPolicy};
+//! # #[derive(Clone)]
+//! # struct Reports;
+//! # #[tool_router]
+//! # impl Reports {
+//! #     #[tool]
+//! #     async fn report(&self) -> String { String::new() }
+//! # }
+//! # #[tool_handler]
+//! # impl ServerHandler for Reports {}
+//! fn server() -> Server {
+//!     Server::new(|| Reports).task("report", TaskPolicy::optional())
+//! }
+//!
+//! // src/bin/api.rs
+//! fn main() -> Result<(), longhaul::lambda::FunctionError> {
+//!     longhaul::lambda::api(&server())
+//! }
+//!
+//! // src/bin/worker.rs
+//! # mod worker {
+//! # use super::*;
+//! fn main() -> Result<(), longhaul::lambda::FunctionError> {
+//!     longhaul::lambda::worker(&server())
+//! }
+//! # }
+//! ```
 
 use std::sync::Arc;
 
@@ -55,6 +87,22 @@ pub fn worker(server: &Server) -> Result<(), FunctionError> {
 }
 
 /// The function that answers requests, for an application that has its own settings.
+///
+/// ```no_run
+/// use longhaul::lambda::{FunctionError, ApiFunction};
+/// use longhaul::settings::Preset::Value;
+/// use longhaul::settings::{Setting, Switch};
+///
+/// static DRAFTS: Setting<Switch> = Setting::new("drafts", "REPORTS_DRAFTS", Switch, "Also list drafts.")
+///     .lambda(Value("false"));
+///
+/// # fn server(_drafts: bool) -> longhaul::Server { unimplemented!() }
+/// fn main() -> Result<(), FunctionError> {
+///     let function = ApiFunction::from_env(&[&DRAFTS])?;
+///     let server = server(function.values().get(&DRAFTS)?);
+///     function.run(&server)
+/// }
+/// ```
 pub struct ApiFunction {
     config: ApiConfig,
     values: Values,
@@ -96,6 +144,22 @@ impl ApiFunction {
 }
 
 /// The function that runs tools and takes dead letters, for an application that has its own settings.
+///
+/// ```no_run
+/// use longhaul::lambda::{FunctionError, WorkerFunction};
+/// use longhaul::settings::Preset::Value;
+/// use longhaul::settings::{Setting, Switch};
+///
+/// static DRAFTS: Setting<Switch> = Setting::new("drafts", "REPORTS_DRAFTS", Switch, "Also list drafts.")
+///     .lambda(Value("false"));
+///
+/// # fn server(_drafts: bool) -> longhaul::Server { unimplemented!() }
+/// fn main() -> Result<(), FunctionError> {
+///     let function = WorkerFunction::from_env(&[&DRAFTS])?;
+///     let server = server(function.values().get(&DRAFTS)?);
+///     function.run(&server)
+/// }
+/// ```
 pub struct WorkerFunction {
     config: WorkerConfig,
     values: Values,

@@ -3,6 +3,37 @@
 //! It has the same parts as on AWS: an HTTP server that accepts calls and answers, and workers that take messages from
 //! a queue and run tools. Tasks and messages are stored in one SQLite file, so that nothing is lost when the process is
 //! killed. [`start_on`] takes your own store and queue instead.
+//!
+//! [`run`] is all that a `main` needs. Inside a program of your own, [`start`] returns once the server listens:
+//!
+//! ```
+//! use longhaul::local::{self, Options};
+//! use longhaul::settings::table::{DB, LISTEN};
+//!
+//! # use longhaul::rmcp::{self, ServerHandler, tool, tool_handler, tool_router};
+//! # use longhaul::{Server, TaskPolicy};
+//! # #[derive(Clone)]
+//! # struct Reports;
+//! # #[tool_router]
+//! # impl Reports {
+//! #     #[tool]
+//! #     async fn report(&self) -> String { String::new() }
+//! # }
+//! # #[tool_handler]
+//! # impl ServerHandler for Reports {}
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! # let file = folder.path().join("tasks.db");
+//! let server = Server::new(|| Reports).task("report", TaskPolicy::optional());
+//! let options = Options::default().with(&DB, file).with(&LISTEN, ([127, 0, 0, 1], 0));
+//! let running = local::start(&server, &options).await?;
+//! println!("MCP on http://{}/mcp", running.address());
+//! // …
+//! running.stop().await;
+//! # Ok(())
+//! # }
+//! ```
 
 mod backend;
 mod bearer;

@@ -1,6 +1,29 @@
 //! Settings: Longhaul's own, which [`table`] declares, and those that an application declares in the same way.
 //!
-//! `docs/settings.md` shows the table.
+//! `docs/settings.md` shows the table. A setting of your own is a static, which the command line's help page, the
+//! environment and the checks then know:
+//!
+//! ```
+//! use longhaul::settings::Preset::Value;
+//! use longhaul::settings::{Setting, Switch, Values};
+//!
+//! static DRAFTS: Setting<Switch> = Setting::new("drafts", "REPORTS_DRAFTS", Switch, "Also list drafts.")
+//!     .local(Value("false"))
+//!     .lambda(Value("false"));
+//!
+//! # #[cfg(feature = "local")]
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use longhaul::local::CommandLine;
+//! use longhaul::settings::ProcessEnv;
+//!
+//! let command_line = CommandLine::new("reports").settings(&[&DRAFTS]);
+//! let options = command_line.read(["reports", "--drafts"], &ProcessEnv)?;
+//! assert!(options.values().get(&DRAFTS)?);
+//! # Ok(())
+//! # }
+//! # #[cfg(not(feature = "local"))]
+//! # fn main() {}
+//! ```
 
 use std::ffi::OsString;
 

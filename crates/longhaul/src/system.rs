@@ -6,6 +6,13 @@ use async_trait::async_trait;
 use longhaul_core::{Clock, IdSource, Timestamp};
 
 /// The clock of this machine, as a [`Clock`](crate::ports::Clock).
+///
+/// ```
+/// use longhaul::SystemClock;
+/// use longhaul::ports::Clock;
+///
+/// assert!(SystemClock.now().as_ms() > 1_700_000_000_000);
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -24,6 +31,16 @@ impl Clock for SystemClock {
 }
 
 /// Ids and tokens from the randomness of the operating system, as an [`IdSource`](crate::ports::IdSource).
+///
+/// ```
+/// use longhaul::OsIds;
+/// use longhaul::ports::IdSource;
+///
+/// let (mut one, mut other) = ([0; 32], [0; 32]);
+/// OsIds.fill(&mut one);
+/// OsIds.fill(&mut other);
+/// assert_ne!(one, other);
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OsIds;
 

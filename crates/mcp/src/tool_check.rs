@@ -14,6 +14,8 @@ use crate::shared::guard::catch;
 use crate::shared::tool_list;
 
 /// A policy or a scope names a tool that the handler does not have.
+///
+/// Its sentence is for the author: ``there is no tool `migrat`; did you mean `migrate`?``
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no tool `{tool}`{}", did_you_mean(.nearest.as_deref()))]
 #[non_exhaustive]

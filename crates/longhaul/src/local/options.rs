@@ -20,6 +20,17 @@ use crate::settings::ProcessEnv;
 ///
 /// [`Options::default`] has the defaults and reads nothing. [`Options::parse`] reads the flags and the environment of
 /// the process; [`CommandLine`] does so for a program with its own settings.
+///
+/// ```
+/// use longhaul::local::Options;
+/// use longhaul::settings::table::LISTEN;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let options = Options::from_args(["reports", "--listen", "127.0.0.1:9000"])?;
+/// assert_eq!(options.values().get(&LISTEN)?.port(), 9000);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Options {
     values: Values,

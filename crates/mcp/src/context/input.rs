@@ -12,10 +12,31 @@ use serde_json::Value;
 use super::{Run, TaskContext};
 use crate::shared::{asking, capabilities, errors};
 
-/// What a client answered to [`TaskContext::request_input`]: the result of the request that it was sent, as JSON.
+/// What a client answered to [`TaskContext::request_input`]: the result of the request that it was sent, as JSON. For an
+/// elicitation, for example `{"action": "accept", "content": {…}}`.
 pub type InputResponse = Value;
 
 /// What the user did with a form that [`TaskContext::ask`] showed.
+///
+/// ```
+/// # use longhaul_mcp as longhaul;
+/// use longhaul::{Answer, TaskContext};
+/// use rmcp::{ErrorData, schemars};
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Table {
+///     /// Which table?
+///     name: String,
+/// }
+///
+/// async fn drop_table(task: TaskContext) -> Result<String, ErrorData> {
+///     Ok(match task.ask::<Table>("table", "Which table is to be dropped?").await? {
+///         Answer::Accepted(Table { name }) => format!("dropped {name}"),
+///         Answer::Declined => "nothing is dropped".to_owned(),
+///         _closed => return Err(ErrorData::invalid_request("ask me again when you know", None)),
+///     })
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Answer<T> {

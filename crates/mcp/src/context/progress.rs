@@ -27,6 +27,15 @@ impl TaskContext {
 }
 
 /// How far the work is, made by [`TaskContext::progress`] and sent by `.await`.
+///
+/// ```
+/// # use longhaul_mcp as longhaul;
+/// # use longhaul::TaskContext;
+/// # async fn tool(task: TaskContext) {
+/// task.progress(3).await;
+/// task.progress(3).of(12).message("reading March").await;
+/// # }
+/// ```
 #[must_use = "progress is reported when this is awaited"]
 #[derive(Clone)]
 pub struct ProgressReport<'a> {
@@ -76,6 +85,13 @@ impl std::fmt::Debug for ProgressReport<'_> {
 }
 
 /// A number that [progress](TaskContext::progress) can be reported in: any integer of up to 64 bits, or a float.
+///
+/// ```
+/// # use longhaul_mcp as longhaul;
+/// use longhaul::Amount;
+///
+/// assert_eq!((3_usize.amount(), 0.5_f32.amount()), (3.0, 0.5));
+/// ```
 pub trait Amount {
     /// The number as the protocol writes it. Integers above 2^53 are rounded.
     fn amount(self) -> f64;

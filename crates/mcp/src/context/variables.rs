@@ -13,6 +13,19 @@ use super::{Run, TaskContext};
 /// Why a variable was not set, or could not be read. The variables are as they were.
 ///
 /// In a tool that returns `Result<_, ErrorData>`, `?` makes it an internal error.
+///
+/// ```
+/// # use longhaul_mcp as longhaul;
+/// use longhaul::{TaskContext, VariableError};
+///
+/// /// Where to continue: at the beginning if an earlier version of the tool left something else.
+/// async fn cursor(task: &TaskContext) -> Result<u64, VariableError> {
+///     match task.get("cursor").await {
+///         Err(VariableError::WrongType { .. }) => Ok(0),
+///         found => Ok(found?.unwrap_or(0)),
+///     }
+/// }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VariableError {

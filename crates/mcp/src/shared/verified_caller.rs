@@ -12,6 +12,19 @@ use serde_json::{Map, Value};
 /// Who calls, as it was verified before the call reached the server: never what callers say about themselves, and never
 /// a token. [`TaskContext::caller`](crate::TaskContext::caller) returns it in tools, [`VerifiedCaller::of`] everywhere
 /// else.
+///
+/// ```
+/// # use longhaul_mcp as longhaul;
+/// use longhaul::VerifiedCaller;
+/// use rmcp::{RoleServer, service::RequestContext};
+///
+/// fn greeting(context: &RequestContext<RoleServer>) -> String {
+///     match VerifiedCaller::of(context) {
+///         Some(caller) => format!("{} of {}", caller.subject(), caller.issuer()),
+///         None => "somebody".to_owned(),
+///     }
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerifiedCaller {
     #[serde(flatten)]
