@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::{Entry, MailboxId, OwnerId, PartsName, Refusal, Task, TaskEvent, TaskId, TaskKey, Timestamp, TraceParent};
+use crate::{
+    Entry, LeaseToken, MailboxId, OwnerId, PartsName, Refusal, Task, TaskEvent, TaskId, TaskKey, Timestamp, TraceParent,
+};
 
 /// A store that could not answer.
 #[derive(Debug, thiserror::Error)]
@@ -292,4 +294,52 @@ pub trait WorkQueue: Send + Sync {
     /// # Errors
     /// [`QueueError`]
     async fn receive_dead(&self, max: usize, visibility_ms: u64) -> Result<Vec<Delivery>, QueueError>;
+}
+
+/// One of the legs that an owner may run at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LegPlace {
+    /// Whose leg it is. A task has one place at most.
+    pub task: TaskKey,
+    /// The lease that the leg claims, which tells it from other legs of the same task.
+    pub lease: LeaseToken,
+    /// When the leg can no longer run, whatever happened to its worker: from then on, the place is free.
+    pub until: Timestamp,
+}
+
+/// The result of taking a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// The leg has a place.
+    Place,
+    /// It has none, because another leg of the same task has one.
+    Held,
+    /// It has none, because the owner has as many as it may.
+    Full,
+}
+
+/// The places of running legs, where their number is limited for each owner. No store needs them: an engine without
+/// them has no such limit.
+#[async_trait]
+pub trait LegPlaces: Send + Sync {
+    /// Takes a place for a leg, unless another leg of its task has one, or the owner has `legs_max` of them. One whose
+    /// time is over counts as free. Once it returns `Place`, all that take a place later count it, until it is given
+    /// back or its time is over. A place that is taken twice is one place.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the place may be taken.
+    async fn take(&self, place: &LegPlace, legs_max: u32, now: Timestamp) -> Result<Taken, StoreError>;
+
+    /// Takes the place of another leg of the same task, whose lease is over; if there is no such place any more, takes one
+    /// as [`take`](Self::take) does. Never returns `Held`.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the place may be taken.
+    async fn take_over(&self, place: &LegPlace, legs_max: u32, now: Timestamp) -> Result<Taken, StoreError>;
+
+    /// Gives a place back. Does nothing if the leg does not have it, or no longer.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the place may be free.
+    async fn give_back(&self, place: &LegPlace) -> Result<(), StoreError>;
 }
