@@ -406,9 +406,10 @@ pub(crate) fn take_place(place: &Place, legs_max: u32) -> Change {
     set_place(Change::upsert(condition), place).add_or_insert(LEGS, 1)
 }
 
-/// Takes over the place that another leg of the task has.
-pub(crate) fn take_over_place(place: &Place) -> Change {
-    set_place(Change::when(Condition::that(&format!("attribute_exists(#{})", place.name))), place)
+/// Takes over the place that another leg of the task has, if it is still this one.
+pub(crate) fn take_over_place(place: &Place, held: &Place) -> Change {
+    let condition = Condition::that(&format!("#{} = :held", held.name)).with(":held", text(&held.value));
+    set_place(Change::when(condition), place)
 }
 
 /// Takes a place, after those called `over` have been cleared: then there are so many. The item is as it was seen.
@@ -531,7 +532,7 @@ mod tests {
             correct_count(0, now),
             extend_ttl(now),
             take_place(&place, 2),
-            take_over_place(&place),
+            take_over_place(&place, &Place { value: "3#4#5".to_owned(), ..place.clone() }),
             clear_and_take_place(&place, 7, &over, 2),
             give_place_back(&place),
         ];

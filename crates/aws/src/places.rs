@@ -6,8 +6,8 @@
 //! cleared by the write that takes one of them.
 
 use async_trait::async_trait;
-use longhaul_core::Timestamp;
 use longhaul_core::ports::{LegPlace, LegPlaces, StoreError, Taken};
+use longhaul_core::{LeaseToken, TaskKey, Timestamp};
 
 use crate::attributes::{LEG, REVISION};
 use crate::change::Change;
@@ -29,18 +29,15 @@ const KEPT_MS: u64 = 24 * 3_600_000;
 /// The digits of a task's id in the name of an attribute.
 const DIGITS: usize = 32;
 
-/// What happens to the place of another leg of the same task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Another {
-    Keeps,
-    Yields,
-}
+/// What is parted by this in the value of a place: until when its leg may run, which lease it claims, since when it is
+/// taken.
+const BETWEEN: char = '#';
 
 /// The places of an owner, as a leg without one finds them.
 struct Seen {
     revision: u64,
-    /// What the task's own attribute says, unless its time is over.
-    own: Option<String>,
+    /// The place of the task itself, unless its time is over.
+    own: Option<LegPlace>,
     /// Places of other tasks.
     others: u32,
     /// Attributes of other tasks whose time is over, no more than one write clears.
@@ -50,16 +47,16 @@ struct Seen {
 }
 
 impl Seen {
-    fn read(item: &Item, place: &Place, now: Timestamp) -> Result<Self, Unreadable> {
+    fn read(item: &Item, leg: &LegPlace, now: Timestamp) -> Result<Self, Unreadable> {
+        let own = attribute(leg).name;
         let revision = Fields(item).number(REVISION)?;
         let mut seen = Self { revision, own: None, others: 0, over: Vec::new(), over_left: 0 };
         for (name, value) in item.iter().filter(|(name, _)| is_place(name)) {
             let text = value.as_s().map_err(|_other_type| Unreadable { attribute: LEG })?;
-            let until = text.split_once('#').and_then(|(until_ms, _lease)| until_ms.parse().ok());
-            let is_over = Timestamp::from_ms(until.ok_or(Unreadable { attribute: LEG })?) <= now;
-            match (*name == place.name, is_over) {
+            let place = parsed(leg.task, text).ok_or(Unreadable { attribute: LEG })?;
+            match (*name == own, place.until <= now) {
                 (true, true) => {}
-                (true, false) => seen.own = Some(text.clone()),
+                (true, false) => seen.own = Some(place),
                 (false, false) => seen.others = seen.others.saturating_add(1),
                 (false, true) if seen.over.len() < CLEARED_MAX => seen.over.push(name.clone()),
                 (false, true) => seen.over_left = seen.over_left.saturating_add(1),
@@ -83,40 +80,49 @@ fn attribute(place: &LegPlace) -> Place {
     let id: String = place.task.id.to_string().split('-').collect();
     Place {
         name: format!("{LEG}{id}"),
-        value: format!("{}#{}", place.until.as_ms(), place.lease),
+        value: format!("{}{BETWEEN}{}{BETWEEN}{}", place.until.as_ms(), place.lease, place.since.as_ms()),
         ttl: place.until.plus_ms(KEPT_MS),
     }
 }
 
+/// The place of a leg of `task` that an attribute's value describes.
+fn parsed(task: TaskKey, value: &str) -> Option<LegPlace> {
+    let (until, rest) = value.split_once(BETWEEN)?;
+    let (lease, since) = rest.split_once(BETWEEN)?;
+    let moment = |text: &str| text.parse().ok().map(Timestamp::from_ms);
+    Some(LegPlace { task, lease: LeaseToken::parse(lease)?, since: moment(since)?, until: moment(until)? })
+}
+
 impl DynamoStore {
+    /// Takes a place; that of another leg of the same task only if it is `yielded`.
     async fn take_place(
         &self,
         leg: &LegPlace,
+        yielded: Option<&LegPlace>,
         legs_max: u32,
-        another: Another,
         now: Timestamp,
     ) -> Result<Taken, StoreError> {
         let (key, place) = (keys::legs(&leg.task.owner), attribute(leg));
-        let mut change = match another {
-            Another::Keeps => expressions::take_place(&place, legs_max),
-            Another::Yields => expressions::take_over_place(&place),
+        let mut change = match yielded {
+            None => expressions::take_place(&place, legs_max),
+            Some(held) => expressions::take_over_place(&place, &attribute(held)),
         };
         for _ in 0..TRIES_MAX {
             let seen = match self.table.update(&key, change).await? {
                 Written::Done(_) => return Ok(Taken::Place),
-                Written::Refused(Some(item)) => Seen::read(&item, &place, now)?,
+                Written::Refused(Some(item)) => Seen::read(&item, leg, now)?,
                 Written::Refused(None) => {
                     change = expressions::take_place(&place, legs_max);
                     continue;
                 }
             };
-            match (&seen.own, another) {
+            match &seen.own {
                 // The write was sent twice, and the first one arrived.
-                (Some(own), _) if *own == place.value => return Ok(Taken::Place),
-                (Some(_), Another::Keeps) => return Ok(Taken::Held),
-                (Some(_), Another::Yields) => {}
-                (None, _) if seen.others >= legs_max => return Ok(Taken::Full),
-                (None, _) => {}
+                Some(own) if own.lease == leg.lease => return Ok(Taken::Place),
+                Some(own) if Some(own) != yielded => return Ok(Taken::Held(*own)),
+                Some(_) => {}
+                None if seen.others >= legs_max => return Ok(Taken::Full),
+                None => {}
             }
             change = seen.take(&place);
         }
@@ -128,11 +134,17 @@ impl DynamoStore {
 #[async_trait]
 impl LegPlaces for DynamoStore {
     async fn take(&self, place: &LegPlace, legs_max: u32, now: Timestamp) -> Result<Taken, StoreError> {
-        self.take_place(place, legs_max, Another::Keeps, now).await
+        self.take_place(place, None, legs_max, now).await
     }
 
-    async fn take_over(&self, place: &LegPlace, legs_max: u32, now: Timestamp) -> Result<Taken, StoreError> {
-        self.take_place(place, legs_max, Another::Yields, now).await
+    async fn take_over(
+        &self,
+        place: &LegPlace,
+        held: &LegPlace,
+        legs_max: u32,
+        now: Timestamp,
+    ) -> Result<Taken, StoreError> {
+        self.take_place(place, Some(held), legs_max, now).await
     }
 
     async fn give_back(&self, place: &LegPlace) -> Result<(), StoreError> {

@@ -303,6 +303,8 @@ pub struct LegPlace {
     pub task: TaskKey,
     /// The lease that the leg claims, which tells it from other legs of the same task.
     pub lease: LeaseToken,
+    /// Since when it is taken.
+    pub since: Timestamp,
     /// When the leg can no longer run, whatever happened to its worker: from then on, the place is free.
     pub until: Timestamp,
 }
@@ -312,8 +314,8 @@ pub struct LegPlace {
 pub enum Taken {
     /// The leg has a place.
     Place,
-    /// It has none, because another leg of the same task has one.
-    Held,
+    /// It has none, because another leg of the same task has this one.
+    Held(LegPlace),
     /// It has none, because the owner has as many as it may.
     Full,
 }
@@ -330,12 +332,18 @@ pub trait LegPlaces: Send + Sync {
     /// [`StoreError`]; the place may be taken.
     async fn take(&self, place: &LegPlace, legs_max: u32, now: Timestamp) -> Result<Taken, StoreError>;
 
-    /// Takes the place of another leg of the same task, whose lease is over; if there is no such place any more, takes one
-    /// as [`take`](Self::take) does. Never returns `Held`.
+    /// Takes the place `held` of another leg of the same task, whose lease is over; if there is no place of this task any
+    /// more, takes one as [`take`](Self::take) does. Returns `Held` if a third leg has it by now.
     ///
     /// # Errors
     /// [`StoreError`]; the place may be taken.
-    async fn take_over(&self, place: &LegPlace, legs_max: u32, now: Timestamp) -> Result<Taken, StoreError>;
+    async fn take_over(
+        &self,
+        place: &LegPlace,
+        held: &LegPlace,
+        legs_max: u32,
+        now: Timestamp,
+    ) -> Result<Taken, StoreError>;
 
     /// Gives a place back. Does nothing if the leg does not have it, or no longer.
     ///

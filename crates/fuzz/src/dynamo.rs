@@ -112,7 +112,7 @@ pub(crate) fn run(input: &[u8]) {
         let _text = store.collect(&key.owner, &MailboxId::of(&[b"mailbox"]), given::NOW).await;
         table.says(answers.clone());
         let until = given::NOW.plus_ms(60_000);
-        let place = LegPlace { task: key, lease: LeaseToken::from_random([1; 16]), until };
+        let place = LegPlace { task: key, lease: LeaseToken::from_random([1; 16]), since: given::NOW, until };
         let _taken = store.take(&place, 2, given::NOW).await;
         table.says(answers);
         let _changed = store.apply(&key, &TaskEvent::Cancel, given::NOW).await;

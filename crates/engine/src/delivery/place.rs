@@ -16,11 +16,11 @@ use crate::{Disposition, Engine, LegLimit, WorkerSignals};
 impl Engine {
     /// Runs a delivery's leg if its owner may run one more.
     pub(super) async fn run_in_a_place(&self, limit: &LegLimit, work: Work<'_>) -> Disposition {
-        let until = self.place_until(limit, work.signals);
-        let place = LegPlace { task: work.delivery.message.task, lease: work.lease, until };
-        match limit.places.take(&place, limit.legs_max, self.now()).await {
-            Ok(Taken::Place) => self.giving_back(limit, &place, self.run_if_claimed_in_time(limit, work)).await,
-            Ok(Taken::Held) => self.run_in_place_of_another(limit, &place, work).await,
+        let (since, until) = (self.now(), self.place_until(limit, work.signals));
+        let place = LegPlace { task: work.delivery.message.task, lease: work.lease, since, until };
+        match limit.places.take(&place, limit.legs_max, since).await {
+            Ok(Taken::Place) => self.giving_back(limit, &place, self.run_if_claimed_in_time(limit, &place, work)).await,
+            Ok(Taken::Held(held)) => self.run_in_place_of_another(limit, &place, &held, work).await,
             Ok(Taken::Full) => self.wait_for_a_place(limit, work).await,
             Err(error) => {
                 log_unknown(&place, &error);
@@ -29,34 +29,46 @@ impl Engine {
         }
     }
 
-    /// Runs the leg of a task of which another leg has a place. Only the claim knows whether that leg is over: if not, the
-    /// place is not this delivery's, and stays.
-    async fn run_in_place_of_another(&self, limit: &LegLimit, place: &LegPlace, work: Work<'_>) -> Disposition {
-        let task = match self.claim_in_time(limit, work).await {
+    /// Runs the leg of a task of which another leg has the place `held`. Only the claim knows whether that leg is over: if
+    /// not, the place is not this delivery's, and stays.
+    async fn run_in_place_of_another(
+        &self,
+        limit: &LegLimit,
+        place: &LegPlace,
+        held: &LegPlace,
+        work: Work<'_>,
+    ) -> Disposition {
+        // Whoever took it a moment ago may be about to claim the task.
+        let claimed_by = held.since.plus_ms(self.settings.lease_ms.saturating_mul(2));
+        if claimed_by > self.now() {
+            return Disposition::RetryAfter { after_ms: claimed_by.since_ms(self.now()) };
+        }
+        let task = match self.claim_in_time(limit, place, work).await {
             Ok(task) => task,
             Err(disposition) => return disposition,
         };
-        match limit.places.take_over(place, limit.legs_max, self.now()).await {
+        match limit.places.take_over(place, held, limit.legs_max, self.now()).await {
             Ok(Taken::Place) => {}
-            // The other leg gave its place back meanwhile, and another task has it. Nothing was run: release the task.
-            Ok(Taken::Full | Taken::Held) => return self.release_before_its_leg(limit, &task).await,
+            // The other leg gave its place back meanwhile, and another task has it; or a third leg of this task has it.
+            Ok(Taken::Full | Taken::Held(_)) => return self.release_before_its_leg(limit, &task).await,
             Err(error) => log_unknown(place, &error),
         }
         self.giving_back(limit, place, self.run_claimed(task, work)).await
     }
 
-    async fn run_if_claimed_in_time(&self, limit: &LegLimit, work: Work<'_>) -> Disposition {
-        match self.claim_in_time(limit, work).await {
+    async fn run_if_claimed_in_time(&self, limit: &LegLimit, place: &LegPlace, work: Work<'_>) -> Disposition {
+        match self.claim_in_time(limit, place, work).await {
             Ok(task) => self.run_claimed(task, work).await,
             Err(disposition) => disposition,
         }
     }
 
-    /// The claimed task, or what to do with the message. A claim whose lease was over before its answer came counts as
-    /// none: another leg may have taken over the place meanwhile and given it back, and another task may have it.
-    async fn claim_in_time(&self, limit: &LegLimit, work: Work<'_>) -> Result<Task, Disposition> {
+    /// The claimed task, or what to do with the message. A claim that is answered more than a lease after the place was
+    /// asked for counts as none: from then on, another leg may take over the place, give it back, and another task may
+    /// have it.
+    async fn claim_in_time(&self, limit: &LegLimit, place: &LegPlace, work: Work<'_>) -> Result<Task, Disposition> {
         let task = self.claim(work).await?;
-        let is_late = matches!(&task.state, State::Running { lease } if lease.until <= self.now());
+        let is_late = self.now() >= place.since.plus_ms(self.settings.lease_ms);
         if is_late { Err(self.release_before_its_leg(limit, &task).await) } else { Ok(task) }
     }
 

@@ -46,17 +46,21 @@ impl LegPlaces for Places {
         self.inner.take(place, legs_max, now).await
     }
 
-    async fn take_over(&self, place: &LegPlace, legs_max: u32, now: Timestamp) -> Result<Taken, StoreError> {
+    async fn take_over(
+        &self,
+        place: &LegPlace,
+        held: &LegPlace,
+        legs_max: u32,
+        now: Timestamp,
+    ) -> Result<Taken, StoreError> {
         self.answer("take over")?;
         let meanwhile = self.taken_meanwhile.lock().unwrap().take();
         if let Some(other) = meanwhile {
-            // The other leg of this task gives its place back, and a leg of another task takes it.
-            let held = LegPlace { lease: LeaseToken::from_random([1; 16]), ..*place };
-            self.inner.take_over(&held, legs_max, now).await?;
-            self.inner.give_back(&held).await?;
+            // The other leg gives its place back, and another leg takes it.
+            self.inner.give_back(held).await?;
             assert_eq!(self.inner.take(&other, legs_max, now).await?, Taken::Place);
         }
-        self.inner.take_over(place, legs_max, now).await
+        self.inner.take_over(place, held, legs_max, now).await
     }
 
     async fn give_back(&self, place: &LegPlace) -> Result<(), StoreError> {
@@ -76,7 +80,8 @@ fn limited(legs_max: u32, settings: Settings) -> (World, Arc<Places>) {
 /// Another task of Ann's.
 fn other(until: Timestamp) -> LegPlace {
     let id: TaskId = given::task(&SeededIds::new(99), ann(), given::NOW).id;
-    LegPlace { task: TaskKey::new(ann(), id), lease: LeaseToken::from_random([3; 16]), until }
+    let since = until.minus_ms(1);
+    LegPlace { task: TaskKey::new(ann(), id), lease: LeaseToken::from_random([3; 16]), since, until }
 }
 
 /// Whether all of Ann's places but `taken` are free, of `legs_max`.
@@ -269,7 +274,7 @@ fn the_next_leg_of_a_dead_worker_takes_over_its_place() {
     run(async {
         let (world, places) = limited(1, Settings::default());
         let (key, _) = killed(&world).await;
-        world.clock.advance_ms(world.engine.settings().lease_ms);
+        world.clock.advance_ms(2 * world.engine.settings().lease_ms);
         places.asked();
         world.work(&quick()).await;
         assert_eq!(world.on_record(&key).await.status(), Status::Completed);
@@ -288,7 +293,7 @@ fn a_leg_that_was_only_slow_does_not_give_back_the_place_of_its_successor() {
         let (slow_tool, next_tool, signals) = (hang(), hang(), WorkerSignals::default());
         let mut slow = Box::pin(world.engine.run_delivery(&delivery, &slow_tool, &signals));
         assert!(slow.as_mut().now_or_never().is_none());
-        world.clock.advance_ms(world.engine.settings().lease_ms);
+        world.clock.advance_ms(2 * world.engine.settings().lease_ms);
         let mut next = Box::pin(world.engine.run_delivery(&delivery, &next_tool, &signals));
         assert!(next.as_mut().now_or_never().is_none());
         assert_eq!(next_tool.runs(), 1);
@@ -305,7 +310,7 @@ fn a_place_that_another_task_got_meanwhile_is_not_overrun() {
     run(async {
         let (world, places) = limited(1, Settings::default());
         let (key, _) = killed(&world).await;
-        world.clock.advance_ms(world.engine.settings().lease_ms);
+        world.clock.advance_ms(2 * world.engine.settings().lease_ms);
         *places.taken_meanwhile.lock().unwrap() = Some(other(world.now().plus_ms(10_000)));
         let (tool, delivery) = (quick(), world.receive().await.unwrap());
         assert_eq!(world.deliver(&delivery, &tool).await, Disposition::Acknowledge);
@@ -313,6 +318,42 @@ fn a_place_that_another_task_got_meanwhile_is_not_overrun() {
         assert_eq!(world.on_record(&key).await.state, State::Queued, "it is released, and waits");
         assert_eq!(world.work_until_ended(&key, &tool, 1_000, 60).await.status(), Status::Completed);
         assert!(world.now() >= other(world.now()).until.minus_ms(60_000));
+    });
+}
+
+/// Found by the simulation (seed 6837 with limited legs): the leg that was about to take over slept between its claim and
+/// that, and took the place from a leg with a later claim.
+#[test]
+fn a_place_that_a_later_leg_of_the_task_has_by_now_is_not_taken_over() {
+    run(async {
+        let (world, places) = limited(1, Settings::default());
+        let (key, _) = killed(&world).await;
+        world.clock.advance_ms(2 * world.engine.settings().lease_ms);
+        let later = LegPlace { task: key, ..other(world.now().plus_ms(600_000)) };
+        *places.taken_meanwhile.lock().unwrap() = Some(later);
+        let (tool, delivery) = (quick(), world.receive().await.unwrap());
+        assert_eq!(world.deliver(&delivery, &tool).await, Disposition::Acknowledge);
+        assert_eq!(tool.runs(), 0);
+        assert!(!has_room(&world, &places, 1).await, "the later leg has it still");
+    });
+}
+
+/// A worker that took a place a moment ago may be about to claim the task.
+#[test]
+fn a_place_that_was_taken_a_moment_ago_is_not_taken_over() {
+    run(async {
+        let (world, places) = limited(1, Settings::default());
+        let key = world.accepted().await.key();
+        let (now, lease_ms) = (world.now(), world.engine.settings().lease_ms);
+        let about_to_claim = LegPlace { task: key, since: now, ..other(now.plus_ms(600_000)) };
+        assert_eq!(places.inner.take(&about_to_claim, 1, now).await.unwrap(), Taken::Place);
+        let (tool, delivery) = (quick(), world.receive().await.unwrap());
+        let disposition = world.deliver(&delivery, &tool).await;
+        assert_eq!(disposition, Disposition::RetryAfter { after_ms: 2 * lease_ms });
+        assert_eq!((tool.runs(), world.on_record(&key).await.attempt), (0, 0));
+        world.clock.advance_ms(2 * lease_ms);
+        world.work(&tool).await;
+        assert_eq!(world.on_record(&key).await.status(), Status::Completed);
     });
 }
 

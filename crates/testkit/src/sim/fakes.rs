@@ -159,8 +159,14 @@ impl LegPlaces for FakePlaces {
         Ok(self.lock().take(place, legs_max, now))
     }
 
-    async fn take_over(&self, place: &LegPlace, legs_max: u32, now: Timestamp) -> Result<Taken, StoreError> {
-        Ok(self.lock().take_over(place, legs_max, now))
+    async fn take_over(
+        &self,
+        place: &LegPlace,
+        held: &LegPlace,
+        legs_max: u32,
+        now: Timestamp,
+    ) -> Result<Taken, StoreError> {
+        Ok(self.lock().take_over(place, held, legs_max, now))
     }
 
     async fn give_back(&self, place: &LegPlace) -> Result<(), StoreError> {

@@ -34,17 +34,18 @@ impl PlacesModel {
     pub(crate) fn take(&mut self, place: &LegPlace, legs_max: u32, now: Timestamp) -> Taken {
         match self.places.get(&place.task) {
             Some(held) if !self.is_over(held, now) && held.lease == place.lease => Taken::Place,
-            Some(held) if !self.is_over(held, now) => Taken::Held,
+            Some(held) if !self.is_over(held, now) => Taken::Held(*held),
             Some(_) | None => self.take_free(place, legs_max, now),
         }
     }
 
-    pub(crate) fn take_over(&mut self, place: &LegPlace, legs_max: u32, now: Timestamp) -> Taken {
-        if self.places.get(&place.task).is_some_and(|held| !self.is_over(held, now)) {
+    pub(crate) fn take_over(&mut self, place: &LegPlace, held: &LegPlace, legs_max: u32, now: Timestamp) -> Taken {
+        let taken = self.take(place, legs_max, now);
+        if taken == Taken::Held(*held) {
             self.places.insert(place.task, *place);
             return Taken::Place;
         }
-        self.take_free(place, legs_max, now)
+        taken
     }
 
     fn take_free(&mut self, place: &LegPlace, legs_max: u32, now: Timestamp) -> Taken {

@@ -45,7 +45,7 @@ impl SimPlaces {
         let name = state.name(&place.task);
         match &taken {
             Ok(Taken::Place) => state.checks.place_is_taken(place),
-            Ok(Taken::Held | Taken::Full) => {}
+            Ok(Taken::Held(_) | Taken::Full) => {}
             Err(_) => state.checks.place_is_unknown(place.lease),
         }
         drop(state);
@@ -61,8 +61,14 @@ impl LegPlaces for SimPlaces {
         self.tell(place, taken)
     }
 
-    async fn take_over(&self, place: &LegPlace, legs_max: u32, now: Timestamp) -> Result<Taken, StoreError> {
-        let taken = self.call("take over", |state| state.places.take_over(place, legs_max, now)).await;
+    async fn take_over(
+        &self,
+        place: &LegPlace,
+        held: &LegPlace,
+        legs_max: u32,
+        now: Timestamp,
+    ) -> Result<Taken, StoreError> {
+        let taken = self.call("take over", |state| state.places.take_over(place, held, legs_max, now)).await;
         self.tell(place, taken)
     }
 
