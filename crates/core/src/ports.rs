@@ -1,5 +1,5 @@
 //! The ports: where tasks and messages are stored. Each verb is atomic, and its documentation says what is true once it
-//! returns. After [`StoreError::Unavailable`] it is unknown whether the write was applied.
+//! returns. After [`StoreError::Unavailable`] it is unknown whether the write was applied, or will be.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -158,6 +158,10 @@ pub trait TaskStore: Send + Sync {
     async fn get(&self, key: &TaskKey, now: Timestamp) -> Result<Option<Task>, StoreError>;
 
     /// Does what [`Task::apply`] does, in one conditional write. Once it returns a task, that is what is on record.
+    ///
+    /// A write whose caller did not wait for the answer, or was told [`StoreError::Unavailable`], may be applied late,
+    /// after other writes. But a heartbeat is never applied late after one of the same attempt with a later `now`: it
+    /// would undo newer progress and shorten the lease.
     ///
     /// # Errors
     /// [`ApplyError`]
@@ -325,8 +329,9 @@ pub enum Taken {
 #[async_trait]
 pub trait LegPlaces: Send + Sync {
     /// Takes a place for a leg, unless another leg of its task has one, or the owner has `legs_max` of them. One whose
-    /// time is over counts as free. Once it returns `Place`, all that take a place later count it, until it is given
-    /// back or its time is over. A place that is taken twice is one place.
+    /// time is over counts as free, and is gone once another task has got it, also for a clock that is behind. Once it
+    /// returns `Place`, all that take a place later count it, until it is given back or its time is over. A place that is
+    /// taken twice is one place.
     ///
     /// # Errors
     /// [`StoreError`]; the place may be taken.

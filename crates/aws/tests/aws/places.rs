@@ -104,6 +104,21 @@ fn a_place_whose_time_is_over_is_free_and_not_a_moment_earlier() {
 }
 
 #[test]
+fn a_place_that_another_task_got_is_gone_also_for_a_clock_that_is_behind() {
+    block_on(async {
+        let places = Places::new().await;
+        let (dead, next, successor) = (alices(1, 1), place(owner("alice"), 2, 2, NOW.plus_ms(90_000)), alices(1, 3));
+        places.store.take(&dead, 1, NOW).await.unwrap();
+        assert_eq!(places.store.take(&next, 1, dead.until).await.unwrap(), Taken::Place);
+        let behind = dead.until.minus_ms(1);
+        assert_eq!(places.store.take_over(&successor, &dead, 1, behind).await.unwrap(), Taken::Full);
+        assert_eq!(places.store.take(&successor, 1, behind).await.unwrap(), Taken::Full);
+        let item = places.item(&owner("alice")).await;
+        assert_eq!((number_of(&item, "legs"), places_in(&item)), (1, 1));
+    });
+}
+
+#[test]
 fn a_place_that_is_taken_twice_is_one_place() {
     block_on(async {
         let places = Places::new().await;

@@ -72,10 +72,14 @@ fn no_seed_breaks_a_promise_where_the_legs_of_an_owner_are_limited() {
 #[test]
 fn seeds_that_once_failed_stay_fixed() {
     for line in include_str!("../corpus.txt").lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
+        let (line, plan_of): (&str, fn(u64) -> Plan) = match line.strip_prefix("limited ") {
+            Some(line) => (line, Plan::with_limited_legs),
+            None => (line, Plan::of),
+        };
         let seed =
             line.split_whitespace().next().and_then(|seed| seed.parse().ok()).expect("a line begins with a seed");
-        if run(&Plan::of(seed), None, StoryMode::Skip).violation.is_some() {
-            panic!("{}", story(seed));
+        if run(&plan_of(seed), None, StoryMode::Skip).violation.is_some() {
+            panic!("{}", story_of(seed, &plan_of(seed)));
         }
     }
 }

@@ -338,6 +338,27 @@ fn a_place_that_a_later_leg_of_the_task_has_by_now_is_not_taken_over() {
     });
 }
 
+/// Found by the simulation (seed 190276 with limited legs): by a worker's clock that is ahead the dead leg's time was over,
+/// and another task got its place; by the clock of the worker that took over the place it was not.
+#[test]
+fn a_place_that_another_task_got_is_not_taken_over_by_a_worker_whose_clock_is_behind() {
+    run(async {
+        let (world, places) = limited(1, Settings::default());
+        let (key, _) = killed(&world).await;
+        let until = world.now().plus_ms(LEG_MS);
+        world.clock.advance_to(until.minus_ms(1_000));
+        assert!(!has_room(&world, &places, 1).await, "by this clock");
+        let next = other(until.plus_ms(60_000));
+        assert_eq!(places.inner.take(&next, 1, until).await.unwrap(), Taken::Place);
+        places.asked();
+        let (tool, delivery) = (quick(), world.receive().await.unwrap());
+        assert_eq!(world.deliver(&delivery, &tool).await, Disposition::Acknowledge);
+        assert_eq!((places.asked(), tool.runs()), (vec!["take"], 0), "the task waits");
+        places.inner.give_back(&next).await.unwrap();
+        assert_eq!(world.work_until_ended(&key, &tool, 1_000, 120).await.status(), Status::Completed);
+    });
+}
+
 /// A worker that took a place a moment ago may be about to claim the task.
 #[test]
 fn a_place_that_was_taken_a_moment_ago_is_not_taken_over() {

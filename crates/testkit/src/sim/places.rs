@@ -50,9 +50,14 @@ impl PlacesModel {
 
     fn take_free(&mut self, place: &LegPlace, legs_max: u32, now: Timestamp) -> Taken {
         let is_other = |held: &&LegPlace| held.task.owner == place.task.owner && held.task != place.task;
-        let others = self.places.values().filter(is_other).filter(|held| !self.is_over(held, now)).count();
-        if others >= legs_max as usize && !self.has(PlantedFault::FullOwnerRuns) {
+        let (over, others): (Vec<LegPlace>, Vec<LegPlace>) =
+            self.places.values().copied().filter(|held| is_other(&held)).partition(|held| self.is_over(held, now));
+        if others.len() >= legs_max as usize && !self.has(PlantedFault::FullOwnerRuns) {
             return Taken::Full;
+        }
+        // Another worker's clock may be behind: it must not find the place that this leg got.
+        for held in over {
+            self.places.remove(&held.task);
         }
         self.places.insert(place.task, *place);
         Taken::Place
