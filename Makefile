@@ -12,11 +12,14 @@ RUN_ARGS ?= --listen $(LISTEN)
 # Lints, docs and tests of everything, the Lambda functions too. All use the same packages and features, so that what one
 # of them has built is not built again by the next.
 WORKSPACE := --workspace --features longhaul-app/lambda,longhaul-conformance/lambda
+# What is published, in one release: each of these depends on crates before it.
+PUBLIC := core audit logs settings engine sqlite http mcp aws oauth lambda testkit
+PACKAGES := $(PUBLIC:%=-p longhaul-%) -p longhaul
 # Tests that start servers, real clients or the emulator with the template in it.
 END_TO_END := binary(e2e) | binary(aws_e2e) | binary(deployed)
 
 .PHONY: help run check test nightly lint advisories features fast-tests slow-tests conformance conformance-local e2e local-aws \
-	simulate fuzz mutants bench build deploy clean
+	simulate fuzz mutants bench build package deploy clean
 # The order of the prerequisites matters: what is quick and fails often comes first.
 .NOTPARALLEL:
 
@@ -85,6 +88,9 @@ local-aws: ## The whole deployment on an AWS emulator on this machine, until it 
 
 build: ## Both Lambda functions as zips (ARCH=arm64 or x86_64; this machine's by default)
 	scripts/build-lambda.sh
+
+package: ## Package the crates that are published, and build each from its package
+	$(CARGO) package $(PACKAGES) --locked
 
 deploy: build ## Build, and deploy template.yaml with the SAM CLI (DEPLOY_ARGS="--guided" PARAMETERS="AuthMode=anonymous")
 	PARAMETERS="$(PARAMETERS)" scripts/deploy.sh $(DEPLOY_ARGS)

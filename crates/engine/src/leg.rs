@@ -17,7 +17,7 @@ use tracing::Instrument;
 
 use crate::suspension::{Driven, Reason, SuspendState, Wait};
 use crate::variables::Variables;
-use crate::{Engine, LoadError};
+use crate::{Engine, IsRecorded, LoadError};
 
 mod pending;
 mod round;
@@ -127,10 +127,12 @@ impl Leg {
     {
         self.check_name(EntryKind::Step, name).await;
         if let Some(text) = self.recorded(EntryKind::Step, name).await {
+            self.came_to(name, IsRecorded::Yes);
             self.name_once(EntryKind::Step, name).await;
             return Ok(text);
         }
         self.yield_near_the_end().await;
+        self.came_to(name, IsRecorded::No);
         let running = self.0.suspend.step_running();
         let task = &self.0.task;
         let span = tracing::info_span!(
@@ -275,6 +277,10 @@ impl Leg {
         } else {
             self.0.pending.note_advance();
         }
+    }
+
+    fn came_to(&self, step: &str, recorded: IsRecorded) {
+        self.0.engine.observer().came_to_step(&self.0.task, step, recorded);
     }
 
     /// Leaves the next step to another leg if this one has little time left, but never before it recorded something:

@@ -37,7 +37,7 @@ pub use leg::Leg;
 pub use leg_end::{LegEnd, Round};
 pub use leg_limit::LegLimit;
 pub use listener::Listener;
-pub use observer::Observer;
+pub use observer::{IsRecorded, Observer};
 pub use outcome::Accepted;
 pub use poll::Cancelled;
 pub use settings::Settings;

@@ -18,6 +18,9 @@ pub trait Observer: Send + Sync {
     /// The leg of this claim is over, successful or not, after this many milliseconds.
     fn leg_ended(&self, _task: &Task, _ran_ms: u64) {}
 
+    /// The tool of a leg came to this step, whose value is on record from an earlier leg, or whose work begins now.
+    fn came_to_step(&self, _task: &Task, _name: &str, _recorded: IsRecorded) {}
+
     /// The task ended.
     fn ended(&self, _task: &Task) {}
 
@@ -27,6 +30,15 @@ pub trait Observer: Send + Sync {
 
     /// The store did not answer, also when asked again: a client was told to try again, or a worker will.
     fn unavailable(&self) {}
+}
+
+/// Whether the value of a step is on record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IsRecorded {
+    /// It is, and is returned without doing the step's work again.
+    Yes,
+    /// It is not: the work is done now.
+    No,
 }
 
 /// The observer that ignores everything.

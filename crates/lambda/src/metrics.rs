@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use http::Response;
 use longhaul_core::{Clock, Status, Task};
-use longhaul_engine::Observer;
+use longhaul_engine::{IsRecorded, Observer};
 use longhaul_http::DeniedLogIn;
 use serde_json::{Map, Value, json};
 
@@ -139,6 +139,9 @@ impl Observer for EmbeddedMetrics {
     fn leg_ended(&self, task: &Task, ran_ms: u64) {
         self.put(task, &[Metric::ms(LEG_TIME, ran_ms)]);
     }
+
+    /// Not counted: a line would cost more than many a step.
+    fn came_to_step(&self, _task: &Task, _name: &str, _recorded: IsRecorded) {}
 
     fn ended(&self, task: &Task) {
         let took_ms = task.ended_at.map_or(0, |ended_at| ended_at.since_ms(task.created_at));

@@ -51,6 +51,8 @@ pub mod local;
 mod server;
 pub mod settings;
 mod system;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub use longhaul_mcp::{
     Amount, Answer, InputResponse, ProgressReport, SchemaError, StepValue, TaskContext, TaskPolicy, ToolError,

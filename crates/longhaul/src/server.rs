@@ -29,6 +29,7 @@ use rmcp::ServerHandler;
 ///
 /// let server = Server::new(|| Reports).task("add_up", TaskPolicy::optional());
 /// ```
+#[derive(Clone)]
 pub struct Server {
     tasks: BTreeMap<String, TaskPolicy>,
     /// The scopes that tools need whether or not they may become tasks.

@@ -9,6 +9,7 @@ use longhaul_core::ports::{
     TaskStore, WorkQueue,
 };
 use longhaul_core::{Entry, MailboxId, OwnerId, PartsName, Task, TaskEvent, TaskId, TaskKey, Timestamp};
+use tokio::sync::Notify;
 
 /// What happens to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +20,12 @@ pub enum Fault {
     Before,
     /// It was applied, and its answer is lost.
     After,
+    /// The process that calls dies before it is applied: nobody waits for the answer, which never comes.
+    DiesBefore,
+    /// The process that calls dies after it was applied.
+    DiesAfter,
+    /// It was applied, and its answer does not come for as long as anybody waits for it.
+    HangsAfter,
 }
 
 /// A call to a store, as a script sees it.
@@ -74,6 +81,7 @@ pub struct FaultyStore {
     inner: Arc<dyn TaskStore>,
     script: Mutex<StoreScript>,
     open: AtomicUsize,
+    deaths: Arc<Notify>,
 }
 
 /// A call that has not been answered yet.
@@ -95,7 +103,13 @@ impl Drop for OpenCall<'_> {
 impl FaultyStore {
     /// `inner`, with the faults that `script` returns, call by call.
     pub fn new(inner: Arc<dyn TaskStore>, script: impl FnMut(StoreCall<'_>) -> Fault + Send + 'static) -> Self {
-        Self { inner, script: Mutex::new(Box::new(script)), open: AtomicUsize::new(0) }
+        Self { inner, script: Mutex::new(Box::new(script)), open: AtomicUsize::new(0), deaths: Arc::default() }
+    }
+
+    /// Is notified when a process dies: whoever runs it has to drop it then.
+    #[must_use]
+    pub fn deaths(&self) -> Arc<Notify> {
+        Arc::clone(&self.deaths)
     }
 
     /// Whether no call waits for its answer.
@@ -107,6 +121,11 @@ impl FaultyStore {
     /// Uses another script from now on.
     pub fn follow(&self, script: impl FnMut(StoreCall<'_>) -> Fault + Send + 'static) {
         *self.script.lock().unwrap_or_else(PoisonError::into_inner) = Box::new(script);
+    }
+
+    async fn dies<T>(&self) -> T {
+        self.deaths.notify_one();
+        std::future::pending().await
     }
 
     async fn run<T, E: From<StoreError>>(
@@ -124,6 +143,15 @@ impl FaultyStore {
                 // Only its answer is lost.
                 drop(real.await);
                 Err(unavailable())
+            }
+            Fault::DiesBefore => self.dies().await,
+            Fault::DiesAfter => {
+                drop(real.await);
+                self.dies().await
+            }
+            Fault::HangsAfter => {
+                drop(real.await);
+                std::future::pending().await
             }
         }
     }
@@ -222,6 +250,11 @@ impl FaultyQueue {
                 // Only its answer is lost.
                 drop(real.await);
                 Err(QueueError(Scripted(fault).into()))
+            }
+            Fault::DiesBefore => std::future::pending().await,
+            Fault::DiesAfter | Fault::HangsAfter => {
+                drop(real.await);
+                std::future::pending().await
             }
         }
     }

@@ -12,18 +12,24 @@ mod clock;
 mod faulty;
 pub mod given;
 mod lines;
+#[cfg(feature = "contract")]
 mod model;
+#[cfg(feature = "contract")]
 pub mod queue_contract;
 mod run;
 mod seeded_ids;
 pub mod sim;
+#[cfg(feature = "contract")]
 pub mod store_contract;
 
 pub use clock::ManualClock;
 pub use faulty::{Fault, FaultyQueue, FaultyStore, QueueCall, StoreCall};
 pub use lines::Lines;
+#[cfg(feature = "contract")]
 pub use model::{StoreModel, check_store_model, store_equals_the_model};
+#[cfg(feature = "contract")]
 pub use queue_contract::QueueHarness;
 pub use run::{at_once, block_on};
 pub use seeded_ids::SeededIds;
+#[cfg(feature = "contract")]
 pub use store_contract::StoreHarness;

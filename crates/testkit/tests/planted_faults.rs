@@ -7,8 +7,8 @@ mod store;
 use std::panic::catch_unwind;
 use std::sync::Arc;
 
-use longhaul_core::Status;
-use longhaul_testkit::{block_on, check_store_model, store_promises};
+use longhaul_core::{Status, TaskEvent};
+use longhaul_testkit::{SeededIds, block_on, check_store_model, given, store_equals_the_model, store_promises};
 use store::{Fault, PlantedStore};
 
 /// The names of the promises that a store with this fault breaks.
@@ -201,6 +201,13 @@ fn each_promise_about_the_parts_of_a_request_finds_its_mistake() {
         let broken = broken_by(fault);
         assert!(broken.contains(&promise), "{promise} does not find {fault:?}, which breaks {broken:?}");
     }
+}
+
+#[test]
+fn the_model_takes_a_task_that_is_forgotten_in_the_moment_of_its_creation() {
+    let task = given::task(&SeededIds::new(1), given::owner("alice"), given::NOW);
+    let events = [(TaskEvent::Cancel, given::NOW), (TaskEvent::Forget, given::NOW)];
+    block_on(store_equals_the_model(&PlantedStore::new(Fault::None), task, &events));
 }
 
 #[test]

@@ -100,6 +100,12 @@ impl FakeQueue {
         Self { held: Mutex::new((QueueModel::new(receives_max, None), Randomness::stream(0, 0))), clock }
     }
 
+    /// When the next message can be delivered; `None` if there is none that is not dead.
+    #[must_use]
+    pub fn next_at(&self) -> Option<Timestamp> {
+        self.lock().0.next_at_ms().map(Timestamp::from_ms)
+    }
+
     fn now_ms(&self) -> u64 {
         self.clock.now().as_ms()
     }

@@ -1,0 +1,232 @@
+//! A call, and what is to happen on its way.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use longhaul_core::{EntryKind, Identity, OwnerId, Principal, Scopes, VerifiedIdentity};
+use longhaul_mcp::TaskPolicy;
+use serde_json::{Map, Value, json};
+
+use super::running::Running;
+use super::script::{Moment, Script};
+use super::world::World;
+use super::{Run, TestError, everywhere};
+use crate::Server;
+
+/// How long a task may take whose tool has no policy.
+const A_YEAR: Duration = Duration::from_secs(365 * 86_400);
+
+/// A server whose tools are tested. See [`testing`](super).
+#[derive(Clone, Debug)]
+pub struct TestServer {
+    server: Server,
+    /// Whether every tool is a task, or those that the author names.
+    any_tool: bool,
+}
+
+impl TestServer {
+    pub(super) const fn with_any_tool(server: Server) -> Self {
+        Self { server, any_tool: true }
+    }
+
+    pub(super) const fn with_policies(server: Server) -> Self {
+        Self { server, any_tool: false }
+    }
+
+    /// A call of one of its tools, by somebody whom nobody identifies.
+    pub fn call(&self, tool: impl Into<String>, arguments: Value) -> Call {
+        let tool = tool.into();
+        let policy = TaskPolicy::optional().run_at_most(A_YEAR).ttl_at_most(2 * A_YEAR);
+        let server = self.server.clone();
+        let server = if self.any_tool { server.task(tool.clone(), policy) } else { server };
+        let caller = Principal::from(OwnerId::of(Identity::Anonymous));
+        Call {
+            server,
+            tool,
+            arguments,
+            caller,
+            crashes: Vec::new(),
+            cancels: Vec::new(),
+            answers: BTreeMap::new(),
+            deliveries: Deliveries::Once,
+            order: Order::Matters,
+        }
+    }
+}
+
+/// A call of a tool that has not been made yet, and what is to happen while its task runs. Each crash happens once, at
+/// the first time that a leg comes to its moment. As in production, a task fails after three legs in a row that die; a
+/// policy says otherwise ([`TaskPolicy::consecutive_failures_max`]).
+#[derive(Clone, Debug)]
+#[must_use = "a call is made by `to_end`, `begin` or `crash_everywhere`"]
+pub struct Call {
+    pub(super) server: Server,
+    pub(super) tool: String,
+    pub(super) arguments: Value,
+    pub(super) caller: Principal,
+    pub(super) crashes: Vec<Moment>,
+    pub(super) cancels: Vec<String>,
+    /// What the user answers, by the keys of the questions.
+    pub(super) answers: BTreeMap<String, Value>,
+    pub(super) deliveries: Deliveries,
+    pub(super) order: Order,
+}
+
+/// How often each message is delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Deliveries {
+    Once,
+    Twice,
+}
+
+/// Whether a tool has to come to its steps in the same order each time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    Matters,
+    DoesNotMatter,
+}
+
+impl Call {
+    /// The process dies when the tool comes to this step, whose work has not begun.
+    pub fn crash_before(self, step: impl Into<String>) -> Self {
+        self.crash(Moment::BeforeStep(step.into()))
+    }
+
+    /// The process dies after the work of this step, before its value is on record: the work is done again.
+    pub fn crash_before_record(self, step: impl Into<String>) -> Self {
+        self.crash(Moment::BeforeRecord(EntryKind::Step, step.into()))
+    }
+
+    /// The process dies as soon as the value of this step is on record: its work is not done again.
+    pub fn crash_after(self, step: impl Into<String>) -> Self {
+        self.crash(Moment::AfterRecord(EntryKind::Step, step.into()))
+    }
+
+    /// The process dies before it has run the tool for the first time.
+    pub fn crash_at_begin(self) -> Self {
+        self.crash(Moment::Begin)
+    }
+
+    /// The process dies when the tool has ended, before its result is on record.
+    pub fn crash_at_end(self) -> Self {
+        self.crash(Moment::End)
+    }
+
+    /// The client cancels the task when this step is on record.
+    pub fn cancel_after(mut self, step: impl Into<String>) -> Self {
+        self.cancels.push(step.into());
+        self
+    }
+
+    /// When the tool asks the question `key`, the user fills in the form with this object.
+    ///
+    /// ```
+    /// use longhaul::rmcp::{ErrorData, schemars};
+    /// use longhaul::{TaskContext, testing};
+    /// use serde_json::json;
+    ///
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Confirmation {
+    ///     confirm: bool,
+    /// }
+    ///
+    /// async fn delete(task: TaskContext) -> Result<String, ErrorData> {
+    ///     let answer = task.ask::<Confirmation>("confirm", "This deletes 4,211 files.").await?;
+    ///     let confirmed = answer.accepted().is_some_and(|form| form.confirm);
+    ///     Ok(if confirmed { "deleted" } else { "kept" }.to_owned())
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), testing::TestError> {
+    /// let run = testing::tool(delete).answer("confirm", json!({"confirm": true})).to_end().await?;
+    /// assert_eq!(run.text(), "deleted");
+    /// let run = testing::tool(delete).decline("confirm").to_end().await?;
+    /// assert_eq!(run.text(), "kept");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn answer(self, key: impl Into<String>, form: Value) -> Self {
+        self.respond(key, json!({"action": "accept", "content": form}))
+    }
+
+    /// The user says no to the question `key`.
+    pub fn decline(self, key: impl Into<String>) -> Self {
+        self.respond(key, json!({"action": "decline"}))
+    }
+
+    /// The client responds with this to the request `key`: the result of the request that the tool sent with
+    /// [`request_input`](longhaul_mcp::TaskContext::request_input).
+    pub fn respond(mut self, key: impl Into<String>, response: Value) -> Self {
+        self.answers.insert(key.into(), response);
+        self
+    }
+
+    /// Every message is delivered to two workers at once, and once more when the leg is over.
+    pub fn deliver_twice(mut self) -> Self {
+        self.deliveries = Deliveries::Twice;
+        self
+    }
+
+    /// The caller is this subject of this issuer, as [`TaskContext::caller`](longhaul_mcp::TaskContext::caller) says.
+    /// Without scopes in `scopes`, the caller may do everything.
+    pub fn by<'a>(
+        mut self,
+        issuer: &str,
+        subject: &str,
+        claims: Map<String, Value>,
+        scopes: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
+        let mut identity = VerifiedIdentity::new(issuer, subject);
+        identity.claims = claims;
+        let owner = OwnerId::of(Identity::Verified { issuer, subject, tenant: "" });
+        let scopes: BTreeSet<String> = scopes.into_iter().map(str::to_owned).collect();
+        let scopes = if scopes.is_empty() { Scopes::Unrestricted } else { Scopes::Granted(scopes) };
+        self.caller = Principal { owner, identity: Some(identity), scopes };
+        self
+    }
+
+    /// Lets a tool come to its steps in another order after a crash: for those that have branches which wait for other
+    /// things than steps, sleeps and answers.
+    pub fn in_any_order(mut self) -> Self {
+        self.order = Order::DoesNotMatter;
+        self
+    }
+
+    /// Makes the call, and runs its task to its end: time passes, crashed legs are repeated, questions are answered.
+    ///
+    /// # Errors
+    /// [`TestError`]. A task that fails is not an error: look at [`Run::status`].
+    pub async fn to_end(self) -> Result<Run, TestError> {
+        self.begin().await?.to_end().await
+    }
+
+    /// Makes the call. Nothing of its task runs before [`Running::work`].
+    ///
+    /// # Errors
+    /// [`TestError`], for example if the server refuses the arguments.
+    pub async fn begin(self) -> Result<Running, TestError> {
+        let checked = self.server.check().await;
+        checked.map_err(|error| TestError::Refused { request: "tools/call", message: error.to_string() })?;
+        let script = Arc::new(Script::new(self.crashes.clone(), self.cancels.clone()));
+        let world = World::new(&self.server, self.caller.clone(), script, self.deliveries);
+        Running::begin(world, &self.tool, self.arguments, self.answers).await
+    }
+
+    /// Runs the call once as it is, and then once for each moment at which its process can die, and compares: each run has
+    /// to come to the same end, by the same steps, in the same order.
+    ///
+    /// Names and values that depend on the time, on random numbers or on the order of a `HashMap` are found unless they
+    /// happen to be the same in all runs. What a tool does outside its process is not looked at.
+    ///
+    /// # Errors
+    /// [`TestError::Differs`] with one sentence for each difference; others as for [`Call::to_end`].
+    pub async fn crash_everywhere(self) -> Result<(), TestError> {
+        everywhere::crash_everywhere(&self).await
+    }
+
+    pub(super) fn crash(mut self, moment: Moment) -> Self {
+        self.crashes.push(moment);
+        self
+    }
+}

@@ -1,0 +1,69 @@
+//! Why a test run did not come to its end.
+
+use std::fmt;
+
+/// Why a test run did not come to its end, or not to the same one. `Debug` prints the sentence too, since that is what a
+/// test shows that ends with it.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum TestError {
+    /// The server refused the request.
+    #[error("the server refused `{request}`: {message}")]
+    Refused {
+        /// The method of the request.
+        request: &'static str,
+        /// What the server said.
+        message: String,
+    },
+    /// The call was answered at once, because the tool is not one that may become a task.
+    #[error("calls of `{tool}` do not become tasks: name it with `Server::task`")]
+    NotATask {
+        /// The tool.
+        tool: String,
+    },
+    /// The tool asks something that the test does not answer.
+    #[error("nobody answers {questions:?}: use `answer` or `decline` for each of them")]
+    Unanswered {
+        /// The keys of the questions.
+        questions: Vec<String>,
+    },
+    /// The task ended without coming to a moment that the test names.
+    #[error("the task ended ({status}) and never came to this: {moments}; its steps are {steps:?}")]
+    NeverReached {
+        /// What it did not come to.
+        moments: String,
+        /// How it ended.
+        status: String,
+        /// The steps that it came to.
+        steps: Vec<String>,
+    },
+    /// A leg waited for something that did not happen, in real time.
+    #[error("the tool waited for {seconds} s for something other than its task; the last step that it came to: {step}")]
+    Stuck {
+        /// How long.
+        seconds: u64,
+        /// The last step that it came to.
+        step: String,
+    },
+    /// The task did not end.
+    #[error("the task did not end within {legs} legs")]
+    NeverEnds {
+        /// How many there were.
+        legs: usize,
+    },
+    /// The tool does something else after a crash.
+    #[error("the tool is not the same after a crash:\n{}", .differences.join("\n"))]
+    Differs {
+        /// One sentence for each difference.
+        differences: Vec<String>,
+    },
+    /// Something that cannot be had here was expected: this is a defect of the test kit.
+    #[error("the test kit got something unexpected: {0}")]
+    Unexpected(String),
+}
+
+impl fmt::Debug for TestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

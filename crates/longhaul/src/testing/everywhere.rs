@@ -1,0 +1,118 @@
+//! One run for each moment at which a process can die.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use longhaul_core::{EntryKind, Status};
+
+use super::call::Order;
+use super::order::swapped;
+use super::script::{Moment, Seen};
+use super::{Call, Run, TestError};
+
+/// Runs with a crash at the last moment, besides the one that every moment has: what depends on chance shows itself.
+const REPEATED: usize = 4;
+
+/// Real time before each run, so that what depends on a clock shows itself.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// Differences that are reported.
+const DIFFERENCES_MAX: usize = 20;
+
+/// Characters of a result in a sentence about it.
+const RESULT_CHARACTERS_MAX: usize = 200;
+
+pub(super) async fn crash_everywhere(call: &Call) -> Result<(), TestError> {
+    let expected = call.clone().to_end().await?;
+    let mut differences = within(&expected, call.order, "the run without a crash");
+    let moments = expected.moments();
+    let repeated = moments.iter().rev().filter(|moment| matches!(moment, Moment::AfterRecord(..))).take(1);
+    for moment in moments.iter().chain(repeated.cycle().take(REPEATED)) {
+        if differences.len() >= DIFFERENCES_MAX {
+            break;
+        }
+        pause().await;
+        let crashed = call.clone().crash(moment.clone()).to_end().await;
+        let where_ = moment.to_string();
+        match crashed {
+            Ok(crashed) => differences.extend(between(&expected, &crashed, call.order, &where_)),
+            Err(TestError::NeverReached { steps, .. }) => {
+                differences.push(format!("{where_}: the tool never came there; its steps were {steps:?}"));
+            }
+            Err(TestError::Unanswered { questions }) => {
+                differences
+                    .push(format!("{where_}: the tool asked {questions:?}, which it did not ask without a crash"));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    let mut seen = BTreeSet::new();
+    differences.retain(|difference| seen.insert(difference.clone()));
+    differences.truncate(DIFFERENCES_MAX);
+    if differences.is_empty() { Ok(()) } else { Err(TestError::Differs { differences }) }
+}
+
+#[expect(clippy::disallowed_methods, reason = "real time is what a tool must not depend on")]
+async fn pause() {
+    tokio::time::sleep(PAUSE).await;
+}
+
+/// How a run with a crash differs from the one without.
+fn between(expected: &Run, crashed: &Run, order: Order, where_: &str) -> Vec<String> {
+    let mut differences = within(crashed, order, where_);
+    let (wanted, had) = (names(expected), names(crashed));
+    for (kind, name) in had.difference(&wanted) {
+        differences
+            .push(format!("{where_}: the tool came to {kind} `{name}`, to which it did not come without a crash"));
+    }
+    for (kind, name) in wanted.difference(&had) {
+        differences.push(format!("{where_}: the tool did not come to {kind} `{name}`"));
+    }
+    if expected.end() != crashed.end() {
+        let (one, other) = (cut(&expected.end()), cut(&crashed.end()));
+        differences.push(format!("{where_}: the task ended with {other} instead of {one}"));
+    }
+    if order == Order::Matters
+        && let (Some(one), Some(other)) = (expected.seen().last(), crashed.seen().last())
+        && let Some((first, then)) = swapped(one, other)
+    {
+        differences
+            .push(format!("{where_}: the tool came to step `{then}` before `{first}`, and after it without a crash"));
+    }
+    differences
+}
+
+/// What is not the same in two legs of one run.
+fn within(run: &Run, order: Order, where_: &str) -> Vec<String> {
+    let legs = run.seen();
+    let mut differences = Vec::new();
+    let is_whole = matches!(run.status(), Status::Completed | Status::Failed);
+    if let Some(last) = legs.last().filter(|_| is_whole) {
+        let came: BTreeSet<&str> = last.iter().map(Seen::step).collect();
+        let forgotten = run.steps().into_iter().filter(|step| !came.contains(step.as_str()));
+        differences.extend(forgotten.map(|step| {
+            format!("{where_}: step `{step}` is on record, and the leg that ended the task did not come to it")
+        }));
+    }
+    if order == Order::Matters {
+        let swaps = legs.iter().zip(legs.iter().skip(1)).filter_map(|(one, other)| swapped(one, other));
+        differences.extend(swaps.map(|(first, then)| {
+            format!("{where_}: the tool came to step `{then}` before `{first}`, and after it in the leg before")
+        }));
+    }
+    differences
+}
+
+/// What is on record, by kind and name.
+fn names(run: &Run) -> BTreeSet<(&'static str, String)> {
+    let named = run.journal().iter().filter(|entry| entry.kind != EntryKind::Round);
+    named.map(|entry| (entry.kind.as_str(), entry.name.clone())).collect()
+}
+
+fn cut(text: &str) -> String {
+    let mut cut: String = text.chars().take(RESULT_CHARACTERS_MAX).collect();
+    if cut.len() < text.len() {
+        cut.push('…');
+    }
+    cut
+}

@@ -1,0 +1,188 @@
+//! A run that has come to its end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use longhaul_core::{EntryKind, Progress, Status, Task};
+use rmcp::ErrorData;
+use rmcp::model::CallToolResult;
+use serde_json::{Map, Value};
+
+use super::TestError;
+use super::running::{steps, texts};
+use super::script::{Moment, Script, Seen};
+
+/// A run that has come to its end, and what is on record of it.
+#[derive(Clone)]
+pub struct Run {
+    status: Status,
+    result: Option<Value>,
+    error: Option<Value>,
+    journal: Vec<JournalEntry>,
+    variables: Map<String, Value>,
+    asked: Vec<String>,
+    progress: Option<Progress>,
+    attempts: u32,
+    elapsed: Duration,
+    script: Arc<Script>,
+}
+
+/// An entry of a task's journal.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct JournalEntry {
+    /// A step, the moment at which a sleep ends, or an answer.
+    pub kind: EntryKind,
+    /// The name of the step, the number of the sleep, or the key of the question.
+    pub name: String,
+    /// The recorded value.
+    pub value: Value,
+}
+
+impl Run {
+    pub(super) fn new(
+        mut view: Map<String, Value>,
+        task: &Task,
+        journal: Vec<JournalEntry>,
+        variables: Map<String, Value>,
+        asked: Vec<String>,
+        elapsed: Duration,
+        script: Arc<Script>,
+    ) -> Self {
+        Self {
+            status: task.status(),
+            result: view.remove("result"),
+            error: view.remove("error"),
+            journal,
+            variables,
+            asked,
+            progress: task.progress.clone(),
+            attempts: task.attempt,
+            elapsed,
+            script,
+        }
+    }
+
+    /// How the task ended.
+    #[must_use]
+    pub const fn status(&self) -> Status {
+        self.status
+    }
+
+    /// What the tool returned, if the task was completed.
+    ///
+    /// # Errors
+    /// [`TestError::Unexpected`] if it is not a result of this version of `rmcp`.
+    pub fn result(&self) -> Result<Option<CallToolResult>, TestError> {
+        self.result
+            .clone()
+            .map(serde_json::from_value)
+            .transpose()
+            .map_err(|error| TestError::Unexpected(error.to_string()))
+    }
+
+    /// The error with which the task failed.
+    #[must_use]
+    pub fn error(&self) -> Option<ErrorData> {
+        serde_json::from_value(self.error.clone()?).ok()
+    }
+
+    /// What a client shows: the texts of the result, one below the other, or the message of the error. Empty if the task
+    /// was cancelled.
+    #[must_use]
+    pub fn text(&self) -> String {
+        if let Some(message) = self.error.as_ref().and_then(|error| error.get("message")?.as_str()) {
+            return message.to_owned();
+        }
+        self.result.as_ref().and_then(Value::as_object).map(texts).unwrap_or_default()
+    }
+
+    /// The structured content of the result.
+    #[must_use]
+    pub fn structured(&self) -> Option<&Value> {
+        self.result.as_ref()?.get("structuredContent")
+    }
+
+    /// The steps on record, in the order in which they were recorded.
+    #[must_use]
+    pub fn steps(&self) -> Vec<String> {
+        steps(&self.journal)
+    }
+
+    /// How often the work of this step began.
+    #[must_use]
+    pub fn times(&self, step: &str) -> u32 {
+        self.script.times(step)
+    }
+
+    /// Everything that was recorded, in its order.
+    #[must_use]
+    pub fn journal(&self) -> &[JournalEntry] {
+        &self.journal
+    }
+
+    /// The tool's variables, as it left them.
+    #[must_use]
+    pub const fn variables(&self) -> &Map<String, Value> {
+        &self.variables
+    }
+
+    /// The keys of the questions that the user saw, in their order.
+    #[must_use]
+    pub fn asked(&self) -> &[String] {
+        &self.asked
+    }
+
+    /// The last progress.
+    #[must_use]
+    pub const fn progress(&self) -> Option<&Progress> {
+        self.progress.as_ref()
+    }
+
+    /// How often a worker took up the task: legs that ended, and legs that crashed.
+    #[must_use]
+    pub const fn legs(&self) -> u32 {
+        self.attempts
+    }
+
+    /// The time that passed from the call to the end, as the task saw it.
+    #[must_use]
+    pub const fn elapsed(&self) -> Duration {
+        self.elapsed
+    }
+
+    /// What each leg did with its steps.
+    pub(super) fn seen(&self) -> Vec<Vec<Seen>> {
+        self.script.legs()
+    }
+
+    /// The moments at which the process could have died.
+    pub(super) fn moments(&self) -> Vec<Moment> {
+        let mut moments = vec![Moment::Begin];
+        for (kind, name) in self.script.recorded() {
+            if kind == EntryKind::Step {
+                moments.push(Moment::BeforeStep(name.clone()));
+            }
+            if kind != EntryKind::Answer {
+                moments.push(Moment::BeforeRecord(kind, name.clone()));
+                moments.push(Moment::AfterRecord(kind, name));
+            }
+        }
+        if matches!(self.status, Status::Completed | Status::Failed) {
+            moments.push(Moment::End);
+        }
+        moments
+    }
+
+    /// How the task ended, and with what.
+    pub(super) fn end(&self) -> String {
+        let end = self.result.as_ref().or(self.error.as_ref()).map(ToString::to_string).unwrap_or_default();
+        format!("{} {end}", self.status.as_str()).trim_end().to_owned()
+    }
+}
+
+impl std::fmt::Debug for Run {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Run").field("end", &self.end()).field("journal", &self.journal).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,313 @@
+//! A task that a test takes through its life.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use longhaul_core::{EntryKind, Payload, Progress, TaskId, TaskKey};
+use serde_json::{Map, Value, json};
+
+use super::TestError;
+use super::run::{JournalEntry, Run};
+use super::world::World;
+
+/// Legs of one task, and moments to which the clock jumps.
+const TURNS_MAX: usize = 10_000;
+
+/// A task that a test takes through its life: nothing happens between two calls of its methods, and no time passes.
+///
+/// ```
+/// use std::time::Duration;
+/// use longhaul::testing::{self, State};
+/// use longhaul::TaskContext;
+///
+/// async fn remind(task: TaskContext) -> &'static str {
+///     task.sleep(Duration::from_secs(86_400)).await;
+///     "it is time"
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), testing::TestError> {
+/// let mut task = testing::tool(remind).begin().await?;
+/// assert_eq!(task.work().await?, State::Working);
+/// task.pass(Duration::from_secs(86_399));
+/// assert_eq!(task.work().await?, State::Working);
+/// task.pass(Duration::from_secs(1));
+/// assert_eq!(task.work().await?, State::Completed);
+/// assert_eq!(task.to_end().await?.text(), "it is time");
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "nothing runs before `work` or `to_end`"]
+pub struct Running {
+    world: World,
+    key: TaskKey,
+    /// What the user answers.
+    answers: BTreeMap<String, Value>,
+    /// What the user was asked, in the order in which it was seen.
+    asked: Vec<String>,
+}
+
+/// How a task is, as its client sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum State {
+    /// It runs, sleeps, or waits for a worker.
+    Working,
+    /// It asks these questions.
+    Asks(Vec<Question>),
+    /// It has a result, which may be an error of the tool.
+    Completed,
+    /// It has an error.
+    Failed,
+    /// It was cancelled.
+    Cancelled,
+}
+
+impl State {
+    /// Whether the task has ended.
+    #[must_use]
+    pub const fn is_end(&self) -> bool {
+        match self {
+            Self::Working | Self::Asks(_) => false,
+            Self::Completed | Self::Failed | Self::Cancelled => true,
+        }
+    }
+}
+
+/// What a tool asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Question {
+    /// The key, as the tool chose it.
+    pub key: String,
+    /// The request that the client gets: its `method` and `params`.
+    pub request: Value,
+}
+
+impl Running {
+    pub(super) async fn begin(
+        world: World,
+        tool: &str,
+        arguments: Value,
+        answers: BTreeMap<String, Value>,
+    ) -> Result<Self, TestError> {
+        let call = json!({"name": tool, "arguments": arguments});
+        let answer = world.client.request("tools/call", tool, call).await?;
+        let Some(id) = answer.get("taskId").and_then(Value::as_str) else { return Err(not_a_task(tool, &answer)) };
+        let id: TaskId =
+            id.parse().map_err(|error| TestError::Unexpected(format!("`{id}` is not a task's id: {error}")))?;
+        let key = TaskKey::new(world.client.caller.owner, id);
+        Ok(Self { world, key, answers, asked: Vec::new() })
+    }
+
+    /// Works until there is nothing more to do at this moment.
+    ///
+    /// # Errors
+    /// [`TestError`]
+    pub async fn work(&mut self) -> Result<State, TestError> {
+        for _ in 0..TURNS_MAX {
+            if !self.world.work_once(&self.key).await? {
+                return self.state().await;
+            }
+        }
+        Err(TestError::NeverEnds { legs: TURNS_MAX })
+    }
+
+    /// Lets time pass. What it makes possible is done by the next [`work`](Self::work).
+    pub fn pass(&mut self, time: Duration) {
+        self.world.clock.advance_ms(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+    }
+
+    /// How the task is now, as a poll of its client shows it.
+    ///
+    /// # Errors
+    /// [`TestError`]
+    pub async fn state(&mut self) -> Result<State, TestError> {
+        let view = self.poll().await?;
+        let state = match view.get("status").and_then(Value::as_str) {
+            Some("working") => State::Working,
+            Some("input_required") => State::Asks(questions(&view)),
+            Some("completed") => State::Completed,
+            Some("failed") => State::Failed,
+            Some("cancelled") => State::Cancelled,
+            other => return Err(TestError::Unexpected(format!("a task with the status {other:?}"))),
+        };
+        if let State::Asks(questions) = &state {
+            let new = questions.iter().map(|question| &question.key).filter(|key| !self.asked.contains(key));
+            let new: Vec<String> = new.cloned().collect();
+            self.asked.extend(new);
+        }
+        Ok(state)
+    }
+
+    /// The user fills in the form of the question `key` with this object.
+    ///
+    /// # Errors
+    /// [`TestError`]. A question that is not open is ignored, as a server does.
+    pub async fn answer(&mut self, key: &str, form: Value) -> Result<(), TestError> {
+        self.respond(key, json!({"action": "accept", "content": form})).await
+    }
+
+    /// The user says no to the question `key`.
+    ///
+    /// # Errors
+    /// [`TestError`]
+    pub async fn decline(&mut self, key: &str) -> Result<(), TestError> {
+        self.respond(key, json!({"action": "decline"})).await
+    }
+
+    /// The client responds with this to the request `key`.
+    ///
+    /// # Errors
+    /// [`TestError`]
+    pub async fn respond(&mut self, key: &str, response: Value) -> Result<(), TestError> {
+        let id = self.key.id.to_string();
+        let update = json!({"taskId": id, "inputResponses": {key: response}});
+        self.world.client.request("tasks/update", &id, update).await.map(drop)
+    }
+
+    /// The client cancels the task.
+    ///
+    /// # Errors
+    /// [`TestError`]
+    pub async fn cancel(&mut self) -> Result<(), TestError> {
+        let id = self.key.id.to_string();
+        self.world.client.request("tasks/cancel", &id, json!({"taskId": id})).await.map(drop)
+    }
+
+    /// The progress that is on record: the last report of each leg, and others in between.
+    ///
+    /// # Errors
+    /// [`TestError`]
+    pub async fn progress(&self) -> Result<Option<Progress>, TestError> {
+        let found = self.world.engine.poll(&self.key).await;
+        found.map(|task| task.progress.clone()).map_err(|error| TestError::Unexpected(error.to_string()))
+    }
+
+    /// What is on record, in the order in which it was recorded.
+    ///
+    /// # Errors
+    /// [`TestError`]
+    pub async fn journal(&self) -> Result<Vec<JournalEntry>, TestError> {
+        let unexpected = |error: &dyn std::error::Error| TestError::Unexpected(error.to_string());
+        let entries = self.world.store().journal(&self.key).await.map_err(|error| unexpected(&error))?;
+        let mut journal = Vec::new();
+        for entry in entries {
+            let text = self.world.engine.load(&self.key, &entry.value).await.map_err(|error| unexpected(&error))?;
+            // What a tool returns as a state between rounds of questions is any text.
+            let value = serde_json::from_str(&text).unwrap_or(Value::String(text));
+            journal.push(JournalEntry { kind: entry.kind, name: entry.name, value });
+        }
+        let order = self.world.script.recorded();
+        let position =
+            |entry: &JournalEntry| order.iter().position(|(kind, name)| (*kind, name) == (entry.kind, &entry.name));
+        journal.sort_by_key(|entry| position(entry).unwrap_or(usize::MAX));
+        Ok(journal)
+    }
+
+    /// Runs the task to its end: time passes, crashed legs are repeated, questions are answered as the call says.
+    ///
+    /// # Errors
+    /// [`TestError`]. A task that fails is not an error: look at [`Run::status`].
+    pub async fn to_end(mut self) -> Result<Run, TestError> {
+        for _ in 0..TURNS_MAX {
+            match self.work().await? {
+                State::Working => self.pass_until_something_happens(),
+                State::Asks(questions) => self.answer_or_wait(&questions).await?,
+                State::Completed | State::Failed | State::Cancelled => return self.ended().await,
+            }
+        }
+        Err(TestError::NeverEnds { legs: TURNS_MAX })
+    }
+
+    async fn answer_or_wait(&mut self, questions: &[Question]) -> Result<(), TestError> {
+        let mut is_answered = false;
+        for question in questions {
+            if let Some(response) = self.answers.get(&question.key).cloned() {
+                self.respond(&question.key, response).await?;
+                is_answered = true;
+            }
+        }
+        if is_answered {
+            return Ok(());
+        }
+        // A question may race with a sleep, which has a message of its own.
+        if self.world.next_at().is_none() {
+            let questions = questions.iter().map(|question| question.key.clone()).collect();
+            return Err(TestError::Unanswered { questions });
+        }
+        self.pass_until_something_happens();
+        Ok(())
+    }
+
+    fn pass_until_something_happens(&self) {
+        match self.world.next_at() {
+            Some(moment) => self.world.clock.advance_to(moment),
+            // A message was lost with its process: a poll sends another one.
+            None => self.world.clock.advance_ms(self.world.engine.settings().resend_ms),
+        }
+    }
+
+    async fn poll(&self) -> Result<Map<String, Value>, TestError> {
+        let id = self.key.id.to_string();
+        self.world.client.request("tasks/get", &id, json!({"taskId": id})).await
+    }
+
+    async fn variables(&self, payload: &Payload) -> Result<Map<String, Value>, TestError> {
+        let text = self.world.engine.load(&self.key, payload).await;
+        let text = text.map_err(|error| TestError::Unexpected(error.to_string()))?;
+        serde_json::from_str(&text).map_err(|error| TestError::Unexpected(error.to_string()))
+    }
+
+    async fn ended(self) -> Result<Run, TestError> {
+        let view = self.poll().await?;
+        let found = self.world.engine.poll(&self.key).await;
+        let task = found.map_err(|error| TestError::Unexpected(error.to_string()))?;
+        let journal = self.journal().await?;
+        let left = self.world.script.left();
+        if !left.is_empty() {
+            return Err(TestError::NeverReached {
+                moments: left.join(", "),
+                status: task.status().as_str().to_owned(),
+                steps: steps(&journal),
+            });
+        }
+        let variables = match &task.variables {
+            None => Map::new(),
+            Some(payload) => self.variables(payload).await?,
+        };
+        Ok(Run::new(view, &task, journal, variables, self.asked, self.world.elapsed(), self.world.script))
+    }
+}
+
+impl std::fmt::Debug for Running {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Running").field("task", &self.key.id).finish_non_exhaustive()
+    }
+}
+
+/// Why a call was answered at once: its arguments are not valid, or it is not one that becomes a task.
+fn not_a_task(tool: &str, answer: &Map<String, Value>) -> TestError {
+    if answer.get("isError") == Some(&Value::Bool(true)) {
+        return TestError::Refused { request: "tools/call", message: texts(answer) };
+    }
+    TestError::NotATask { tool: tool.to_owned() }
+}
+
+/// The texts of a result, one below the other.
+pub(super) fn texts(result: &Map<String, Value>) -> String {
+    let contents = result.get("content").and_then(Value::as_array);
+    let texts = contents.into_iter().flatten().filter_map(|content| content.get("text")?.as_str());
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+fn questions(view: &Map<String, Value>) -> Vec<Question> {
+    let requests = view.get("inputRequests").and_then(Value::as_object);
+    let question = |(key, request): (&String, &Value)| Question { key: key.clone(), request: request.clone() };
+    requests.into_iter().flatten().map(question).collect()
+}
+
+/// The names of the steps in a journal.
+pub(super) fn steps(journal: &[JournalEntry]) -> Vec<String> {
+    journal.iter().filter(|entry| entry.kind == EntryKind::Step).map(|entry| entry.name.clone()).collect()
+}

@@ -1,0 +1,192 @@
+//! What happens to the workers of a test run, and what is seen of them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use longhaul_core::{EntryKind, Task, TaskEvent};
+use longhaul_engine::{IsRecorded, Observer};
+use longhaul_testkit::{Fault, StoreCall};
+use tokio::sync::Notify;
+
+/// A moment at which the process of a worker dies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Moment {
+    /// It has the task, and has not run the tool.
+    Begin,
+    /// The tool came to a step whose work has not begun.
+    BeforeStep(String),
+    /// Something happened, and is not on record: the work of a step, the beginning of a sleep.
+    BeforeRecord(EntryKind, String),
+    /// It is on record.
+    AfterRecord(EntryKind, String),
+    /// The tool has ended, and its end is not on record.
+    End,
+}
+
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Begin => f.write_str("a crash when a leg begins"),
+            Self::BeforeStep(name) => write!(f, "a crash before step `{name}`"),
+            Self::BeforeRecord(EntryKind::Step, name) => {
+                write!(f, "a crash after the work of step `{name}` and before its record")
+            }
+            Self::BeforeRecord(kind, name) => write!(f, "a crash before {} `{name}` is on record", kind.as_str()),
+            Self::AfterRecord(EntryKind::Step, name) => write!(f, "a crash after step `{name}`"),
+            Self::AfterRecord(kind, name) => write!(f, "a crash after {} `{name}` is on record", kind.as_str()),
+            Self::End => f.write_str("a crash before the result is on record"),
+        }
+    }
+}
+
+/// What a leg did with its steps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// It came to this one, which was on record.
+    Replayed(String),
+    /// The work of this one began.
+    Began(String),
+    /// This one is on record now.
+    Recorded(String),
+}
+
+impl Seen {
+    /// Which step it was.
+    pub(super) fn step(&self) -> &str {
+        match self {
+            Self::Replayed(name) | Self::Began(name) | Self::Recorded(name) => name,
+        }
+    }
+}
+
+/// What happens to the workers of a run, and what was seen of them.
+pub(super) struct Script {
+    inner: Mutex<Inner>,
+    /// Is notified when a process dies.
+    deaths: OnceLock<Arc<Notify>>,
+    /// Is notified when it is time to cancel the task.
+    pub(super) cancel: Notify,
+}
+
+struct Inner {
+    /// When processes die, each moment once.
+    crashes: Vec<Moment>,
+    /// After which steps the task is cancelled.
+    cancels: Vec<String>,
+    legs: Vec<Vec<Seen>>,
+    /// Everything that was recorded, and how often.
+    recorded: Vec<(EntryKind, String)>,
+    times: BTreeMap<String, u32>,
+}
+
+impl Script {
+    pub(super) fn new(crashes: Vec<Moment>, cancels: Vec<String>) -> Self {
+        let inner = Inner { crashes, cancels, legs: Vec::new(), recorded: Vec::new(), times: BTreeMap::new() };
+        Self { inner: Mutex::new(inner), deaths: OnceLock::new(), cancel: Notify::new() }
+    }
+
+    /// Notifies these of deaths that are not at a call of the store.
+    pub(super) fn tell_deaths(&self, deaths: Arc<Notify>) {
+        self.deaths.get_or_init(|| deaths);
+    }
+
+    /// What happens to a call of the store.
+    pub(super) fn store_call(&self, call: StoreCall<'_>) -> Fault {
+        let mut inner = self.lock();
+        match call {
+            StoreCall::Apply(_, TaskEvent::Claim { .. }) if inner.takes(&Moment::Begin) => Fault::DiesAfter,
+            StoreCall::Apply(_, TaskEvent::Finish { .. }) if inner.takes(&Moment::End) => Fault::DiesBefore,
+            StoreCall::Record(_, entry) => {
+                if inner.takes(&Moment::BeforeRecord(entry.kind, entry.name.clone())) {
+                    return Fault::DiesBefore;
+                }
+                inner.recorded.push((entry.kind, entry.name.clone()));
+                if entry.kind == EntryKind::Step {
+                    inner.see(Seen::Recorded(entry.name.clone()));
+                }
+                if inner.takes(&Moment::AfterRecord(entry.kind, entry.name.clone())) {
+                    return Fault::DiesAfter;
+                }
+                // The tool stays at this step until its worker learns of the cancel request.
+                let cancelled = entry.kind == EntryKind::Step && inner.takes_cancel(&entry.name);
+                if cancelled {
+                    self.cancel.notify_one();
+                }
+                if cancelled { Fault::HangsAfter } else { Fault::None }
+            }
+            _ => Fault::None,
+        }
+    }
+
+    /// What has not happened.
+    pub(super) fn left(&self) -> Vec<String> {
+        let inner = self.lock();
+        let crashes = inner.crashes.iter().map(ToString::to_string);
+        crashes.chain(inner.cancels.iter().map(|step| format!("a cancel request after step `{step}`"))).collect()
+    }
+
+    /// What each leg did.
+    pub(super) fn legs(&self) -> Vec<Vec<Seen>> {
+        self.lock().legs.clone()
+    }
+
+    /// Everything that was recorded, in its order.
+    pub(super) fn recorded(&self) -> Vec<(EntryKind, String)> {
+        self.lock().recorded.clone()
+    }
+
+    /// How often the work of a step began.
+    pub(super) fn times(&self, step: &str) -> u32 {
+        self.lock().times.get(step).copied().unwrap_or(0)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The process of this leg dies here, in the middle of the tool.
+    fn die(&self) -> ! {
+        self.deaths.get().into_iter().for_each(|deaths| deaths.notify_one());
+        // Nothing of the leg runs on: whoever runs it drops it.
+        std::panic::resume_unwind(Box::new("a crash that a test asked for"));
+    }
+}
+
+impl Inner {
+    fn takes(&mut self, moment: &Moment) -> bool {
+        let at = self.crashes.iter().position(|crash| crash == moment);
+        at.map(|at| self.crashes.remove(at)).is_some()
+    }
+
+    fn takes_cancel(&mut self, step: &str) -> bool {
+        let at = self.cancels.iter().position(|cancel| cancel == step);
+        at.map(|at| self.cancels.remove(at)).is_some()
+    }
+
+    fn see(&mut self, seen: Seen) {
+        if let Some(leg) = self.legs.last_mut() {
+            leg.push(seen);
+        }
+    }
+}
+
+impl Observer for Script {
+    fn leg_began(&self, _task: &Task, _waited_ms: Option<u64>) {
+        self.lock().legs.push(Vec::new());
+    }
+
+    fn came_to_step(&self, _task: &Task, name: &str, recorded: IsRecorded) {
+        let mut inner = self.lock();
+        if recorded == IsRecorded::Yes {
+            inner.see(Seen::Replayed(name.to_owned()));
+            return;
+        }
+        if inner.takes(&Moment::BeforeStep(name.to_owned())) {
+            drop(inner);
+            self.die();
+        }
+        inner.see(Seen::Began(name.to_owned()));
+        *inner.times.entry(name.to_owned()).or_insert(0) += 1;
+    }
+}

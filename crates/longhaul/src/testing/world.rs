@@ -1,0 +1,153 @@
+//! A server, its store and its queue in memory, and a clock that moves when the test says so.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use longhaul_core::ports::{Delivery, TaskStore, WorkQueue};
+use longhaul_core::{Clock, Principal, TaskKey, Timestamp};
+use longhaul_engine::{Disposition, Engine, Ports, Settings, ToolRunner, WorkerSignals};
+use longhaul_mcp::{AnonymousCallers, McpSettings};
+use longhaul_testkit::sim::{FakeQueue, FakeStore};
+use longhaul_testkit::{FaultyStore, ManualClock, SeededIds};
+use tokio::sync::Notify;
+
+use super::TestError;
+use super::call::Deliveries;
+use super::client::Client;
+use super::script::Script;
+use crate::Server;
+
+/// Deliveries of a message before it is a dead letter, as in a deployment.
+const RECEIVES_MAX: u32 = 10;
+
+/// How long a leg may take in real time.
+const LEG_SECONDS_MAX: u64 = 60;
+
+/// When every run begins: the same moment each time.
+const BEGIN: Timestamp = Timestamp::from_ms(1_900_000_000_000);
+
+/// Everything that a run needs.
+pub(super) struct World {
+    pub(super) engine: Engine,
+    pub(super) client: Client,
+    pub(super) clock: Arc<ManualClock>,
+    pub(super) script: Arc<Script>,
+    queue: Arc<FakeQueue>,
+    deaths: Arc<Notify>,
+    runner: Arc<dyn ToolRunner>,
+    deliveries: Deliveries,
+}
+
+impl World {
+    pub(super) fn new(server: &Server, caller: Principal, script: Arc<Script>, deliveries: Deliveries) -> Self {
+        let clock = Arc::new(ManualClock::at(BEGIN));
+        let time: Arc<dyn Clock> = Arc::<ManualClock>::clone(&clock);
+        let follow = Arc::clone(&script);
+        let store = FaultyStore::new(Arc::<FakeStore>::default(), move |call| follow.store_call(call));
+        let deaths = store.deaths();
+        script.tell_deaths(Arc::clone(&deaths));
+        let queue = Arc::new(FakeQueue::new(Arc::clone(&time), RECEIVES_MAX));
+        let ports = Ports {
+            store: Arc::new(store),
+            queue: Arc::<FakeQueue>::clone(&queue),
+            clock: time,
+            ids: Arc::new(SeededIds::new(1)),
+        };
+        // The clock stands still while a leg runs, so that it could not wait for a sleep.
+        let settings = Settings { inline_sleep_ms_max: 0, ..Settings::default() };
+        let engine = Engine::new(ports, settings).observed_by(Arc::<Script>::clone(&script));
+        let settings = McpSettings { anonymous_callers: AnonymousCallers::OneUser, ..McpSettings::new([1; 32]) };
+        let mcp = server.build(engine.clone(), settings);
+        let runner = mcp.runner();
+        Self { engine, client: Client { mcp, caller }, clock, script, queue, deaths, runner, deliveries }
+    }
+
+    pub(super) fn elapsed(&self) -> Duration {
+        Duration::from_millis(self.clock.now().since_ms(BEGIN))
+    }
+
+    /// When something is to be done next, if nothing else happens.
+    pub(super) fn next_at(&self) -> Option<Timestamp> {
+        self.queue.next_at()
+    }
+
+    pub(super) fn store(&self) -> &dyn TaskStore {
+        &*self.engine.ports().store
+    }
+
+    /// Handles the next message that is visible now; false if there is none.
+    pub(super) async fn work_once(&self, key: &TaskKey) -> Result<bool, TestError> {
+        let lease_ms = self.engine.settings().lease_ms;
+        if let Some(delivery) = received(self.queue.receive(1, lease_ms, 0).await)? {
+            self.deliver(&delivery, key).await?;
+            return Ok(true);
+        }
+        if let Some(letter) = received(self.queue.receive_dead(1, lease_ms).await)? {
+            let disposition = self.engine.run_dead_letter(&letter).await;
+            self.dispose(&letter, disposition).await?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    async fn deliver(&self, delivery: &Delivery, key: &TaskKey) -> Result<(), TestError> {
+        let is_alive = match self.deliveries {
+            Deliveries::Once => self.leg(delivery, key).await?,
+            Deliveries::Twice => {
+                let (first, second) = tokio::join!(self.leg(delivery, key), self.leg(delivery, key));
+                first? && second?
+            }
+        };
+        if is_alive && self.deliveries == Deliveries::Twice {
+            self.leg(delivery, key).await?;
+        }
+        Ok(())
+    }
+
+    /// Runs one delivery; false if its process died.
+    async fn leg(&self, delivery: &Delivery, key: &TaskKey) -> Result<bool, TestError> {
+        let signals = WorkerSignals::default();
+        let limit = Duration::from_secs(LEG_SECONDS_MAX);
+        let mut leg =
+            Box::pin(tokio::time::timeout(limit, self.engine.run_delivery(delivery, &*self.runner, &signals)));
+        loop {
+            tokio::select! {
+                biased;
+                () = self.deaths.notified() => return Ok(false),
+                () = self.script.cancel.notified() => self.cancel_during_a_leg(key).await?,
+                disposition = &mut leg => {
+                    let disposition = disposition.map_err(|_elapsed| self.stuck())?;
+                    self.dispose(delivery, disposition).await?;
+                    return Ok(true);
+                }
+            }
+        }
+    }
+
+    /// The worker learns of it with its next heartbeat.
+    async fn cancel_during_a_leg(&self, key: &TaskKey) -> Result<(), TestError> {
+        let cancelled = self.engine.cancel(key).await;
+        cancelled.map_err(|error| TestError::Unexpected(error.to_string()))?;
+        self.clock.advance_ms(self.engine.settings().heartbeat_ms);
+        Ok(())
+    }
+
+    async fn dispose(&self, delivery: &Delivery, disposition: Disposition) -> Result<(), TestError> {
+        let disposed = match disposition {
+            Disposition::Acknowledge => self.queue.delete(&delivery.receipt).await,
+            Disposition::RetryAfter { after_ms } => self.queue.extend(&delivery.receipt, after_ms).await,
+        };
+        disposed.map_err(|error| TestError::Unexpected(error.to_string()))
+    }
+
+    fn stuck(&self) -> TestError {
+        let seen = self.script.legs().pop().and_then(|leg| leg.into_iter().next_back());
+        let step = seen.map_or_else(|| "none".to_owned(), |seen| format!("`{}`", seen.step()));
+        TestError::Stuck { seconds: LEG_SECONDS_MAX, step }
+    }
+}
+
+fn received<E: std::error::Error>(deliveries: Result<Vec<Delivery>, E>) -> Result<Option<Delivery>, TestError> {
+    let deliveries = deliveries.map_err(|error| TestError::Unexpected(error.to_string()))?;
+    Ok(deliveries.into_iter().next())
+}
