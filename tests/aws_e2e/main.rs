@@ -35,6 +35,7 @@ mod lifetimes;
 mod login;
 mod moments;
 mod on_host;
+mod places;
 mod process;
 mod programs;
 #[path = "../e2e/proxy.rs"]

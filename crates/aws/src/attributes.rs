@@ -84,6 +84,10 @@ pub(crate) const NEW_SINCE: &str = "new_since";
 pub(crate) const STORED: &str = "stored";
 /// Followed by a moment in hours: how many of them expire until then.
 pub(crate) const BYTES_UNTIL: &str = "b";
+/// Number of the places of running legs in an item.
+pub(crate) const LEGS: &str = "legs";
+/// Followed by the digits of a task's id: the place of its leg.
+pub(crate) const LEG: &str = "l";
 
 // Inside a payload that is stored in parts.
 pub(crate) const PARTS: &str = "parts";

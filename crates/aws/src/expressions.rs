@@ -9,6 +9,9 @@
 //! | events that depend on more than a condition can express | the same, after the item was read | task | [`UNCHANGED`], see [`after_seeing`] |
 //! | release a slot, after an end; count a large result | `UpdateItem` | quota | [`SLOT_IS_RESERVED`] |
 //! | correct a count | `UpdateItem`; one `Query` per shard at the same time, consistent; `UpdateItem` | quota, shard | [`COUNT_IS_DUE`]; [`OPEN_UNEXPIRED`] |
+//! | take a place for a leg | `UpdateItem` | legs | [`PLACE_IS_FREE`] |
+//! | the same, where places have to be cleared first | `UpdateItem` | legs | [`UNCHANGED`] |
+//! | take over a place, give it back | `UpdateItem` | legs | the attribute of the task |
 //! | list | one `Query` per shard at the same time, consistent | shard, before an id | [`LISTED`] |
 //! | record a step | `PutItem` | entry | [`ABSENT`] |
 //! | read the journal | `Query`, consistent | attachments of a task, [`keys::JOURNAL`](crate::keys::JOURNAL) | |
@@ -28,7 +31,7 @@ use longhaul_core::ports::NewTask;
 use longhaul_core::{Advance, Lease, LeaseToken, Outcome, Progress, State, Task, TaskEvent, Timestamp};
 
 use crate::attributes::{
-    ATTEMPT, ENDED_AT, EXPIRES_AT, FAILURES, HEARTBEAT_AT, LAST_FAILURE, LATE_AFTER, LEASE_UNTIL, NEW, NEW_SINCE,
+    ATTEMPT, ENDED_AT, EXPIRES_AT, FAILURES, HEARTBEAT_AT, LAST_FAILURE, LATE_AFTER, LEASE_UNTIL, LEGS, NEW, NEW_SINCE,
     OF_STATES, OPEN, PROGRESS, RECOUNT_AFTER, RESENDS, SENT_AT, STARTED_AT, STORED, TTL, UPDATED_AT, VARIABLES,
     VARIABLES_AT,
 };
@@ -119,6 +122,9 @@ const WINDOW_IS_AS_SEEN: &str = "#new_since = :window_seen";
 
 /// Is there a slot to release?
 const SLOT_IS_RESERVED: &str = "#open >= :slots";
+
+/// May the owner run one more leg?
+const PLACE_IS_FREE: &str = "attribute_not_exists(#legs) OR #legs < :legs_max";
 
 /// Is the id free, or taken by exactly that expired task?
 const REPLACEABLE_TASK: &str = "attribute_not_exists(#pk) OR (#revision = :revision AND #expires_at = :expires_at)";
@@ -384,6 +390,45 @@ pub(crate) fn correct_count(by: i64, recount_after: Timestamp) -> Change {
     Change::when(Condition::that(EXISTS)).add(OPEN, by).set(RECOUNT_AFTER, moment(recount_after))
 }
 
+/// The place of a leg, as an attribute of its owner's item.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) name: String,
+    pub(crate) value: String,
+    /// When the item may be deleted, if nothing else is written to it.
+    pub(crate) ttl: Timestamp,
+}
+
+/// Takes a place, if the task has none and its owner not too many.
+pub(crate) fn take_place(place: &Place, legs_max: u32) -> Change {
+    let has_none = format!("attribute_not_exists(#{})", place.name);
+    let condition = Condition::all(&[&has_none, PLACE_IS_FREE]).with(":legs_max", number(legs_max));
+    set_place(Change::upsert(condition), place).add_or_insert(LEGS, 1)
+}
+
+/// Takes over the place that another leg of the task has, if it is still this one.
+pub(crate) fn take_over_place(place: &Place, held: &Place) -> Change {
+    let condition = Condition::that(&format!("#{} = :held", held.name)).with(":held", text(&held.value));
+    set_place(Change::when(condition), place)
+}
+
+/// Takes a place, after those called `over` have been cleared: then there are so many. The item is as it was seen.
+pub(crate) fn clear_and_take_place(place: &Place, revision: u64, over: &[String], legs: u32) -> Change {
+    let change = Change::when(Condition::that(UNCHANGED).with(":revision", number(revision)));
+    let change = set_place(change, place).set(LEGS, number(legs));
+    over.iter().fold(change, |change, name| change.remove(name))
+}
+
+fn set_place(change: Change, place: &Place) -> Change {
+    change.set(&place.name, text(&place.value)).set(TTL, seconds(place.ttl))
+}
+
+/// Gives a place back.
+pub(crate) fn give_place_back(place: &Place) -> Change {
+    let condition = Condition::that(&format!("#{} = :place", place.name)).with(":place", text(&place.value));
+    Change::when(condition).add(LEGS, -1).remove(&place.name)
+}
+
 /// The tasks of a shard that are unfinished.
 pub(crate) fn open_unexpired(now: Timestamp) -> Expression {
     Condition::that(OPEN_UNEXPIRED).with(":now", moment(now)).into_expression()
@@ -474,6 +519,8 @@ mod tests {
                 is_valid(&reserve(new, &reserved, next_count, window, now).into_expression()).unwrap();
             }
         }
+        let place = Place { name: format!("l{:032x}", 0), value: "1#2".to_owned(), ttl: now };
+        let over: Vec<String> = (0..crate::places::CLEARED_MAX).map(|number| format!("l{:032x}", number + 1)).collect();
         let changes = [
             release(&reserved),
             release(&Reserved { slots: 0, new: 0, ..reserved.clone() }),
@@ -484,6 +531,10 @@ mod tests {
             correct_count(-2, now),
             correct_count(0, now),
             extend_ttl(now),
+            take_place(&place, 2),
+            take_over_place(&place, &Place { value: "3#4#5".to_owned(), ..place.clone() }),
+            clear_and_take_place(&place, 7, &over, 2),
+            give_place_back(&place),
         ];
         for change in changes {
             is_valid(&change.into_expression()).unwrap();

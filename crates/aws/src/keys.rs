@@ -95,6 +95,11 @@ pub(crate) fn quota(owner: &OwnerId) -> ItemKey {
     ItemKey { pk: format!("q#{owner}"), sk: "-".to_owned() }
 }
 
+/// The places of an owner's running legs: beside its counts, so that who may change those may change these.
+pub(crate) fn legs(owner: &OwnerId) -> ItemKey {
+    ItemKey { sk: "legs".to_owned(), ..quota(owner) }
+}
+
 /// One of an owner's mailboxes.
 pub(crate) fn mailbox(owner: &OwnerId, mailbox: &MailboxId) -> ItemKey {
     // The digits of 32 bytes, as those of an owner.

@@ -18,6 +18,7 @@ mod listing;
 mod mailboxes;
 mod message;
 mod pauses;
+mod places;
 mod queue;
 mod quota;
 mod record;

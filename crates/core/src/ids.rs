@@ -90,6 +90,12 @@ impl LeaseToken {
     pub const fn from_random(bytes: [u8; 16]) -> Self {
         Self(Uuid::from_bytes(bytes))
     }
+
+    /// The token whose text this is; `None` if it is not one.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Uuid::try_parse(text).ok().map(Self)
+    }
 }
 
 impl fmt::Display for LeaseToken {

@@ -1,12 +1,14 @@
 //! The ports: where tasks and messages are stored. Each verb is atomic, and its documentation says what is true once it
-//! returns. After [`StoreError::Unavailable`] it is unknown whether the write was applied.
+//! returns. After [`StoreError::Unavailable`] it is unknown whether the write was applied, or will be.
 
 use std::error::Error;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::{Entry, MailboxId, OwnerId, PartsName, Refusal, Task, TaskEvent, TaskId, TaskKey, Timestamp, TraceParent};
+use crate::{
+    Entry, LeaseToken, MailboxId, OwnerId, PartsName, Refusal, Task, TaskEvent, TaskId, TaskKey, Timestamp, TraceParent,
+};
 
 /// A store that could not answer.
 #[derive(Debug, thiserror::Error)]
@@ -157,6 +159,10 @@ pub trait TaskStore: Send + Sync {
 
     /// Does what [`Task::apply`] does, in one conditional write. Once it returns a task, that is what is on record.
     ///
+    /// A write whose caller did not wait for the answer, or was told [`StoreError::Unavailable`], may be applied late,
+    /// after other writes. But a heartbeat is never applied late after one of the same attempt with a later `now`: it
+    /// would undo newer progress and shorten the lease.
+    ///
     /// # Errors
     /// [`ApplyError`]
     async fn apply(&self, key: &TaskKey, event: &TaskEvent, now: Timestamp) -> Result<Task, ApplyError>;
@@ -292,4 +298,61 @@ pub trait WorkQueue: Send + Sync {
     /// # Errors
     /// [`QueueError`]
     async fn receive_dead(&self, max: usize, visibility_ms: u64) -> Result<Vec<Delivery>, QueueError>;
+}
+
+/// One of the legs that an owner may run at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LegPlace {
+    /// Whose leg it is. A task has one place at most.
+    pub task: TaskKey,
+    /// The lease that the leg claims, which tells it from other legs of the same task.
+    pub lease: LeaseToken,
+    /// Since when it is taken.
+    pub since: Timestamp,
+    /// When the leg can no longer run, whatever happened to its worker: from then on, the place is free.
+    pub until: Timestamp,
+}
+
+/// The result of taking a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// The leg has a place.
+    Place,
+    /// It has none, because another leg of the same task has this one.
+    Held(LegPlace),
+    /// It has none, because the owner has as many as it may.
+    Full,
+}
+
+/// The places of running legs, where their number is limited for each owner. No store needs them: an engine without
+/// them has no such limit.
+#[async_trait]
+pub trait LegPlaces: Send + Sync {
+    /// Takes a place for a leg, unless another leg of its task has one, or the owner has `legs_max` of them. One whose
+    /// time is over counts as free, and is gone once another task has got it, also for a clock that is behind. Once it
+    /// returns `Place`, all that take a place later count it, until it is given back or its time is over. A place that is
+    /// taken twice is one place.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the place may be taken.
+    async fn take(&self, place: &LegPlace, legs_max: u32, now: Timestamp) -> Result<Taken, StoreError>;
+
+    /// Takes the place `held` of another leg of the same task, whose lease is over; if there is no place of this task any
+    /// more, takes one as [`take`](Self::take) does. Returns `Held` if a third leg has it by now.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the place may be taken.
+    async fn take_over(
+        &self,
+        place: &LegPlace,
+        held: &LegPlace,
+        legs_max: u32,
+        now: Timestamp,
+    ) -> Result<Taken, StoreError>;
+
+    /// Gives a place back. Does nothing if the leg does not have it, or no longer.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the place may be free.
+    async fn give_back(&self, place: &LegPlace) -> Result<(), StoreError>;
 }

@@ -1,7 +1,7 @@
 //! Running one delivery: claim the task, run a leg, write how the leg ended.
 
 use longhaul_core::ports::{ApplyError, Delivery};
-use longhaul_core::{Refusal, State, Task, TaskEvent, Timestamp, TraceParent};
+use longhaul_core::{LeaseToken, Refusal, State, Task, TaskEvent, Timestamp, TraceParent};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 use tracing::field::Empty;
@@ -11,6 +11,7 @@ use crate::{Engine, Leg, LoadError, ToolRunner};
 
 mod conclude;
 mod pace;
+mod place;
 mod watch;
 
 /// What is to be done with the delivery's message.
@@ -34,6 +35,16 @@ pub struct WorkerSignals {
     pub stop: CancellationToken,
 }
 
+/// A delivery, and what runs it.
+#[derive(Clone, Copy)]
+struct Work<'a> {
+    delivery: &'a Delivery,
+    runner: &'a dyn ToolRunner,
+    signals: &'a WorkerSignals,
+    /// The lease that it claims.
+    lease: LeaseToken,
+}
+
 impl Engine {
     /// Runs one delivery to its end: claims the task, runs the tool for one leg, writes how the leg ended. Never
     /// fails: every error leads to another delivery, or to the end of the task.
@@ -49,14 +60,25 @@ impl Engine {
             receives = delivery.receives,
             trace = message.trace.as_ref().map(TraceParent::as_str)
         );
-        self.run_leg(delivery, runner, signals).instrument(span).await
+        let work = Work { delivery, runner, signals, lease: self.ports.ids.lease_token() };
+        let leg = async {
+            match &self.leg_limit {
+                Some(limit) => self.run_in_a_place(limit, work).await,
+                None => self.run_leg(work).await,
+            }
+        };
+        leg.instrument(span).await
     }
 
-    async fn run_leg(&self, delivery: &Delivery, runner: &dyn ToolRunner, signals: &WorkerSignals) -> Disposition {
-        let task = match self.claim(delivery, signals).await {
-            Ok(task) => task,
-            Err(disposition) => return disposition,
-        };
+    async fn run_leg(&self, work: Work<'_>) -> Disposition {
+        match self.claim(work).await {
+            Ok(task) => self.run_claimed(task, work).await,
+            Err(disposition) => disposition,
+        }
+    }
+
+    async fn run_claimed(&self, task: Task, work: Work<'_>) -> Disposition {
+        let Work { delivery, runner, signals, lease: _ } = work;
         let began_at = self.now();
         tracing::Span::current().record("attempt", task.attempt);
         tracing::info!(task_id = %task.id, attempt = task.attempt, tool = task.tool, "a leg begins");
@@ -82,15 +104,17 @@ impl Engine {
     }
 
     /// The claimed task, or what to do with the message if it could not be claimed.
-    async fn claim(&self, delivery: &Delivery, signals: &WorkerSignals) -> Result<Task, Disposition> {
-        let key = &delivery.message.task;
-        let lease_until = self.lease_until(signals);
-        let claim = TaskEvent::Claim { token: self.ports.ids.lease_token(), lease_until };
-        match self.apply_with_retry(key, &claim).await {
+    async fn claim(&self, work: Work<'_>) -> Result<Task, Disposition> {
+        let key = &work.delivery.message.task;
+        match self.apply_with_retry(key, &self.claim_of(work)).await {
             Ok(task) => Ok(task),
             Err(ApplyError::Refused { current, why }) => Err(self.refused_claim(&current, why).await),
             Err(error) => Err(self.not_applied(key, error, self.settings.retry_ms)),
         }
+    }
+
+    fn claim_of(&self, work: Work<'_>) -> TaskEvent {
+        TaskEvent::Claim { token: work.lease, lease_until: self.lease_until(work.signals) }
     }
 
     async fn refused_claim(&self, current: &Task, why: Refusal) -> Disposition {

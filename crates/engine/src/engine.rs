@@ -6,6 +6,7 @@ use longhaul_core::ports::{StoreError, TaskStore, WorkQueue};
 use longhaul_core::{Clock, IdSource, Timestamp};
 
 use crate::changes::Changes;
+use crate::leg_limit::LegLimit;
 use crate::observer::Unobserved;
 use crate::{Observer, Settings};
 
@@ -29,6 +30,7 @@ pub struct Engine {
     pub(crate) ports: Ports,
     pub(crate) settings: Settings,
     pub(crate) changes: Changes,
+    pub(crate) leg_limit: Option<LegLimit>,
     observer: Option<Arc<dyn Observer>>,
 }
 
@@ -36,13 +38,21 @@ impl Engine {
     /// An engine over these ports.
     #[must_use]
     pub fn new(ports: Ports, settings: Settings) -> Self {
-        Self { ports, settings, changes: Changes::default(), observer: None }
+        Self { ports, settings, changes: Changes::default(), leg_limit: None, observer: None }
     }
 
     /// The same engine, with an observer of what happens.
     #[must_use]
     pub fn observed_by(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = Some(observer);
+        self
+    }
+
+    /// The same engine, which runs no more legs of one owner than `limit` allows. All workers over a store should have
+    /// the same limit.
+    #[must_use]
+    pub fn limited_by(mut self, limit: LegLimit) -> Self {
+        self.leg_limit = Some(limit);
         self
     }
 

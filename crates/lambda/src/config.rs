@@ -95,6 +95,8 @@ pub struct WorkerConfig {
     pub dead_letter_queue_url: String,
     /// Legs that one sandbox runs at a time.
     pub concurrency: usize,
+    /// Legs of one owner that all sandboxes together run at a time; `None` for any number.
+    pub owner_legs_max: Option<u32>,
 }
 
 impl ApiConfig {
@@ -167,6 +169,7 @@ impl WorkerConfig {
             common: common(values)?,
             dead_letter_queue_url: values.get(&table::DEAD_LETTER_QUEUE_URL)?,
             concurrency: usize::try_from(values.get(&table::CONCURRENCY)?).unwrap_or(usize::MAX),
+            owner_legs_max: values.find(&table::OWNER_CONCURRENCY)?.and_then(|max| u32::try_from(max).ok()),
         })
     }
 }
@@ -356,11 +359,21 @@ mod tests {
     }
 
     #[test]
+    fn the_legs_of_an_owner_are_limited_on_request() {
+        let read = |max| {
+            WorkerConfig::read(&env(&[(table::OWNER_CONCURRENCY.variable(), max)])).map(|config| config.owner_legs_max)
+        };
+        assert_eq!([read("2"), read("1024"), read("")], [Ok(Some(2)), Ok(Some(1_024)), Ok(None)]);
+        assert!(read("0").is_err() && read("many").is_err());
+    }
+
+    #[test]
     fn the_engine_has_the_times_of_the_table() {
         let config = WorkerConfig::read(&env(&[])).unwrap();
         // Storage is not limited by a disk here.
         let settings = Settings { stored_bytes_max: 10 << 30, new_tasks_max: Some(10_000), ..Settings::default() };
         assert_eq!(config.common.engine, settings);
         assert_eq!((config.concurrency, config.common.engine.open_tasks_max), (1, 10_000));
+        assert_eq!(config.owner_legs_max, None);
     }
 }

@@ -6,7 +6,7 @@ use longhaul_aws::clients::{self, Clients};
 use longhaul_aws::{DynamoStore, QuotaMode, SqsQueue};
 use longhaul_core::ports::StoreError;
 use longhaul_core::{Clock, IdSource};
-use longhaul_engine::{Engine, Ports};
+use longhaul_engine::{Engine, LegLimit, Ports};
 use longhaul_mcp::{McpServer, McpSettings};
 
 use crate::api::Api;
@@ -82,7 +82,9 @@ pub async fn start_worker(
     let mut secret = [0; 32];
     world.ids.fill(&mut secret);
     let metrics = metrics(&config.common, &world);
+    let places = config.owner_legs_max.map(|legs_max| LegLimit::new(Arc::new(store.clone()), legs_max));
     let engine = engine(&config.common, store, queue(&config.common.queue_url), world, metrics);
+    let engine = places.into_iter().fold(engine, Engine::limited_by);
     let runner = build(engine.clone(), McpSettings::new(secret)).runner();
     Ok(Worker::new(engine, runner, dead_letters, config.concurrency))
 }

@@ -415,7 +415,9 @@ pub static OWNER_CONCURRENCY: Setting<Number> = Setting::new(
     Number::count("legs", 1, 1_024),
     "How many legs of one owner run at a time, so that other owners find a free one.",
 )
-.local(Unset("all but an eighth of `concurrency`, and one less at least"));
+.local(Unset("all but an eighth of `concurrency`, and one less at least"))
+.worker(Unset("no limit"))
+.parameter("LegsPerOwner");
 
 /// The longest leg.
 pub static LEG_MS: Setting<Number> = Setting::new(

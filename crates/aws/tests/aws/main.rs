@@ -13,6 +13,7 @@ mod items;
 mod keys;
 mod lifetimes;
 mod meter;
+mod places;
 mod quota;
 mod secrets;
 mod unreadable;

@@ -191,7 +191,7 @@ impl Engine {
 
     /// Writes `event`, after which no worker holds the task, and sends the message for the next leg if there is a time
     /// for it.
-    async fn release(&self, task: &Task, event: &TaskEvent, resume_in_ms: Option<u64>) -> Disposition {
+    pub(crate) async fn release(&self, task: &Task, event: &TaskEvent, resume_in_ms: Option<u64>) -> Disposition {
         let released = match self.apply_with_retry(&task.key(), event).await {
             Ok(released) => released,
             Err(error) => return self.not_applied(&task.key(), error, self.settings.lease_ms),

@@ -7,10 +7,11 @@ use async_trait::async_trait;
 use aws_lambda_events::sqs::SqsEvent;
 use longhaul_aws::read_message;
 use longhaul_core::{Clock, FailureKind, ResultKind, State, Status, TaskEvent, TaskKey};
-use longhaul_engine::{Leg, LegEnd, ToolRunner};
+use longhaul_engine::{Leg, LegEnd, LegLimit, ToolRunner};
 use longhaul_lambda::{DeadLetters, Worker};
+use longhaul_testkit::sim::FakePlaces;
 use serde_json::{Value, json};
-use tokio::sync::Barrier;
+use tokio::sync::{Barrier, Semaphore};
 
 use crate::world::{Asked, World, event};
 
@@ -25,11 +26,15 @@ struct Scripted {
     running: AtomicUsize,
     running_max: AtomicUsize,
     meeting: Barrier,
+    pair: Barrier,
+    /// Opens for legs whose tool is "held".
+    gate: Semaphore,
 }
 
 impl Default for Scripted {
     fn default() -> Self {
-        Self { running: AtomicUsize::new(0), running_max: AtomicUsize::new(0), meeting: Barrier::new(MEETING) }
+        let [running, running_max] = [0, 0].map(AtomicUsize::new);
+        Self { running, running_max, meeting: Barrier::new(MEETING), pair: Barrier::new(2), gate: Semaphore::new(0) }
     }
 }
 
@@ -47,6 +52,14 @@ impl ToolRunner for Scripted {
             "hangs" => std::future::pending().await,
             "meets" => {
                 self.meeting.wait().await;
+                completed()
+            }
+            "pairs" => {
+                self.pair.wait().await;
+                completed()
+            }
+            "held" => {
+                self.gate.acquire().await.unwrap().forget();
                 completed()
             }
             _ => {
@@ -123,6 +136,85 @@ async fn no_more_legs_run_concurrently_than_the_setting_allows() {
     }
     assert_eq!(answer(&worker(&world, &runner, 1), &event, LONG_MS, &world).await, failed(&[]));
     assert_eq!(runner.running_max.load(Ordering::SeqCst), 1);
+}
+
+/// A world in which an owner may run so many legs at a time.
+fn limited(legs_max: u32) -> World {
+    let mut world = World::new();
+    world.engine = world.engine.clone().limited_by(LegLimit::new(Arc::<FakePlaces>::default(), legs_max));
+    world
+}
+
+#[tokio::test]
+async fn of_a_batch_of_one_owner_as_many_legs_run_as_it_may_have_and_the_rest_is_sent_again() {
+    let (world, runner, event) = (limited(2), Arc::<Scripted>::default(), event("worker-batch"));
+    let keys: Vec<TaskKey> = keys(&event).into_iter().flatten().collect();
+    for key in &keys {
+        world.accepted(*key, "held").await;
+    }
+    let worker = worker(&world, &runner, 3);
+    // Nobody gives back a place before two legs run, and somebody had to wait for a third one.
+    let is_full = || {
+        let waits = world.queue.asked().iter().any(|asked| matches!(asked, Asked::Send { .. }));
+        waits && runner.running.load(Ordering::SeqCst) == 2
+    };
+    let open_gate = async {
+        let mut turns = 0;
+        while !is_full() && turns < 100_000 {
+            turns += 1;
+            tokio::task::yield_now().await;
+        }
+        runner.gate.add_permits(keys.len());
+    };
+    let (answered, ()) = tokio::join!(answer(&worker, &event, LONG_MS, &world), open_gate);
+    assert_eq!(answered, failed(&[]), "waiting is not a failed delivery");
+    assert_eq!(runner.running_max.load(Ordering::SeqCst), 2);
+    let mut waiting = Vec::new();
+    for (record, key) in keys.iter().enumerate() {
+        let asked = world.queue.asked();
+        let is_sent = |asked: &Asked| matches!(asked, Asked::Send { task, .. } if *task == key.id);
+        let sent = asked.iter().position(is_sent);
+        let deleted = asked.iter().position(|asked| *asked == Asked::Delete { receipt: receipt(&event, record) });
+        let Some(sent) = sent else { continue };
+        assert!(deleted.is_none_or(|deleted| sent < deleted), "at any time there is a message: {asked:?}");
+        assert_eq!(world.task(key).await.attempt, 0, "it was not claimed");
+        waiting.push(record);
+    }
+    let [record] = waiting[..] else { panic!("{waiting:?} wait") };
+    let mut again = event.clone();
+    again["Records"] = json!([event["Records"][record]]);
+    assert_eq!(answer(&worker, &again, LONG_MS, &world).await, failed(&[]));
+    for key in &keys {
+        assert_eq!(world.task(key).await.status(), Status::Completed);
+    }
+}
+
+#[tokio::test]
+async fn a_panic_does_not_keep_the_place_of_its_leg() {
+    let (world, runner, event) = (limited(1), Arc::default(), event("worker-batch"));
+    let keys: Vec<TaskKey> = keys(&event).into_iter().flatten().collect();
+    for (key, tool) in keys.iter().zip(["panics", "completes", "completes"]) {
+        world.accepted(*key, tool).await;
+    }
+    // One after the other.
+    assert_eq!(answer(&worker(&world, &runner, 1), &event, LONG_MS, &world).await, failed(&[message_id(&event, 0)]));
+    assert_eq!(world.task(&keys[1]).await.status(), Status::Completed);
+    assert_eq!(world.task(&keys[2]).await.status(), Status::Completed);
+}
+
+#[tokio::test]
+async fn a_record_that_comes_twice_takes_one_place() {
+    let (world, runner, event) = (limited(2), Arc::<Scripted>::default(), event("worker-batch"));
+    let keys: Vec<TaskKey> = keys(&event).into_iter().flatten().collect();
+    for key in &keys {
+        world.accepted(*key, "pairs").await;
+    }
+    let mut twice = event.clone();
+    twice["Records"] = json!([event["Records"][0], event["Records"][0], event["Records"][1]]);
+    answer(&worker(&world, &runner, 3), &twice, LONG_MS, &world).await;
+    assert_eq!(runner.running_max.load(Ordering::SeqCst), 2, "the second place is the other task's");
+    assert_eq!(world.task(&keys[0]).await.status(), Status::Completed);
+    assert_eq!(world.task(&keys[1]).await.status(), Status::Completed);
 }
 
 #[tokio::test]

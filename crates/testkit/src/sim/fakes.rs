@@ -4,11 +4,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use longhaul_core::ports::{
-    ApplyError, CreateError, Created, Delivery, Left, Message, NewTask, Page, QueueError, Recorded, StoreError,
-    TaskStore, WorkQueue,
+    ApplyError, CreateError, Created, Delivery, Left, LegPlace, LegPlaces, Message, NewTask, Page, QueueError,
+    Recorded, StoreError, Taken, TaskStore, WorkQueue,
 };
 use longhaul_core::{Clock, Entry, MailboxId, OwnerId, PartsName, Task, TaskEvent, TaskId, TaskKey, Timestamp};
 
+use super::places::PlacesModel;
 use super::queue::QueueModel;
 use super::randomness::Randomness;
 use super::store::StoreModel;
@@ -145,5 +146,37 @@ impl WorkQueue for FakeQueue {
         let now_ms = self.now_ms();
         let mut held = self.lock();
         Ok((0..max).map_while(|_| held.0.receive_dead(now_ms, visibility_ms)).collect())
+    }
+}
+
+/// Places of running legs in memory.
+#[derive(Default)]
+pub struct FakePlaces(Mutex<PlacesModel>);
+
+impl FakePlaces {
+    fn lock(&self) -> MutexGuard<'_, PlacesModel> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl LegPlaces for FakePlaces {
+    async fn take(&self, place: &LegPlace, legs_max: u32, now: Timestamp) -> Result<Taken, StoreError> {
+        Ok(self.lock().take(place, legs_max, now))
+    }
+
+    async fn take_over(
+        &self,
+        place: &LegPlace,
+        held: &LegPlace,
+        legs_max: u32,
+        now: Timestamp,
+    ) -> Result<Taken, StoreError> {
+        Ok(self.lock().take_over(place, held, legs_max, now))
+    }
+
+    async fn give_back(&self, place: &LegPlace) -> Result<(), StoreError> {
+        self.lock().give_back(place);
+        Ok(())
     }
 }

@@ -15,6 +15,8 @@ mod fakes;
 mod fault_profile;
 mod kernel;
 mod lying;
+mod places;
+mod places_port;
 mod plan;
 mod planted;
 mod ports;
@@ -35,7 +37,7 @@ mod transition;
 mod workers;
 mod world;
 
-pub use fakes::{FakeQueue, FakeStore};
+pub use fakes::{FakePlaces, FakeQueue, FakeStore};
 pub use fault_profile::{FaultProfile, InjectedFault};
 pub use plan::{Act, After, CallPlan, Care, ClientPlan, Ending, Op, Plan, Slack, Tool, WorkerPlan};
 pub use planted::PlantedFault;

@@ -22,6 +22,8 @@ pub struct Plan {
     pub fault_profile: FaultProfile,
     /// How long faults are injected, in milliseconds.
     pub chaos_ms: u64,
+    /// How many legs one owner may run at a time, if that is limited.
+    pub owner_legs: Option<u32>,
     /// The longest usual time of one trip to or from a port.
     pub latency_ms: u64,
     /// The calls.
@@ -205,6 +207,9 @@ impl Plan {
             self.visibility_ms,
             self.receives_max
         )?;
+        if let Some(legs_max) = self.owner_legs {
+            writeln!(f, "  at most {legs_max} leg(s) of one owner at a time")?;
+        }
         for (number, call) in self.calls.iter().enumerate() {
             let made = |client: &ClientPlan| client.acts.contains(&Act::Call(number));
             if self.clients.iter().any(made) {
@@ -219,6 +224,12 @@ impl Plan {
             writeln!(f, "  client {}: {:?}", number + 1, client.acts)?;
         }
         Ok(())
+    }
+
+    /// How long the place of a leg is taken whose worker is not told when it ends, where legs are limited.
+    #[must_use]
+    pub const fn leg_ms(&self) -> u64 {
+        self.settings.lease_ms * 8
     }
 
     /// The most that two clocks of this world differ, in milliseconds.

@@ -2,7 +2,7 @@
 //!
 //! None of them is in the product. A fault is a store, a queue or a tool runner of the test kit that lies: a transition
 //! whose input or answer is changed (`transition.rs`), a model that breaks its port's promise (`store.rs`,
-//! `queue.rs`), or a port between the engine and the model (`lying/`) that does what an engine with the mistake would
+//! `queue.rs`, `places.rs`), or a port between the engine and the model (`lying/`) that does what an engine with the mistake would
 //! do there.
 
 use super::promise::Promise;
@@ -20,6 +20,18 @@ macro_rules! planted_faults {
         impl PlantedFault {
             /// All of them.
             pub const ALL: &[Self] = &[$(Self::$fault,)+];
+
+            /// Whether it shows only where the legs of an owner are limited.
+            #[must_use]
+            pub const fn is_of_places(self) -> bool {
+                matches!(
+                    self,
+                    Self::FullOwnerRuns
+                        | Self::PlaceFreeTooEarly
+                        | Self::PlaceOfAnotherGivenBack
+                        | Self::DeadLegKeepsPlace
+                )
+            }
 
             /// The promise that it breaks.
             #[must_use]
@@ -165,4 +177,15 @@ planted_faults! {
     RetryNotSent breaks ContinuesWithoutPolls;
     /// A leg does not use the rounds that are on record.
     RoundForgotten breaks EndsInTime;
+
+    // Places of running legs that are counted wrongly. Their worlds are those with limited legs.
+
+    /// A leg gets a place although its owner has none left.
+    FullOwnerRuns breaks LegsAreLimited;
+    /// The place of a leg is free some seconds before its time is over.
+    PlaceFreeTooEarly breaks LegsAreLimited;
+    /// A leg that lost its task gives back the place of the next leg.
+    PlaceOfAnotherGivenBack breaks LegsAreLimited;
+    /// The place of a worker that died is never free again.
+    DeadLegKeepsPlace breaks EndsInTime;
 }

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use longhaul_core::{Clock, IdSource, Timestamp};
-use longhaul_engine::{Engine, Ports};
+use longhaul_engine::{Engine, LegLimit, Ports};
 
 use super::lying::{self, Instance};
+use super::places_port::SimPlaces;
 use super::queue_port::queue_port;
 use super::store_port::store_port;
 use super::world::World;
@@ -23,7 +24,15 @@ pub(crate) fn engine(world: &Arc<World>, instance: Instance, skew_ms: i64) -> En
         clock: Arc::new(SimClock { world: Arc::clone(world), skew_ms }),
         ids: Arc::new(SimIds { world: Arc::clone(world) }),
     };
-    Engine::new(ports, world.plan.settings)
+    let engine = Engine::new(ports, world.plan.settings);
+    let limit = world.plan.owner_legs.map(|legs_max| LegLimit {
+        places: Arc::new(SimPlaces { world: Arc::clone(world) }),
+        legs_max,
+        leg_ms: world.plan.leg_ms(),
+        wait_ms: world.plan.settings.lease_ms / 10,
+        wait_ms_max: world.plan.settings.lease_ms,
+    });
+    limit.into_iter().fold(engine, Engine::limited_by)
 }
 
 /// The clock that is right.

@@ -31,6 +31,8 @@ pub enum Promise {
     SameKeySameTask,
     /// What has expired is not found, and not a moment earlier.
     ExpiredIsNotFound,
+    /// An owner runs at most as many legs at a time as allowed, if that is limited.
+    LegsAreLimited,
     /// An owner has at most as many unfinished tasks as allowed, and is refused only then.
     QuotaIsRight,
     /// What a client is told agrees with the record.

@@ -37,6 +37,7 @@ impl Plan {
             workers,
             fault_profile,
             chaos_ms,
+            owner_legs: None,
             latency_ms: dice.one_of(&[1, 5, lease_ms / 50]),
             calls,
             clients,
@@ -50,6 +51,13 @@ impl Plan {
         plan.ensure_every_call_is_made();
         plan.add_retention_and_forget_requests();
         plan
+    }
+
+    /// The world of `seed`, in which an owner may run one leg at a time, or two.
+    #[must_use]
+    pub fn with_limited_legs(seed: u64) -> Self {
+        let legs_max = Randomness::stream(seed, 4).between(1, 2) as u32;
+        Self { owner_legs: Some(legs_max), ..Self::of(seed) }
     }
 
     /// From separate dice, so that the seeds of the corpus still give the same worlds.

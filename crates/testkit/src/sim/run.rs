@@ -168,7 +168,9 @@ fn patience_ms(plan: &Plan) -> u64 {
         + plan.visibility_ms.min(settings.lease_ms * 6)
         + settings.resend_ms_max
         + settings.retry_ms_max;
-    4 * work_ms + hang_ms + tries * lost_ms + 20 * plan.latency_ms + plan.skew_ms_max()
+    // A worker that dies leaves its leg's place taken, and those that wait look for one at times.
+    let limited_ms = if plan.owner_legs.is_some() { tries * (plan.leg_ms() + settings.lease_ms) } else { 0 };
+    limited_ms + 4 * work_ms + hang_ms + tries * lost_ms + 20 * plan.latency_ms + plan.skew_ms_max()
 }
 
 fn all_ended(world: &World) -> bool {

@@ -26,6 +26,8 @@ pub(crate) struct StoreModel {
 struct Row {
     task: Arc<Task>,
     before: Arc<Task>,
+    /// Who wrote the latest heartbeat, and when it was sent.
+    heard: Option<(u32, Timestamp)>,
 }
 
 struct Attachments {
@@ -122,7 +124,7 @@ impl StoreModel {
         }
         let task = Arc::new(new.task);
         self.rows.retain(|row| row.task.key() != key);
-        self.rows.push(Row { task: Arc::clone(&task), before: Arc::clone(&task) });
+        self.rows.push(Row { task: Arc::clone(&task), before: Arc::clone(&task), heard: None });
         if !self.has(PlantedFault::OpenNotCounted) {
             self.count_open(&key.owner, 1);
         }
@@ -173,6 +175,9 @@ impl StoreModel {
             Ok(next) => {
                 let before = std::mem::replace(&mut row.task, Arc::new(next));
                 row.before = Arc::clone(&before);
+                if let TaskEvent::Heartbeat { attempt, .. } = event {
+                    row.heard = Some((*attempt, now));
+                }
                 let after = Arc::clone(&row.task);
                 let ends = !before.has_ended() && after.has_ended();
                 if ends && !(planted == Some(PlantedFault::CounterKeptOnCancel) && *event == TaskEvent::Cancel) {
@@ -186,6 +191,14 @@ impl StoreModel {
             }
             Err(why) => (Err(ApplyError::Refused { current: Box::new(Task::clone(&row.task)), why }), None),
         }
+    }
+
+    /// Whether `event`, whose caller was told that the store did not answer, arrives after a heartbeat of the same attempt
+    /// that was sent later. Then it is not applied.
+    pub(crate) fn comes_too_late(&self, key: &TaskKey, event: &TaskEvent, sent: Timestamp) -> bool {
+        let TaskEvent::Heartbeat { attempt, .. } = event else { return false };
+        let heard = self.rows.iter().find(|row| row.task.key() == *key).and_then(|row| row.heard);
+        heard.is_some_and(|(held, at)| held == *attempt && at > sent)
     }
 
     pub(crate) fn list(&self, owner: &OwnerId, before: Option<TaskId>, limit: usize, now: Timestamp) -> Page {

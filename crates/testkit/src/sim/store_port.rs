@@ -146,7 +146,12 @@ impl TaskStore for SimStore {
             let stream = self.world.late_stream();
             self.world.kernel.spawn(stream, "a late write".to_owned(), async move {
                 world.kernel.sleep(ms).await;
-                let _nobody_waits = apply(&world, &mut world.lock(), actor, &key, &event, now);
+                let mut state = world.lock();
+                if state.store.comes_too_late(&key, &event, now) {
+                    world.kernel.tell(|| "comes too late".to_owned());
+                } else {
+                    let _nobody_waits = apply(&world, &mut state, actor, &key, &event, now);
+                }
             });
         }
         self.carry("the write", outcome, |world, state| apply(world, state, actor, key, event, now)).await

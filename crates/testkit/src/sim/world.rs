@@ -10,6 +10,7 @@ use longhaul_core::{TaskKey, Timestamp};
 use super::checks::Checks;
 use super::fault_profile::InjectedFault;
 use super::kernel::{EPOCH_MS, Kernel};
+use super::places::PlacesModel;
 use super::plan::{Care, Plan};
 use super::planted::PlantedFault;
 use super::queue::QueueModel;
@@ -38,6 +39,7 @@ pub(crate) struct World {
 pub(crate) struct State {
     pub(crate) store: StoreModel,
     pub(crate) queue: QueueModel,
+    pub(crate) places: PlacesModel,
     pub(crate) checks: Checks,
     /// Real adapters to compare with the models, if any.
     pub(crate) real_store: Option<Arc<dyn TaskStore>>,
@@ -231,6 +233,7 @@ impl State {
         Self {
             store: StoreModel::with(planted),
             queue: QueueModel::new(plan.receives_max, planted),
+            places: PlacesModel::with(planted),
             checks: Checks::new(plan),
             real_store: None,
             real_queue: None,

@@ -156,6 +156,7 @@ macro_rules! store_promises {
             of_many_creations_of_one_task_at_once_one_wins,
             the_limit_holds_for_many_creations_at_once,
             progress_and_an_end_at_once_never_lose_the_end,
+            a_heartbeat_that_was_given_up_undoes_no_later_one,
             many_owners_at_once_do_not_disturb_each_other,
         }
     };

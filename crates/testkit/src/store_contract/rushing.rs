@@ -1,5 +1,7 @@
 //! Promises about concurrent calls.
 
+use std::pin::pin;
+
 use longhaul_core::ports::{CreateError, Created, NewTask, Recorded, TaskStore};
 use longhaul_core::{Entry, EntryKind, State, TaskEvent};
 
@@ -131,6 +133,33 @@ pub async fn progress_and_an_end_at_once_never_lose_the_end(store: &dyn TaskStor
         let ended = on_record(store, &key).await.unwrap();
         assert!(matches!(ended.state, State::Completed { .. }), "{:?}", ended.state);
     }
+}
+
+/// Begins `call`, and drops it if it is not answered after so many polls.
+async fn give_up_after<T>(polls: u64, call: impl Future<Output = T>) {
+    let mut call = pin!(call);
+    for _ in 0..polls {
+        if futures::poll!(call.as_mut()).is_ready() {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Promise: a heartbeat whose caller went away is applied before later ones, or not at all.
+pub async fn a_heartbeat_that_was_given_up_undoes_no_later_one(store: &dyn TaskStore) {
+    let key = running(store, &SeededIds::new(1), owner("alice")).await.key();
+    let mut latest = None;
+    for round in 0..ROUNDS {
+        let (now, next) = (NOW.plus_ms(2 * round + 1), NOW.plus_ms(2 * round + 2));
+        let given_up = given::progress(1, now, 0.25);
+        give_up_after(round + 1, store.apply(&key, &given_up, now)).await;
+        let beat = given::progress(1, next, 0.75);
+        latest = Some(store.apply(&key, &beat, next).await.unwrap());
+        assert_eq!(on_record(store, &key).await, latest);
+    }
+    // Those that were given up had the time of several calls to arrive.
+    assert_eq!(on_record(store, &key).await, latest);
 }
 
 /// Promise: a busy store keeps the tasks of owners apart, and loses none.

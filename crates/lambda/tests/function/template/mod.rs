@@ -72,6 +72,7 @@ fn the_template_and_the_code_have_the_same_settings() {
         ("HeartbeatMs", "1000"),
         ("LegMarginMs", "1000"),
         ("OwnerStreamsMax", "20"),
+        ("LegsPerOwner", "2"),
         ("OAuthIssuers", ISSUER),
         ("OAuthAudiences", "https://mcp.example.com/mcp"),
         ("OAuthOwnerClaim", "team"),

@@ -3,6 +3,7 @@
 
 mod client;
 mod end;
+mod places;
 mod record;
 mod rules;
 mod state;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use longhaul_core::{EntryKind, OwnerId, Task, TaskKey, Timestamp};
+use longhaul_core::{EntryKind, LeaseToken, OwnerId, Task, TaskKey, Timestamp};
 use longhaul_engine::Settings;
 
 use super::super::kernel::Actor;
@@ -24,11 +24,23 @@ pub(crate) struct Checks {
     pub(super) latency_ms: u64,
     pub(super) skew_ms: u64,
     pub(super) open_max: usize,
+    pub(super) owner_legs: Option<u32>,
+    pub(super) legs: Legs,
     pub(super) calls: Vec<CallPlan>,
     /// How long each actor may run one delivery, if that is limited.
     pub(super) timeouts_ms: Vec<Option<u64>>,
     /// Tools are not checked any more: the world is being taken down.
     pub(super) over: bool,
+}
+
+/// What is remembered of running legs.
+#[derive(Default)]
+pub(super) struct Legs {
+    /// Until when legs may run, by their leases.
+    pub(super) until: Vec<(LeaseToken, Timestamp)>,
+    /// Legs that run although nobody knows whether they have a place.
+    pub(super) unknown: Vec<LeaseToken>,
+    pub(super) running: Vec<(TaskKey, u32, LeaseToken)>,
 }
 
 /// What is remembered of a task.
@@ -89,6 +101,8 @@ impl Checks {
             latency_ms: plan.latency_ms,
             skew_ms: plan.skew_ms_max(),
             open_max: settings.open_tasks_max as usize,
+            owner_legs: plan.owner_legs,
+            legs: Legs::default(),
             calls: plan.calls.clone(),
             timeouts_ms: std::iter::repeat_n(None, 1 + plan.clients.len())
                 .chain(plan.workers.iter().map(|worker| worker.timeout_ms))

@@ -24,6 +24,7 @@ impl Checks {
         }
         leg.began = Some(at_ms);
         leg.tool_runs = true;
+        self.leg_begins(task, at_ms);
         if request != Some(call) || expected.is_none_or(|bytes| whole.len() < bytes) {
             let what = format!("the tool of {name} got arguments that differ from the call's: {} bytes", whole.len());
             self.fail(Promise::NothingIsTruncated, at_ms, what);
@@ -34,6 +35,7 @@ impl Checks {
     pub(crate) fn tool_stops(&mut self, key: &TaskKey, attempt: u32, at_ms: u64) {
         let heartbeats_ms = self.heartbeat_ms + 8 * self.latency_ms + 1;
         let (skew_ms, lease_ms) = (self.skew_ms, self.lease_ms);
+        self.leg_stops(key, attempt);
         let name = self.name(key);
         let Some(trace) = self.trace(key) else { return };
         let ended = trace.ended;

@@ -1,0 +1,35 @@
+//! The limit of running legs per owner, and how long a task waits that would be one too many.
+
+use std::sync::Arc;
+
+use longhaul_core::IdSource;
+use longhaul_core::ports::LegPlaces;
+
+/// How many legs one owner may run at a time.
+#[derive(Clone)]
+pub struct LegLimit {
+    /// Where they are counted.
+    pub places: Arc<dyn LegPlaces>,
+    /// How many there may be.
+    pub legs_max: u32,
+    /// How long a leg may run in a worker that is not told when it ends.
+    pub leg_ms: u64,
+    /// How long a task waits at first before it looks for a place again. The longer it has waited, the longer it waits.
+    pub wait_ms: u64,
+    /// The longest of these waits.
+    pub wait_ms_max: u64,
+}
+
+impl LegLimit {
+    /// At most `legs_max` legs, which are counted in `places`.
+    #[must_use]
+    pub fn new(places: Arc<dyn LegPlaces>, legs_max: u32) -> Self {
+        Self { places, legs_max, leg_ms: 900_000, wait_ms: 2_000, wait_ms_max: 60_000 }
+    }
+
+    /// A random time to wait for a task that has waited for so long already: some twenty looks in the first two minutes,
+    /// and four in three minutes from the fourth one on.
+    pub(crate) fn next_wait_ms(&self, waited_ms: u64, ids: &dyn IdSource) -> u64 {
+        ids.delay_ms((waited_ms / 4).min(self.wait_ms_max).max(self.wait_ms))
+    }
+}
