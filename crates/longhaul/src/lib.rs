@@ -44,6 +44,9 @@
 //! - `local` serves from one process, `lambda` from two Lambda functions; each is a feature of this crate.
 //! - [`ports`] has the traits of the store and the queue, for your own backend.
 
+// Pages on docs.rs say which feature an item needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[cfg(feature = "lambda")]
 pub mod lambda;
 #[cfg(feature = "local")]
