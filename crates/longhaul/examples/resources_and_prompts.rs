@@ -47,7 +47,7 @@ impl House {
 }
 
 #[tool_handler]
-#[prompt_handler]
+#[prompt_handler(router = self.prompt_router)]
 impl ServerHandler for House {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder().enable_tools().enable_prompts().enable_resources();

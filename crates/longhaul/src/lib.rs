@@ -69,6 +69,9 @@
 //! | `testing` | off | the test kit, for `[dev-dependencies]` |
 //! | `contract` | off | the tests of a store and a queue, for `[dev-dependencies]` |
 
+// Pages on docs.rs say which feature an item needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[cfg(feature = "lambda")]
 pub mod lambda;
 #[cfg(feature = "local")]

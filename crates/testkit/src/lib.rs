@@ -1,5 +1,6 @@
 //! For tests only: a clock that is set by hand, ids from a seed, ports that fail on demand, the contracts that
 //! every adapter keeps, and the simulation.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![expect(
     clippy::unwrap_used,
     clippy::panic,

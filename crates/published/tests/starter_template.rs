@@ -1,0 +1,43 @@
+//! The starter's `template.yaml` is ours, without what belongs to the shipped application.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::path::{Path, PathBuf};
+
+const STARTERS: &str = "templates/server/template.yaml";
+
+/// What is in our template, and what the starter's has instead.
+const REPLACED: [(&str, &str); 4] = [
+    (
+        "  Longhaul: durable, long-running MCP tool calls. An API function, a worker function, one table, one queue.\n",
+        "  A server whose MCP tool calls are durable, with Longhaul. An API function, a worker function, one table, one queue.\n",
+    ),
+    // The application's own setting, which serves tools for checking a deployment.
+    ("[Architecture, Diagnostics, ", "[Architecture, "),
+    (
+        "  Diagnostics:\n    Description: \"Also serve the tools for checking a deployment: echo, countdown, fail, ask, \
+         large_result.\"\n    Type: String\n    AllowedValues: [\"true\", \"false\"]\n    Default: \"false\"\n",
+        "",
+    ),
+    ("          LONGHAUL_DIAGNOSTICS: !Ref Diagnostics\n", ""),
+];
+
+fn file(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}
+
+#[test]
+fn the_starters_template_is_ours() {
+    let mut real = std::fs::read_to_string(file("template.yaml")).unwrap();
+    for (ours, starters) in REPLACED {
+        assert!(real.contains(ours), "template.yaml no longer has what the starter replaces: {ours}");
+        real = real.replace(ours, starters);
+    }
+    assert!(!real.contains("iagnostics"), "the starter has no diagnostic tools");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(file(STARTERS), real).unwrap();
+    } else {
+        let text = std::fs::read_to_string(file(STARTERS)).unwrap();
+        assert_eq!(text, real, "{STARTERS} is out of date: run with UPDATE_GOLDEN=1 and read the difference");
+    }
+}

@@ -1,0 +1,98 @@
+//! The tools of this server.
+
+use std::time::Duration;
+
+use longhaul::rmcp::handler::server::wrapper::Parameters;
+use longhaul::rmcp::{self, ErrorData, ServerHandler, schemars, tool, tool_handler, tool_router};
+use longhaul::{Server, TaskContext, TaskPolicy};
+
+/// How long the source rests after each file.
+const REST: Duration = Duration::from_secs(2);
+
+/// The server: its tools, and on which terms their calls become tasks. All programs serve the same one.
+pub fn server() -> Server {
+    Server::new(|| Tools).task("import", TaskPolicy::optional())
+}
+
+/// The arguments of `import`. Clients see these comments.
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Import {
+    /// The files to import, in this order.
+    files: Vec<String>,
+}
+
+/// What has the tools. State that they share would be a field, behind an `Arc`.
+#[derive(Clone)]
+struct Tools;
+
+#[tool_router]
+impl Tools {
+    #[tool(description = "Imports files, one after the other")]
+    async fn import(
+        &self,
+        Parameters(Import { files }): Parameters<Import>,
+        task: TaskContext,
+    ) -> Result<String, ErrorData> {
+        let mut rows = 0;
+        for (done, file) in files.iter().enumerate() {
+            task.progress(done).of(files.len()).message(file).await;
+            // A step is done once, whatever crashes. Its name is its identity: here, each file is in the list once.
+            rows += task
+                .try_step(&format!("import {file}"), || read(file))
+                .await?;
+            // Also a sleep of days costs nothing, and survives every crash.
+            task.sleep(REST).await;
+        }
+        Ok(format!("{rows} rows of {} files", files.len()))
+    }
+}
+
+#[tool_handler]
+impl ServerHandler for Tools {}
+
+/// Stands for minutes of work.
+async fn read(file: &str) -> Result<u64, ErrorData> {
+    match file {
+        "" => Err(ErrorData::invalid_params("a file has a name", None)),
+        _ => Ok(1_000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use longhaul::testing::{self, Call, TestError};
+    use serde_json::json;
+
+    use super::*;
+
+    fn import(files: &[&str]) -> Call {
+        testing::of(&server()).call("import", json!({ "files": files }))
+    }
+
+    #[tokio::test]
+    async fn no_file_is_imported_twice() -> Result<(), TestError> {
+        let run = import(&["a.csv", "b.csv"])
+            .crash_after("import a.csv")
+            .to_end()
+            .await?;
+        assert_eq!(run.text(), "2000 rows of 2 files");
+        assert_eq!(
+            (run.times("import a.csv"), run.times("import b.csv")),
+            (1, 1)
+        );
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn it_does_the_same_after_any_crash() -> Result<(), TestError> {
+        import(&["a.csv", "b.csv"]).crash_everywhere().await
+    }
+
+    #[tokio::test]
+    async fn an_error_ends_the_task() -> Result<(), TestError> {
+        let run = import(&["a.csv", ""]).to_end().await?;
+        assert_eq!(run.text(), "a file has a name");
+        assert_eq!(run.steps(), ["import a.csv"]);
+        Ok(())
+    }
+}
