@@ -21,6 +21,7 @@ mod pauses;
 mod queue;
 mod quota;
 mod record;
+mod redrive;
 mod retention;
 mod secret;
 mod store;
@@ -28,4 +29,5 @@ mod table;
 
 pub use message::{TRACE_ATTRIBUTE, UnreadableMessage, body_of, read_message};
 pub use queue::SqsQueue;
+pub use secret::SECRET;
 pub use store::{DynamoStore, QuotaMode};

@@ -14,6 +14,7 @@ mod keys;
 mod lifetimes;
 mod meter;
 mod quota;
+mod redrive;
 mod secrets;
 mod unreadable;
 mod wire;
