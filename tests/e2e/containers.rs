@@ -85,7 +85,7 @@ async fn an_instance_that_is_asked_to_stop_gives_its_legs_back_at_a_step_boundar
         let ground = Ground::new().await;
         // So long that nothing but a step boundary ends a leg.
         let drain = [&LONG_LEASES[..], &["--drain-ms", "3600000"]].concat();
-        let instances = ["a", "b", "c"].map(|name| ground.start_with(name, &drain));
+        let instances = ["a", "b", "c"].map(|name| ground.start(name, &drain));
         let id = instances[0].caller().call_task("countdown", json!({"seconds": 12, "steps": 6})).await;
         let (running, others) = split(instances.into(), &id).await;
         first_step(&others[0].caller(), &id).await;
@@ -105,12 +105,12 @@ async fn a_step_that_takes_longer_than_the_drain_time_is_given_back_in_the_middl
     let test = async {
         let ground = Ground::new().await;
         let drain = [&LONG_LEASES[..], &["--drain-ms", "300"]].concat();
-        let first = ground.start_with("first", &drain);
+        let first = ground.start("first", &drain);
         let id = first.caller().call_task("countdown", json!({"seconds": 600, "steps": 1})).await;
         until("the leg has begun", async || first.ran(&id)).await;
         first.terminate();
         assert!(first.wait().success(), "an orderly stop is not a failure");
-        let second = ground.start_with("second", &drain);
+        let second = ground.start("second", &drain);
         until("the next instance continues", async || second.ran(&id)).await;
         second.caller().result("tasks/cancel", json!({"taskId": id})).await;
     };
@@ -121,13 +121,13 @@ async fn a_step_that_takes_longer_than_the_drain_time_is_given_back_in_the_middl
 async fn idle_instances_that_stop_take_no_message_with_them() {
     let test = async {
         let ground = Ground::new().await;
-        let idle = ground.start_with("idle", &LONG_LEASES);
-        let caller = ground.start_with("http", &[&LONG_LEASES[..], &["--role", "http"]].concat());
+        let idle = ground.start("idle", &LONG_LEASES);
+        let caller = ground.start("http", &[&LONG_LEASES[..], &["--role", "http"]].concat());
         until("it waits for messages", async || idle.get("/readyz").await.0 == 200).await;
         idle.terminate();
         assert!(idle.wait().success());
         let id = caller.caller().call_task("countdown", json!({"seconds": 0.1, "steps": 1})).await;
-        let _next = ground.start_with("next", &LONG_LEASES);
+        let _next = ground.start("next", &LONG_LEASES);
         caller.caller().until(&id, "completed").await;
     };
     tokio::time::timeout(WITHOUT_A_LEASE, test).await.expect("a message was hidden for a lease");

@@ -38,16 +38,8 @@ impl Ground {
         Self { clients, table, queue_url, dead_letter_url, folder: tempfile::tempdir().unwrap() }
     }
 
-    /// Starts an instance called `name`, with short leases.
+    /// Starts an instance called `name`, with short leases unless the flags say something else.
     pub(crate) fn start(&self, name: &str, flags: &[&str]) -> Instance {
-        self.start_with(
-            name,
-            &[&["--lease-ms", "1500", "--heartbeat-ms", "300", "--resend-ms", "2000"], flags].concat(),
-        )
-    }
-
-    /// The same with these times only.
-    pub(crate) fn start_with(&self, name: &str, flags: &[&str]) -> Instance {
         let log = self.folder.path().join(name);
         let mut child = self.command(flags).stderr(File::create(&log).unwrap()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
@@ -61,7 +53,10 @@ impl Ground {
 
     fn command(&self, flags: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_local"));
-        command.args(["--listen", "127.0.0.1:0", "--diagnostics"]);
+        // A flag wins over these.
+        let defaults =
+            [("LISTEN", "127.0.0.1:0"), ("LEASE_MS", "1500"), ("HEARTBEAT_MS", "300"), ("RESEND_MS", "2000")];
+        command.envs(defaults.map(|(name, value)| (format!("LONGHAUL_{name}"), value))).arg("--diagnostics");
         command.args(["--store", &format!("dynamodb:{}", self.table), "--queue", &format!("sqs:{}", self.queue_url)]);
         let endpoint = emulator::config().endpoint_url().unwrap().to_owned();
         command.env("AWS_ENDPOINT_URL", endpoint).env("AWS_REGION", "us-east-1");
@@ -136,7 +131,8 @@ impl Drop for Instance {
         drop(self.child.kill());
         drop(self.child.wait());
         // Shown if the test fails.
-        eprintln!("{}:\n{}", self.log.display(), self.log());
+        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+        eprintln!("{}:\n{log}", self.log.display());
     }
 }
 
