@@ -195,33 +195,41 @@ impl Running {
     /// started the process sees that in the log and by `/readyz`, and need not start it again.
     #[cfg(feature = "aws")]
     async fn begin_when_open(&self, shared: Shared) {
-        let open = async move |shared: &Shared| match shared.open().await {
-            Ok((backend, probe)) => {
-                let listen_poll_ms = Some(LISTEN_POLL_MS_SHARED);
-                Some(Opened { backend, probe, receives: Receives::OUTSIDE, listen_poll_ms })
+        match open_shared(&shared).await {
+            Some(opened) => self.parts.begin(opened),
+            None => {
+                let (drain, again) = (self.parts.drain.clone(), open_again(self.parts.clone(), shared));
+                self.parts.workers.spawn(async move { drain.run_until_cancelled(again).await });
             }
-            Err(unusable) => {
-                tracing::error!(error = %unusable, cause = unusable.cause(), "not ready");
-                None
-            }
-        };
-        if let Some(opened) = open(&shared).await {
-            return self.parts.begin(opened);
         }
-        let parts = self.parts.clone();
-        let again = async move {
-            let mut pause_ms = RETRY_MS.0;
-            loop {
-                SystemClock.sleep_ms(pause_ms).await;
-                if let Some(opened) = open(&shared).await {
-                    tracing::info!("the table and the queue can be used now");
-                    return parts.begin(opened);
-                }
-                pause_ms = RETRY_MS.1.min(pause_ms * 2);
-            }
-        };
-        let drain = self.parts.drain.clone();
-        self.parts.workers.spawn(async move { drain.run_until_cancelled(again).await });
+    }
+}
+
+/// The table and the queue, if they can be used; otherwise the log says why not.
+#[cfg(feature = "aws")]
+async fn open_shared(shared: &Shared) -> Option<Opened> {
+    match shared.open().await {
+        Ok((backend, probe)) => {
+            let listen_poll_ms = Some(LISTEN_POLL_MS_SHARED);
+            Some(Opened { backend, probe, receives: Receives::OUTSIDE, listen_poll_ms })
+        }
+        Err(unusable) => {
+            tracing::error!(error = %unusable, cause = unusable.cause(), "not ready");
+            None
+        }
+    }
+}
+
+#[cfg(feature = "aws")]
+async fn open_again(parts: Parts, shared: Shared) {
+    let mut pause_ms = RETRY_MS.0;
+    loop {
+        SystemClock.sleep_ms(pause_ms).await;
+        if let Some(opened) = open_shared(&shared).await {
+            tracing::info!("the table and the queue can be used now");
+            return parts.begin(opened);
+        }
+        pause_ms = RETRY_MS.1.min(pause_ms * 2);
     }
 }
 
