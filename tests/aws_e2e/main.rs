@@ -17,6 +17,7 @@ mod auth_server;
 mod caller;
 #[path = "../e2e/clients.rs"]
 mod clients;
+mod containers;
 #[path = "../dialects/mod.rs"]
 mod dialects;
 mod documented;

@@ -14,9 +14,13 @@ mod auth_server;
 mod caller;
 mod clients;
 mod connections;
+mod containers;
 #[path = "../dialects/mod.rs"]
 mod dialects;
+#[path = "../../crates/aws/tests/aws/emulator.rs"]
+mod emulator;
 mod flows;
+mod instances;
 mod isolation;
 mod kills;
 mod legacy_clients;

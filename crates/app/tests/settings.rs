@@ -65,3 +65,20 @@ fn no_name_is_used_twice() {
         }
     }
 }
+
+#[test]
+fn what_is_written_about_containers_names_settings_that_exist() {
+    let known = |name: &str| {
+        table::ALL.iter().any(|setting| setting.variable() == name && setting.preset(Place::Local) != Preset::Absent)
+    };
+    let mut named = 0;
+    for file in ["docs/containers.md", "infra/container/kubernetes.yaml", "infra/container/Dockerfile"] {
+        let text = world::file(file);
+        let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        for name in words.filter(|word| word.starts_with("LONGHAUL_")) {
+            assert!(known(name), "{file}: {name}");
+            named += 1;
+        }
+    }
+    assert!(named > 20, "{named}");
+}

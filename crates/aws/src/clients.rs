@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use aws_config::SdkConfig;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
+use aws_config::{BehaviorVersion, SdkConfig};
 use aws_sdk_dynamodb::config::SharedHttpClient;
 use aws_smithy_http_client::Builder;
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
@@ -38,6 +38,18 @@ pub struct Clients {
 }
 
 impl Clients {
+    /// Clients for the account, region and endpoints that the environment of this process names, as the SDK finds them:
+    /// variables, profiles, web identities, containers, instances. Credentials are looked for when they are first needed.
+    pub async fn from_environment() -> Self {
+        Self::new(&aws_config::defaults(BehaviorVersion::latest()).http_client(https()).load().await)
+    }
+
+    /// Whether the environment names a region. Without one, every call fails.
+    #[must_use]
+    pub fn have_region(&self) -> bool {
+        self.dynamo.config().region().is_some()
+    }
+
     /// Both clients for the account, region and endpoints of `config`, over its HTTP client if it has one, or else over
     /// a new one. Opens no connection.
     #[must_use]

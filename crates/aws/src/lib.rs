@@ -22,6 +22,7 @@ mod places;
 mod queue;
 mod quota;
 mod record;
+mod redrive;
 mod retention;
 mod secret;
 mod store;
@@ -29,4 +30,5 @@ mod table;
 
 pub use message::{TRACE_ATTRIBUTE, UnreadableMessage, body_of, read_message};
 pub use queue::SqsQueue;
+pub use secret::SECRET;
 pub use store::{DynamoStore, QuotaMode};

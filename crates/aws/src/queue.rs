@@ -26,6 +26,9 @@ const MESSAGES_MAX: i32 = 10;
 /// How much longer than its wait a receive may take.
 const ANSWER_S: u64 = 5;
 
+/// How long an unreadable dead letter stays hidden. An operator has to look at it; SQS keeps it for at most 14 days.
+const UNREADABLE_REST_MS: u64 = 6 * 60 * 60 * 1_000;
+
 /// The prefix of the receipts of dead letters, because a delete has to name the queue. SQS's own receipts have no
 /// colon.
 const DEAD: &str = "dead:";
@@ -40,16 +43,24 @@ const DEAD: &str = "dead:";
 /// (standard queues promise no more). That does no harm: the task's record says what is left to do.
 #[derive(Clone, Debug)]
 pub struct SqsQueue {
-    client: Client,
-    queue_url: String,
+    pub(crate) client: Client,
+    pub(crate) queue_url: String,
+    /// Empty if there are none, or if nobody takes them from here.
     dead_letter_url: String,
 }
 
 impl SqsQueue {
-    /// The queue at `queue_url`, whose dead letters go to `dead_letter_url`.
+    /// The queue at `queue_url`, whose dead letters go to `dead_letter_url`; empty for a queue that is only sent to, or
+    /// that has none.
     #[must_use]
     pub fn new(client: Client, queue_url: impl Into<String>, dead_letter_url: impl Into<String>) -> Self {
         Self { client, queue_url: queue_url.into(), dead_letter_url: dead_letter_url.into() }
+    }
+
+    /// Whether there is a queue of dead letters.
+    #[must_use]
+    pub const fn has_dead_letters(&self) -> bool {
+        !self.dead_letter_url.is_empty()
     }
 
     async fn receive_from(
@@ -58,9 +69,9 @@ impl SqsQueue {
         max: usize,
         visibility_ms: u64,
         wait_ms: u64,
-    ) -> Result<Vec<Delivery>, QueueError> {
+    ) -> Result<Received, QueueError> {
         if max == 0 {
-            return Ok(Vec::new());
+            return Ok(Received::default());
         }
         let wait_s = seconds(wait_ms, WAIT_S_MAX);
         // The client's own timeouts are meant for calls that are answered at once.
@@ -80,8 +91,14 @@ impl SqsQueue {
             .send()
             .await
             .map_err(|error| queue_unavailable("ReceiveMessage", error))?;
-        // A message that cannot be read stays hidden until its visibility timeout, and finally becomes a dead letter.
-        Ok(received.messages.unwrap_or_default().iter().filter_map(delivery).collect())
+        let mut sorted = Received::default();
+        for message in received.messages.unwrap_or_default() {
+            match delivery(&message) {
+                Some(delivery) => sorted.deliveries.push(delivery),
+                None => sorted.unreadable.extend(message.receipt_handle),
+            }
+        }
+        Ok(sorted)
     }
 
     /// The URL of the receipt's queue, and the receipt as SQS knows it.
@@ -91,6 +108,14 @@ impl SqsQueue {
             None => (&self.queue_url, receipt),
         }
     }
+}
+
+/// What one receive brought.
+#[derive(Default)]
+struct Received {
+    deliveries: Vec<Delivery>,
+    /// The receipts of messages that cannot be read.
+    unreadable: Vec<String>,
 }
 
 #[async_trait]
@@ -114,7 +139,8 @@ impl WorkQueue for SqsQueue {
     }
 
     async fn receive(&self, max: usize, visibility_ms: u64, wait_ms: u64) -> Result<Vec<Delivery>, QueueError> {
-        self.receive_from(&self.queue_url, max, visibility_ms, wait_ms).await
+        // A message that cannot be read stays hidden until its visibility timeout, and finally becomes a dead letter.
+        Ok(self.receive_from(&self.queue_url, max, visibility_ms, wait_ms).await?.deliveries)
     }
 
     async fn extend(&self, receipt: &str, visibility_ms: u64) -> Result<(), QueueError> {
@@ -142,11 +168,17 @@ impl WorkQueue for SqsQueue {
     }
 
     async fn receive_dead(&self, max: usize, visibility_ms: u64) -> Result<Vec<Delivery>, QueueError> {
+        if self.dead_letter_url.is_empty() {
+            return Ok(Vec::new());
+        }
         let mut letters = self.receive_from(&self.dead_letter_url, max, visibility_ms, 0).await?;
-        for letter in &mut letters {
+        for receipt in letters.unreadable {
+            self.extend(&format!("{DEAD}{receipt}"), UNREADABLE_REST_MS).await?;
+        }
+        for letter in &mut letters.deliveries {
             letter.receipt.insert_str(0, DEAD);
         }
-        Ok(letters)
+        Ok(letters.deliveries)
     }
 }
 

@@ -11,8 +11,12 @@ use crate::item::{Item, Unreadable};
 use crate::store::DynamoStore;
 use crate::{expressions, keys};
 
-/// The attribute that holds the secret.
-const SECRET: &str = "secret";
+/// The name of the secret from which the keys of a server are made. All its instances have the same, whether they are
+/// functions or not.
+pub const SECRET: &str = "request-state";
+
+/// The attribute that holds a secret.
+const VALUE: &str = "secret";
 
 impl DynamoStore {
     /// Opens the connection that later calls use, and checks that the table can be read: one read of an item that is
@@ -37,7 +41,7 @@ impl DynamoStore {
         }
         let mut secret = [0; 32];
         ids.fill(&mut secret);
-        let item = key.with(Item::from([(SECRET.to_owned(), AttributeValue::B(Blob::new(secret)))]));
+        let item = key.with(Item::from([(VALUE.to_owned(), AttributeValue::B(Blob::new(secret)))]));
         match self.table.put(item, expressions::new_item()).await? {
             Written::Done(()) => Ok(secret),
             // Another instance was quicker, or this one's own write was applied before its answer was lost.
@@ -48,6 +52,6 @@ impl DynamoStore {
 }
 
 fn read(item: &Item) -> Result<[u8; 32], StoreError> {
-    let secret = item.get(SECRET).and_then(|value| value.as_b().ok()).and_then(|blob| blob.as_ref().try_into().ok());
-    Ok(secret.ok_or(Unreadable { attribute: SECRET })?)
+    let secret = item.get(VALUE).and_then(|value| value.as_b().ok()).and_then(|blob| blob.as_ref().try_into().ok());
+    Ok(secret.ok_or(Unreadable { attribute: VALUE })?)
 }

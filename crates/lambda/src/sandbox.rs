@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use longhaul_aws::clients::{self, Clients};
-use longhaul_aws::{DynamoStore, QuotaMode, SqsQueue};
+use longhaul_aws::clients::Clients;
+use longhaul_aws::{DynamoStore, QuotaMode, SECRET, SqsQueue};
 use longhaul_core::ports::StoreError;
 use longhaul_core::{Clock, IdSource};
 use longhaul_engine::{Engine, LegLimit, Ports};
@@ -13,9 +13,6 @@ use crate::api::Api;
 use crate::metrics::EmbeddedMetrics;
 use crate::worker::{DeadLetters, Worker};
 use crate::{ApiConfig, Common, WorkerConfig};
-
-/// The name under which the server's secret is stored in the table.
-const SECRET: &str = "request-state";
 
 /// The sources of time and randomness for a sandbox.
 #[derive(Clone)]
@@ -50,7 +47,7 @@ pub async fn start_api(
     world: World,
     build: impl FnOnce(Engine, McpSettings) -> McpServer,
 ) -> Result<Api, StartError> {
-    let clients = connect().await;
+    let clients = Clients::from_environment().await;
     let store = store(&clients, &config.common, &world);
     let unusable = |cause| StartError::Table { table: config.common.table.clone(), cause };
     let secret = store.secret(SECRET, &*world.ids).await.map_err(unusable)?;
@@ -73,7 +70,7 @@ pub async fn start_worker(
     world: World,
     build: impl FnOnce(Engine, McpSettings) -> McpServer,
 ) -> Result<Worker, StartError> {
-    let clients = connect().await;
+    let clients = Clients::from_environment().await;
     let store = store(&clients, &config.common, &world);
     store.connect().await.map_err(|cause| StartError::Table { table: config.common.table.clone(), cause })?;
     let queue = |url: &str| SqsQueue::new(clients.sqs.clone(), url, &config.dead_letter_queue_url);
@@ -87,11 +84,6 @@ pub async fn start_worker(
     let engine = places.into_iter().fold(engine, Engine::limited_by);
     let runner = build(engine.clone(), McpSettings::new(secret)).runner();
     Ok(Worker::new(engine, runner, dead_letters, config.concurrency))
-}
-
-async fn connect() -> Clients {
-    let config = aws_config::defaults(aws_config::BehaviorVersion::latest()).http_client(clients::https()).load().await;
-    Clients::new(&config)
 }
 
 fn store(clients: &Clients, config: &Common, world: &World) -> DynamoStore {

@@ -40,10 +40,14 @@ mod bearer;
 mod command_line;
 mod connections;
 mod error;
+mod health;
 mod http_server;
 mod logs;
 mod options;
 mod running;
+#[cfg(feature = "aws")]
+mod shared;
+mod storage;
 mod worker;
 
 use std::net::SocketAddr;
@@ -57,7 +61,8 @@ pub use running::Running;
 
 use crate::Server;
 
-/// Starts `server` and returns once it listens. Where it needs more file descriptors for its connections, it raises the
+/// Starts `server` and returns once it listens. A DynamoDB table or an SQS queue that cannot be used then is tried again
+/// and again: meanwhile the log says why, and `/readyz` that the server is not ready. Where it needs more file descriptors for its connections, it raises the
 /// limit of the process, as far as that may be done.
 ///
 /// # Errors
@@ -66,7 +71,7 @@ pub async fn start(server: &Server, options: &Options) -> Result<Running, ServeE
     Running::start(server, options).await
 }
 
-/// [`start`] on your own store and queue. The option `db` is ignored.
+/// [`start`] on your own store and queue. The options `db`, `store` and `queue` are ignored.
 ///
 /// # Errors
 /// [`ServeError`], which says what to do.
@@ -74,8 +79,8 @@ pub async fn start_on(server: &Server, backend: Backend, options: &Options) -> R
     Running::start_on(server, backend, options).await
 }
 
-/// Serves until the process is asked to stop (Ctrl-C or SIGTERM), then shuts down: running legs are returned to the
-/// queue. `ready` is called with the address once the server listens.
+/// Serves until the process is asked to stop (Ctrl-C or SIGTERM), then shuts down: `/readyz` says so, running legs end
+/// at their next step boundary, or after `drain-ms`, and are returned to the queue, and then no more requests are answered. `ready` is called with the address once the server listens.
 ///
 /// # Errors
 /// [`ServeError`], which says what to do.
@@ -84,7 +89,7 @@ pub async fn serve(server: Server, options: Options, ready: impl FnOnce(SocketAd
     Ok(())
 }
 
-/// [`serve`] on your own store and queue. The option `db` is ignored.
+/// [`serve`] on your own store and queue. The options `db`, `store` and `queue` are ignored.
 ///
 /// # Errors
 /// [`ServeError`], which says what to do.
@@ -104,8 +109,19 @@ pub async fn serve_on(
 /// [`ServeError`], which says what to do.
 pub fn run(server: Server, options: Options) -> Result<(), ServeError> {
     init_logs(&options)?;
+    run_with(server, options, |address| tracing::info!(%address, "serving MCP on POST /mcp"))
+}
+
+/// [`run`] for a program that starts logging itself, and wants to know the address. Call it last: it does not wait for a
+/// tool that keeps computing after all others have stopped.
+///
+/// # Errors
+/// [`ServeError`], which says what to do.
+pub fn run_with(server: Server, options: Options, ready: impl FnOnce(SocketAddr)) -> Result<(), ServeError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(ServeError::Runtime)?;
-    runtime.block_on(serve(server, options, |address| tracing::info!(%address, "serving MCP on POST /mcp")))
+    let served = runtime.block_on(serve(server, options, ready));
+    runtime.shutdown_background();
+    served
 }
 
 async fn until_stopped(running: Running, ready: impl FnOnce(SocketAddr)) {

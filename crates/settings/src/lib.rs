@@ -7,10 +7,12 @@
 mod kind;
 mod page;
 mod setting;
+mod stores;
 pub mod table;
 mod values;
 
 pub use kind::{Address, Kind, List, Number, Path, ScopeList, Shape, Switch, Text, Url, Words};
 pub use page::page;
 pub use setting::{Declared, Place, Preset, Setting};
+pub use stores::{Queue, QueueAt, Store, StoreAt};
 pub use values::{EnvSource, Fault, Flags, SettingsError, Values};

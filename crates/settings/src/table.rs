@@ -4,7 +4,9 @@
 use Preset::{Required, Unset, Value};
 use longhaul_core::limits::{self, PollLimit};
 
-use crate::{Address, Declared, List, Number, Path, Preset, ScopeList, Setting, Switch, Text, Url, Words};
+use crate::{
+    Address, Declared, List, Number, Path, Preset, Queue, ScopeList, Setting, Store, Switch, Text, Url, Words,
+};
 
 /// How callers are identified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +48,17 @@ pub enum Responses {
     Buffered,
 }
 
+/// What a process of a server does that shares its store with others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It answers requests and runs tools.
+    All,
+    /// It answers requests; other processes run the tools of tasks.
+    Http,
+    /// It runs the tools of tasks. Over HTTP it answers questions about its health only.
+    Worker,
+}
+
 /// How the local server logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
@@ -83,6 +96,46 @@ pub static DB: Setting<Path> = Setting::new(
     "File for tasks and their queue; created if missing. `:memory:` keeps nothing after the process ends.",
 )
 .local(Value("longhaul.db"));
+
+/// Where the local server keeps its tasks.
+pub static STORE: Setting<Store> = Setting::new(
+    "store",
+    "LONGHAUL_STORE",
+    Store,
+    "Where tasks are stored. `sqlite:FILE` is the same as `db`. With `dynamodb:TABLE`, several processes share them \
+     (`docs/containers.md`), and the defaults of `lease-ms`, `heartbeat-ms`, `progress-ms`, `stored-mb-max` and \
+     `new-tasks-per-minute-max` are those of Lambda.",
+)
+.local(Unset("`sqlite:` and the file of `db`"));
+
+/// Where the local server queues work.
+pub static QUEUE: Setting<Queue> = Setting::new(
+    "queue",
+    "LONGHAUL_QUEUE",
+    Queue,
+    "Where work is queued with `store` `dynamodb:TABLE`. The queue's own redrive policy says where its dead letters are.",
+)
+.local(Unset("in the file of the tasks"));
+
+/// What a process does.
+pub static ROLE: Setting<Words<Role>> = Setting::new(
+    "role",
+    "LONGHAUL_ROLE",
+    Words(&[("all", Role::All), ("http", Role::Http), ("worker", Role::Worker)]),
+    "What this process does: with `http` it answers requests and runs no tasks, with `worker` it runs tasks and answers \
+     `/healthz` and `/readyz` only. Both need a `store` that processes share.",
+)
+.local(Value("all"));
+
+/// How long legs may go on after a stop.
+pub static DRAIN_MS: Setting<Number> = Setting::new(
+    "drain-ms",
+    "LONGHAUL_DRAIN_MS",
+    Number::ms(0, 3_600_000),
+    "How long running legs have to reach a step boundary after the process was asked to stop (SIGTERM or Ctrl-C), in \
+     milliseconds. Then they are given back where they are, and another process, or the next one, continues them.",
+)
+.local(Unset("2000 with `sqlite`, 20000 with `dynamodb`"));
 
 /// The DynamoDB table.
 pub static TABLE: Setting<Text> =
@@ -590,9 +643,12 @@ pub static AUDIT: Setting<Words<Audit>> = Setting::new(
 .parameter("AuditLog");
 
 /// All of them, in the order of the documentation.
-pub static ALL: [&dyn Declared; 51] = [
+pub static ALL: [&dyn Declared; 55] = [
     &LISTEN,
     &DB,
+    &STORE,
+    &QUEUE,
+    &ROLE,
     &TABLE,
     &QUEUE_URL,
     &DEAD_LETTER_QUEUE_URL,
@@ -628,6 +684,7 @@ pub static ALL: [&dyn Declared; 51] = [
     &OWNER_CONCURRENCY,
     &LEG_MS,
     &LEG_MARGIN_MS,
+    &DRAIN_MS,
     &LEASE_MS,
     &HEARTBEAT_MS,
     &PROGRESS_MS,

@@ -88,13 +88,15 @@ pub struct Values {
     place: Place,
     declared: Vec<&'static dyn Declared>,
     given: BTreeMap<&'static str, Given>,
+    /// Settings whose defaults are those of another place.
+    elsewhere: BTreeMap<&'static str, Place>,
 }
 
 impl Values {
     /// The defaults of those of `declared` that are read at `place`.
     #[must_use]
     pub fn defaults(place: Place, declared: &[&[&'static dyn Declared]]) -> Self {
-        Self { place, declared: declared.concat(), given: BTreeMap::new() }
+        Self { place, declared: declared.concat(), given: BTreeMap::new(), elsewhere: BTreeMap::new() }
     }
 
     /// The values in `flags` and `env`; a flag wins. An empty variable counts as absent, since a template cannot always
@@ -121,6 +123,19 @@ impl Values {
         }
         values.check()?;
         Ok(values)
+    }
+
+    /// The same values, where `settings` that were not given have the defaults of `place`.
+    #[must_use]
+    pub fn with_defaults_of(mut self, place: Place, settings: &[&dyn Declared]) -> Self {
+        self.elsewhere.extend(settings.iter().map(|setting| (setting.name(), place)));
+        self
+    }
+
+    /// Whether a value was given for `setting`, other than its default.
+    #[must_use]
+    pub fn is_given(&self, setting: &dyn Declared) -> bool {
+        self.given.contains_key(setting.name())
     }
 
     /// Sets the value of `setting`. [`Values::check`] says whether it is allowed.
@@ -156,7 +171,7 @@ impl Values {
             let refused = || SettingsError::of(self.name_of(setting), refusal(text, &sentence));
             setting.kind().parse(text).ok_or_else(refused)
         };
-        match (self.given.get(setting.name()), setting.preset(self.place)) {
+        match (self.given.get(setting.name()), self.preset(setting)) {
             (Some(given), _) => parsed(&given.text).map(Some),
             (None, Preset::Value(text)) => {
                 parsed(OsStr::new(text)).map(|value| Some(setting.kind().fitted(value, self)))
@@ -182,8 +197,12 @@ impl Values {
         }
     }
 
+    fn preset(&self, setting: &dyn Declared) -> Preset {
+        setting.preset(self.elsewhere.get(setting.name()).copied().unwrap_or(self.place))
+    }
+
     fn fault(&self, setting: &dyn Declared) -> Option<Fault> {
-        let problem = match (self.given.get(setting.name()), setting.preset(self.place)) {
+        let problem = match (self.given.get(setting.name()), self.preset(setting)) {
             (Some(_), Preset::Absent) => "is not read here".to_owned(),
             (None, Preset::Required) => MISSING.to_owned(),
             (None, _) => return None,

@@ -1,9 +1,10 @@
-//! `local`: the server as one process with an embedded database.
+//! `local`: the server as one process with an embedded database, or several on a DynamoDB table and an SQS queue.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use longhaul::local::{self, CommandLine};
+use longhaul::settings::table::{self, Role};
 use longhaul_app::{Settings, server, settings};
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -17,8 +18,11 @@ fn main() -> anyhow::Result<ExitCode> {
     };
     local::init_logs(&options)?;
     let server = server(Settings::of(options.values())?)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(local::serve(server, options, print_welcome))?;
+    let welcome = match options.values().get(&table::ROLE)? {
+        Role::All | Role::Http => print_welcome,
+        Role::Worker => print_health,
+    };
+    local::run_with(server, options, welcome)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -41,4 +45,10 @@ curl -sS {url} \
   -d '{{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{{"_meta":{{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{{}}}}}}}}'
 "#
     );
+}
+
+/// Where a worker, which serves nothing else, answers questions about its health.
+#[expect(clippy::print_stdout, reason = "this output is for the user who started the program")]
+fn print_health(address: SocketAddr) {
+    println!("Longhaul runs tasks; its health is on http://{address}/healthz and http://{address}/readyz");
 }

@@ -56,6 +56,12 @@ fn fresh_name() -> String {
 /// An empty table.
 pub(crate) async fn table(clients: &Clients) -> String {
     let name = fresh_name();
+    create_table(clients, &name).await;
+    name
+}
+
+/// An empty table of this name.
+pub(crate) async fn create_table(clients: &Clients, name: &str) {
     let key = |name: &str, kind| KeySchemaElement::builder().attribute_name(name).key_type(kind).build().unwrap();
     let text = |name: &str| {
         AttributeDefinition::builder().attribute_name(name).attribute_type(ScalarAttributeType::S).build().unwrap()
@@ -63,7 +69,7 @@ pub(crate) async fn table(clients: &Clients) -> String {
     clients
         .dynamo
         .create_table()
-        .table_name(&name)
+        .table_name(name)
         .billing_mode(BillingMode::PayPerRequest)
         .key_schema(key("pk", KeyType::Hash))
         .key_schema(key("sk", KeyType::Range))
@@ -72,7 +78,6 @@ pub(crate) async fn table(clients: &Clients) -> String {
         .send()
         .await
         .unwrap();
-    name
 }
 
 /// The URLs of an empty queue and its empty dead-letter queue.

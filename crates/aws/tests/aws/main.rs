@@ -15,6 +15,7 @@ mod lifetimes;
 mod meter;
 mod places;
 mod quota;
+mod redrive;
 mod secrets;
 mod unreadable;
 mod wire;

@@ -23,6 +23,9 @@ pub enum ServeError {
     /// The database was opened but does not answer.
     #[error("the database does not answer")]
     Database(#[source] Box<dyn Error + Send + Sync>),
+    /// The environment names no region, and the store and the queue are on AWS.
+    #[error("no AWS region is known: set AWS_REGION, such as AWS_REGION=eu-west-1")]
+    NoRegion,
     /// The file of tokens cannot be used.
     #[error("the token file {} cannot be used", path.display())]
     TokenFile {

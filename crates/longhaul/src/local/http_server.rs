@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use hyper::body::Incoming;
@@ -12,7 +12,7 @@ use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use hyper_util::server::conn::auto;
 use longhaul_core::Clock;
-use longhaul_http::{HttpFrontend, audited};
+use longhaul_http::{Body, HttpFrontend, audited};
 use longhaul_mcp::McpServer;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
@@ -23,6 +23,7 @@ use super::connections::{
     Admission, AnswerBody, Connection, ConnectionLimits, Connections, Exchange, Expired, Incidents, RequestBody, Slot,
     Watched,
 };
+use super::health::{self, Health};
 use crate::SystemClock;
 
 /// Bytes of a request's head.
@@ -50,8 +51,16 @@ const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nR
 
 /// What serves requests.
 pub(crate) struct Service {
+    pub(crate) health: Arc<Health>,
+    /// Unless the process answers questions about its health only.
+    pub(crate) endpoint: Option<Endpoint>,
+}
+
+/// The MCP endpoint.
+pub(crate) struct Endpoint {
     pub(crate) frontend: HttpFrontend,
-    pub(crate) mcp: McpServer,
+    /// Once it has its store and its queue.
+    pub(crate) mcp: Arc<OnceLock<McpServer>>,
 }
 
 /// Serves until `stop` fires, then lets open answers end.
@@ -185,12 +194,27 @@ impl Server {
         peer: IpAddr,
         exchange: Exchange,
     ) -> Result<Response<AnswerBody>, Infallible> {
-        let mut request = request.map(|body| RequestBody::new(body, &exchange));
-        let audited = audited(&mut request, Some(peer.to_canonical()), None);
-        let mcp = &self.service.mcp;
-        let answer = async move |request, caller| mcp.respond(request, caller).await;
-        let answer = self.service.frontend.answer(request, answer).instrument(audited).await;
+        let Service { health, endpoint } = &self.service;
+        let answer = match (health.answer(request.method(), request.uri().path()).await, endpoint) {
+            (Some(answer), _) => answer,
+            (None, None) => health::nothing_else(),
+            (None, Some(endpoint)) => {
+                let mut request = request.map(|body| RequestBody::new(body, &exchange));
+                let audited = audited(&mut request, Some(peer.to_canonical()), None);
+                endpoint.answer(request).instrument(audited).await
+            }
+        };
         Ok(answer.map(|body| AnswerBody::new(body, exchange)))
+    }
+}
+
+impl Endpoint {
+    async fn answer(&self, request: Request<RequestBody>) -> Response<Body> {
+        let answer = async move |request, caller| match self.mcp.get() {
+            Some(mcp) => mcp.respond(request, caller).await,
+            None => health::starting(),
+        };
+        self.frontend.answer(request, answer).await
     }
 }
 

@@ -9,12 +9,28 @@ use longhaul_engine::Settings;
 use longhaul_http::{Host, OriginPolicy};
 use longhaul_mcp::{AnonymousCallers, NeededScopes};
 use longhaul_oauth::OauthConfig;
-use longhaul_settings::table::Callers;
-use longhaul_settings::{Kind, Place, Setting, SettingsError, Values, table};
+use longhaul_settings::table::{Callers, Role};
+use longhaul_settings::{Declared, Kind, Place, Setting, SettingsError, Values, table};
 
 use super::connections::ConnectionSettings;
+use super::storage::{self, Storage};
 use super::{CommandLine, OptionsError};
 use crate::settings::ProcessEnv;
+
+/// How long legs may go on after a stop if their tasks are in a file: whoever stops the process waits.
+const DRAIN_MS_FILE: u64 = 2_000;
+
+/// The same if processes share the store: as long as orchestrators wait, with some time left for the last writes.
+const DRAIN_MS_SHARED: u64 = 20_000;
+
+/// What a table is made for, and a file on a small machine is not.
+static DEFAULTS_OF_LAMBDA: [&dyn Declared; 5] = [
+    &table::LEASE_MS,
+    &table::HEARTBEAT_MS,
+    &table::PROGRESS_MS,
+    &table::STORED_MB_MAX,
+    &table::NEW_TASKS_PER_MINUTE_MAX,
+];
 
 /// The options of a local server: the settings of [`settings::table`](crate::settings::table) that it reads.
 ///
@@ -80,10 +96,20 @@ impl Options {
         &self.values
     }
 
+    /// Where the server keeps its tasks and its work.
+    pub(super) fn storage(&self) -> Result<Storage, SettingsError> {
+        Storage::of(&self.values)
+    }
+
     /// The server's configuration, after all options were checked.
     pub(crate) fn config(&self) -> Result<Config, SettingsError> {
-        let values = &self.values;
-        values.check()?;
+        self.values.check()?;
+        let is_shared = storage::is_shared(&self.values)?;
+        let values = &match is_shared {
+            true => self.values.clone().with_defaults_of(Place::Worker, &DEFAULTS_OF_LAMBDA),
+            false => self.values.clone(),
+        };
+        let drain_ms = if is_shared { DRAIN_MS_SHARED } else { DRAIN_MS_FILE };
         let engine = Settings {
             lease_ms: values.get(&table::LEASE_MS)?,
             heartbeat_ms: values.get(&table::HEARTBEAT_MS)?,
@@ -91,6 +117,7 @@ impl Options {
             resend_ms: values.get(&table::RESEND_MS)?,
             leg_ms_max: values.find(&table::LEG_MS)?,
             leg_margin_ms: values.get(&table::LEG_MARGIN_MS)?,
+            stop_grace_ms: values.find(&table::DRAIN_MS)?.unwrap_or(drain_ms),
             open_tasks_max: u32::try_from(values.get(&table::OPEN_TASKS_MAX)?).unwrap_or(u32::MAX),
             stored_bytes_max: values.get(&table::STORED_MB_MAX)? << 20,
             new_tasks_max: values.find(&table::NEW_TASKS_PER_MINUTE_MAX)?.and_then(|max| u32::try_from(max).ok()),
@@ -101,10 +128,11 @@ impl Options {
         let owner_concurrency = values.find(&table::OWNER_CONCURRENCY)?;
         let owner_concurrency = owner_concurrency
             .map_or_else(|| share_of_one(concurrency), |legs| usize::try_from(legs).unwrap_or(usize::MAX));
+        let role = values.get(&table::ROLE)?;
         Ok(Config {
             listen,
-            callers: callers(values, listen)?,
-            db: values.get(&table::DB)?,
+            role,
+            callers: callers(values, listen, role)?,
             allow_host: values.find(&table::ALLOW_HOST)?.unwrap_or_default(),
             allow_origin: values.find(&table::ALLOW_ORIGIN)?.unwrap_or_default(),
             concurrency,
@@ -129,8 +157,8 @@ impl Options {
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
+    pub(crate) role: Role,
     pub(crate) callers: LocalCallers,
-    pub(crate) db: PathBuf,
     pub(crate) concurrency: usize,
     pub(crate) owner_concurrency: usize,
     pub(crate) listen_ms_max: u64,
@@ -167,7 +195,11 @@ impl LocalCallers {
     }
 }
 
-fn callers(values: &Values, listen: SocketAddr) -> Result<LocalCallers, SettingsError> {
+fn callers(values: &Values, listen: SocketAddr, role: Role) -> Result<LocalCallers, SettingsError> {
+    // Nobody can call a worker.
+    if role == Role::Worker {
+        return Ok(LocalCallers::OneUser);
+    }
     let auth = values.get(&table::AUTH)?;
     let token_file = values.find(&table::TOKEN_FILE)?;
     if let (Some(file), true) = (&token_file, auth != Callers::Bearer) {
@@ -200,10 +232,6 @@ fn callers(values: &Values, listen: SocketAddr) -> Result<LocalCallers, Settings
 }
 
 impl Config {
-    pub(crate) fn in_memory(&self) -> bool {
-        self.db.as_os_str() == ":memory:"
-    }
-
     pub(crate) fn origin_policy(&self) -> OriginPolicy {
         let mut hosts: Vec<Host> = self.allow_host.iter().map(|name| Host::new(name)).collect();
         hosts.push(Host::new(&self.listen.ip().to_string()));
@@ -233,5 +261,28 @@ mod tests {
         let options = Options::default().with(&table::CONCURRENCY, 16_u64);
         assert_eq!(options.config().unwrap().owner_concurrency, 14);
         assert_eq!(options.with(&table::OWNER_CONCURRENCY, 3_u64).config().unwrap().owner_concurrency, 3);
+    }
+
+    #[test]
+    fn a_shared_store_has_the_times_and_limits_of_lambda_and_a_file_its_own() {
+        let file = Options::default().config().unwrap().engine;
+        assert_eq!((file.lease_ms, file.heartbeat_ms, file.stop_grace_ms), (10_000, 1_000, 2_000));
+        let on_table = Options::default().with(&table::STORE, longhaul_settings::StoreAt::Dynamodb("tasks".to_owned()));
+        let shared = on_table.config().unwrap().engine;
+        assert_eq!((shared.lease_ms, shared.heartbeat_ms, shared.stop_grace_ms), (30_000, 10_000, 20_000));
+        assert_eq!(
+            (shared.progress_ms, shared.stored_bytes_max, shared.new_tasks_max),
+            (2_000, 10 << 30, Some(10_000))
+        );
+        let set = on_table.with(&table::LEASE_MS, 6_000_u64).with(&table::DRAIN_MS, 5_u64).config().unwrap().engine;
+        assert_eq!((set.lease_ms, set.heartbeat_ms, set.stop_grace_ms), (6_000, 2_000, 5));
+    }
+
+    #[test]
+    fn a_worker_needs_nobody_let_in() {
+        let everywhere = SocketAddr::from(([0, 0, 0, 0], 8080));
+        let options = Options::default().with(&table::LISTEN, everywhere);
+        assert!(options.config().is_err());
+        assert!(options.with(&table::ROLE, Role::Worker).config().is_ok());
     }
 }

@@ -1,21 +1,28 @@
 //! A running local server: its parts, and how they are stopped.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use longhaul_core::Clock;
 use longhaul_engine::{Engine, Ports};
 use longhaul_http::HttpFrontend;
 use longhaul_mcp::{McpServer, McpSettings};
 use longhaul_oauth::ResourceServer;
+use longhaul_settings::table::Role;
 use longhaul_sqlite::{Database, DatabaseError, Purged};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::bearer::TokenFile;
+use super::health::{Health, Probe, StoreAlone};
 use super::options::{Config, LocalCallers};
-use super::worker::Workers;
+#[cfg(feature = "aws")]
+use super::shared::Shared;
+use super::storage::Storage;
+use super::worker::{Receives, Workers};
 use super::{Backend, Options, ServeError, http_server};
 use crate::{OsIds, Server, SystemClock};
 
@@ -25,62 +32,110 @@ const PURGE_EVERY_MS: u64 = 10_000;
 /// Expired tasks that are deleted in one transaction.
 const PURGE_MAX: u32 = 500;
 
+/// How often a request that waits reads what other processes may have changed: each time is one read of the table.
+#[cfg(feature = "aws")]
+const LISTEN_POLL_MS_SHARED: u64 = 1_000;
+
+/// How long the last writes of legs may take after their time is over.
+const LAST_WRITES: Duration = Duration::from_secs(15);
+
+/// How long to wait before a table or a queue that cannot be used is tried again: doubled each time, up to the second
+/// value.
+#[cfg(feature = "aws")]
+const RETRY_MS: (u64, u64) = (1_000, 30_000);
+
 /// A running local server. If it is dropped without [`Running::stop`], it runs until the runtime ends.
 pub struct Running {
     address: SocketAddr,
-    /// The embedded database, unless the server runs on the application's own store.
+    /// The embedded database, unless the server runs on another store.
     database: Option<Database>,
-    mcp: McpServer,
+    parts: Parts,
+    /// Ends the HTTP server, and what serves it.
     stop: CancellationToken,
-    parts: TaskTracker,
+    rest: TaskTracker,
+}
+
+/// What answers requests and runs tools, once there is a store.
+#[derive(Clone)]
+struct Parts {
+    server: Server,
+    config: Arc<Config>,
+    health: Arc<Health>,
+    mcp: Arc<OnceLock<McpServer>>,
+    /// Ends the workers.
+    drain: CancellationToken,
+    workers: TaskTracker,
+}
+
+/// A store and a queue that can be used.
+struct Opened {
+    backend: Backend,
+    probe: Arc<dyn Probe>,
+    receives: Receives,
+    /// How often a request that waits looks for what other processes have changed; `None` for the default.
+    listen_poll_ms: Option<u64>,
+}
+
+impl Opened {
+    fn alone(backend: Backend) -> Self {
+        let probe = Arc::new(StoreAlone(Arc::clone(&backend.store)));
+        Self { backend, probe, receives: Receives::INSIDE, listen_poll_ms: None }
+    }
 }
 
 impl Running {
-    /// Starts on the embedded database.
+    /// Starts on the store that the options name.
     pub(crate) async fn start(server: &Server, options: &Options) -> Result<Self, ServeError> {
         server.check().await?;
-        let options = &options.config()?;
-        let database = open(options)?;
-        take_up(&database).await?;
-        let signing_key = database.secret("request-state", &OsIds).await;
-        let signing_key = signing_key.map_err(|cause| ServeError::Database(cause.into()))?;
-        let (store, queue) = (Arc::new(database.store()), Arc::new(database.queue()));
-        let backend = Backend { store, queue, signing_key };
-        Self::begin(server, backend, Some(database), options).await
+        let config = options.config()?;
+        match options.storage()? {
+            Storage::File(file) => Self::start_on_file(server, &file, config).await,
+            #[cfg(feature = "aws")]
+            Storage::Aws { table, queue_url } => {
+                let shared = Shared::new(&table, &queue_url, config.role).await?;
+                let running = Self::listen(server, None, config).await?;
+                running.begin_when_open(shared).await;
+                Ok(running)
+            }
+        }
     }
 
     /// Starts on the application's own store and queue.
     pub(crate) async fn start_on(server: &Server, backend: Backend, options: &Options) -> Result<Self, ServeError> {
         server.check().await?;
-        Self::begin(server, backend, None, &options.config()?).await
+        let running = Self::listen(server, None, options.config()?).await?;
+        running.parts.begin(Opened::alone(backend));
+        Ok(running)
     }
 
-    async fn begin(
-        server: &Server,
-        backend: Backend,
-        database: Option<Database>,
-        options: &Config,
-    ) -> Result<Self, ServeError> {
-        let identified = Identified::by(&options.callers).await?;
-        let listener = listen(options).await?;
-        let address = listener.local_addr().map_err(|cause| ServeError::Listen { address: options.listen, cause })?;
-        let Backend { store, queue, signing_key } = backend;
-        let ports = Ports { store, queue, clock: Arc::new(SystemClock), ids: Arc::new(OsIds) };
-        let engine = Engine::new(ports, options.engine);
-        let settings = McpSettings {
-            listen_ms_max: options.listen_ms_max,
-            result_ms_max: options.listen_ms_max,
-            ask_ms_max: options.listen_ms_max,
-            inline_wait_ms: options.inline_wait_ms,
-            anonymous_callers: options.callers.anonymous(),
-            scopes: options.scopes.clone(),
-            poll_limit: options.poll_limit,
-            streams_max: Some(options.streams_max),
-            ..McpSettings::new(signing_key)
+    /// Starts on the embedded database.
+    async fn start_on_file(server: &Server, file: &Path, config: Config) -> Result<Self, ServeError> {
+        let database = open(file, &config)?;
+        take_up(&database).await?;
+        let signing_key = database.secret("request-state", &OsIds).await;
+        let signing_key = signing_key.map_err(|cause| ServeError::Database(cause.into()))?;
+        let (store, queue) = (Arc::new(database.store()), Arc::new(database.queue()));
+        let running = Self::listen(server, Some(database.clone()), config).await?;
+        running.parts.begin(Opened::alone(Backend { store, queue, signing_key }));
+        running.rest.spawn(purge(database, running.stop.clone()));
+        Ok(running)
+    }
+
+    /// Listens, and answers questions about its health.
+    async fn listen(server: &Server, database: Option<Database>, config: Config) -> Result<Self, ServeError> {
+        let identified = Identified::by(&config.callers).await?;
+        let listener = listen(&config).await?;
+        let address = listener.local_addr().map_err(|cause| ServeError::Listen { address: config.listen, cause })?;
+        let parts = Parts {
+            server: server.clone(),
+            config: Arc::new(config),
+            health: Arc::default(),
+            mcp: Arc::default(),
+            drain: CancellationToken::new(),
+            workers: TaskTracker::new(),
         };
-        let mcp = server.build(engine.clone(), settings);
-        let running = Self { address, database, mcp, stop: CancellationToken::new(), parts: TaskTracker::new() };
-        running.spawn(engine, listener, identified, options);
+        let running = Self { address, database, parts, stop: CancellationToken::new(), rest: TaskTracker::new() };
+        running.serve_http(listener, identified);
         Ok(running)
     }
 
@@ -90,38 +145,126 @@ impl Running {
         self.address
     }
 
-    /// Shuts down: accepts no new connections, returns running legs to the queue, closes the file.
+    /// Shuts down. `/readyz` says so, and no new legs begin; running ones end at their next step boundary, or after
+    /// `drain-ms`, and are returned to the queue. Until then requests are answered, since some are still on their way.
+    /// Then no connections are accepted any more, open answers end, and the file is closed.
     pub async fn stop(self) {
-        self.mcp.close();
+        let Parts { config, health, mcp, drain, workers, .. } = self.parts;
+        health.drain();
+        drain.cancel();
+        workers.close();
+        let longest = Duration::from_millis(config.engine.stop_grace_ms).saturating_add(LAST_WRITES);
+        if tokio::time::timeout(longest, workers.wait()).await.is_err() {
+            tracing::warn!("some legs did not end in time: their tasks continue when their leases are over");
+        }
+        if let Some(mcp) = mcp.get() {
+            mcp.close();
+        }
         self.stop.cancel();
-        self.parts.close();
-        self.parts.wait().await;
+        self.rest.close();
+        self.rest.wait().await;
         if let Some(database) = self.database {
             database.close().await;
         }
         longhaul_audit::flush();
     }
 
-    fn spawn(&self, engine: Engine, listener: TcpListener, identified: Identified, options: &Config) {
-        let workers =
-            Workers { engine, runner: self.mcp.runner(), stop: self.stop.clone(), legs_max: options.concurrency };
-        self.parts.spawn(workers.clone().run());
-        self.parts.spawn(workers.run_dead_letters());
-        if let Some(database) = self.database.clone() {
-            self.parts.spawn(purge(database, self.stop.clone()));
-        }
-        let mut frontend = HttpFrontend::new(options.origin_policy());
+    fn serve_http(&self, listener: TcpListener, identified: Identified) {
+        let Parts { config, health, mcp, .. } = &self.parts;
+        let endpoint = (config.role != Role::Worker)
+            .then(|| http_server::Endpoint { frontend: self.frontend(identified), mcp: Arc::clone(mcp) });
+        let service = http_server::Service { health: Arc::clone(health), endpoint };
+        let limits = config.connections.in_this_process();
+        self.rest.spawn(http_server::serve(listener, service, limits, self.stop.clone()));
+    }
+
+    fn frontend(&self, identified: Identified) -> HttpFrontend {
+        let frontend = HttpFrontend::new(self.parts.config.origin_policy());
         match identified {
             Identified::ByToken(file) => {
-                frontend = frontend.identified_by(Arc::new(file.callers()));
-                self.parts.spawn(file.follow(self.stop.clone()));
+                let frontend = frontend.identified_by(Arc::new(file.callers()));
+                self.rest.spawn(file.follow(self.stop.clone()));
+                frontend
             }
-            Identified::ByAccessToken(server) => frontend = frontend.identified_by(Arc::new(*server)),
-            Identified::Not => {}
+            Identified::ByAccessToken(server) => frontend.identified_by(Arc::new(*server)),
+            Identified::Not => frontend,
         }
-        let service = http_server::Service { frontend, mcp: self.mcp.clone() };
-        let limits = options.connections.in_this_process();
-        self.parts.spawn(http_server::serve(listener, service, limits, self.stop.clone()));
+    }
+
+    /// Begins to work as soon as the table and the queue can be used. They may not be there yet, or not answer: whoever
+    /// started the process sees that in the log and by `/readyz`, and need not start it again.
+    #[cfg(feature = "aws")]
+    async fn begin_when_open(&self, shared: Shared) {
+        match open_shared(&shared).await {
+            Some(opened) => self.parts.begin(opened),
+            None => {
+                let (drain, again) = (self.parts.drain.clone(), open_again(self.parts.clone(), shared));
+                self.parts.workers.spawn(async move { drain.run_until_cancelled(again).await });
+            }
+        }
+    }
+}
+
+/// The table and the queue, if they can be used; otherwise the log says why not.
+#[cfg(feature = "aws")]
+async fn open_shared(shared: &Shared) -> Option<Opened> {
+    match shared.open().await {
+        Ok((backend, probe)) => {
+            let listen_poll_ms = Some(LISTEN_POLL_MS_SHARED);
+            Some(Opened { backend, probe, receives: Receives::OUTSIDE, listen_poll_ms })
+        }
+        Err(unusable) => {
+            tracing::error!(error = %unusable, cause = unusable.cause(), "not ready");
+            None
+        }
+    }
+}
+
+#[cfg(feature = "aws")]
+async fn open_again(parts: Parts, shared: Shared) {
+    let mut pause_ms = RETRY_MS.0;
+    loop {
+        SystemClock.sleep_ms(pause_ms).await;
+        if let Some(opened) = open_shared(&shared).await {
+            tracing::info!("the table and the queue can be used now");
+            return parts.begin(opened);
+        }
+        pause_ms = RETRY_MS.1.min(pause_ms * 2);
+    }
+}
+
+impl Parts {
+    /// Answers requests and runs tools, as far as that is the role of this process.
+    fn begin(&self, opened: Opened) {
+        let Opened { backend, probe, receives, listen_poll_ms } = opened;
+        let Backend { store, queue, signing_key } = backend;
+        let config = &self.config;
+        let ports = Ports { store, queue, clock: Arc::new(SystemClock), ids: Arc::new(OsIds) };
+        let engine = Engine::new(ports, config.engine);
+        let defaults = McpSettings::new(signing_key);
+        let settings = McpSettings {
+            listen_ms_max: config.listen_ms_max,
+            listen_poll_ms: listen_poll_ms.unwrap_or(defaults.listen_poll_ms),
+            result_ms_max: config.listen_ms_max,
+            ask_ms_max: config.listen_ms_max,
+            inline_wait_ms: config.inline_wait_ms,
+            anonymous_callers: config.callers.anonymous(),
+            scopes: config.scopes.clone(),
+            poll_limit: config.poll_limit,
+            streams_max: Some(config.streams_max),
+            ..defaults
+        };
+        let mcp = self.server.build(engine.clone(), settings);
+        let runner = mcp.runner();
+        // A server begins once.
+        drop(self.mcp.set(mcp));
+        if config.role != Role::Http {
+            let stop = self.drain.clone();
+            let workers = Workers { engine, runner, stop, legs_max: config.concurrency, receives };
+            self.workers.spawn(workers.clone().run());
+            self.workers.spawn(workers.run_dead_letters());
+        }
+        self.health.started(probe);
     }
 }
 
@@ -147,16 +290,16 @@ impl Identified {
     }
 }
 
-fn open(options: &Config) -> Result<Database, ServeError> {
+fn open(file: &Path, config: &Config) -> Result<Database, ServeError> {
     let clock = Arc::new(SystemClock);
     let settings = longhaul_sqlite::Settings {
-        owner_in_flight_max: options.owner_concurrency,
+        owner_in_flight_max: config.owner_concurrency,
         ..longhaul_sqlite::Settings::default()
     };
-    let opened = if options.in_memory() {
+    let opened = if file.as_os_str() == ":memory:" {
         Database::in_memory(clock, settings)
     } else {
-        Database::open(&options.db, clock, settings)
+        Database::open(file, clock, settings)
     };
     opened.map_err(|cause| ServeError::Open(cause.into()))
 }

@@ -1,15 +1,14 @@
 //! Workers: they take deliveries from the queue and run one leg for each.
 
+use std::pin::pin;
 use std::sync::Arc;
 
+use futures::future::{Either, select};
 use longhaul_core::ports::{Delivery, QueueError, WorkQueue};
 use longhaul_engine::{Disposition, Engine, ToolRunner, WorkerSignals};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-
-/// How long one receive waits for a message.
-const RECEIVE_WAIT_MS: u64 = 20_000;
 
 /// How long to wait after the queue did not answer.
 const BACKOFF_MS: u64 = 500;
@@ -27,6 +26,26 @@ pub(crate) struct Workers {
     pub(crate) runner: Arc<dyn ToolRunner>,
     pub(crate) stop: CancellationToken,
     pub(crate) legs_max: usize,
+    pub(crate) receives: Receives,
+}
+
+/// How a worker waits for messages.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Receives {
+    /// How long one receive waits for a message.
+    wait_ms: u64,
+    /// How long an open receive is awaited when the process stops.
+    patience_ms: u64,
+}
+
+impl Receives {
+    /// From a queue in this process: a receive that is abandoned takes no message with it.
+    pub(crate) const INSIDE: Self = Self { wait_ms: 20_000, patience_ms: 0 };
+
+    /// From a queue elsewhere, which may give a message to a receive that nobody awaits any more: that message would be
+    /// hidden for a lease. So a process that stops awaits its open receive, which for this reason does not wait long.
+    #[cfg(feature = "aws")]
+    pub(crate) const OUTSIDE: Self = Self { wait_ms: 5_000, patience_ms: 10_000 };
 }
 
 impl Workers {
@@ -36,7 +55,7 @@ impl Workers {
         let legs = TaskTracker::new();
         while let Some(permit) = self.until_stopped(Arc::clone(&free).acquire_owned()).await.and_then(Result::ok) {
             let wanted = free.available_permits() + 1;
-            let received = self.until_stopped(self.receive(wanted)).await.unwrap_or_default();
+            let received = self.receive_or_give_back(wanted).await;
             self.begin(&legs, &free, permit, received);
         }
         legs.close();
@@ -60,8 +79,23 @@ impl Workers {
         }
     }
 
+    /// What a receive brings before the process stops. What it brings afterwards is given back at once.
+    async fn receive_or_give_back(&self, wanted: usize) -> Vec<Delivery> {
+        let mut receiving = pin!(self.receive(wanted));
+        if let Some(received) = self.until_stopped(receiving.as_mut()).await {
+            return received;
+        }
+        let patience = pin!(self.engine.ports().clock.sleep_ms(self.receives.patience_ms));
+        if let Either::Left((late, _)) = select(receiving, patience).await {
+            for delivery in late {
+                self.dispose(&delivery, Disposition::RetryAfter { after_ms: 0 }).await;
+            }
+        }
+        Vec::new()
+    }
+
     async fn receive(&self, wanted: usize) -> Vec<Delivery> {
-        match self.queue().receive(wanted, self.engine.settings().lease_ms, RECEIVE_WAIT_MS).await {
+        match self.queue().receive(wanted, self.engine.settings().lease_ms, self.receives.wait_ms).await {
             Ok(deliveries) => deliveries,
             Err(error) => {
                 warn(&error);

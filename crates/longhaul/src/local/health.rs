@@ -1,0 +1,212 @@
+//! What load balancers and orchestrators ask: whether the process is alive (`/healthz`), and whether it can do its work
+//! (`/readyz`). Both are answered whatever name the server was called by, and to everyone.
+
+use std::error::Error;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use http::{Method, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use longhaul_core::ports::{StoreError, TaskStore};
+use longhaul_core::{Clock, IdSource, OwnerId, TaskKey, Timestamp};
+use longhaul_http::{Body, HEALTH_PATH};
+use tokio::sync::Mutex;
+
+use crate::{OsIds, SystemClock};
+
+/// The path of the question whether the server is ready.
+pub(super) const READY_PATH: &str = "/readyz";
+
+/// How long an answer about readiness is given again, so that those who ask often cost nothing.
+const REMEMBERED_MS: u64 = 1_000;
+
+/// How long store and queue may take to answer.
+const PROBE_WAIT: Duration = Duration::from_secs(3);
+
+/// Why a server is not ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unready {
+    /// It has not been able to use its store and its queue yet.
+    Starting,
+    /// It was asked to stop.
+    Draining,
+    /// Its store does not answer.
+    Store,
+    /// Its queue does not answer.
+    #[cfg(feature = "aws")]
+    Queue,
+    /// Store or queue take too long.
+    Slow,
+}
+
+impl Unready {
+    pub(super) fn store(error: &StoreError) -> Self {
+        tracing::warn!(error = error as &dyn Error, "not ready: the store does not answer");
+        Self::Store
+    }
+
+    #[cfg(feature = "aws")]
+    pub(super) fn queue(error: &longhaul_core::ports::QueueError) -> Self {
+        tracing::warn!(error = error as &dyn Error, "not ready: the queue does not answer");
+        Self::Queue
+    }
+
+    const fn answer(self) -> &'static str {
+        match self {
+            Self::Starting => {
+                "{\"status\":\"starting\",\"why\":\"the store or the queue cannot be used yet: see the log\"}\n"
+            }
+            Self::Draining => "{\"status\":\"draining\",\"why\":\"the process was asked to stop\"}\n",
+            Self::Store => "{\"status\":\"unavailable\",\"why\":\"the store does not answer: see the log\"}\n",
+            #[cfg(feature = "aws")]
+            Self::Queue => "{\"status\":\"unavailable\",\"why\":\"the queue does not answer: see the log\"}\n",
+            Self::Slow => "{\"status\":\"unavailable\",\"why\":\"the store or the queue took too long\"}\n",
+        }
+    }
+}
+
+/// Finds out whether what the server needs answers.
+#[async_trait]
+pub(super) trait Probe: Send + Sync {
+    async fn probe(&self) -> Result<(), Unready>;
+}
+
+/// A store, whose queue is in the same file, or is not known here.
+pub(super) struct StoreAlone(pub(super) Arc<dyn TaskStore>);
+
+#[async_trait]
+impl Probe for StoreAlone {
+    /// Reads a task that is not there.
+    async fn probe(&self) -> Result<(), Unready> {
+        let now = SystemClock.now();
+        let nobody = TaskKey::new(OwnerId::from_bytes([0; 32]), OsIds.task_id(now));
+        self.0.get(&nobody, now).await.map(drop).map_err(|error| Unready::store(&error))
+    }
+}
+
+/// The health of one process.
+#[derive(Default)]
+pub(super) struct Health {
+    is_draining: AtomicBool,
+    probe: OnceLock<Arc<dyn Probe>>,
+    last: Mutex<Option<(Timestamp, Result<(), Unready>)>>,
+}
+
+impl Health {
+    /// The server can work from now on, as long as `probe` finds what it needs.
+    pub(super) fn started(&self, probe: Arc<dyn Probe>) {
+        // A server starts once.
+        drop(self.probe.set(probe));
+    }
+
+    /// The server was asked to stop.
+    pub(super) fn drain(&self) {
+        self.is_draining.store(true, Ordering::Relaxed);
+    }
+
+    /// The answer to a request for `path`, if it asks for the server's health.
+    pub(super) async fn answer(&self, method: &Method, path: &str) -> Option<Response<Body>> {
+        if path != HEALTH_PATH && path != READY_PATH {
+            return None;
+        }
+        if !matches!(*method, Method::GET | Method::HEAD) {
+            return Some(json(StatusCode::METHOD_NOT_ALLOWED, "{\"error\":\"this path is read with GET\"}\n"));
+        }
+        if path == HEALTH_PATH {
+            return Some(json(StatusCode::OK, "{\"status\":\"ok\"}\n"));
+        }
+        Some(match self.ready().await {
+            Ok(()) => json(StatusCode::OK, "{\"status\":\"ready\"}\n"),
+            Err(unready) => json(StatusCode::SERVICE_UNAVAILABLE, unready.answer()),
+        })
+    }
+
+    async fn ready(&self) -> Result<(), Unready> {
+        if self.is_draining.load(Ordering::Relaxed) {
+            return Err(Unready::Draining);
+        }
+        let probe = self.probe.get().ok_or(Unready::Starting)?;
+        // Whoever asks meanwhile waits for the same answer.
+        let mut last = self.last.lock().await;
+        if let Some((at, ready)) = *last
+            && SystemClock.now().since_ms(at) < REMEMBERED_MS
+        {
+            return ready;
+        }
+        let ready = tokio::time::timeout(PROBE_WAIT, probe.probe()).await.unwrap_or(Err(Unready::Slow));
+        *last = Some((SystemClock.now(), ready));
+        ready
+    }
+}
+
+/// What is said to clients before the server has found its store and its queue.
+pub(super) fn starting() -> Response<Body> {
+    let mut answer = json(StatusCode::SERVICE_UNAVAILABLE, "{\"error\":\"the server is starting: try again\"}\n");
+    answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    answer
+}
+
+/// What is said to clients of a process that answers nothing but questions about its health.
+pub(super) fn nothing_else() -> Response<Body> {
+    json(StatusCode::NOT_FOUND, "{\"error\":\"this process runs tasks: it answers /healthz and /readyz only\"}\n")
+}
+
+fn json(status: StatusCode, text: &'static str) -> Response<Body> {
+    let mut answer = Response::new(Full::new(Bytes::from_static(text.as_bytes())).boxed_unsync());
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Counted {
+        asked: AtomicUsize,
+    }
+
+    #[async_trait]
+    impl Probe for Counted {
+        async fn probe(&self) -> Result<(), Unready> {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+            Err(Unready::Store)
+        }
+    }
+
+    async fn status(health: &Health, method: Method, path: &str) -> Option<StatusCode> {
+        health.answer(&method, path).await.map(|answer| answer.status())
+    }
+
+    #[tokio::test]
+    async fn a_process_is_alive_before_it_is_ready_and_while_it_drains() {
+        let health = Health::default();
+        assert_eq!(status(&health, Method::GET, "/healthz").await, Some(StatusCode::OK));
+        assert_eq!(health.ready().await, Err(Unready::Starting));
+        health.started(Arc::new(Counted::default()));
+        assert_eq!(status(&health, Method::HEAD, "/readyz").await, Some(StatusCode::SERVICE_UNAVAILABLE));
+        assert_eq!(health.ready().await, Err(Unready::Store));
+        health.drain();
+        assert_eq!(health.ready().await, Err(Unready::Draining));
+        assert_eq!(status(&health, Method::GET, "/healthz").await, Some(StatusCode::OK));
+        assert_eq!(status(&health, Method::POST, "/readyz").await, Some(StatusCode::METHOD_NOT_ALLOWED));
+        assert_eq!(status(&health, Method::GET, "/mcp").await, None);
+    }
+
+    #[tokio::test]
+    async fn those_who_ask_at_the_same_time_cost_one_probe() {
+        let (health, probe) = (Health::default(), Arc::new(Counted::default()));
+        health.started(Arc::clone(&probe) as Arc<dyn Probe>);
+        let answers: [Result<(), Unready>; 3] = tokio::join!(health.ready(), health.ready(), health.ready()).into();
+        assert_eq!(answers, [Err(Unready::Store); 3]);
+        assert_eq!(probe.asked.load(Ordering::Relaxed), 1);
+    }
+}
