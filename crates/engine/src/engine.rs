@@ -1,5 +1,6 @@
 //! The engine: the ports and the settings that every use case needs.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use longhaul_core::ports::{StoreError, TaskStore, WorkQueue};
@@ -29,6 +30,10 @@ pub struct Engine {
     pub(crate) ports: Ports,
     pub(crate) settings: Settings,
     pub(crate) changes: Changes,
+    /// Where the work of tools is sent that have no queue of their own.
+    shared_queue: Arc<dyn WorkQueue>,
+    /// Where the work of the other tools is sent, by their names.
+    own_queues: Arc<BTreeMap<String, Arc<dyn WorkQueue>>>,
     observer: Option<Arc<dyn Observer>>,
 }
 
@@ -36,13 +41,29 @@ impl Engine {
     /// An engine over these ports.
     #[must_use]
     pub fn new(ports: Ports, settings: Settings) -> Self {
-        Self { ports, settings, changes: Changes::default(), observer: None }
+        let shared_queue = Arc::clone(&ports.queue);
+        Self { ports, settings, changes: Changes::default(), shared_queue, own_queues: Arc::default(), observer: None }
     }
 
     /// The same engine, with an observer of what happens.
     #[must_use]
     pub fn observed_by(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = Some(observer);
+        self
+    }
+
+    /// The same engine, which sends the work of these tools to queues of their own, and that of all others to the queue
+    /// of its ports.
+    #[must_use]
+    pub fn with_own_queues(mut self, queues: BTreeMap<String, Arc<dyn WorkQueue>>) -> Self {
+        self.own_queues = Arc::new(queues);
+        self
+    }
+
+    /// The same engine for deliveries of another queue. It sends work to the same queues as before.
+    #[must_use]
+    pub fn delivered_by(mut self, queue: Arc<dyn WorkQueue>) -> Self {
+        self.ports.queue = queue;
         self
     }
 
@@ -78,7 +99,13 @@ impl Engine {
         &*self.ports.store
     }
 
+    /// The queue whose deliveries are run.
     pub(crate) fn queue(&self) -> &dyn WorkQueue {
         &*self.ports.queue
+    }
+
+    /// The queue that the work of `tool` is sent to.
+    pub(crate) fn queue_of(&self, tool: &str) -> &dyn WorkQueue {
+        &**self.own_queues.get(tool).unwrap_or(&self.shared_queue)
     }
 }

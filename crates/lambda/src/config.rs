@@ -1,7 +1,10 @@
 //! What the operator decides about the functions, read once from the environment. The settings themselves are declared
 //! in [`table`].
 
+use std::collections::BTreeMap;
+
 use http::HeaderName;
+use longhaul_core::ToolClass;
 use longhaul_core::limits::PollLimit;
 use longhaul_engine::Settings;
 use longhaul_logs::Payloads;
@@ -47,6 +50,8 @@ pub struct Common {
     pub table: String,
     /// The URL of the work queue.
     pub queue_url: String,
+    /// The URLs of the queues of classes that have one.
+    pub class_queues: BTreeMap<ToolClass, String>,
     /// The namespace of the metrics in CloudWatch.
     pub metrics_namespace: String,
     /// What to log, as `tracing` filter directives.
@@ -197,12 +202,19 @@ fn common(values: &Values) -> Result<Common, SettingsError> {
     Ok(Common {
         table: values.get(&table::TABLE)?,
         queue_url: values.get(&table::QUEUE_URL)?,
+        class_queues: class_queues(values)?,
         metrics_namespace: values.get(&table::METRICS)?,
         log: values.get(&table::LOG)?,
         log_payloads: values.get(&table::LOG_PAYLOADS)?.into(),
         audit: values.get(&table::AUDIT)?,
         engine,
     })
+}
+
+fn class_queues(values: &Values) -> Result<BTreeMap<ToolClass, String>, SettingsError> {
+    let urls = values.find(&table::CLASS_QUEUES)?.unwrap_or_default();
+    // The setting allows only names of classes.
+    Ok(urls.into_iter().filter_map(|(class, url)| Some((ToolClass::parse(&class)?, url))).collect())
 }
 
 fn auth(values: &Values) -> Result<Auth, SettingsError> {

@@ -5,8 +5,8 @@
 use std::ffi::OsString;
 
 pub use longhaul_settings::{
-    Address, Declared, EnvSource, Fault, Flags, Kind, List, Number, Path, Place, Preset, Setting, SettingsError, Shape,
-    Switch, Text, Url, Values, Words, page, table,
+    Address, Declared, EnvSource, Fault, Flags, Kind, List, Number, Pairs, Path, Place, Preset, Setting, SettingsError,
+    Shape, Switch, Text, Url, Values, Words, page, table,
 };
 
 /// The environment of this process.

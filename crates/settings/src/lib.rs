@@ -10,7 +10,7 @@ mod setting;
 pub mod table;
 mod values;
 
-pub use kind::{Address, Kind, List, Number, Path, ScopeList, Shape, Switch, Text, Url, Words};
+pub use kind::{Address, Kind, List, Number, Pairs, Path, ScopeList, Shape, Switch, Text, Url, Words};
 pub use page::page;
 pub use setting::{Declared, Place, Preset, Setting};
 pub use values::{EnvSource, Fault, Flags, SettingsError, Values};
