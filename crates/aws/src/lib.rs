@@ -25,7 +25,9 @@ mod retention;
 mod secret;
 mod store;
 mod table;
+mod tool_secrets;
 
 pub use message::{TRACE_ATTRIBUTE, UnreadableMessage, body_of, read_message};
 pub use queue::SqsQueue;
 pub use store::{DynamoStore, QuotaMode};
+pub use tool_secrets::{ToolSecretError, read_tool_secrets};

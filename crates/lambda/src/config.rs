@@ -100,6 +100,8 @@ pub struct WorkerConfig {
     pub dead_letter_queue_url: String,
     /// Legs that one sandbox runs at a time.
     pub concurrency: usize,
+    /// The ARNs of the secrets that tools read, by the tools' names for them.
+    pub secret_arns: BTreeMap<String, String>,
 }
 
 impl ApiConfig {
@@ -172,6 +174,7 @@ impl WorkerConfig {
             common: common(values)?,
             dead_letter_queue_url: values.get(&table::DEAD_LETTER_QUEUE_URL)?,
             concurrency: usize::try_from(values.get(&table::CONCURRENCY)?).unwrap_or(usize::MAX),
+            secret_arns: secret_arns(values)?,
         })
     }
 }
@@ -209,6 +212,29 @@ fn common(values: &Values) -> Result<Common, SettingsError> {
         audit: values.get(&table::AUDIT)?,
         engine,
     })
+}
+
+/// The names of the secrets of tools and their ARNs, which are two lists because a template cannot take one apart.
+fn secret_arns(values: &Values) -> Result<BTreeMap<String, String>, SettingsError> {
+    let names = values.find(&table::SECRET_NAMES)?.unwrap_or_default();
+    let arns = values.find(&table::SECRET_ARNS)?.unwrap_or_default();
+    let refuse = |why: &str| Err(values.refuse(&table::SECRET_NAMES, &names, why));
+    if names.len() != arns.len() {
+        let why = format!("it needs as many names as LONGHAUL_SECRET_ARNS has entries: {}", arns.len());
+        return refuse(&why);
+    }
+    if !names.iter().all(|name| table::is_name(name)) {
+        return refuse("a name has a letter or `_` first, then letters, digits and `_`, 128 at most");
+    }
+    let plain = values.find(&table::TOOL_ENV)?.unwrap_or_default();
+    if let Some(name) = names.iter().find(|name| plain.contains_key(*name)) {
+        return refuse(&format!("`{name}` is in LONGHAUL_TOOL_ENV too: leave one of them out"));
+    }
+    let by_name: BTreeMap<_, _> = names.iter().cloned().zip(arns).collect();
+    if by_name.len() < names.len() {
+        return refuse("each name must be there once");
+    }
+    Ok(by_name)
 }
 
 fn class_queues(values: &Values) -> Result<BTreeMap<ToolClass, String>, SettingsError> {

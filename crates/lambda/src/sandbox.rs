@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use aws_config::{BehaviorVersion, SdkConfig};
 use longhaul_aws::clients::{self, Clients};
-use longhaul_aws::{DynamoStore, QuotaMode, SqsQueue};
+use longhaul_aws::{DynamoStore, QuotaMode, SqsQueue, ToolSecretError, read_tool_secrets};
 use longhaul_core::ports::{StoreError, WorkQueue};
 use longhaul_core::{Clock, IdSource, ToolClass};
 use longhaul_engine::{Engine, Ports};
@@ -30,6 +31,9 @@ pub struct World {
 /// Why a sandbox cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
+    /// A secret of the tools cannot be read.
+    #[error(transparent)]
+    Secret(#[from] ToolSecretError),
     /// The table does not answer, or this function may not read it.
     #[error("the table `{table}` cannot be used: is LONGHAUL_TABLE right, and may this function read and write it?")]
     Table {
@@ -120,9 +124,23 @@ impl Queues<'_> {
     }
 }
 
+/// Reads the secrets of the tools, by the tools' names for them.
+///
+/// # Errors
+/// [`StartError::Secret`]
+pub async fn tool_secrets(config: &WorkerConfig, world: &World) -> Result<BTreeMap<String, String>, StartError> {
+    if config.secret_arns.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    Ok(read_tool_secrets(&sdk_config().await, &config.secret_arns, &*world.clock).await?)
+}
+
 async fn connect() -> Clients {
-    let config = aws_config::defaults(aws_config::BehaviorVersion::latest()).http_client(clients::https()).load().await;
-    Clients::new(&config)
+    Clients::new(&sdk_config().await)
+}
+
+async fn sdk_config() -> SdkConfig {
+    aws_config::defaults(BehaviorVersion::latest()).http_client(clients::https()).load().await
 }
 
 fn store(clients: &Clients, config: &Common, world: &World) -> DynamoStore {

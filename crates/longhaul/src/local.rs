@@ -13,6 +13,7 @@ mod http_server;
 mod logs;
 mod options;
 mod running;
+mod tool_env;
 mod worker;
 
 use std::net::SocketAddr;
@@ -23,6 +24,7 @@ pub use error::ServeError;
 pub use logs::init as init_logs;
 pub use options::Options;
 pub use running::Running;
+pub use tool_env::ToolEnvError;
 
 use crate::Server;
 

@@ -31,6 +31,11 @@ pub trait Kind: Sync + 'static {
     /// How a flag takes the value.
     fn shape(&self) -> Shape;
 
+    /// Whether a value may be shown, in errors and by `Debug`.
+    fn shows(&self) -> bool {
+        true
+    }
+
     /// What is wrong with `value` because of the other settings; by itself it is allowed.
     fn conflict(&self, _value: &Self::Value, _others: &Values) -> Option<String> {
         None
@@ -299,7 +304,7 @@ impl Kind for List {
     }
 }
 
-/// Names with values, written `NAME=VALUE` and separated by commas. No name is there twice.
+/// Names with values, written `NAME=VALUE` and separated by commas. No name is there twice. Errors do not show the values.
 pub struct Pairs {
     placeholder: &'static str,
     rule: &'static str,
@@ -341,6 +346,10 @@ impl Kind for Pairs {
 
     fn shape(&self) -> Shape {
         Shape::Several(self.placeholder)
+    }
+
+    fn shows(&self) -> bool {
+        false
     }
 }
 

@@ -16,7 +16,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Err(error) => return Ok(error.report()),
     };
     local::init_logs(&options)?;
-    let server = server(Settings::of(options.values())?)?;
+    let server = server(Settings::of(options.values(), options.tool_env()?)?)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(local::serve(server, options, print_welcome))?;
     Ok(ExitCode::SUCCESS)

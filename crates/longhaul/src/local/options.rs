@@ -13,7 +13,8 @@ use longhaul_settings::table::Callers;
 use longhaul_settings::{Kind, Place, Setting, SettingsError, Values, table};
 
 use super::connections::ConnectionSettings;
-use super::{CommandLine, OptionsError};
+use super::{CommandLine, OptionsError, ToolEnvError, tool_env};
+use crate::ToolEnv;
 use crate::settings::ProcessEnv;
 
 /// The options of a local server: the settings of [`settings::table`](crate::settings::table) that it reads.
@@ -67,6 +68,14 @@ impl Options {
     #[must_use]
     pub const fn values(&self) -> &Values {
         &self.values
+    }
+
+    /// What tools read of their environment: the values of `--tool-env`, and what the sources of `--secret` have now.
+    ///
+    /// # Errors
+    /// [`ToolEnvError`], which names a secret that cannot be read, and says nothing about what is in it.
+    pub fn tool_env(&self) -> Result<ToolEnv, ToolEnvError> {
+        tool_env::read(&self.values, &ProcessEnv)
     }
 
     /// The server's configuration, after all options were checked.
