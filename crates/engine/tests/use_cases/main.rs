@@ -11,6 +11,7 @@ mod limits;
 mod listening;
 mod long_work;
 mod observing;
+mod queues;
 mod recovering;
 mod retries;
 mod rounds;
