@@ -49,7 +49,7 @@ lint: ## Formatting, lints, docs, dependencies, templates, Dockerfile, workflow
 	$(CARGO) clippy $(WORKSPACE) --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(DOCUMENTED) --no-deps --locked --quiet
 	$(TOOLS)/cargo-deny --locked check bans licenses sources
-	$(TOOLS)/cfn-lint template.yaml templates/server/template.yaml infra/container/resources.yaml
+	$(TOOLS)/cfn-lint template.yaml templates/server/template.yaml infra/container/resources.yaml infra/nested/template.yaml
 	$(TOOLS)/sam validate --lint --template template.yaml --region us-east-1
 	$(TOOLS)/hadolint infra/container/Dockerfile
 	$(TOOLS)/actionlint '.github/workflows/*.yml'
@@ -100,8 +100,8 @@ package: ## Package the crates that are published, and build each from its packa
 	CARGO_BUILD_BUILD_DIR=$(abspath $(TARGET_DIR))/package/build CARGO_PROFILE_DEV_DEBUG=0 \
 	    $(CARGO) package $(PACKAGES) --locked $(PACKAGE_ARGS)
 
-deploy: build ## Build, and deploy template.yaml with the SAM CLI (DEPLOY_ARGS="--guided" PARAMETERS="AuthMode=anonymous")
-	PARAMETERS="$(PARAMETERS)" scripts/deploy.sh $(DEPLOY_ARGS)
+deploy: build ## Build, and deploy template.yaml with the SAM CLI (DEPLOY_ARGS="--guided" PARAMETERS="AuthMode=anonymous" TAGS="team=etl")
+	PARAMETERS="$(PARAMETERS)" TAGS="$(TAGS)" scripts/deploy.sh $(DEPLOY_ARGS)
 
 simulate: ## 100,000 simulated worlds and every planted fault (SEEDS=n for more, SEED=n for one story)
 ifdef SEED

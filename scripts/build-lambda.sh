@@ -2,7 +2,15 @@
 # Builds the Lambda functions: below target/lambda the programs api/bootstrap and worker/bootstrap, beside each its
 # bootstrap.zip, and in the file `architecture` what they were built for.
 #
-#   [ARCH=x86_64|arm64] scripts/build-lambda.sh [ARGUMENTS FOR cargo lambda build]
+#   [ARCH=x86_64|arm64] [PACKAGE=NAME] [API=BINARY] [WORKER=BINARY] [FEATURES=LIST] scripts/build-lambda.sh [ARGUMENTS FOR
+#                                                                                                    cargo lambda build]
+#
+# PACKAGE has the binaries API and WORKER (longhaul-app, api, worker), which become the functions api and worker. FEATURES
+# are its features (lambda); if empty, the defaults of the package. PROFILE is the profile of the build (function), which
+# the workspace has to declare. WORKSPACE is the folder of the workspace to build (this one); what is built is below its
+# target folder. A workspace of your own with a package `reports` that has binaries `reports-api` and `reports-worker`:
+#
+#   WORKSPACE=. PACKAGE=reports API=reports-api WORKER=reports-worker FEATURES= PROFILE=release …/build-lambda.sh
 #
 # ARCH is this machine's architecture by default. Another one needs its Rust target installed
 # (rustup target add aarch64-unknown-linux-gnu). The linker is zig, which comes with cargo-lambda, so that the binaries
@@ -11,6 +19,9 @@ set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 readonly root
+workspace=$(cd "${WORKSPACE:-$root}" && pwd)
+readonly workspace package=${PACKAGE:-longhaul-app} api=${API:-api} worker=${WORKER:-worker}
+readonly features=${FEATURES-lambda} profile=${PROFILE:-function}
 
 case ${ARCH:-$(uname -m)} in
     x86_64) target=--x86-64 ;;
@@ -21,8 +32,18 @@ case ${ARCH:-$(uname -m)} in
         ;;
 esac
 
-"$root/scripts/setup-tools.sh" cargo-lambda
-cd "$root"
-"$root/.cache/tools/bin/cargo-lambda" lambda build --profile function --locked "$target" \
-    --lambda-dir target/lambda --package longhaul-app --bin api --bin worker --no-default-features --features lambda "$@"
-python3 scripts/pack_lambda.py target/lambda api worker
+[[ -n ${CARGO_LAMBDA:-} ]] || "$root/scripts/setup-tools.sh" cargo-lambda
+cd "$workspace"
+selected=()
+if [[ -n $features ]]; then selected=(--no-default-features --features "$features"); fi
+"${CARGO_LAMBDA:-$root/.cache/tools/bin/cargo-lambda}" lambda build --profile "$profile" --locked "$target" \
+    --lambda-dir target/lambda --package "$package" --bin "$api" --bin "$worker" ${selected[@]+"${selected[@]}"} "$@"
+# The template and the scripts know the functions by what they do.
+rename() {
+    if [[ $1 == "$2" ]]; then return; fi
+    rm -rf "target/lambda/$2"
+    mv "target/lambda/$1" "target/lambda/$2"
+}
+rename "$api" api
+rename "$worker" worker
+python3 "$root/scripts/pack_lambda.py" target/lambda api worker

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Deploys template.yaml with what scripts/build-lambda.sh has built, for the processor that it was built for.
 #
-#   [PARAMETERS="NAME=VALUE …"] scripts/deploy.sh [ARGUMENTS FOR sam deploy]
+#   [PARAMETERS="NAME=VALUE …"] [TAGS="NAME=VALUE …"] scripts/deploy.sh [ARGUMENTS FOR sam deploy]
 #
 # PARAMETERS are those of template.yaml; values have no spaces. Architecture comes from the build. Parameters that are
-# not named keep the value that the stack has, or their default.
+# not named keep the value that the stack has, or their default. TAGS, whose values have no spaces
+# either, are put on the stack and on everything in it that takes tags.
 # SAM is the SAM CLI to use (default: the one that scripts/setup-tools.sh installs).
 set -euo pipefail
 
@@ -43,7 +44,20 @@ for parameter in ${parameters[@]+"${parameters[@]}"}; do
     esac
 done
 
+# shellcheck disable=SC2206  # Several tags.
+tags=(${TAGS:-})
+for tag in ${tags[@]+"${tags[@]}"}; do
+    case $tag in
+        ?*=*) ;;
+        *)
+            say "the tag $tag is not NAME=VALUE"
+            exit 2
+            ;;
+    esac
+done
+if ((${#tags[@]} > 0)); then tags=(--tags "${tags[@]}"); fi
+
 [[ -n ${SAM:-} ]] || "$root/scripts/setup-tools.sh" aws-lint
 cd "$root"
 exec "${SAM:-$root/.cache/tools/bin/sam}" deploy --template-file template.yaml \
-    --parameter-overrides "Architecture=$architecture" ${parameters[@]+"${parameters[@]}"} "$@"
+    --parameter-overrides "Architecture=$architecture" ${parameters[@]+"${parameters[@]}"} ${tags[@]+"${tags[@]}"} "$@"

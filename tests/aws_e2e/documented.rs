@@ -140,6 +140,46 @@ fn a_deployment_names_the_processor_that_was_built_for() {
 }
 
 #[test]
+fn a_deployment_has_the_tags_that_are_named() {
+    let built = Built::new();
+    let deploy = |tags: &str| {
+        let sam = built.0.join("sam");
+        fs::write(&sam, "#!/bin/sh\necho \"$@\"\n").unwrap();
+        fs::set_permissions(&sam, fs::Permissions::from_mode(0o755)).unwrap();
+        let mut command = Command::new(root().join("scripts/deploy.sh"));
+        command.arg("--guided").env("SAM", &sam).env("TAGS", tags);
+        let out = command.env("LAMBDA_DIR", built.0.join("target/lambda")).output().unwrap();
+        (out.status.success(), String::from_utf8([out.stdout, out.stderr].concat()).unwrap())
+    };
+    let (deployed, said) = deploy("team=etl cost-center=42");
+    assert!(deployed && said.contains(" --tags team=etl cost-center=42 --guided"), "{said}");
+    assert!(!deploy("").1.contains("--tags"));
+    let (deployed, said) = deploy("team");
+    assert!(!deployed && said.contains("the tag team is not NAME=VALUE"), "{said}");
+}
+
+/// Runs scripts/build-lambda.sh with a cargo-lambda that makes what it is asked for, and prints its arguments.
+#[test]
+fn the_functions_are_built_from_the_package_and_the_binaries_that_are_named() {
+    let built = Built::new();
+    let cargo = built.0.join("cargo-lambda");
+    let copies = "#!/bin/sh\necho \"$@\"\ncd target/lambda\n\
+        for name in reports-api reports-worker; do mkdir $name && cp api/bootstrap $name/bootstrap; done\n";
+    fs::write(&cargo, copies).unwrap();
+    fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = Command::new(root().join("scripts/build-lambda.sh"));
+    command.args(["--offline"]).env("CARGO_LAMBDA", &cargo).env("WORKSPACE", &built.0).env("PACKAGE", "reports");
+    command.env("API", "reports-api").env("WORKER", "reports-worker").env("FEATURES", "").env("PROFILE", "release");
+    let said = output_of(&mut command);
+    let expected = "--package reports --bin reports-api --bin reports-worker --offline";
+    assert!(said.contains(expected) && said.contains("--profile release") && !said.contains("features"), "{said}");
+    for function in ["api", "worker"] {
+        assert!(built.zip(function)[0][2].as_bool().unwrap(), "{function}");
+    }
+    assert!(!built.0.join("target/lambda/reports-api").exists(), "the template looks for api and worker");
+}
+
+#[test]
 fn what_is_not_a_program_is_not_packed() {
     let built = Built::new();
     fs::write(built.0.join("target/lambda/api/bootstrap"), "#!/bin/sh\n").unwrap();

@@ -49,3 +49,4 @@ mod runtime_host;
 #[path = "../e2e/seen.rs"]
 mod seen;
 mod streams;
+mod tools;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use longhaul::rmcp::handler::server::router::tool::ToolRouter;
 use longhaul::rmcp::model::{Implementation, ServerCapabilities, ServerConfig};
 use longhaul::rmcp::{self, ServerHandler, tool_handler};
-use longhaul::{Server, TaskPolicy};
+use longhaul::{Server, TaskPolicy, ToolEnv};
 
 use crate::settings::{Settings, ToolSet};
 use crate::tools::diagnostics;
@@ -34,6 +34,7 @@ pub enum ServerError {
 #[derive(Clone)]
 pub struct App {
     sources: Arc<Sources>,
+    env: ToolEnv,
     tools: ToolSet,
 }
 
@@ -47,6 +48,7 @@ static WITH_DIAGNOSTICS: LazyLock<ToolRouter<App>> = LazyLock::new(|| {
         + App::fail_tool()
         + App::ask_tool()
         + App::large_result_tool()
+        + App::tool_env_tool()
 });
 
 impl App {
@@ -55,11 +57,16 @@ impl App {
             .data_dir
             .map(|path| DataDir::open_dir(&path).map_err(|cause| ServerError::DataDir { path, cause }));
         let fetcher = Fetcher::new(UrlPolicy::PublicHttps);
-        Ok(Self { sources: Arc::new(Sources::new(data_dir.transpose()?, fetcher)), tools: settings.tools })
+        let sources = Arc::new(Sources::new(data_dir.transpose()?, fetcher));
+        Ok(Self { sources, env: settings.env, tools: settings.tools })
     }
 
     pub(crate) fn sources(&self) -> &Sources {
         &self.sources
+    }
+
+    pub(crate) const fn env(&self) -> &ToolEnv {
+        &self.env
     }
 
     fn router(&self) -> &'static ToolRouter<Self> {
@@ -89,7 +96,7 @@ pub fn server(settings: Settings) -> Result<Server, ServerError> {
     let tools = settings.tools;
     let app = App::new(settings)?;
     let server = Server::new(move || app.clone())
-        .task("profile_dataset", TaskPolicy::optional().run_at_most(Duration::from_secs(2 * 3_600)))
+        .task("profile_dataset", TaskPolicy::optional().run_at_most(Duration::from_secs(2 * 3_600)).class("heavy"))
         .task("bulk_generate_access_codes", with_questions());
     Ok(match tools {
         ToolSet::Product => server,
@@ -108,6 +115,7 @@ fn with_diagnostics(server: Server) -> Server {
         .task("fail", TaskPolicy::optional().run_at_most(Duration::from_secs(diagnostics::fail::RUN_S_MAX)))
         .task("ask", with_questions())
         .task("large_result", TaskPolicy::optional())
+        .task("tool_env", TaskPolicy::optional())
 }
 
 #[cfg(test)]
@@ -121,7 +129,7 @@ mod tests {
     #[test]
     fn no_text_that_clients_read_has_a_rustdoc_link() {
         let tools = WITH_DIAGNOSTICS.list_all();
-        assert_eq!(tools.len(), 8, "all tools, with their schemas, and below the forms that they ask with");
+        assert_eq!(tools.len(), 9, "all tools, with their schemas, and below the forms that they ask with");
         let read = serde_json::json!([tools, schema_for!(Confirmation), schema_for!(Answer)]).to_string();
         assert!(!read.contains("[`"), "a doc comment of a schema has a link: {read}");
     }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use longhaul::ToolEnv;
 use longhaul::settings::Preset::{Unset, Value};
 use longhaul::settings::{Declared, Path, Setting, SettingsError, Switch, Values};
 
@@ -19,7 +20,7 @@ pub static DIAGNOSTICS: Setting<Switch> = Setting::new(
     "diagnostics",
     "LONGHAUL_DIAGNOSTICS",
     Switch,
-    "Also serve the tools for checking a deployment: echo, countdown, fail, ask, large_result.",
+    "Also serve the tools for checking a deployment: echo, countdown, fail, ask, large_result, tool_env.",
 )
 .local(Value("false"))
 .lambda(Value("false"))
@@ -35,6 +36,8 @@ pub struct Settings {
     pub data_dir: Option<PathBuf>,
     /// Which tools are served.
     pub tools: ToolSet,
+    /// What tools read of their environment.
+    pub env: ToolEnv,
 }
 
 /// Which tools are served.
@@ -48,12 +51,12 @@ pub enum ToolSet {
 }
 
 impl Settings {
-    /// The settings that `values` hold. A Lambda function has no local files, so it has no data directory.
+    /// The settings that `values` hold, for tools with this environment. A Lambda function has no local files, so it has no data directory.
     ///
     /// # Errors
     /// [`SettingsError`]
-    pub fn of(values: &Values) -> Result<Self, SettingsError> {
+    pub fn of(values: &Values, env: ToolEnv) -> Result<Self, SettingsError> {
         let tools = if values.get(&DIAGNOSTICS)? { ToolSet::WithDiagnostics } else { ToolSet::Product };
-        Ok(Self { data_dir: values.find(&DATA_DIR)?, tools })
+        Ok(Self { data_dir: values.find(&DATA_DIR)?, tools, env })
     }
 }

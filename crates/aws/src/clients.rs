@@ -37,11 +37,16 @@ pub struct Clients {
     pub sqs: aws_sdk_sqs::Client,
 }
 
+/// The account, region and endpoints that the environment of this process names, with an HTTP client.
+pub async fn sdk_config() -> SdkConfig {
+    aws_config::defaults(BehaviorVersion::latest()).http_client(https()).load().await
+}
+
 impl Clients {
     /// Clients for the account, region and endpoints that the environment of this process names, as the SDK finds them:
     /// variables, profiles, web identities, containers, instances. Credentials are looked for when they are first needed.
     pub async fn from_environment() -> Self {
-        Self::new(&aws_config::defaults(BehaviorVersion::latest()).http_client(https()).load().await)
+        Self::new(&sdk_config().await)
     }
 
     /// Whether the environment names a region. Without one, every call fails.

@@ -27,8 +27,10 @@ mod retention;
 mod secret;
 mod store;
 mod table;
+mod tool_secrets;
 
 pub use message::{TRACE_ATTRIBUTE, UnreadableMessage, body_of, read_message};
 pub use queue::SqsQueue;
 pub use secret::SECRET;
 pub use store::{DynamoStore, QuotaMode};
+pub use tool_secrets::{ToolSecretError, read_tool_secrets};

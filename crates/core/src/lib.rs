@@ -6,6 +6,7 @@
 
 #![warn(clippy::wildcard_enum_match_arm)]
 
+mod class;
 mod event;
 mod ids;
 mod journal;
@@ -22,6 +23,7 @@ mod time;
 mod trace;
 mod transition;
 
+pub use class::ToolClass;
 pub use event::{Advance, Outcome, Suspension, TaskEvent};
 pub use ids::{IdSource, InvalidTaskId, LeaseToken, TaskId, TaskKey};
 pub use journal::{Entry, EntryKind};

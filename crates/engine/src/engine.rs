@@ -1,5 +1,6 @@
 //! The engine: the ports and the settings that every use case needs.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use longhaul_core::ports::{StoreError, TaskStore, WorkQueue};
@@ -31,6 +32,10 @@ pub struct Engine {
     pub(crate) settings: Settings,
     pub(crate) changes: Changes,
     pub(crate) leg_limit: Option<LegLimit>,
+    /// Where the work of tools is sent that have no queue of their own.
+    shared_queue: Arc<dyn WorkQueue>,
+    /// Where the work of the other tools is sent, by their names.
+    own_queues: Arc<BTreeMap<String, Arc<dyn WorkQueue>>>,
     observer: Option<Arc<dyn Observer>>,
 }
 
@@ -38,7 +43,16 @@ impl Engine {
     /// An engine over these ports.
     #[must_use]
     pub fn new(ports: Ports, settings: Settings) -> Self {
-        Self { ports, settings, changes: Changes::default(), leg_limit: None, observer: None }
+        let shared_queue = Arc::clone(&ports.queue);
+        Self {
+            ports,
+            settings,
+            changes: Changes::default(),
+            leg_limit: None,
+            shared_queue,
+            own_queues: Arc::default(),
+            observer: None,
+        }
     }
 
     /// The same engine, with an observer of what happens.
@@ -53,6 +67,21 @@ impl Engine {
     #[must_use]
     pub fn limited_by(mut self, limit: LegLimit) -> Self {
         self.leg_limit = Some(limit);
+        self
+    }
+
+    /// The same engine, which sends the work of these tools to queues of their own, and that of all others to the queue
+    /// of its ports.
+    #[must_use]
+    pub fn with_own_queues(mut self, queues: BTreeMap<String, Arc<dyn WorkQueue>>) -> Self {
+        self.own_queues = Arc::new(queues);
+        self
+    }
+
+    /// The same engine for deliveries of another queue. It sends work to the same queues as before.
+    #[must_use]
+    pub fn delivered_by(mut self, queue: Arc<dyn WorkQueue>) -> Self {
+        self.ports.queue = queue;
         self
     }
 
@@ -88,7 +117,13 @@ impl Engine {
         &*self.ports.store
     }
 
+    /// The queue whose deliveries are run.
     pub(crate) fn queue(&self) -> &dyn WorkQueue {
         &*self.ports.queue
+    }
+
+    /// The queue that the work of `tool` is sent to.
+    pub(crate) fn queue_of(&self, tool: &str) -> &dyn WorkQueue {
+        &**self.own_queues.get(tool).unwrap_or(&self.shared_queue)
     }
 }

@@ -26,6 +26,8 @@ pub enum LegEnd {
         /// What is known about it.
         reason: String,
     },
+    /// This worker does not have the tool: nothing was run, and another worker may have it.
+    NoSuchTool,
     /// The tool waits: what [`Leg::drive`](crate::Leg::drive) or [`Leg::ask_round`](crate::Leg::ask_round) returned.
     Suspended(Suspended),
 }

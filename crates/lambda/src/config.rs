@@ -1,7 +1,10 @@
 //! What the operator decides about the functions, read once from the environment. The settings themselves are declared
 //! in [`table`].
 
+use std::collections::BTreeMap;
+
 use http::HeaderName;
+use longhaul_core::ToolClass;
 use longhaul_core::limits::PollLimit;
 use longhaul_engine::Settings;
 use longhaul_logs::Payloads;
@@ -47,6 +50,8 @@ pub struct Common {
     pub table: String,
     /// The URL of the work queue.
     pub queue_url: String,
+    /// The URLs of the queues of classes that have one.
+    pub class_queues: BTreeMap<ToolClass, String>,
     /// The namespace of the metrics in CloudWatch.
     pub metrics_namespace: String,
     /// What to log, as `tracing` filter directives.
@@ -97,6 +102,8 @@ pub struct WorkerConfig {
     pub concurrency: usize,
     /// Legs of one owner that all sandboxes together run at a time; `None` for any number.
     pub owner_legs_max: Option<u32>,
+    /// The ARNs of the secrets that tools read, by the tools' names for them.
+    pub secret_arns: BTreeMap<String, String>,
 }
 
 impl ApiConfig {
@@ -170,6 +177,7 @@ impl WorkerConfig {
             dead_letter_queue_url: values.get(&table::DEAD_LETTER_QUEUE_URL)?,
             concurrency: usize::try_from(values.get(&table::CONCURRENCY)?).unwrap_or(usize::MAX),
             owner_legs_max: values.find(&table::OWNER_CONCURRENCY)?.and_then(|max| u32::try_from(max).ok()),
+            secret_arns: secret_arns(values)?,
         })
     }
 }
@@ -200,12 +208,42 @@ fn common(values: &Values) -> Result<Common, SettingsError> {
     Ok(Common {
         table: values.get(&table::TABLE)?,
         queue_url: values.get(&table::QUEUE_URL)?,
+        class_queues: class_queues(values)?,
         metrics_namespace: values.get(&table::METRICS)?,
         log: values.get(&table::LOG)?,
         log_payloads: values.get(&table::LOG_PAYLOADS)?.into(),
         audit: values.get(&table::AUDIT)?,
         engine,
     })
+}
+
+/// The names of the secrets of tools and their ARNs, which are two lists because a template cannot take one apart.
+fn secret_arns(values: &Values) -> Result<BTreeMap<String, String>, SettingsError> {
+    let names = values.find(&table::SECRET_NAMES)?.unwrap_or_default();
+    let arns = values.find(&table::SECRET_ARNS)?.unwrap_or_default();
+    let refuse = |why: &str| Err(values.refuse(&table::SECRET_NAMES, &names, why));
+    if names.len() != arns.len() {
+        let why = format!("it needs as many names as LONGHAUL_SECRET_ARNS has entries: {}", arns.len());
+        return refuse(&why);
+    }
+    if !names.iter().all(|name| table::is_name(name)) {
+        return refuse("a name has a letter or `_` first, then letters, digits and `_`, 128 at most");
+    }
+    let plain = values.find(&table::TOOL_ENV)?.unwrap_or_default();
+    if let Some(name) = names.iter().find(|name| plain.contains_key(*name)) {
+        return refuse(&format!("`{name}` is in LONGHAUL_TOOL_ENV too: leave one of them out"));
+    }
+    let by_name: BTreeMap<_, _> = names.iter().cloned().zip(arns).collect();
+    if by_name.len() < names.len() {
+        return refuse("each name must be there once");
+    }
+    Ok(by_name)
+}
+
+fn class_queues(values: &Values) -> Result<BTreeMap<ToolClass, String>, SettingsError> {
+    let urls = values.find(&table::CLASS_QUEUES)?.unwrap_or_default();
+    // The setting allows only names of classes.
+    Ok(urls.into_iter().filter_map(|(class, url)| Some((ToolClass::parse(&class)?, url))).collect())
 }
 
 fn auth(values: &Values) -> Result<Auth, SettingsError> {

@@ -24,5 +24,5 @@ pub use event::HttpEvent;
 pub use logs::{LogSettings, init_logs, json_logs};
 pub use longhaul_logs::Payloads;
 pub use longhaul_settings::table::Audit;
-pub use sandbox::{StartError, World, start_api, start_worker};
+pub use sandbox::{StartError, World, start_api, start_worker, tool_secrets};
 pub use worker::{DeadLetters, Worker};

@@ -10,7 +10,7 @@ const RECEIVES: &str = "ApproximateReceiveCount";
 /// Which queue a record comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// The work queue.
+    /// The work queue, or that of a class.
     Work,
     /// The queue for messages that were delivered too often.
     DeadLetters,
@@ -30,8 +30,12 @@ pub(crate) enum Unreadable {
 /// Where `record` comes from. A dead letter is recognised by its queue, so that one binary serves both queues, in two
 /// functions or in one.
 pub(crate) fn source(record: &SqsMessage, dead_letter_queue: &str) -> Source {
-    let queue = record.event_source_arn.as_deref().and_then(|arn| arn.rsplit(':').next());
-    if queue == Some(dead_letter_queue) { Source::DeadLetters } else { Source::Work }
+    if queue_of(record) == Some(dead_letter_queue) { Source::DeadLetters } else { Source::Work }
+}
+
+/// The name of the queue that `record` comes from.
+pub(crate) fn queue_of(record: &SqsMessage) -> Option<&str> {
+    record.event_source_arn.as_deref().and_then(|arn| arn.rsplit(':').next())
 }
 
 /// The name at the end of a queue's URL.

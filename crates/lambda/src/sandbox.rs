@@ -1,11 +1,12 @@
 //! What a sandbox sets up once, before its first event: clients, the first connections, the engine.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use longhaul_aws::clients::Clients;
-use longhaul_aws::{DynamoStore, QuotaMode, SECRET, SqsQueue};
-use longhaul_core::ports::StoreError;
-use longhaul_core::{Clock, IdSource};
+use longhaul_aws::clients::{Clients, sdk_config};
+use longhaul_aws::{DynamoStore, QuotaMode, SECRET, SqsQueue, ToolSecretError, read_tool_secrets};
+use longhaul_core::ports::{StoreError, WorkQueue};
+use longhaul_core::{Clock, IdSource, ToolClass};
 use longhaul_engine::{Engine, LegLimit, Ports};
 use longhaul_mcp::{McpServer, McpSettings};
 
@@ -26,6 +27,9 @@ pub struct World {
 /// Why a sandbox cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
+    /// A secret of the tools cannot be read.
+    #[error(transparent)]
+    Secret(#[from] ToolSecretError),
     /// The table does not answer, or this function may not read it.
     #[error("the table `{table}` cannot be used: is LONGHAUL_TABLE right, and may this function read and write it?")]
     Table {
@@ -37,7 +41,7 @@ pub enum StartError {
     },
 }
 
-/// Sets up the API function. Reading the secret that all instances share is the first call to the table, so connection
+/// Sets up the API function. `classes` are those of tools, by the tools' names. Reading the secret that all instances share is the first call to the table, so connection
 /// and handshake are done before the first event.
 ///
 /// # Errors
@@ -45,6 +49,7 @@ pub enum StartError {
 pub async fn start_api(
     config: &ApiConfig,
     world: World,
+    classes: &BTreeMap<String, ToolClass>,
     build: impl FnOnce(Engine, McpSettings) -> McpServer,
 ) -> Result<Api, StartError> {
     let clients = Clients::from_environment().await;
@@ -52,38 +57,80 @@ pub async fn start_api(
     let unusable = |cause| StartError::Table { table: config.common.table.clone(), cause };
     let secret = store.secret(SECRET, &*world.ids).await.map_err(unusable)?;
     // The API function only sends: it needs no dead-letter queue.
-    let queue = SqsQueue::new(clients.sqs, &config.common.queue_url, "");
+    let queues = Queues { clients, dead_letter_url: "" };
+    let queue = queues.at(&config.common.queue_url);
+    let own_queues = queues.of_classes(&config.common, classes);
     let clock = Arc::clone(&world.clock);
     let metrics = metrics(&config.common, &world);
-    let engine = engine(&config.common, store, queue, world, Arc::clone(&metrics));
+    let engine = engine(&config.common, store, queue, world, Arc::clone(&metrics)).with_own_queues(own_queues);
     let server = build(engine, config.mcp(secret));
     server.ready().await.map_err(unusable)?;
     Ok(Api::new(server, config.auth.clone(), config.allow_origins.clone(), clock).measured_by(metrics))
 }
 
-/// Sets up the worker function.
+/// Sets up the worker function. `classes` are those of tools, by the tools' names.
 ///
 /// # Errors
 /// [`StartError`]
 pub async fn start_worker(
     config: &WorkerConfig,
     world: World,
+    classes: &BTreeMap<String, ToolClass>,
     build: impl FnOnce(Engine, McpSettings) -> McpServer,
 ) -> Result<Worker, StartError> {
     let clients = Clients::from_environment().await;
     let store = store(&clients, &config.common, &world);
     store.connect().await.map_err(|cause| StartError::Table { table: config.common.table.clone(), cause })?;
-    let queue = |url: &str| SqsQueue::new(clients.sqs.clone(), url, &config.dead_letter_queue_url);
-    let dead_letters = DeadLetters::new(Arc::new(queue(&config.dead_letter_queue_url)), &config.dead_letter_queue_url);
+    let queues = Queues { clients, dead_letter_url: &config.dead_letter_queue_url };
+    let dead_letters = DeadLetters::new(queues.at(&config.dead_letter_queue_url), &config.dead_letter_queue_url);
     // A worker answers no requests and so signs nothing: a random secret of its own will do. It may not read the table's.
     let mut secret = [0; 32];
     world.ids.fill(&mut secret);
     let metrics = metrics(&config.common, &world);
     let places = config.owner_legs_max.map(|legs_max| LegLimit::new(Arc::new(store.clone()), legs_max));
-    let engine = engine(&config.common, store, queue(&config.common.queue_url), world, metrics);
+    let engine = engine(&config.common, store, queues.at(&config.common.queue_url), world, metrics)
+        .with_own_queues(queues.of_classes(&config.common, classes));
     let engine = places.into_iter().fold(engine, Engine::limited_by);
     let runner = build(engine.clone(), McpSettings::new(secret)).runner();
-    Ok(Worker::new(engine, runner, dead_letters, config.concurrency))
+    let worker = Worker::new(engine, runner, dead_letters, config.concurrency);
+    let of_classes = config.common.class_queues.values();
+    Ok(of_classes.fold(worker, |worker, url| worker.and_takes_from(url, queues.at(url))))
+}
+
+/// Makes the queues of a sandbox.
+struct Queues<'a> {
+    clients: Clients,
+    dead_letter_url: &'a str,
+}
+
+impl Queues<'_> {
+    fn at(&self, url: &str) -> Arc<dyn WorkQueue> {
+        Arc::new(SqsQueue::new(self.clients.sqs.clone(), url, self.dead_letter_url))
+    }
+
+    /// The queues of tools whose class has one.
+    fn of_classes(
+        &self,
+        config: &Common,
+        classes: &BTreeMap<String, ToolClass>,
+    ) -> BTreeMap<String, Arc<dyn WorkQueue>> {
+        for class in config.class_queues.keys().filter(|class| !classes.values().any(|other| other == *class)) {
+            tracing::warn!(%class, "no tool has this class, so nothing is sent to its queue");
+        }
+        let url = |class| config.class_queues.get(class);
+        classes.iter().filter_map(|(tool, class)| Some((tool.clone(), self.at(url(class)?)))).collect()
+    }
+}
+
+/// Reads the secrets of the tools, by the tools' names for them.
+///
+/// # Errors
+/// [`StartError::Secret`]
+pub async fn tool_secrets(config: &WorkerConfig, world: &World) -> Result<BTreeMap<String, String>, StartError> {
+    if config.secret_arns.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    Ok(read_tool_secrets(&sdk_config().await, &config.secret_arns, &*world.clock).await?)
 }
 
 fn store(clients: &Clients, config: &Common, world: &World) -> DynamoStore {
@@ -97,7 +144,13 @@ fn metrics(config: &Common, world: &World) -> Arc<EmbeddedMetrics> {
     Arc::new(EmbeddedMetrics::new(config.metrics_namespace.clone(), Arc::clone(&world.clock), out))
 }
 
-fn engine(config: &Common, store: DynamoStore, queue: SqsQueue, world: World, metrics: Arc<EmbeddedMetrics>) -> Engine {
-    let ports = Ports { store: Arc::new(store), queue: Arc::new(queue), clock: world.clock, ids: world.ids };
+fn engine(
+    config: &Common,
+    store: DynamoStore,
+    queue: Arc<dyn WorkQueue>,
+    world: World,
+    metrics: Arc<EmbeddedMetrics>,
+) -> Engine {
+    let ports = Ports { store: Arc::new(store), queue, clock: world.clock, ids: world.ids };
     Engine::new(ports, config.engine).observed_by(metrics)
 }

@@ -3,6 +3,7 @@
 //! Each delivery is one leg of one task. A delivery that fails does not affect the others: it is reported as failed, its
 //! message stays in the queue, and it is delivered again after its visibility timeout.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -29,6 +30,8 @@ const UNREADABLE_REST_MS: u64 = 6 * 60 * 60 * 1_000;
 #[derive(Clone)]
 pub struct Worker {
     engine: Engine,
+    /// Engines for the deliveries of other queues, by the queues' names.
+    of_classes: BTreeMap<String, Engine>,
     runner: Arc<dyn ToolRunner>,
     dead_letters: DeadLetters,
     concurrency: usize,
@@ -69,7 +72,15 @@ impl Worker {
     /// A function that runs the tools of `runner`, `concurrency` legs at a time.
     #[must_use]
     pub fn new(engine: Engine, runner: Arc<dyn ToolRunner>, dead_letters: DeadLetters, concurrency: usize) -> Self {
-        Self { engine, runner, dead_letters, concurrency: concurrency.max(1) }
+        let of_classes = BTreeMap::new();
+        Self { engine, of_classes, runner, dead_letters, concurrency: concurrency.max(1) }
+    }
+
+    /// The same function, which also takes what comes from the queue at `url`, which `queue` reaches: that of a class.
+    #[must_use]
+    pub fn and_takes_from(mut self, url: &str, queue: Arc<dyn WorkQueue>) -> Self {
+        self.of_classes.insert(record::queue_name(url).to_owned(), self.engine.clone().delivered_by(queue));
+        self
     }
 
     /// Runs a batch to its end, before `deadline`. The response names the records that failed; their messages are
@@ -129,7 +140,10 @@ impl Worker {
             Err(unreadable) => return self.put_aside(record, source, &unreadable).await,
         };
         let (queue, disposition) = match source {
-            Source::Work => (self.work_queue(), self.run_leg(&delivery, batch).await),
+            Source::Work => {
+                let engine = self.engine_of(record);
+                (&*engine.ports().queue, self.run_leg(engine, &delivery, batch).await)
+            }
             Source::DeadLetters => (&*self.dead_letters.queue, self.engine.run_dead_letter(&delivery).await),
         };
         match disposition {
@@ -149,18 +163,20 @@ impl Worker {
 
     /// Runs one leg. The message arrives hidden for as long as the function may run. It is hidden for one lease instead,
     /// and the engine's heartbeats extend that: so the message of a killed worker is delivered again after one lease.
-    async fn run_leg(&self, delivery: &Delivery, batch: &Batch) -> Disposition {
+    async fn run_leg(&self, engine: &Engine, delivery: &Delivery, batch: &Batch) -> Disposition {
         let leg = async {
-            let Some(_slot) = self.slot(delivery, batch).await else { return Disposition::RetryAfter { after_ms: 0 } };
-            self.engine.run_delivery(delivery, &*self.runner, &batch.signals).await
+            let Some(_slot) = self.slot(engine, delivery, batch).await else {
+                return Disposition::RetryAfter { after_ms: 0 };
+            };
+            engine.run_delivery(delivery, &*self.runner, &batch.signals).await
         };
-        let ((), disposition) = futures::join!(self.hide(delivery), leg);
+        let ((), disposition) = futures::join!(hide(engine, delivery), leg);
         disposition
     }
 
     /// Waits for a free slot and hides the message meanwhile. `None` if the batch runs out of time first: another
     /// sandbox will get the message.
-    async fn slot<'a>(&self, delivery: &Delivery, batch: &'a Batch) -> Option<SemaphorePermit<'a>> {
+    async fn slot<'a>(&self, engine: &Engine, delivery: &Delivery, batch: &'a Batch) -> Option<SemaphorePermit<'a>> {
         if let Ok(slot) = batch.free.try_acquire() {
             return Some(slot);
         }
@@ -174,13 +190,9 @@ impl Worker {
             let wait_ms = settings.heartbeat_ms.min(left_ms - settings.leg_margin_ms);
             match select(slot.as_mut(), self.engine.ports().clock.sleep_ms(wait_ms)).await {
                 Either::Left((slot, _)) => return slot.ok(),
-                Either::Right(_) => self.hide(delivery).await,
+                Either::Right(_) => hide(engine, delivery).await,
             }
         }
-    }
-
-    async fn hide(&self, delivery: &Delivery) {
-        log_failure(self.work_queue().extend(&delivery.receipt, self.engine.settings().lease_ms).await);
     }
 
     /// An unreadable message is never deleted: in the work queue it is delivered again until it becomes a dead letter,
@@ -198,13 +210,18 @@ impl Worker {
         Reported::Failed
     }
 
-    fn work_queue(&self) -> &dyn WorkQueue {
-        &*self.engine.ports().queue
+    /// The engine for the deliveries of the queue that `record` comes from.
+    fn engine_of(&self, record: &SqsMessage) -> &Engine {
+        record::queue_of(record).and_then(|queue| self.of_classes.get(queue)).unwrap_or(&self.engine)
     }
 
     fn now(&self) -> Timestamp {
         self.engine.ports().clock.now()
     }
+}
+
+async fn hide(engine: &Engine, delivery: &Delivery) {
+    log_failure(engine.ports().queue.extend(&delivery.receipt, engine.settings().lease_ms).await);
 }
 
 /// Logs a queue that did not answer. The message is delivered again in any case, and the next claim decides.

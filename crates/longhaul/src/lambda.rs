@@ -39,11 +39,13 @@
 use std::sync::Arc;
 
 pub use longhaul_lambda::StartError;
-use longhaul_lambda::{ApiConfig, Common, LogSettings, WorkerConfig, World, init_logs, start_api, start_worker};
+use longhaul_lambda::{
+    ApiConfig, Common, LogSettings, WorkerConfig, World, init_logs, start_api, start_worker, tool_secrets,
+};
 use longhaul_settings::{Declared, Flags, Place, SettingsError, Values, table};
 
 use crate::settings::ProcessEnv;
-use crate::{OsIds, Server, SystemClock, ToolError};
+use crate::{OsIds, Server, SystemClock, ToolEnv, ToolError};
 
 /// Threads of a worker: one for tools, and one that keeps the heartbeats going while a tool computes.
 const WORKER_THREADS: usize = 2;
@@ -124,6 +126,14 @@ impl ApiFunction {
         &self.values
     }
 
+    /// What tools read of their environment. Secrets are not there: this function has no permission to read them.
+    ///
+    /// # Errors
+    /// [`FunctionError::Settings`]
+    pub fn tool_env(&self) -> Result<ToolEnv, FunctionError> {
+        Ok(self.values.find(&table::TOOL_ENV)?.unwrap_or_default().into_iter().collect())
+    }
+
     /// Answers requests with `server` until the sandbox ends.
     ///
     /// # Errors
@@ -137,7 +147,10 @@ impl ApiFunction {
         runtime.block_on(async {
             server.check().await?;
             // On the heap: the compiler gives up on one future that holds all of these.
-            let api = Box::pin(start_api(config, world(), |engine, settings| server.build(engine, settings))).await?;
+            let api = Box::pin(start_api(config, world(), &server.classes(), |engine, settings| {
+                server.build(engine, settings)
+            }))
+            .await?;
             Box::pin(api.run(config)).await.map_err(FunctionError::RuntimeApi)
         })
     }
@@ -181,6 +194,23 @@ impl WorkerFunction {
         &self.values
     }
 
+    /// What tools read of their environment, with their secrets, which are read now.
+    ///
+    /// # Errors
+    /// [`FunctionError`], which names a secret that cannot be read, and says nothing about what is in it.
+    pub fn tool_env(&self) -> Result<ToolEnv, FunctionError> {
+        let plain = self.values.find(&table::TOOL_ENV)?.unwrap_or_default();
+        if self.config.secret_arns.is_empty() {
+            return Ok(plain.into_iter().collect());
+        }
+        start_logs(&self.config.common);
+        // Of its own: the threads that run tools do not exist yet.
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(FunctionError::Runtime)?;
+        let secrets = runtime.block_on(tool_secrets(&self.config, &world()))?;
+        Ok(plain.into_iter().chain(secrets).collect())
+    }
+
     /// Runs the tools of `server` until the sandbox ends.
     ///
     /// # Errors
@@ -192,7 +222,9 @@ impl WorkerFunction {
         let runtime = runtime.worker_threads(WORKER_THREADS).enable_all().build().map_err(FunctionError::Runtime)?;
         runtime.block_on(async {
             server.check().await?;
-            let worker = start_worker(config, world(), |engine, settings| server.build(engine, settings)).await?;
+            let classes = server.classes();
+            let worker = start_worker(config, world(), &classes, |engine, settings| server.build(engine, settings));
+            let worker = worker.await?;
             worker.run().await.map_err(FunctionError::RuntimeApi)
         })
     }

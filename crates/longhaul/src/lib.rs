@@ -81,6 +81,7 @@ pub mod settings;
 mod system;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod tool_env;
 
 pub use longhaul_mcp::{
     Amount, Answer, InputResponse, ProgressReport, SchemaError, StepValue, TaskContext, TaskPolicy, ToolError,
@@ -89,6 +90,7 @@ pub use longhaul_mcp::{
 pub use rmcp;
 pub use server::Server;
 pub use system::{OsIds, SystemClock};
+pub use tool_env::{NotInToolEnv, ToolEnv};
 
 /// What a server needs from its environment, as traits, and the types in their methods: for your own store and queue,
 /// on which `local::start_on` runs a server.

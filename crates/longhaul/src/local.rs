@@ -48,6 +48,7 @@ mod running;
 #[cfg(feature = "aws")]
 mod shared;
 mod storage;
+mod tool_env;
 mod worker;
 
 use std::net::SocketAddr;
@@ -58,6 +59,7 @@ pub use error::ServeError;
 pub use logs::init as init_logs;
 pub use options::Options;
 pub use running::Running;
+pub use tool_env::ToolEnvError;
 
 use crate::Server;
 

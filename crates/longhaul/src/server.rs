@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use longhaul_core::ToolClass;
 use longhaul_engine::Engine;
 use longhaul_mcp::{McpServer, McpSettings, TaskPolicy, ToolError, check_tools};
 use rmcp::ServerHandler;
@@ -98,6 +99,13 @@ impl Server {
         of_tasks.chain(self.scopes.values().flatten()).map(String::as_str).collect()
     }
 
+    /// The classes of its tools that have one: see [`TaskPolicy::class`].
+    #[cfg_attr(not(feature = "lambda"), expect(dead_code, reason = "only a deployment has workers for classes"))]
+    pub(crate) fn classes(&self) -> BTreeMap<String, ToolClass> {
+        let class = |policy: &TaskPolicy| policy.class_name().and_then(ToolClass::parse);
+        self.tasks.iter().filter_map(|(tool, policy)| Some((tool.clone(), class(policy)?))).collect()
+    }
+
     /// Checks that the handler has every tool that was named with [`task`](Self::task) or [`scope`](Self::scope): that its `get_tool` returns it,
     /// or its `list_tools` shows it. A handler that shows no tool in either way cannot be checked, and passes. The
     /// tools' input schemas, which the arguments of calls are checked against, are compiled. Every way to start the
@@ -105,7 +113,7 @@ impl Server {
     ///
     /// # Errors
     /// [`ToolError`] for the first name that the handler does not have, with the most similar one that it has; or for the
-    /// first schema that cannot be compiled, or scope that cannot be one.
+    /// first schema that cannot be compiled, scope or class that cannot be one, or policy that contradicts itself.
     ///
     /// ```
     /// # use longhaul::{Server, TaskPolicy};

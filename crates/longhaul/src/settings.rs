@@ -28,8 +28,8 @@
 use std::ffi::OsString;
 
 pub use longhaul_settings::{
-    Address, Declared, EnvSource, Fault, Flags, Kind, List, Number, Path, Place, Preset, Queue, QueueAt, Setting,
-    SettingsError, Shape, Store, StoreAt, Switch, Text, Url, Values, Words, page, table,
+    Address, Declared, EnvSource, Fault, Flags, Kind, List, Number, Pairs, Path, Place, Preset, Queue, QueueAt,
+    Setting, SettingsError, Shape, Store, StoreAt, Switch, Text, Url, Values, Words, page, table,
 };
 
 /// The environment of this process.

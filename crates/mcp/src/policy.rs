@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use longhaul_core::Policy;
+use longhaul_core::{Policy, limits};
 
 /// Whether calls of a tool become tasks, and on which terms. One goes with each name in `Server::task`.
 ///
@@ -32,6 +32,7 @@ pub struct TaskPolicy {
     after_fetch: AfterFetch,
     arguments: ArgumentCheck,
     scopes: BTreeSet<String>,
+    class: Option<String>,
 }
 
 /// Who checks the arguments of a call before it becomes a task.
@@ -84,6 +85,7 @@ impl TaskPolicy {
             after_fetch: AfterFetch::Keep,
             arguments: ArgumentCheck::BySchema,
             scopes: BTreeSet::new(),
+            class: None,
         }
     }
 
@@ -190,6 +192,61 @@ impl TaskPolicy {
         &self.scopes
     }
 
+    /// Says what kind of worker the tool needs. A deployment may give the class workers of its own, with other memory and
+    /// time than those of all others: see docs/deploy.md. Without them, and on a local server, its tools share the workers
+    /// with all others.
+    ///
+    /// A name has a letter first, then letters, digits and hyphens: all lower case, 32 at most. The server does not start
+    /// with another one.
+    ///
+    /// ```
+    /// # use longhaul_mcp as longhaul;
+    /// # use longhaul::TaskPolicy;
+    /// let policy = TaskPolicy::optional().class("heavy");
+    /// # assert_eq!(policy.class_name(), Some("heavy"));
+    /// ```
+    #[must_use]
+    pub fn class(mut self, name: impl Into<String>) -> Self {
+        self.class = Some(name.into());
+        self
+    }
+
+    /// The class, if it has one.
+    #[must_use]
+    pub fn class_name(&self) -> Option<&str> {
+        self.class.as_deref()
+    }
+
+    /// What in the policy cannot be kept, in a sentence that says what to do; `None` if all can.
+    pub(crate) fn contradiction(&self) -> Option<String> {
+        let terms = &self.terms;
+        let days_max = limits::TTL_MS_CEILING / DAY_MS;
+        let longest = [
+            ("run_at_most", terms.run_ms_max),
+            ("retention", terms.retention_ms),
+            ("ttl", terms.ttl_ms),
+            ("ttl_at_most", terms.ttl_ms_max),
+        ];
+        if let Some((name, _)) = longest.iter().find(|(_, ms)| *ms > limits::TTL_MS_CEILING) {
+            return Some(format!("`{name}` is longer than {days_max} days, which no task is kept"));
+        }
+        if terms.run_ms_max == 0 {
+            return Some("`run_at_most` leaves no time to run: name a time above 0".to_owned());
+        }
+        if terms.ttl_ms > terms.ttl_ms_max {
+            let (ttl, most) = (terms.ttl_ms, terms.ttl_ms_max);
+            return Some(format!("`ttl` is {ttl} ms, and `ttl_at_most` allows {most} ms: raise it, or shorten `ttl`"));
+        }
+        if terms.poll_ms == Some(0) {
+            return Some("`poll_every` is 0: name the time between two polls, or leave it out".to_owned());
+        }
+        if terms.consecutive_failures_max == 0 {
+            let why = "`consecutive_failures_max` is 0: with 1 a task fails when its tool crashes for the first time";
+            return Some(why.to_owned());
+        }
+        None
+    }
+
     /// The terms, for the engine.
     pub(crate) const fn terms(&self) -> &Policy {
         &self.terms
@@ -216,6 +273,8 @@ impl TaskPolicy {
         self.start
     }
 }
+
+const DAY_MS: u64 = 86_400_000;
 
 fn ms(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)

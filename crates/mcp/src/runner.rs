@@ -1,5 +1,6 @@
 //! The tool runner: calls the author's handler on the worker's side, for one leg of a task.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -17,7 +18,7 @@ use crate::shared::guard::{Panicked, catch};
 use crate::shared::memory::Memory;
 use crate::shared::record::StoredCall;
 use crate::shared::wire::{UnusedService, Wire};
-use crate::shared::{capabilities, errors};
+use crate::shared::{capabilities, errors, tool_list};
 use pump::Pump;
 
 mod pump;
@@ -25,6 +26,8 @@ mod pump;
 /// Runs the tools of `H`.
 pub(crate) struct Runner<H> {
     make_handler: Arc<dyn Fn() -> H + Send + Sync>,
+    /// The tools that have policies. When the server started, the handler had them.
+    tools: BTreeSet<String>,
     memory: Arc<Memory>,
 }
 
@@ -32,8 +35,35 @@ pub(crate) struct Runner<H> {
 type Called = Driven<Result<Result<CallToolResponse, ErrorData>, Panicked>>;
 
 impl<H: ServerHandler> Runner<H> {
-    pub(crate) const fn new(make_handler: Arc<dyn Fn() -> H + Send + Sync>, memory: Arc<Memory>) -> Self {
-        Self { make_handler, memory }
+    pub(crate) const fn new(
+        make_handler: Arc<dyn Fn() -> H + Send + Sync>,
+        tools: BTreeSet<String>,
+        memory: Arc<Memory>,
+    ) -> Self {
+        Self { make_handler, tools, memory }
+    }
+
+    /// Whether the handler does not have the tool of a task: another server has accepted it, with other tools or another
+    /// version of this one. A handler that names no tools has every one.
+    async fn lacks(&self, tool: &str) -> bool {
+        if self.tools.contains(tool) {
+            return false;
+        }
+        let make_handler = Arc::clone(&self.make_handler);
+        let (tools, tool) = (self.tools.clone(), tool.to_owned());
+        let lacks = async move {
+            let handler = make_handler();
+            if handler.get_tool(&tool).is_some() {
+                return false;
+            }
+            if tools.iter().any(|tool| handler.get_tool(tool).is_some()) {
+                return true;
+            }
+            let listed = tool_list::read(&handler).await.unwrap_or_default();
+            !listed.is_empty() && !listed.contains_key(&tool)
+        };
+        // A handler that panics here does so again when it is called, which is reported then.
+        catch(lacks).await.unwrap_or(false)
     }
 
     /// Calls the tool with what came with the call, or with the answers of the latest round.
@@ -60,6 +90,9 @@ impl<H: ServerHandler> Runner<H> {
 #[async_trait]
 impl<H: ServerHandler> ToolRunner for Runner<H> {
     async fn run(&self, leg: Leg) -> LegEnd {
+        if self.lacks(&leg.task().tool).await {
+            return LegEnd::NoSuchTool;
+        }
         let _held = self.memory.for_leg(leg.request()).await;
         let call: StoredCall = match serde_json::from_str(leg.request()) {
             Ok(call) => call,

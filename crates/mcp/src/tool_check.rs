@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use longhaul_core::Scopes;
+use longhaul_core::{Scopes, ToolClass};
 use rmcp::ServerHandler;
 use serde_json::Value;
 
@@ -59,6 +59,25 @@ pub enum ToolError {
         /// What was named.
         scope: String,
     },
+    /// Something that is not a name was named as its class.
+    #[error(
+        "`{class}` cannot be the class of the tool `{tool}`: a class has a letter first, then letters, digits and hyphens; \
+         all lower case, 32 at most"
+    )]
+    Class {
+        /// The tool's name.
+        tool: String,
+        /// What was named.
+        class: String,
+    },
+    /// Its policy says what cannot be kept.
+    #[error("the policy of the tool `{tool}` contradicts itself: {why}")]
+    Policy {
+        /// The tool's name.
+        tool: String,
+        /// What is wrong with it.
+        why: String,
+    },
 }
 
 /// Checks that the handler has every tool that `policies` or `scopes` name: that its `get_tool` returns it, or its `list_tools`
@@ -67,13 +86,14 @@ pub enum ToolError {
 ///
 /// # Errors
 /// [`ToolError`] for the first tool that the handler does not have, or whose schema cannot be compiled, and for the first
-/// scope that cannot be one.
+/// scope or class that cannot be one, and the first policy that contradicts itself.
 pub async fn check_tools<H: ServerHandler>(
     make_handler: impl FnOnce() -> H,
     policies: &BTreeMap<String, TaskPolicy>,
     scopes: &BTreeMap<String, BTreeSet<String>>,
 ) -> Result<(), ToolError> {
     check_scopes(policies, scopes)?;
+    policies.iter().try_for_each(|(tool, policy)| check_policy(tool, policy))?;
     let checked = catch(async { check(&make_handler(), policies, scopes).await }).await;
     checked.unwrap_or_else(|panicked| {
         tracing::error!(panic = panicked.0, "the handler panicked, so its tools are not checked");
@@ -89,6 +109,13 @@ fn check_scopes(
     let named = of_tasks.chain(scopes).flat_map(|(tool, scopes)| scopes.iter().map(move |scope| (tool, scope)));
     let wrong = named.into_iter().find(|(_, scope)| !Scopes::is_scope(scope));
     wrong.map_or(Ok(()), |(tool, scope)| Err(ToolError::Scope { tool: tool.clone(), scope: scope.clone() }))
+}
+
+fn check_policy(tool: &str, policy: &TaskPolicy) -> Result<(), ToolError> {
+    if let Some(class) = policy.class_name().filter(|name| ToolClass::parse(name).is_none()) {
+        return Err(ToolError::Class { tool: tool.to_owned(), class: class.to_owned() });
+    }
+    policy.contradiction().map_or(Ok(()), |why| Err(ToolError::Policy { tool: tool.to_owned(), why }))
 }
 
 async fn check<H: ServerHandler>(
@@ -117,6 +144,8 @@ async fn check<H: ServerHandler>(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use rmcp::model::{JsonObject, ListToolsResult, PaginatedRequestParams, Tool};
     use rmcp::service::RequestContext;
     use rmcp::{ErrorData, RoleServer};
@@ -188,6 +217,39 @@ mod tests {
         let policy = TaskPolicy::optional().scope("fine").scope("");
         let refused = check_tools(handler, &[("echo".to_owned(), policy)].into(), &BTreeMap::new()).await.unwrap_err();
         assert!(matches!(refused, ToolError::Scope { scope, .. } if scope.is_empty()));
+    }
+
+    #[tokio::test]
+    async fn a_class_without_a_proper_name_is_refused() {
+        let handler = || Listing(&["echo", "countdown"]);
+        let classed = |class: &str| [("echo".to_owned(), TaskPolicy::optional().class(class))].into();
+        assert_eq!(check_tools(handler, &classed("heavy"), &BTreeMap::new()).await, Ok(()));
+        let refused = check_tools(handler, &classed("Heavy!"), &BTreeMap::new()).await.unwrap_err().to_string();
+        assert!(refused.starts_with("`Heavy!` cannot be the class of the tool `echo`"), "{refused}");
+    }
+
+    #[tokio::test]
+    async fn a_policy_that_contradicts_itself_is_refused_with_what_to_do() {
+        let handler = || Listing(&["echo", "countdown"]);
+        let day = Duration::from_secs(86_400);
+        let optional = TaskPolicy::optional;
+        for (policy, said) in [
+            (optional().ttl(2 * day), "`ttl` is 172800000 ms, and `ttl_at_most` allows 86400000 ms"),
+            (optional().ttl(day).ttl_at_most(day / 2), "raise it, or shorten `ttl`"),
+            (optional().run_at_most(Duration::ZERO), "`run_at_most` leaves no time"),
+            (optional().run_at_most(401 * day), "`run_at_most` is longer than 400 days"),
+            (optional().retention(Duration::MAX), "`retention` is longer than 400 days"),
+            (optional().poll_every(Duration::ZERO), "`poll_every` is 0"),
+            (optional().consecutive_failures_max(0), "`consecutive_failures_max` is 0"),
+        ] {
+            let policies = [("echo".to_owned(), policy)].into();
+            let refused = check_tools(handler, &policies, &BTreeMap::new()).await.unwrap_err().to_string();
+            assert!(refused.starts_with("the policy of the tool `echo` contradicts itself: "), "{refused}");
+            assert!(refused.contains(said), "{refused}");
+        }
+        // The time to live always covers the longest run and the retention, so these are no contradiction.
+        let longer = optional().run_at_most(25 * day / 24).ttl(day / 2).ttl_at_most(day);
+        assert_eq!(check_tools(handler, &[("echo".to_owned(), longer)].into(), &BTreeMap::new()).await, Ok(()));
     }
 
     #[tokio::test]

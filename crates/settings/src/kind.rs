@@ -1,6 +1,6 @@
 //! The kinds of values that settings take, and how they are written.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -30,6 +30,11 @@ pub trait Kind: Sync + 'static {
 
     /// How a flag takes the value.
     fn shape(&self) -> Shape;
+
+    /// Whether a value may be shown, in errors and by `Debug`.
+    fn shows(&self) -> bool {
+        true
+    }
 
     /// What is wrong with `value` because of the other settings; by itself it is allowed.
     fn conflict(&self, _value: &Self::Value, _others: &Values) -> Option<String> {
@@ -296,6 +301,55 @@ impl Kind for List {
 
     fn shape(&self) -> Shape {
         Shape::Several(self.0)
+    }
+}
+
+/// Names with values, written `NAME=VALUE` and separated by commas. No name is there twice. Errors do not show the values.
+pub struct Pairs {
+    placeholder: &'static str,
+    rule: &'static str,
+    is_name: fn(&str) -> bool,
+}
+
+impl Pairs {
+    /// Pairs with this placeholder in a help page. `is_name` says what may be a name, and `rule` says it in words.
+    #[must_use]
+    pub const fn new(placeholder: &'static str, rule: &'static str, is_name: fn(&str) -> bool) -> Self {
+        Self { placeholder, rule, is_name }
+    }
+}
+
+impl Kind for Pairs {
+    type Value = BTreeMap<String, String>;
+
+    fn parse(&self, text: &OsStr) -> Option<BTreeMap<String, String>> {
+        let mut pairs = BTreeMap::new();
+        for pair in text.to_str()?.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=')?;
+            let is_new = (self.is_name)(name) && pairs.insert(name.to_owned(), value.to_owned()).is_none();
+            is_new.then_some(())?;
+        }
+        Some(pairs)
+    }
+
+    fn text(&self, value: &BTreeMap<String, String>) -> OsString {
+        value.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(",").into()
+    }
+
+    fn expected(&self) -> String {
+        format!("`{}`, separated by commas, each name once; {}", self.placeholder, self.rule)
+    }
+
+    fn allowed(&self) -> String {
+        format!("`{}`, separated by commas", self.placeholder)
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::Several(self.placeholder)
+    }
+
+    fn shows(&self) -> bool {
+        false
     }
 }
 

@@ -11,7 +11,7 @@ mod stores;
 pub mod table;
 mod values;
 
-pub use kind::{Address, Kind, List, Number, Path, ScopeList, Shape, Switch, Text, Url, Words};
+pub use kind::{Address, Kind, List, Number, Pairs, Path, ScopeList, Shape, Switch, Text, Url, Words};
 pub use page::page;
 pub use setting::{Declared, Place, Preset, Setting};
 pub use stores::{Queue, QueueAt, Store, StoreAt};

@@ -118,6 +118,8 @@ pub trait Declared: Sync {
     fn allowed(&self) -> String;
     /// How a flag takes the value.
     fn shape(&self) -> Shape;
+    /// Whether its value may be shown, in errors and by `Debug`.
+    fn shows(&self) -> bool;
     /// `None` if `text` is allowed, otherwise a sentence that says what is.
     fn refusal(&self, text: &OsStr, others: &Values) -> Option<String>;
 }
@@ -153,6 +155,10 @@ impl<K: Kind> Declared for Setting<K> {
 
     fn shape(&self) -> Shape {
         self.kind.shape()
+    }
+
+    fn shows(&self) -> bool {
+        self.kind.shows()
     }
 
     fn refusal(&self, text: &OsStr, others: &Values) -> Option<String> {

@@ -2,10 +2,11 @@
 //! then ask for its line in `docs/settings.md` and, if a function reads it, in `template.yaml`.
 
 use Preset::{Required, Unset, Value};
+use longhaul_core::ToolClass;
 use longhaul_core::limits::{self, PollLimit};
 
 use crate::{
-    Address, Declared, List, Number, Path, Preset, Queue, ScopeList, Setting, Store, Switch, Text, Url, Words,
+    Address, Declared, List, Number, Pairs, Path, Preset, Queue, ScopeList, Setting, Store, Switch, Text, Url, Words,
 };
 
 /// How callers are identified.
@@ -153,6 +154,19 @@ pub static DEAD_LETTER_QUEUE_URL: Setting<Url> = Setting::new(
     "SQS queue for messages that were delivered too often.",
 )
 .worker(Required);
+
+/// The queues of classes.
+pub static CLASS_QUEUES: Setting<Pairs> = Setting::new(
+    "class-queues",
+    "LONGHAUL_CLASS_QUEUES",
+    Pairs::new(
+        "CLASS=URL",
+        "a class has a letter first, then letters, digits and hyphens, all lower case, 32 at most",
+        |name| ToolClass::parse(name).is_some(),
+    ),
+    "SQS queues for the work of tools that `TaskPolicy::class` puts into a class. All others share `queue-url`.",
+)
+.lambda(Unset("none"));
 
 /// How callers are identified. `loopback` and `bearer` are for the local server, `iam` and `gateway` for the API function.
 pub static AUTH: Setting<Words<Callers>> = Setting::new(
@@ -603,6 +617,58 @@ pub static METRICS: Setting<Text> =
     Setting::new("metrics", "LONGHAUL_METRICS", Text("NAMESPACE"), "CloudWatch namespace of the metrics.")
         .lambda(Value("Longhaul"));
 
+/// What tools read of their environment.
+pub static TOOL_ENV: Setting<Pairs> = Setting::new(
+    "tool-env",
+    "LONGHAUL_TOOL_ENV",
+    Pairs::new("NAME=VALUE", NAMES_OF_TOOLS, is_name),
+    "What tools read from their `ToolEnv`: names and values, as in `BUCKET=reports,REGION=eu-west-1`. Values have no \
+     commas, and are no secrets: whoever may look at the functions sees them.",
+)
+.local(Unset("none"))
+.lambda(Unset("none"))
+.parameter("ToolEnvironment");
+
+/// Secrets of tools, on a local server.
+pub static SECRETS: Setting<Pairs> = Setting::new(
+    "secret",
+    "LONGHAUL_SECRETS",
+    Pairs::new("NAME=SOURCE", NAMES_OF_TOOLS, is_name),
+    "Secrets that tools read from their `ToolEnv`: each from a file, as in `DB_PASSWORD=file:PATH`, or from an environment \
+     variable, as in `DB_PASSWORD=env:VARIABLE`.",
+)
+.local(Unset("none"));
+
+/// The names of the secrets of tools, on AWS.
+pub static SECRET_NAMES: Setting<List> = Setting::new(
+    "secret-names",
+    "LONGHAUL_SECRET_NAMES",
+    List("NAME"),
+    "The names by which tools read the secrets of `secret-arns` from their `ToolEnv`, in the same order, separated by commas.",
+)
+.worker(Unset("none"))
+.parameter("ToolSecretNames");
+
+/// Where the secrets of tools are, on AWS.
+pub static SECRET_ARNS: Setting<List> = Setting::new(
+    "secret-arns",
+    "LONGHAUL_SECRET_ARNS",
+    List("ARN"),
+    "Secrets of Secrets Manager, and parameters of SSM, that tools read: their ARNs, separated by commas. A worker reads \
+     them once, when it starts.",
+)
+.worker(Unset("none"))
+.parameter("ToolSecretArns");
+
+const NAMES_OF_TOOLS: &str = "a name has a letter or `_` first, then letters, digits and `_`, 128 at most";
+
+/// Whether tools may read something by this name.
+#[must_use]
+pub fn is_name(name: &str) -> bool {
+    let begins = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+    begins && name.len() <= 128 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
 /// What to log.
 pub static LOG: Setting<Text> =
     Setting::new("log", "LONGHAUL_LOG", Text("FILTER"), "What to log, as filter directives of the Rust crate tracing.")
@@ -643,7 +709,7 @@ pub static AUDIT: Setting<Words<Audit>> = Setting::new(
 .parameter("AuditLog");
 
 /// All of them, in the order of the documentation.
-pub static ALL: [&dyn Declared; 55] = [
+pub static ALL: [&dyn Declared; 60] = [
     &LISTEN,
     &DB,
     &STORE,
@@ -652,6 +718,7 @@ pub static ALL: [&dyn Declared; 55] = [
     &TABLE,
     &QUEUE_URL,
     &DEAD_LETTER_QUEUE_URL,
+    &CLASS_QUEUES,
     &AUTH,
     &OAUTH_ISSUER,
     &OAUTH_AUDIENCE,
@@ -694,6 +761,10 @@ pub static ALL: [&dyn Declared; 55] = [
     &NEW_TASKS_PER_MINUTE_MAX,
     &POLL_LIMIT,
     &OWNER_STREAMS_MAX,
+    &TOOL_ENV,
+    &SECRETS,
+    &SECRET_NAMES,
+    &SECRET_ARNS,
     &METRICS,
     &LOG,
     &LOG_PAYLOADS,

@@ -76,10 +76,17 @@ enum Origin {
     Program,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 struct Given {
     text: OsString,
     origin: Origin,
+}
+
+impl fmt::Debug for Given {
+    /// Without the value: it may be one that is not shown.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Given").field("origin", &self.origin).finish_non_exhaustive()
+    }
 }
 
 /// The values that were given for settings at one place. All other settings have their defaults.
@@ -168,7 +175,7 @@ impl Values {
     pub fn find<K: Kind>(&self, setting: &Setting<K>) -> Result<Option<K::Value>, SettingsError> {
         let parsed = |text: &OsStr| {
             let sentence = format!("it must be {}", setting.kind().expected());
-            let refused = || SettingsError::of(self.name_of(setting), refusal(text, &sentence));
+            let refused = || SettingsError::of(self.name_of(setting), refusal(setting, text, &sentence));
             setting.kind().parse(text).ok_or_else(refused)
         };
         match (self.given.get(setting.name()), self.preset(setting)) {
@@ -184,7 +191,7 @@ impl Values {
     /// The error for a value that is allowed in general, and not here. `why` says what to do.
     #[must_use]
     pub fn refuse<K: Kind>(&self, setting: &Setting<K>, value: &K::Value, why: &str) -> SettingsError {
-        SettingsError::of(self.name_of(setting), refusal(&setting.kind().text(value), why))
+        SettingsError::of(self.name_of(setting), refusal(setting, &setting.kind().text(value), why))
     }
 
     /// The name of `setting` as it was set, or would be set here.
@@ -206,7 +213,7 @@ impl Values {
             (Some(_), Preset::Absent) => "is not read here".to_owned(),
             (None, Preset::Required) => MISSING.to_owned(),
             (None, _) => return None,
-            (Some(given), _) => refusal(&given.text, &setting.refusal(&given.text, self)?),
+            (Some(given), _) => refusal(setting, &given.text, &setting.refusal(&given.text, self)?),
         };
         Some(Fault { name: self.name_of(setting), problem })
     }
@@ -220,6 +227,6 @@ impl fmt::Debug for Values {
 
 const MISSING: &str = "is missing";
 
-fn refusal(text: &OsStr, sentence: &str) -> String {
-    format!("is `{}`; {sentence}", text.display())
+fn refusal(setting: &dyn Declared, text: &OsStr, sentence: &str) -> String {
+    if setting.shows() { format!("is `{}`; {sentence}", text.display()) } else { format!("cannot be used; {sentence}") }
 }

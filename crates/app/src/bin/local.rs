@@ -17,7 +17,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Err(error) => return Ok(error.report()),
     };
     local::init_logs(&options)?;
-    let server = server(Settings::of(options.values())?)?;
+    let server = server(Settings::of(options.values(), options.tool_env()?)?)?;
     let welcome = match options.values().get(&table::ROLE)? {
         Role::All | Role::Http => print_welcome,
         Role::Worker => print_health,

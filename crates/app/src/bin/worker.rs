@@ -5,6 +5,6 @@ use longhaul_app::{Settings, server, settings};
 
 fn main() -> anyhow::Result<()> {
     let function = WorkerFunction::from_env(&settings::ALL)?;
-    function.run(&server(Settings::of(function.values())?)?)?;
+    function.run(&server(Settings::of(function.values(), function.tool_env()?)?)?)?;
     Ok(())
 }

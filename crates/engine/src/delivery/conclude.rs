@@ -17,6 +17,7 @@ impl Engine {
             End::Tool(LegEnd::Completed { result, kind }) => self.complete(leg, result, kind).await,
             End::Tool(LegEnd::Failed { message, detail }) => self.fail(leg, message, detail).await,
             End::Tool(LegEnd::Crashed { reason }) => self.retry(leg, reason).await,
+            End::Tool(LegEnd::NoSuchTool) => self.leave_to_others(leg.task()).await,
             End::Tool(LegEnd::Suspended(Suspended(Reason::Suspend(suspension)))) => self.suspend(leg, suspension).await,
             End::Tool(LegEnd::Suspended(Suspended(Reason::Retry(reason)))) => self.retry(leg, reason).await,
             End::Tool(LegEnd::Suspended(Suspended(Reason::Fail(kind, message)))) => {
@@ -46,6 +47,18 @@ impl Engine {
                 self.release(task, &event, Some(self.settings.retry_ms)).await
             }
         }
+    }
+
+    /// Leaves a task to a worker that has its tool. That is no failure of the task, which times out if no such worker
+    /// comes.
+    async fn leave_to_others(&self, task: &Task) -> Disposition {
+        let after_ms = self.settings.lease_ms;
+        tracing::warn!(
+            task_id = %task.id, attempt = task.attempt, tool = task.tool, after_ms,
+            "this worker does not have the tool: the task is left for a worker that has it"
+        );
+        let event = TaskEvent::Suspend { attempt: task.attempt, suspension: Suspension::Yield, progress: None };
+        self.release(task, &event, Some(after_ms)).await
     }
 
     /// Writes an end that any worker may write, not only the one that holds the task.

@@ -12,6 +12,7 @@ mod listening;
 mod long_work;
 mod observing;
 mod places;
+mod queues;
 mod recovering;
 mod retries;
 mod rounds;

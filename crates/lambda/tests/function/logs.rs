@@ -73,6 +73,31 @@ impl ToolRunner for LogsInStep {
     }
 }
 
+/// Has no tool.
+struct Lacks;
+
+#[async_trait::async_trait]
+impl ToolRunner for Lacks {
+    async fn run(&self, _leg: Leg) -> LegEnd {
+        LegEnd::NoSuchTool
+    }
+}
+
+#[tokio::test]
+async fn a_worker_without_the_tool_of_a_task_says_so() {
+    let (world, lines, batch) = (World::new(), Lines::default(), event("worker-batch"));
+    let key = read_message(batch["Records"][0]["body"].as_str().unwrap(), None).unwrap().task;
+    world.accepted(key, "migrate").await;
+    let dead_letters = DeadLetters::new(Arc::clone(&world.dead_letters) as _, "https://example.com/dead");
+    let worker = Worker::new(world.engine.clone(), Arc::new(Lacks), dead_letters, 3);
+    let _capturing = capture(&lines);
+    let batch: SqsEvent = serde_json::from_value(batch).unwrap();
+    worker.run_batch(batch, world.clock.now().plus_ms(900_000)).await;
+    let text = lines.text();
+    let line = text.lines().find(|line| line.contains("this worker does not have the tool")).unwrap();
+    assert!(line.contains("migrate") && line.contains(&key.id.to_string()), "{line}");
+}
+
 #[tokio::test]
 async fn a_delivery_and_its_steps_are_logged_with_task_attempt_owner_and_trace() {
     let (world, lines, batch) = (World::new(), Lines::default(), event("worker-batch"));

@@ -13,7 +13,7 @@ use longhaul_testkit::sim::FakePlaces;
 use serde_json::{Value, json};
 use tokio::sync::{Barrier, Semaphore};
 
-use crate::world::{Asked, World, event};
+use crate::world::{Asked, Spy, World, event};
 
 /// Longer than any test.
 const LONG_MS: u64 = 900_000;
@@ -233,6 +233,26 @@ async fn finished_messages_are_deleted_while_the_rest_of_the_batch_runs() {
     answer(&worker(&world, &runner, 3), &event, LONG_MS, &world).await;
     let deleted = world.queue.asked().into_iter().filter(|asked| matches!(asked, Asked::Delete { .. })).count();
     assert_eq!(deleted, 2, "SQS deletes the last one when the function answers");
+}
+
+/// The queue of a class has its own receipts: a message is hidden and deleted where it came from.
+#[tokio::test]
+async fn what_comes_from_the_queue_of_a_class_is_handled_there() {
+    let (world, runner, mut event) = (World::new(), Arc::default(), event("worker-batch"));
+    let of_class = Arc::new(Spy::default());
+    for record in event["Records"].as_array_mut().unwrap() {
+        record["eventSourceARN"] = json!("arn:aws:sqs:us-east-1:111122223333:longhaul-heavy");
+    }
+    for key in keys(&event).into_iter().flatten() {
+        world.accepted(key, "completes").await;
+    }
+    let url = "https://sqs.us-east-1.amazonaws.com/111122223333/longhaul-heavy";
+    let worker = worker(&world, &runner, 3).and_takes_from(url, Arc::clone(&of_class) as _);
+    assert_eq!(answer(&worker, &event, LONG_MS, &world).await, failed(&[]));
+    assert_eq!(world.queue.asked(), []);
+    let deleted = of_class.asked().into_iter().filter(|asked| matches!(asked, Asked::Delete { .. })).count();
+    assert_eq!(deleted, 2, "SQS deletes the last one when the function answers");
+    assert!(!of_class.extensions_of(&receipt(&event, 0)).is_empty());
 }
 
 #[tokio::test]

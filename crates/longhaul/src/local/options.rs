@@ -14,7 +14,8 @@ use longhaul_settings::{Declared, Kind, Place, Setting, SettingsError, Values, t
 
 use super::connections::ConnectionSettings;
 use super::storage::{self, Storage};
-use super::{CommandLine, OptionsError};
+use super::{CommandLine, OptionsError, ToolEnvError, tool_env};
+use crate::ToolEnv;
 use crate::settings::ProcessEnv;
 
 /// How long legs may go on after a stop if their tasks are in a file: whoever stops the process waits.
@@ -99,6 +100,14 @@ impl Options {
     /// Where the server keeps its tasks and its work.
     pub(super) fn storage(&self) -> Result<Storage, SettingsError> {
         Storage::of(&self.values)
+    }
+
+    /// What tools read of their environment: the values of `--tool-env`, and what the sources of `--secret` have now.
+    ///
+    /// # Errors
+    /// [`ToolEnvError`], which names a secret that cannot be read, and says nothing about what is in it.
+    pub fn tool_env(&self) -> Result<ToolEnv, ToolEnvError> {
+        tool_env::read(&self.values, &ProcessEnv)
     }
 
     /// The server's configuration, after all options were checked.

@@ -21,6 +21,7 @@ mod limits;
 mod listening;
 mod live;
 mod matrix;
+mod missing_tool;
 mod older;
 mod older_client;
 mod operations;

@@ -5,3 +5,4 @@ pub mod countdown;
 pub mod echo;
 pub mod fail;
 pub mod large_result;
+pub mod tool_env;

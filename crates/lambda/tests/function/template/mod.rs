@@ -7,6 +7,7 @@ mod parameters;
 mod permissions;
 mod resolve;
 mod rules;
+mod tools;
 mod yaml;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,6 +84,10 @@ fn the_template_and_the_code_have_the_same_settings() {
         ("ScopesAdvertised", "https://mcp.example.com/mcp/tools"),
         ("IamOnBehalfRole", "AROAEXAMPLE1234567890"),
         ("IamOnBehalfHeader", "x-longhaul-user"),
+        ("WorkerClass", "heavy"),
+        ("ToolEnvironment", "BUCKET=reports"),
+        ("ToolSecretNames", "KEY"),
+        ("ToolSecretArns", "arn:aws:ssm:eu-west-1:111122223333:parameter/key"),
     ];
     let stack = Stack::new(&template, &optional);
     let set: BTreeSet<_> = FUNCTIONS.iter().flat_map(|function| stack.environment(function).into_keys()).collect();
@@ -379,7 +384,7 @@ fn every_alarm_notifies_the_topic() {
     let template = template();
     let topic = ("AlarmTopicArn", "arn:aws:sns:us-east-1:111122223333:alarms");
     let stacks = ["function-url", "http-api", "rest-api"]
-        .map(|endpoint| Stack::new(&template, &[topic, ("Endpoint", endpoint)]));
+        .map(|endpoint| Stack::new(&template, &[topic, ("Endpoint", endpoint), ("WorkerClass", "heavy")]));
     let mut watched = BTreeSet::new();
     for (name, resource) in template["Resources"].as_object().unwrap() {
         if resource["Type"] != "AWS::CloudWatch::Alarm" {

@@ -79,7 +79,10 @@ fn a_key_of_ones_own_encrypts_table_and_queues_and_the_functions_may_use_it() {
         assert!(actions.contains(&json!(action)), "SQS and DynamoDB ask for {action}");
     }
     assert!(actions.iter().all(|action| !action.as_str().unwrap().contains('*')));
-    assert_eq!(statement["Condition"]["StringEquals"]["kms:ViaService"].as_array().unwrap().len(), 2);
+    let services = statement["Condition"]["StringEquals"]["kms:ViaService"].as_array().unwrap();
+    let services: Vec<_> = services.iter().map(|service| service["Fn::Sub"].as_str().unwrap()).collect();
+    let through = ["dynamodb", "sqs", "lambda"].map(|name| format!("{name}.${{AWS::Region}}.${{AWS::URLSuffix}}"));
+    assert_eq!(services, through);
 
     let without = Stack::new(&template, &[]);
     assert!(without.resource("KeyUse").is_none());

@@ -94,9 +94,11 @@ impl<'a> Stack<'a> {
         }
     }
 
-    /// Whether `pattern` names parameters only. Anything else stays as it is written.
+    /// Whether `pattern` names parameters and queues only. Anything else stays as it is written.
     fn names_parameters_only(&self, pattern: &Value) -> bool {
-        let named = |pattern: &str| pattern.split("${").skip(1).all(|rest| self.parameter(name_of(rest)).is_some());
+        let is_queue = |name: &str| self.template["Resources"][name]["Type"] == "AWS::SQS::Queue";
+        let is_known = |name: &str| self.parameter(name).is_some() || is_queue(name);
+        let named = |pattern: &str| pattern.split("${").skip(1).all(|rest| is_known(name_of(rest)));
         pattern.as_str().is_some_and(named)
     }
 
@@ -104,7 +106,7 @@ impl<'a> Stack<'a> {
         let mut parts = pattern.as_str().unwrap().split("${");
         let mut whole = parts.next().unwrap().to_owned();
         for part in parts {
-            whole.push_str(&text(&self.parameter(name_of(part)).unwrap()));
+            whole.push_str(&text(&self.reference(name_of(part)).unwrap()));
             whole.push_str(part.split_once('}').unwrap().1);
         }
         json!(whole)

@@ -21,6 +21,8 @@ fn every_way_to_log_in_has_what_it_needs() {
         &[("AuthMode", "oauth"), issuer, http_api],
         &[gateway, issuer, audience, http_api],
         &[role, header],
+        &[("ToolSecretNames", "A"), ("ToolSecretArns", "arn:aws:ssm:eu-west-1:111122223333:parameter/a")],
+        &[("VpcSubnetIds", "subnet-1"), ("VpcSecurityGroupIds", "sg-1")],
     ] {
         assert_eq!(refusals(accepted), Vec::<String>::new(), "{accepted:?}");
     }
@@ -29,6 +31,8 @@ fn every_way_to_log_in_has_what_it_needs() {
         (&[gateway, audience, http_api], "OAuthIssuers"),
         (&[gateway, issuer, http_api], "OAuthAudiences"),
         (&[gateway, issuer, audience], "Endpoint=http-api"),
+        (&[("ToolSecretNames", "A")], "ToolSecretNames and ToolSecretArns need each other"),
+        (&[("VpcSubnetIds", "subnet-1")], "VpcSubnetIds and VpcSecurityGroupIds need each other"),
         (&[role], "need each other"),
         (&[header], "need each other"),
         (&[role, header, ("AuthMode", "oauth"), issuer], "AuthMode=iam"),

@@ -7,7 +7,12 @@ use crate::world::file;
 
 /// `template.yaml`.
 pub(crate) fn template() -> Value {
-    let text = file("template.yaml");
+    template_at("template.yaml")
+}
+
+/// The template with this path.
+pub(crate) fn template_at(path: &str) -> Value {
+    let text = file(path);
     let [document]: [Yaml<'_>; 1] = Yaml::load_from_str(&text).unwrap().try_into().unwrap();
     json_of(&document)
 }
