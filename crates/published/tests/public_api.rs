@@ -1,7 +1,5 @@
 //! `docs/public-api.txt` lists what users of the crate `longhaul` can name.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::path::Path;
 
 use longhaul_published::public_api::lines;

@@ -1,7 +1,5 @@
 //! The starter's `template.yaml` is ours, without what belongs to the shipped application.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::path::{Path, PathBuf};
 
 const STARTERS: &str = "templates/server/template.yaml";
