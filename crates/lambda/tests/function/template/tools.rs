@@ -275,6 +275,7 @@ fn the_template_can_be_a_part_of_another_one() {
         let named = output["Value"]["Fn::GetAtt"].as_str().unwrap().strip_prefix("Longhaul.Outputs.").unwrap();
         assert!(template["Outputs"][named].is_object(), "the template has no output {named}");
     }
-    let required = template["Parameters"].as_object().unwrap().iter().filter(|(_, parameter)| parameter.get("Default").is_none());
+    let required =
+        template["Parameters"].as_object().unwrap().iter().filter(|(_, parameter)| parameter.get("Default").is_none());
     assert_eq!(required.count(), 0, "a parent names what it wants to change, and nothing else");
 }
