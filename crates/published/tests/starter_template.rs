@@ -14,7 +14,7 @@ const REPLACED: [(&str, &str); 4] = [
     ("[Architecture, Diagnostics, ", "[Architecture, "),
     (
         "  Diagnostics:\n    Description: \"Also serve the tools for checking a deployment: echo, countdown, fail, ask, \
-         large_result.\"\n    Type: String\n    AllowedValues: [\"true\", \"false\"]\n    Default: \"false\"\n",
+         large_result, tool_env.\"\n    Type: String\n    AllowedValues: [\"true\", \"false\"]\n    Default: \"false\"\n",
         "",
     ),
     ("          LONGHAUL_DIAGNOSTICS: !Ref Diagnostics\n", ""),
