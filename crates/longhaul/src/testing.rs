@@ -54,8 +54,8 @@
 //! # }
 //! ```
 //!
-//! - [`server`] takes a handler, [`of`] a [`Server`](crate::Server) with its policies, and [`tool`] an async function that
-//!   takes a [`TaskContext`](crate::TaskContext).
+//! - [`server`] takes a handler, [`of`] a [`Server`] with its policies, and [`tool`] an async function that
+//!   takes a [`TaskContext`].
 //! - [`Call`] says what happens on the way: crashes, answers, a cancel request, messages that are delivered twice.
 //! - [`Call::to_end`] runs to the end of the task, and [`Call::begin`] step by step.
 //! - [`crash_everywhere`] repeats a run once for each moment at which a process can die, and compares.
