@@ -37,7 +37,7 @@ impl TestServer {
     /// A call of one of its tools, by somebody whom nobody identifies.
     pub fn call(&self, tool: impl Into<String>, arguments: Value) -> Call {
         let tool = tool.into();
-        let policy = TaskPolicy::optional().run_at_most(A_YEAR).ttl_at_most(2 * A_YEAR);
+        let policy = TaskPolicy::optional().run_at_most(A_YEAR);
         let server = self.server.clone();
         let server = if self.any_tool { server.task(tool.clone(), policy) } else { server };
         let caller = Principal::from(OwnerId::of(Identity::Anonymous));

@@ -20,9 +20,9 @@ const TURNS_MAX: usize = 10_000;
 /// use longhaul::testing::{self, State};
 /// use longhaul::TaskContext;
 ///
-/// async fn remind(task: TaskContext) -> &'static str {
+/// async fn remind(task: TaskContext) -> String {
 ///     task.sleep(Duration::from_secs(86_400)).await;
-///     "it is time"
+///     "it is time".to_owned()
 /// }
 ///
 /// # #[tokio::main(flavor = "current_thread")]
