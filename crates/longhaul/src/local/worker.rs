@@ -152,3 +152,90 @@ impl Workers {
 fn warn(error: &QueueError) {
     tracing::warn!(error = error as &dyn std::error::Error, "the queue did not answer");
 }
+
+#[cfg(all(test, feature = "aws"))]
+mod tests {
+    use std::sync::Mutex;
+
+    use async_trait::async_trait;
+    use longhaul_core::ports::Message;
+    use longhaul_engine::{Leg, LegEnd, Ports, Settings};
+    use longhaul_testkit::given::{self, NOW, owner};
+    use longhaul_testkit::sim::FakeStore;
+    use longhaul_testkit::{ManualClock, SeededIds};
+    use tokio::sync::Notify;
+
+    use super::*;
+
+    /// A queue elsewhere, which has given a message to a receive before the process was asked to stop, and answers after.
+    struct LateQueue {
+        asked: Notify,
+        answers: Notify,
+        given_back: Mutex<Vec<(String, u64)>>,
+    }
+
+    #[async_trait]
+    impl WorkQueue for LateQueue {
+        async fn send(&self, _message: &Message, _delay_ms: u64) -> Result<(), QueueError> {
+            Ok(())
+        }
+
+        async fn receive(&self, _max: usize, _visibility_ms: u64, _wait_ms: u64) -> Result<Vec<Delivery>, QueueError> {
+            self.asked.notify_one();
+            self.answers.notified().await;
+            let task = given::task(&SeededIds::new(1), owner("alice"), NOW).key();
+            let message = Message { task, trace: None };
+            Ok(vec![Delivery { message, receipt: "late".to_owned(), receives: 1 }])
+        }
+
+        async fn extend(&self, receipt: &str, visibility_ms: u64) -> Result<(), QueueError> {
+            self.given_back.lock().unwrap().push((receipt.to_owned(), visibility_ms));
+            Ok(())
+        }
+
+        async fn delete(&self, receipt: &str) -> Result<(), QueueError> {
+            panic!("{receipt} is deleted");
+        }
+
+        async fn receive_dead(&self, _max: usize, _visibility_ms: u64) -> Result<Vec<Delivery>, QueueError> {
+            Ok(Vec::new())
+        }
+    }
+
+    struct NoTools;
+
+    #[async_trait]
+    impl ToolRunner for NoTools {
+        async fn run(&self, _leg: Leg) -> LegEnd {
+            panic!("a process that stops begins a leg");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_message_that_arrives_after_the_stop_is_given_back_at_once() {
+        let queue = Arc::new(LateQueue { asked: Notify::new(), answers: Notify::new(), given_back: Mutex::default() });
+        let clock = Arc::new(ManualClock::at(NOW));
+        let ports = Ports {
+            store: Arc::new(FakeStore::default()),
+            queue: Arc::<LateQueue>::clone(&queue),
+            clock,
+            ids: Arc::new(SeededIds::new(1)),
+        };
+        let workers = Workers {
+            engine: Engine::new(ports, Settings::default()),
+            runner: Arc::new(NoTools),
+            stop: CancellationToken::new(),
+            legs_max: 1,
+            receives: Receives::OUTSIDE,
+        };
+        let stop = workers.stop.clone();
+        let running = tokio::spawn(workers.run());
+        queue.asked.notified().await;
+        stop.cancel();
+        // The worker sees the stop while its receive is still open.
+        tokio::task::yield_now().await;
+        queue.answers.notify_one();
+        running.await.unwrap();
+        assert_eq!(*queue.given_back.lock().unwrap(), [("late".to_owned(), 0)]);
+    }
+}
