@@ -153,7 +153,8 @@ fn warn(error: &QueueError) {
     tracing::warn!(error = error as &dyn std::error::Error, "the queue did not answer");
 }
 
-#[cfg(all(test, feature = "aws"))]
+#[cfg(test)]
+#[cfg(feature = "aws")]
 mod tests {
     use std::sync::Mutex;
 
@@ -229,13 +230,14 @@ mod tests {
             receives: Receives::OUTSIDE,
         };
         let stop = workers.stop.clone();
-        let running = tokio::spawn(workers.run());
-        queue.asked.notified().await;
-        stop.cancel();
-        // The worker sees the stop while its receive is still open.
-        tokio::task::yield_now().await;
-        queue.answers.notify_one();
-        running.await.unwrap();
+        let stops = async {
+            queue.asked.notified().await;
+            stop.cancel();
+            // The worker sees the stop while its receive is still open.
+            tokio::task::yield_now().await;
+            queue.answers.notify_one();
+        };
+        futures::join!(workers.run(), stops);
         assert_eq!(*queue.given_back.lock().unwrap(), [("late".to_owned(), 0)]);
     }
 }
