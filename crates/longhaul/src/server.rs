@@ -139,7 +139,7 @@ impl Server {
     }
 
     #[cfg_attr(
-        not(any(feature = "local", feature = "lambda")),
+        not(any(feature = "local", feature = "lambda", feature = "testing")),
         expect(dead_code, reason = "servers are built by the features that run them")
     )]
     pub(crate) fn build(&self, engine: Engine, mut settings: McpSettings) -> McpServer {
