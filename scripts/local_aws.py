@@ -43,6 +43,18 @@ def upload(programs):
 QUEUE_POLICY = re.compile(r"^  \w+:\n    Type: AWS::SQS::QueuePolicy\n(?:(?:    .*)?\n)+?(?=  \S)", re.MULTILINE)
 
 
+# Sizes of template.yaml that are parameters: AWS has numbers there, and the emulator would keep texts.
+SIZE = re.compile(r"EphemeralStorage: \{ Size: !Ref (\w+) \}")
+
+
+def with_sizes(template, parameters):
+    def number(size):
+        (default,) = re.findall(rf"^  {size[1]}:\n(?:    .*\n)*?    Default: (\d+)$", template, re.MULTILINE)
+        return f"EphemeralStorage: {{ Size: {parameters.get(size[1], default)} }}"
+
+    return SIZE.sub(number, template)
+
+
 def packaged_template(demands_tls):
     """Does what `sam package` does: replaces the paths of the functions' code by its location in S3."""
     template = TEMPLATE.read_text()
@@ -63,6 +75,7 @@ def deploy(stack, settings, demands_tls):
     # The diagnostic tools are the shipped application's.
     known = {name: value for name, value in PARAMETERS.items() if f"\n  {name}:\n" in template}
     parameters = known | dict(setting.split("=", 1) for setting in settings)
+    template = with_sizes(template, parameters)
     cloudformation = client("cloudformation")
     # As `sam deploy` does it: a template in the request itself may have 51,200 bytes only.
     client("s3").put_object(Bucket=BUCKET, Key=f"{stack}.yaml", Body=template.encode())
