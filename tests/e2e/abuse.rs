@@ -107,19 +107,20 @@ async fn a_request_that_is_not_clear_about_its_server_is_refused() {
         let hosts: String = hosts.iter().map(|host| format!("Host: {host}\r\n")).collect();
         status(&until_closed(&holding(&server, &format!("GET {target} HTTP/1.1\r\n{hosts}Connection: close\r\n\r\n"))))
     };
-    assert_eq!(status_of("/healthz", &["localhost"]), "200");
-    assert_eq!(status_of("http://localhost:80/healthz", &["LOCALHOST"]), "200");
+    // The endpoint answers, and this is not how to ask it.
+    assert_eq!(status_of("/mcp", &["localhost"]), "405");
+    assert_eq!(status_of("http://localhost:80/mcp", &["LOCALHOST"]), "405");
     for hosts in [["localhost", "localhost"], ["localhost", "evil.example.com"], ["evil.example.com", "localhost"]] {
-        assert_eq!(status_of("/healthz", &hosts), "400", "{hosts:?}");
+        assert_eq!(status_of("/mcp", &hosts), "400", "{hosts:?}");
     }
     for host in ["evil@localhost", "localhost:abc", "localhost:65536", "localhost:+80"] {
-        assert_eq!(status_of("/healthz", &[host]), "400", "{host}");
+        assert_eq!(status_of("/mcp", &[host]), "400", "{host}");
     }
-    for target in ["http://evil.example.com/healthz", "http://localhost:81/healthz", "http://evil@localhost/healthz"] {
+    for target in ["http://evil.example.com/mcp", "http://localhost:81/mcp", "http://evil@localhost/mcp"] {
         assert_eq!(status_of(target, &["localhost"]), "400", "{target}");
     }
     for host in ["evil.example.com", "localhost.evil.example.com", "localhost."] {
-        assert_eq!(status_of("/healthz", &[host]), "403", "{host}");
+        assert_eq!(status_of("/mcp", &[host]), "403", "{host}");
     }
 }
 
