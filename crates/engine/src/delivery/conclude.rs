@@ -43,8 +43,7 @@ impl Engine {
                     task_id = %task.id, attempt = task.attempt, error = &error as &dyn std::error::Error,
                     "what a leg needs could not be read"
                 );
-                let event = TaskEvent::Suspend { attempt: task.attempt, suspension: Suspension::Yield, progress: None };
-                self.release(task, &event, Some(self.settings.retry_ms)).await
+                self.give_back_unrun(task, self.settings.retry_ms).await
             }
         }
     }
@@ -57,6 +56,11 @@ impl Engine {
             task_id = %task.id, attempt = task.attempt, tool = task.tool, after_ms,
             "this worker does not have the tool: the task is left for a worker that has it"
         );
+        self.give_back_unrun(task, after_ms).await
+    }
+
+    /// Gives back a task that was claimed, and of which nothing was run: it goes on in another leg after this time.
+    pub(crate) async fn give_back_unrun(&self, task: &Task, after_ms: u64) -> Disposition {
         let event = TaskEvent::Suspend { attempt: task.attempt, suspension: Suspension::Yield, progress: None };
         self.release(task, &event, Some(after_ms)).await
     }
@@ -204,7 +208,7 @@ impl Engine {
 
     /// Writes `event`, after which no worker holds the task, and sends the message for the next leg if there is a time
     /// for it.
-    pub(crate) async fn release(&self, task: &Task, event: &TaskEvent, resume_in_ms: Option<u64>) -> Disposition {
+    async fn release(&self, task: &Task, event: &TaskEvent, resume_in_ms: Option<u64>) -> Disposition {
         let released = match self.apply_with_retry(&task.key(), event).await {
             Ok(released) => released,
             Err(error) => return self.not_applied(&task.key(), error, self.settings.lease_ms),

@@ -8,7 +8,7 @@ use std::panic::AssertUnwindSafe;
 
 use futures::FutureExt;
 use longhaul_core::ports::{LegPlace, StoreError, Taken};
-use longhaul_core::{State, Suspension, Task, TaskEvent, Timestamp};
+use longhaul_core::{State, Task, Timestamp};
 
 use super::Work;
 use crate::{Disposition, Engine, LegLimit, WorkerSignals};
@@ -74,8 +74,7 @@ impl Engine {
 
     /// Nothing was run: the task goes on in another leg.
     async fn release_before_its_leg(&self, limit: &LegLimit, task: &Task) -> Disposition {
-        let event = TaskEvent::Suspend { attempt: task.attempt, suspension: Suspension::Yield, progress: None };
-        self.release(task, &event, Some(limit.next_wait_ms(0, &*self.ports.ids))).await
+        self.give_back_unrun(task, limit.next_wait_ms(0, &*self.ports.ids)).await
     }
 
     /// Gives the place back when `leg` is over, also by a panic.
