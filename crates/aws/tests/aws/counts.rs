@@ -24,8 +24,7 @@ impl Counted {
         let clients = Clients::new(&emulator::config());
         let table = emulator::table(&clients).await;
         let meter = Meter::default();
-        let config = clients.dynamo.config().to_builder().interceptor(meter.clone()).build();
-        let store = DynamoStore::new(aws_sdk_dynamodb::Client::from_conf(config), &table).with_quota(quota);
+        let store = DynamoStore::new(meter.on(&clients.dynamo), &table).with_quota(quota);
         Self { store, meter, table, ids: SeededIds::new(1) }
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::interceptors::{
     BeforeDeserializationInterceptorContextRef, BeforeTransmitInterceptorContextRef,
 };
@@ -26,6 +27,11 @@ struct Noted {
 }
 
 impl Meter {
+    /// A client like this one, whose calls are noted here.
+    pub(crate) fn on(&self, dynamo: &Client) -> Client {
+        Client::from_conf(dynamo.config().to_builder().interceptor(self.clone()).build())
+    }
+
     /// The calls since the last reading.
     pub(crate) fn calls(&self) -> Vec<Call> {
         std::mem::take(&mut *self.0.lock().unwrap()).calls

@@ -30,8 +30,7 @@ impl Places {
         let clients = Clients::new(&emulator::config());
         let table = emulator::table(&clients).await;
         let meter = Meter::default();
-        let config = clients.dynamo.config().to_builder().interceptor(meter.clone()).build();
-        let store = DynamoStore::new(aws_sdk_dynamodb::Client::from_conf(config), &table);
+        let store = DynamoStore::new(meter.on(&clients.dynamo), &table);
         Self { clients, table, store, meter }
     }
 

@@ -26,8 +26,7 @@ impl Limited {
         let clients = Clients::new(&emulator::config());
         let table = emulator::table(&clients).await;
         let meter = Meter::default();
-        let config = clients.dynamo.config().to_builder().interceptor(meter.clone()).build();
-        let store = DynamoStore::new(aws_sdk_dynamodb::Client::from_conf(config), &table);
+        let store = DynamoStore::new(meter.on(&clients.dynamo), &table);
         let unlimited = DynamoStore::new(clients.dynamo.clone(), &table);
         let store = store.with_quota(QuotaMode::Counted);
         Self { store, unlimited, meter, clients, table, ids: SeededIds::new(1) }
