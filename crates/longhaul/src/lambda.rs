@@ -91,14 +91,17 @@ pub fn worker(server: &Server) -> Result<(), FunctionError> {
 /// The function that answers requests, for an application that has its own settings.
 ///
 /// ```no_run
-/// use longhaul::lambda::{FunctionError, ApiFunction};
+/// use longhaul::lambda::{ApiFunction, FunctionError};
 /// use longhaul::settings::Preset::Value;
 /// use longhaul::settings::{Setting, Switch};
 ///
 /// static DRAFTS: Setting<Switch> = Setting::new("drafts", "REPORTS_DRAFTS", Switch, "Also list drafts.")
 ///     .lambda(Value("false"));
 ///
-/// # fn server(_drafts: bool) -> longhaul::Server { unimplemented!() }
+/// # #[derive(Clone)]
+/// # struct Reports;
+/// # impl longhaul::rmcp::ServerHandler for Reports {}
+/// # fn server(_drafts: bool) -> longhaul::Server { longhaul::Server::new(|| Reports) }
 /// fn main() -> Result<(), FunctionError> {
 ///     let function = ApiFunction::from_env(&[&DRAFTS])?;
 ///     let server = server(function.values().get(&DRAFTS)?);
@@ -156,23 +159,8 @@ impl ApiFunction {
     }
 }
 
-/// The function that runs tools and takes dead letters, for an application that has its own settings.
-///
-/// ```no_run
-/// use longhaul::lambda::{FunctionError, WorkerFunction};
-/// use longhaul::settings::Preset::Value;
-/// use longhaul::settings::{Setting, Switch};
-///
-/// static DRAFTS: Setting<Switch> = Setting::new("drafts", "REPORTS_DRAFTS", Switch, "Also list drafts.")
-///     .lambda(Value("false"));
-///
-/// # fn server(_drafts: bool) -> longhaul::Server { unimplemented!() }
-/// fn main() -> Result<(), FunctionError> {
-///     let function = WorkerFunction::from_env(&[&DRAFTS])?;
-///     let server = server(function.values().get(&DRAFTS)?);
-///     function.run(&server)
-/// }
-/// ```
+/// The function that runs tools and takes dead letters, for an application that has its own settings. It is used as
+/// [`ApiFunction`] is.
 pub struct WorkerFunction {
     config: WorkerConfig,
     values: Values,
