@@ -157,7 +157,7 @@ impl TaskContext {
             Run::Task(leg) => leg,
             Run::Plain(call) => return call.step(run).await,
         };
-        let text = leg.step(name, async || Ok(write(leg, name, &run().await?).await)).await?;
+        let text = leg.step(name, async || Ok(write(leg, name, run().await?).await)).await?;
         Ok(read(leg, name, &text).await)
     }
 
@@ -246,8 +246,8 @@ impl TaskContext {
 }
 
 /// The JSON text of what step `name` returned.
-async fn write<T: Serialize>(leg: &Leg, name: &str, value: &T) -> String {
-    match serde_json::to_string(value) {
+async fn write<T: Serialize>(leg: &Leg, name: &str, value: T) -> String {
+    match serde_json::to_string(&value) {
         Ok(text) => text,
         Err(error) => {
             let message = format!("the value of step `{name}` cannot be written as JSON: {error}");

@@ -56,7 +56,7 @@ impl TaskContext {
             let looked = look();
             async {
                 match looked.await? {
-                    Some(value) => Ok(Some(write(leg, name, &value).await)),
+                    Some(value) => Ok(Some(write(leg, name, value).await)),
                     None => Ok(None),
                 }
             }
