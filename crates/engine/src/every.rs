@@ -29,8 +29,7 @@ impl Every {
     }
 
     /// Whether later pauses may be longer than the first.
-    #[must_use]
-    pub const fn is_growing(self) -> bool {
+    pub(crate) const fn is_growing(self) -> bool {
         self.first_ms < self.longest_ms
     }
 
