@@ -84,7 +84,7 @@ pub mod testing;
 mod tool_env;
 
 pub use longhaul_mcp::{
-    Amount, Answer, InputResponse, ProgressReport, SchemaError, StepValue, TaskContext, TaskPolicy, ToolError,
+    Amount, Answer, Every, InputResponse, ProgressReport, SchemaError, StepValue, TaskContext, TaskPolicy, ToolError,
     UnknownTool, UseTryStep, VariableError, VariableLimit, VerifiedCaller,
 };
 pub use rmcp;

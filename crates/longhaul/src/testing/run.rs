@@ -31,9 +31,9 @@ pub struct Run {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct JournalEntry {
-    /// A step, the moment at which a sleep ends, or an answer.
+    /// A step, the moment at which a sleep ends or looks began, or an answer.
     pub kind: EntryKind,
-    /// The name of the step, the number of the sleep, or the key of the question.
+    /// The name of the step, the number of the sleep, `since` and the name of the looks, or the key of the question.
     pub name: String,
     /// The recorded value.
     pub value: Value,
@@ -109,7 +109,8 @@ impl Run {
         steps(&self.journal)
     }
 
-    /// How often the work of this step began.
+    /// How often the work of this step began: for a [`look_until`](longhaul_mcp::TaskContext::look_until), how often the
+    /// tool looked.
     #[must_use]
     pub fn times(&self, step: &str) -> u32 {
         self.script.times(step)
