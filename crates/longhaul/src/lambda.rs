@@ -150,10 +150,9 @@ impl ApiFunction {
         runtime.block_on(async {
             server.check().await?;
             // On the heap: the compiler gives up on one future that holds all of these.
-            let api = Box::pin(start_api(config, world(), &server.classes(), |engine, settings| {
-                server.build(engine, settings)
-            }))
-            .await?;
+            let api =
+                Box::pin(start_api(config, world(), server.tasks(), |engine, settings| server.build(engine, settings)))
+                    .await?;
             Box::pin(api.run(config)).await.map_err(FunctionError::RuntimeApi)
         })
     }
@@ -210,8 +209,8 @@ impl WorkerFunction {
         let runtime = runtime.worker_threads(WORKER_THREADS).enable_all().build().map_err(FunctionError::Runtime)?;
         runtime.block_on(async {
             server.check().await?;
-            let classes = server.classes();
-            let worker = start_worker(config, world(), &classes, |engine, settings| server.build(engine, settings));
+            let build = |engine, settings| server.build(engine, settings);
+            let worker = start_worker(config, world(), server.tasks(), build);
             let worker = worker.await?;
             worker.run().await.map_err(FunctionError::RuntimeApi)
         })
