@@ -91,6 +91,6 @@ async fn a_page_is_no_answer() {
 async fn a_server_that_hangs_is_left_when_the_time_of_the_call_is_over() {
     let (setup, _server) = in_front_of("hang");
     let gateway = setup.start();
-    assert!(why(&gateway.ended("count", json!({})).await).contains("in time"));
+    assert!(why(&gateway.ended("count", json!({})).await).contains("did not end within"));
     until("the call", || setup.calls() == ["count"]).await;
 }

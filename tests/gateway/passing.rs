@@ -1,5 +1,7 @@
 //! What passes through the gateway, in both directions.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use crate::process::{Setup, ended, words};
@@ -50,7 +52,7 @@ async fn progress_becomes_the_message_of_the_task_and_logs_go_to_the_log() {
     caller.until(&id, "completed").await;
     let log = gateway.log();
     let line = log.lines().find(|line| line.contains("a word for the log")).unwrap();
-    assert!(line.contains(&id) && line.contains("\"server\":\"upstream\""), "{line}");
+    assert!(line.contains(&id) && line.contains("\"server\":\"only\""), "{line}");
 }
 
 #[tokio::test]
@@ -100,23 +102,34 @@ async fn a_question_of_a_tool_that_may_not_be_repeated_is_declined() {
     assert_eq!(setup.calls(), ["ask"]);
 }
 
+/// The variables that the fixture sees.
+fn environment(task: &Value) -> BTreeMap<String, String> {
+    serde_json::from_str(&words(task)).unwrap()
+}
+
 #[tokio::test]
 async fn a_server_sees_no_variables_but_those_that_are_named() {
-    let names = |task: &Value| {
-        let all: Value = serde_json::from_str(&words(task)).unwrap();
-        let mut names: Vec<String> = all.as_object().unwrap().keys().cloned().collect();
-        // Python sets this one itself.
-        names.retain(|name| name != "LC_CTYPE" && name != "LANG");
-        names
-    };
     let setup = Setup::fixture(&[]);
-    assert_eq!(names(&setup.start().ended("environment", json!({})).await), ["HOME", "PATH"]);
+    let seen = environment(&setup.start().ended("environment", json!({})).await);
+    assert!(seen.contains_key("PATH") && seen.contains_key("HOME"), "{seen:?}");
+    // Those of the test itself, of its runner, and of the gateway. (A `python3` that is a script may set its own.)
+    let leaked = |name: &String| name.starts_with("CARGO") || name.starts_with("NEXTEST") || name.contains("SECRET");
+    assert!(!seen.keys().any(leaked), "{seen:?}");
     let setup = Setup::config(|setup| {
         let mut entry = setup.fixture_entry(&[]);
-        entry["env"] = json!({"TOKEN": "${SECRET_OF_THE_GATEWAY}", "PORT": 7});
+        entry["env"] = json!({"TOKEN": "${SECRET_OF_THE_GATEWAY}", "PORT": 7, "HOST": "${env:NOT_SET:-local}"});
         json!({"mcpServers": {"only": entry}})
     });
-    let task = setup.start().ended("environment", json!({})).await;
-    assert_eq!(names(&task), ["HOME", "PATH", "PORT", "TOKEN"]);
-    assert!(words(&task).contains("\"TOKEN\": \"hidden\""), "{task}");
+    let seen = environment(&setup.start().ended("environment", json!({})).await);
+    assert_eq!([&seen["TOKEN"], &seen["PORT"], &seen["HOST"]], ["hidden", "7", "local"]);
+    assert!(!seen.keys().any(leaked), "{seen:?}");
+}
+
+#[tokio::test]
+async fn a_quick_call_has_its_answer_at_once_and_a_slow_one_a_handle() {
+    let setup = Setup::command_of_fixture(&[]);
+    let gateway = setup.start();
+    let quick = gateway.caller().call("count", json!({})).await;
+    assert_eq!((&quick["resultType"], &quick["content"][0]["text"]), (&json!("complete"), &json!("done: 1")));
+    gateway.caller().call_task("never", json!({})).await;
 }

@@ -32,8 +32,13 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// A gateway in front of the fixture in this mode, which notes its calls in the folder.
+    /// A gateway in front of the fixture in this mode, which notes its calls in the folder. Its calls are tasks at once.
     pub(crate) fn fixture(modes: &[&str]) -> Self {
+        Self::config(|setup| json!({"mcpServers": {"only": setup.fixture_entry(modes)}}))
+    }
+
+    /// The same, started by a command at the end of the gateway's.
+    pub(crate) fn command_of_fixture(modes: &[&str]) -> Self {
         let setup = Self { folder: tempfile::tempdir().unwrap(), servers: Vec::new() };
         let mut command = vec!["--".to_owned(), "python3".to_owned(), script("fixture.py"), setup.path("")];
         command.extend(modes.iter().map(|mode| (*mode).to_owned()));
@@ -44,7 +49,11 @@ impl Setup {
     pub(crate) fn config(config: impl FnOnce(&Self) -> Value) -> Self {
         let setup = Self { folder: tempfile::tempdir().unwrap(), servers: Vec::new() };
         let file = setup.path("mcp.json");
-        std::fs::write(&file, config(&setup).to_string()).unwrap();
+        let mut config = config(&setup);
+        if config["longhaul"]["defaults"].is_null() {
+            config["longhaul"]["defaults"] = json!({"handleAfter": "0s"});
+        }
+        std::fs::write(&file, config.to_string()).unwrap();
         Self { servers: vec!["--config".to_owned(), file], ..setup }
     }
 

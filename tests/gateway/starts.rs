@@ -6,7 +6,7 @@ use crate::process::{Setup, words};
 
 #[tokio::test]
 async fn a_server_that_dies_at_start_is_named_with_its_last_twenty_lines() {
-    let said = Setup::fixture(&["--die-at-start"]).refusal();
+    let said = Setup::command_of_fixture(&["--die-at-start"]).refusal();
     assert!(said.contains("the server `upstream` cannot be started"), "{said}");
     let lines: Vec<&str> = said.lines().filter(|line| line.starts_with("line ")).collect();
     assert_eq!((lines.len(), lines[0], lines[19]), (20, "line 10", "line 29"), "{said}");

@@ -49,5 +49,8 @@ pub(crate) const TRIES_MAX: u32 = 3;
 /// How long to wait before the second try; the third waits twice as long.
 pub(crate) const TRY_AGAIN_MS: u64 = 500;
 
+/// How long a caller waits for the answer itself before it gets the handle of a task, unless `handleAfter` says otherwise.
+pub(crate) const HANDLE_AFTER: Duration = Duration::from_secs(2);
+
 /// How long a task may take, unless `runAtMost` says otherwise.
 pub(crate) const RUN_MAX: Duration = Duration::from_secs(2 * 60 * 60);

@@ -255,6 +255,7 @@ fn terms(reader: &mut Reader<'_>, members: &mut Members<'_>) -> Terms {
         Some(time)
     });
     Terms {
+        handle_after: members.find("handleAfter").and_then(|node| reader.duration(&node)),
         run_at_most,
         retention: members.find("retention").and_then(|node| reader.duration(&node)),
         repeat: members.find("repeat").and_then(|node| reader.one_of(&node, &repeats)),

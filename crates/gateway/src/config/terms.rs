@@ -16,6 +16,7 @@ pub enum Repeat {
 /// What a configuration says about a tool; `None` where it says nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Terms {
+    pub(crate) handle_after: Option<Duration>,
     pub(crate) run_at_most: Option<Duration>,
     pub(crate) retention: Option<Duration>,
     pub(crate) repeat: Option<Repeat>,
@@ -25,6 +26,7 @@ impl Terms {
     /// These, and `other` where they say nothing.
     pub(crate) fn or(self, other: &Self) -> Self {
         Self {
+            handle_after: self.handle_after.or(other.handle_after),
             run_at_most: self.run_at_most.or(other.run_at_most),
             retention: self.retention.or(other.retention),
             repeat: self.repeat.or(other.repeat),
