@@ -192,6 +192,8 @@ def main():
     first = True
     for line in sys.stdin:
         message = json.loads(line)
+        if first:
+            note("first", message.get("method"))
         if first and "--die-at-discover" in modes and message.get("method") != "initialize":
             sys.exit(1)
         first = False

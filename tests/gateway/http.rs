@@ -63,13 +63,15 @@ async fn a_call_that_was_refused_with_its_session_is_made_in_a_new_one() {
 
 #[tokio::test]
 async fn a_call_whose_connection_is_lost_is_made_again_only_if_it_may_be() {
-    let (setup, _server) = in_front_of("reset");
-    let gateway = setup.start();
-    let why_not = why(&gateway.ended("count", json!({})).await);
-    assert!(why_not.starts_with("the call may have been carried out; it was not repeated"), "{why_not}");
-    assert_eq!(setup.calls(), ["count"]);
-    assert!(why(&gateway.ended("count_read_only", json!({})).await).contains("was called 3 times"));
-    assert_eq!(setup.calls().len(), 4);
+    for mode in ["reset", "cut"] {
+        let (setup, _server) = in_front_of(mode);
+        let gateway = setup.start();
+        let why_not = why(&gateway.ended("count", json!({})).await);
+        assert!(why_not.starts_with("the call may have been carried out; it was not repeated"), "{why_not}");
+        assert_eq!(setup.calls(), ["count"]);
+        assert!(why(&gateway.ended("count_read_only", json!({})).await).contains("was called 3 times"));
+        assert_eq!(setup.calls().len(), 4);
+    }
 }
 
 #[tokio::test]

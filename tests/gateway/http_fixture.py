@@ -9,6 +9,7 @@ Each call of a tool appends a line to FOLDER/calls, and the headers of each requ
   reset        closes the connection when a call has come
   redirect     answers everything with a redirect to a place that would get the headers
   html         answers everything with a page
+  cut          ends its stream before the answer is in it
   hang         never answers a call
 """
 
@@ -82,6 +83,12 @@ class Handler(BaseHTTPRequestHandler):
         if mode == "reset":
             self.close_connection = True
             return self.connection.close()
+        if mode == "cut":
+            self.close_connection = True
+            self.send_response(200)
+            self.send_header("content-type", "text/event-stream")
+            self.end_headers()
+            return self.wfile.write(b": nothing yet\n\n")
         if mode == "hang":
             time.sleep(300)
         self.result(request, {"content": [{"type": "text", "text": "done"}]})

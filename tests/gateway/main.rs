@@ -13,6 +13,7 @@
 #[expect(dead_code, reason = "other tests use the rest")]
 mod caller;
 mod calls;
+mod command_line;
 mod ends;
 mod http;
 mod kills;

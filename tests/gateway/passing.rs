@@ -133,3 +133,35 @@ async fn a_quick_call_has_its_answer_at_once_and_a_slow_one_a_handle() {
     assert_eq!((&quick["resultType"], &quick["content"][0]["text"]), (&json!("complete"), &json!("done: 1")));
     gateway.caller().call_task("never", json!({})).await;
 }
+
+#[tokio::test]
+async fn the_era_of_a_server_is_found_out_once() {
+    let first = |setup: &Setup| std::fs::read_to_string(setup.path("first")).unwrap();
+    let setup = Setup::fixture(&[]);
+    let gateway = setup.start();
+    gateway.ended("count", json!({})).await;
+    gateway.ended("count", json!({})).await;
+    assert_eq!(first(&setup), "server/discover\ninitialize\ninitialize\n");
+    let setup = Setup::per_request_fixture();
+    let gateway = setup.start();
+    assert_eq!(words(&gateway.ended("count", json!({})).await), "done: 1");
+    assert!(!first(&setup).contains("initialize"), "{}", first(&setup));
+}
+
+#[tokio::test]
+async fn a_server_of_the_newest_revision_asks_in_rounds() {
+    let setup = Setup::per_request_fixture();
+    let gateway = setup.start();
+    let caller = gateway.caller();
+    let id = caller.call_task("ask", json!({})).await;
+    for (round, name) in ["Ann", "Bob"].into_iter().enumerate() {
+        let key = format!("name-{round}");
+        let asked = |task: &Value| task["inputRequests"].get(&key).is_some();
+        caller.until_it(&id, "a question", asked).await;
+        setup.until_all_have_ended().await;
+        caller.accept(&id, &key, json!({"name": name})).await;
+    }
+    // The tool may not be repeated, and was not: each round was sent once.
+    assert_eq!(words(&ended(&caller, &id).await), "Ann and Bob");
+    assert_eq!(setup.calls(), ["ask", "ask", "ask"]);
+}

@@ -37,12 +37,26 @@ impl Setup {
         Self::config(|setup| json!({"mcpServers": {"only": setup.fixture_entry(modes)}}))
     }
 
-    /// The same, started by a command at the end of the gateway's.
+    /// A gateway in front of a server of `2026-07-28`.
+    pub(crate) fn per_request_fixture() -> Self {
+        Self::config(|setup| {
+            let args = [script("per_request_fixture.py"), setup.path("")];
+            json!({"mcpServers": {"only": {"command": "python3", "args": args}}})
+        })
+    }
+
+    /// The same as [`fixture`](Self::fixture), started by a command at the end of the gateway's.
     pub(crate) fn command_of_fixture(modes: &[&str]) -> Self {
-        let setup = Self { folder: tempfile::tempdir().unwrap(), servers: Vec::new() };
-        let mut command = vec!["--".to_owned(), "python3".to_owned(), script("fixture.py"), setup.path("")];
-        command.extend(modes.iter().map(|mode| (*mode).to_owned()));
-        Self { servers: command, ..setup }
+        let setup = Self::command(&[]);
+        let fixture = ["python3".to_owned(), script("fixture.py"), setup.path("")];
+        let modes = modes.iter().map(|mode| (*mode).to_owned());
+        Self { servers: ["--".to_owned()].into_iter().chain(fixture).chain(modes).collect(), ..setup }
+    }
+
+    /// A gateway in front of the server that this command starts.
+    pub(crate) fn command(command: &[&str]) -> Self {
+        let servers = ["--"].iter().chain(command).map(|&part| part.to_owned()).collect();
+        Self { folder: tempfile::tempdir().unwrap(), servers }
     }
 
     /// A gateway with a configuration, which is made for the folder of the test.
@@ -99,7 +113,7 @@ impl Setup {
         until("the end of all processes", || self.alive().is_empty()).await;
     }
 
-    pub(crate) fn command(&self) -> Command {
+    fn starting(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
         command.args(["gateway", "--listen", "127.0.0.1:0", "--lease-ms", "1500", "--heartbeat-ms", "200"]);
         command.arg("--db").arg(self.path("tasks.db")).args(&self.servers);
@@ -110,7 +124,7 @@ impl Setup {
     /// Starts it with these flags too, before the name of the server, and waits until it listens.
     pub(crate) fn start(&self) -> Gateway {
         let log = self.path("log");
-        let mut command = self.command();
+        let mut command = self.starting();
         command.env("SECRET_OF_THE_GATEWAY", "hidden");
         let stderr = File::options().append(true).create(true).open(&log).unwrap();
         let mut child = command.stderr(stderr).spawn().expect("the gateway starts");
@@ -130,7 +144,7 @@ impl Setup {
 
     /// Starts a gateway that refuses to start, and returns what it says.
     pub(crate) fn refusal(&self) -> String {
-        let Output { status, stderr, .. } = self.command().output().unwrap();
+        let Output { status, stderr, .. } = self.starting().output().unwrap();
         assert_eq!(status.code(), Some(2));
         String::from_utf8(stderr).unwrap()
     }

@@ -103,10 +103,13 @@ fn serve(config: Config, options: Options) -> anyhow::Result<ExitCode> {
         Err(error) => return Ok(refuse(&error.to_string())),
     };
     let tools = gateway.tools();
-    let served =
-        runtime.block_on(local::serve(gateway.server().clone(), options, |address| print_welcome(address, tools)));
+    let served = runtime.block_on(async {
+        let served = local::serve(gateway.server().clone(), options, |address| print_welcome(address, tools)).await;
+        gateway.stop().await;
+        served
+    });
+    // Does not wait for what keeps computing.
     runtime.shutdown_background();
-    gateway.kill_processes();
     served?;
     Ok(ExitCode::SUCCESS)
 }

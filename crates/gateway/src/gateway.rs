@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul::{Server, TaskPolicy, ToolError};
+use longhaul::ports::Clock;
+use longhaul::{Server, SystemClock, TaskPolicy, ToolError};
 use rmcp::model::{
     Implementation, JsonObject, PromptsCapability, ResourcesCapability, ServerCapabilities, ServerConfig,
     ToolsCapability,
@@ -57,9 +58,15 @@ impl Gateway {
         self.tools
     }
 
-    /// Ends every process that was started and has not ended yet, at once. For the end of a program, after the server has
-    /// stopped: what would end them gently does not run any more then.
-    pub fn kill_processes(&self) {
+    /// Waits until the processes of calls that have ended are gone, and kills those that are left. For the end of a
+    /// program, after the server has stopped.
+    pub async fn stop(&self) {
+        // Each of them has its times to end by itself, and is killed by then.
+        let mut left_ms = 3 * limits::END_GRACE_MS;
+        while !self.groups.is_empty() && left_ms > 0 {
+            SystemClock.sleep_ms(limits::LOOK_MS).await;
+            left_ms = left_ms.saturating_sub(limits::LOOK_MS);
+        }
         self.groups.kill();
     }
 }

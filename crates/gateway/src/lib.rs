@@ -13,7 +13,7 @@
 //! let config = Config::from_json(&std::fs::read_to_string("mcp.json")?, &ProcessEnv)?;
 //! let gateway = Gateway::start(config).await?;
 //! local::serve(gateway.server().clone(), Options::default(), |address| println!("http://{address}/mcp")).await?;
-//! gateway.kill_processes();
+//! gateway.stop().await;
 //! # Ok(())
 //! # }
 //! ```

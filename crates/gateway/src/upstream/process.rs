@@ -43,6 +43,10 @@ impl Groups {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
     /// Ends all of them now.
     pub(crate) fn kill(&self) {
         for group in std::mem::take(&mut *self.lock()) {
