@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::process::{Setup, why, words};
+use crate::process::{Setup, ended, why, words};
 
 #[tokio::test]
 async fn noise_between_messages_is_ignored() {
@@ -98,4 +98,20 @@ async fn a_call_has_its_longest_run() {
     let gateway = setup.start();
     assert!(why(&gateway.ended("never", json!({})).await).contains("did not end within"));
     setup.until_all_have_ended().await;
+}
+
+#[tokio::test]
+async fn calls_of_a_tool_wait_for_each_other_where_their_number_is_limited() {
+    let setup = Setup::config(|setup| {
+        let longhaul = json!({"servers": {"only": {"tools": {"slow": {"concurrency": 1}}}}});
+        json!({"mcpServers": {"only": setup.fixture_entry(&[])}, "longhaul": longhaul})
+    });
+    let gateway = setup.start();
+    let caller = gateway.caller();
+    let first = caller.call_task("slow", json!({})).await;
+    let second = caller.call_task("slow", json!({})).await;
+    // Each says how many calls there were when it was done.
+    let mut words = [words(&ended(&caller, &first).await), words(&ended(&caller, &second).await)];
+    words.sort();
+    assert_eq!(words, ["done: 1", "done: 2"]);
 }

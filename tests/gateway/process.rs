@@ -176,6 +176,11 @@ impl Gateway {
         Caller::new(&self.url)
     }
 
+    /// The MCP endpoint.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
     /// What it has logged so far.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap()

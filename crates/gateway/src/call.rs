@@ -95,6 +95,11 @@ impl<'g> Call<'g> {
         if self.task.attempt() > 1 {
             self.mark().await?;
         }
+        let _turn = match &self.route.permits {
+            // The semaphore is never closed.
+            Some(permits) => Some(permits.acquire().await.map_err(|closed| failed(&closed.to_string()))?),
+            None => None,
+        };
         let mut tries = 0;
         loop {
             tries += 1;

@@ -1,9 +1,12 @@
 //! What the servers have: their tools, prompts and resources under the names that clients see.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use rmcp::model::{PaginatedRequestParams, Prompt, Resource, ResourceTemplate, ServerPeerInfo, Tool};
 use rmcp::service::{Peer, RoleClient, ServiceError};
+
+use tokio::sync::Semaphore;
 
 use crate::config::{Pattern, Repeat, Server, Terms};
 use crate::limits;
@@ -85,6 +88,8 @@ pub(crate) struct ToolRoute {
     pub(crate) tool: Tool,
     pub(crate) terms: Terms,
     pub(crate) repeatable: Repeatable,
+    /// One permit for each of its calls, if their number is limited.
+    pub(crate) permits: Option<Arc<Semaphore>>,
 }
 
 /// Whether a call that was interrupted is made again.
@@ -161,7 +166,8 @@ impl Catalog {
         let repeatable = Repeatable::of(&tool, terms.repeat.unwrap_or(Repeat::Hints));
         tool.name = name.clone().into();
         self.tool_order.push(name.clone());
-        self.tools.insert(name, ToolRoute { route, tool, terms, repeatable });
+        let permits = terms.concurrency.map(|calls| Arc::new(Semaphore::new(calls)));
+        self.tools.insert(name, ToolRoute { route, tool, terms, repeatable, permits });
         None
     }
 

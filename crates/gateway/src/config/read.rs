@@ -191,11 +191,11 @@ fn apply(reader: &mut Reader<'_>, servers: &mut [Server], names: &[&str], mut se
     let defaults = section.find("defaults");
     if let Some(mut members) = defaults.and_then(|node| reader.members(&node)) {
         let terms = terms(reader, &mut members);
-        let (concurrency, start_max) = limits_of(reader, &mut members);
+        let (connections, start_max) = limits_of(reader, &mut members);
         reader.refuse_unknown(&members);
         for server in servers.iter_mut() {
             server.terms = terms;
-            server.concurrency = concurrency.unwrap_or(server.concurrency);
+            server.concurrency = connections.unwrap_or(server.concurrency);
             server.start_max = start_max.unwrap_or(server.start_max);
         }
     }
@@ -215,8 +215,8 @@ fn apply(reader: &mut Reader<'_>, servers: &mut [Server], names: &[&str], mut se
 fn apply_to(reader: &mut Reader<'_>, server: &mut Server, node: &Node<'_>) {
     let Some(mut members) = reader.members(node) else { return };
     server.terms = terms(reader, &mut members).or(&server.terms);
-    let (concurrency, start_max) = limits_of(reader, &mut members);
-    server.concurrency = concurrency.unwrap_or(server.concurrency);
+    let (connections, start_max) = limits_of(reader, &mut members);
+    server.concurrency = connections.unwrap_or(server.concurrency);
     server.start_max = start_max.unwrap_or(server.start_max);
     if let Some(prefix) = members.find("prefix") {
         let text = reader.text(&prefix);
@@ -231,7 +231,8 @@ fn apply_to(reader: &mut Reader<'_>, server: &mut Server, node: &Node<'_>) {
     if let Some(tools) = members.find("tools").and_then(|node| reader.members(&node)) {
         for (pattern, node) in tools.all() {
             if let Some(mut members) = reader.members(&node) {
-                let terms = terms(reader, &mut members);
+                let concurrency = concurrency(reader, &mut members);
+                let terms = Terms { concurrency, ..terms(reader, &mut members) };
                 reader.refuse_unknown(&members);
                 server.tools.push((Pattern::new(pattern), terms));
             }
@@ -259,11 +260,16 @@ fn terms(reader: &mut Reader<'_>, members: &mut Members<'_>) -> Terms {
         run_at_most,
         retention: members.find("retention").and_then(|node| reader.duration(&node)),
         repeat: members.find("repeat").and_then(|node| reader.one_of(&node, &repeats)),
+        concurrency: None,
     }
 }
 
 fn limits_of(reader: &mut Reader<'_>, members: &mut Members<'_>) -> (Option<usize>, Option<std::time::Duration>) {
-    let concurrency = members.find("concurrency").and_then(|node| reader.count(&node, 1..=256));
+    let concurrency = concurrency(reader, members);
     let start_max = members.find("startAtMost").and_then(|node| reader.duration(&node));
     (concurrency, start_max)
+}
+
+fn concurrency(reader: &mut Reader<'_>, members: &mut Members<'_>) -> Option<usize> {
+    members.find("concurrency").and_then(|node| reader.count(&node, 1..=256))
 }

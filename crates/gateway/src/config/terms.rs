@@ -20,6 +20,8 @@ pub(crate) struct Terms {
     pub(crate) run_at_most: Option<Duration>,
     pub(crate) retention: Option<Duration>,
     pub(crate) repeat: Option<Repeat>,
+    /// Calls of a tool at a time. Servers have a number of their own.
+    pub(crate) concurrency: Option<usize>,
 }
 
 impl Terms {
@@ -30,6 +32,7 @@ impl Terms {
             run_at_most: self.run_at_most.or(other.run_at_most),
             retention: self.retention.or(other.retention),
             repeat: self.repeat.or(other.repeat),
+            concurrency: self.concurrency.or(other.concurrency),
         }
     }
 }

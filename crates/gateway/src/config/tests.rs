@@ -70,7 +70,7 @@ fn terms_come_from_the_best_pattern_then_the_server_then_the_defaults() {
             "longhaul": {
                 "defaults": {"handleAfter": "1s", "runAtMost": "1h", "concurrency": 2},
                 "servers": {"a": {"runAtMost": "2h", "concurrency": 8, "prefix": "", "startAtMost": "5s", "tools": {
-                    "*": {"repeat": "never"}, "read_*": {"repeat": "always"}, "read_all": {"retention": "1d"}}}}}}"#,
+                    "*": {"repeat": "never"}, "read_*": {"repeat": "always"}, "read_all": {"retention": "1d", "concurrency": 1}}}}}}"#,
     );
     let (a, b) = (&config.servers[0], &config.servers[1]);
     let seconds = |time: Option<Duration>| time.map(|time| time.as_secs());
@@ -81,6 +81,7 @@ fn terms_come_from_the_best_pattern_then_the_server_then_the_defaults() {
     assert_eq!(of(a, "read_all"), (Some(1), Some(7_200), Some(86_400), Some(Repeat::Always)));
     assert_eq!(of(a, "write"), (Some(1), Some(7_200), None, Some(Repeat::Never)));
     assert_eq!(of(b, "write"), (Some(1), Some(3_600), None, None));
+    assert_eq!([a.terms_of("read_all").concurrency, a.terms_of("write").concurrency], [Some(1), None]);
     assert_eq!((a.concurrency, b.concurrency, a.prefix.as_deref()), (8, 2, Some("")));
     assert_eq!((a.start_max.as_secs(), b.start_max), (5, limits::START_MAX));
 }
