@@ -142,6 +142,12 @@ async fn the_era_of_a_server_is_found_out_once() {
     gateway.ended("count", json!({})).await;
     gateway.ended("count", json!({})).await;
     assert_eq!(first(&setup), "server/discover\ninitialize\ninitialize\n");
+    let setup = Setup::config(|setup| {
+        let longhaul = json!({"servers": {"only": {"era": "handshake"}}});
+        json!({"mcpServers": {"only": setup.fixture_entry(&[])}, "longhaul": longhaul})
+    });
+    setup.start();
+    assert_eq!(first(&setup), "initialize\n", "the operator knows");
     let setup = Setup::per_request_fixture();
     let gateway = setup.start();
     assert_eq!(words(&gateway.ended("count", json!({})).await), "done: 1");

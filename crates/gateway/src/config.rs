@@ -7,8 +7,8 @@ use std::time::Duration;
 use longhaul::settings::EnvSource;
 
 use crate::limits;
-use crate::upstream::Target;
 use crate::upstream::process::Launch;
+use crate::upstream::{Era, Target};
 
 mod comments;
 mod expand;
@@ -38,6 +38,8 @@ pub(crate) struct Server {
     pub(crate) target: Target,
     /// What its tools' and prompts' names begin with; `None` for its name and `_` if there are several servers.
     pub(crate) prefix: Option<String>,
+    /// The era to speak; `None` to find out.
+    pub(crate) era: Option<Era>,
     pub(crate) start_max: Duration,
     pub(crate) concurrency: usize,
     pub(crate) terms: Terms,
@@ -51,6 +53,7 @@ impl Server {
             name: name.to_owned(),
             target,
             prefix: None,
+            era: None,
             start_max: limits::START_MAX,
             concurrency: limits::CONCURRENCY,
             terms: Terms::default(),

@@ -13,7 +13,7 @@ use rmcp::model::{
 use tokio::task::JoinSet;
 
 use crate::catalog::{Catalog, Listed, ToolRoute};
-use crate::config::{self, Config};
+use crate::config::Config;
 use crate::handler::{Handler, Shared};
 use crate::limits;
 use crate::start_error::{Problem, StartError};
@@ -36,7 +36,8 @@ impl Gateway {
     /// [`StartError`], which names every server that cannot be used, and every name that two of them have.
     pub async fn start(config: Config) -> Result<Self, StartError> {
         let groups = Groups::default();
-        let upstreams: Vec<Arc<Upstream>> = config.servers.iter().map(|server| upstream(server, &groups)).collect();
+        let upstreams: Vec<Arc<Upstream>> =
+            config.servers.iter().map(|server| Arc::new(Upstream::new(server, groups.clone()))).collect();
         let listed = list_all(&upstreams).await?;
         let info = info(&listed);
         let catalog = Catalog::of(listed, &config.servers).map_err(StartError)?;
@@ -75,11 +76,6 @@ impl std::fmt::Debug for Gateway {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Gateway").field("tools", &self.tools).finish_non_exhaustive()
     }
-}
-
-fn upstream(server: &config::Server, groups: &Groups) -> Arc<Upstream> {
-    let (target, groups) = (server.target.clone(), groups.clone());
-    Arc::new(Upstream::new(&server.name, target, server.start_max, server.concurrency, groups))
 }
 
 /// The lists of all servers, read at the same time.

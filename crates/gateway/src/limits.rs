@@ -22,8 +22,11 @@ pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(60);
 /// How long a server may take to end after its standard input was closed, and again after SIGTERM.
 pub(crate) const END_GRACE_MS: u64 = 2_000;
 
-/// How often the gateway looks whether a process has ended.
+/// How often the gateway looks whether a process has ended that is asked to.
 pub(crate) const LOOK_MS: u64 = 20;
+
+/// How often it looks whether a process has ended by itself while it should answer. Its closed output tells most often.
+pub(crate) const WATCH_MS: u64 = 200;
 
 /// How long the output of a process is read after its end: what it wrote last may still be on its way.
 pub(crate) const LAST_OUTPUT: Duration = Duration::from_millis(500);

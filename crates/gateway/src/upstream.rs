@@ -20,6 +20,8 @@ use http::Endpoint;
 use process::{Groups, Launch, Process};
 use stdio::Stdio;
 
+use crate::config;
+
 /// How a server is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
@@ -61,6 +63,8 @@ pub(crate) struct Upstream {
     groups: Groups,
     /// One permit for each process or connection.
     permits: Arc<Semaphore>,
+    /// The era that the operator wants.
+    wanted: Option<Era>,
     era: Mutex<Option<Era>>,
 }
 
@@ -111,14 +115,16 @@ impl Connection {
 }
 
 impl Upstream {
-    pub(crate) fn new(name: &str, target: Target, start_max: Duration, concurrency: usize, groups: Groups) -> Self {
+    /// A server as it is configured.
+    pub(crate) fn new(server: &config::Server, groups: Groups) -> Self {
         Self {
-            name: name.to_owned(),
-            target,
-            start_max,
+            name: server.name.clone(),
+            target: server.target.clone(),
+            start_max: server.start_max,
             groups,
-            permits: Arc::new(Semaphore::new(concurrency)),
-            era: Mutex::new(None),
+            permits: Arc::new(Semaphore::new(server.concurrency)),
+            wanted: server.era,
+            era: Mutex::new(server.era),
         }
     }
 
@@ -132,7 +138,7 @@ impl Upstream {
     }
 
     fn remember(&self, era: Option<Era>) {
-        *self.era.lock().unwrap_or_else(PoisonError::into_inner) = era;
+        *self.era.lock().unwrap_or_else(PoisonError::into_inner) = self.wanted.or(era);
     }
 
     /// A new connection: for a child process, a new process. Waits while as many as allowed are open.

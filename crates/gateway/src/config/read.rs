@@ -13,9 +13,9 @@ use super::reader::{Members, Node, Reader, unknown};
 use super::terms::{Repeat, Terms};
 use super::{Config, ConfigError, Headers, Pattern, Server, environment};
 use crate::limits;
-use crate::upstream::Target;
 use crate::upstream::http::Endpoint;
 use crate::upstream::process::Launch;
+use crate::upstream::{Era, Target};
 
 /// Members of servers that clients use for themselves.
 const OF_CLIENTS: [&str; 10] = [
@@ -218,6 +218,8 @@ fn apply_to(reader: &mut Reader<'_>, server: &mut Server, node: &Node<'_>) {
     let (connections, start_max) = limits_of(reader, &mut members);
     server.concurrency = connections.unwrap_or(server.concurrency);
     server.start_max = start_max.unwrap_or(server.start_max);
+    let eras = [("handshake", Era::Handshake), ("per-request", Era::PerRequest)];
+    server.era = members.find("era").and_then(|node| reader.one_of(&node, &eras));
     if let Some(prefix) = members.find("prefix") {
         let text = reader.text(&prefix);
         if text.as_ref().is_some_and(|text| !text.chars().all(is_of_names)) {

@@ -108,7 +108,7 @@ fn has_ended(process: i32) -> bool {
 /// Returns when the process has ended.
 pub(crate) async fn ended(process: i32) {
     while !has_ended(process) {
-        SystemClock.sleep_ms(limits::LOOK_MS).await;
+        SystemClock.sleep_ms(limits::WATCH_MS).await;
     }
 }
 
