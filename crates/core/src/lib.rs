@@ -6,6 +6,7 @@
 
 #![warn(clippy::wildcard_enum_match_arm)]
 
+mod causes;
 mod class;
 mod event;
 mod ids;
@@ -23,6 +24,7 @@ mod time;
 mod trace;
 mod transition;
 
+pub use causes::with_causes;
 pub use class::ToolClass;
 pub use event::{Advance, Outcome, Suspension, TaskEvent};
 pub use ids::{IdSource, InvalidTaskId, LeaseToken, TaskId, TaskKey};

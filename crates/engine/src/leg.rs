@@ -15,10 +15,11 @@ use longhaul_core::{
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use crate::suspension::{Driven, Reason, SuspendState, Wait};
+use crate::suspension::{Driven, Reason, StepRunning, SuspendState, Wait};
 use crate::variables::Variables;
 use crate::{Engine, IsRecorded, LoadError};
 
+mod looking;
 mod pending;
 mod round;
 mod variables;
@@ -125,25 +126,13 @@ impl Leg {
         F: FnOnce() -> Fut,
         Fut: Future<Output = Result<String, E>>,
     {
-        self.check_name(EntryKind::Step, name).await;
-        if let Some(text) = self.recorded(EntryKind::Step, name).await {
-            self.came_to(name, IsRecorded::Yes);
-            self.name_once(EntryKind::Step, name).await;
+        if let Some(text) = self.replayed(name).await {
             return Ok(text);
         }
         self.yield_near_the_end().await;
-        self.came_to(name, IsRecorded::No);
         let running = self.0.suspend.step_running();
-        let task = &self.0.task;
-        let span = tracing::info_span!(
-            "step", name, task_id = %task.id, attempt = task.attempt, owner = %task.owner,
-            trace = task.trace.as_ref().map(TraceParent::as_str)
-        );
-        let text = run().instrument(span).await?;
-        let text = self.record(EntryKind::Step, name, text).await;
-        drop(running);
-        self.name_once(EntryKind::Step, name).await;
-        Ok(text)
+        let text = self.run_step(name, run).await?;
+        Ok(self.record_step(name, text, running).await)
     }
 
     /// Asks the client and returns its answer. If there is no answer yet, the leg ends, and the answer starts the next
@@ -175,14 +164,13 @@ impl Leg {
         let name = number.to_string();
         // A question that is asked concurrently must not end the leg before the sleep is recorded.
         let recording = self.0.suspend.step_running();
-        let text = match self.recorded(EntryKind::Timer, &name).await {
-            Some(text) => text,
-            None => self.record(EntryKind::Timer, &name, until.as_ms().to_string()).await,
-        };
-        let until = match text.parse() {
-            Ok(until_ms) => Timestamp::from_ms(until_ms),
-            Err(error) => return self.abort(Reason::corrupt(format!("timer {name} cannot be read: {error}"))).await,
-        };
+        let until = self.recorded_moment(&name, until).await;
+        self.wait_until(until, recording).await;
+    }
+
+    /// Waits in this leg if it is short and fits; ends the leg otherwise. `running` is what must not be lost before it is
+    /// known what this branch waits for.
+    async fn wait_until(&self, until: Timestamp, running: StepRunning<'_>) {
         let left_ms = until.since_ms(self.0.engine.now());
         if left_ms == 0 {
             return;
@@ -190,11 +178,11 @@ impl Leg {
         let fits = self.0.ends_at.is_none_or(|ends_at| until.plus_ms(self.margin_ms()) < ends_at);
         if left_ms > self.0.engine.settings.inline_sleep_ms_max || !fits {
             let _sleeping = self.0.suspend.wait(Wait::Sleep(until));
-            drop(recording);
+            drop(running);
             return std::future::pending().await;
         }
         let _sleeping = self.0.suspend.wait(Wait::ShortSleep(until));
-        drop(recording);
+        drop(running);
         self.0.engine.ports.clock.sleep_ms(left_ms).await;
     }
 
@@ -271,11 +259,41 @@ impl Leg {
 
     fn remember(&self, kind: EntryKind, name: &str, value: Payload) {
         self.lock_journal().insert((kind, name.to_owned()), value);
-        if self.0.task.failures > 0 {
-            // The count of failures is reset at once, in case this leg dies before its next heartbeat.
-            self.0.pending.note_urgent_advance();
-        } else {
-            self.0.pending.note_advance();
+        self.note_advance();
+    }
+
+    /// The work of a step.
+    async fn run_step<F, Fut>(&self, name: &str, run: F) -> Fut::Output
+    where
+        F: FnOnce() -> Fut,
+        Fut: Future,
+    {
+        self.came_to(name, IsRecorded::No);
+        let task = &self.0.task;
+        let span = tracing::info_span!(
+            "step", name, task_id = %task.id, attempt = task.attempt, owner = %task.owner,
+            trace = task.trace.as_ref().map(TraceParent::as_str)
+        );
+        run().instrument(span).await
+    }
+
+    /// Records what a step returned, and returns what is on record.
+    async fn record_step(&self, name: &str, text: String, running: StepRunning<'_>) -> String {
+        let text = self.record(EntryKind::Step, name, text).await;
+        drop(running);
+        self.name_once(EntryKind::Step, name).await;
+        text
+    }
+
+    /// The moment on record as timer `name`. If there is none, `moment` is recorded.
+    async fn recorded_moment(&self, name: &str, moment: Timestamp) -> Timestamp {
+        let text = match self.recorded(EntryKind::Timer, name).await {
+            Some(text) => text,
+            None => self.record(EntryKind::Timer, name, moment.as_ms().to_string()).await,
+        };
+        match text.parse() {
+            Ok(ms) => Timestamp::from_ms(ms),
+            Err(error) => self.abort(Reason::corrupt(format!("timer `{name}` cannot be read: {error}"))).await,
         }
     }
 

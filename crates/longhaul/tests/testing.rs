@@ -12,7 +12,7 @@ use longhaul::rmcp::handler::server::wrapper::Parameters;
 use longhaul::rmcp::model::{CallToolResult, ContentBlock};
 use longhaul::rmcp::{self, ErrorData, ServerHandler, schemars, tool, tool_handler, tool_router};
 use longhaul::testing::{self, State, TestError};
-use longhaul::{Answer, Server, TaskContext, TaskPolicy};
+use longhaul::{Answer, Every, Server, TaskContext, TaskPolicy};
 use serde_json::{Map, Value, json};
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -227,6 +227,83 @@ async fn time_passes_as_the_task_sees_it() {
     task.answer("color", json!({"color": "blue"})).await.unwrap();
     assert_eq!(task.work().await.unwrap(), State::Completed);
     assert_eq!(task.to_end().await.unwrap().text(), "1 blue\ndone");
+}
+
+/// Looks at two things, each of which is there after some looks, and gives up waiting for a third.
+async fn looking(task: TaskContext, one: Arc<AtomicU32>, other: Arc<AtomicU32>) -> Result<String, ErrorData> {
+    let look = async |looks: &AtomicU32, there_at: u32| {
+        let look = looks.fetch_add(1, Ordering::Relaxed) + 1;
+        Ok::<_, ErrorData>((look >= there_at).then_some(look))
+    };
+    let growing = Every::growing(Duration::from_secs(60), Duration::from_secs(86_400));
+    let (found, also_found) = tokio::join!(
+        task.look_until("one", growing, || look(&one, 9)),
+        task.look_until("other", Duration::from_secs(3_600), || look(&other, 3)),
+    );
+    let gave_up = tokio::select! {
+        never = task.look_until("never", Duration::from_secs(60), async || Ok::<Option<bool>, ErrorData>(None)) => never?,
+        () = task.sleep(Duration::from_secs(600)) => true,
+    };
+    Ok(format!("{} {} {gave_up}", found? >= 9, also_found? >= 3))
+}
+
+fn looks() -> testing::Call {
+    let (one, other) = (Arc::<AtomicU32>::default(), Arc::<AtomicU32>::default());
+    testing::tool(move |task| looking(task, Arc::clone(&one), Arc::clone(&other)))
+}
+
+#[tokio::test]
+async fn time_passes_between_looks_and_only_what_was_found_is_on_record() {
+    let run = looks().to_end().await.unwrap();
+    assert_eq!(run.text(), "true true true");
+    assert_eq!((run.steps(), run.times("one")), (vec!["other".to_owned(), "one".to_owned()], 9));
+    let names: Vec<&str> = run.journal().iter().map(|entry| entry.name.as_str()).collect();
+    assert_eq!(names, ["since one", "other", "one", "0"]);
+    // Two minutes, and half as much again with each of six looks; then ten minutes of waiting in vain.
+    assert!(run.elapsed().as_secs() >= 60 * 20, "{:?}", run.elapsed());
+}
+
+#[tokio::test]
+async fn looks_do_the_same_after_any_crash() {
+    looks().crash_everywhere().await.unwrap();
+    looks().deliver_twice().crash_everywhere().await.unwrap();
+    let mut task = looks().begin().await.unwrap();
+    task.work().await.unwrap();
+    task.cancel().await.unwrap();
+    assert_eq!(task.work().await.unwrap(), State::Cancelled);
+}
+
+/// Its tool waits for longer than a policy allows that says nothing about it.
+#[derive(Clone)]
+struct Patient;
+
+#[tool_router]
+impl Patient {
+    #[tool]
+    async fn wait(&self, task: TaskContext) -> String {
+        task.sleep(Duration::from_secs(7_200)).await;
+        "it is time".to_owned()
+    }
+}
+
+#[tool_handler]
+impl ServerHandler for Patient {}
+
+#[tokio::test]
+async fn a_tool_that_waits_past_its_deadline_is_told_so() {
+    let short = Server::new(|| Patient).task("wait", TaskPolicy::optional());
+    let run = testing::of(&short).call("wait", json!({})).to_end().await.unwrap();
+    assert_eq!(run.status(), Status::Failed);
+    assert_eq!(run.text(), "did not end within the 1800000 ms that the tool may take, waits included");
+    assert_eq!(run.elapsed().as_secs(), 1_800);
+    let TestError::TimedOut { .. } = testing::of(&short).call("wait", json!({})).crash_everywhere().await.unwrap_err()
+    else {
+        panic!("a run to the deadline says nothing about crashes after it")
+    };
+
+    let long = TaskPolicy::optional().run_at_most(Duration::from_secs(10_000));
+    let long = Server::new(|| Patient).task("wait", long);
+    testing::of(&long).call("wait", json!({})).crash_everywhere().await.unwrap();
 }
 
 #[tokio::test]

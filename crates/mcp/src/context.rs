@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use crate::VerifiedCaller;
 
 mod input;
+mod looking;
 mod plain;
 mod progress;
 mod variables;
@@ -156,24 +157,8 @@ impl TaskContext {
             Run::Task(leg) => leg,
             Run::Plain(call) => return call.step(run).await,
         };
-        let write = async || {
-            let value = run().await?;
-            match serde_json::to_string(&value) {
-                Ok(text) => Ok(text),
-                Err(error) => {
-                    let message = format!("the value of step `{name}` cannot be written as JSON: {error}");
-                    leg.fail(FailureKind::Misuse, message).await
-                }
-            }
-        };
-        let text = leg.step(name, write).await?;
-        match serde_json::from_str(&text) {
-            Ok(value) => Ok(value),
-            Err(error) => {
-                let message = format!("the recorded value of step `{name}` is not what the tool expects: {error}");
-                leg.fail(FailureKind::Corrupt, message).await
-            }
-        }
+        let text = leg.step(name, async || Ok(write(leg, name, run().await?).await)).await?;
+        Ok(read(leg, name, &text).await)
     }
 
     /// Sleeps. In a task this costs nothing, for hours or days. In a plain call the time is limited: a tool that sleeps
@@ -256,6 +241,28 @@ impl TaskContext {
         match &self.0.run {
             Run::Task(leg) => leg.task().id.to_string(),
             Run::Plain(call) => call.key().to_owned(),
+        }
+    }
+}
+
+/// The JSON text of what step `name` returned.
+async fn write<T: Serialize>(leg: &Leg, name: &str, value: T) -> String {
+    match serde_json::to_string(&value) {
+        Ok(text) => text,
+        Err(error) => {
+            let message = format!("the value of step `{name}` cannot be written as JSON: {error}");
+            leg.fail(FailureKind::Misuse, message).await
+        }
+    }
+}
+
+/// What is on record for step `name`.
+async fn read<T: DeserializeOwned>(leg: &Leg, name: &str, text: &str) -> T {
+    match serde_json::from_str(text) {
+        Ok(value) => value,
+        Err(error) => {
+            let message = format!("the recorded value of step `{name}` is not what the tool expects: {error}");
+            leg.fail(FailureKind::Corrupt, message).await
         }
     }
 }

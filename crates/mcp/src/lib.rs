@@ -27,7 +27,7 @@ mod tool_check;
 mod views;
 
 pub use context::{Amount, Answer, InputResponse, ProgressReport, StepValue, TaskContext, UseTryStep, VariableError};
-pub use longhaul_engine::VariableLimit;
+pub use longhaul_engine::{Every, VariableLimit};
 pub use policy::{Policies, TaskPolicy};
 pub use schema::SchemaError;
 pub use server::McpServer;

@@ -191,7 +191,11 @@ mod tests {
     impl ServerHandler for Silent {}
 
     fn policies<const N: usize>(names: [&str; N]) -> Policies {
-        names.map(|name| (name.to_owned(), TaskPolicy::optional())).into()
+        BTreeMap::from(names.map(|name| (name.to_owned(), TaskPolicy::optional()))).into()
+    }
+
+    fn echo(policy: TaskPolicy) -> Policies {
+        BTreeMap::from([("echo".to_owned(), policy)]).into()
     }
 
     #[tokio::test]
@@ -214,14 +218,14 @@ mod tests {
         let refused = check_tools(handler, &policies([]), &scoped("echo", "a b")).await.unwrap_err().to_string();
         assert!(refused.starts_with("`a b` cannot be a scope of the tool `echo`"), "{refused}");
         let policy = TaskPolicy::optional().scope("fine").scope("");
-        let refused = check_tools(handler, &[("echo".to_owned(), policy)].into(), &BTreeMap::new()).await.unwrap_err();
+        let refused = check_tools(handler, &echo(policy), &BTreeMap::new()).await.unwrap_err();
         assert!(matches!(refused, ToolError::Scope { scope, .. } if scope.is_empty()));
     }
 
     #[tokio::test]
     async fn a_class_without_a_proper_name_is_refused() {
         let handler = || Listing(&["echo", "countdown"]);
-        let classed = |class: &str| [("echo".to_owned(), TaskPolicy::optional().class(class))].into();
+        let classed = |class: &str| echo(TaskPolicy::optional().class(class));
         assert_eq!(check_tools(handler, &classed("heavy"), &BTreeMap::new()).await, Ok(()));
         let refused = check_tools(handler, &classed("Heavy!"), &BTreeMap::new()).await.unwrap_err().to_string();
         assert!(refused.starts_with("`Heavy!` cannot be the class of the tool `echo`"), "{refused}");
@@ -241,14 +245,14 @@ mod tests {
             (optional().poll_every(Duration::ZERO), "`poll_every` is 0"),
             (optional().consecutive_failures_max(0), "`consecutive_failures_max` is 0"),
         ] {
-            let policies = [("echo".to_owned(), policy)].into();
+            let policies = echo(policy);
             let refused = check_tools(handler, &policies, &BTreeMap::new()).await.unwrap_err().to_string();
             assert!(refused.starts_with("the policy of the tool `echo` contradicts itself: "), "{refused}");
             assert!(refused.contains(said), "{refused}");
         }
         // The time to live always covers the longest run and the retention, so these are no contradiction.
         let longer = optional().run_at_most(25 * day / 24).ttl(day / 2).ttl_at_most(day);
-        assert_eq!(check_tools(handler, &[("echo".to_owned(), longer)].into(), &BTreeMap::new()).await, Ok(()));
+        assert_eq!(check_tools(handler, &echo(longer), &BTreeMap::new()).await, Ok(()));
     }
 
     #[tokio::test]
@@ -284,7 +288,7 @@ mod tests {
         for part in ["`takes`", "https://example.com/a.json", "`#/properties/a`", "unchecked_arguments"] {
             assert!(refused.contains(part), "{refused}");
         }
-        let unchecked = [("takes".to_owned(), TaskPolicy::optional().unchecked_arguments())].into();
+        let unchecked = BTreeMap::from([("takes".to_owned(), TaskPolicy::optional().unchecked_arguments())]).into();
         assert_eq!(check_tools(taking, &unchecked, &BTreeMap::new()).await, Ok(()));
     }
 }

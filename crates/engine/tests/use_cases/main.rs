@@ -10,6 +10,7 @@ mod heartbeats;
 mod limits;
 mod listening;
 mod long_work;
+mod looking;
 mod observing;
 mod places;
 mod queues;

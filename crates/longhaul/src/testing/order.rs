@@ -1,6 +1,6 @@
 //! The order in which a tool comes to its steps.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::script::Seen;
 
@@ -30,16 +30,17 @@ fn came_to(leg: &[Seen]) -> Vec<&str> {
     steps
 }
 
-/// Whether two steps were under way at a time. One that failed looks as if it still were.
+/// Whether two steps were under way at a time. One that failed looks as if it still were, and so does one that looks for
+/// something.
 fn has_branches(leg: &[Seen]) -> bool {
-    let mut under_way = 0_usize;
+    let mut under_way = BTreeSet::new();
     leg.iter().any(|seen| {
         match seen {
-            Seen::Replayed(_) => {}
-            Seen::Began(_) => under_way += 1,
-            Seen::Recorded(_) => under_way = under_way.saturating_sub(1),
-        }
-        under_way > 1
+            Seen::Replayed(_) => false,
+            Seen::Began(step) => under_way.insert(step),
+            Seen::Recorded(step) => under_way.remove(step),
+        };
+        under_way.len() > 1
     })
 }
 
@@ -65,6 +66,7 @@ mod tests {
             ("+a -a +b -b +c -c", "a +x -x c b", Some(("b", "c"))),
             ("+a +b -b -a", "b a", None),
             ("a b", "+b +a -a -b", None),
+            ("+a +a +a -a +b -b", "+b -b +a +a -a", Some(("a", "b"))),
             ("", "+a -a", None),
         ];
         for (one, other, expected) in cases {

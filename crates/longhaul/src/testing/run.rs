@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul_core::{EntryKind, Progress, Status, Task};
+use longhaul_core::{EntryKind, FailureKind, Progress, State, Status, Task};
 use rmcp::ErrorData;
 use rmcp::model::CallToolResult;
 use serde_json::{Map, Value};
@@ -16,6 +16,7 @@ use super::script::{Moment, Script, Seen};
 #[derive(Clone)]
 pub struct Run {
     status: Status,
+    has_timed_out: bool,
     result: Option<Value>,
     error: Option<Value>,
     journal: Vec<JournalEntry>,
@@ -31,9 +32,9 @@ pub struct Run {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct JournalEntry {
-    /// A step, the moment at which a sleep ends, or an answer.
+    /// A step, the moment at which a sleep ends or looks began, or an answer.
     pub kind: EntryKind,
-    /// The name of the step, the number of the sleep, or the key of the question.
+    /// The name of the step, the number of the sleep, `since` and the name of the looks, or the key of the question.
     pub name: String,
     /// The recorded value.
     pub value: Value,
@@ -51,6 +52,7 @@ impl Run {
     ) -> Self {
         Self {
             status: task.status(),
+            has_timed_out: matches!(&task.state, State::Failed { failure } if failure.kind == FailureKind::TimedOut),
             result: view.remove("result"),
             error: view.remove("error"),
             journal,
@@ -67,6 +69,11 @@ impl Run {
     #[must_use]
     pub const fn status(&self) -> Status {
         self.status
+    }
+
+    /// Whether it failed at its deadline.
+    pub(super) const fn has_timed_out(&self) -> bool {
+        self.has_timed_out
     }
 
     /// What the tool returned, if the task was completed.
@@ -109,7 +116,8 @@ impl Run {
         steps(&self.journal)
     }
 
-    /// How often the work of this step began.
+    /// How often the work of this step began: for a [`look_until`](longhaul_mcp::TaskContext::look_until), how often the
+    /// tool looked.
     #[must_use]
     pub fn times(&self, step: &str) -> u32 {
         self.script.times(step)

@@ -100,6 +100,7 @@ impl World {
         };
         if is_alive && self.deliveries == Deliveries::Twice {
             self.leg(delivery, key).await?;
+            self.queue.merge_copies();
         }
         Ok(())
     }

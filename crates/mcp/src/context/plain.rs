@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 use longhaul_core::{Clock, Progress, Timestamp, limits};
-use longhaul_engine::{VariableLimit, check_variable, write_variables};
+use longhaul_engine::{Every, VariableLimit, check_variable, write_variables};
 use rmcp::model::{InputRequest, InputRequests, ProgressNotificationParam, ProgressToken};
 use rmcp::{ErrorData, Peer, RoleServer};
 use serde_json::{Map, Value};
@@ -100,6 +100,21 @@ impl PlainCall {
         let value = run().await;
         drop(running);
         value
+    }
+
+    /// Looks until there is something, with pauses between the looks.
+    pub(crate) async fn look_until<T, E, F, Fut>(&self, every: Every, mut look: F) -> Result<T, E>
+    where
+        F: FnMut() -> Fut,
+        Fut: Future<Output = Result<Option<T>, E>>,
+    {
+        let since = self.0.start.clock.now();
+        loop {
+            if let Some(found) = self.step(&mut look).await? {
+                return Ok(found);
+            }
+            self.sleep_ms(every.pause_ms(self.0.start.clock.now().since_ms(since))).await;
+        }
     }
 
     /// The error that says what a client would have to declare, with the code of its revision.

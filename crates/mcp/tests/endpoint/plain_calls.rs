@@ -188,6 +188,20 @@ async fn a_sleep_is_waited_for_up_to_a_limit() {
 }
 
 #[tokio::test]
+async fn looks_go_on_up_to_the_limit_of_a_sleep() {
+    let world = World::plain();
+    let found = world.while_time_passes(world.result(&plain("looks", json!({"looks": 3, "ms": 10_000})))).await;
+    assert_eq!(found["content"][0]["text"], "look 3 of attempt 1");
+    let too_long = plain("looks", json!({"looks": 4, "ms": 10_000}));
+    let (_, code, message) = world.while_time_passes(world.send(&too_long)).await.error();
+    assert_eq!(code, -32600);
+    assert!(message.contains("as a task"), "{message}");
+    let failing = plain("looks", json!({"looks": 14, "ms": 1_000}));
+    let (_, _, message) = world.while_time_passes(world.send(&failing)).await.error();
+    assert_eq!(message, "the thirteenth look");
+}
+
+#[tokio::test]
 async fn variables_live_as_long_as_the_call_and_have_the_same_limits() {
     let world = World::plain();
     let call = plain("remembers", json!({}));

@@ -55,6 +55,7 @@ pub(crate) fn policies() -> BTreeMap<String, TaskPolicy> {
         "fails",
         "hangs",
         "is_paced",
+        "looks",
         "large",
         "meters",
         "misnames",
@@ -100,6 +101,12 @@ pub(crate) struct Large {
 
 #[derive(Deserialize, schemars::JsonSchema)]
 pub(crate) struct Sleep {
+    ms: u64,
+}
+
+#[derive(Deserialize, schemars::JsonSchema)]
+pub(crate) struct Looks {
+    looks: u32,
     ms: u64,
 }
 
@@ -390,6 +397,25 @@ impl Tools {
     async fn sleeps(&self, Parameters(Sleep { ms }): Parameters<Sleep>, task: TaskContext) -> CallToolResult {
         task.sleep(Duration::from_millis(ms)).await;
         text(format!("attempt {}", task.attempt()))
+    }
+
+    /// Looks as often as it is told to.
+    #[tool]
+    async fn looks(
+        &self,
+        Parameters(Looks { looks, ms }): Parameters<Looks>,
+        task: TaskContext,
+    ) -> Result<CallToolResult, ErrorData> {
+        let looked = AtomicU32::new(0);
+        let look = async || {
+            let look = looked.fetch_add(1, Ordering::Relaxed) + 1;
+            if look == 13 {
+                return Err(ErrorData::internal_error("the thirteenth look", None));
+            }
+            Ok((look == looks).then_some(look))
+        };
+        let found = task.look_until("found", Duration::from_millis(ms), look).await?;
+        Ok(text(format!("look {found} of attempt {}", task.attempt())))
     }
 
     #[tool]

@@ -100,6 +100,12 @@ impl FakeQueue {
         Self { held: Mutex::new((QueueModel::new(receives_max, None), Randomness::stream(0, 0))), clock }
     }
 
+    /// Keeps one of the messages of a task that become visible at the same moment: for tests that deliver every message
+    /// twice, whose copies would otherwise become twice as many each time.
+    pub fn merge_copies(&self) {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).0.merge_copies();
+    }
+
     /// When the next message can be delivered; `None` if there is none that is not dead.
     #[must_use]
     pub fn next_at(&self) -> Option<Timestamp> {

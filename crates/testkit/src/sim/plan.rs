@@ -131,6 +131,9 @@ pub enum Op {
     TwoAsks,
     /// A question or a timer, whichever comes first.
     AskOrSleep(u64),
+    /// Looks until something is there, which is so long after the first look; the pauses grow from the second time to the
+    /// third.
+    Look(u64, u64, u64),
     /// A progress report.
     Progress,
     /// Sets a variable; a large one if it is over the limit of a record.
@@ -274,10 +277,28 @@ impl CallPlan {
 }
 
 impl Op {
+    /// How many journal entries it may leave.
+    pub(crate) const fn entries_max(self) -> usize {
+        match self {
+            Self::Work(_) | Self::Progress | Self::Variable(_) | Self::Crash(_) | Self::Hang => 0,
+            Self::Step(..) | Self::Sleep(_) | Self::Ask => 1,
+            Self::TwoSteps(..) | Self::TwoAsks => 2,
+            Self::AskOrSleep(_) => 3,
+            Self::Look(_, first_ms, longest_ms) => {
+                if first_ms < longest_ms {
+                    2
+                } else {
+                    1
+                }
+            }
+        }
+    }
+
     const fn ms(self) -> u64 {
         match self {
             Self::Work(ms) | Self::Step(ms, _) | Self::Sleep(ms) | Self::AskOrSleep(ms) => ms,
             Self::TwoSteps(one, two) => one + two,
+            Self::Look(there_ms, _, longest_ms) => there_ms + longest_ms,
             Self::Ask | Self::TwoAsks | Self::Progress | Self::Variable(_) | Self::Crash(_) | Self::Hang => 0,
         }
     }

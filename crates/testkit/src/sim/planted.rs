@@ -156,6 +156,10 @@ planted_faults! {
     SleepForgotten breaks ContinuesWithoutPolls;
     /// A leg treats every sleep on record as over.
     SleepCutShort breaks SleepsLastAsAsked;
+    /// A growing interval between looks begins again with each leg.
+    LookIntervalRestarts breaks LooksKeepTheirInterval;
+    /// Each pause between looks is recorded.
+    LookIsRecorded breaks LooksAreNotRecorded;
     /// Dead letters are deleted unread.
     DeadLetterDropped breaks ContinuesWithoutPolls;
     /// The message of a task that another worker holds is deleted.

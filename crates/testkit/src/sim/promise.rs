@@ -51,6 +51,10 @@ pub enum Promise {
     ProgressOnlyGrows,
     /// A sleep lasts as long as the tool asked for.
     SleepsLastAsAsked,
+    /// A tool that looks until something is there pauses between two looks for as long as it asked for.
+    LooksKeepTheirInterval,
+    /// Of all looks, only the beginning and what was found are recorded.
+    LooksAreNotRecorded,
     /// When all tasks have ended, nothing more happens.
     BecomesIdle,
     /// A store does what the model does.

@@ -106,6 +106,17 @@ impl QueueModel {
         }
     }
 
+    /// Keeps one of the messages of a task that become visible at the same moment.
+    pub(crate) fn merge_copies(&mut self) {
+        let mut kept = Vec::new();
+        self.messages.retain(|held| {
+            let copy = (held.message.task, held.visible_at_ms, held.dead);
+            let is_first = !kept.contains(&copy);
+            kept.push(copy);
+            is_first
+        });
+    }
+
     fn find(&self, receipt: &str) -> Option<usize> {
         let (number, latest) = receipt.split_once('.')?;
         let (number, latest): (u64, u64) = (number.parse().ok()?, latest.parse().ok()?);

@@ -50,6 +50,7 @@ impl Plan {
         };
         plan.ensure_every_call_is_made();
         plan.add_retention_and_forget_requests();
+        plan.add_looks();
         plan
     }
 
@@ -77,6 +78,20 @@ impl Plan {
                 let act = act_of(dice.happens(600), call, retention_ms);
                 let position = dice.below(client.acts.len() as u64 + 1) as usize;
                 client.acts.insert(position, act);
+            }
+        }
+    }
+
+    /// From separate dice too, at the ends of scripts.
+    fn add_looks(&mut self) {
+        let dice = &mut Randomness::stream(self.seed, 5);
+        let lease_ms = self.settings.lease_ms;
+        for call in &mut self.calls {
+            let Tool::Script(ops) = &mut call.tool else { continue };
+            if !ops.contains(&Op::Hang) && dice.happens(250) {
+                let first_ms = dice.one_of(&[lease_ms / 10, lease_ms / 3]);
+                let longest_ms = dice.one_of(&[first_ms, lease_ms, lease_ms * 2]);
+                ops.push(Op::Look(dice.below(lease_ms * 4), first_ms, longest_ms));
             }
         }
     }

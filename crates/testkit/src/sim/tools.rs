@@ -2,11 +2,12 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::future::{Either, join, select};
 use longhaul_core::{Ask, EntryKind, Progress, ResultKind, TaskKey};
-use longhaul_engine::{Driven, Leg, LegEnd, Round, ToolRunner};
+use longhaul_engine::{Driven, Every, Leg, LegEnd, Round, ToolRunner};
 use serde_json::Value;
 
 use super::plan::{CallPlan, Ending, Op, Tool, call_of};
@@ -99,6 +100,10 @@ impl Running<'_> {
                 join(one, self.ask(format!("q{position}b"))).await;
             }
             Op::AskOrSleep(ms) => self.ask_or_sleep(position, ms).await,
+            Op::Look(there_ms, first_ms, longest_ms) => {
+                let growing = Every::growing(Duration::from_millis(first_ms), Duration::from_millis(longest_ms));
+                self.look(position, there_ms, growing).await;
+            }
             Op::Progress => self.leg.progress(Progress { done: position as f64, total: None, message: None }),
             Op::Variable(bytes) => return self.variable(position, bytes).await,
             Op::Crash(times) => return self.crash(position, times),
@@ -157,6 +162,26 @@ impl Running<'_> {
         let Ok(first) =
             self.leg.step(&format!("w{position}"), || async { Ok::<_, Infallible>(first.to_owned()) }).await;
         self.got(EntryKind::Step, &format!("w{position}"), &first);
+    }
+
+    async fn look(&self, position: usize, there_ms: u64, every: Every) {
+        let name = format!("l{position}");
+        let look = async || {
+            let at_ms = self.now_ms();
+            let first_ms = self.world.lock().checks.look_begins(&self.key, self.attempt, position, every, at_ms);
+            self.world.kernel.sleep(self.world.plan.latency_ms).await;
+            let at_ms = self.now_ms();
+            let is_there = at_ms >= first_ms + there_ms;
+            self.world
+                .kernel
+                .tell(|| format!("looks for `{name}`: {}", if is_there { "it is there" } else { "not yet" }));
+            self.world.lock().checks.look_ends(&self.key, self.attempt, at_ms);
+            // Every look finds a different text, so that a replay can be told from another look.
+            Ok::<_, Infallible>(is_there.then(|| format!("{}.{}", self.attempt, self.world.kernel.events())))
+        };
+        let Ok(text) = self.leg.look_until(&name, every, look).await;
+        self.world.lock().checks.looks_end(&self.key);
+        self.got(EntryKind::Step, &name, &text);
     }
 
     async fn variable(&self, position: usize, bytes: usize) -> Option<LegEnd> {

@@ -3,6 +3,7 @@
 
 mod client;
 mod end;
+mod looks;
 mod places;
 mod record;
 mod rules;

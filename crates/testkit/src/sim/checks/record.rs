@@ -10,7 +10,7 @@ use super::super::plan::{Op, Tool, call_of};
 use super::super::promise::Promise;
 use super::super::store::{Change, StoreModel};
 use super::rules::{broken_by, ended};
-use super::state::{Checks, Leg, RecordedEntry, Trace, Variable};
+use super::state::{Checks, Leg, Looks, RecordedEntry, Trace, Variable};
 
 impl Checks {
     /// A task was created.
@@ -50,6 +50,7 @@ impl Checks {
             ended: None,
             variable: Variable::default(),
             sleeps: Vec::new(),
+            looks: Looks::default(),
             progress: (0, 0.0),
         });
         if text.is_none() {
@@ -115,6 +116,7 @@ impl Checks {
             TaskEvent::Suspend { attempt, progress, suspension } => {
                 self.check_writer(actor, &key, *attempt, at_ms);
                 self.check_timer_alongside(&key, suspension, at_ms);
+                self.check_pause(&key, *attempt, suspension, at_ms);
                 if let Some(progress) = progress {
                     self.check_progress(&key, *attempt, progress.done, at_ms);
                 }
@@ -291,6 +293,7 @@ impl Checks {
             };
             self.fail(promise, at_ms, what);
         }
+        self.check_entries(key, at_ms);
     }
 
     /// A message is being sent.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use longhaul_core::{EntryKind, LeaseToken, OwnerId, Task, TaskKey, Timestamp};
-use longhaul_engine::Settings;
+use longhaul_engine::{Every, Settings};
 
 use super::super::kernel::Actor;
 use super::super::plan::{CallPlan, Plan};
@@ -59,6 +59,7 @@ pub(super) struct Trace {
     pub(super) ended: Option<(u64, u64)>,
     pub(super) variable: Variable,
     pub(super) sleeps: Vec<(usize, u64)>,
+    pub(super) looks: Looks,
     pub(super) progress: (u32, f64),
 }
 
@@ -84,6 +85,25 @@ pub(super) struct RecordedEntry {
 pub(super) struct Variable {
     pub(super) confirmed: Option<u64>,
     pub(super) maybe: Vec<u64>,
+}
+
+/// What is remembered of the looks of a task, whose script looks for one thing at a time.
+#[derive(Default)]
+pub(super) struct Looks {
+    /// When the first look was, by position in the script.
+    pub(super) first: Vec<(usize, u64)>,
+    /// The latest look, if it has found nothing.
+    pub(super) latest: Option<Looked>,
+}
+
+/// A look that found nothing.
+#[derive(Clone, Copy)]
+pub(super) struct Looked {
+    pub(super) attempt: u32,
+    pub(super) first_ms: u64,
+    pub(super) every: Every,
+    /// When it was over.
+    pub(super) at_ms: u64,
 }
 
 impl Checks {

@@ -174,6 +174,15 @@ impl TaskStore for LyingStore {
 
     async fn apply(&self, key: &TaskKey, event: &TaskEvent, now: Timestamp) -> Result<Task, ApplyError> {
         self.memo.clear();
+        if let (
+            PlantedFault::LookIsRecorded,
+            TaskEvent::Suspend { attempt, suspension: Suspension::Timer(until), .. },
+        ) = (self.fault, event)
+        {
+            let value = Payload::Inline(until.as_ms().to_string());
+            let entry = Entry { kind: EntryKind::Timer, name: format!("look {attempt}"), value };
+            self.inner.record(key, &entry).await?;
+        }
         if let Some(answer) = self.replacement_for(key, event, now).await {
             return answer;
         }
@@ -198,6 +207,9 @@ impl TaskStore for LyingStore {
         }
         match self.inner.record(key, entry).await? {
             Recorded::Earlier(_) if self.fault == PlantedFault::StepGivesItsOwnValue => Ok(Recorded::First),
+            Recorded::Earlier(_) if self.fault == PlantedFault::LookIntervalRestarts && says_since(entry) => {
+                Ok(Recorded::First)
+            }
             recorded => Ok(recorded),
         }
     }
@@ -207,6 +219,7 @@ impl TaskStore for LyingStore {
         match self.fault {
             PlantedFault::StepRunAgain => journal.retain(|entry| entry.kind != EntryKind::Step),
             PlantedFault::AnswerAskedAgain => journal.retain(|entry| entry.kind != EntryKind::Answer),
+            PlantedFault::LookIntervalRestarts => journal.retain(|entry| !says_since(entry)),
             PlantedFault::SleepCutShort => {
                 for timer in journal.iter_mut().filter(|entry| entry.kind == EntryKind::Timer) {
                     timer.value = Payload::Inline("0".to_owned());
@@ -246,4 +259,9 @@ impl TaskStore for LyingStore {
     ) -> Result<Option<String>, StoreError> {
         self.inner.collect(owner, mailbox, now).await
     }
+}
+
+/// Whether the entry says when an interval between looks began.
+fn says_since(entry: &Entry) -> bool {
+    entry.kind == EntryKind::Timer && entry.name.starts_with("since ")
 }
