@@ -83,6 +83,13 @@ async fn redirects_are_not_followed() {
 }
 
 #[tokio::test]
+async fn a_secret_in_a_url_is_in_no_error() {
+    let setup = Setup::config(|_| json!({"mcpServers": {"h": {"url": "http://127.0.0.1:1/mcp?key=hunter2"}}}));
+    let said = setup.refusal();
+    assert!(said.contains("the server `h` cannot be reached") && !said.contains("hunter2"), "{said}");
+}
+
+#[tokio::test]
 async fn a_page_is_no_answer() {
     let (setup, _server) = in_front_of("html");
     let said = setup.refusal();

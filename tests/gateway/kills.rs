@@ -7,14 +7,20 @@ use serde_json::json;
 use crate::process::{Setup, ended, why, words};
 
 #[tokio::test]
-async fn a_call_that_may_be_repeated_survives_a_kill_of_the_gateway() {
+async fn a_call_that_may_be_repeated_survives_kills_of_the_gateway() {
     let setup = Setup::fixture(&[]);
     let gateway = setup.start();
     let id = gateway.caller().call_task("slow_read_only", json!({})).await;
     setup.until_called(1).await;
     gateway.kill();
+    // More often than a tool may crash that runs in the server's own process.
+    for times in 2..=5 {
+        let again = setup.start();
+        setup.until_called(times).await;
+        again.kill();
+    }
     let again = setup.start();
-    assert_eq!(words(&ended(&again.caller(), &id).await), "done: 2");
+    assert_eq!(words(&ended(&again.caller(), &id).await), "done: 6");
 }
 
 #[tokio::test]

@@ -121,7 +121,7 @@ impl Setup {
         command
     }
 
-    /// Starts it with these flags too, before the name of the server, and waits until it listens.
+    /// Starts it and waits until it listens.
     pub(crate) fn start(&self) -> Gateway {
         let log = self.path("log");
         let mut command = self.starting();

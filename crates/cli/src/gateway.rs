@@ -42,15 +42,11 @@ pub(crate) fn run(args: Vec<OsString>) -> anyhow::Result<ExitCode> {
         Ok(options) => options,
         Err(error) => return Ok(error.report()),
     };
-    let Some(config) = config(&options, command)? else {
-        return Ok(refuse("name the servers with `--config FILE`, or one by the command that starts it, after `--`"));
-    };
-    let config = match config {
-        Ok(config) => config,
-        Err(why) => return Ok(refuse(&why)),
-    };
     local::init_logs(&options)?;
-    serve(config, options)
+    match config(&options, command)? {
+        Ok(config) => serve(config, options),
+        Err(why) => Ok(refuse(&why)),
+    }
 }
 
 /// What is before the first `--`, with the program's name, and what is after it.
@@ -61,20 +57,20 @@ fn split(args: Vec<OsString>) -> (Vec<OsString>, Vec<OsString>) {
     (flags, parts.next().unwrap_or_default().to_vec())
 }
 
-/// The servers; `None` if nothing names one, or the mistakes in what does.
-fn config(options: &Options, command: Vec<OsString>) -> anyhow::Result<Option<Result<Config, String>>> {
-    let file = options.values().find(&CONFIG)?;
+/// The servers, or what to write to name them.
+fn config(options: &Options, command: Vec<OsString>) -> anyhow::Result<Result<Config, String>> {
     let command: Option<Vec<String>> = command.into_iter().map(|arg| arg.into_string().ok()).collect();
     let Some(command) = command else {
-        return Ok(Some(Err("the command after `--` is not UTF-8".to_owned())));
+        return Ok(Err("the command after `--` is not UTF-8".to_owned()));
     };
-    Ok(match (file, command.split_first()) {
-        (None, None) => None,
-        (Some(_), Some(_)) => Some(Err("there is both `--config` and a command after `--`: leave out one".to_owned())),
-        (Some(file), None) => Some(from_file(&file)),
+    Ok(match (options.values().find(&CONFIG)?, command.split_first()) {
+        (None, None) => {
+            Err("name the servers with `--config FILE`, or one by the command that starts it, after `--`".to_owned())
+        }
+        (Some(_), Some(_)) => Err("there is both `--config` and a command after `--`: leave out one".to_owned()),
+        (Some(file), None) => from_file(&file),
         (None, Some((program, args))) => {
-            let named = named(options)?;
-            Some(Ok(Config::command(program, args.iter().cloned(), named, &ProcessEnv)))
+            Ok(Config::command(program, args.iter().cloned(), named(options)?, &ProcessEnv))
         }
     })
 }

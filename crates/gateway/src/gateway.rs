@@ -156,7 +156,10 @@ fn policy(route: &ToolRoute) -> TaskPolicy {
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
     let run_at_most = route.terms.run_at_most.unwrap_or(limits::RUN_MAX);
     let handle_after = route.terms.handle_after.unwrap_or(limits::HANDLE_AFTER);
-    let policy = TaskPolicy::optional().run_at_most(run_at_most).handle_after(handle_after);
+    let policy = TaskPolicy::optional()
+        .run_at_most(run_at_most)
+        .handle_after(handle_after)
+        .consecutive_failures_max(limits::DEATHS_MAX);
     match route.terms.retention {
         Some(retention) => policy.retention(retention).ttl_at_most(DAY.max(run_at_most.saturating_add(retention))),
         None => policy.ttl_at_most(DAY.max(run_at_most.saturating_mul(2))),

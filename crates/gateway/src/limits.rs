@@ -49,6 +49,10 @@ pub(crate) const CONCURRENCY: usize = 4;
 /// How often a call is tried in one leg if the server cannot be started, or dies in a call that may be repeated.
 pub(crate) const TRIES_MAX: u32 = 3;
 
+/// How often in a row the gateway may die in a call that may be repeated, before its task fails. Servers are processes of
+/// their own, so it is seldom the call that kills the gateway.
+pub(crate) const DEATHS_MAX: u32 = 16;
+
 /// How long to wait before the second try; the third waits twice as long.
 pub(crate) const TRY_AGAIN_MS: u64 = 500;
 

@@ -109,7 +109,7 @@ impl Connection {
     pub(crate) async fn last_words(mut self, error: &ServiceError) -> String {
         match &mut self.process {
             Some(process) => process.last_words().await,
-            None => format!("the connection was lost: {}", chain(error)),
+            None => format!("the connection was lost: {}", lost(error)),
         }
     }
 }
@@ -180,7 +180,7 @@ impl Upstream {
                 match self.begin(Box::pin(serve_client_with_lifecycle(client, transport, lifecycle(era)))).await {
                     Ok(running) => self.connection(running, None, Some(permit)),
                     Err(Unbegun::Late) => return Err(self.lost(LATE)),
-                    Err(Unbegun::Refused(error)) => return Err(self.lost(&chain(&*error))),
+                    Err(Unbegun::Refused(error)) => return Err(self.lost(&unbegun(&error))),
                 }
             }
         };
@@ -253,6 +253,22 @@ enum Unbegun {
 /// Whether the server was there and said something.
 fn answered(error: &ClientInitializeError) -> bool {
     !matches!(error, ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. })
+}
+
+/// Why a connection did not begin, without the names of types.
+fn unbegun(error: &ClientInitializeError) -> String {
+    match error {
+        ClientInitializeError::TransportError { error, .. } => chain(&*error.error),
+        other => chain(other),
+    }
+}
+
+/// Why a connection was lost, without the names of types.
+fn lost(error: &ServiceError) -> String {
+    match error {
+        ServiceError::TransportSend(error) => chain(&*error.error),
+        other => chain(other),
+    }
 }
 
 /// An error with its causes.

@@ -61,7 +61,7 @@ pub(super) fn config(text: &str, env: &dyn EnvSource) -> Result<Config, ConfigEr
 }
 
 fn check_names(reader: &mut Reader<'_>, servers: &[Server]) {
-    if servers.is_empty() {
+    if servers.is_empty() && reader.has_found_nothing() {
         reader.fault("", "names no server: it needs `mcpServers` (or `servers`) with at least one that can be used");
     }
     if servers.len() > limits::SERVERS_MAX {

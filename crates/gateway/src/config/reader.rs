@@ -63,6 +63,11 @@ impl<'e> Reader<'e> {
         self.faults.push(Fault { pointer: pointer.to_owned(), what: what.into() });
     }
 
+    /// Whether there is no mistake so far.
+    pub(super) const fn has_found_nothing(&self) -> bool {
+        self.faults.is_empty()
+    }
+
     /// `read`, unless there were mistakes.
     pub(super) fn end<T>(self, read: T) -> Result<T, ConfigError> {
         if self.faults.is_empty() { Ok(read) } else { Err(ConfigError { faults: self.faults }) }

@@ -151,6 +151,7 @@ fn a_file_without_servers_is_refused() {
             ]
         );
     }
+    assert_eq!(faults(r#"{"mcpServers": {"a": {}}}"#).len(), 1, "it names one, with a mistake");
     assert!(faults("{")[0].starts_with("the configuration: is not JSON"));
     assert_eq!(faults("[]")[0], "the configuration: must be an object");
 }
