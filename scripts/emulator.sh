@@ -12,7 +12,7 @@
 #                                                      after the last lock is released. EMULATOR_STATE names another
 #                                                      folder than .cache/emulator, for an emulator with other users.
 #
-# COMMAND sees AWS_ENDPOINT_URL, AWS_REGION, which version 1 of the AWS CLI knows as AWS_DEFAULT_REGION, AWS_ACCESS_KEY_ID and
+# COMMAND sees AWS_ENDPOINT_URL, AWS_REGION, AWS_DEFAULT_REGION for tools that know this one only, AWS_ACCESS_KEY_ID and
 # AWS_SECRET_ACCESS_KEY. Each emulator gets a free port.
 # With EMULATOR_AUTH=true the emulator enforces IAM. Several calls at the same time are safe.
 set -euo pipefail

@@ -96,7 +96,7 @@ begin() {
 
 # Puts the functions of folder $1 into the S3 of the emulator at $AWS_ENDPOINT_URL.
 upload() {
-    # Version 1 of the AWS CLI reads AWS_DEFAULT_REGION only.
+    # The SAM CLI and version 1 of the AWS CLI read AWS_DEFAULT_REGION only.
     export AWS_ENDPOINT_URL AWS_REGION=us-east-1 AWS_DEFAULT_REGION=us-east-1
     export AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test
     unset AWS_PROFILE AWS_SESSION_TOKEN

@@ -56,6 +56,10 @@ fn script() -> Command {
 
 /// The command, for which AWS is the emulator.
 fn aws<'command>(command: &'command mut Command, endpoint: &str) -> &'command mut Command {
-    command.env("AWS_ENDPOINT_URL", endpoint.trim()).env("AWS_REGION", "us-east-1");
+    // The script reads AWS_REGION, the SAM CLI AWS_DEFAULT_REGION.
+    command
+        .env("AWS_ENDPOINT_URL", endpoint.trim())
+        .env("AWS_REGION", "us-east-1")
+        .env("AWS_DEFAULT_REGION", "us-east-1");
     command.env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test")
 }
