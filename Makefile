@@ -67,7 +67,7 @@ fast-tests: ## All tests that start no server and no client
 	scripts/nextest.sh $(WORKSPACE) -E 'not ($(END_TO_END))'
 
 slow-tests: ## The other tests: end to end, examples in the docs, conformance, simulation
-	scripts/setup-tools.sh suite ts ts-legacy auth-server python python-legacy aws cargo-lambda
+	scripts/setup-tools.sh suite ts ts-legacy auth-server python python-legacy aws aws-lint cargo-lambda
 	scripts/nextest.sh $(WORKSPACE) -E '$(END_TO_END)'
 	$(CARGO) test --locked $(WORKSPACE) --doc --quiet
 	CONFORMANCE_SERVER=$(TARGET_DIR)/debug/conformance-server $(MAKE) --no-print-directory conformance-local
@@ -84,7 +84,7 @@ conformance-local: ## The same, locally only
 	scripts/conformance.sh 2025-06-18
 
 e2e: ## Real clients and kills: against the local server, and against the template on an emulator; and a new server
-	scripts/setup-tools.sh ts ts-legacy auth-server python python-legacy aws cargo-lambda
+	scripts/setup-tools.sh ts ts-legacy auth-server python python-legacy aws aws-lint cargo-lambda
 	scripts/nextest.sh -p longhaul-app --features local,lambda --test e2e --test aws_e2e
 	scripts/nextest.sh $(WORKSPACE) --test starter
 
