@@ -12,6 +12,17 @@ async fn a_server_ends_with_its_call() {
     setup.until_all_have_ended().await;
 }
 
+/// Otherwise servers write about a broken pipe to standard error, and so into the gateway's log.
+#[tokio::test]
+async fn what_a_server_says_at_its_end_is_read() {
+    let setup = Setup::fixture(&["--last-words"]);
+    let gateway = setup.start();
+    gateway.ended("count", json!({})).await;
+    setup.until_all_have_ended().await;
+    let ends = std::fs::read_to_string(setup.path("ends")).unwrap();
+    assert_eq!(ends.lines().collect::<Vec<_>>(), ["read", "read"], "the one that was asked for lists, and the call's");
+}
+
 #[tokio::test]
 async fn a_server_that_ignores_its_end_is_killed() {
     let setup = Setup::fixture(&["--stubborn"]);

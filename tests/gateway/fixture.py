@@ -10,6 +10,7 @@ Each call of a tool appends a line to FOLDER/calls, and each process its id to F
   --die-at-discover  ends when its first message is not `initialize`
   --stubborn         ignores the end of its input, and SIGTERM
   --many-pages       its list of tools never ends
+  --last-words       writes a line after the end of its input; FOLDER/ends says whether anybody read
 """
 
 import json
@@ -198,8 +199,20 @@ def main():
             sys.exit(1)
         first = False
         answer(message)
+    if "--last-words" in modes:
+        say_last_words()
     while "--stubborn" in modes:
         time.sleep(1)
+
+
+def say_last_words():
+    time.sleep(0.2)
+    try:
+        send({"method": "notifications/message", "params": {"level": "info", "data": "goodbye"}})
+        note("ends", "read")
+    except BrokenPipeError:
+        note("ends", "not read")
+        os._exit(1)  # What Python would write at its end cannot be written either.
 
 
 main()

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rmcp::RoleClient;
 use rmcp::model::ServerJsonRpcMessage;
@@ -37,6 +38,10 @@ impl Stdio {
         }
         // Others may keep its output open, but it does not answer any more.
         tokio::time::timeout(limits::LAST_OUTPUT, self.lines.next()).await.unwrap_or(Line::End)
+    }
+
+    async fn read_to_end(&mut self) {
+        while let Line::Text(_) = self.line().await {}
     }
 }
 
@@ -81,6 +86,9 @@ impl Transport<RoleClient> for Stdio {
         if let Ok(mut stdin) = self.stdin.try_lock() {
             drop(stdin.take());
         }
+        let ends_within = Duration::from_millis(2 * limits::END_GRACE_MS);
+        // It may still be writing: many servers fail loudly when nobody reads. Signals end it if it does not end by itself.
+        drop(tokio::time::timeout(ends_within, self.read_to_end()).await);
         Ok(())
     }
 }
