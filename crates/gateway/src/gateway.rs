@@ -129,27 +129,29 @@ fn info(listed: &[Listed]) -> ServerConfig {
     info
 }
 
-/// The server, with a policy for each tool.
+/// The server, with a policy for each tool. Each tool is checked by itself, so that the first schema that cannot be used
+/// does not hide the others.
 async fn durable(shared: &Arc<Shared>) -> Result<Server, ToolError> {
-    let mut unchecked = BTreeSet::new();
-    loop {
-        let handler = Handler(Arc::clone(shared));
-        let server = shared.catalog.tools.iter().fold(Server::new(move || handler.clone()), |server, (name, route)| {
-            let policy = policy(route);
-            server.task(name, if unchecked.contains(name) { policy.unchecked_arguments() } else { policy })
-        });
-        match server.check().await {
-            Ok(()) => {
-                if !unchecked.is_empty() {
-                    tracing::info!(tools = ?unchecked, "the arguments of these tools are checked by their servers only");
-                }
-                return Ok(server);
-            }
+    let handler = Handler(Arc::clone(shared));
+    let bare = Server::new(move || handler.clone());
+    let (mut server, mut unchecked) = (bare.clone(), BTreeSet::new());
+    for (name, route) in &shared.catalog.tools {
+        let policy = policy(route);
+        let policy = match bare.clone().task(name, policy.clone()).check().await {
+            Ok(()) => policy,
             // Most often its dialect is an older one.
-            Err(ToolError::Schema { tool, .. }) if unchecked.insert(tool.clone()) => {}
+            Err(ToolError::Schema { .. }) => {
+                unchecked.insert(name);
+                policy.unchecked_arguments()
+            }
             Err(error) => return Err(error),
-        }
+        };
+        server = server.task(name, policy);
     }
+    if !unchecked.is_empty() {
+        tracing::info!(tools = ?unchecked, "the arguments of these tools are checked by their servers only");
+    }
+    Ok(server)
 }
 
 fn policy(route: &ToolRoute) -> TaskPolicy {
