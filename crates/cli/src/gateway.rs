@@ -3,26 +3,15 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
 use longhaul::local::{self, CommandLine, Options};
-use longhaul::settings::Preset::Unset;
-use longhaul::settings::{Declared, Path, ProcessEnv, Setting, table};
-use longhaul_gateway::{Config, Gateway};
+use longhaul::settings::{ProcessEnv, table};
+use longhaul_gateway::{Config, Gateway, Lock, StartError, settings};
 
-/// Which servers are behind the gateway.
-static CONFIG: Setting<Path> = Setting::new(
-    "config",
-    "LONGHAUL_CONFIG",
-    Path("FILE"),
-    "Servers behind the gateway: a file with `mcpServers` as Claude Desktop, Claude Code and Cursor have it, or `servers` as VS \
-     Code does; its section `longhaul` has the terms of their tools.",
-)
-.local(Unset("the server that the command after `--` starts"));
-
-static OWN: [&dyn Declared; 1] = [&CONFIG];
+mod lock;
 
 const ABOUT: &str = "Puts MCP servers, unchanged, behind a gateway that makes their tools durable.
 
@@ -35,17 +24,21 @@ A server sees PATH, HOME and LANG of this environment, and the variables that it
 
 /// Runs until it is asked to stop.
 pub(crate) fn run(args: Vec<OsString>) -> anyhow::Result<ExitCode> {
+    if args.first().is_some_and(|first| first == "lock") {
+        return lock::run(args);
+    }
     let (flags, command) = split(args);
     let command_line =
-        CommandLine::new("longhaul gateway").version(env!("CARGO_PKG_VERSION")).about(ABOUT).settings(&OWN);
+        CommandLine::new("longhaul gateway").version(env!("CARGO_PKG_VERSION")).about(ABOUT).settings(&settings::ALL);
     let options = match command_line.read(flags, &ProcessEnv) {
         Ok(options) => options,
         Err(error) => return Ok(error.report()),
     };
     local::init_logs(&options)?;
-    match config(&options, command)? {
-        Ok(config) => serve(config, options),
-        Err(why) => Ok(refuse(&why)),
+    let lock = options.values().find(&settings::LOCK)?.map(|file| read_lock(&file)).transpose();
+    match (config(&options, command)?, lock) {
+        (Ok(config), Ok(lock)) => serve(config, lock, options),
+        (Err(why), _) | (_, Err(why)) => Ok(refuse(&why)),
     }
 }
 
@@ -63,7 +56,7 @@ fn config(options: &Options, command: Vec<OsString>) -> anyhow::Result<Result<Co
     let Some(command) = command else {
         return Ok(Err("the command after `--` is not UTF-8".to_owned()));
     };
-    Ok(match (options.values().find(&CONFIG)?, command.split_first()) {
+    Ok(match (options.values().find(&settings::CONFIG)?, command.split_first()) {
         (None, None) => {
             Err("name the servers with `--config FILE`, or one by the command that starts it, after `--`".to_owned())
         }
@@ -75,10 +68,17 @@ fn config(options: &Options, command: Vec<OsString>) -> anyhow::Result<Result<Co
     })
 }
 
-fn from_file(file: &PathBuf) -> Result<Config, String> {
+fn from_file(file: &Path) -> Result<Config, String> {
     let shown = file.display();
     let text = std::fs::read_to_string(file).map_err(|error| format!("{shown} cannot be read: {error}"))?;
     Config::from_json(&text, &ProcessEnv).map_err(|error| format!("{shown} cannot be used:\n{error}"))
+}
+
+fn read_lock(file: &Path) -> Result<Lock, String> {
+    let shown = file.display();
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| format!("{shown} cannot be read: {error}; `longhaul gateway lock` writes it"))?;
+    Lock::from_json(&text).map_err(|error| format!("{shown} cannot be used: {error}"))
 }
 
 /// The variables of `--tool-env` and `--secret`.
@@ -91,10 +91,9 @@ fn named(options: &Options) -> anyhow::Result<BTreeMap<String, String>> {
     Ok(names.into_iter().filter_map(|name| env.find(&name).map(|value| (name.clone(), value.to_owned()))).collect())
 }
 
-fn serve(config: Config, options: Options) -> anyhow::Result<ExitCode> {
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no threads can be started")?;
-    let gateway = match runtime.block_on(Gateway::start(config)) {
+fn serve(config: Config, lock: Option<Lock>, options: Options) -> anyhow::Result<ExitCode> {
+    let runtime = threads()?;
+    let gateway = match runtime.block_on(start(config, lock)) {
         Ok(gateway) => gateway,
         Err(error) => return Ok(refuse(&error.to_string())),
     };
@@ -108,6 +107,17 @@ fn serve(config: Config, options: Options) -> anyhow::Result<ExitCode> {
     runtime.shutdown_background();
     served?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn threads() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no threads can be started")
+}
+
+async fn start(config: Config, lock: Option<Lock>) -> Result<Gateway, StartError> {
+    match lock {
+        Some(lock) => Gateway::locked(config, lock).await,
+        None => Gateway::start(config).await,
+    }
 }
 
 #[expect(clippy::print_stderr, reason = "this is the output of the program for its user")]

@@ -9,9 +9,11 @@ const USAGE: &str = "Durable, long-running MCP tools.
 
 Usage: longhaul gateway [OPTIONS] --config FILE
        longhaul gateway [OPTIONS] -- COMMAND [ARGS...]
+       longhaul gateway lock [OPTIONS] --config FILE
 
 Verbs:
-  gateway  Put any MCP server behind a gateway that makes its tools durable
+  gateway       Put any MCP server behind a gateway that makes its tools durable
+  gateway lock  Pin what the servers have to a file, or see what has changed
 
 `longhaul gateway --help` has the options. `longhaul --version` prints the version.
 ";

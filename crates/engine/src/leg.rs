@@ -100,6 +100,14 @@ impl Leg {
         self.0.ends_at.map_or(deadline, |ends_at| ends_at.min(deadline))
     }
 
+    /// How much longer the tool may run in one piece, in milliseconds: until the end of this leg, less the margin in which
+    /// that is recorded. `None` if only the task's deadline ends it.
+    #[must_use]
+    pub fn left_ms(&self) -> Option<u64> {
+        let ends_at = self.0.ends_at?;
+        Some(ends_at.since_ms(self.0.engine.now().plus_ms(self.margin_ms())))
+    }
+
     /// Drives the tool's future: runs it until it returns, or drops it when it waits for something that ends the leg.
     pub async fn drive<F: Future>(&self, tool: F) -> Driven<F::Output> {
         self.0.suspend.drive(tool).await
@@ -304,7 +312,7 @@ impl Leg {
     /// Leaves the next step to another leg if this one has little time left, but never before it recorded something:
     /// legs that are shorter than the margin still do one step each.
     async fn yield_near_the_end(&self) {
-        let near = self.0.ends_at.is_some_and(|ends_at| self.0.engine.now().plus_ms(self.margin_ms()) >= ends_at);
+        let near = self.left_ms() == Some(0);
         if self.0.stopping.is_cancelled() || (near && self.0.pending.has_advanced()) {
             self.0.suspend.yield_leg();
             std::future::pending::<()>().await;

@@ -1,5 +1,7 @@
 //! One call of a tool: on a connection of its own, and never carried out twice unless it may be.
 
+use std::time::Duration;
+
 use longhaul::ports::Clock;
 use longhaul::{SystemClock, TaskContext};
 use rmcp::ErrorData;
@@ -143,7 +145,12 @@ impl<'g> Call<'g> {
             Err(error) => return Ok(Err(Unanswered::Unsent(error))),
         };
         self.mark().await?;
-        match Box::pin(self.converse(&connection, events)).await {
+        let conversation = Box::pin(self.converse(&connection, events));
+        let answer = tokio::select! {
+            answer = conversation => answer,
+            ran = self.end_of_leg() => return Err(too_long(self.upstream.name(), ran)),
+        };
+        match answer {
             Ok(answer) => self.answer(answer).map(Ok),
             Err(ServiceError::McpError(error)) => Err(error),
             Err(ServiceError::UnexpectedResponse) => Err(failed(&format!(
@@ -151,6 +158,17 @@ impl<'g> Call<'g> {
                 self.upstream.name()
             ))),
             Err(error) => Ok(Err(Unanswered::Lost(connection.last_words(&error).await))),
+        }
+    }
+
+    /// Waits until the worker has to end, if it has to. Returns how long that was.
+    async fn end_of_leg(&self) -> Duration {
+        match self.task.leg_left() {
+            Some(left) => {
+                SystemClock.sleep_ms(u64::try_from(left.as_millis()).unwrap_or(u64::MAX)).await;
+                left
+            }
+            None => std::future::pending().await,
         }
     }
 
@@ -247,6 +265,16 @@ fn reader_of(request: &InputRequest) -> ReadAnswer {
 
 fn failed(why: &str) -> ErrorData {
     ErrorData::internal_error(why.to_owned(), None)
+}
+
+/// A further leg would not be longer, so the call is not made again even if it may be.
+fn too_long(server: &str, ran: Duration) -> ErrorData {
+    let seconds = ran.as_secs();
+    failed(&format!(
+        "`{server}` did not answer in {seconds} seconds, after which this worker has to end: the call was ended and is not \
+         repeated. Give workers more time (at most 15 minutes on Lambda), run the server behind a URL as one that has tasks \
+         itself, or fold its tools that start, look and stop into one"
+    ))
 }
 
 fn not_repeated(why: &str) -> ErrorData {

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rmcp::model::{PaginatedRequestParams, Prompt, Resource, ResourceTemplate, ServerPeerInfo, Tool};
+use rmcp::model::{
+    PaginatedRequestParams, Prompt, Resource, ResourceTemplate, ServerCapabilities, ServerPeerInfo, Tool,
+};
 use rmcp::service::{Peer, RoleClient, ServiceError};
-
+use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
 use crate::config::{Pattern, Repeat, Server, Terms};
@@ -13,12 +15,18 @@ use crate::limits;
 use crate::start_error::Problem;
 
 /// What one server has.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct Listed {
     pub(crate) info: ServerPeerInfo,
-    tools: Vec<Tool>,
-    prompts: Vec<Prompt>,
+    #[serde(default)]
+    pub(crate) tools: Vec<Tool>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) prompts: Vec<Prompt>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     resources: Vec<Resource>,
-    templates: Vec<ResourceTemplate>,
+    #[serde(default, rename = "resourceTemplates", skip_serializing_if = "Vec::is_empty")]
+    pub(crate) templates: Vec<ResourceTemplate>,
 }
 
 macro_rules! read_pages {
@@ -65,6 +73,14 @@ impl Listed {
             templates = read_templates(peer).await.unwrap_or_default();
         }
         Ok(Self { info, tools, prompts, resources, templates })
+    }
+
+    /// The same without what is answered by the server at once.
+    pub(crate) fn only_tools(mut self) -> Self {
+        let mut capabilities = ServerCapabilities::default();
+        capabilities.tools = self.info.capabilities.tools.take();
+        self.info.capabilities = capabilities;
+        Self { prompts: Vec::new(), resources: Vec::new(), templates: Vec::new(), ..self }
     }
 }
 

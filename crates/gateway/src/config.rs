@@ -12,6 +12,8 @@ use crate::upstream::{Era, Target};
 
 mod comments;
 mod expand;
+#[cfg(feature = "lambda")]
+pub(crate) mod in_function;
 mod pattern;
 mod read;
 mod reader;
@@ -122,7 +124,7 @@ impl Config {
     /// # Errors
     /// [`ConfigError`], which names every mistake.
     pub fn from_json(text: &str, env: &dyn EnvSource) -> Result<Self, ConfigError> {
-        read::config(text, env)
+        read::config(text, env, reader::NotSet::Mistake)
     }
 }
 

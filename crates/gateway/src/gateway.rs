@@ -16,10 +16,11 @@ use crate::catalog::{Catalog, Listed, ToolRoute};
 use crate::config::Config;
 use crate::handler::{Handler, Shared};
 use crate::limits;
+use crate::lock::Lock;
 use crate::start_error::{Problem, StartError};
-use crate::upstream::Upstream;
 use crate::upstream::client::Client;
 use crate::upstream::process::Groups;
+use crate::upstream::{Era, Upstream};
 
 /// Servers whose tools have become durable.
 pub struct Gateway {
@@ -36,9 +37,37 @@ impl Gateway {
     /// [`StartError`], which names every server that cannot be used, and every name that two of them have.
     pub async fn start(config: Config) -> Result<Self, StartError> {
         let groups = Groups::default();
-        let upstreams: Vec<Arc<Upstream>> =
-            config.servers.iter().map(|server| Arc::new(Upstream::new(server, groups.clone()))).collect();
+        let upstreams = upstreams(&config, &groups);
         let listed = list_all(&upstreams).await?;
+        Self::of(&config, upstreams, listed, groups).await
+    }
+
+    /// Starts no server and connects to none: what they have is in `lock`.
+    ///
+    /// # Errors
+    /// [`StartError`], which names every server that is not in the lock, and every name that two of them have.
+    pub async fn locked(config: Config, mut lock: Lock) -> Result<Self, StartError> {
+        let groups = Groups::default();
+        let upstreams = upstreams(&config, &groups);
+        let (mut listed, mut problems) = (Vec::new(), Vec::new());
+        for upstream in &upstreams {
+            match lock.servers.remove(upstream.name()) {
+                Some(list) => {
+                    upstream.remember(Some(Era::of(&list.info.protocol_version)));
+                    listed.push(if upstream.is_reached_from_here() { list } else { list.only_tools() });
+                }
+                None => problems.push(Problem::NotLocked(upstream.name().to_owned())),
+            }
+        }
+        if problems.is_empty() { Self::of(&config, upstreams, listed, groups).await } else { Err(StartError(problems)) }
+    }
+
+    async fn of(
+        config: &Config,
+        upstreams: Vec<Arc<Upstream>>,
+        listed: Vec<Listed>,
+        groups: Groups,
+    ) -> Result<Self, StartError> {
         let info = info(&listed);
         let catalog = Catalog::of(listed, &config.servers).map_err(StartError)?;
         let tools = catalog.tools.len();
@@ -62,13 +91,7 @@ impl Gateway {
     /// Waits until the processes of calls that have ended are gone, and kills those that are left. For the end of a
     /// program, after the server has stopped.
     pub async fn stop(&self) {
-        // Each of them has its times to end by itself, and is killed by then.
-        let mut left_ms = 3 * limits::END_GRACE_MS;
-        while !self.groups.is_empty() && left_ms > 0 {
-            SystemClock.sleep_ms(limits::LOOK_MS).await;
-            left_ms = left_ms.saturating_sub(limits::LOOK_MS);
-        }
-        self.groups.kill();
+        stop(&self.groups).await;
     }
 }
 
@@ -76,6 +99,29 @@ impl std::fmt::Debug for Gateway {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Gateway").field("tools", &self.tools).finish_non_exhaustive()
     }
+}
+
+fn upstreams(config: &Config, groups: &Groups) -> Vec<Arc<Upstream>> {
+    config.servers.iter().map(|server| Arc::new(Upstream::new(server, groups.clone()))).collect()
+}
+
+/// The lists of all servers, whose processes have ended when they are there.
+pub(crate) async fn list_all_once(config: &Config) -> Result<Vec<Listed>, StartError> {
+    let groups = Groups::default();
+    let listed = list_all(&upstreams(config, &groups)).await;
+    stop(&groups).await;
+    listed
+}
+
+/// Waits until the processes have ended, and kills those that are left.
+async fn stop(groups: &Groups) {
+    // Each of them has its times to end by itself, and is killed by then.
+    let mut left_ms = 3 * limits::END_GRACE_MS;
+    while !groups.is_empty() && left_ms > 0 {
+        SystemClock.sleep_ms(limits::LOOK_MS).await;
+        left_ms = left_ms.saturating_sub(limits::LOOK_MS);
+    }
+    groups.kill();
 }
 
 /// The lists of all servers, read at the same time.

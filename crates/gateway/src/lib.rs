@@ -21,12 +21,17 @@
 mod call;
 mod catalog;
 mod config;
+#[cfg(feature = "lambda")]
+pub mod functions;
 mod gateway;
 mod handler;
 mod limits;
+mod lock;
+pub mod settings;
 mod start_error;
 mod upstream;
 
 pub use config::{Config, ConfigError, Repeat};
 pub use gateway::Gateway;
+pub use lock::{Lock, LockError};
 pub use start_error::StartError;

@@ -15,6 +15,8 @@ pub struct StartError(pub(crate) Vec<Problem>);
 pub(crate) enum Problem {
     #[error("{0}")]
     Server(String),
+    #[error("the server `{0}` is not in the lock file: write it again with `longhaul gateway lock`")]
+    NotLocked(String),
     #[error(
         "the {kind} `{name}` is in both `{first}` and `{second}`: give one of them another `prefix` in the section `longhaul`"
     )]

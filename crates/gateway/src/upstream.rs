@@ -29,6 +29,8 @@ pub(crate) enum Target {
     Child(Launch),
     /// It runs somewhere.
     Http(Endpoint),
+    /// This process cannot, for this reason. What it lists is in a lock file, and another process may reach it.
+    Elsewhere(String),
 }
 
 /// How a server begins a connection.
@@ -41,7 +43,7 @@ pub(crate) enum Era {
 }
 
 impl Era {
-    fn of(version: &ProtocolVersion) -> Self {
+    pub(crate) fn of(version: &ProtocolVersion) -> Self {
         if version.has_initialize() { Self::Handshake } else { Self::PerRequest }
     }
 }
@@ -132,12 +134,18 @@ impl Upstream {
         &self.name
     }
 
+    /// Whether this process can connect to it.
+    pub(crate) const fn is_reached_from_here(&self) -> bool {
+        !matches!(self.target, Target::Elsewhere(_))
+    }
+
     /// The era that it spoke last; `None` before the first connection.
     pub(crate) fn era(&self) -> Option<Era> {
         *self.era.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn remember(&self, era: Option<Era>) {
+    /// Begins the next connections in this era, unless the operator wants another.
+    pub(crate) fn remember(&self, era: Option<Era>) {
         *self.era.lock().unwrap_or_else(PoisonError::into_inner) = self.wanted.or(era);
     }
 
@@ -182,6 +190,9 @@ impl Upstream {
                     Err(Unbegun::Late) => return Err(self.lost(LATE)),
                     Err(Unbegun::Refused(error)) => return Err(self.lost(&unbegun(&error))),
                 }
+            }
+            Target::Elsewhere(why) => {
+                return Err(ConnectError { why: self.cannot_start(why), lasting: Lasting::Yes });
             }
         };
         self.remember(connection.peer().peer_info().map(|info| Era::of(&info.protocol_version)));
@@ -233,7 +244,7 @@ impl Upstream {
     fn cannot_start(&self, why: &str) -> String {
         match &self.target {
             Target::Child(_) => format!("the server `{}` cannot be started: {why}", self.name),
-            Target::Http(_) => format!("the server `{}` cannot be reached: {why}", self.name),
+            Target::Http(_) | Target::Elsewhere(_) => format!("the server `{}` cannot be reached: {why}", self.name),
         }
     }
 

@@ -212,6 +212,17 @@ impl TaskContext {
         }
     }
 
+    /// How much longer this call may run in one piece: until the worker that runs it has to end, less the time in which it
+    /// records that. A step that takes longer is interrupted, and begun again in the next leg. `None` if there is no such
+    /// end: on a local server, whose legs end with the task's [deadline](Self::deadline), and in a plain call.
+    #[must_use]
+    pub fn leg_left(&self) -> Option<Duration> {
+        match &self.0.run {
+            Run::Task(leg) => leg.left_ms().map(Duration::from_millis),
+            Run::Plain(_) => None,
+        }
+    }
+
     /// Who made this call, as it was verified when it was made: the same in every leg, on every machine, however long ago
     /// that was. If a team shares the task, it is the member who made the call. `None` for callers whom nobody identifies,
     /// such as those of a local server for one user, and in tasks that a version without this began.

@@ -41,6 +41,32 @@ fn work_longer_than_a_leg_continues_in_the_next_one_and_no_step_is_run_twice() {
 }
 
 #[test]
+fn a_tool_sees_how_long_its_leg_may_still_run() {
+    let left = |leg_ms_max| {
+        run(async move {
+            let world = World::with(Settings { leg_ms_max, leg_margin_ms: 300, ..Settings::default() });
+            let task = world.accepted().await;
+            let clock = Arc::clone(&world.clock);
+            let tool = tool(move |leg| {
+                let clock = Arc::clone(&clock);
+                async move {
+                    let begun = leg.left_ms();
+                    clock.advance_ms(200);
+                    let later = leg.left_ms();
+                    clock.advance_ms(600);
+                    completed(&format!("{:?}", [begun, later, leg.left_ms()]))
+                }
+            });
+            let ended = world.work_until_ended(&task.key(), &tool, 1, 50).await;
+            let State::Completed { result, .. } = ended.state else { panic!("{:?}", ended.status()) };
+            result
+        })
+    };
+    assert_eq!(left(Some(1_000)), given::inline("[Some(700), Some(500), Some(0)]"));
+    assert_eq!(left(None), given::inline("[None, None, None]"));
+}
+
+#[test]
 fn waiting_for_an_answer_costs_nothing_and_the_answer_resumes_the_work() {
     run(async {
         let world = World::new();

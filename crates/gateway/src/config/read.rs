@@ -9,7 +9,7 @@ use serde_json::Value;
 use url::Url;
 
 use super::comments::without_comments;
-use super::reader::{Members, Node, Reader, unknown};
+use super::reader::{Members, Node, NotSet, Reader, unknown};
 use super::terms::{Repeat, Terms};
 use super::{Config, ConfigError, Headers, Pattern, Server, environment};
 use crate::limits;
@@ -34,8 +34,8 @@ const OF_CLIENTS: [&str; 10] = [
 /// Headers that the protocol sets.
 const RESERVED: [&str; 5] = ["accept", "content-type", "last-event-id", "mcp-protocol-version", "mcp-session-id"];
 
-pub(super) fn config(text: &str, env: &dyn EnvSource) -> Result<Config, ConfigError> {
-    let mut reader = Reader::new(env);
+pub(super) fn config(text: &str, env: &dyn EnvSource, not_set: NotSet) -> Result<Config, ConfigError> {
+    let mut reader = Reader::new(env, not_set);
     let value: Value = match serde_json::from_str(&without_comments(text)) {
         Ok(value) => value,
         Err(error) => {
@@ -127,7 +127,8 @@ fn server(reader: &mut Reader<'_>, env: &dyn EnvSource, name: &str, node: &Node<
     for key in members.unknown().filter(|key| !OF_CLIENTS.contains(&key.as_str())) {
         tracing::warn!(server = name, key, "a member of a server's configuration is not known, and ignored");
     }
-    Some(Server::new(name, target?))
+    let elsewhere = reader.take_unset().map(|variable| Target::Elsewhere(format!("`{variable}` is not set here")));
+    Some(Server::new(name, elsewhere.or(target)?))
 }
 
 fn child(
@@ -210,6 +211,9 @@ fn apply(reader: &mut Reader<'_>, servers: &mut [Server], names: &[&str], mut se
         }
     }
     reader.refuse_unknown(&section);
+    if let Some(variable) = reader.take_unset() {
+        reader.fault("/longhaul", format!("names the variable `{variable}`, which is not set here: write its value"));
+    }
 }
 
 fn apply_to(reader: &mut Reader<'_>, server: &mut Server, node: &Node<'_>) {

@@ -5,14 +5,26 @@ use std::time::Duration;
 use longhaul::settings::EnvSource;
 use serde_json::{Map, Value};
 
-use super::expand::expand;
+use super::expand::{Unexpanded, expand};
 use super::terms::duration;
 use super::{ConfigError, Fault};
 
 /// Reads values, and collects mistakes.
 pub(super) struct Reader<'e> {
     env: &'e dyn EnvSource,
+    not_set: NotSet,
+    /// A variable that is not set, and was met since this was last asked.
+    unset: Option<String>,
     faults: Vec<Fault>,
+}
+
+/// What a variable means that is not set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NotSet {
+    /// A mistake.
+    Mistake,
+    /// Somebody else has its value.
+    Elsewhere,
 }
 
 /// A value, and where it is.
@@ -55,8 +67,13 @@ impl<'v> Members<'v> {
 }
 
 impl<'e> Reader<'e> {
-    pub(super) const fn new(env: &'e dyn EnvSource) -> Self {
-        Self { env, faults: Vec::new() }
+    pub(super) const fn new(env: &'e dyn EnvSource, not_set: NotSet) -> Self {
+        Self { env, not_set, unset: None, faults: Vec::new() }
+    }
+
+    /// A variable that is set elsewhere, so that there were texts without a value since the last time.
+    pub(super) const fn take_unset(&mut self) -> Option<String> {
+        self.unset.take()
     }
 
     pub(super) fn fault(&mut self, pointer: &str, what: impl Into<String>) {
@@ -83,11 +100,20 @@ impl<'e> Reader<'e> {
 
     /// A text, with the values of the variables in it.
     pub(super) fn text(&mut self, node: &Node<'_>) -> Option<String> {
-        let expanded = match node.value {
-            Value::String(text) => expand(text, self.env),
-            _ => Err("must be a string".to_owned()),
+        let Some(text) = node.value.as_str() else {
+            self.fault(&node.pointer, "must be a string");
+            return None;
         };
-        self.read(node, expanded)
+        match expand(text, self.env) {
+            Ok(text) => return Some(text),
+            Err(Unexpanded::NotSet(name)) if self.not_set == NotSet::Elsewhere => self.unset = Some(name),
+            Err(Unexpanded::NotSet(name)) => self.fault(
+                &node.pointer,
+                format!("the environment variable `{name}` is not set; `${{{name}:-}}` would be empty then"),
+            ),
+            Err(Unexpanded::Wrong(what)) => self.fault(&node.pointer, what),
+        }
+        None
     }
 
     /// A text, number or boolean, as clients accept them in `env`.

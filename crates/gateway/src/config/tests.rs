@@ -24,7 +24,7 @@ fn faults(text: &str) -> Vec<String> {
 fn launch(server: &Server) -> &Launch {
     match &server.target {
         Target::Child(launch) => launch,
-        Target::Http(endpoint) => panic!("{endpoint:?}"),
+        other => panic!("{other:?}"),
     }
 }
 

@@ -1,0 +1,83 @@
+//! The gateway as two Lambda functions.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use longhaul::ToolEnv;
+use longhaul::lambda::{ApiFunction, WorkerFunction};
+use longhaul::settings::{EnvSource, ProcessEnv, Values};
+
+use crate::config::in_function::{self, Role};
+use crate::{Gateway, Lock, settings};
+
+/// All of the `main` of the API function. It starts no server: what they have is in the lock file. Prompts, resources and
+/// completions are those of servers behind URLs for which it needs no secrets.
+#[must_use]
+pub fn api() -> ExitCode {
+    let run = || {
+        let function = ApiFunction::from_env(&settings::ALL)?;
+        let gateway = gateway(function.values(), function.tool_env()?, Role::Api)?;
+        Ok(function.run(gateway.server())?)
+    };
+    exit_code(run())
+}
+
+/// All of the `main` of the worker function, which calls the tools, and of the function that takes dead letters.
+#[must_use]
+pub fn worker() -> ExitCode {
+    let run = || {
+        let function = WorkerFunction::from_env(&settings::ALL)?;
+        let gateway = gateway(function.values(), function.tool_env()?, Role::Worker)?;
+        Ok(function.run(gateway.server())?)
+    };
+    exit_code(run())
+}
+
+fn gateway(values: &Values, env: ToolEnv, role: Role) -> anyhow::Result<Gateway> {
+    let (text, shown) = match values.find(&settings::CONFIG_JSON)? {
+        Some(text) => (text, settings::CONFIG_JSON.variable().to_owned()),
+        None => {
+            let file = values.get(&settings::CONFIG)?;
+            (read(&file, "put it into the bundle, or set the parameter GatewayConfig")?, file.display().to_string())
+        }
+    };
+    let config = in_function::read(&text, &Env(env), role).with_context(|| format!("{shown} cannot be used"))?;
+    let file = values.get(&settings::LOCK)?;
+    let lock = read(&file, "write it with `longhaul gateway lock`, and put it into the bundle")?;
+    let lock = Lock::from_json(&lock).with_context(|| format!("{} cannot be used", file.display()))?;
+    let runtime = tokio::runtime::Builder::new_current_thread().build().context("no threads can be started")?;
+    Ok(runtime.block_on(Gateway::locked(config, lock))?)
+}
+
+fn read(file: &Path, otherwise: &str) -> anyhow::Result<String> {
+    std::fs::read_to_string(file).with_context(|| format!("{} cannot be read: {otherwise}", file.display()))
+}
+
+/// What `${…}` stands for, and what children see: what the operator named, and of the function's own environment only what
+/// programs need to run. Its credentials are not among it.
+struct Env(ToolEnv);
+
+impl EnvSource for Env {
+    fn get(&self, name: &str) -> Option<OsString> {
+        match (self.0.find(name), name) {
+            (Some(value), _) => Some(value.into()),
+            (None, "LANG" | "LD_LIBRARY_PATH" | "PATH") => ProcessEnv.get(name),
+            // The only folder in which a function may write.
+            (None, "HOME") => Some("/tmp".into()),
+            (None, _) => None,
+        }
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "this is the output of the program for who started it")]
+fn exit_code(end: anyhow::Result<()>) -> ExitCode {
+    match end {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

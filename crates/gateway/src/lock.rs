@@ -1,0 +1,106 @@
+//! The lists of the servers in a file: a gateway that has it starts without its servers, and shows what somebody has
+//! read before.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::Listed;
+use crate::{Config, StartError, gateway};
+
+mod diff;
+
+/// The version of the file's form.
+const VERSION: u32 = 1;
+
+/// What every server of a configuration has: its tools, prompts and resources, and the revision that it speaks.
+///
+/// ```no_run
+/// use longhaul::settings::ProcessEnv;
+/// use longhaul_gateway::{Config, Gateway, Lock};
+///
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// let config = Config::from_json(&std::fs::read_to_string("mcp.json")?, &ProcessEnv)?;
+/// // Once, at a desk:
+/// std::fs::write("mcp.lock.json", Lock::read(&config).await?.to_json())?;
+/// // And at every start:
+/// let lock = Lock::from_json(&std::fs::read_to_string("mcp.lock.json")?)?;
+/// let gateway = Gateway::locked(config, lock).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Lock {
+    version: u32,
+    pub(crate) servers: BTreeMap<String, Listed>,
+}
+
+/// Why a text is not a lock file.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LockError {
+    /// It is not what [`Lock::to_json`] writes.
+    #[error("it is not a lock file; `longhaul gateway lock` writes a new one")]
+    Json(#[source] serde_json::Error),
+    /// A later version of Longhaul has written it.
+    #[error("it is of version {0}, and this program reads version {VERSION}: write it again, or use the newer program")]
+    Version(u32),
+}
+
+impl Lock {
+    /// Asks every server what it has.
+    ///
+    /// # Errors
+    /// [`StartError`], which names every server that cannot be used.
+    pub async fn read(config: &Config) -> Result<Self, StartError> {
+        let listed = gateway::list_all_once(config).await?;
+        let names = config.servers.iter().map(|server| server.name.clone());
+        Ok(Self { version: VERSION, servers: names.zip(listed).collect() })
+    }
+
+    /// What [`to_json`](Self::to_json) has written.
+    ///
+    /// # Errors
+    /// [`LockError`]
+    pub fn from_json(text: &str) -> Result<Self, LockError> {
+        /// Read first, because the rest may have another form.
+        #[derive(Deserialize)]
+        struct Head {
+            version: u32,
+        }
+        let head: Head = serde_json::from_str(text).map_err(LockError::Json)?;
+        if head.version != VERSION {
+            return Err(LockError::Version(head.version));
+        }
+        serde_json::from_str(text).map_err(LockError::Json)
+    }
+
+    /// The text of the file, for people and for version control: the same lists give the same text.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        // Everything in it has come from JSON.
+        let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
+        text.push('\n');
+        text
+    }
+
+    /// How many servers there are.
+    #[must_use]
+    pub fn servers(&self) -> usize {
+        self.servers.len()
+    }
+
+    /// How many tools they have together.
+    #[must_use]
+    pub fn tools(&self) -> usize {
+        self.servers.values().map(|listed| listed.tools.len()).sum()
+    }
+
+    /// What has changed between these lists and newer ones, for people: one line for each thing that came or went, and
+    /// for what reads differently its old and its new lines, with `-` and `+`. Characters that a terminal does not show,
+    /// or obeys, are escaped. Empty if nothing has changed. Resources are not compared: they are data.
+    #[must_use]
+    pub fn diff(&self, now: &Self) -> String {
+        diff::of(self, now)
+    }
+}
