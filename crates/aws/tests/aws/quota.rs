@@ -4,7 +4,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use longhaul_aws::clients::Clients;
 use longhaul_aws::{DynamoStore, QuotaMode};
 use longhaul_core::ports::{CreateError, Created, NewTask, TaskStore};
-use longhaul_core::{TaskEvent, Timestamp};
+use longhaul_core::{Outcome, PartsName, Payload, ResultKind, TaskEvent, Timestamp};
 use longhaul_testkit::given::{self, NOW, owner};
 use longhaul_testkit::{SeededIds, at_once, block_on};
 
@@ -66,6 +66,15 @@ impl Limited {
         let update = self.clients.dynamo.update_item().table_name(&self.table).key("pk", pk).key("sk", sk);
         let update = update.update_expression("SET #name = :value").expression_attribute_names("#name", attribute);
         update.expression_attribute_values(":value", AttributeValue::N(value.to_string())).send().await.unwrap();
+    }
+
+    /// The bytes that are counted.
+    async fn stored(&self) -> u64 {
+        let pk = AttributeValue::S(format!("q#{}", owner("alice")));
+        let sk = AttributeValue::S("-".to_owned());
+        let get = self.clients.dynamo.get_item().table_name(&self.table).key("pk", pk).key("sk", sk);
+        let item = get.consistent_read(true).send().await.unwrap().item.unwrap_or_default();
+        item.get("stored").map_or(0, |stored| stored.as_n().unwrap().parse().unwrap())
     }
 
     async fn delete_the_count(&self) {
@@ -203,6 +212,28 @@ fn a_task_that_was_never_counted_releases_no_slot() {
         limited.created().await;
         assert!(limited.store.apply(&uncounted.key(), &TaskEvent::Cancel, NOW).await.unwrap().has_ended());
         assert!(limited.create().await.is_err());
+    });
+}
+
+#[test]
+fn a_large_result_counts_also_for_a_task_that_is_not_counted_itself() {
+    block_on(async {
+        let limited = Limited::new().await;
+        limited.created().await;
+        // One in four tasks is counted under so high a limit, for four.
+        for _ in 0..16 {
+            let before = limited.stored().await;
+            let task = given::task(&limited.ids, owner("alice"), NOW);
+            let new = NewTask { open_max: 10_000, ..given::new(task.clone()) };
+            limited.store.create(new, NOW).await.unwrap();
+            let small = limited.stored().await - before;
+            limited.store.apply(&task.key(), &given::claim(1, NOW), NOW).await.unwrap();
+            let result = Payload::Parts { name: PartsName::Outcome { attempt: 1 }, count: 1, bytes: 5_000 };
+            let outcome = Outcome::Completed { result, kind: ResultKind::Success };
+            let finish = TaskEvent::Finish { attempt: 1, outcome, progress: None };
+            limited.store.apply(&task.key(), &finish, NOW).await.unwrap();
+            assert_eq!(limited.stored().await - before, small + 5_000);
+        }
     });
 }
 
