@@ -11,7 +11,7 @@ RUN_ARGS ?= --listen $(LISTEN)
 
 # Lints, docs and tests of everything, the Lambda functions too. All use the same packages and features, so that what one
 # of them has built is not built again by the next.
-FEATURES := longhaul-app/lambda,longhaul-conformance/lambda
+FEATURES := longhaul-app/lambda,longhaul-conformance/lambda,longhaul-gateway/lambda
 WORKSPACE := --workspace --features $(FEATURES)
 # Also what only tests of others use.
 DOCUMENTED := $(WORKSPACE),longhaul/contract,longhaul/testing
@@ -19,7 +19,7 @@ DOCUMENTED := $(WORKSPACE),longhaul/contract,longhaul/testing
 PUBLIC := core audit logs settings engine sqlite http mcp aws oauth lambda testkit
 PACKAGES := $(PUBLIC:%=-p longhaul-%) -p longhaul
 # Tests that start servers, real clients or the emulator with the template in it.
-END_TO_END := binary(e2e) | binary(aws_e2e) | binary(deployed) | binary(starter) | binary(gateway)
+END_TO_END := binary(e2e) | binary(aws_e2e) | binary(deployed) | binary(starter) | binary(gateway) | binary(gateway_aws)
 
 .PHONY: help run check test nightly lint advisories features fast-tests slow-tests conformance conformance-local e2e local-aws \
 	simulate fuzz mutants bench build package deploy clean
@@ -86,7 +86,7 @@ conformance-local: ## The same, locally only
 e2e: ## Real clients and kills: against the local server, and against the template on an emulator; and a new server
 	scripts/setup-tools.sh ts ts-legacy auth-server python python-legacy upstreams aws aws-lint cargo-lambda
 	scripts/nextest.sh -p longhaul-app --features local,lambda --test e2e --test aws_e2e
-	scripts/nextest.sh $(WORKSPACE) --test starter --test gateway
+	scripts/nextest.sh $(WORKSPACE) --test starter --test gateway --test gateway_aws
 
 local-aws: ## The whole deployment on an AWS emulator on this machine, until it is stopped
 	scripts/setup-tools.sh aws

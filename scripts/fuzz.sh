@@ -19,7 +19,7 @@ say() { printf 'fuzz: %s\n' "$*" >&2; }
 build() {
     RUSTC_WORKSPACE_WRAPPER=$root/scripts/coverage-rustc.sh CARGO_PROFILE_DEV_OPT_LEVEL=1 \
         "${CARGO:-cargo}" test --locked --manifest-path "$root/Cargo.toml" --workspace --no-run --test libfuzzer \
-        --features longhaul-app/lambda,longhaul-conformance/lambda,longhaul-fuzz/libfuzzer \
+        --features longhaul-app/lambda,longhaul-conformance/lambda,longhaul-gateway/lambda,longhaul-fuzz/libfuzzer \
         --config profile.dev.package.longhaul-app.opt-level=1 --message-format json-render-diagnostics |
         sed -n 's/.*"executable":"\([^"]*\/libfuzzer-[^"]*\)".*/\1/p'
 }
