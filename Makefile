@@ -22,7 +22,7 @@ PACKAGES := $(PUBLIC:%=-p longhaul-%) -p longhaul
 END_TO_END := binary(e2e) | binary(aws_e2e) | binary(deployed) | binary(starter) | binary(gateway) | binary(gateway_aws)
 
 .PHONY: help run check test nightly lint advisories features fast-tests slow-tests conformance conformance-local e2e local-aws \
-	simulate fuzz mutants bench build package deploy clean
+	simulate fuzz mutants bench build build-gateway package deploy deploy-gateway clean
 # The order of the prerequisites matters: what is quick and fails often comes first.
 .NOTPARALLEL:
 
@@ -95,12 +95,18 @@ local-aws: ## The whole deployment on an AWS emulator on this machine, until it 
 build: ## Both Lambda functions as zips (ARCH=arm64 or x86_64; this machine's by default)
 	scripts/build-lambda.sh
 
+build-gateway: ## The gateway as Lambda functions (BUNDLE=FOLDER with mcp.json, mcp.lock.json and servers), and its worker as a layer
+	PACKAGE=longhaul-gateway API=gateway-api WORKER=gateway-worker LAYER=worker BUNDLE="$(BUNDLE)" scripts/build-lambda.sh
+
 # All of them share what they build, which would otherwise be built for each.
 package: ## Package the crates that are published, and build each from its package (PACKAGE_ARGS=--allow-dirty)
 	CARGO_BUILD_BUILD_DIR=$(abspath $(TARGET_DIR))/package/build CARGO_PROFILE_DEV_DEBUG=0 \
 	    $(CARGO) package $(PACKAGES) --locked $(PACKAGE_ARGS)
 
 deploy: build ## Build, and deploy template.yaml with the SAM CLI (DEPLOY_ARGS="--guided" PARAMETERS="AuthMode=anonymous" TAGS="team=etl")
+	PARAMETERS="$(PARAMETERS)" TAGS="$(TAGS)" scripts/deploy.sh $(DEPLOY_ARGS)
+
+deploy-gateway: build-gateway ## Build the gateway, and deploy it with template.yaml (as deploy; PARAMETERS="WorkerRuntime=nodejs24.x")
 	PARAMETERS="$(PARAMETERS)" TAGS="$(TAGS)" scripts/deploy.sh $(DEPLOY_ARGS)
 
 simulate: ## 100,000 simulated worlds and every planted fault (SEEDS=n for more, SEED=n for one story)

@@ -12,6 +12,9 @@
 #
 #   WORKSPACE=. PACKAGE=reports API=reports-api WORKER=reports-worker FEATURES= PROFILE=release …/build-lambda.sh
 #
+# BUNDLE is a folder of files that the worker finds beside its program, such as the servers behind the gateway
+# (scripts/pack_lambda.py); LAYER is `worker` if its program is also to be packed as a layer.
+#
 # ARCH is this machine's architecture by default. Another one needs its Rust target installed
 # (rustup target add aarch64-unknown-linux-gnu). The linker is zig, which comes with cargo-lambda, so that the binaries
 # run with Lambda's C library even if this machine has a newer one.
@@ -32,6 +35,12 @@ case ${ARCH:-$(uname -m)} in
         ;;
 esac
 
+# From the folder of the caller.
+if [[ -n ${BUNDLE:-} ]]; then
+    bundle=$(cd "$BUNDLE" && pwd) || { printf 'build-lambda: BUNDLE is %s, which is not a folder\n' "$BUNDLE" >&2; exit 2; }
+    readonly bundle
+fi
+
 [[ -n ${CARGO_LAMBDA:-} ]] || "$root/scripts/setup-tools.sh" cargo-lambda
 cd "$workspace"
 selected=()
@@ -46,4 +55,4 @@ rename() {
 }
 rename "$api" api
 rename "$worker" worker
-python3 "$root/scripts/pack_lambda.py" target/lambda api worker
+python3 "$root/scripts/pack_lambda.py" target/lambda api worker ${BUNDLE:+--bundle "$bundle"} ${LAYER:+--layer "$LAYER"}

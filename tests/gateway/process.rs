@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -27,7 +28,7 @@ pub(crate) fn tool(name: &str) -> String {
 
 /// How to start a gateway, again and again on the same file.
 pub(crate) struct Setup {
-    folder: tempfile::TempDir,
+    folder: Arc<tempfile::TempDir>,
     servers: Vec<String>,
 }
 
@@ -56,12 +57,12 @@ impl Setup {
     /// A gateway in front of the server that this command starts.
     pub(crate) fn command(command: &[&str]) -> Self {
         let servers = ["--"].iter().chain(command).map(|&part| part.to_owned()).collect();
-        Self { folder: tempfile::tempdir().unwrap(), servers }
+        Self { folder: Arc::new(tempfile::tempdir().unwrap()), servers }
     }
 
     /// A gateway with a configuration, which is made for the folder of the test.
     pub(crate) fn config(config: impl FnOnce(&Self) -> Value) -> Self {
-        let setup = Self { folder: tempfile::tempdir().unwrap(), servers: Vec::new() };
+        let setup = Self { folder: Arc::new(tempfile::tempdir().unwrap()), servers: Vec::new() };
         let file = setup.path("mcp.json");
         let mut config = config(&setup);
         if config["longhaul"]["defaults"].is_null() {
@@ -69,6 +70,13 @@ impl Setup {
         }
         std::fs::write(&file, config.to_string()).unwrap();
         Self { servers: vec!["--config".to_owned(), file], ..setup }
+    }
+
+    /// The same in the same folder, with more arguments.
+    pub(crate) fn with(&self, more: &[&str]) -> Self {
+        let folder = Arc::clone(&self.folder);
+        let more = more.iter().map(|arg| (*arg).to_owned());
+        Self { folder, servers: more.chain(self.servers.iter().cloned()).collect() }
     }
 
     /// The fixture as an entry of a configuration.
@@ -91,6 +99,16 @@ impl Setup {
     /// The calls that the fixture has got.
     pub(crate) fn calls(&self) -> Vec<String> {
         self.lines("calls")
+    }
+
+    /// The fixture's processes so far.
+    pub(crate) fn processes(&self) -> Vec<String> {
+        self.lines("processes")
+    }
+
+    /// The method of the first message that each of them has got.
+    pub(crate) fn first_messages(&self) -> Vec<String> {
+        self.lines("first")
     }
 
     /// Waits until the fixture has got so many calls.

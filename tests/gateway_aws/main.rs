@@ -18,6 +18,7 @@ mod gate;
 mod ground;
 #[path = "../aws_e2e/inside.rs"]
 mod inside;
+mod packages;
 #[path = "../aws_e2e/process.rs"]
 mod process;
 #[path = "../runtime_host/mod.rs"]

@@ -19,7 +19,7 @@ pub static CONFIG_JSON: Setting<Text> = Setting::new(
     "config-json",
     "LONGHAUL_CONFIG_JSON",
     Text("JSON"),
-    "Servers behind the gateway: the text of such a file, in place of the one that the function was built with.",
+    "Servers behind the gateway: the text of a file as `config` names, in place of the one in the function's package.",
 )
 .lambda(Unset("the file"))
 .parameter("GatewayConfig");

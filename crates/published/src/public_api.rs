@@ -14,7 +14,8 @@ const FACADE: &str = "longhaul";
 
 /// The features with which all tests are built, and those that the facade has besides. With others, Cargo would check all
 /// dependencies once more.
-const FEATURES: &str = "longhaul-app/lambda,longhaul-conformance/lambda,longhaul-gateway/lambda,longhaul/contract,longhaul/testing";
+const FEATURES: &str =
+    "longhaul-app/lambda,longhaul-conformance/lambda,longhaul-gateway/lambda,longhaul/contract,longhaul/testing";
 
 /// The root of the checkout.
 fn root() -> PathBuf {

@@ -25,8 +25,8 @@ use yaml::template;
 const FUNCTIONS: [&str; 3] = ["Api", "Worker", "DeadLetterWorker"];
 const WORKERS: [&str; 2] = ["Worker", "DeadLetterWorker"];
 
-/// What the template sets for the application, whose own tests check it.
-const OF_THE_APPLICATION: [&str; 1] = ["LONGHAUL_DIAGNOSTICS"];
+/// What the template sets for the application and for the gateway, whose own tests check it.
+const OF_APPLICATIONS: [&str; 2] = ["LONGHAUL_CONFIG_JSON", "LONGHAUL_DIAGNOSTICS"];
 
 /// Parameters that allow less than the settings, and why.
 const NARROWER: [(&str, &str); 4] = [
@@ -92,7 +92,7 @@ fn the_template_and_the_code_have_the_same_settings() {
     let stack = Stack::new(&template, &optional);
     let set: BTreeSet<_> = FUNCTIONS.iter().flat_map(|function| stack.environment(function).into_keys()).collect();
     let read = |place| table::ALL.iter().filter(move |setting| setting.preset(place) != Preset::Absent);
-    let known = read(Place::Api).chain(read(Place::Worker)).map(|setting| setting.variable()).chain(OF_THE_APPLICATION);
+    let known = read(Place::Api).chain(read(Place::Worker)).map(|setting| setting.variable()).chain(OF_APPLICATIONS);
     assert_eq!(set, known.map(str::to_owned).collect());
 }
 

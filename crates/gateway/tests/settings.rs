@@ -1,0 +1,55 @@
+//! The documented settings of the gateway are the declared ones, and the template sets them.
+
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
+
+use longhaul_gateway::settings;
+
+/// How the functions' tests read `template.yaml`.
+#[expect(dead_code, reason = "those tests use more of it")]
+#[path = "../../lambda/tests/function/template"]
+mod template {
+    pub(crate) mod applications;
+    pub(crate) mod parameters;
+    pub(crate) mod resolve;
+    pub(crate) mod yaml;
+}
+
+mod world {
+    pub(crate) fn file(of: &str) -> String {
+        let path = format!("{}/../../{of}", env!("CARGO_MANIFEST_DIR"));
+        std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+}
+
+#[test]
+fn the_documented_settings_are_the_declared_ones() {
+    template::applications::are_documented(&[("gateway", &settings::ALL)]);
+}
+
+#[test]
+fn the_template_sets_what_the_gateway_reads_in_a_function() {
+    let stack = [("GatewayConfig", "{}")];
+    template::applications::are_set(&settings::ALL, &stack);
+    // It runs no tools, but does not start without a configuration either.
+    let template = template::yaml::template();
+    let environment = template::resolve::Stack::new(&template, &stack).environment("DeadLetterWorker");
+    assert!(environment.contains_key(settings::CONFIG_JSON.variable()));
+}
+
+#[test]
+fn a_worker_with_another_runtime_starts_its_own_program() {
+    let template = template::yaml::template();
+    for (runtime, wrapper) in [("provided.al2023", None), ("nodejs24.x", Some("/var/task/bootstrap"))] {
+        let stack = template::resolve::Stack::new(&template, &[("WorkerRuntime", runtime), ("WorkerClass", "heavy")]);
+        for function in ["Worker", "ClassWorker"] {
+            let environment = stack.environment(function);
+            assert_eq!(environment.get("AWS_LAMBDA_EXEC_WRAPPER").map(String::as_str), wrapper, "{function}");
+        }
+        assert!(!stack.environment("DeadLetterWorker").contains_key("AWS_LAMBDA_EXEC_WRAPPER"));
+    }
+}
+
+#[test]
+fn no_name_is_used_twice() {
+    template::applications::have_names_of_their_own(&settings::ALL);
+}

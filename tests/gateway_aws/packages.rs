@@ -1,0 +1,59 @@
+//! What the build packs: the programs, and the files of the bundle.
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::process::{output_of, root};
+use crate::programs;
+
+/// A folder as the build leaves it, with a bundle.
+fn built() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, program) in [("api", programs::api()), ("worker", programs::worker())] {
+        std::fs::create_dir(folder.path().join(name)).unwrap();
+        // Only its head is looked at.
+        let program = std::fs::read(program).unwrap()[..4_096].to_vec();
+        std::fs::write(folder.path().join(name).join("bootstrap"), program).unwrap();
+    }
+    let bundle = folder.path().join("bundle");
+    std::fs::create_dir_all(bundle.join("node_modules/.bin")).unwrap();
+    for file in ["mcp.json", "mcp.lock.json", "node_modules/server.js"] {
+        std::fs::write(bundle.join(file), "{}").unwrap();
+    }
+    symlink("../server.js", bundle.join("node_modules/.bin/server")).unwrap();
+    folder
+}
+
+fn pack(folder: &Path) -> Command {
+    let mut command = Command::new("python3");
+    command.arg(root().join("scripts/pack_lambda.py")).arg(folder).args(["api", "worker", "--layer", "worker"]);
+    command.arg("--bundle").arg(folder.join("bundle"));
+    command
+}
+
+/// The names in a zip, each with its mode.
+fn names(zip: &Path) -> String {
+    const LIST: &str = "import sys, zipfile\nfor entry in zipfile.ZipFile(sys.argv[1]).infolist(): print(oct(entry.external_attr >> 16), entry.filename)";
+    output_of(Command::new("python3").args(["-c", LIST]).arg(zip))
+}
+
+#[test]
+fn the_worker_gets_the_whole_bundle_and_the_api_function_the_configuration() {
+    let folder = built();
+    output_of(&mut pack(folder.path()));
+    let configuration = "0o100755 bootstrap\n0o100644 mcp.json\n0o100644 mcp.lock.json\n";
+    assert_eq!(names(&folder.path().join("api/bootstrap.zip")), configuration);
+    let servers = "0o120777 node_modules/.bin/server\n0o100644 node_modules/server.js\n";
+    assert_eq!(names(&folder.path().join("worker/bootstrap.zip")), format!("{configuration}{servers}"));
+    assert_eq!(names(&folder.path().join("layer.zip")), "0o100755 longhaul/worker\n");
+}
+
+#[test]
+fn a_bundle_without_a_lock_file_is_refused() {
+    let folder = built();
+    std::fs::remove_file(folder.path().join("bundle/mcp.lock.json")).unwrap();
+    let Output { status, stderr, .. } = pack(folder.path()).output().unwrap();
+    let said = String::from_utf8(stderr).unwrap();
+    assert!(!status.success() && said.contains("mcp.lock.json is missing; `longhaul gateway lock` writes"), "{said}");
+}
