@@ -292,6 +292,43 @@ fn counting_new_tasks_costs_no_call_and_a_new_minute_one() {
 }
 
 #[test]
+fn a_task_that_just_fits_is_refused_for_the_minute_only() {
+    block_on(async {
+        let limited = Limited::new().await;
+        let create = async |now| {
+            let text = given::inline(&"x".repeat(1_000));
+            let task = given::task_with(&limited.ids, owner("alice"), now, |record| record.request = text);
+            let new = NewTask { open_max: 100, stored_max: 2_000, new_max: Some(1), ..given::new(task) };
+            limited.store.create(new, now).await
+        };
+        create(NOW).await.unwrap();
+        let refused = create(NOW).await;
+        assert!(matches!(refused, Err(CreateError::TooManyNew { retry_ms: 60_000, .. })), "{refused:?}");
+        create(NOW.plus_ms(60_000)).await.unwrap();
+    });
+}
+
+#[test]
+fn a_task_that_expires_late_does_not_put_off_the_next_count() {
+    block_on(async {
+        let limited = Limited::new().await;
+        let create = async |after_ms, ttl_ms| {
+            let now = NOW.plus_ms(after_ms);
+            let task = given::task_with(&limited.ids, owner("alice"), now, |record| {
+                record.expires_at = now.plus_ms(ttl_ms);
+            });
+            let new = NewTask { open_max: 2, new_max: Some(1), ..given::new(task) };
+            limited.store.create(new, now).await
+        };
+        create(0, 90_000).await.unwrap();
+        // In a new minute, which takes two tries.
+        create(60_000, 7_200_000).await.unwrap();
+        // The first one has expired.
+        create(120_000, 7_200_000).await.unwrap();
+    });
+}
+
+#[test]
 fn a_count_of_new_tasks_that_is_wrong_is_right_again_after_a_minute() {
     block_on(async {
         let limited = Limited::new().await;
