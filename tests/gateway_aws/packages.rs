@@ -1,8 +1,10 @@
 //! What the build packs: the programs, and the files of the bundle.
 
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Output};
+
+use serde_json::{Value, json};
 
 use crate::process::{output_of, root};
 use crate::programs;
@@ -56,4 +58,36 @@ fn a_bundle_without_a_lock_file_is_refused() {
     let Output { status, stderr, .. } = pack(folder.path()).output().unwrap();
     let said = String::from_utf8(stderr).unwrap();
     assert!(!status.success() && said.contains("mcp.lock.json is missing; `longhaul gateway lock` writes"), "{said}");
+}
+
+/// What the SAM CLI makes of the parameters that it is given.
+const READ: &str = "import json, sys; from samcli.cli.types import CfnParameterOverridesType as Type; \
+                    given = sys.argv[sys.argv.index('--parameter-overrides') + 1:]; \
+                    print(json.dumps(Type().convert(tuple(given), None, None)))";
+
+#[test]
+fn a_configuration_arrives_as_a_parameter() {
+    let folder = built();
+    output_of(&mut pack(folder.path()));
+    let config =
+        json!({"mcpServers": {"s": {"type": "http", "url": "https://h/mcp", "headers": {"A": "a \"b\", \\ 'c' é"}}}});
+    let file = folder.path().join("mcp.json");
+    std::fs::write(&file, format!("{config:#}")).unwrap();
+    let sam = folder.path().join("sam");
+    let python = root().join(".cache/tools/aws-lint/bin/python");
+    std::fs::write(&sam, format!("#!{}\n{READ}\n", python.display())).unwrap();
+    std::fs::set_permissions(&sam, PermissionsExt::from_mode(0o755)).unwrap();
+    let deploy = |file: &Path| {
+        let mut command = Command::new(root().join("scripts/deploy.sh"));
+        command.env("SAM", &sam).env("LAMBDA_DIR", folder.path()).env("GATEWAY_CONFIG", file);
+        command.env("PARAMETERS", "AuthMode=anonymous").output().unwrap()
+    };
+    let given: Value = serde_json::from_slice(&deploy(&file).stdout).unwrap();
+    assert_eq!(given["AuthMode"], "anonymous");
+    assert_eq!(serde_json::from_str::<Value>(given["GatewayConfig"].as_str().unwrap()).unwrap(), config);
+
+    std::fs::write(&file, "// no JSON").unwrap();
+    let refused = deploy(&file);
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(!refused.status.success() && said.contains("GATEWAY_CONFIG:"), "{said}");
 }
