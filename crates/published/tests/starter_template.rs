@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const STARTER: &str = "templates/server";
 
 /// What is in our template, and what the starter's has instead.
-const REPLACED: [(&str, &str); 4] = [
+const REPLACED: [(&str, &str); 8] = [
     (
         "  Longhaul: durable, long-running MCP tool calls. An API function, a worker function, one table, one queue.\n",
         "  A server whose MCP tool calls are durable, with Longhaul. An API function, a worker function, one table, one queue.\n",
@@ -21,6 +21,16 @@ const REPLACED: [(&str, &str); 4] = [
         "",
     ),
     ("          LONGHAUL_DIAGNOSTICS: !Ref Diagnostics\n", ""),
+    // What only the gateway reads.
+    ("          - GatewayConfig\n", ""),
+    (
+        "  GatewayConfig:\n    Description: >-\n      Servers behind the gateway: the text of a file as `config` names, in place of \
+         the one in the function's package. At\n      most about 2,500 bytes, since Lambda takes 4 KiB for all variables of a \
+         function. Empty for the file, and for other\n      servers than the gateway.\n    Type: String\n    Default: \"\"\n",
+        "",
+    ),
+    ("  HasGatewayConfig: !Not [!Equals [!Ref GatewayConfig, \"\"]]\n", ""),
+    ("        LONGHAUL_CONFIG_JSON: !If [HasGatewayConfig, !Ref GatewayConfig, !Ref AWS::NoValue]\n", ""),
 ];
 
 fn file(path: &str) -> PathBuf {
