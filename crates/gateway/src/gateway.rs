@@ -52,10 +52,7 @@ impl Gateway {
         let (mut listed, mut problems) = (Vec::new(), Vec::new());
         for upstream in &upstreams {
             match lock.servers.remove(upstream.name()) {
-                Some(list) => {
-                    upstream.remember(Some(Era::of(&list.info.protocol_version)));
-                    listed.push(if upstream.is_reached_from_here() { list } else { list.only_tools() });
-                }
+                Some(list) => listed.push(known_from(list, upstream)),
                 None => problems.push(Problem::NotLocked(upstream.name().to_owned())),
             }
         }
@@ -99,6 +96,12 @@ impl std::fmt::Debug for Gateway {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Gateway").field("tools", &self.tools).finish_non_exhaustive()
     }
+}
+
+/// What a lock file says about a server, as far as this process can use it.
+fn known_from(list: Listed, upstream: &Upstream) -> Listed {
+    upstream.remember(Some(Era::of(&list.info.protocol_version)));
+    if upstream.is_reached_from_here() { list } else { list.only_tools() }
 }
 
 fn upstreams(config: &Config, groups: &Groups) -> Vec<Arc<Upstream>> {
