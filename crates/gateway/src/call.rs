@@ -23,6 +23,8 @@ pub(crate) struct Call<'g> {
     task: TaskContext,
     /// What the caller can be asked.
     declared: ClientCapabilities,
+    /// The era to speak to the server, if it speaks that too.
+    era: Option<Era>,
     params: CallToolRequestParams,
     /// How many rounds of questions were before this one.
     round: u32,
@@ -80,6 +82,7 @@ impl<'g> Call<'g> {
             route,
             task,
             declared: declared.unwrap_or_default(),
+            era: (route.repeatable == Repeatable::Yes).then(|| era_of(context)),
             params,
             round: kept.round,
             mark: Mark::Unwritten,
@@ -136,6 +139,7 @@ impl<'g> Call<'g> {
     /// What ends the call: an answer that is an error, or a call that must not be sent twice.
     async fn try_once(&mut self) -> Result<Result<CallToolResponse, Unanswered>, ErrorData> {
         let (client, events) = Client::new(self.upstream.name(), Some(self.task.idempotency_key()), &self.declared);
+        let client = client.in_era(self.era);
         // Boxed, as are the next ones, because the futures of `rmcp` are too large for the stack of a thread otherwise.
         let connected = Box::pin(self.upstream.connect(client)).await;
         let connection = match connected {
@@ -229,6 +233,12 @@ impl<'g> Call<'g> {
             _ => Err(failed(&format!("`{}` made a task of a call that asked for none", self.upstream.name()))),
         }
     }
+}
+
+/// The era of the caller. A server that speaks both answers as it would answer the caller itself: some have tools that ask
+/// in one of them only. Where a tool may not be repeated, it is asked only in the newer one, so that the era stays open.
+fn era_of(context: &RequestContext<RoleServer>) -> Era {
+    context.meta.protocol_version().map_or(Era::Handshake, |version| Era::of(&version))
 }
 
 type ReadAnswer = fn(Value) -> Result<ClientResult, serde_json::Error>;

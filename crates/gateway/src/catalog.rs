@@ -15,7 +15,7 @@ use crate::start_error::Problem;
 /// What one server has.
 pub(crate) struct Listed {
     pub(crate) info: ServerPeerInfo,
-    tools: Vec<Tool>,
+    pub(crate) tools: Vec<Tool>,
     prompts: Vec<Prompt>,
     resources: Vec<Resource>,
     templates: Vec<ResourceTemplate>,

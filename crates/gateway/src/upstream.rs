@@ -1,9 +1,10 @@
 //! One server behind the gateway: starting it or connecting to it, in the era that it speaks.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rmcp::model::ProtocolVersion;
+use rmcp::model::{ProtocolVersion, Tool};
 use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, RoleClient, RunningService, ServiceError, serve_client_with_lifecycle,
 };
@@ -12,11 +13,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub(crate) mod client;
 pub(crate) mod http;
 mod lines;
+mod param_headers;
 pub(crate) mod process;
 mod stdio;
 
 use client::Client;
 use http::Endpoint;
+use param_headers::ParamHeaders;
 use process::{Groups, Launch, Process};
 use stdio::Stdio;
 
@@ -41,7 +44,7 @@ pub(crate) enum Era {
 }
 
 impl Era {
-    fn of(version: &ProtocolVersion) -> Self {
+    pub(crate) fn of(version: &ProtocolVersion) -> Self {
         if version.has_initialize() { Self::Handshake } else { Self::PerRequest }
     }
 }
@@ -66,6 +69,9 @@ pub(crate) struct Upstream {
     /// The era that the operator wants.
     wanted: Option<Era>,
     era: Mutex<Option<Era>>,
+    /// Whether it was found to speak the newer era only.
+    newer_only: AtomicBool,
+    params: ParamHeaders,
 }
 
 /// Why there is no connection, or none any more. Its text is for operators and callers.
@@ -125,7 +131,14 @@ impl Upstream {
             permits: Arc::new(Semaphore::new(server.concurrency)),
             wanted: server.era,
             era: Mutex::new(server.era),
+            newer_only: AtomicBool::new(false),
+            params: ParamHeaders::default(),
         }
+    }
+
+    /// Takes from the list of its tools what their calls need.
+    pub(crate) fn learn(&self, tools: &[Tool]) {
+        self.params.learn(tools);
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -146,12 +159,36 @@ impl Upstream {
     /// # Errors
     /// [`ConnectError`]
     pub(crate) async fn connect(&self, client: Client) -> Result<Connection, ConnectError> {
+        if !self.begins_with_the_older(&client) {
+            return self.connect_in_its_era(client).await;
+        }
+        let permit = self.permit().await?;
+        match self.connect_as(Some(Era::Handshake), client.clone(), permit).await {
+            Err(error) if error.lasting == Lasting::No => {}
+            connected => return connected,
+        }
+        let connected = self.connect_in_its_era(client).await;
+        if connected.is_ok() {
+            self.newer_only.store(true, Ordering::Relaxed);
+        }
+        connected
+    }
+
+    /// Whether the older era is tried although the server speaks the newer one.
+    fn begins_with_the_older(&self, client: &Client) -> bool {
+        let may = self.wanted.is_none() && self.era() == Some(Era::PerRequest);
+        may && client.era() == Some(Era::Handshake) && !self.newer_only.load(Ordering::Relaxed)
+    }
+
+    async fn permit(&self) -> Result<OwnedSemaphorePermit, ConnectError> {
         // The semaphore is never closed.
-        let permit =
-            Arc::clone(&self.permits).acquire_owned().await.map_err(|closed| self.lost(&closed.to_string()))?;
-        let known = self.era();
+        Arc::clone(&self.permits).acquire_owned().await.map_err(|closed| self.lost(&closed.to_string()))
+    }
+
+    async fn connect_in_its_era(&self, client: Client) -> Result<Connection, ConnectError> {
+        let (permit, known) = (self.permit().await?, self.era());
         match self.connect_as(known, client.clone(), permit).await {
-            Ok(connection) => Ok(connection),
+            Ok(connection) => Ok(self.remembered(connection)),
             Err(error) if error.lasting == Lasting::Yes => Err(error),
             // It may have been replaced by one of another era: the next connection asks again.
             Err(error) if known.is_some() => {
@@ -160,9 +197,10 @@ impl Upstream {
             }
             // Some older servers end, or fall silent, when their first message is not `initialize`.
             Err(_) => {
-                let permits = Arc::clone(&self.permits);
-                let permit = permits.acquire_owned().await.map_err(|closed| self.lost(&closed.to_string()))?;
-                self.connect_as(Some(Era::Handshake), client, permit).await
+                let permit = self.permit().await?;
+                self.connect_as(Some(Era::Handshake), client, permit)
+                    .await
+                    .map(|connection| self.remembered(connection))
             }
         }
     }
@@ -173,19 +211,23 @@ impl Upstream {
         client: Client,
         permit: OwnedSemaphorePermit,
     ) -> Result<Connection, ConnectError> {
-        let connection = match &self.target {
-            Target::Child(launch) => self.start(launch, era, client, permit).await?,
+        match &self.target {
+            Target::Child(launch) => self.start(launch, era, client, permit).await,
             Target::Http(endpoint) => {
-                let transport = endpoint.transport().map_err(|why| self.lost(&why))?;
+                let transport = endpoint.transport(self.params.clone()).map_err(|why| self.lost(&why))?;
                 match self.begin(Box::pin(serve_client_with_lifecycle(client, transport, lifecycle(era)))).await {
-                    Ok(running) => self.connection(running, None, Some(permit)),
-                    Err(Unbegun::Late) => return Err(self.lost(LATE)),
-                    Err(Unbegun::Refused(error)) => return Err(self.lost(&unbegun(&error))),
+                    Ok(running) => Ok(self.connection(running, None, Some(permit))),
+                    Err(Unbegun::Late) => Err(self.lost(LATE)),
+                    Err(Unbegun::Refused(error)) => Err(self.lost(&unbegun(&error))),
                 }
             }
-        };
+        }
+    }
+
+    /// The connection, after noting its era.
+    fn remembered(&self, connection: Connection) -> Connection {
         self.remember(connection.peer().peer_info().map(|info| Era::of(&info.protocol_version)));
-        Ok(connection)
+        connection
     }
 
     async fn start(
@@ -258,29 +300,15 @@ fn answered(error: &ClientInitializeError) -> bool {
 /// Why a connection did not begin, without the names of types.
 fn unbegun(error: &ClientInitializeError) -> String {
     match error {
-        ClientInitializeError::TransportError { error, .. } => chain(&*error.error),
-        other => chain(other),
+        ClientInitializeError::TransportError { error, .. } => http::why(error),
+        other => http::chain(other),
     }
 }
 
 /// Why a connection was lost, without the names of types.
 fn lost(error: &ServiceError) -> String {
     match error {
-        ServiceError::TransportSend(error) => chain(&*error.error),
-        other => chain(other),
+        ServiceError::TransportSend(error) => http::why(error),
+        other => http::chain(other),
     }
-}
-
-/// An error with its causes.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = error.source();
-    }
-    text
 }

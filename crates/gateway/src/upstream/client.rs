@@ -11,6 +11,8 @@ use rmcp::service::{NotificationContext, RequestContext, RoleClient, Service};
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 
+use super::Era;
+
 /// What a server sends while it works on a call.
 pub(crate) enum Event {
     /// How far it is.
@@ -29,6 +31,8 @@ pub(crate) struct Client {
     /// The task for whose call the connection is, for the log.
     task: Option<String>,
     capabilities: ClientCapabilities,
+    /// The era to begin with, if the server speaks it.
+    era: Option<Era>,
     events: mpsc::Sender<Event>,
 }
 
@@ -52,7 +56,17 @@ impl Client {
         capabilities.elicitation.clone_from(&declared.elicitation);
         capabilities.sampling.clone_from(&declared.sampling);
         capabilities.roots.clone_from(&declared.roots);
-        (Self { server: server.to_owned(), task, capabilities, events }, received)
+        (Self { server: server.to_owned(), task, capabilities, era: None, events }, received)
+    }
+
+    /// The same, in this era if the server speaks it.
+    pub(crate) fn in_era(mut self, era: Option<Era>) -> Self {
+        self.era = era;
+        self
+    }
+
+    pub(super) const fn era(&self) -> Option<Era> {
+        self.era
     }
 
     async fn ask(&self, request: InputRequest) -> Result<ClientResult, ErrorData> {

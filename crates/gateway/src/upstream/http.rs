@@ -5,15 +5,39 @@ use std::time::Duration;
 
 use futures::stream::BoxStream;
 use rmcp::model::ClientJsonRpcMessage;
-use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::{
     StreamableHttpClient, StreamableHttpClientTransportConfig, StreamableHttpError, StreamableHttpPostResponse,
 };
+use rmcp::transport::{DynamicTransportError, StreamableHttpClientTransport};
 use sse_stream::Sse;
 use url::Url;
 
+use super::param_headers::ParamHeaders;
 use crate::config::Headers;
 use crate::limits;
+
+/// Why a connection did not begin, or was lost, with the cause that the client below found.
+pub(super) fn why(error: &DynamicTransportError) -> String {
+    match error.error.downcast_ref::<Failed>() {
+        // Its text does not have the cause.
+        Some(Failed::Client(error)) => chain(error),
+        _ => chain(&*error.error),
+    }
+}
+
+/// An error with its causes.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text
+}
 
 /// How long a connection may take to be made.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
@@ -38,7 +62,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// Why there is no client.
-    pub(crate) fn transport(&self) -> Result<StreamableHttpClientTransport<Discreet>, String> {
+    pub(crate) fn transport(&self, params: ParamHeaders) -> Result<StreamableHttpClientTransport<Discreet>, String> {
         let client = reqwest::Client::builder()
             .connect_timeout(CONNECT_MAX)
             .redirect(reqwest::redirect::Policy::none())
@@ -47,13 +71,17 @@ impl Endpoint {
         let config = StreamableHttpClientTransportConfig::with_uri(self.url.as_str())
             .custom_headers(self.headers.clone())
             .max_sse_event_size(limits::LINE_BYTES_MAX);
-        Ok(StreamableHttpClientTransport::with_client(Discreet(client), config))
+        Ok(StreamableHttpClientTransport::with_client(Discreet { client, params }, config))
     }
 }
 
-/// An HTTP client whose errors, which `rmcp` also writes to the log, do not tell the URL.
+/// An HTTP client that sends what `rmcp` leaves out, and whose errors, which `rmcp` also writes to the log, do not tell the
+/// URL.
 #[derive(Clone)]
-pub(crate) struct Discreet(reqwest::Client);
+pub(crate) struct Discreet {
+    client: reqwest::Client,
+    params: ParamHeaders,
+}
 
 type Failed = StreamableHttpError<reqwest::Error>;
 type Events = BoxStream<'static, Result<Sse, sse_stream::Error>>;
@@ -75,9 +103,10 @@ impl StreamableHttpClient for Discreet {
         message: ClientJsonRpcMessage,
         session_id: Option<Arc<str>>,
         auth_header: Option<String>,
-        headers: Headers,
+        mut headers: Headers,
     ) -> Result<StreamableHttpPostResponse, Failed> {
-        self.0.post_message(uri, message, session_id, auth_header, headers).await.map_err(without_url)
+        self.params.add(&message, &mut headers);
+        self.client.post_message(uri, message, session_id, auth_header, headers).await.map_err(without_url)
     }
 
     async fn post_message_with_max_sse_event_size(
@@ -86,11 +115,12 @@ impl StreamableHttpClient for Discreet {
         message: ClientJsonRpcMessage,
         session_id: Option<Arc<str>>,
         auth_header: Option<String>,
-        headers: Headers,
+        mut headers: Headers,
         bytes_max: usize,
     ) -> Result<StreamableHttpPostResponse, Failed> {
+        self.params.add(&message, &mut headers);
         let posted =
-            self.0.post_message_with_max_sse_event_size(uri, message, session_id, auth_header, headers, bytes_max);
+            self.client.post_message_with_max_sse_event_size(uri, message, session_id, auth_header, headers, bytes_max);
         posted.await.map_err(without_url)
     }
 
@@ -101,7 +131,7 @@ impl StreamableHttpClient for Discreet {
         auth_header: Option<String>,
         headers: Headers,
     ) -> Result<(), Failed> {
-        self.0.delete_session(uri, session_id, auth_header, headers).await.map_err(without_url)
+        self.client.delete_session(uri, session_id, auth_header, headers).await.map_err(without_url)
     }
 
     async fn get_stream(
@@ -112,7 +142,7 @@ impl StreamableHttpClient for Discreet {
         auth_header: Option<String>,
         headers: Headers,
     ) -> Result<Events, Failed> {
-        self.0.get_stream(uri, session_id, last_event_id, auth_header, headers).await.map_err(without_url)
+        self.client.get_stream(uri, session_id, last_event_id, auth_header, headers).await.map_err(without_url)
     }
 
     async fn get_stream_with_max_sse_event_size(
@@ -124,8 +154,14 @@ impl StreamableHttpClient for Discreet {
         headers: Headers,
         bytes_max: usize,
     ) -> Result<Events, Failed> {
-        let stream =
-            self.0.get_stream_with_max_sse_event_size(uri, session_id, last_event_id, auth_header, headers, bytes_max);
+        let stream = self.client.get_stream_with_max_sse_event_size(
+            uri,
+            session_id,
+            last_event_id,
+            auth_header,
+            headers,
+            bytes_max,
+        );
         stream.await.map_err(without_url)
     }
 }
