@@ -8,12 +8,15 @@ use serde_json::{Value, json};
 use crate::process::{Setup, ended, script, until, why, words};
 
 /// A server that runs somewhere. Killed when dropped.
-struct Somewhere(Child);
+struct Somewhere {
+    server: Child,
+    url: String,
+}
 
 impl Drop for Somewhere {
     fn drop(&mut self) {
-        drop(self.0.kill());
-        drop(self.0.wait());
+        drop(self.server.kill());
+        drop(self.server.wait());
     }
 }
 
@@ -26,9 +29,9 @@ fn in_front_of(mode: &str) -> (Setup, Somewhere) {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut url = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
-        somewhere = Some(Somewhere(child));
+        somewhere = Some(Somewhere { server: child, url: url.trim().to_owned() });
         let headers = json!({"Authorization": "Bearer of-the-configuration"});
-        let tools = json!({"tools": {"count": {"runAtMost": "3s"}}});
+        let tools = json!({"startAtMost": "3s", "tools": {"count": {"runAtMost": "3s"}}});
         json!({
             "mcpServers": {"h": {"type": "http", "url": url.trim(), "headers": headers}},
             "longhaul": {"servers": {"h": tools}}
@@ -87,6 +90,39 @@ async fn a_secret_in_a_url_is_in_no_error() {
     let setup = Setup::config(|_| json!({"mcpServers": {"h": {"url": "http://127.0.0.1:1/mcp?key=hunter2"}}}));
     let said = setup.refusal();
     assert!(said.contains("the server `h` cannot be reached") && !said.contains("hunter2"), "{said}");
+    assert!(said.contains("Connection refused"), "{said}");
+}
+
+#[tokio::test]
+async fn why_a_server_cannot_be_reached_is_said_without_secrets() {
+    let (_gateway, server) = in_front_of("plain");
+    let no_tls = server.url.replace("http://", "https://") + "?key=hunter2";
+    for (url, why) in [(no_tls.as_str(), "corrupt message"), ("http://nowhere.invalid/mcp?key=hunter2", "resolving")] {
+        let said = Setup::config(|_| json!({"mcpServers": {"h": {"url": url}}})).refusal();
+        assert!(said.contains("the server `h` cannot be reached") && !said.contains("hunter2"), "{said}");
+        assert!(said.contains(why), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_never_answers_is_left_at_the_start() {
+    let (setup, _server) = in_front_of("deaf");
+    let said = setup.refusal();
+    assert!(said.contains("the server `h` cannot be reached: it did not answer in time"), "{said}");
+}
+
+#[tokio::test]
+async fn a_server_that_is_slow_by_the_byte_is_waited_for() {
+    let (setup, _server) = in_front_of("slow");
+    assert_eq!(words(&setup.start().ended("count", json!({})).await), "done");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_large_ends_its_call() {
+    let (setup, _server) = in_front_of("huge");
+    let why_not = why(&setup.start().ended("count", json!({})).await);
+    assert!(why_not.contains("exceeded the maximum size"), "{why_not}");
+    assert_eq!(setup.calls(), ["count"]);
 }
 
 #[tokio::test]
