@@ -1,12 +1,15 @@
 //! One call of a tool: on a connection of its own, and never carried out twice unless it may be.
 
+#![expect(deprecated, reason = "servers of all revisions may log")]
+
 use longhaul::ports::Clock;
 use longhaul::{SystemClock, TaskContext};
 use rmcp::ErrorData;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientResult, InputRequest, ResultType,
+    CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientResult, InputRequest,
+    LoggingMessageNotificationParam, ResultType,
 };
-use rmcp::service::{RequestContext, RoleServer, ServiceError};
+use rmcp::service::{Peer, RequestContext, RoleServer, ServiceError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -21,6 +24,8 @@ pub(crate) struct Call<'g> {
     upstream: &'g Upstream,
     route: &'g ToolRoute,
     task: TaskContext,
+    /// The caller.
+    peer: Peer<RoleServer>,
     /// What the caller can be asked.
     declared: ClientCapabilities,
     /// The era to speak to the server, if it speaks that too.
@@ -76,11 +81,16 @@ impl<'g> Call<'g> {
         params.arguments = request.arguments;
         params.input_responses = request.input_responses;
         params.request_state = kept.state;
+        // Servers of `2026-07-28` log for those who ask for it.
+        if let Some(level) = context.meta.log_level() {
+            params.meta.get_or_insert_default().set_log_level(level);
+        }
         let declared = context.meta.client_capabilities().or_else(|| context.client_capabilities());
         Ok(Self {
             upstream,
             route,
             task,
+            peer: context.peer.clone(),
             declared: declared.unwrap_or_default(),
             era: (route.repeatable == Repeatable::Yes).then(|| era_of(context)),
             params,
@@ -175,14 +185,16 @@ impl<'g> Call<'g> {
         let (mut questions, mut furthest) = (0_u32, f64::NEG_INFINITY);
         loop {
             tokio::select! {
-                answer = &mut answer => return answer,
+                // What was reported before the answer comes first.
+                biased;
                 Some(event) = events.recv() => match event {
-                    // Those that were overtaken by a later one are left out.
+                    // It only grows.
                     Event::Progress(progress) if progress.progress < furthest => {}
                     Event::Progress(progress) => {
                         furthest = progress.progress;
                         self.report(furthest, progress.total, progress.message).await;
                     }
+                    Event::Log(message) => self.pass_on(message).await,
                     Event::Question { request, reply } => {
                         let answer = self.ask(questions, *request).await;
                         questions += 1;
@@ -190,7 +202,14 @@ impl<'g> Call<'g> {
                         drop(reply.send(answer));
                     }
                 },
+                answer = &mut answer => return answer,
             }
+        }
+    }
+
+    async fn pass_on(&self, message: LoggingMessageNotificationParam) {
+        if let Err(error) = self.peer.notify_logging_message(message).await {
+            tracing::debug!(%error, "a log message was not passed on");
         }
     }
 

@@ -121,6 +121,7 @@ fn info(listed: &[Listed]) -> ServerConfig {
     capabilities.prompts = has(|has| has.prompts.is_some()).then(PromptsCapability::default);
     capabilities.resources = has(|has| has.resources.is_some()).then(ResourcesCapability::default);
     capabilities.completions = has(|has| has.completions.is_some()).then(JsonObject::default);
+    capabilities.logging = has(|has| has.logging.is_some()).then(JsonObject::default);
     let mut info = ServerConfig::new(capabilities);
     info.server_info = match listed {
         [only] => only.info.server_info.clone(),

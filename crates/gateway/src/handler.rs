@@ -1,11 +1,14 @@
 //! The gateway as a server: what its clients see.
 
+#![expect(deprecated, reason = "servers of all revisions may log")]
+
 use std::sync::Arc;
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult, GetPromptRequestParams,
     GetPromptResponse, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
-    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, Reference, ServerConfig, Tool,
+    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, Reference, ServerConfig,
+    SetLevelRequestParams, Tool,
 };
 use rmcp::service::{RequestContext, RoleServer, ServiceError};
 use rmcp::{ErrorData, ServerHandler};
@@ -134,6 +137,15 @@ impl ServerHandler for Handler {
         request.meta = None;
         let connection = self.connect(server).await?;
         answer(&connection, connection.peer().read_resource_once(request)).await
+    }
+
+    /// What a server logs during a call is passed on from this level on, by what is around this handler.
+    async fn set_level(
+        &self,
+        _request: SetLevelRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        Ok(())
     }
 
     async fn complete(

@@ -12,6 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub(crate) mod client;
 pub(crate) mod http;
+mod in_order;
 mod lines;
 mod param_headers;
 pub(crate) mod process;
@@ -19,6 +20,7 @@ mod stdio;
 
 use client::Client;
 use http::Endpoint;
+use in_order::InOrder;
 use param_headers::ParamHeaders;
 use process::{Groups, Launch, Process};
 use stdio::Stdio;
@@ -215,6 +217,7 @@ impl Upstream {
             Target::Child(launch) => self.start(launch, era, client, permit).await,
             Target::Http(endpoint) => {
                 let transport = endpoint.transport(self.params.clone()).map_err(|why| self.lost(&why))?;
+                let transport = InOrder::new(transport, client.clone());
                 match self.begin(Box::pin(serve_client_with_lifecycle(client, transport, lifecycle(era)))).await {
                     Ok(running) => Ok(self.connection(running, None, Some(permit))),
                     Err(Unbegun::Late) => Err(self.lost(LATE)),
@@ -240,7 +243,8 @@ impl Upstream {
         let started = Process::start(&self.name, launch, &self.groups, permit);
         let (mut process, pipes) =
             started.map_err(|why| ConnectError { why: self.cannot_start(&why), lasting: Lasting::Yes })?;
-        match self.begin(Box::pin(serve_client_with_lifecycle(client, Stdio::new(pipes), lifecycle(era)))).await {
+        let transport = InOrder::new(Stdio::new(pipes), client.clone());
+        match self.begin(Box::pin(serve_client_with_lifecycle(client, transport, lifecycle(era)))).await {
             Ok(running) => return Ok(self.connection(running, Some(process), None)),
             Err(Unbegun::Late) => process.note(LATE),
             Err(Unbegun::Refused(error)) if answered(&error) => {

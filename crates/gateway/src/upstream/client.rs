@@ -17,6 +17,8 @@ use super::Era;
 pub(crate) enum Event {
     /// How far it is.
     Progress(ProgressNotificationParam),
+    /// What it logs.
+    Log(LoggingMessageNotificationParam),
     /// A question to the caller. The server waits for the answer.
     Question { request: Box<InputRequest>, reply: oneshot::Sender<Result<ClientResult, ErrorData>> },
 }
@@ -77,6 +79,19 @@ impl Client {
         answer.await.map_err(|_dropped| refused())?
     }
 
+    /// What of a notification is for the caller, and where it goes.
+    pub(super) fn event_of(&self, notification: ServerNotification) -> Option<(mpsc::Sender<Event>, Event)> {
+        let event = match notification {
+            ServerNotification::ProgressNotification(progress) => Event::Progress(progress.params),
+            ServerNotification::LoggingMessageNotification(message) => {
+                self.log(&message.params);
+                Event::Log(message.params)
+            }
+            _ => return None,
+        };
+        Some((self.events.clone(), event))
+    }
+
     fn log(&self, message: &LoggingMessageNotificationParam) {
         let mut text = message.data.as_str().map_or_else(|| message.data.to_string(), str::to_owned);
         let end = text.char_indices().nth(LOG_CHARACTERS_MAX).map_or(text.len(), |(end, _)| end);
@@ -108,17 +123,10 @@ impl Service<RoleClient> for Client {
 
     async fn handle_notification(
         &self,
-        notification: ServerNotification,
+        _notification: ServerNotification,
         _context: NotificationContext<RoleClient>,
     ) -> Result<(), ErrorData> {
-        match notification {
-            // Whoever does not listen for them does not miss them.
-            ServerNotification::ProgressNotification(progress) => {
-                drop(self.events.send(Event::Progress(progress.params)).await);
-            }
-            ServerNotification::LoggingMessageNotification(message) => self.log(&message.params),
-            _ => {}
-        }
+        // What matters of them has been taken before.
         Ok(())
     }
 
