@@ -21,6 +21,16 @@ impl<T> InOrder<T> {
     pub(super) const fn new(transport: T, client: Client) -> Self {
         Self { transport, client, waiting: None }
     }
+
+    /// Waits until the caller can take what waits.
+    async fn hand_over(&mut self) {
+        let Some((events, _)) = &self.waiting else { return };
+        let room = events.clone().reserve_owned().await;
+        // Whoever does not listen does not miss it.
+        if let (Ok(room), Some((_, event))) = (room, self.waiting.take()) {
+            room.send(event);
+        }
+    }
 }
 
 impl<T: Transport<RoleClient>> Transport<RoleClient> for InOrder<T> {
@@ -36,13 +46,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for InOrder<T> {
     /// If this is dropped before it returns, nothing is lost.
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
-            if let Some((events, _)) = &self.waiting {
-                let room = events.clone().reserve_owned().await;
-                // Whoever does not listen does not miss it.
-                if let (Ok(room), Some((_, event))) = (room, self.waiting.take()) {
-                    room.send(event);
-                }
-            }
+            self.hand_over().await;
             match self.transport.receive().await? {
                 JsonRpcMessage::Notification(message) if is_report(&message.notification) => {
                     self.waiting = self.client.event_of(message.notification);
