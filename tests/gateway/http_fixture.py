@@ -11,6 +11,9 @@ Each call of a tool appends a line to FOLDER/calls, and the headers of each requ
   html         answers everything with a page
   cut          ends its stream before the answer is in it
   hang         never answers a call
+  closes       closes its connection after each answer, and does not say so
+
+Each session appends a line to FOLDER/sessions.
 """
 
 import json
@@ -57,6 +60,9 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self):
         message = json.loads(self.rfile.read(int(self.headers["content-length"])))
         note("headers", json.dumps(dict(self.headers.items())))
+        note("ports", self.client_address[1])
+        if mode == "closes":
+            self.close_connection = True
         if self.path == "/elsewhere":
             note("calls", "elsewhere")
         if mode == "redirect":
@@ -66,6 +72,7 @@ class Handler(BaseHTTPRequestHandler):
         method, request = message.get("method"), message.get("id")
         if method == "initialize":
             sessions.append(f"s{len(sessions)}")
+            note("sessions", sessions[-1])
             info = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "h", "version": "1"}}
             return self.result(request, info, mcp_session_id=sessions[-1])
         if request is None:

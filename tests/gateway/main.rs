@@ -18,6 +18,7 @@ mod ends;
 mod http;
 mod kills;
 mod passing;
+mod pool;
 mod process;
 mod real;
 mod starts;

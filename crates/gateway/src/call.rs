@@ -1,4 +1,4 @@
-//! One call of a tool: on a connection of its own, and never carried out twice unless it may be.
+//! One call of a tool: on a connection that has no other, and never carried out twice unless it may be.
 
 use longhaul::ports::Clock;
 use longhaul::{SystemClock, TaskContext};
@@ -144,12 +144,23 @@ impl<'g> Call<'g> {
         };
         self.mark().await?;
         match Box::pin(self.converse(&connection, events)).await {
-            Ok(answer) => self.answer(answer).map(Ok),
-            Err(ServiceError::McpError(error)) => Err(error),
+            Ok(answer) => {
+                connection.give_back();
+                self.answer(answer).map(Ok)
+            }
+            Err(ServiceError::McpError(error)) => {
+                connection.give_back();
+                Err(error)
+            }
             Err(ServiceError::UnexpectedResponse) => Err(failed(&format!(
                 "`{}` answered with something that is not the result of a tool",
                 self.upstream.name()
             ))),
+            // One that was kept had ended before.
+            Err(error) if connection.withheld(&error) => {
+                let why = connection.last_words(&error).await;
+                Ok(Err(Unanswered::Unsent(self.upstream.lost(&why))))
+            }
             Err(error) => Ok(Err(Unanswered::Lost(connection.last_words(&error).await))),
         }
     }

@@ -8,10 +8,11 @@ use longhaul::settings::EnvSource;
 
 use crate::limits;
 use crate::upstream::process::Launch;
-use crate::upstream::{Era, Target};
+use crate::upstream::{Era, Keeping, Target};
 
 mod comments;
 mod expand;
+mod life;
 mod pattern;
 mod read;
 mod reader;
@@ -42,6 +43,8 @@ pub(crate) struct Server {
     pub(crate) era: Option<Era>,
     pub(crate) start_max: Duration,
     pub(crate) concurrency: usize,
+    /// How long its processes or connections are kept between calls, if they are.
+    pub(crate) keeping: Option<Keeping>,
     pub(crate) terms: Terms,
     /// For its tools with such names.
     pub(crate) tools: Vec<(Pattern, Terms)>,
@@ -56,6 +59,7 @@ impl Server {
             era: None,
             start_max: limits::START_MAX,
             concurrency: limits::CONCURRENCY,
+            keeping: None,
             terms: Terms::default(),
             tools: Vec::new(),
         }

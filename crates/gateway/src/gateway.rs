@@ -25,12 +25,12 @@ use crate::upstream::process::Groups;
 pub struct Gateway {
     server: Server,
     tools: usize,
+    shared: Arc<Shared>,
     groups: Groups,
 }
 
 impl Gateway {
-    /// Starts each server, or connects to it, once: to learn in which era it speaks and what it has. All calls begin
-    /// with a process or a connection of their own.
+    /// Starts each server, or connects to it, once: to learn in which era it speaks and what it has.
     ///
     /// # Errors
     /// [`StartError`], which names every server that cannot be used, and every name that two of them have.
@@ -44,7 +44,7 @@ impl Gateway {
         let tools = catalog.tools.len();
         let shared = Arc::new(Shared { upstreams, catalog, info });
         let server = durable(&shared).await.map_err(|error| StartError(vec![error.into()]))?;
-        Ok(Self { server, tools, groups })
+        Ok(Self { server, tools, shared, groups })
     }
 
     /// The durable server, which `longhaul::local` runs.
@@ -59,9 +59,10 @@ impl Gateway {
         self.tools
     }
 
-    /// Waits until the processes of calls that have ended are gone, and kills those that are left. For the end of a
-    /// program, after the server has stopped.
+    /// Ends the processes that are kept, waits until those of calls that have ended are gone, and kills those that are
+    /// left. For the end of a program, after the server has stopped.
     pub async fn stop(&self) {
+        self.shared.upstreams.iter().for_each(|upstream| upstream.close());
         // Each of them has its times to end by itself, and is killed by then.
         let mut left_ms = 3 * limits::END_GRACE_MS;
         while !self.groups.is_empty() && left_ms > 0 {
@@ -98,10 +99,13 @@ async fn list_all(upstreams: &[Arc<Upstream>]) -> Result<Vec<Listed>, StartError
 }
 
 async fn list(upstream: &Upstream) -> Result<Listed, String> {
-    let connection = upstream.connect(Client::quiet(upstream.name())).await.map_err(|error| error.to_string())?;
+    let connection = upstream.connect(Client::of_lists(upstream.name())).await.map_err(|error| error.to_string())?;
     let name = upstream.name();
     match tokio::time::timeout(limits::ANSWER_MAX, Listed::read(connection.peer())).await {
-        Ok(Ok(listed)) => Ok(listed),
+        Ok(Ok(listed)) => {
+            connection.give_back();
+            Ok(listed)
+        }
         Ok(Err(error)) => Err(format!("the server `{name}` does not list what it has: {error}")),
         Err(_late) => {
             let seconds = limits::ANSWER_MAX.as_secs();

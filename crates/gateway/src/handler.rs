@@ -7,7 +7,7 @@ use rmcp::model::{
     GetPromptResponse, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
     PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, Reference, ServerConfig, Tool,
 };
-use rmcp::service::{RequestContext, RoleServer, ServiceError};
+use rmcp::service::{Peer, RequestContext, RoleClient, RoleServer, ServiceError};
 use rmcp::{ErrorData, ServerHandler};
 
 use crate::call::Call;
@@ -43,12 +43,19 @@ impl Handler {
 
 /// What a server answers to anything but a call, which has to be quick.
 async fn answer<T>(
-    connection: &Connection,
-    request: impl Future<Output = Result<T, ServiceError>>,
+    connection: Connection,
+    request: impl AsyncFnOnce(&Peer<RoleClient>) -> Result<T, ServiceError>,
 ) -> Result<T, ErrorData> {
-    match tokio::time::timeout(limits::ANSWER_MAX, request).await {
-        Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(ServiceError::McpError(error))) => Err(error),
+    let answered = tokio::time::timeout(limits::ANSWER_MAX, request(connection.peer())).await;
+    match answered {
+        Ok(Ok(answer)) => {
+            connection.give_back();
+            Ok(answer)
+        }
+        Ok(Err(ServiceError::McpError(error))) => {
+            connection.give_back();
+            Err(error)
+        }
         Ok(Err(error)) => Err(ErrorData::internal_error(format!("{}: {error}", connection.server()), None)),
         Err(_late) => {
             let (server, seconds) = (connection.server(), limits::ANSWER_MAX.as_secs());
@@ -104,7 +111,7 @@ impl ServerHandler for Handler {
         request.name.clone_from(&route.name);
         request.meta = None;
         let connection = self.connect(route.server).await?;
-        answer(&connection, connection.peer().get_prompt_once(request)).await
+        answer(connection, async |peer| peer.get_prompt_once(request).await).await
     }
 
     async fn list_resources(
@@ -133,7 +140,7 @@ impl ServerHandler for Handler {
         let server = self.owner_of(&request.uri)?;
         request.meta = None;
         let connection = self.connect(server).await?;
-        answer(&connection, connection.peer().read_resource_once(request)).await
+        answer(connection, async |peer| peer.read_resource_once(request).await).await
     }
 
     async fn complete(
@@ -154,7 +161,7 @@ impl ServerHandler for Handler {
         };
         request.meta = None;
         let connection = self.connect(server).await?;
-        answer(&connection, connection.peer().complete(request)).await
+        answer(connection, async |peer| peer.complete(request).await).await
     }
 }
 

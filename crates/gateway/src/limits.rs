@@ -46,6 +46,16 @@ pub(crate) const PAGES_MAX: usize = 32;
 /// Processes or connections that one server has at a time, unless `concurrency` says otherwise.
 pub(crate) const CONCURRENCY: usize = 4;
 
+/// How long a process or connection may be idle before it is ended, unless `idleAtMost` says otherwise.
+pub(crate) const IDLE_MAX: Duration = Duration::from_secs(5 * 60);
+
+/// How many calls a process or connection has before it is ended, unless `callsAtMost` says otherwise: a server that
+/// leaks memory is replaced in time.
+pub(crate) const CALLS_MAX: usize = 1_000;
+
+/// How often idle processes and connections are looked at.
+pub(crate) const SWEEP_MS: u64 = 1_000;
+
 /// How often a call is tried in one leg if the server cannot be started, or dies in a call that may be repeated.
 pub(crate) const TRIES_MAX: u32 = 3;
 

@@ -12,13 +12,18 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub(crate) mod client;
 pub(crate) mod http;
 mod lines;
+mod pool;
 pub(crate) mod process;
 mod stdio;
+mod watch;
 
 use client::Client;
-use http::Endpoint;
+use http::{Endpoint, Http};
+pub(crate) use pool::Keeping;
+use pool::{Pool, Turn};
 use process::{Groups, Launch, Process};
 use stdio::Stdio;
+use watch::Watched;
 
 use crate::config;
 
@@ -63,6 +68,10 @@ pub(crate) struct Upstream {
     groups: Groups,
     /// One permit for each process or connection.
     permits: Arc<Semaphore>,
+    /// Those that are kept between calls, if they are.
+    pool: Option<Arc<Pool>>,
+    /// What requests to a URL are made with.
+    http: Http,
     /// The era that the operator wants.
     wanted: Option<Era>,
     era: Mutex<Option<Era>>,
@@ -92,6 +101,8 @@ pub(crate) struct Connection {
     running: RunningService<RoleClient, Client>,
     process: Option<Process>,
     _permit: Option<OwnedSemaphorePermit>,
+    /// If it may be kept.
+    turn: Option<Turn>,
 }
 
 impl Connection {
@@ -103,6 +114,37 @@ impl Connection {
     /// What requests are sent to.
     pub(crate) fn peer(&self) -> &rmcp::Peer<RoleClient> {
         self.running.peer()
+    }
+
+    fn client(&self) -> &Client {
+        self.running.service()
+    }
+
+    /// Whether the server is still there and has done nothing odd.
+    fn is_fit(&self) -> bool {
+        let gone = self.running.is_closed() || self.peer().is_transport_closed();
+        !gone && self.client().watch().unfit().is_none() && self.process.as_ref().is_none_or(Process::is_alive)
+    }
+
+    /// Gives it back after its call has ended with an answer, so that another call may use it. Otherwise, and if it is
+    /// not kept, it is ended.
+    pub(crate) fn give_back(mut self) {
+        let Some(turn) = self.turn.take() else { return };
+        if self.is_fit() {
+            self.client().watch().leave();
+            turn.keep(self);
+        } else {
+            let why = self.client().watch().unfit().unwrap_or("it has ended");
+            tracing::debug!(server = self.server, why, "a process or connection is not kept");
+        }
+    }
+
+    /// Whether nothing of the latest request was sent, after it failed. Nothing of it will be.
+    pub(crate) fn withheld(&self, error: &ServiceError) -> bool {
+        match &self.process {
+            Some(_) => self.client().watch().withhold(),
+            None => http::is_unsent(error),
+        }
     }
 
     /// Why the connection is gone, after a request failed because of it.
@@ -123,6 +165,8 @@ impl Upstream {
             start_max: server.start_max,
             groups,
             permits: Arc::new(Semaphore::new(server.concurrency)),
+            pool: server.keeping.map(|keeping| Arc::new(Pool::new(server.concurrency, keeping))),
+            http: Http::default(),
             wanted: server.era,
             era: Mutex::new(server.era),
         }
@@ -141,11 +185,38 @@ impl Upstream {
         *self.era.lock().unwrap_or_else(PoisonError::into_inner) = self.wanted.or(era);
     }
 
-    /// A new connection: for a child process, a new process. Waits while as many as allowed are open.
+    /// Ends the connections that are kept, and keeps none from now on.
+    pub(crate) fn close(&self) {
+        if let Some(pool) = &self.pool {
+            pool.close();
+        }
+    }
+
+    /// A connection that has no call: one that is kept, or a new one. Waits while as many as allowed are open.
     ///
     /// # Errors
     /// [`ConnectError`]
     pub(crate) async fn connect(&self, client: Client) -> Result<Connection, ConnectError> {
+        let Some(pool) = &self.pool else {
+            return self.connect_anew(client).await;
+        };
+        // The semaphore is never closed.
+        let mut turn = pool.turn().await.map_err(|closed| self.lost(&closed.to_string()))?;
+        let mut connection = match turn.idle(&client) {
+            Some(connection) => connection,
+            None => {
+                if self.permits.available_permits() == 0 {
+                    pool.make_room();
+                }
+                Box::pin(self.connect_anew(client)).await?
+            }
+        };
+        connection.turn = Some(turn);
+        Ok(connection)
+    }
+
+    /// A new connection: for a child process, a new process. Waits while as many as allowed are open.
+    async fn connect_anew(&self, client: Client) -> Result<Connection, ConnectError> {
         // The semaphore is never closed.
         let permit =
             Arc::clone(&self.permits).acquire_owned().await.map_err(|closed| self.lost(&closed.to_string()))?;
@@ -176,7 +247,8 @@ impl Upstream {
         let connection = match &self.target {
             Target::Child(launch) => self.start(launch, era, client, permit).await?,
             Target::Http(endpoint) => {
-                let transport = endpoint.transport().map_err(|why| self.lost(&why))?;
+                let transport = self.http.transport(endpoint).map_err(|why| self.lost(&why))?;
+                let transport = Watched::new(transport, client.watch().clone());
                 match self.begin(Box::pin(serve_client_with_lifecycle(client, transport, lifecycle(era)))).await {
                     Ok(running) => self.connection(running, None, Some(permit)),
                     Err(Unbegun::Late) => return Err(self.lost(LATE)),
@@ -198,7 +270,9 @@ impl Upstream {
         let started = Process::start(&self.name, launch, &self.groups, permit);
         let (mut process, pipes) =
             started.map_err(|why| ConnectError { why: self.cannot_start(&why), lasting: Lasting::Yes })?;
-        match self.begin(Box::pin(serve_client_with_lifecycle(client, Stdio::new(pipes), lifecycle(era)))).await {
+        let watch = client.watch().clone();
+        let transport = Watched::new(Stdio::new(pipes, watch.clone()), watch);
+        match self.begin(Box::pin(serve_client_with_lifecycle(client, transport, lifecycle(era)))).await {
             Ok(running) => return Ok(self.connection(running, Some(process), None)),
             Err(Unbegun::Late) => process.note(LATE),
             Err(Unbegun::Refused(error)) if answered(&error) => {
@@ -216,7 +290,7 @@ impl Upstream {
         process: Option<Process>,
         permit: Option<OwnedSemaphorePermit>,
     ) -> Connection {
-        Connection { server: self.name.clone(), running, process, _permit: permit }
+        Connection { server: self.name.clone(), running, process, _permit: permit, turn: None }
     }
 
     async fn begin(
@@ -237,7 +311,8 @@ impl Upstream {
         }
     }
 
-    fn lost(&self, why: &str) -> ConnectError {
+    /// That there is no connection.
+    pub(crate) fn lost(&self, why: &str) -> ConnectError {
         ConnectError { why: self.cannot_start(why), lasting: Lasting::No }
     }
 }

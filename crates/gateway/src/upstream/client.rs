@@ -11,6 +11,8 @@ use rmcp::service::{NotificationContext, RequestContext, RoleClient, Service};
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 
+use super::watch::{Listener, Watch};
+
 /// What a server sends while it works on a call.
 pub(crate) enum Event {
     /// How far it is.
@@ -26,19 +28,32 @@ const EVENTS_MAX: usize = 64;
 #[derive(Clone)]
 pub(crate) struct Client {
     server: String,
-    /// The task for whose call the connection is, for the log.
-    task: Option<String>,
     capabilities: ClientCapabilities,
-    events: mpsc::Sender<Event>,
+    asks: Asks,
+    watch: Watch,
+}
+
+/// Whether what a server may ask depends on the client.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asks {
+    /// What the client has declared decides what the server shows and asks.
+    AsDeclared,
+    /// It is not asked anything, so that any connection will do.
+    Nothing,
 }
 
 impl Client {
-    /// A client that answers no questions: for lists and the like.
-    pub(crate) fn quiet(server: &str) -> Self {
+    /// A client that reads lists.
+    pub(crate) fn of_lists(server: &str) -> Self {
         let all = json!({"elicitation": {}, "roots": {}, "sampling": {}});
         // Some servers show tools that ask only to those who can be asked.
-        let declared = serde_json::from_value(all).unwrap_or_default();
-        Self::new(server, None, &declared).0
+        let capabilities = serde_json::from_value(all).unwrap_or_default();
+        Self { server: server.to_owned(), capabilities, asks: Asks::AsDeclared, watch: Watch::default() }
+    }
+
+    /// A client that answers no questions: for prompts and the like.
+    pub(crate) fn quiet(server: &str) -> Self {
+        Self { asks: Asks::Nothing, ..Self::of_lists(server) }
     }
 
     /// A client that passes on what the server sends, to a caller that can be asked what it has `declared`.
@@ -52,14 +67,34 @@ impl Client {
         capabilities.elicitation.clone_from(&declared.elicitation);
         capabilities.sampling.clone_from(&declared.sampling);
         capabilities.roots.clone_from(&declared.roots);
-        (Self { server: server.to_owned(), task, capabilities, events }, received)
+        let watch = Watch::new(Some(Listener { task, events }));
+        (Self { server: server.to_owned(), capabilities, asks: Asks::AsDeclared, watch }, received)
+    }
+
+    /// What passes over its connection.
+    pub(super) const fn watch(&self) -> &Watch {
+        &self.watch
+    }
+
+    /// Whether `other` may use the connection of this one.
+    pub(super) fn fits(&self, other: &Self) -> bool {
+        other.asks == Asks::Nothing || self.capabilities == other.capabilities
+    }
+
+    /// What the server sends is for `other` from now on.
+    pub(super) fn take_over(&self, other: &Self) {
+        self.watch.take_over(&other.watch);
     }
 
     async fn ask(&self, request: InputRequest) -> Result<ClientResult, ErrorData> {
         let (reply, answer) = oneshot::channel();
         let refused = || ErrorData::invalid_request("the gateway asks nobody now", None);
         let question = Event::Question { request: Box::new(request), reply };
-        self.events.send(question).await.map_err(|_closed| refused())?;
+        let Some(events) = self.watch.events() else {
+            self.watch.odd("it asked while it had no call");
+            return Err(refused());
+        };
+        events.send(question).await.map_err(|_closed| refused())?;
         answer.await.map_err(|_dropped| refused())?
     }
 
@@ -67,7 +102,7 @@ impl Client {
         let mut text = message.data.as_str().map_or_else(|| message.data.to_string(), str::to_owned);
         let end = text.char_indices().nth(LOG_CHARACTERS_MAX).map_or(text.len(), |(end, _)| end);
         text.truncate(end);
-        let (server, task_id) = (&self.server, self.task.as_deref());
+        let (server, task_id) = (&self.server, self.watch.task());
         let (level, logger) = (&message.level, message.logger.as_deref());
         tracing::info!(server, task_id, ?level, logger, text, "a server's log");
     }
@@ -98,9 +133,11 @@ impl Service<RoleClient> for Client {
         _context: NotificationContext<RoleClient>,
     ) -> Result<(), ErrorData> {
         match notification {
-            // Whoever does not listen for them does not miss them.
             ServerNotification::ProgressNotification(progress) => {
-                drop(self.events.send(Event::Progress(progress.params)).await);
+                if let Some(events) = self.watch.events_of(&progress.params.progress_token) {
+                    // Whoever does not listen for them does not miss them.
+                    drop(events.send(Event::Progress(progress.params)).await);
+                }
             }
             ServerNotification::LoggingMessageNotification(message) => self.log(&message.params),
             _ => {}
