@@ -199,3 +199,22 @@ async fn kills_at_many_moments_carry_no_call_out_twice_in_kept_processes() {
     gateway.terminate();
     setup.until_all_have_ended().await;
 }
+
+#[tokio::test]
+async fn a_tool_can_be_served_without_being_a_task() {
+    let setup =
+        pool_of(1, &json!({"task": "never", "tools": {"never": {"runAtMost": "1s"}, "slow": {"task": "always"}}}));
+    let gateway = setup.start();
+    let caller = gateway.caller();
+    let first = caller.call("who", json!({})).await;
+    assert_eq!(first["resultType"], "complete", "{first}");
+    let (process, number) = who_of(first["content"][0]["text"].as_str().unwrap());
+    let second = caller.call("who", json!({})).await;
+    assert_eq!(who_of(second["content"][0]["text"].as_str().unwrap()), (process, number + 1));
+    assert_eq!(caller.error("tools/call", json!({"name": "refuse", "arguments": {}})).await["code"], -32050);
+    let died = caller.error("tools/call", json!({"name": "die", "arguments": {}})).await;
+    assert!(died["message"].as_str().unwrap().contains("it was not repeated"), "{died}");
+    let late = caller.error("tools/call", json!({"name": "never", "arguments": {}})).await;
+    assert!(late["message"].as_str().unwrap().contains("did not end within 1 s"), "{late}");
+    assert!(words(&gateway.ended("slow", json!({})).await).ends_with(" 1"), "others are tasks");
+}

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rmcp::model::{PaginatedRequestParams, Prompt, Resource, ResourceTemplate, ServerPeerInfo, Tool};
 use rmcp::service::{Peer, RoleClient, ServiceError};
@@ -90,6 +91,13 @@ pub(crate) struct ToolRoute {
     pub(crate) repeatable: Repeatable,
     /// One permit for each of its calls, if their number is limited.
     pub(crate) permits: Option<Arc<Semaphore>>,
+}
+
+impl ToolRoute {
+    /// How long a call may take.
+    pub(crate) fn run_at_most(&self) -> Duration {
+        self.terms.run_at_most.unwrap_or(limits::RUN_MAX)
+    }
 }
 
 /// Whether a call that was interrupted is made again.

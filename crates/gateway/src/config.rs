@@ -21,7 +21,7 @@ mod terms;
 pub(crate) use pattern::Pattern;
 pub(crate) use read::is_of_names;
 pub use terms::Repeat;
-pub(crate) use terms::Terms;
+pub(crate) use terms::{Durable, Terms};
 
 /// The variables of its own environment that the gateway passes to every server.
 const PASSED_ON: [&str; 3] = ["HOME", "LANG", "PATH"];

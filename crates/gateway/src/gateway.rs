@@ -13,7 +13,7 @@ use rmcp::model::{
 use tokio::task::JoinSet;
 
 use crate::catalog::{Catalog, Listed, ToolRoute};
-use crate::config::Config;
+use crate::config::{Config, Durable};
 use crate::handler::{Handler, Shared};
 use crate::limits;
 use crate::start_error::{Problem, StartError};
@@ -133,13 +133,14 @@ fn info(listed: &[Listed]) -> ServerConfig {
     info
 }
 
-/// The server, with a policy for each tool. Each tool is checked by itself, so that the first schema that cannot be used
+/// The server, with a policy for each tool whose calls become tasks. Each tool is checked by itself, so that the first schema that cannot be used
 /// does not hide the others.
 async fn durable(shared: &Arc<Shared>) -> Result<Server, ToolError> {
     let handler = Handler(Arc::clone(shared));
     let bare = Server::new(move || handler.clone());
     let (mut server, mut unchecked) = (bare.clone(), BTreeSet::new());
-    for (name, route) in &shared.catalog.tools {
+    let tasks = shared.catalog.tools.iter().filter(|(_, route)| route.terms.durable != Some(Durable::Never));
+    for (name, route) in tasks {
         let policy = policy(route);
         let policy = match bare.clone().task(name, policy.clone()).check().await {
             Ok(()) => policy,
@@ -160,7 +161,7 @@ async fn durable(shared: &Arc<Shared>) -> Result<Server, ToolError> {
 
 fn policy(route: &ToolRoute) -> TaskPolicy {
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-    let run_at_most = route.terms.run_at_most.unwrap_or(limits::RUN_MAX);
+    let run_at_most = route.run_at_most();
     let handle_after = route.terms.handle_after.unwrap_or(limits::HANDLE_AFTER);
     let policy = TaskPolicy::optional()
         .run_at_most(run_at_most)

@@ -12,6 +12,7 @@ use rmcp::{ErrorData, ServerHandler};
 
 use crate::call::Call;
 use crate::catalog::Catalog;
+use crate::config::Durable;
 use crate::limits;
 use crate::upstream::client::Client;
 use crate::upstream::{Connection, Upstream};
@@ -89,7 +90,14 @@ impl ServerHandler for Handler {
     ) -> Result<CallToolResponse, ErrorData> {
         let route = self.0.catalog.tools.get(&*request.name);
         let route = route.ok_or_else(|| ErrorData::invalid_params(format!("unknown tool: {}", request.name), None))?;
-        Box::pin(Call::new(self.upstream(route.route.server)?, route, request, &context)?.run()).await
+        let call = Box::pin(Call::new(self.upstream(route.route.server)?, route, request, &context)?.run());
+        if route.terms.durable != Some(Durable::Never) {
+            return call.await;
+        }
+        // Otherwise it is the task that ends in time.
+        let late = || format!("the call did not end within {} s", route.run_at_most().as_secs());
+        let answered = tokio::time::timeout(route.run_at_most(), call).await;
+        answered.unwrap_or_else(|_late| Err(ErrorData::internal_error(late(), None)))
     }
 
     async fn list_prompts(

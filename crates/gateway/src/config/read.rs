@@ -11,7 +11,7 @@ use url::Url;
 use super::comments::without_comments;
 use super::life::{Life, concurrency};
 use super::reader::{Members, Node, Reader, unknown};
-use super::terms::{Repeat, Terms};
+use super::terms::{Durable, Repeat, Terms};
 use super::{Config, ConfigError, Headers, Pattern, Server, environment};
 use crate::limits;
 use crate::upstream::http::Endpoint;
@@ -255,7 +255,9 @@ fn terms(reader: &mut Reader<'_>, members: &mut Members<'_>) -> Terms {
         }
         Some(time)
     });
+    let kinds = [("always", Durable::Always), ("never", Durable::Never)];
     Terms {
+        durable: members.find("task").and_then(|node| reader.one_of(&node, &kinds)),
         handle_after: members.find("handleAfter").and_then(|node| reader.duration(&node)),
         run_at_most,
         retention: members.find("retention").and_then(|node| reader.duration(&node)),
