@@ -17,6 +17,7 @@ mod command_line;
 mod ends;
 mod http;
 mod kills;
+mod lists;
 mod passing;
 mod pool;
 mod process;

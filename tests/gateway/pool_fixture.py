@@ -1,9 +1,12 @@
 """An MCP server of the handshake era over stdio with a memory of its own, for processes that have several calls.
 
-  pool_fixture.py FOLDER
+  pool_fixture.py FOLDER [--MODE...]
 
 Each call of a tool appends a line to FOLDER/calls, and each process its id to FOLDER/processes. Most tools answer with
 the id of the process and how many calls it has had. Needs nothing but Python.
+
+  --ttl        says that its lists hold for a second
+  --only-more  has one tool only, the one that others get by `change`
 """
 
 import json
@@ -12,7 +15,7 @@ import sys
 import threading
 import time
 
-folder = sys.argv[1]
+folder, modes = sys.argv[1], sys.argv[2:]
 had = 0
 READ_ONLY = {"readOnlyHint": True}
 TOOLS = {
@@ -100,15 +103,16 @@ def call(request, name, params):
 
 
 def tools():
-    more = {"more": READ_ONLY} if os.path.exists(os.path.join(folder, "more")) else {}
-    described = [{"name": name, "inputSchema": {"type": "object"}, "annotations": hints or {}} for name, hints in (TOOLS | more).items()]
-    return {"tools": described}
+    has = {} if "--only-more" in modes else TOOLS
+    more = {"more": READ_ONLY} if "--only-more" in modes or os.path.exists(os.path.join(folder, "more")) else {}
+    described = [{"name": name, "inputSchema": {"type": "object"}, "annotations": hints or {}} for name, hints in (has | more).items()]
+    return {"tools": described} | ({"ttlMs": 1000} if "--ttl" in modes else {})
 
 
 def answer(message):
     request, method, params = message.get("id"), message.get("method"), message.get("params", {})
     if method == "initialize":
-        capabilities = {"tools": {"listChanged": True}, "prompts": {}}
+        capabilities = {"tools": {"listChanged": True}} | ({} if "--only-more" in modes else {"prompts": {}})
         info = {"name": "pool_fixture", "version": "1"}
         send({"id": request, "result": {"protocolVersion": "2025-06-18", "capabilities": capabilities, "serverInfo": info}})
     elif method == "tools/list":

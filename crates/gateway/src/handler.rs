@@ -12,15 +12,15 @@ use rmcp::{ErrorData, ServerHandler};
 
 use crate::call::Call;
 use crate::catalog::Catalog;
-use crate::config::Durable;
 use crate::limits;
+use crate::lists::Lists;
 use crate::upstream::client::Client;
 use crate::upstream::{Connection, Upstream};
 
 /// What all requests share.
 pub(crate) struct Shared {
     pub(crate) upstreams: Vec<Arc<Upstream>>,
-    pub(crate) catalog: Catalog,
+    pub(crate) lists: Arc<Lists>,
     pub(crate) info: ServerConfig,
 }
 
@@ -29,6 +29,17 @@ pub(crate) struct Shared {
 pub(crate) struct Handler(pub(crate) Arc<Shared>);
 
 impl Handler {
+    /// What all servers have. What is due is read again meanwhile.
+    fn catalog(&self) -> Arc<Catalog> {
+        drop(self.0.lists.refresh(&self.0.upstreams));
+        self.0.lists.catalog()
+    }
+
+    /// The same, for those who ask for a list.
+    async fn lists(&self) -> Arc<Catalog> {
+        self.0.lists.refreshed(&self.0.upstreams).await
+    }
+
     fn upstream(&self, server: usize) -> Result<&Upstream, ErrorData> {
         // Every number in the catalog is that of a server.
         let upstream = self.0.upstreams.get(server).map(|upstream| &**upstream);
@@ -71,7 +82,7 @@ impl ServerHandler for Handler {
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        self.0.catalog.tools.get(name).map(|route| route.tool.clone())
+        self.0.lists.catalog().tools.get(name).map(|route| route.tool.clone())
     }
 
     async fn list_tools(
@@ -79,8 +90,9 @@ impl ServerHandler for Handler {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let names = self.0.catalog.tool_order.iter();
-        Ok(ListToolsResult::with_all_items(names.filter_map(|name| self.get_tool(name)).collect()))
+        let catalog = self.lists().await;
+        let listed = catalog.tool_order.iter().filter_map(|name| catalog.tools.get(name));
+        Ok(ListToolsResult::with_all_items(listed.map(|route| route.tool.clone()).collect()))
     }
 
     async fn call_tool(
@@ -88,10 +100,11 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let route = self.0.catalog.tools.get(&*request.name);
+        let catalog = self.catalog();
+        let route = catalog.tools.get(&*request.name);
         let route = route.ok_or_else(|| ErrorData::invalid_params(format!("unknown tool: {}", request.name), None))?;
         let call = Box::pin(Call::new(self.upstream(route.route.server)?, route, request, &context)?.run());
-        if route.terms.durable != Some(Durable::Never) {
+        if route.is_durable() {
             return call.await;
         }
         // Otherwise it is the task that ends in time.
@@ -105,7 +118,8 @@ impl ServerHandler for Handler {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        let prompts = self.0.catalog.prompts.iter();
+        let catalog = self.lists().await;
+        let prompts = catalog.prompts.iter();
         Ok(ListPromptsResult::with_all_items(prompts.map(|(prompt, _)| prompt.clone()).collect()))
     }
 
@@ -115,7 +129,8 @@ impl ServerHandler for Handler {
         _context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
         let unknown = || ErrorData::invalid_params(format!("unknown prompt: {}", request.name), None);
-        let route = self.0.catalog.prompt(&request.name).ok_or_else(unknown)?;
+        let catalog = self.catalog();
+        let route = catalog.prompt(&request.name).ok_or_else(unknown)?;
         request.name.clone_from(&route.name);
         request.meta = None;
         let connection = self.connect(route.server).await?;
@@ -127,7 +142,8 @@ impl ServerHandler for Handler {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let resources = self.0.catalog.resources.iter();
+        let catalog = self.lists().await;
+        let resources = catalog.resources.iter();
         Ok(ListResourcesResult::with_all_items(resources.map(|(resource, _)| resource.clone()).collect()))
     }
 
@@ -136,7 +152,8 @@ impl ServerHandler for Handler {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        let templates = self.0.catalog.templates.iter();
+        let catalog = self.lists().await;
+        let templates = catalog.templates.iter();
         Ok(ListResourceTemplatesResult::with_all_items(templates.map(|(template, _)| template.clone()).collect()))
     }
 
@@ -159,7 +176,8 @@ impl ServerHandler for Handler {
         let server = match &mut request.r#ref {
             Reference::Prompt(prompt) => {
                 let unknown = || ErrorData::invalid_params(format!("unknown prompt: {}", prompt.name), None);
-                let route = self.0.catalog.prompt(&prompt.name).ok_or_else(unknown)?;
+                let catalog = self.catalog();
+                let route = catalog.prompt(&prompt.name).ok_or_else(unknown)?;
                 prompt.name.clone_from(&route.name);
                 route.server
             }
@@ -177,7 +195,7 @@ impl Handler {
     /// The server of a resource: the one that lists it, otherwise the only one that has resources.
     fn owner_of(&self, uri: &str) -> Result<usize, ErrorData> {
         let unknown = || ErrorData::resource_not_found(format!("unknown resource: {uri}"), None);
-        self.0.catalog.owner_of(uri).or_else(|| self.only_one_with_resources()).ok_or_else(unknown)
+        self.catalog().owner_of(uri).or_else(|| self.only_one_with_resources()).ok_or_else(unknown)
     }
 
     fn only_one_with_resources(&self) -> Option<usize> {

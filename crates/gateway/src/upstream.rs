@@ -1,5 +1,6 @@
 //! One server behind the gateway: starting it or connecting to it, in the era that it speaks.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -75,6 +76,8 @@ pub(crate) struct Upstream {
     /// The era that the operator wants.
     wanted: Option<Era>,
     era: Mutex<Option<Era>>,
+    /// Whether it has said that its lists are others now.
+    changed: Arc<AtomicBool>,
 }
 
 /// Why there is no connection, or none any more. Its text is for operators and callers.
@@ -169,6 +172,7 @@ impl Upstream {
             http: Http::default(),
             wanted: server.era,
             era: Mutex::new(server.era),
+            changed: Arc::default(),
         }
     }
 
@@ -183,6 +187,16 @@ impl Upstream {
 
     fn remember(&self, era: Option<Era>) {
         *self.era.lock().unwrap_or_else(PoisonError::into_inner) = self.wanted.or(era);
+    }
+
+    /// Whether it has said that its lists are others than those that were read last.
+    pub(crate) fn has_changed(&self) -> bool {
+        self.changed.load(Ordering::Acquire)
+    }
+
+    /// Its lists are about to be read.
+    pub(crate) fn forget_change(&self) {
+        self.changed.store(false, Ordering::Release);
     }
 
     /// Ends the connections that are kept, and keeps none from now on.
@@ -217,6 +231,7 @@ impl Upstream {
 
     /// A new connection: for a child process, a new process. Waits while as many as allowed are open.
     async fn connect_anew(&self, client: Client) -> Result<Connection, ConnectError> {
+        let client = client.noting_changes(&self.changed);
         // The semaphore is never closed.
         let permit =
             Arc::clone(&self.permits).acquire_owned().await.map_err(|closed| self.lost(&closed.to_string()))?;

@@ -2,6 +2,9 @@
 
 #![expect(deprecated, reason = "servers of older revisions log and sample")]
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use rmcp::ErrorData;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ClientResult, ErrorCode, Implementation, InputRequest,
@@ -31,6 +34,8 @@ pub(crate) struct Client {
     capabilities: ClientCapabilities,
     asks: Asks,
     watch: Watch,
+    /// Set when the server says that its lists have changed.
+    changed: Arc<AtomicBool>,
 }
 
 /// Whether what a server may ask depends on the client.
@@ -48,7 +53,13 @@ impl Client {
         let all = json!({"elicitation": {}, "roots": {}, "sampling": {}});
         // Some servers show tools that ask only to those who can be asked.
         let capabilities = serde_json::from_value(all).unwrap_or_default();
-        Self { server: server.to_owned(), capabilities, asks: Asks::AsDeclared, watch: Watch::default() }
+        Self {
+            server: server.to_owned(),
+            capabilities,
+            asks: Asks::AsDeclared,
+            watch: Watch::default(),
+            changed: Arc::default(),
+        }
     }
 
     /// A client that answers no questions: for prompts and the like.
@@ -68,7 +79,16 @@ impl Client {
         capabilities.sampling.clone_from(&declared.sampling);
         capabilities.roots.clone_from(&declared.roots);
         let watch = Watch::new(Some(Listener { task, events }));
-        (Self { server: server.to_owned(), capabilities, asks: Asks::AsDeclared, watch }, received)
+        (
+            Self { server: server.to_owned(), capabilities, asks: Asks::AsDeclared, watch, changed: Arc::default() },
+            received,
+        )
+    }
+
+    /// Has it note in `changed` that the lists of its server have changed.
+    pub(super) fn noting_changes(mut self, changed: &Arc<AtomicBool>) -> Self {
+        self.changed = Arc::clone(changed);
+        self
     }
 
     /// What passes over its connection.
@@ -140,6 +160,9 @@ impl Service<RoleClient> for Client {
                 }
             }
             ServerNotification::LoggingMessageNotification(message) => self.log(&message.params),
+            ServerNotification::ToolListChangedNotification(_)
+            | ServerNotification::PromptListChangedNotification(_)
+            | ServerNotification::ResourceListChangedNotification(_) => self.changed.store(true, Ordering::Release),
             _ => {}
         }
         Ok(())
