@@ -1,5 +1,6 @@
 //! Servers over Streamable HTTP.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
@@ -22,6 +23,11 @@ impl Drop for Somewhere {
 
 /// A gateway in front of the server in this mode.
 fn in_front_of(mode: &str) -> (Setup, Somewhere) {
+    on_terms(mode, &json!({}))
+}
+
+/// The same, with more terms.
+fn on_terms(mode: &str, more: &Value) -> (Setup, Somewhere) {
     let mut somewhere = None;
     let setup = Setup::config(|setup| {
         let mut command = Command::new("python3");
@@ -31,10 +37,11 @@ fn in_front_of(mode: &str) -> (Setup, Somewhere) {
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
         somewhere = Some(Somewhere { server: child, url: url.trim().to_owned() });
         let headers = json!({"Authorization": "Bearer of-the-configuration"});
-        let tools = json!({"startAtMost": "3s", "tools": {"count": {"runAtMost": "3s"}}});
+        let mut terms = json!({"startAtMost": "3s", "tools": {"count": {"runAtMost": "3s"}}});
+        terms.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         json!({
             "mcpServers": {"h": {"type": "http", "url": url.trim(), "headers": headers}},
-            "longhaul": {"servers": {"h": tools}}
+            "longhaul": {"servers": {"h": terms}}
         })
     });
     (setup, somewhere.unwrap())
@@ -153,4 +160,62 @@ async fn a_gateway_may_stand_in_front_of_another_one() {
     let key = asked["inputRequests"].as_object().unwrap().keys().next().unwrap();
     caller.accept(&id, key, json!({"name": "Ann"})).await;
     assert_eq!(words(&ended(&caller, &id).await), r#"{"name": "Ann"}"#);
+}
+
+#[tokio::test]
+async fn connections_are_used_again() {
+    let (setup, _server) = in_front_of("plain");
+    let gateway = setup.start();
+    for _ in 0..3 {
+        assert_eq!(words(&gateway.ended("count", json!({})).await), "done");
+    }
+    let ports = setup.lines("ports");
+    let (requests, connections) = (ports.len(), ports.into_iter().collect::<BTreeSet<_>>().len());
+    assert!(connections <= requests / 2, "{requests} requests on {connections} connections");
+}
+
+/// What is sent on a connection that the server closes at that moment is not sent again, if it may have been read.
+#[tokio::test]
+async fn a_connection_that_is_closed_while_idle_makes_no_call_twice() {
+    let (setup, _server) = in_front_of("closes");
+    let gateway = setup.start();
+    let mut completed = 0;
+    for _ in 0..20 {
+        let task = gateway.ended("count", json!({})).await;
+        match task["status"].as_str().unwrap() {
+            "completed" => completed += 1,
+            _ => assert!(why(&task).contains("it was not repeated"), "{task}"),
+        }
+    }
+    let calls = setup.calls().len();
+    assert!((completed..=20).contains(&calls), "{completed} completed, {calls} calls");
+}
+
+#[tokio::test]
+async fn sessions_are_kept_like_processes() {
+    let (setup, server) = on_terms("plain", &json!({"process": "pool"}));
+    let gateway = setup.start();
+    for _ in 0..3 {
+        assert_eq!(words(&gateway.ended("count", json!({})).await), "done");
+    }
+    assert_eq!(setup.lines("sessions").len(), 2, "that of the lists, and that of the calls");
+    drop(server);
+    until("the end of its connections", || std::net::TcpStream::connect(url_of(&setup)).is_err()).await;
+    let why = why(&gateway.ended("count", json!({})).await);
+    assert!(why.contains("cannot be reached"), "nothing was sent: {why}");
+    assert_eq!(setup.calls().len(), 3);
+}
+
+#[tokio::test]
+async fn a_kept_session_that_has_expired_is_replaced() {
+    let (setup, _server) = on_terms("expired", &json!({"process": "pool"}));
+    assert_eq!(words(&setup.start().ended("count", json!({})).await), "done");
+    assert_eq!(setup.calls(), ["count"]);
+}
+
+/// The address of the only server in the configuration.
+fn url_of(setup: &Setup) -> String {
+    let config: Value = serde_json::from_str(&std::fs::read_to_string(setup.path("mcp.json")).unwrap()).unwrap();
+    let url = config["mcpServers"]["h"]["url"].as_str().unwrap();
+    url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned()
 }

@@ -14,6 +14,9 @@ Each call of a tool appends a line to FOLDER/calls, and the headers of each requ
   deaf         never answers anything
   slow         sends its answers byte by byte
   huge         answers a call with 100 MB
+  closes       closes its connection after each answer, and does not say so
+
+Each session appends a line to FOLDER/sessions.
 """
 
 import json
@@ -62,6 +65,9 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self):
         message = json.loads(self.rfile.read(int(self.headers["content-length"])))
         note("headers", json.dumps(dict(self.headers.items())))
+        note("ports", self.client_address[1])
+        if mode == "closes":
+            self.close_connection = True
         if self.path == "/elsewhere":
             note("calls", "elsewhere")
         if mode == "redirect":
@@ -73,6 +79,7 @@ class Handler(BaseHTTPRequestHandler):
         method, request = message.get("method"), message.get("id")
         if method == "initialize":
             sessions.append(f"s{len(sessions)}")
+            note("sessions", sessions[-1])
             info = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "h", "version": "1"}}
             return self.result(request, info, mcp_session_id=sessions[-1])
         if request is None:

@@ -1,4 +1,4 @@
-//! One call of a tool: on a connection of its own, and never carried out twice unless it may be.
+//! One call of a tool: on a connection that has no other, and never carried out twice unless it may be.
 
 #![expect(deprecated, reason = "servers of all revisions may log")]
 
@@ -92,7 +92,7 @@ impl<'g> Call<'g> {
             task,
             peer: context.peer.clone(),
             declared: declared.unwrap_or_default(),
-            era: (route.repeatable == Repeatable::Yes).then(|| era_of(context)),
+            era: (route.repeatable == Repeatable::Yes).then(|| older_era_of(context)).flatten(),
             params,
             round: kept.round,
             mark: Mark::Unwritten,
@@ -158,12 +158,23 @@ impl<'g> Call<'g> {
         };
         self.mark().await?;
         match Box::pin(self.converse(&connection, events)).await {
-            Ok(answer) => self.answer(answer).map(Ok),
-            Err(ServiceError::McpError(error)) => Err(error),
+            Ok(answer) => {
+                connection.give_back();
+                self.answer(answer).map(Ok)
+            }
+            Err(ServiceError::McpError(error)) => {
+                connection.give_back();
+                Err(error)
+            }
             Err(ServiceError::UnexpectedResponse) => Err(failed(&format!(
                 "`{}` answered with something that is not the result of a tool",
                 self.upstream.name()
             ))),
+            // One that was kept had ended before.
+            Err(error) if connection.withheld(&error) => {
+                let why = connection.last_words(&error).await;
+                Ok(Err(Unanswered::Unsent(self.upstream.lost(&why))))
+            }
             Err(error) => Ok(Err(Unanswered::Lost(connection.last_words(&error).await))),
         }
     }
@@ -254,10 +265,11 @@ impl<'g> Call<'g> {
     }
 }
 
-/// The era of the caller. A server that speaks both answers as it would answer the caller itself: some have tools that ask
+/// The era of the caller, if it is the older one. A server that speaks both answers as it would answer the caller itself: some have tools that ask
 /// in one of them only. Where a tool may not be repeated, it is asked only in the newer one, so that the era stays open.
-fn era_of(context: &RequestContext<RoleServer>) -> Era {
-    context.meta.protocol_version().map_or(Era::Handshake, |version| Era::of(&version))
+fn older_era_of(context: &RequestContext<RoleServer>) -> Option<Era> {
+    let era = context.meta.protocol_version().map_or(Era::Handshake, |version| Era::of(&version));
+    (era == Era::Handshake).then_some(era)
 }
 
 type ReadAnswer = fn(Value) -> Result<ClientResult, serde_json::Error>;

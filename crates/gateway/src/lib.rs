@@ -24,6 +24,8 @@ mod config;
 mod gateway;
 mod handler;
 mod limits;
+mod lists;
+mod policy;
 mod start_error;
 mod upstream;
 

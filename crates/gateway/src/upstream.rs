@@ -15,15 +15,20 @@ pub(crate) mod http;
 mod in_order;
 mod lines;
 mod param_headers;
+mod pool;
 pub(crate) mod process;
 mod stdio;
+mod watch;
 
 use client::Client;
-use http::Endpoint;
+use http::{Endpoint, Http};
 use in_order::InOrder;
 use param_headers::ParamHeaders;
+pub(crate) use pool::Keeping;
+use pool::{Pool, Turn};
 use process::{Groups, Launch, Process};
 use stdio::Stdio;
+use watch::Watched;
 
 use crate::config;
 
@@ -68,12 +73,18 @@ pub(crate) struct Upstream {
     groups: Groups,
     /// One permit for each process or connection.
     permits: Arc<Semaphore>,
+    /// Those that are kept between calls, if they are.
+    pool: Option<Arc<Pool>>,
+    /// What requests to a URL are made with.
+    http: Http,
     /// The era that the operator wants.
     wanted: Option<Era>,
     era: Mutex<Option<Era>>,
     /// Whether it was found to speak the newer era only.
     newer_only: AtomicBool,
     params: ParamHeaders,
+    /// Whether it has said that its lists are others now.
+    changed: Arc<AtomicBool>,
 }
 
 /// Why there is no connection, or none any more. Its text is for operators and callers.
@@ -100,6 +111,8 @@ pub(crate) struct Connection {
     running: RunningService<RoleClient, Client>,
     process: Option<Process>,
     _permit: Option<OwnedSemaphorePermit>,
+    /// If it may be kept.
+    turn: Option<Turn>,
 }
 
 impl Connection {
@@ -111,6 +124,37 @@ impl Connection {
     /// What requests are sent to.
     pub(crate) fn peer(&self) -> &rmcp::Peer<RoleClient> {
         self.running.peer()
+    }
+
+    fn client(&self) -> &Client {
+        self.running.service()
+    }
+
+    /// Whether the server is still there and has done nothing odd.
+    fn is_fit(&self) -> bool {
+        let gone = self.running.is_closed() || self.peer().is_transport_closed();
+        !gone && self.client().watch().unfit().is_none() && self.process.as_ref().is_none_or(Process::is_alive)
+    }
+
+    /// Gives it back after its call has ended with an answer, so that another call may use it. Otherwise, and if it is
+    /// not kept, it is ended.
+    pub(crate) fn give_back(mut self) {
+        let Some(turn) = self.turn.take() else { return };
+        if self.is_fit() {
+            self.client().watch().leave();
+            turn.keep(self);
+        } else {
+            let why = self.client().watch().unfit().unwrap_or("it has ended");
+            tracing::debug!(server = self.server, why, "a process or connection is not kept");
+        }
+    }
+
+    /// Whether nothing of the latest request was sent, after it failed. Nothing of it will be.
+    pub(crate) fn withheld(&self, error: &ServiceError) -> bool {
+        match &self.process {
+            Some(_) => self.client().watch().withhold(),
+            None => http::is_unsent(error),
+        }
     }
 
     /// Why the connection is gone, after a request failed because of it.
@@ -131,10 +175,13 @@ impl Upstream {
             start_max: server.start_max,
             groups,
             permits: Arc::new(Semaphore::new(server.concurrency)),
+            pool: server.keeping.map(|keeping| Arc::new(Pool::new(server.concurrency, keeping))),
+            http: Http::default(),
             wanted: server.era,
             era: Mutex::new(server.era),
             newer_only: AtomicBool::new(false),
             params: ParamHeaders::default(),
+            changed: Arc::default(),
         }
     }
 
@@ -156,11 +203,49 @@ impl Upstream {
         *self.era.lock().unwrap_or_else(PoisonError::into_inner) = self.wanted.or(era);
     }
 
-    /// A new connection: for a child process, a new process. Waits while as many as allowed are open.
+    /// Whether it has said that its lists are others than those that were read last.
+    pub(crate) fn has_changed(&self) -> bool {
+        self.changed.load(Ordering::Acquire)
+    }
+
+    /// Its lists are about to be read.
+    pub(crate) fn forget_change(&self) {
+        self.changed.store(false, Ordering::Release);
+    }
+
+    /// Ends the connections that are kept, and keeps none from now on.
+    pub(crate) fn close(&self) {
+        if let Some(pool) = &self.pool {
+            pool.close();
+        }
+    }
+
+    /// A connection that has no call: one that is kept, or a new one. Waits while as many as allowed are open.
     ///
     /// # Errors
     /// [`ConnectError`]
     pub(crate) async fn connect(&self, client: Client) -> Result<Connection, ConnectError> {
+        let Some(pool) = &self.pool else {
+            return self.connect_anew(client).await;
+        };
+        // The semaphore is never closed.
+        let mut turn = pool.turn().await.map_err(|closed| self.lost(&closed.to_string()))?;
+        let mut connection = match turn.idle(&client) {
+            Some(connection) => connection,
+            None => {
+                if self.permits.available_permits() == 0 {
+                    pool.make_room();
+                }
+                Box::pin(self.connect_anew(client)).await?
+            }
+        };
+        connection.turn = Some(turn);
+        Ok(connection)
+    }
+
+    /// A new connection: for a child process, a new process. Waits while as many as allowed are open.
+    async fn connect_anew(&self, client: Client) -> Result<Connection, ConnectError> {
+        let client = client.noting_changes(&self.changed);
         if !self.begins_with_the_older(&client) {
             return self.connect_in_its_era(client).await;
         }
@@ -216,8 +301,8 @@ impl Upstream {
         match &self.target {
             Target::Child(launch) => self.start(launch, era, client, permit).await,
             Target::Http(endpoint) => {
-                let transport = endpoint.transport(self.params.clone()).map_err(|why| self.lost(&why))?;
-                let transport = InOrder::new(transport, client.clone());
+                let transport = self.http.transport(endpoint, self.params.clone()).map_err(|why| self.lost(&why))?;
+                let transport = InOrder::new(Watched::new(transport, client.watch().clone()), client.clone());
                 match self.begin(Box::pin(serve_client_with_lifecycle(client, transport, lifecycle(era)))).await {
                     Ok(running) => Ok(self.connection(running, None, Some(permit))),
                     Err(Unbegun::Late) => Err(self.lost(LATE)),
@@ -243,7 +328,8 @@ impl Upstream {
         let started = Process::start(&self.name, launch, &self.groups, permit);
         let (mut process, pipes) =
             started.map_err(|why| ConnectError { why: self.cannot_start(&why), lasting: Lasting::Yes })?;
-        let transport = InOrder::new(Stdio::new(pipes), client.clone());
+        let watch = client.watch().clone();
+        let transport = InOrder::new(Watched::new(Stdio::new(pipes, watch.clone()), watch), client.clone());
         match self.begin(Box::pin(serve_client_with_lifecycle(client, transport, lifecycle(era)))).await {
             Ok(running) => return Ok(self.connection(running, Some(process), None)),
             Err(Unbegun::Late) => process.note(LATE),
@@ -262,7 +348,7 @@ impl Upstream {
         process: Option<Process>,
         permit: Option<OwnedSemaphorePermit>,
     ) -> Connection {
-        Connection { server: self.name.clone(), running, process, _permit: permit }
+        Connection { server: self.name.clone(), running, process, _permit: permit, turn: None }
     }
 
     async fn begin(
@@ -283,7 +369,8 @@ impl Upstream {
         }
     }
 
-    fn lost(&self, why: &str) -> ConnectError {
+    /// That there is no connection.
+    pub(crate) fn lost(&self, why: &str) -> ConnectError {
         ConnectError { why: self.cannot_start(why), lasting: Lasting::No }
     }
 }

@@ -1,10 +1,11 @@
 //! A server over Streamable HTTP.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::stream::BoxStream;
 use rmcp::model::ClientJsonRpcMessage;
+use rmcp::service::ServiceError;
 use rmcp::transport::streamable_http_client::{
     StreamableHttpClient, StreamableHttpClientTransportConfig, StreamableHttpError, StreamableHttpPostResponse,
 };
@@ -42,6 +43,10 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
 /// How long a connection may take to be made.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 
+/// How long an idle connection is kept: many servers close theirs after five seconds, and what is sent at that moment is
+/// lost.
+const IDLE_MAX: Duration = Duration::from_secs(4);
+
 /// Where a server is, and what is sent to it with every request. Nothing of what a caller sent is among it.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Endpoint {
@@ -56,23 +61,49 @@ impl std::fmt::Debug for Endpoint {
     }
 }
 
-impl Endpoint {
+/// The HTTP client of one server, made when it is first needed. What it keeps open is used for the next request.
+#[derive(Default)]
+pub(crate) struct Http(OnceLock<reqwest::Client>);
+
+impl Http {
     /// A connection without a session yet. Redirects are not followed: they could lead to another host, which would get
     /// the headers.
     ///
     /// # Errors
     /// Why there is no client.
-    pub(crate) fn transport(&self, params: ParamHeaders) -> Result<StreamableHttpClientTransport<Discreet>, String> {
+    pub(crate) fn transport(
+        &self,
+        endpoint: &Endpoint,
+        params: ParamHeaders,
+    ) -> Result<StreamableHttpClientTransport<Discreet>, String> {
+        let config = StreamableHttpClientTransportConfig::with_uri(endpoint.url.as_str())
+            .custom_headers(endpoint.headers.clone())
+            .max_sse_event_size(limits::LINE_BYTES_MAX);
+        Ok(StreamableHttpClientTransport::with_client(Discreet { client: self.client()?, params }, config))
+    }
+
+    /// A request that was written in part is never written again: `hyper` moves one to a new connection only if the old
+    /// one was closed before anything of it was written, and `reqwest` is told to repeat none.
+    fn client(&self) -> Result<reqwest::Client, String> {
+        if let Some(client) = self.0.get() {
+            return Ok(client.clone());
+        }
         let client = reqwest::Client::builder()
             .connect_timeout(CONNECT_MAX)
+            .pool_idle_timeout(IDLE_MAX)
             .redirect(reqwest::redirect::Policy::none())
+            .retry(reqwest::retry::never())
             .build()
             .map_err(|error| format!("no HTTP client can be made: {error}"))?;
-        let config = StreamableHttpClientTransportConfig::with_uri(self.url.as_str())
-            .custom_headers(self.headers.clone())
-            .max_sse_event_size(limits::LINE_BYTES_MAX);
-        Ok(StreamableHttpClientTransport::with_client(Discreet { client, params }, config))
+        Ok(self.0.get_or_init(|| client).clone())
     }
+}
+
+/// Whether a request failed before anything of it was sent.
+pub(super) fn is_unsent(error: &ServiceError) -> bool {
+    let ServiceError::TransportSend(error) = error else { return false };
+    // `rmcp` does not name the error of the client as a cause.
+    matches!(error.error.downcast_ref::<Failed>(), Some(Failed::Client(error)) if error.is_connect())
 }
 
 /// An HTTP client that sends what `rmcp` leaves out, and whose errors, which `rmcp` also writes to the log, do not tell the
