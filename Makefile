@@ -16,7 +16,7 @@ WORKSPACE := --workspace --features $(FEATURES)
 # Also what only tests of others use.
 DOCUMENTED := $(WORKSPACE),longhaul/contract,longhaul/testing
 # What is published, in one release. The rest of the workspace has `publish = false`.
-PUBLIC := core audit logs settings engine sqlite http mcp aws oauth lambda testkit
+PUBLIC := core audit logs settings engine sqlite http mcp aws oauth lambda testkit gateway cli
 PACKAGES := $(PUBLIC:%=-p longhaul-%) -p longhaul
 # Tests that start servers, real clients or the emulator with the template in it.
 END_TO_END := binary(e2e) | binary(aws_e2e) | binary(deployed) | binary(starter) | binary(gateway) | binary(gateway_aws)
@@ -70,18 +70,21 @@ slow-tests: ## The other tests: end to end, examples in the docs, conformance, s
 	scripts/setup-tools.sh suite ts ts-legacy auth-server python python-legacy upstreams aws aws-lint cargo-lambda
 	scripts/nextest.sh $(WORKSPACE) -E '$(END_TO_END)'
 	$(CARGO) test --locked $(WORKSPACE) --doc --quiet
-	CONFORMANCE_SERVER=$(TARGET_DIR)/debug/conformance-server $(MAKE) --no-print-directory conformance-local
+	CONFORMANCE_SERVER=$(TARGET_DIR)/debug/conformance-server CONFORMANCE_GATEWAY=$(TARGET_DIR)/debug/longhaul $(MAKE) --no-print-directory conformance-local
 	$(MAKE) --no-print-directory simulate
 
-conformance: conformance-local ## The public conformance suite for every revision that it knows, locally and against the template
+conformance: conformance-local ## The public conformance suite for every revision that it knows: locally, through the gateway, and against the template
 	scripts/setup-tools.sh suite aws
 	scripts/nextest.sh -p longhaul-conformance --features lambda --test deployed
 
-conformance-local: ## The same, locally only
+conformance-local: ## The same without the template
 	scripts/setup-tools.sh suite
 	scripts/conformance.sh 2026-07-28
 	scripts/conformance.sh 2025-11-25
 	scripts/conformance.sh 2025-06-18
+	scripts/conformance.sh 2026-07-28 gateway
+	scripts/conformance.sh 2025-11-25 gateway
+	scripts/conformance.sh 2025-06-18 gateway
 
 e2e: ## Real clients and kills: against the local server, and against the template on an emulator; and a new server
 	scripts/setup-tools.sh ts ts-legacy auth-server python python-legacy upstreams aws aws-lint cargo-lambda

@@ -23,7 +23,8 @@
 #
 # A part that was installed from the same lock file is left alone. Two runs at the same time are safe: one waits.
 # Afterwards .cache/tools/bin has: node, conformance, inspector, auth-server, python, python-1.30.0, python-1.13.1,
-# python-1.9.4, server-everything, server-filesystem, server-memory, mcp-server-git, mcp-server-time, cargo-nextest, cargo-deny, hadolint, actionlint, ministack, sam, cfn-lint, cargo-lambda.
+# python-1.9.4, server-everything, server-filesystem, server-memory, mcp-server-fetch, mcp-server-git,
+# mcp-server-time, cargo-nextest, cargo-deny, hadolint, actionlint, ministack, sam, cfn-lint, cargo-lambda.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -203,10 +204,10 @@ setup_upstreams() {
         launcher "server-$name" "$(node_path)" "$packages/server-$name/dist/index.js"
     done
     install_venv upstreams-python "$source/requirements.txt"
-    for name in git time; do
+    for name in fetch git time; do
         launcher "mcp-server-$name" "$tools/upstreams-python/bin/python" -m "mcp_server_$name"
     done
-    "$tools/upstreams-python/bin/python" -c 'import mcp_server_git, mcp_server_time' >/dev/null
+    "$tools/upstreams-python/bin/python" -c 'import mcp_server_fetch, mcp_server_git, mcp_server_time' >/dev/null
     mark_current upstreams "${pins[@]}"
 }
 

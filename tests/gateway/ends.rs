@@ -75,3 +75,21 @@ async fn a_gateway_that_is_killed_leaves_no_server() {
     gateway.kill();
     setup.until_all_have_ended().await;
 }
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_server_under_setpriv_ends_with_its_gateway_whatever_it_ignores() {
+    let setup = Setup::config(|setup| {
+        let mut entry = setup.fixture_entry(&["--stubborn"]);
+        let advice = ["--pdeathsig", "KILL", "--", "python3"].map(serde_json::Value::from);
+        entry["command"] = json!("setpriv");
+        let args = advice.into_iter().chain(entry["args"].as_array().unwrap().clone());
+        entry["args"] = args.collect();
+        json!({"mcpServers": {"only": entry}})
+    });
+    let gateway = setup.start();
+    gateway.caller().call_task("never", json!({})).await;
+    setup.until_called(1).await;
+    gateway.kill();
+    setup.until_all_have_ended().await;
+}

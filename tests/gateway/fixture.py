@@ -43,6 +43,7 @@ TOOLS = {
     "ask": None,  # asks, and answers what it was told
     "ask_read_only": READ_ONLY,
     "progress": READ_ONLY,
+    "log_read_only": READ_ONLY,  # logs at three levels
     "environment": READ_ONLY,  # the names of its environment variables
     "rich": READ_ONLY,  # text, image, link, structured content
 }
@@ -130,6 +131,9 @@ def call(request, name, params):
         send({"method": "notifications/message", "params": {"level": "info", "data": "a word for the log"}})
         while calls() < 2:
             time.sleep(0.05)
+    elif name == "log":
+        for level, words in ("debug", "for nobody"), ("info", "for everybody"), ("error", "for a careful one"):
+            send({"method": "notifications/message", "params": {"level": level, "data": words}})
     elif name == "environment":
         send({"id": request, "result": text(json.dumps(dict(os.environ)))})
         return

@@ -1,5 +1,6 @@
 //! Servers over Streamable HTTP.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
@@ -8,17 +9,25 @@ use serde_json::{Value, json};
 use crate::process::{Setup, ended, script, until, why, words};
 
 /// A server that runs somewhere. Killed when dropped.
-struct Somewhere(Child);
+struct Somewhere {
+    server: Child,
+    url: String,
+}
 
 impl Drop for Somewhere {
     fn drop(&mut self) {
-        drop(self.0.kill());
-        drop(self.0.wait());
+        drop(self.server.kill());
+        drop(self.server.wait());
     }
 }
 
 /// A gateway in front of the server in this mode.
 fn in_front_of(mode: &str) -> (Setup, Somewhere) {
+    on_terms(mode, &json!({}))
+}
+
+/// The same, with more terms.
+fn on_terms(mode: &str, more: &Value) -> (Setup, Somewhere) {
     let mut somewhere = None;
     let setup = Setup::config(|setup| {
         let mut command = Command::new("python3");
@@ -26,12 +35,13 @@ fn in_front_of(mode: &str) -> (Setup, Somewhere) {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut url = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
-        somewhere = Some(Somewhere(child));
+        somewhere = Some(Somewhere { server: child, url: url.trim().to_owned() });
         let headers = json!({"Authorization": "Bearer of-the-configuration"});
-        let tools = json!({"tools": {"count": {"runAtMost": "3s"}}});
+        let mut terms = json!({"startAtMost": "3s", "tools": {"count": {"runAtMost": "3s"}}});
+        terms.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         json!({
             "mcpServers": {"h": {"type": "http", "url": url.trim(), "headers": headers}},
-            "longhaul": {"servers": {"h": tools}}
+            "longhaul": {"servers": {"h": terms}}
         })
     });
     (setup, somewhere.unwrap())
@@ -87,6 +97,39 @@ async fn a_secret_in_a_url_is_in_no_error() {
     let setup = Setup::config(|_| json!({"mcpServers": {"h": {"url": "http://127.0.0.1:1/mcp?key=hunter2"}}}));
     let said = setup.refusal();
     assert!(said.contains("the server `h` cannot be reached") && !said.contains("hunter2"), "{said}");
+    assert!(said.contains("Connection refused"), "{said}");
+}
+
+#[tokio::test]
+async fn why_a_server_cannot_be_reached_is_said_without_secrets() {
+    let (_gateway, server) = in_front_of("plain");
+    let no_tls = server.url.replace("http://", "https://") + "?key=hunter2";
+    for (url, why) in [(no_tls.as_str(), "corrupt message"), ("http://nowhere.invalid/mcp?key=hunter2", "resolving")] {
+        let said = Setup::config(|_| json!({"mcpServers": {"h": {"url": url}}})).refusal();
+        assert!(said.contains("the server `h` cannot be reached") && !said.contains("hunter2"), "{said}");
+        assert!(said.contains(why), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_never_answers_is_left_at_the_start() {
+    let (setup, _server) = in_front_of("deaf");
+    let said = setup.refusal();
+    assert!(said.contains("the server `h` cannot be reached: it did not answer in time"), "{said}");
+}
+
+#[tokio::test]
+async fn a_server_that_is_slow_by_the_byte_is_waited_for() {
+    let (setup, _server) = in_front_of("slow");
+    assert_eq!(words(&setup.start().ended("count", json!({})).await), "done");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_large_ends_its_call() {
+    let (setup, _server) = in_front_of("huge");
+    let why_not = why(&setup.start().ended("count", json!({})).await);
+    assert!(why_not.contains("exceeded the maximum size"), "{why_not}");
+    assert_eq!(setup.calls(), ["count"]);
 }
 
 #[tokio::test]
@@ -117,4 +160,62 @@ async fn a_gateway_may_stand_in_front_of_another_one() {
     let key = asked["inputRequests"].as_object().unwrap().keys().next().unwrap();
     caller.accept(&id, key, json!({"name": "Ann"})).await;
     assert_eq!(words(&ended(&caller, &id).await), r#"{"name": "Ann"}"#);
+}
+
+#[tokio::test]
+async fn connections_are_used_again() {
+    let (setup, _server) = in_front_of("plain");
+    let gateway = setup.start();
+    for _ in 0..3 {
+        assert_eq!(words(&gateway.ended("count", json!({})).await), "done");
+    }
+    let ports = setup.lines("ports");
+    let (requests, connections) = (ports.len(), ports.into_iter().collect::<BTreeSet<_>>().len());
+    assert!(connections <= requests / 2, "{requests} requests on {connections} connections");
+}
+
+/// What is sent on a connection that the server closes at that moment is not sent again, if it may have been read.
+#[tokio::test]
+async fn a_connection_that_is_closed_while_idle_makes_no_call_twice() {
+    let (setup, _server) = in_front_of("closes");
+    let gateway = setup.start();
+    let mut completed = 0;
+    for _ in 0..20 {
+        let task = gateway.ended("count", json!({})).await;
+        match task["status"].as_str().unwrap() {
+            "completed" => completed += 1,
+            _ => assert!(why(&task).contains("it was not repeated"), "{task}"),
+        }
+    }
+    let calls = setup.calls().len();
+    assert!((completed..=20).contains(&calls), "{completed} completed, {calls} calls");
+}
+
+#[tokio::test]
+async fn sessions_are_kept_like_processes() {
+    let (setup, server) = on_terms("plain", &json!({"process": "pool"}));
+    let gateway = setup.start();
+    for _ in 0..3 {
+        assert_eq!(words(&gateway.ended("count", json!({})).await), "done");
+    }
+    assert_eq!(setup.lines("sessions").len(), 2, "that of the lists, and that of the calls");
+    drop(server);
+    until("the end of its connections", || std::net::TcpStream::connect(url_of(&setup)).is_err()).await;
+    let why = why(&gateway.ended("count", json!({})).await);
+    assert!(why.contains("cannot be reached"), "nothing was sent: {why}");
+    assert_eq!(setup.calls().len(), 3);
+}
+
+#[tokio::test]
+async fn a_kept_session_that_has_expired_is_replaced() {
+    let (setup, _server) = on_terms("expired", &json!({"process": "pool"}));
+    assert_eq!(words(&setup.start().ended("count", json!({})).await), "done");
+    assert_eq!(setup.calls(), ["count"]);
+}
+
+/// The address of the only server in the configuration.
+fn url_of(setup: &Setup) -> String {
+    let config: Value = serde_json::from_str(&std::fs::read_to_string(setup.path("mcp.json")).unwrap()).unwrap();
+    let url = config["mcpServers"]["h"]["url"].as_str().unwrap();
+    url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned()
 }

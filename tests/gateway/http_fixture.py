@@ -11,6 +11,12 @@ Each call of a tool appends a line to FOLDER/calls, and the headers of each requ
   html         answers everything with a page
   cut          ends its stream before the answer is in it
   hang         never answers a call
+  deaf         never answers anything
+  slow         sends its answers byte by byte
+  huge         answers a call with 100 MB
+  closes       closes its connection after each answer, and does not say so
+
+Each session appends a line to FOLDER/sessions.
 """
 
 import json
@@ -41,7 +47,9 @@ class Handler(BaseHTTPRequestHandler):
         for name, value in headers.items():
             self.send_header(name.replace("_", "-"), value)
         self.end_headers()
-        self.wfile.write(body)
+        for piece in [body[at : at + 1] for at in range(len(body))] if mode == "slow" else [body]:
+            self.wfile.write(piece)
+            self.wfile.flush()
 
     def result(self, request, result, **headers):
         self.answer(200, json.dumps({"jsonrpc": "2.0", "id": request, "result": result}).encode(), **headers)
@@ -57,15 +65,21 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self):
         message = json.loads(self.rfile.read(int(self.headers["content-length"])))
         note("headers", json.dumps(dict(self.headers.items())))
+        note("ports", self.client_address[1])
+        if mode == "closes":
+            self.close_connection = True
         if self.path == "/elsewhere":
             note("calls", "elsewhere")
         if mode == "redirect":
             return self.answer(307, location="/elsewhere")
         if mode == "html":
             return self.answer(200, b"<html>Please log in</html>", "text/html")
+        if mode == "deaf":
+            time.sleep(300)
         method, request = message.get("method"), message.get("id")
         if method == "initialize":
             sessions.append(f"s{len(sessions)}")
+            note("sessions", sessions[-1])
             info = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "h", "version": "1"}}
             return self.result(request, info, mcp_session_id=sessions[-1])
         if request is None:
@@ -91,7 +105,8 @@ class Handler(BaseHTTPRequestHandler):
             return self.wfile.write(b": nothing yet\n\n")
         if mode == "hang":
             time.sleep(300)
-        self.result(request, {"content": [{"type": "text", "text": "done"}]})
+        words = "x" * 100_000_000 if mode == "huge" else "done"
+        self.result(request, {"content": [{"type": "text", "text": words}]})
 
 
 server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

@@ -1,15 +1,15 @@
 """An MCP server of revision 2026-07-28 over stdio: it knows no `initialize`, and asks by returning its questions.
 
-  per_request_fixture.py FOLDER
+  per_request_fixture.py FOLDER [--both]
 
-It notes its calls, processes and first messages as fixture.py does.
+With --both it answers clients of the handshake era too. It notes its calls, processes and first messages as fixture.py does.
 """
 
 import json
 import os
 import sys
 
-folder = sys.argv[1]
+folder, modes = sys.argv[1], sys.argv[2:]
 VERSION = "io.modelcontextprotocol/protocolVersion"
 LISTED = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 
@@ -41,6 +41,9 @@ def ask(params):
 
 
 def result(method, params):
+    if method == "initialize":
+        info = {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}}
+        return info | {"serverInfo": {"name": "fixture", "version": "1"}}
     if method == "server/discover":
         info = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}
         return LISTED | info | {"serverInfo": {"name": "fixture", "version": "1"}}
@@ -63,7 +66,7 @@ for line in sys.stdin:
     if "id" not in message:
         continue
     params = message.get("params", {})
-    if message["method"] == "initialize" or VERSION not in params.get("_meta", {}):
+    if "--both" not in modes and (message["method"] == "initialize" or VERSION not in params.get("_meta", {})):
         error = {"code": -32022, "message": "Unsupported protocol version", "data": {"supported": ["2026-07-28"]}}
         answer = {"error": error}
     else:

@@ -91,7 +91,8 @@ impl Setup {
         self.folder.path().join(name).to_str().unwrap().to_owned()
     }
 
-    fn lines(&self, name: &str) -> Vec<String> {
+    /// The lines of a file in the folder of the test; none if there is no such file.
+    pub(crate) fn lines(&self, name: &str) -> Vec<String> {
         let text = std::fs::read_to_string(self.path(name)).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
@@ -118,12 +119,7 @@ impl Setup {
 
     /// The fixture's processes that are still alive.
     fn alive(&self) -> Vec<String> {
-        let is_alive = |id: &String| {
-            let status = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
-            // A process that nobody has waited for yet has ended all the same.
-            !status.is_empty() && !status.contains(") Z ")
-        };
-        self.lines("processes").into_iter().filter(is_alive).collect()
+        self.lines("processes").into_iter().filter(|id| is_alive(id)).collect()
     }
 
     /// Waits until no process of the fixture is left.
@@ -166,6 +162,13 @@ impl Setup {
         assert_eq!(status.code(), Some(2));
         String::from_utf8(stderr).unwrap()
     }
+}
+
+/// Whether a process has not ended.
+pub(crate) fn is_alive(id: &str) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    // A process that nobody has waited for yet has ended all the same.
+    !status.is_empty() && !status.contains(") Z ")
 }
 
 pub(crate) fn script(name: &str) -> String {

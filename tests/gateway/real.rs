@@ -1,5 +1,7 @@
 //! Real servers, unchanged, from their registries.
 
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -116,4 +118,43 @@ async fn an_edit_that_is_killed_changes_its_file_at_most_once() {
             _ => assert!(["x", "xy"].contains(&text.as_str()), "{text}: {task}"),
         }
     }
+}
+
+/// A web site on this machine whose only page comes in pieces. Returns its URL.
+fn slow_site() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/page", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for visitor in listener.incoming().flatten() {
+            std::thread::spawn(move || visit(&visitor));
+        }
+    });
+    url
+}
+
+fn visit(mut visitor: &TcpStream) {
+    let mut request = String::new();
+    let mut lines = BufReader::new(visitor);
+    while lines.read_line(&mut request).unwrap() > 2 {}
+    let is_page = request.starts_with("GET /page ");
+    let head = if is_page { "200 OK\r\ncontent-type: text/plain" } else { "404 Not Found\r\ncontent-length: 0" };
+    let pieces = if is_page { 20 } else { 0 };
+    // A visitor that has left is gone.
+    drop(write!(visitor, "HTTP/1.1 {head}\r\nconnection: close\r\n\r\n"));
+    for piece in 1..=pieces {
+        drop(writeln!(visitor, "piece {piece}"));
+        std::thread::sleep(Duration::from_millis(150));
+    }
+}
+
+#[tokio::test]
+async fn a_page_that_comes_slowly_is_fetched_as_a_task() {
+    let setup = Setup::config(|_| {
+        let longhaul = json!({"defaults": {"handleAfter": "500ms"}});
+        json!({"mcpServers": {"fetch": entry("mcp-server-fetch", &["--allow-private-ips"])}, "longhaul": longhaul})
+    });
+    let gateway = setup.start();
+    let caller = gateway.caller();
+    let id = caller.call_task("fetch", json!({"url": slow_site()})).await;
+    assert!(words(&ended(&caller, &id).await).contains("piece 20"));
 }

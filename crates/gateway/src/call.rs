@@ -1,4 +1,6 @@
-//! One call of a tool: on a connection of its own, and never carried out twice unless it may be.
+//! One call of a tool: on a connection that has no other, and never carried out twice unless it may be.
+
+#![expect(deprecated, reason = "servers of all revisions may log")]
 
 use std::time::Duration;
 
@@ -6,9 +8,10 @@ use longhaul::ports::Clock;
 use longhaul::{SystemClock, TaskContext};
 use rmcp::ErrorData;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientResult, InputRequest, ResultType,
+    CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientResult, InputRequest,
+    LoggingMessageNotificationParam, ResultType,
 };
-use rmcp::service::{RequestContext, RoleServer, ServiceError};
+use rmcp::service::{Peer, RequestContext, RoleServer, ServiceError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -23,8 +26,12 @@ pub(crate) struct Call<'g> {
     upstream: &'g Upstream,
     route: &'g ToolRoute,
     task: TaskContext,
+    /// The caller.
+    peer: Peer<RoleServer>,
     /// What the caller can be asked.
     declared: ClientCapabilities,
+    /// The era to speak to the server, if it speaks that too.
+    era: Option<Era>,
     params: CallToolRequestParams,
     /// How many rounds of questions were before this one.
     round: u32,
@@ -76,12 +83,18 @@ impl<'g> Call<'g> {
         params.arguments = request.arguments;
         params.input_responses = request.input_responses;
         params.request_state = kept.state;
+        // Servers of `2026-07-28` log for those who ask for it.
+        if let Some(level) = context.meta.log_level() {
+            params.meta.get_or_insert_default().set_log_level(level);
+        }
         let declared = context.meta.client_capabilities().or_else(|| context.client_capabilities());
         Ok(Self {
             upstream,
             route,
             task,
+            peer: context.peer.clone(),
             declared: declared.unwrap_or_default(),
+            era: (route.repeatable == Repeatable::Yes).then(|| older_era_of(context)).flatten(),
             params,
             round: kept.round,
             mark: Mark::Unwritten,
@@ -138,6 +151,7 @@ impl<'g> Call<'g> {
     /// What ends the call: an answer that is an error, or a call that must not be sent twice.
     async fn try_once(&mut self) -> Result<Result<CallToolResponse, Unanswered>, ErrorData> {
         let (client, events) = Client::new(self.upstream.name(), Some(self.task.idempotency_key()), &self.declared);
+        let client = client.in_era(self.era);
         // Boxed, as are the next ones, because the futures of `rmcp` are too large for the stack of a thread otherwise.
         let connected = Box::pin(self.upstream.connect(client)).await;
         let connection = match connected {
@@ -151,12 +165,23 @@ impl<'g> Call<'g> {
             ran = self.end_of_leg() => return Err(too_long(self.upstream.name(), ran)),
         };
         match answer {
-            Ok(answer) => self.answer(answer).map(Ok),
-            Err(ServiceError::McpError(error)) => Err(error),
+            Ok(answer) => {
+                connection.give_back();
+                self.answer(answer).map(Ok)
+            }
+            Err(ServiceError::McpError(error)) => {
+                connection.give_back();
+                Err(error)
+            }
             Err(ServiceError::UnexpectedResponse) => Err(failed(&format!(
                 "`{}` answered with something that is not the result of a tool",
                 self.upstream.name()
             ))),
+            // One that was kept had ended before.
+            Err(error) if connection.withheld(&error) => {
+                let why = connection.last_words(&error).await;
+                Ok(Err(Unanswered::Unsent(self.upstream.lost(&why))))
+            }
             Err(error) => Ok(Err(Unanswered::Lost(connection.last_words(&error).await))),
         }
     }
@@ -189,14 +214,16 @@ impl<'g> Call<'g> {
         let (mut questions, mut furthest) = (0_u32, f64::NEG_INFINITY);
         loop {
             tokio::select! {
-                answer = &mut answer => return answer,
+                // What was reported before the answer comes first.
+                biased;
                 Some(event) = events.recv() => match event {
-                    // Those that were overtaken by a later one are left out.
+                    // It only grows.
                     Event::Progress(progress) if progress.progress < furthest => {}
                     Event::Progress(progress) => {
                         furthest = progress.progress;
                         self.report(furthest, progress.total, progress.message).await;
                     }
+                    Event::Log(message) => self.pass_on(message).await,
                     Event::Question { request, reply } => {
                         let answer = self.ask(questions, *request).await;
                         questions += 1;
@@ -204,7 +231,14 @@ impl<'g> Call<'g> {
                         drop(reply.send(answer));
                     }
                 },
+                answer = &mut answer => return answer,
             }
+        }
+    }
+
+    async fn pass_on(&self, message: LoggingMessageNotificationParam) {
+        if let Err(error) = self.peer.notify_logging_message(message).await {
+            tracing::debug!(%error, "a log message was not passed on");
         }
     }
 
@@ -247,6 +281,13 @@ impl<'g> Call<'g> {
             _ => Err(failed(&format!("`{}` made a task of a call that asked for none", self.upstream.name()))),
         }
     }
+}
+
+/// The era of the caller, if it is the older one. A server that speaks both answers as it would answer the caller itself: some have tools that ask
+/// in one of them only. Where a tool may not be repeated, it is asked only in the newer one, so that the era stays open.
+fn older_era_of(context: &RequestContext<RoleServer>) -> Option<Era> {
+    let era = context.meta.protocol_version().map_or(Era::Handshake, |version| Era::of(&version));
+    (era == Era::Handshake).then_some(era)
 }
 
 type ReadAnswer = fn(Value) -> Result<ClientResult, serde_json::Error>;

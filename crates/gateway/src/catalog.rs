@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
+use longhaul::TaskPolicy;
 use rmcp::model::{
     PaginatedRequestParams, Prompt, Resource, ResourceTemplate, ServerCapabilities, ServerPeerInfo, Tool,
 };
-use rmcp::service::{Peer, RoleClient, ServiceError};
+use rmcp::service::{ClientCacheConfig, Peer, RoleClient, ServiceError};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
-use crate::config::{Pattern, Repeat, Server, Terms};
+use crate::config::{Durable, Pattern, Repeat, Server, Terms};
 use crate::limits;
 use crate::start_error::Problem;
 
@@ -19,6 +21,9 @@ use crate::start_error::Problem;
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Listed {
     pub(crate) info: ServerPeerInfo,
+    /// How long it holds, if the server says so: the shortest time of its lists.
+    #[serde(skip)]
+    pub(crate) ttl: Option<Duration>,
     #[serde(default)]
     pub(crate) tools: Vec<Tool>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -30,11 +35,12 @@ pub(crate) struct Listed {
 }
 
 macro_rules! read_pages {
-    ($peer:expr, $list:ident, $items:ident) => {{
+    ($peer:expr, $ttl:expr, $list:ident, $items:ident) => {{
         let (mut all, mut cursor, mut pages) = (Vec::new(), None, 0);
         loop {
             let page = $peer.$list(Some(PaginatedRequestParams::default().with_cursor(cursor))).await?;
             all.extend(page.$items);
+            *$ttl = shorter(*$ttl, page.ttl_ms.map(Duration::from_millis));
             cursor = page.next_cursor;
             pages += 1;
             if cursor.is_none() {
@@ -59,20 +65,23 @@ pub(crate) enum ListError {
 impl Listed {
     /// Reads all lists that the server says it has.
     pub(crate) async fn read(peer: &Peer<RoleClient>) -> Result<Self, ListError> {
+        // Whoever reads them again wants them as they are now.
+        peer.set_response_cache_config(ClientCacheConfig::disabled()).await;
         let info = peer.peer_info().ok_or(ServiceError::TransportClosed)?;
         let info = (*info).clone();
         let has = &info.capabilities;
-        let (mut prompts, mut resources, mut templates) = (Vec::new(), Vec::new(), Vec::new());
-        let tools = if has.tools.is_some() { read_pages!(peer, list_tools, tools) } else { Vec::new() };
+        let (mut prompts, mut resources, mut templates, mut ttl) = (Vec::new(), Vec::new(), Vec::new(), None);
+        let ttl = &mut ttl;
+        let tools = if has.tools.is_some() { read_pages!(peer, ttl, list_tools, tools) } else { Vec::new() };
         if has.prompts.is_some() {
-            prompts = read_pages!(peer, list_prompts, prompts);
+            prompts = read_pages!(peer, ttl, list_prompts, prompts);
         }
         if has.resources.is_some() {
-            resources = read_pages!(peer, list_resources, resources);
+            resources = read_pages!(peer, ttl, list_resources, resources);
             // Servers without templates may not know this request.
-            templates = read_templates(peer).await.unwrap_or_default();
+            templates = read_templates(peer, ttl).await.unwrap_or_default();
         }
-        Ok(Self { info, tools, prompts, resources, templates })
+        Ok(Self { info, ttl: *ttl, tools, prompts, resources, templates })
     }
 
     /// The same without what is answered by the server at once.
@@ -84,8 +93,15 @@ impl Listed {
     }
 }
 
-async fn read_templates(peer: &Peer<RoleClient>) -> Result<Vec<ResourceTemplate>, ListError> {
-    Ok(read_pages!(peer, list_resource_templates, resource_templates))
+async fn read_templates(
+    peer: &Peer<RoleClient>,
+    ttl: &mut Option<Duration>,
+) -> Result<Vec<ResourceTemplate>, ListError> {
+    Ok(read_pages!(peer, ttl, list_resource_templates, resource_templates))
+}
+
+fn shorter(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
+    [one, other].into_iter().flatten().min()
 }
 
 /// Where a name that clients see leads.
@@ -104,8 +120,22 @@ pub(crate) struct ToolRoute {
     pub(crate) tool: Tool,
     pub(crate) terms: Terms,
     pub(crate) repeatable: Repeatable,
+    /// On which terms its calls become tasks; `None` if they do not.
+    pub(crate) policy: Option<TaskPolicy>,
     /// One permit for each of its calls, if their number is limited.
     pub(crate) permits: Option<Arc<Semaphore>>,
+}
+
+impl ToolRoute {
+    /// How long a call may take.
+    pub(crate) fn run_at_most(&self) -> Duration {
+        self.terms.run_at_most.unwrap_or(limits::RUN_MAX)
+    }
+
+    /// Whether its calls become tasks.
+    pub(crate) fn is_durable(&self) -> bool {
+        self.terms.durable != Some(Durable::Never)
+    }
 }
 
 /// Whether a call that was interrupted is made again.
@@ -145,36 +175,72 @@ impl Catalog {
     ///
     /// # Errors
     /// Every name that is taken twice or is too long, and every pattern that matches no tool.
-    pub(crate) fn of(listed: Vec<Listed>, servers: &[Server]) -> Result<Self, Vec<Problem>> {
-        let (mut catalog, mut problems) = (Self::default(), Vec::new());
-        for (index, (listed, server)) in listed.into_iter().zip(servers).enumerate() {
-            let prefix = prefix_of(server, servers.len());
+    pub(crate) fn of(listed: &[Listed], servers: &[Server]) -> Result<Self, Vec<Problem>> {
+        let (catalog, mut problems) = Self::collect(listed, servers, &Self::default());
+        for (listed, server) in listed.iter().zip(servers) {
             let unmatched = server.tools.iter().map(|(pattern, _)| pattern);
             let unmatched = unmatched.filter(|pattern| !listed.tools.iter().any(|tool| pattern.matches(&tool.name)));
             problems.extend(unmatched.map(|pattern| no_such_tool(server, pattern, &listed.tools)));
-            for tool in listed.tools {
-                problems.extend(catalog.add_tool(tool, index, &prefix, servers));
-            }
-            for prompt in listed.prompts {
-                problems.extend(catalog.add_prompt(prompt, index, &prefix, servers));
-            }
-            catalog.resources.extend(listed.resources.into_iter().map(|resource| (resource, index)));
-            catalog.templates.extend(listed.templates.into_iter().map(|template| (template, index)));
         }
-        if catalog.tools.len() > limits::TOOLS_MAX {
-            problems.push(Problem::TooManyTools { tools: catalog.tools.len() });
-        }
+        problems.extend(catalog.too_many());
         if problems.is_empty() { Ok(catalog) } else { Err(problems) }
     }
 
-    fn add_tool(&mut self, mut tool: Tool, server: usize, prefix: &str, servers: &[Server]) -> Option<Problem> {
+    /// Puts the lists together once more, after some of them have changed. What was there before keeps its name.
+    ///
+    /// # Errors
+    /// There are too many tools.
+    pub(crate) fn again(&self, listed: &[Listed], servers: &[Server]) -> Result<(Self, Vec<Problem>), Problem> {
+        let (catalog, left_out) = Self::collect(listed, servers, self);
+        catalog.too_many().map_or(Ok((catalog, left_out)), Err)
+    }
+
+    fn too_many(&self) -> Option<Problem> {
+        (self.tools.len() > limits::TOOLS_MAX).then_some(Problem::TooManyTools { tools: self.tools.len() })
+    }
+
+    /// Everything but what is in the way of something else, and why that is left out.
+    fn collect(listed: &[Listed], servers: &[Server], before: &Self) -> (Self, Vec<Problem>) {
+        let (mut catalog, mut problems) = (Self::default(), Vec::new());
+        let prefixes: Vec<String> = servers.iter().map(|server| prefix_of(server, servers.len())).collect();
+        let still_has = |route: &Route| {
+            listed.get(route.server).is_some_and(|listed| listed.tools.iter().any(|tool| tool.name == route.name))
+        };
+        let kept: BTreeMap<&String, &ToolRoute> =
+            before.tools.iter().filter(|(_, before)| still_has(&before.route)).collect();
+        let still_lists = |route: &Route| {
+            listed.get(route.server).is_some_and(|listed| listed.prompts.iter().any(|prompt| prompt.name == route.name))
+        };
+        for (index, (listed, prefix)) in listed.iter().zip(&prefixes).enumerate() {
+            for tool in &listed.tools {
+                problems.extend(catalog.add_tool(tool.clone(), (index, prefix), servers, &kept));
+            }
+            for prompt in &listed.prompts {
+                let kept = before.prompt(&format!("{prefix}{}", prompt.name)).filter(|route| still_lists(route));
+                problems.extend(catalog.add_prompt(prompt.clone(), (index, prefix), servers, kept));
+            }
+            catalog.resources.extend(listed.resources.iter().map(|resource| (resource.clone(), index)));
+            catalog.templates.extend(listed.templates.iter().map(|template| (template.clone(), index)));
+        }
+        (catalog, problems)
+    }
+
+    fn add_tool(
+        &mut self,
+        mut tool: Tool,
+        (server, prefix): (usize, &str),
+        servers: &[Server],
+        kept: &BTreeMap<&String, &ToolRoute>,
+    ) -> Option<Problem> {
         let of = servers.get(server)?;
         let route = Route { server, name: tool.name.to_string() };
         let name = format!("{prefix}{}", route.name);
         if let Some(problem) = too_long(&name, &of.name) {
             return Some(problem);
         }
-        if let Some(other) = self.tools.get(&name) {
+        let before = kept.get(&name).copied();
+        let other = before.filter(|before| before.route.server != server).or_else(|| self.tools.get(&name));
+        if let Some(other) = other {
             let first = servers.get(other.route.server).map(|server| server.name.clone()).unwrap_or_default();
             return Some(Problem::Clash { kind: "tool", name, first, second: of.name.clone() });
         }
@@ -182,16 +248,28 @@ impl Catalog {
         let repeatable = Repeatable::of(&tool, terms.repeat.unwrap_or(Repeat::Hints));
         tool.name = name.clone().into();
         self.tool_order.push(name.clone());
-        let permits = terms.concurrency.map(|calls| Arc::new(Semaphore::new(calls)));
-        self.tools.insert(name, ToolRoute { route, tool, terms, repeatable, permits });
+        let permits = match before {
+            Some(before) => before.permits.clone(),
+            None => terms.concurrency.map(|calls| Arc::new(Semaphore::new(calls))),
+        };
+        let policy = before.filter(|before| before.tool.input_schema == tool.input_schema);
+        let policy = policy.and_then(|before| before.policy.clone());
+        self.tools.insert(name, ToolRoute { route, tool, terms, repeatable, policy, permits });
         None
     }
 
-    fn add_prompt(&mut self, mut prompt: Prompt, server: usize, prefix: &str, servers: &[Server]) -> Option<Problem> {
+    fn add_prompt(
+        &mut self,
+        mut prompt: Prompt,
+        (server, prefix): (usize, &str),
+        servers: &[Server],
+        kept: Option<&Route>,
+    ) -> Option<Problem> {
         let of = servers.get(server)?;
         let route = Route { server, name: prompt.name };
         let name = format!("{prefix}{}", route.name);
-        if let Some((_, other)) = self.prompts.iter().find(|(prompt, _)| prompt.name == name) {
+        let other = kept.filter(|kept| kept.server != server).or_else(|| self.prompt(&name));
+        if let Some(other) = other {
             let first = servers.get(other.server).map(|server| server.name.clone()).unwrap_or_default();
             return Some(Problem::Clash { kind: "prompt", name, first, second: of.name.clone() });
         }

@@ -8,12 +8,13 @@ use longhaul::settings::EnvSource;
 
 use crate::limits;
 use crate::upstream::process::Launch;
-use crate::upstream::{Era, Target};
+use crate::upstream::{Era, Keeping, Target};
 
 mod comments;
 mod expand;
 #[cfg(feature = "lambda")]
 pub(crate) mod in_function;
+mod life;
 mod pattern;
 mod read;
 mod reader;
@@ -22,7 +23,7 @@ mod terms;
 pub(crate) use pattern::Pattern;
 pub(crate) use read::is_of_names;
 pub use terms::Repeat;
-pub(crate) use terms::Terms;
+pub(crate) use terms::{Durable, Terms};
 
 /// The variables of its own environment that the gateway passes to every server.
 const PASSED_ON: [&str; 3] = ["HOME", "LANG", "PATH"];
@@ -44,6 +45,8 @@ pub(crate) struct Server {
     pub(crate) era: Option<Era>,
     pub(crate) start_max: Duration,
     pub(crate) concurrency: usize,
+    /// How long its processes or connections are kept between calls, if they are.
+    pub(crate) keeping: Option<Keeping>,
     pub(crate) terms: Terms,
     /// For its tools with such names.
     pub(crate) tools: Vec<(Pattern, Terms)>,
@@ -58,6 +61,7 @@ impl Server {
             era: None,
             start_max: limits::START_MAX,
             concurrency: limits::CONCURRENCY,
+            keeping: None,
             terms: Terms::default(),
             tools: Vec::new(),
         }

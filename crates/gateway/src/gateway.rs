@@ -1,24 +1,23 @@
 //! A gateway: its servers, and the durable server that it makes of them.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use longhaul::ports::Clock;
-use longhaul::{Server, SystemClock, TaskPolicy, ToolError};
+use longhaul::{Server, SystemClock};
 use rmcp::model::{
     Implementation, JsonObject, PromptsCapability, ResourcesCapability, ServerCapabilities, ServerConfig,
     ToolsCapability,
 };
 use tokio::task::JoinSet;
 
-use crate::catalog::{Catalog, Listed, ToolRoute};
+use crate::catalog::{Catalog, Listed};
 use crate::config::Config;
 use crate::handler::{Handler, Shared};
 use crate::limits;
+use crate::lists::{Lists, Renewal, list};
 use crate::lock::Lock;
+use crate::policy::with_policies;
 use crate::start_error::{Problem, StartError};
-use crate::upstream::client::Client;
 use crate::upstream::process::Groups;
 use crate::upstream::{Era, Upstream};
 
@@ -26,12 +25,12 @@ use crate::upstream::{Era, Upstream};
 pub struct Gateway {
     server: Server,
     tools: usize,
+    shared: Arc<Shared>,
     groups: Groups,
 }
 
 impl Gateway {
-    /// Starts each server, or connects to it, once: to learn in which era it speaks and what it has. All calls begin
-    /// with a process or a connection of their own.
+    /// Starts each server, or connects to it, once: to learn in which era it speaks and what it has.
     ///
     /// # Errors
     /// [`StartError`], which names every server that cannot be used, and every name that two of them have.
@@ -39,7 +38,7 @@ impl Gateway {
         let groups = Groups::default();
         let upstreams = upstreams(&config, &groups);
         let listed = list_all(&upstreams).await?;
-        Self::of(&config, upstreams, listed, groups).await
+        Self::of(config, upstreams, listed, Renewal::Asked, groups).await
     }
 
     /// Starts no server and connects to none: what they have is in `lock`.
@@ -56,21 +55,31 @@ impl Gateway {
                 None => problems.push(Problem::NotLocked(upstream.name().to_owned())),
             }
         }
-        if problems.is_empty() { Self::of(&config, upstreams, listed, groups).await } else { Err(StartError(problems)) }
+        if !problems.is_empty() {
+            return Err(StartError(problems));
+        }
+        Self::of(config, upstreams, listed, Renewal::Pinned, groups).await
     }
 
     async fn of(
-        config: &Config,
+        config: Config,
         upstreams: Vec<Arc<Upstream>>,
         listed: Vec<Listed>,
+        renewal: Renewal,
         groups: Groups,
     ) -> Result<Self, StartError> {
         let info = info(&listed);
-        let catalog = Catalog::of(listed, &config.servers).map_err(StartError)?;
+        let mut catalog = Catalog::of(&listed, &config.servers).map_err(StartError)?;
+        let problems = with_policies(&mut catalog).await;
+        if !problems.is_empty() {
+            return Err(StartError(problems));
+        }
         let tools = catalog.tools.len();
-        let shared = Arc::new(Shared { upstreams, catalog, info });
-        let server = durable(&shared).await.map_err(|error| StartError(vec![error.into()]))?;
-        Ok(Self { server, tools, groups })
+        let lists = Arc::new(Lists::new(config.servers, listed, catalog, renewal));
+        let shared = Arc::new(Shared { upstreams, lists: Arc::clone(&lists), info });
+        let handler = Handler(Arc::clone(&shared));
+        let server = Server::new(move || handler.clone()).policies(move |tool| lists.policy(tool));
+        Ok(Self { server, tools, shared, groups })
     }
 
     /// The durable server, which `longhaul::local` runs.
@@ -85,10 +94,10 @@ impl Gateway {
         self.tools
     }
 
-    /// Waits until the processes of calls that have ended are gone, and kills those that are left. For the end of a
-    /// program, after the server has stopped.
+    /// Ends the processes that are kept, waits until those of calls that have ended are gone, and kills those that are
+    /// left. For the end of a program, after the server has stopped.
     pub async fn stop(&self) {
-        stop(&self.groups).await;
+        stop(&self.shared.upstreams, &self.groups).await;
     }
 }
 
@@ -101,6 +110,7 @@ impl std::fmt::Debug for Gateway {
 /// What a lock file says about a server, as far as this process can use it.
 fn known_from(list: Listed, upstream: &Upstream) -> Listed {
     upstream.remember(Some(Era::of(&list.info.protocol_version)));
+    upstream.learn(&list.tools);
     if upstream.is_reached_from_here() { list } else { list.only_tools() }
 }
 
@@ -111,13 +121,15 @@ fn upstreams(config: &Config, groups: &Groups) -> Vec<Arc<Upstream>> {
 /// The lists of all servers, whose processes have ended when they are there.
 pub(crate) async fn list_all_once(config: &Config) -> Result<Vec<Listed>, StartError> {
     let groups = Groups::default();
-    let listed = list_all(&upstreams(config, &groups)).await;
-    stop(&groups).await;
+    let upstreams = upstreams(config, &groups);
+    let listed = list_all(&upstreams).await;
+    stop(&upstreams, &groups).await;
     listed
 }
 
-/// Waits until the processes have ended, and kills those that are left.
-async fn stop(groups: &Groups) {
+/// Ends the processes that are kept, waits until the others have ended, and kills those that are left.
+async fn stop(upstreams: &[Arc<Upstream>], groups: &Groups) {
+    upstreams.iter().for_each(|upstream| upstream.close());
     // Each of them has its times to end by itself, and is killed by then.
     let mut left_ms = 3 * limits::END_GRACE_MS;
     while !groups.is_empty() && left_ms > 0 {
@@ -146,19 +158,6 @@ async fn list_all(upstreams: &[Arc<Upstream>]) -> Result<Vec<Listed>, StartError
     if problems.is_empty() { Ok(listed) } else { Err(StartError(problems)) }
 }
 
-async fn list(upstream: &Upstream) -> Result<Listed, String> {
-    let connection = upstream.connect(Client::quiet(upstream.name())).await.map_err(|error| error.to_string())?;
-    let name = upstream.name();
-    match tokio::time::timeout(limits::ANSWER_MAX, Listed::read(connection.peer())).await {
-        Ok(Ok(listed)) => Ok(listed),
-        Ok(Err(error)) => Err(format!("the server `{name}` does not list what it has: {error}")),
-        Err(_late) => {
-            let seconds = limits::ANSWER_MAX.as_secs();
-            Err(format!("the server `{name}` does not list what it has within {seconds} seconds"))
-        }
-    }
-}
-
 /// What the gateway says about itself: the words of its only server, or those of all.
 fn info(listed: &[Listed]) -> ServerConfig {
     let has = |has: fn(&ServerCapabilities) -> bool| listed.iter().any(|listed| has(&listed.info.capabilities));
@@ -167,6 +166,7 @@ fn info(listed: &[Listed]) -> ServerConfig {
     capabilities.prompts = has(|has| has.prompts.is_some()).then(PromptsCapability::default);
     capabilities.resources = has(|has| has.resources.is_some()).then(ResourcesCapability::default);
     capabilities.completions = has(|has| has.completions.is_some()).then(JsonObject::default);
+    capabilities.logging = has(|has| has.logging.is_some()).then(JsonObject::default);
     let mut info = ServerConfig::new(capabilities);
     info.server_info = match listed {
         [only] => only.info.server_info.clone(),
@@ -176,43 +176,4 @@ fn info(listed: &[Listed]) -> ServerConfig {
     let instructions: Vec<&str> = listed.iter().filter_map(|listed| listed.info.instructions.as_deref()).collect();
     info.instructions = (!instructions.is_empty()).then(|| instructions.join("\n\n"));
     info
-}
-
-/// The server, with a policy for each tool. Each tool is checked by itself, so that the first schema that cannot be used
-/// does not hide the others.
-async fn durable(shared: &Arc<Shared>) -> Result<Server, ToolError> {
-    let handler = Handler(Arc::clone(shared));
-    let bare = Server::new(move || handler.clone());
-    let (mut server, mut unchecked) = (bare.clone(), BTreeSet::new());
-    for (name, route) in &shared.catalog.tools {
-        let policy = policy(route);
-        let policy = match bare.clone().task(name, policy.clone()).check().await {
-            Ok(()) => policy,
-            // Most often its dialect is an older one.
-            Err(ToolError::Schema { .. }) => {
-                unchecked.insert(name);
-                policy.unchecked_arguments()
-            }
-            Err(error) => return Err(error),
-        };
-        server = server.task(name, policy);
-    }
-    if !unchecked.is_empty() {
-        tracing::info!(tools = ?unchecked, "the arguments of these tools are checked by their servers only");
-    }
-    Ok(server)
-}
-
-fn policy(route: &ToolRoute) -> TaskPolicy {
-    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-    let run_at_most = route.terms.run_at_most.unwrap_or(limits::RUN_MAX);
-    let handle_after = route.terms.handle_after.unwrap_or(limits::HANDLE_AFTER);
-    let policy = TaskPolicy::optional()
-        .run_at_most(run_at_most)
-        .handle_after(handle_after)
-        .consecutive_failures_max(limits::DEATHS_MAX);
-    match route.terms.retention {
-        Some(retention) => policy.retention(retention).ttl_at_most(DAY.max(run_at_most.saturating_add(retention))),
-        None => policy.ttl_at_most(DAY.max(run_at_most.saturating_mul(2))),
-    }
 }

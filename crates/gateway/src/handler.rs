@@ -1,25 +1,29 @@
 //! The gateway as a server: what its clients see.
 
+#![expect(deprecated, reason = "servers of all revisions may log")]
+
 use std::sync::Arc;
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult, GetPromptRequestParams,
     GetPromptResponse, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
-    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, Reference, ServerConfig, Tool,
+    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, Reference, ServerConfig,
+    SetLevelRequestParams, Tool,
 };
-use rmcp::service::{RequestContext, RoleServer, ServiceError};
+use rmcp::service::{Peer, RequestContext, RoleClient, RoleServer, ServiceError};
 use rmcp::{ErrorData, ServerHandler};
 
 use crate::call::Call;
 use crate::catalog::Catalog;
 use crate::limits;
+use crate::lists::Lists;
 use crate::upstream::client::Client;
 use crate::upstream::{Connection, Upstream};
 
 /// What all requests share.
 pub(crate) struct Shared {
     pub(crate) upstreams: Vec<Arc<Upstream>>,
-    pub(crate) catalog: Catalog,
+    pub(crate) lists: Arc<Lists>,
     pub(crate) info: ServerConfig,
 }
 
@@ -28,6 +32,17 @@ pub(crate) struct Shared {
 pub(crate) struct Handler(pub(crate) Arc<Shared>);
 
 impl Handler {
+    /// What all servers have. What is due is read again meanwhile.
+    fn catalog(&self) -> Arc<Catalog> {
+        drop(self.0.lists.refresh(&self.0.upstreams));
+        self.0.lists.catalog()
+    }
+
+    /// The same, for those who ask for a list.
+    async fn lists(&self) -> Arc<Catalog> {
+        self.0.lists.refreshed(&self.0.upstreams).await
+    }
+
     fn upstream(&self, server: usize) -> Result<&Upstream, ErrorData> {
         // Every number in the catalog is that of a server.
         let upstream = self.0.upstreams.get(server).map(|upstream| &**upstream);
@@ -43,12 +58,19 @@ impl Handler {
 
 /// What a server answers to anything but a call, which has to be quick.
 async fn answer<T>(
-    connection: &Connection,
-    request: impl Future<Output = Result<T, ServiceError>>,
+    connection: Connection,
+    request: impl AsyncFnOnce(&Peer<RoleClient>) -> Result<T, ServiceError>,
 ) -> Result<T, ErrorData> {
-    match tokio::time::timeout(limits::ANSWER_MAX, request).await {
-        Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(ServiceError::McpError(error))) => Err(error),
+    let answered = tokio::time::timeout(limits::ANSWER_MAX, request(connection.peer())).await;
+    match answered {
+        Ok(Ok(answer)) => {
+            connection.give_back();
+            Ok(answer)
+        }
+        Ok(Err(ServiceError::McpError(error))) => {
+            connection.give_back();
+            Err(error)
+        }
         Ok(Err(error)) => Err(ErrorData::internal_error(format!("{}: {error}", connection.server()), None)),
         Err(_late) => {
             let (server, seconds) = (connection.server(), limits::ANSWER_MAX.as_secs());
@@ -63,7 +85,7 @@ impl ServerHandler for Handler {
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        self.0.catalog.tools.get(name).map(|route| route.tool.clone())
+        self.0.lists.catalog().tools.get(name).map(|route| route.tool.clone())
     }
 
     async fn list_tools(
@@ -71,8 +93,9 @@ impl ServerHandler for Handler {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let names = self.0.catalog.tool_order.iter();
-        Ok(ListToolsResult::with_all_items(names.filter_map(|name| self.get_tool(name)).collect()))
+        let catalog = self.lists().await;
+        let listed = catalog.tool_order.iter().filter_map(|name| catalog.tools.get(name));
+        Ok(ListToolsResult::with_all_items(listed.map(|route| route.tool.clone()).collect()))
     }
 
     async fn call_tool(
@@ -80,9 +103,17 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let route = self.0.catalog.tools.get(&*request.name);
+        let catalog = self.catalog();
+        let route = catalog.tools.get(&*request.name);
         let route = route.ok_or_else(|| ErrorData::invalid_params(format!("unknown tool: {}", request.name), None))?;
-        Box::pin(Call::new(self.upstream(route.route.server)?, route, request, &context)?.run()).await
+        let call = Box::pin(Call::new(self.upstream(route.route.server)?, route, request, &context)?.run());
+        if route.is_durable() {
+            return call.await;
+        }
+        // Otherwise it is the task that ends in time.
+        let late = || format!("the call did not end within {} s", route.run_at_most().as_secs());
+        let answered = tokio::time::timeout(route.run_at_most(), call).await;
+        answered.unwrap_or_else(|_late| Err(ErrorData::internal_error(late(), None)))
     }
 
     async fn list_prompts(
@@ -90,7 +121,8 @@ impl ServerHandler for Handler {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        let prompts = self.0.catalog.prompts.iter();
+        let catalog = self.lists().await;
+        let prompts = catalog.prompts.iter();
         Ok(ListPromptsResult::with_all_items(prompts.map(|(prompt, _)| prompt.clone()).collect()))
     }
 
@@ -100,11 +132,12 @@ impl ServerHandler for Handler {
         _context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
         let unknown = || ErrorData::invalid_params(format!("unknown prompt: {}", request.name), None);
-        let route = self.0.catalog.prompt(&request.name).ok_or_else(unknown)?;
+        let catalog = self.catalog();
+        let route = catalog.prompt(&request.name).ok_or_else(unknown)?;
         request.name.clone_from(&route.name);
         request.meta = None;
         let connection = self.connect(route.server).await?;
-        answer(&connection, connection.peer().get_prompt_once(request)).await
+        answer(connection, async |peer| peer.get_prompt_once(request).await).await
     }
 
     async fn list_resources(
@@ -112,7 +145,8 @@ impl ServerHandler for Handler {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let resources = self.0.catalog.resources.iter();
+        let catalog = self.lists().await;
+        let resources = catalog.resources.iter();
         Ok(ListResourcesResult::with_all_items(resources.map(|(resource, _)| resource.clone()).collect()))
     }
 
@@ -121,7 +155,8 @@ impl ServerHandler for Handler {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        let templates = self.0.catalog.templates.iter();
+        let catalog = self.lists().await;
+        let templates = catalog.templates.iter();
         Ok(ListResourceTemplatesResult::with_all_items(templates.map(|(template, _)| template.clone()).collect()))
     }
 
@@ -133,7 +168,16 @@ impl ServerHandler for Handler {
         let server = self.owner_of(&request.uri)?;
         request.meta = None;
         let connection = self.connect(server).await?;
-        answer(&connection, connection.peer().read_resource_once(request)).await
+        answer(connection, async |peer| peer.read_resource_once(request).await).await
+    }
+
+    /// What a server logs during a call is passed on from this level on, by what is around this handler.
+    async fn set_level(
+        &self,
+        _request: SetLevelRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        Ok(())
     }
 
     async fn complete(
@@ -144,7 +188,8 @@ impl ServerHandler for Handler {
         let server = match &mut request.r#ref {
             Reference::Prompt(prompt) => {
                 let unknown = || ErrorData::invalid_params(format!("unknown prompt: {}", prompt.name), None);
-                let route = self.0.catalog.prompt(&prompt.name).ok_or_else(unknown)?;
+                let catalog = self.catalog();
+                let route = catalog.prompt(&prompt.name).ok_or_else(unknown)?;
                 prompt.name.clone_from(&route.name);
                 route.server
             }
@@ -154,7 +199,7 @@ impl ServerHandler for Handler {
         };
         request.meta = None;
         let connection = self.connect(server).await?;
-        answer(&connection, connection.peer().complete(request)).await
+        answer(connection, async |peer| peer.complete(request).await).await
     }
 }
 
@@ -162,7 +207,7 @@ impl Handler {
     /// The server of a resource: the one that lists it, otherwise the only one that has resources.
     fn owner_of(&self, uri: &str) -> Result<usize, ErrorData> {
         let unknown = || ErrorData::resource_not_found(format!("unknown resource: {uri}"), None);
-        self.0.catalog.owner_of(uri).or_else(|| self.only_one_with_resources()).ok_or_else(unknown)
+        self.catalog().owner_of(uri).or_else(|| self.only_one_with_resources()).ok_or_else(unknown)
     }
 
     fn only_one_with_resources(&self) -> Option<usize> {

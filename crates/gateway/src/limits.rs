@@ -19,6 +19,21 @@ pub(crate) const START_MAX: Duration = Duration::from_secs(60);
 /// How long a list, a prompt, a resource or a completion may take.
 pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(60);
 
+/// How long the lists of a server hold if the server does not say so.
+pub(crate) const LISTS_TTL: Duration = Duration::from_secs(300);
+
+/// How long they hold at most.
+pub(crate) const LISTS_TTL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How long after they were read they are read again at the earliest, whatever the server says: it may cost a start.
+pub(crate) const LISTS_PAUSE: Duration = Duration::from_secs(5);
+
+/// How long after they could not be read they are read again.
+pub(crate) const LISTS_RETRY: Duration = Duration::from_secs(60);
+
+/// How long a request for a list waits for one that is being read again.
+pub(crate) const LISTS_WAIT: Duration = Duration::from_secs(1);
+
 /// How long a server may take to end after its standard input was closed, and again after SIGTERM.
 pub(crate) const END_GRACE_MS: u64 = 2_000;
 
@@ -45,6 +60,16 @@ pub(crate) const PAGES_MAX: usize = 32;
 
 /// Processes or connections that one server has at a time, unless `concurrency` says otherwise.
 pub(crate) const CONCURRENCY: usize = 4;
+
+/// How long a process or connection may be idle before it is ended, unless `idleAtMost` says otherwise.
+pub(crate) const IDLE_MAX: Duration = Duration::from_secs(5 * 60);
+
+/// How many calls a process or connection has before it is ended, unless `callsAtMost` says otherwise: a server that
+/// leaks memory is replaced in time.
+pub(crate) const CALLS_MAX: usize = 1_000;
+
+/// How often idle processes and connections are looked at.
+pub(crate) const SWEEP_MS: u64 = 1_000;
 
 /// How often a call is tried in one leg if the server cannot be started, or dies in a call that may be repeated.
 pub(crate) const TRIES_MAX: u32 = 3;

@@ -1,9 +1,10 @@
 //! One server behind the gateway: starting it or connecting to it, in the era that it speaks.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rmcp::model::ProtocolVersion;
+use rmcp::model::{ProtocolVersion, Tool};
 use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, RoleClient, RunningService, ServiceError, serve_client_with_lifecycle,
 };
@@ -11,14 +12,23 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub(crate) mod client;
 pub(crate) mod http;
+mod in_order;
 mod lines;
+mod param_headers;
+mod pool;
 pub(crate) mod process;
 mod stdio;
+mod watch;
 
 use client::Client;
-use http::Endpoint;
+use http::{Endpoint, Http};
+use in_order::InOrder;
+use param_headers::ParamHeaders;
+pub(crate) use pool::Keeping;
+use pool::{Pool, Turn};
 use process::{Groups, Launch, Process};
 use stdio::Stdio;
+use watch::Watched;
 
 use crate::config;
 
@@ -65,9 +75,18 @@ pub(crate) struct Upstream {
     groups: Groups,
     /// One permit for each process or connection.
     permits: Arc<Semaphore>,
+    /// Those that are kept between calls, if they are.
+    pool: Option<Arc<Pool>>,
+    /// What requests to a URL are made with.
+    http: Http,
     /// The era that the operator wants.
     wanted: Option<Era>,
     era: Mutex<Option<Era>>,
+    /// Whether it was found to speak the newer era only.
+    newer_only: AtomicBool,
+    params: ParamHeaders,
+    /// Whether it has said that its lists are others now.
+    changed: Arc<AtomicBool>,
 }
 
 /// Why there is no connection, or none any more. Its text is for operators and callers.
@@ -94,6 +113,8 @@ pub(crate) struct Connection {
     running: RunningService<RoleClient, Client>,
     process: Option<Process>,
     _permit: Option<OwnedSemaphorePermit>,
+    /// If it may be kept.
+    turn: Option<Turn>,
 }
 
 impl Connection {
@@ -105,6 +126,37 @@ impl Connection {
     /// What requests are sent to.
     pub(crate) fn peer(&self) -> &rmcp::Peer<RoleClient> {
         self.running.peer()
+    }
+
+    fn client(&self) -> &Client {
+        self.running.service()
+    }
+
+    /// Whether the server is still there and has done nothing odd.
+    fn is_fit(&self) -> bool {
+        let gone = self.running.is_closed() || self.peer().is_transport_closed();
+        !gone && self.client().watch().unfit().is_none() && self.process.as_ref().is_none_or(Process::is_alive)
+    }
+
+    /// Gives it back after its call has ended with an answer, so that another call may use it. Otherwise, and if it is
+    /// not kept, it is ended.
+    pub(crate) fn give_back(mut self) {
+        let Some(turn) = self.turn.take() else { return };
+        if self.is_fit() {
+            self.client().watch().leave();
+            turn.keep(self);
+        } else {
+            let why = self.client().watch().unfit().unwrap_or("it has ended");
+            tracing::debug!(server = self.server, why, "a process or connection is not kept");
+        }
+    }
+
+    /// Whether nothing of the latest request was sent, after it failed. Nothing of it will be.
+    pub(crate) fn withheld(&self, error: &ServiceError) -> bool {
+        match &self.process {
+            Some(_) => self.client().watch().withhold(),
+            None => http::is_unsent(error),
+        }
     }
 
     /// Why the connection is gone, after a request failed because of it.
@@ -125,9 +177,19 @@ impl Upstream {
             start_max: server.start_max,
             groups,
             permits: Arc::new(Semaphore::new(server.concurrency)),
+            pool: server.keeping.map(|keeping| Arc::new(Pool::new(server.concurrency, keeping))),
+            http: Http::default(),
             wanted: server.era,
             era: Mutex::new(server.era),
+            newer_only: AtomicBool::new(false),
+            params: ParamHeaders::default(),
+            changed: Arc::default(),
         }
+    }
+
+    /// Takes from the list of its tools what their calls need.
+    pub(crate) fn learn(&self, tools: &[Tool]) {
+        self.params.learn(tools);
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -149,17 +211,79 @@ impl Upstream {
         *self.era.lock().unwrap_or_else(PoisonError::into_inner) = self.wanted.or(era);
     }
 
-    /// A new connection: for a child process, a new process. Waits while as many as allowed are open.
+    /// Whether it has said that its lists are others than those that were read last.
+    pub(crate) fn has_changed(&self) -> bool {
+        self.changed.load(Ordering::Acquire)
+    }
+
+    /// Its lists are about to be read.
+    pub(crate) fn forget_change(&self) {
+        self.changed.store(false, Ordering::Release);
+    }
+
+    /// Ends the connections that are kept, and keeps none from now on.
+    pub(crate) fn close(&self) {
+        if let Some(pool) = &self.pool {
+            pool.close();
+        }
+    }
+
+    /// A connection that has no call: one that is kept, or a new one. Waits while as many as allowed are open.
     ///
     /// # Errors
     /// [`ConnectError`]
     pub(crate) async fn connect(&self, client: Client) -> Result<Connection, ConnectError> {
+        let Some(pool) = &self.pool else {
+            return self.connect_anew(client).await;
+        };
         // The semaphore is never closed.
-        let permit =
-            Arc::clone(&self.permits).acquire_owned().await.map_err(|closed| self.lost(&closed.to_string()))?;
-        let known = self.era();
+        let mut turn = pool.turn().await.map_err(|closed| self.lost(&closed.to_string()))?;
+        let mut connection = match turn.idle(&client) {
+            Some(connection) => connection,
+            None => {
+                if self.permits.available_permits() == 0 {
+                    pool.make_room();
+                }
+                Box::pin(self.connect_anew(client)).await?
+            }
+        };
+        connection.turn = Some(turn);
+        Ok(connection)
+    }
+
+    /// A new connection: for a child process, a new process. Waits while as many as allowed are open.
+    async fn connect_anew(&self, client: Client) -> Result<Connection, ConnectError> {
+        let client = client.noting_changes(&self.changed);
+        if !self.begins_with_the_older(&client) {
+            return self.connect_in_its_era(client).await;
+        }
+        let permit = self.permit().await?;
+        match self.connect_as(Some(Era::Handshake), client.clone(), permit).await {
+            Err(error) if error.lasting == Lasting::No => {}
+            connected => return connected,
+        }
+        let connected = self.connect_in_its_era(client).await;
+        if connected.is_ok() {
+            self.newer_only.store(true, Ordering::Relaxed);
+        }
+        connected
+    }
+
+    /// Whether the older era is tried although the server speaks the newer one.
+    fn begins_with_the_older(&self, client: &Client) -> bool {
+        let may = self.wanted.is_none() && self.era() == Some(Era::PerRequest);
+        may && client.era() == Some(Era::Handshake) && !self.newer_only.load(Ordering::Relaxed)
+    }
+
+    async fn permit(&self) -> Result<OwnedSemaphorePermit, ConnectError> {
+        // The semaphore is never closed.
+        Arc::clone(&self.permits).acquire_owned().await.map_err(|closed| self.lost(&closed.to_string()))
+    }
+
+    async fn connect_in_its_era(&self, client: Client) -> Result<Connection, ConnectError> {
+        let (permit, known) = (self.permit().await?, self.era());
         match self.connect_as(known, client.clone(), permit).await {
-            Ok(connection) => Ok(connection),
+            Ok(connection) => Ok(self.remembered(connection)),
             Err(error) if error.lasting == Lasting::Yes => Err(error),
             // It may have been replaced by one of another era: the next connection asks again.
             Err(error) if known.is_some() => {
@@ -168,9 +292,10 @@ impl Upstream {
             }
             // Some older servers end, or fall silent, when their first message is not `initialize`.
             Err(_) => {
-                let permits = Arc::clone(&self.permits);
-                let permit = permits.acquire_owned().await.map_err(|closed| self.lost(&closed.to_string()))?;
-                self.connect_as(Some(Era::Handshake), client, permit).await
+                let permit = self.permit().await?;
+                self.connect_as(Some(Era::Handshake), client, permit)
+                    .await
+                    .map(|connection| self.remembered(connection))
             }
         }
     }
@@ -181,22 +306,25 @@ impl Upstream {
         client: Client,
         permit: OwnedSemaphorePermit,
     ) -> Result<Connection, ConnectError> {
-        let connection = match &self.target {
-            Target::Child(launch) => self.start(launch, era, client, permit).await?,
+        match &self.target {
+            Target::Child(launch) => self.start(launch, era, client, permit).await,
             Target::Http(endpoint) => {
-                let transport = endpoint.transport().map_err(|why| self.lost(&why))?;
+                let transport = self.http.transport(endpoint, self.params.clone()).map_err(|why| self.lost(&why))?;
+                let transport = InOrder::new(Watched::new(transport, client.watch().clone()), client.clone());
                 match self.begin(Box::pin(serve_client_with_lifecycle(client, transport, lifecycle(era)))).await {
-                    Ok(running) => self.connection(running, None, Some(permit)),
-                    Err(Unbegun::Late) => return Err(self.lost(LATE)),
-                    Err(Unbegun::Refused(error)) => return Err(self.lost(&unbegun(&error))),
+                    Ok(running) => Ok(self.connection(running, None, Some(permit))),
+                    Err(Unbegun::Late) => Err(self.lost(LATE)),
+                    Err(Unbegun::Refused(error)) => Err(self.lost(&unbegun(&error))),
                 }
             }
-            Target::Elsewhere(why) => {
-                return Err(ConnectError { why: self.cannot_start(why), lasting: Lasting::Yes });
-            }
-        };
+            Target::Elsewhere(why) => Err(ConnectError { why: self.cannot_start(why), lasting: Lasting::Yes }),
+        }
+    }
+
+    /// The connection, after noting its era.
+    fn remembered(&self, connection: Connection) -> Connection {
         self.remember(connection.peer().peer_info().map(|info| Era::of(&info.protocol_version)));
-        Ok(connection)
+        connection
     }
 
     async fn start(
@@ -209,7 +337,9 @@ impl Upstream {
         let started = Process::start(&self.name, launch, &self.groups, permit);
         let (mut process, pipes) =
             started.map_err(|why| ConnectError { why: self.cannot_start(&why), lasting: Lasting::Yes })?;
-        match self.begin(Box::pin(serve_client_with_lifecycle(client, Stdio::new(pipes), lifecycle(era)))).await {
+        let watch = client.watch().clone();
+        let transport = InOrder::new(Watched::new(Stdio::new(pipes, watch.clone()), watch), client.clone());
+        match self.begin(Box::pin(serve_client_with_lifecycle(client, transport, lifecycle(era)))).await {
             Ok(running) => return Ok(self.connection(running, Some(process), None)),
             Err(Unbegun::Late) => process.note(LATE),
             Err(Unbegun::Refused(error)) if answered(&error) => {
@@ -227,7 +357,7 @@ impl Upstream {
         process: Option<Process>,
         permit: Option<OwnedSemaphorePermit>,
     ) -> Connection {
-        Connection { server: self.name.clone(), running, process, _permit: permit }
+        Connection { server: self.name.clone(), running, process, _permit: permit, turn: None }
     }
 
     async fn begin(
@@ -248,7 +378,8 @@ impl Upstream {
         }
     }
 
-    fn lost(&self, why: &str) -> ConnectError {
+    /// That there is no connection.
+    pub(crate) fn lost(&self, why: &str) -> ConnectError {
         ConnectError { why: self.cannot_start(why), lasting: Lasting::No }
     }
 }
@@ -269,29 +400,15 @@ fn answered(error: &ClientInitializeError) -> bool {
 /// Why a connection did not begin, without the names of types.
 fn unbegun(error: &ClientInitializeError) -> String {
     match error {
-        ClientInitializeError::TransportError { error, .. } => chain(&*error.error),
-        other => chain(other),
+        ClientInitializeError::TransportError { error, .. } => http::why(error),
+        other => http::chain(other),
     }
 }
 
 /// Why a connection was lost, without the names of types.
 fn lost(error: &ServiceError) -> String {
     match error {
-        ServiceError::TransportSend(error) => chain(&*error.error),
-        other => chain(other),
+        ServiceError::TransportSend(error) => http::why(error),
+        other => http::chain(other),
     }
-}
-
-/// An error with its causes.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = error.source();
-    }
-    text
 }

@@ -153,7 +153,10 @@ impl<H: ServerHandler> ServerHandler for Durable<H> {
         request: SetLevelRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        guard(self.inner.set_level(request, context)).await
+        let (level, headers) = (request.level, caller::parts(&context).map(|parts| parts.headers.clone()));
+        guard(self.inner.set_level(request, context)).await?;
+        headers.iter().for_each(|headers| self.shared.logs.set_level(headers, level));
+        Ok(())
     }
 
     async fn get_prompt(

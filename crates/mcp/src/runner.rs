@@ -17,6 +17,7 @@ use crate::TaskContext;
 use crate::shared::guard::{Panicked, catch};
 use crate::shared::memory::Memory;
 use crate::shared::record::StoredCall;
+use crate::shared::task_logs::TaskLogs;
 use crate::shared::wire::{UnusedService, Wire};
 use crate::shared::{capabilities, errors, tool_list};
 use pump::Pump;
@@ -29,6 +30,7 @@ pub(crate) struct Runner<H> {
     /// The tools that have policies. When the server started, the handler had them.
     tools: BTreeSet<String>,
     memory: Arc<Memory>,
+    logs: TaskLogs,
 }
 
 /// How a call of the handler ended, or that it is waiting.
@@ -39,8 +41,9 @@ impl<H: ServerHandler> Runner<H> {
         make_handler: Arc<dyn Fn() -> H + Send + Sync>,
         tools: BTreeSet<String>,
         memory: Arc<Memory>,
+        logs: TaskLogs,
     ) -> Self {
-        Self { make_handler, tools, memory }
+        Self { make_handler, tools, memory, logs }
     }
 
     /// Whether the handler does not have the tool of a task: another server has accepted it, with other tools or another
@@ -80,7 +83,7 @@ impl<H: ServerHandler> Runner<H> {
             let call = async move { make_handler().call_tool(params, context).await };
             async move { leg.drive(catch(call)).await }
         };
-        match Pump::new(leg.clone(), declared.clone(), pipes).run(tool).await {
+        match Pump::new(leg.clone(), declared.clone(), pipes, self.logs.of(leg.task().id)).run(tool).await {
             Ok(called) => end(leg, called, &declared).await,
             Err(reason) => LegEnd::Crashed { reason },
         }

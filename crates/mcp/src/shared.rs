@@ -30,6 +30,7 @@ pub(crate) mod signer;
 pub(crate) mod sse;
 mod state;
 pub(crate) mod streams;
+pub(crate) mod task_logs;
 pub(crate) mod tool_list;
 pub(crate) mod verified_caller;
 pub(crate) mod watch;

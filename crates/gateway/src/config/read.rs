@@ -9,8 +9,9 @@ use serde_json::Value;
 use url::Url;
 
 use super::comments::without_comments;
+use super::life::{Life, concurrency};
 use super::reader::{Members, Node, NotSet, Reader, unknown};
-use super::terms::{Repeat, Terms};
+use super::terms::{Durable, Repeat, Terms};
 use super::{Config, ConfigError, Headers, Pattern, Server, environment};
 use crate::limits;
 use crate::upstream::http::Endpoint;
@@ -189,21 +190,20 @@ fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), String> 
 
 /// The section `longhaul`.
 fn apply(reader: &mut Reader<'_>, servers: &mut [Server], names: &[&str], mut section: Members<'_>) {
-    let defaults = section.find("defaults");
+    let (defaults, mut life) = (section.find("defaults"), Life::default());
     if let Some(mut members) = defaults.and_then(|node| reader.members(&node)) {
         let terms = terms(reader, &mut members);
-        let (connections, start_max) = limits_of(reader, &mut members);
+        life = Life::read(reader, &mut members);
         reader.refuse_unknown(&members);
         for server in servers.iter_mut() {
             server.terms = terms;
-            server.concurrency = connections.unwrap_or(server.concurrency);
-            server.start_max = start_max.unwrap_or(server.start_max);
+            life.apply(server);
         }
     }
     if let Some(named) = section.find("servers").and_then(|node| reader.members(&node)) {
         for (name, node) in named.all() {
             match servers.iter_mut().find(|server| server.name == *name) {
-                Some(server) => apply_to(reader, server, &node),
+                Some(server) => apply_to(reader, server, &life, &node),
                 // It is switched off, or has mistakes of its own.
                 None if names.contains(&name.as_str()) => {}
                 None => reader.fault(&node.pointer, unknown(name, names.iter().copied())),
@@ -216,12 +216,10 @@ fn apply(reader: &mut Reader<'_>, servers: &mut [Server], names: &[&str], mut se
     }
 }
 
-fn apply_to(reader: &mut Reader<'_>, server: &mut Server, node: &Node<'_>) {
+fn apply_to(reader: &mut Reader<'_>, server: &mut Server, defaults: &Life, node: &Node<'_>) {
     let Some(mut members) = reader.members(node) else { return };
     server.terms = terms(reader, &mut members).or(&server.terms);
-    let (connections, start_max) = limits_of(reader, &mut members);
-    server.concurrency = connections.unwrap_or(server.concurrency);
-    server.start_max = start_max.unwrap_or(server.start_max);
+    Life::read(reader, &mut members).or(defaults).apply(server);
     let eras = [("handshake", Era::Handshake), ("per-request", Era::PerRequest)];
     server.era = members.find("era").and_then(|node| reader.one_of(&node, &eras));
     if let Some(prefix) = members.find("prefix") {
@@ -261,21 +259,13 @@ fn terms(reader: &mut Reader<'_>, members: &mut Members<'_>) -> Terms {
         }
         Some(time)
     });
+    let kinds = [("always", Durable::Always), ("never", Durable::Never)];
     Terms {
+        durable: members.find("task").and_then(|node| reader.one_of(&node, &kinds)),
         handle_after: members.find("handleAfter").and_then(|node| reader.duration(&node)),
         run_at_most,
         retention: members.find("retention").and_then(|node| reader.duration(&node)),
         repeat: members.find("repeat").and_then(|node| reader.one_of(&node, &repeats)),
         concurrency: None,
     }
-}
-
-fn limits_of(reader: &mut Reader<'_>, members: &mut Members<'_>) -> (Option<usize>, Option<std::time::Duration>) {
-    let concurrency = concurrency(reader, members);
-    let start_max = members.find("startAtMost").and_then(|node| reader.duration(&node));
-    (concurrency, start_max)
-}
-
-fn concurrency(reader: &mut Reader<'_>, members: &mut Members<'_>) -> Option<usize> {
-    members.find("concurrency").and_then(|node| reader.count(&node, 1..=256))
 }

@@ -13,9 +13,19 @@ pub enum Repeat {
     Never,
 }
 
+/// Whether a call becomes a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Durable {
+    /// Yes, and survives crashes.
+    Always,
+    /// No: it is passed on while its caller waits, and nothing is stored.
+    Never,
+}
+
 /// What a configuration says about a tool; `None` where it says nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Terms {
+    pub(crate) durable: Option<Durable>,
     pub(crate) handle_after: Option<Duration>,
     pub(crate) run_at_most: Option<Duration>,
     pub(crate) retention: Option<Duration>,
@@ -28,6 +38,7 @@ impl Terms {
     /// These, and `other` where they say nothing.
     pub(crate) fn or(self, other: &Self) -> Self {
         Self {
+            durable: self.durable.or(other.durable),
             handle_after: self.handle_after.or(other.handle_after),
             run_at_most: self.run_at_most.or(other.run_at_most),
             retention: self.retention.or(other.retention),

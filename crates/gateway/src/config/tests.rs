@@ -164,3 +164,20 @@ fn a_server_may_be_switched_off_and_keep_its_terms() {
     );
     assert_eq!(config.servers.len(), 1);
 }
+
+#[test]
+fn processes_are_kept_where_the_configuration_says_so() {
+    let config = read(
+        r#"{"mcpServers": {"a": {"command": "x"}, "b": {"command": "x"}, "c": {"url": "http://localhost/mcp"}},
+            "longhaul": {
+                "defaults": {"process": "pool", "callsAtMost": 7},
+                "servers": {"a": {"idleAtMost": "1m"}, "b": {"process": "per-call"}, "c": {"callsAtMost": 1}}}}"#,
+    );
+    let keeping = |index: usize| config.servers[index].keeping.map(|kept| (kept.idle_max.as_secs(), kept.calls_max));
+    assert_eq!([0, 1, 2].map(keeping), [Some((60, 7)), None, Some((300, 1))]);
+    assert_eq!(read(r#"{"mcpServers": {"a": {"command": "x"}}}"#).servers[0].keeping, None, "by default");
+    assert_eq!(
+        faults(r#"{"mcpServers": {"a": {"command": "x"}}, "longhaul": {"defaults": {"process": "shared"}}}"#),
+        [r#"/longhaul/defaults/process: must be one of "per-call", "pool""#]
+    );
+}

@@ -2,6 +2,9 @@
 
 #![expect(deprecated, reason = "servers of older revisions log and sample")]
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use rmcp::ErrorData;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ClientResult, ErrorCode, Implementation, InputRequest,
@@ -11,10 +14,15 @@ use rmcp::service::{NotificationContext, RequestContext, RoleClient, Service};
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 
+use super::Era;
+use super::watch::{Listener, Watch};
+
 /// What a server sends while it works on a call.
 pub(crate) enum Event {
     /// How far it is.
     Progress(ProgressNotificationParam),
+    /// What it logs.
+    Log(LoggingMessageNotificationParam),
     /// A question to the caller. The server waits for the answer.
     Question { request: Box<InputRequest>, reply: oneshot::Sender<Result<ClientResult, ErrorData>> },
 }
@@ -26,19 +34,43 @@ const EVENTS_MAX: usize = 64;
 #[derive(Clone)]
 pub(crate) struct Client {
     server: String,
-    /// The task for whose call the connection is, for the log.
-    task: Option<String>,
     capabilities: ClientCapabilities,
-    events: mpsc::Sender<Event>,
+    /// The era to begin with, if the server speaks it.
+    era: Option<Era>,
+    asks: Asks,
+    watch: Watch,
+    /// Set when the server says that its lists have changed.
+    changed: Arc<AtomicBool>,
+}
+
+/// Whether what a server may ask depends on the client.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asks {
+    /// What the client has declared decides what the server shows and asks.
+    AsDeclared,
+    /// It is not asked anything, so that any connection will do.
+    Nothing,
 }
 
 impl Client {
-    /// A client that answers no questions: for lists and the like.
-    pub(crate) fn quiet(server: &str) -> Self {
+    /// A client that reads lists.
+    pub(crate) fn of_lists(server: &str) -> Self {
         let all = json!({"elicitation": {}, "roots": {}, "sampling": {}});
         // Some servers show tools that ask only to those who can be asked.
-        let declared = serde_json::from_value(all).unwrap_or_default();
-        Self::new(server, None, &declared).0
+        let capabilities = serde_json::from_value(all).unwrap_or_default();
+        Self {
+            server: server.to_owned(),
+            capabilities,
+            era: None,
+            asks: Asks::AsDeclared,
+            watch: Watch::default(),
+            changed: Arc::default(),
+        }
+    }
+
+    /// A client that answers no questions: for prompts and the like.
+    pub(crate) fn quiet(server: &str) -> Self {
+        Self { asks: Asks::Nothing, ..Self::of_lists(server) }
     }
 
     /// A client that passes on what the server sends, to a caller that can be asked what it has `declared`.
@@ -52,22 +84,83 @@ impl Client {
         capabilities.elicitation.clone_from(&declared.elicitation);
         capabilities.sampling.clone_from(&declared.sampling);
         capabilities.roots.clone_from(&declared.roots);
-        (Self { server: server.to_owned(), task, capabilities, events }, received)
+        let watch = Watch::new(Some(Listener { task, events }));
+        (
+            Self {
+                server: server.to_owned(),
+                capabilities,
+                era: None,
+                asks: Asks::AsDeclared,
+                watch,
+                changed: Arc::default(),
+            },
+            received,
+        )
+    }
+
+    /// The same, in this era if the server speaks it.
+    pub(crate) fn in_era(mut self, era: Option<Era>) -> Self {
+        self.era = era;
+        self
+    }
+
+    pub(super) const fn era(&self) -> Option<Era> {
+        self.era
+    }
+
+    /// Has it note in `changed` that the lists of its server have changed.
+    pub(super) fn noting_changes(mut self, changed: &Arc<AtomicBool>) -> Self {
+        self.changed = Arc::clone(changed);
+        self
+    }
+
+    /// What passes over its connection.
+    pub(super) const fn watch(&self) -> &Watch {
+        &self.watch
+    }
+
+    /// Whether `other` may use the connection of this one.
+    pub(super) fn fits(&self, other: &Self) -> bool {
+        other.asks == Asks::Nothing || (self.capabilities == other.capabilities && self.era == other.era)
+    }
+
+    /// What the server sends is for `other` from now on.
+    pub(super) fn take_over(&self, other: &Self) {
+        self.watch.take_over(&other.watch);
     }
 
     async fn ask(&self, request: InputRequest) -> Result<ClientResult, ErrorData> {
         let (reply, answer) = oneshot::channel();
         let refused = || ErrorData::invalid_request("the gateway asks nobody now", None);
         let question = Event::Question { request: Box::new(request), reply };
-        self.events.send(question).await.map_err(|_closed| refused())?;
+        let Some(events) = self.watch.events() else {
+            self.watch.odd("it asked while it had no call");
+            return Err(refused());
+        };
+        events.send(question).await.map_err(|_closed| refused())?;
         answer.await.map_err(|_dropped| refused())?
+    }
+
+    /// What of a notification is for the caller, and where it goes.
+    pub(super) fn event_of(&self, notification: ServerNotification) -> Option<(mpsc::Sender<Event>, Event)> {
+        match notification {
+            ServerNotification::ProgressNotification(progress) => {
+                let events = self.watch.events_of(&progress.params.progress_token)?;
+                Some((events, Event::Progress(progress.params)))
+            }
+            ServerNotification::LoggingMessageNotification(message) => {
+                self.log(&message.params);
+                Some((self.watch.events()?, Event::Log(message.params)))
+            }
+            _ => None,
+        }
     }
 
     fn log(&self, message: &LoggingMessageNotificationParam) {
         let mut text = message.data.as_str().map_or_else(|| message.data.to_string(), str::to_owned);
         let end = text.char_indices().nth(LOG_CHARACTERS_MAX).map_or(text.len(), |(end, _)| end);
         text.truncate(end);
-        let (server, task_id) = (&self.server, self.task.as_deref());
+        let (server, task_id) = (&self.server, self.watch.task());
         let (level, logger) = (&message.level, message.logger.as_deref());
         tracing::info!(server, task_id, ?level, logger, text, "a server's log");
     }
@@ -98,11 +191,10 @@ impl Service<RoleClient> for Client {
         _context: NotificationContext<RoleClient>,
     ) -> Result<(), ErrorData> {
         match notification {
-            // Whoever does not listen for them does not miss them.
-            ServerNotification::ProgressNotification(progress) => {
-                drop(self.events.send(Event::Progress(progress.params)).await);
-            }
-            ServerNotification::LoggingMessageNotification(message) => self.log(&message.params),
+            ServerNotification::ToolListChangedNotification(_)
+            | ServerNotification::PromptListChangedNotification(_)
+            | ServerNotification::ResourceListChangedNotification(_) => self.changed.store(true, Ordering::Release),
+            // What is reported during a call has been taken before.
             _ => {}
         }
         Ok(())

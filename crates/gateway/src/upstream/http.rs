@@ -1,22 +1,51 @@
 //! A server over Streamable HTTP.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::stream::BoxStream;
 use rmcp::model::ClientJsonRpcMessage;
-use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::service::ServiceError;
 use rmcp::transport::streamable_http_client::{
     StreamableHttpClient, StreamableHttpClientTransportConfig, StreamableHttpError, StreamableHttpPostResponse,
 };
+use rmcp::transport::{DynamicTransportError, StreamableHttpClientTransport};
 use sse_stream::Sse;
 use url::Url;
 
+use super::param_headers::ParamHeaders;
 use crate::config::Headers;
 use crate::limits;
 
+/// Why a connection did not begin, or was lost, with the cause that the client below found.
+pub(super) fn why(error: &DynamicTransportError) -> String {
+    match error.error.downcast_ref::<Failed>() {
+        // Its text does not have the cause.
+        Some(Failed::Client(error)) => chain(error),
+        _ => chain(&*error.error),
+    }
+}
+
+/// An error with its causes.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
 /// How long a connection may take to be made.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
+
+/// How long an idle connection is kept: many servers close theirs after five seconds, and what is sent at that moment is
+/// lost.
+const IDLE_MAX: Duration = Duration::from_secs(4);
 
 /// Where a server is, and what is sent to it with every request. Nothing of what a caller sent is among it.
 #[derive(Clone, PartialEq, Eq)]
@@ -32,28 +61,58 @@ impl std::fmt::Debug for Endpoint {
     }
 }
 
-impl Endpoint {
+/// The HTTP client of one server, made when it is first needed. What it keeps open is used for the next request.
+#[derive(Default)]
+pub(crate) struct Http(OnceLock<reqwest::Client>);
+
+impl Http {
     /// A connection without a session yet. Redirects are not followed: they could lead to another host, which would get
     /// the headers.
     ///
     /// # Errors
     /// Why there is no client.
-    pub(crate) fn transport(&self) -> Result<StreamableHttpClientTransport<Discreet>, String> {
+    pub(crate) fn transport(
+        &self,
+        endpoint: &Endpoint,
+        params: ParamHeaders,
+    ) -> Result<StreamableHttpClientTransport<Discreet>, String> {
+        let config = StreamableHttpClientTransportConfig::with_uri(endpoint.url.as_str())
+            .custom_headers(endpoint.headers.clone())
+            .max_sse_event_size(limits::LINE_BYTES_MAX);
+        Ok(StreamableHttpClientTransport::with_client(Discreet { client: self.client()?, params }, config))
+    }
+
+    /// A request that was written in part is never written again: `hyper` moves one to a new connection only if the old
+    /// one was closed before anything of it was written, and `reqwest` is told to repeat none.
+    fn client(&self) -> Result<reqwest::Client, String> {
+        if let Some(client) = self.0.get() {
+            return Ok(client.clone());
+        }
         let client = reqwest::Client::builder()
             .connect_timeout(CONNECT_MAX)
+            .pool_idle_timeout(IDLE_MAX)
             .redirect(reqwest::redirect::Policy::none())
+            .retry(reqwest::retry::never())
             .build()
             .map_err(|error| format!("no HTTP client can be made: {error}"))?;
-        let config = StreamableHttpClientTransportConfig::with_uri(self.url.as_str())
-            .custom_headers(self.headers.clone())
-            .max_sse_event_size(limits::LINE_BYTES_MAX);
-        Ok(StreamableHttpClientTransport::with_client(Discreet(client), config))
+        Ok(self.0.get_or_init(|| client).clone())
     }
 }
 
-/// An HTTP client whose errors, which `rmcp` also writes to the log, do not tell the URL.
+/// Whether a request failed before anything of it was sent.
+pub(super) fn is_unsent(error: &ServiceError) -> bool {
+    let ServiceError::TransportSend(error) = error else { return false };
+    // `rmcp` does not name the error of the client as a cause.
+    matches!(error.error.downcast_ref::<Failed>(), Some(Failed::Client(error)) if error.is_connect())
+}
+
+/// An HTTP client that sends what `rmcp` leaves out, and whose errors, which `rmcp` also writes to the log, do not tell the
+/// URL.
 #[derive(Clone)]
-pub(crate) struct Discreet(reqwest::Client);
+pub(crate) struct Discreet {
+    client: reqwest::Client,
+    params: ParamHeaders,
+}
 
 type Failed = StreamableHttpError<reqwest::Error>;
 type Events = BoxStream<'static, Result<Sse, sse_stream::Error>>;
@@ -75,9 +134,10 @@ impl StreamableHttpClient for Discreet {
         message: ClientJsonRpcMessage,
         session_id: Option<Arc<str>>,
         auth_header: Option<String>,
-        headers: Headers,
+        mut headers: Headers,
     ) -> Result<StreamableHttpPostResponse, Failed> {
-        self.0.post_message(uri, message, session_id, auth_header, headers).await.map_err(without_url)
+        self.params.add(&message, &mut headers);
+        self.client.post_message(uri, message, session_id, auth_header, headers).await.map_err(without_url)
     }
 
     async fn post_message_with_max_sse_event_size(
@@ -86,11 +146,12 @@ impl StreamableHttpClient for Discreet {
         message: ClientJsonRpcMessage,
         session_id: Option<Arc<str>>,
         auth_header: Option<String>,
-        headers: Headers,
+        mut headers: Headers,
         bytes_max: usize,
     ) -> Result<StreamableHttpPostResponse, Failed> {
+        self.params.add(&message, &mut headers);
         let posted =
-            self.0.post_message_with_max_sse_event_size(uri, message, session_id, auth_header, headers, bytes_max);
+            self.client.post_message_with_max_sse_event_size(uri, message, session_id, auth_header, headers, bytes_max);
         posted.await.map_err(without_url)
     }
 
@@ -101,7 +162,7 @@ impl StreamableHttpClient for Discreet {
         auth_header: Option<String>,
         headers: Headers,
     ) -> Result<(), Failed> {
-        self.0.delete_session(uri, session_id, auth_header, headers).await.map_err(without_url)
+        self.client.delete_session(uri, session_id, auth_header, headers).await.map_err(without_url)
     }
 
     async fn get_stream(
@@ -112,7 +173,7 @@ impl StreamableHttpClient for Discreet {
         auth_header: Option<String>,
         headers: Headers,
     ) -> Result<Events, Failed> {
-        self.0.get_stream(uri, session_id, last_event_id, auth_header, headers).await.map_err(without_url)
+        self.client.get_stream(uri, session_id, last_event_id, auth_header, headers).await.map_err(without_url)
     }
 
     async fn get_stream_with_max_sse_event_size(
@@ -124,8 +185,14 @@ impl StreamableHttpClient for Discreet {
         headers: Headers,
         bytes_max: usize,
     ) -> Result<Events, Failed> {
-        let stream =
-            self.0.get_stream_with_max_sse_event_size(uri, session_id, last_event_id, auth_header, headers, bytes_max);
+        let stream = self.client.get_stream_with_max_sse_event_size(
+            uri,
+            session_id,
+            last_event_id,
+            auth_header,
+            headers,
+            bytes_max,
+        );
         stream.await.map_err(without_url)
     }
 }

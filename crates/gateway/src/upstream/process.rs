@@ -206,6 +206,11 @@ impl Process {
         Ok((Self(Some(Running { child, group, stdin, stderr, notes, _permit: permit })), pipes))
     }
 
+    /// Whether it has not ended.
+    pub(crate) fn is_alive(&self) -> bool {
+        self.0.as_ref().is_some_and(|running| !running.group.leader_has_ended())
+    }
+
     /// Notes why the gateway ends it.
     pub(crate) fn note(&self, why: impl Into<String>) {
         if let Some(running) = &self.0 {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::RoleClient;
-use rmcp::model::ServerJsonRpcMessage;
+use rmcp::model::{JsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::io::AsyncWriteExt;
@@ -13,6 +13,7 @@ use tokio::process::ChildStdout;
 
 use super::lines::{Line, Lines, Overlong};
 use super::process::{Notes, Pipes, Stdin, ended};
+use super::watch::Watch;
 use crate::limits;
 
 /// The gateway's end. `rmcp` has a transport for child processes, but that one skips a line that is too long, so that its
@@ -22,12 +23,13 @@ pub(crate) struct Stdio {
     stdin: Stdin,
     lines: Lines<ChildStdout>,
     notes: Notes,
+    watch: Watch,
 }
 
 impl Stdio {
-    pub(crate) fn new(pipes: Pipes) -> Self {
+    pub(super) fn new(pipes: Pipes, watch: Watch) -> Self {
         let Pipes { id: process, stdin, stdout, notes } = pipes;
-        Self { process, stdin, lines: Lines::new(stdout, limits::LINE_BYTES_MAX, Overlong::Refused), notes }
+        Self { process, stdin, lines: Lines::new(stdout, limits::LINE_BYTES_MAX, Overlong::Refused), notes, watch }
     }
 
     async fn line(&mut self) -> Line {
@@ -52,13 +54,24 @@ impl Transport<RoleClient> for Stdio {
         &mut self,
         message: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
-        let stdin = Arc::clone(&self.stdin);
+        let (stdin, watch) = (Arc::clone(&self.stdin), self.watch.clone());
         async move {
             let mut line = serde_json::to_vec(&message)?;
             line.push(b'\n');
             let mut stdin = stdin.lock().await;
             let open = stdin.as_mut().ok_or(io::ErrorKind::NotConnected)?;
-            open.write_all(&line).await?;
+            let is_request = matches!(message, JsonRpcMessage::Request(_));
+            if is_request && !watch.may_write() {
+                return Err(io::ErrorKind::NotConnected.into());
+            }
+            let written = match open.write(&line).await {
+                Err(error) if is_request => {
+                    watch.wrote_nothing();
+                    return Err(error);
+                }
+                written => written?,
+            };
+            open.write_all(line.get(written..).unwrap_or_default()).await?;
             open.flush().await
         }
     }
@@ -69,7 +82,10 @@ impl Transport<RoleClient> for Stdio {
                 Line::Text(line) => match serde_json::from_slice::<ServerJsonRpcMessage>(&line) {
                     Ok(message) => return Some(message),
                     // Some servers write what should go to standard error, or to nobody.
-                    Err(error) => tracing::debug!(%error, "a line of a server is not a message"),
+                    Err(error) => {
+                        self.watch.odd("it wrote a line that is not a message");
+                        tracing::debug!(%error, "a line of a server is not a message");
+                    }
                 },
                 Line::TooLong => {
                     let most = limits::LINE_BYTES_MAX >> 20;

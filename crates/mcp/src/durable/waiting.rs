@@ -1,12 +1,14 @@
 //! Callers who wait for the end of a task while their call is open, and what each gets.
 
+#![expect(deprecated, reason = "clients of all revisions may ask for log messages")]
+
 use std::collections::BTreeMap;
 
 use longhaul_core::{Ask, Progress, State, Task, TaskKey, Timestamp};
 use longhaul_engine::{Listener, PollError};
 use rmcp::model::{
-    CallToolResponse, CallToolResult, InputRequest, InputRequests, InputRequiredResult, ProgressNotificationParam,
-    ResultType,
+    CallToolResponse, CallToolResult, InputRequest, InputRequests, InputRequiredResult, LoggingLevel,
+    LoggingMessageNotificationParam, ProgressNotificationParam, ResultType,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
@@ -17,6 +19,7 @@ use crate::shared::asking;
 use crate::shared::caller::{self, Caller};
 use crate::shared::signer::{Binding, Rounds};
 use crate::shared::streams::Held;
+use crate::shared::task_logs::Following;
 use crate::shared::watch::{Event, Reported, TaskWatch};
 use crate::shared::{capabilities, errors};
 use crate::views::outcome::Outcome;
@@ -55,12 +58,39 @@ impl Waiting<'_> {
         self.shared.polls.told(&task);
         let (wait_ms, _held) = self.may_wait(&task).await;
         let mut watch = self.watch(listener, task, wait_ms);
-        while let Some(event) = watch.next().await {
+        let mut log = self.wanted_level().map(|level| Following::new(self.shared.logs.of(key.id), level));
+        while let Some(event) = self.next(&mut watch, log.as_mut()).await {
             if let Some(answer) = self.react(&key, &event, &mut watch).await? {
                 return Ok(answer);
             }
         }
         self.gone(&key)
+    }
+
+    /// The next event. What the tool logs until then is passed on.
+    async fn next(&self, watch: &mut TaskWatch, log: Option<&mut Following>) -> Option<Event> {
+        let Some(log) = log else { return watch.next().await };
+        loop {
+            let (messages, event) = tokio::select! {
+                biased;
+                messages = log.next() => (messages, None),
+                event = watch.next() => (log.unread(), Some(event)),
+            };
+            for message in messages {
+                self.notify_log(message).await;
+            }
+            if let Some(event) = event {
+                return event;
+            }
+        }
+    }
+
+    /// From which level on the caller wants log messages.
+    fn wanted_level(&self) -> Option<LoggingLevel> {
+        match self.caller.generation {
+            Generation::PerRequest => self.context.meta.log_level(),
+            Generation::Handshake => caller::parts(self.context).map(|parts| self.shared.logs.level(&parts.headers)),
+        }
     }
 
     /// What the caller gets after `event`; `None` if it keeps waiting.
@@ -174,6 +204,12 @@ impl Waiting<'_> {
         param.message.clone_from(&progress.message);
         if let Err(error) = self.context.peer.notify_progress(param).await {
             tracing::debug!(%error, "a progress notification was not sent");
+        }
+    }
+
+    async fn notify_log(&self, message: LoggingMessageNotificationParam) {
+        if let Err(error) = self.context.peer.notify_logging_message(message).await {
+            tracing::debug!(%error, "a log message was not sent");
         }
     }
 

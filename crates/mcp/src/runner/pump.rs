@@ -1,6 +1,7 @@
 //! What a tool sends while it runs: progress is recorded, requests to the client become questions of the task.
 
 use std::future::Future;
+use std::sync::Arc;
 
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -14,6 +15,7 @@ use rmcp::model::{
 };
 use tokio::task::JoinHandle;
 
+use crate::shared::task_logs::TaskLog;
 use crate::shared::wire::Pipes;
 use crate::shared::{asking, capabilities, errors};
 
@@ -22,6 +24,7 @@ pub(super) struct Pump {
     leg: Leg,
     declared: ClientCapabilities,
     pipes: Pipes,
+    log: Arc<TaskLog>,
     /// How many requests the tool has sent in this leg. They are named by their number: a tool that does the same in
     /// every leg sends the same requests in the same order.
     requests: u32,
@@ -38,8 +41,8 @@ impl<T> Drop for AbortOnDrop<T> {
 }
 
 impl Pump {
-    pub(super) fn new(leg: Leg, declared: ClientCapabilities, pipes: Pipes) -> Self {
-        Self { leg, declared, pipes, requests: 0, open: FuturesUnordered::new() }
+    pub(super) fn new(leg: Leg, declared: ClientCapabilities, pipes: Pipes, log: Arc<TaskLog>) -> Self {
+        Self { leg, declared, pipes, log, requests: 0, open: FuturesUnordered::new() }
     }
 
     /// Runs `tool` to its end. Dropping this stops it at its next await point.
@@ -80,7 +83,8 @@ impl Pump {
                     let (done, total) = (params.progress, params.total);
                     self.leg.progress(Progress { done, total, message: params.message });
                 }
-                // Log messages and the like need a stream, and a task has none.
+                ServerNotification::LoggingMessageNotification(message) => self.log.add(message.params),
+                // The others need a stream, and a task has none.
                 _other => tracing::debug!("a notification of a task's tool was dropped"),
             },
             ServerJsonRpcMessage::Request(request) => self.ask(request),

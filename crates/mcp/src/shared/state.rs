@@ -13,6 +13,7 @@ use super::rate::Rate;
 use super::schemas::Schemas;
 use super::signer::Signer;
 use super::streams::Streams;
+use super::task_logs::TaskLogs;
 use crate::{McpSettings, Policies};
 
 /// What all handlers and legs of a server share.
@@ -31,6 +32,8 @@ pub(crate) struct Shared {
     pub(crate) polls: Polls,
     /// How many streams and waits they have open.
     pub(crate) streams: Streams,
+    /// What tasks log, for those who wait for them.
+    pub(crate) logs: TaskLogs,
     /// What requests and legs may use.
     pub(crate) memory: Arc<Memory>,
     /// Cancelled when open streams are to end.
@@ -64,6 +67,7 @@ impl Shared {
             settings,
             schemas: Schemas::default(),
             rate: Rate::default(),
+            logs: TaskLogs::default(),
             memory: Arc::default(),
             closing: CancellationToken::new(),
         }

@@ -1,0 +1,164 @@
+//! The lists of all servers: read when the gateway starts, and again later.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+
+use longhaul::ports::Clock;
+use longhaul::{SystemClock, TaskPolicy};
+use tokio::task::JoinHandle;
+
+use crate::catalog::{Catalog, Listed};
+use crate::config::Server;
+use crate::limits;
+use crate::policy::with_policies;
+use crate::upstream::Upstream;
+use crate::upstream::client::Client;
+
+/// The lists of all servers.
+pub(crate) struct Lists {
+    servers: Vec<Server>,
+    /// What each server has said last. Whoever changes it puts the catalog together again before anyone else may.
+    listed: tokio::sync::Mutex<Vec<Listed>>,
+    catalog: RwLock<Arc<Catalog>>,
+    /// When those of each server are read again; none if they never are.
+    due: Vec<Due>,
+}
+
+/// Whether the lists are read again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Renewal {
+    /// The servers are asked again.
+    Asked,
+    /// They are those of a lock file.
+    Pinned,
+}
+
+/// When the lists of one server are read again.
+struct Due {
+    /// In milliseconds; the earliest time, and the time if nothing happens.
+    times_ms: Mutex<(u64, u64)>,
+    reading: AtomicBool,
+}
+
+impl Due {
+    fn after(ttl: Option<Duration>) -> (u64, u64) {
+        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let now_ms = SystemClock.now().as_ms();
+        let ttl = ttl.unwrap_or(limits::LISTS_TTL).clamp(limits::LISTS_PAUSE, limits::LISTS_TTL_MAX);
+        (now_ms.saturating_add(ms(limits::LISTS_PAUSE)), now_ms.saturating_add(ms(ttl)))
+    }
+
+    fn times_ms(&self) -> MutexGuard<'_, (u64, u64)> {
+        self.times_ms.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the lists are to be read now.
+    fn is_now(&self, upstream: &Upstream) -> bool {
+        let (earliest_ms, latest_ms) = *self.times_ms();
+        let now_ms = SystemClock.now().as_ms();
+        now_ms >= latest_ms || (now_ms >= earliest_ms && upstream.has_changed())
+    }
+}
+
+impl Lists {
+    /// The lists that are known at the start, put together as `catalog`.
+    pub(crate) fn new(servers: Vec<Server>, listed: Vec<Listed>, catalog: Catalog, renewal: Renewal) -> Self {
+        let due =
+            |listed: &Listed| Due { times_ms: Mutex::new(Due::after(listed.ttl)), reading: AtomicBool::new(false) };
+        let due = match renewal {
+            Renewal::Asked => listed.iter().map(due).collect(),
+            Renewal::Pinned => Vec::new(),
+        };
+        Self { servers, listed: tokio::sync::Mutex::new(listed), catalog: RwLock::new(Arc::new(catalog)), due }
+    }
+
+    /// What all servers have, as far as is known.
+    pub(crate) fn catalog(&self) -> Arc<Catalog> {
+        Arc::clone(&self.catalog.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The policy of a tool; `None` if there is none of this name, or its calls become no tasks.
+    pub(crate) fn policy(&self, tool: &str) -> Option<TaskPolicy> {
+        self.catalog().tools.get(tool).and_then(|route| route.policy.clone())
+    }
+
+    /// Begins to read the lists that are due.
+    pub(crate) fn refresh(self: &Arc<Self>, upstreams: &[Arc<Upstream>]) -> Vec<JoinHandle<()>> {
+        let due = self.due.iter().zip(upstreams).enumerate();
+        let due = due.filter(|(_, (due, upstream))| due.is_now(upstream) && !due.reading.swap(true, Ordering::AcqRel));
+        due.map(|(server, (_, upstream))| read_again(Arc::clone(self), server, Arc::clone(upstream))).collect()
+    }
+
+    /// The same, for whoever wants the lists: waits until they are there, but not for long.
+    pub(crate) async fn refreshed(self: &Arc<Self>, upstreams: &[Arc<Upstream>]) -> Arc<Catalog> {
+        let reading = self.refresh(upstreams);
+        if !reading.is_empty() {
+            // Those that come later count for the next request.
+            drop(tokio::time::timeout(limits::LISTS_WAIT, futures::future::join_all(reading)).await);
+        }
+        self.catalog()
+    }
+
+    async fn replace(&self, server: usize, new: Listed) {
+        let mut all = self.listed.lock().await;
+        let Some(old) = all.get_mut(server) else { return };
+        let old = std::mem::replace(old, new);
+        match self.catalog().again(&all, &self.servers) {
+            Ok((mut catalog, left_out)) => {
+                for problem in left_out {
+                    tracing::warn!(%problem, "something new is left out of the lists");
+                }
+                for problem in with_policies(&mut catalog).await {
+                    tracing::warn!(%problem, "a new tool is left out of the lists");
+                }
+                *self.catalog.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(catalog);
+            }
+            Err(problem) => {
+                tracing::warn!(%problem, "the lists stay as they were");
+                if let Some(kept) = all.get_mut(server) {
+                    *kept = old;
+                }
+            }
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "ends when the lists are read, for which there is a longest time")]
+fn read_again(lists: Arc<Lists>, server: usize, upstream: Arc<Upstream>) -> JoinHandle<()> {
+    tokio::spawn(async move {
+        let Some(due) = lists.due.get(server) else { return };
+        // What changes from here on is a change of what is read now.
+        upstream.forget_change();
+        let read = list(&upstream).await;
+        let ttl = read.as_ref().map_or(Some(limits::LISTS_RETRY), |listed| listed.ttl);
+        match read {
+            Ok(listed) => lists.replace(server, listed).await,
+            Err(why) => tracing::warn!(why, "a server keeps its last lists"),
+        }
+        *due.times_ms() = Due::after(ttl);
+        due.reading.store(false, Ordering::Release);
+    })
+}
+
+/// What a server has.
+///
+/// # Errors
+/// Why that is not known, for the operator.
+pub(crate) async fn list(upstream: &Upstream) -> Result<Listed, String> {
+    let connected = Box::pin(upstream.connect(Client::of_lists(upstream.name()))).await;
+    let connection = connected.map_err(|error| error.to_string())?;
+    let name = upstream.name();
+    match tokio::time::timeout(limits::ANSWER_MAX, Listed::read(connection.peer())).await {
+        Ok(Ok(listed)) => {
+            connection.give_back();
+            upstream.learn(&listed.tools);
+            Ok(listed)
+        }
+        Ok(Err(error)) => Err(format!("the server `{name}` does not list what it has: {error}")),
+        Err(_late) => {
+            let seconds = limits::ANSWER_MAX.as_secs();
+            Err(format!("the server `{name}` does not list what it has within {seconds} seconds"))
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! On which terms the calls of each tool become tasks.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use longhaul::{Server, TaskPolicy, ToolError};
+use rmcp::ServerHandler;
+use rmcp::model::Tool;
+
+use crate::catalog::{Catalog, ToolRoute};
+use crate::limits;
+use crate::start_error::Problem;
+
+/// Gives its policy to each tool that has none yet. Each is checked by itself, so that one that cannot be used does not
+/// hide the others: it is taken out, and the reason returned.
+pub(crate) async fn with_policies(catalog: &mut Catalog) -> Vec<Problem> {
+    let (mut problems, mut unchecked, mut left_out) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+    let new = catalog.tools.iter_mut().filter(|(_, route)| route.is_durable() && route.policy.is_none());
+    for (name, route) in new {
+        let policy = policy(route);
+        match check(&route.tool, &policy).await {
+            Ok(()) => route.policy = Some(policy),
+            // Most often its dialect is an older one.
+            Err(ToolError::Schema { .. }) => {
+                unchecked.insert(name.clone());
+                route.policy = Some(policy.unchecked_arguments());
+            }
+            Err(error) => {
+                left_out.insert(name.clone());
+                problems.push(error.into());
+            }
+        }
+    }
+    if !unchecked.is_empty() {
+        tracing::info!(tools = ?unchecked, "the arguments of these tools are checked by their servers only");
+    }
+    catalog.tools.retain(|name, _| !left_out.contains(name));
+    problems
+}
+
+/// A server that has only this tool, which is all that is looked at.
+#[derive(Clone)]
+struct Only(Tool);
+
+impl ServerHandler for Only {
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        (self.0.name == name).then(|| self.0.clone())
+    }
+}
+
+async fn check(tool: &Tool, policy: &TaskPolicy) -> Result<(), ToolError> {
+    let only = Only(tool.clone());
+    Server::new(move || only.clone()).task(tool.name.to_string(), policy.clone()).check().await
+}
+
+fn policy(route: &ToolRoute) -> TaskPolicy {
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    let run_at_most = route.run_at_most();
+    let handle_after = route.terms.handle_after.unwrap_or(limits::HANDLE_AFTER);
+    let policy = TaskPolicy::optional()
+        .run_at_most(run_at_most)
+        .handle_after(handle_after)
+        .consecutive_failures_max(limits::DEATHS_MAX);
+    match route.terms.retention {
+        Some(retention) => policy.retention(retention).ttl_at_most(DAY.max(run_at_most.saturating_add(retention))),
+        None => policy.ttl_at_most(DAY.max(run_at_most.saturating_mul(2))),
+    }
+}

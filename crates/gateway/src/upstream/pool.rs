@@ -1,0 +1,160 @@
+//! Connections that are kept from one call to the next.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use longhaul::SystemClock;
+use longhaul::ports::Clock;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::Connection;
+use super::client::Client;
+use crate::limits;
+
+/// How long connections are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Keeping {
+    /// How long one may be idle.
+    pub(crate) idle_max: Duration,
+    /// How many calls one may have.
+    pub(crate) calls_max: usize,
+}
+
+impl Default for Keeping {
+    fn default() -> Self {
+        Self { idle_max: limits::IDLE_MAX, calls_max: limits::CALLS_MAX }
+    }
+}
+
+/// The idle connections of one server. A connection that is in use is not among them.
+pub(super) struct Pool {
+    /// As many as there may be connections: those that wait for one do so in order.
+    turns: Arc<Semaphore>,
+    keeping: Keeping,
+    idle: Mutex<Idle>,
+}
+
+#[derive(Default)]
+struct Idle {
+    kept: Vec<Kept>,
+    /// Whether something looks after them.
+    swept: bool,
+    closed: bool,
+}
+
+struct Kept {
+    connection: Connection,
+    calls: usize,
+    idle_ms: u64,
+}
+
+/// The right to use a connection, and to keep it for the next call.
+pub(super) struct Turn {
+    pool: Arc<Pool>,
+    calls: usize,
+    _turn: OwnedSemaphorePermit,
+}
+
+impl Pool {
+    pub(super) fn new(connections: usize, keeping: Keeping) -> Self {
+        Self { turns: Arc::new(Semaphore::new(connections)), keeping, idle: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Idle> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until fewer calls than connections are under way.
+    pub(super) async fn turn(self: &Arc<Self>) -> Result<Turn, tokio::sync::AcquireError> {
+        let turn = Arc::clone(&self.turns).acquire_owned().await?;
+        Ok(Turn { pool: Arc::clone(self), calls: 0, _turn: turn })
+    }
+
+    /// Ends the one that has been idle for longest, to make room.
+    pub(super) fn make_room(&self) {
+        let mut idle = self.lock();
+        let longest = (!idle.kept.is_empty()).then(|| idle.kept.remove(0));
+        drop(idle);
+        drop(longest);
+    }
+
+    /// Ends all idle ones, and keeps none from now on.
+    pub(super) fn close(&self) {
+        let mut idle = self.lock();
+        idle.closed = true;
+        let kept = std::mem::take(&mut idle.kept);
+        drop(idle);
+        drop(kept);
+    }
+
+    fn keep(self: &Arc<Self>, connection: Connection, calls: usize) {
+        let mut idle = self.lock();
+        if idle.closed || calls >= self.keeping.calls_max {
+            drop(idle);
+            drop(connection);
+            return;
+        }
+        idle.kept.push(Kept { connection, calls, idle_ms: 0 });
+        if !idle.swept {
+            idle.swept = true;
+            sweep(Arc::downgrade(self));
+        }
+    }
+
+    /// Ends those that have been idle for too long, or are not usable any more. Whether some are left.
+    fn sweep(&self) -> bool {
+        let mut idle = self.lock();
+        for kept in &mut idle.kept {
+            kept.idle_ms += limits::SWEEP_MS;
+        }
+        let ended = take(&mut idle.kept, |kept| {
+            Duration::from_millis(kept.idle_ms) > self.keeping.idle_max || !kept.connection.is_fit()
+        });
+        idle.swept = !idle.kept.is_empty();
+        let left = idle.swept;
+        drop(idle);
+        drop(ended);
+        left
+    }
+}
+
+impl Turn {
+    /// The connection that was used last, among those that this client may use.
+    pub(super) fn idle(&mut self, client: &Client) -> Option<Connection> {
+        let mut idle = self.pool.lock();
+        let ended = take(&mut idle.kept, |kept| !kept.connection.is_fit());
+        let place = idle.kept.iter().rposition(|kept| kept.connection.client().fits(client));
+        let kept = place.map(|place| idle.kept.remove(place));
+        drop(idle);
+        drop(ended);
+        let Kept { connection, calls, .. } = kept?;
+        connection.client().take_over(client);
+        self.calls = calls;
+        Some(connection)
+    }
+
+    /// Keeps the connection for the next call, if there is room in its life for one.
+    pub(super) fn keep(self, connection: Connection) {
+        self.pool.keep(connection, self.calls + 1);
+    }
+}
+
+/// Those that match, taken out.
+fn take(kept: &mut Vec<Kept>, matches: impl Fn(&Kept) -> bool) -> Vec<Kept> {
+    let (taken, left) = std::mem::take(kept).into_iter().partition(matches);
+    *kept = left;
+    taken
+}
+
+#[expect(clippy::disallowed_methods, reason = "ends when nothing is idle, or the pool is gone")]
+fn sweep(pool: Weak<Pool>) {
+    tokio::spawn(async move {
+        loop {
+            SystemClock.sleep_ms(limits::SWEEP_MS).await;
+            match pool.upgrade() {
+                Some(pool) if pool.sweep() => {}
+                _ => return,
+            }
+        }
+    });
+}
