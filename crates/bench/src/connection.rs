@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use anyhow::ensure;
 use bytes::Bytes;
+use http::Response;
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
@@ -39,13 +40,17 @@ impl Connection {
     /// Sends `request` and returns the whole body of its answer.
     ///
     /// # Errors
-    /// The connection broke, or the answer's status is not 200.
+    /// The connection broke, or the answer's status is not a success.
     pub(crate) async fn send(&mut self, request: Call) -> anyhow::Result<Bytes> {
+        Ok(self.exchange(request).await?.into_body())
+    }
+
+    /// The same, with the headers of the answer.
+    pub(crate) async fn exchange(&mut self, request: Call) -> anyhow::Result<Response<Bytes>> {
         self.sender.ready().await?;
-        let response = self.sender.send_request(request).await?;
-        let status = response.status();
-        let body = response.into_body().collect().await?.to_bytes();
-        ensure!(status.is_success(), "{status}: {}", String::from_utf8_lossy(&body));
-        Ok(body)
+        let (head, body) = self.sender.send_request(request).await?.into_parts();
+        let body = body.collect().await?.to_bytes();
+        ensure!(head.status.is_success(), "{}: {}", head.status, String::from_utf8_lossy(&body));
+        Ok(Response::from_parts(head, body))
     }
 }

@@ -34,6 +34,7 @@ mod process;
 #[path = "../../../tests/runtime_host/mod.rs"]
 mod runtime_host;
 mod servers;
+mod session;
 mod spawned;
 mod wire;
 
@@ -105,6 +106,9 @@ enum ServerOf {
         /// Where to listen.
         listen: SocketAddr,
     },
+    /// A server over standard input and output that answers at once.
+    #[command(name = "serve-stdio", hide = true)]
+    AtOnce,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -112,6 +116,7 @@ fn main() -> anyhow::Result<()> {
     match cli.server {
         Some(ServerOf::ServeNoop { listen, db }) => servers::noop::run(listen, db),
         Some(ServerOf::ServeRmcp { listen }) => servers::rmcp_alone::run(listen),
+        Some(ServerOf::AtOnce) => servers::stdio::run(),
         // One thread: the client should use little of the two cores that it shares with the server.
         None => tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(measure::run(&cli.choice)),
     }

@@ -1,5 +1,6 @@
 //! The measurements, part by part.
 
+mod gateway;
 mod lambda;
 mod profile;
 mod ready;
@@ -22,6 +23,8 @@ pub(crate) enum Part {
     Local,
     /// All of the Lambda functions' parts.
     Lambda,
+    /// Calls through `longhaul gateway` and through other proxies, and its memory.
+    Gateway,
     /// Time from a server's start to its first answer.
     Ready,
     /// Time from a killed server's restart until its tasks run again.
@@ -48,6 +51,7 @@ impl Part {
     /// The whole that this is a part of.
     const fn whole(self) -> Self {
         match self {
+            Self::Gateway => Self::Gateway,
             Self::Local | Self::Ready | Self::Restart | Self::Tasks | Self::Profile => Self::Local,
             Self::Lambda | Self::Size | Self::Start | Self::Poll | Self::Calls | Self::Memory | Self::Recovery => {
                 Self::Lambda
@@ -124,6 +128,9 @@ async fn measure(plan: &Plan, choice: &Choice) -> anyhow::Result<Vec<Figure>> {
     }
     if wanted(Part::Profile) {
         figures.extend(profile::measure(plan).await?);
+    }
+    if wanted(Part::Gateway) {
+        figures.extend(gateway::measure(plan).await?);
     }
     if only.is_empty() || only.iter().any(|part| part.whole() == Part::Lambda) {
         figures.extend(lambda::measure(plan, wanted).await?);

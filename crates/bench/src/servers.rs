@@ -1,4 +1,6 @@
-//! The servers that are measured in addition to `local`: one tool that does nothing, durable and not.
+//! The servers that are measured in addition to `local`: one tool that does nothing, durable and not, and one behind a
+//! gateway.
 
 pub(crate) mod noop;
 pub(crate) mod rmcp_alone;
+pub(crate) mod stdio;

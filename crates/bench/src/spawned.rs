@@ -30,6 +30,18 @@ pub(crate) struct Spawned {
 impl Spawned {
     /// Starts the command that `command` makes for an address, and returns once it answers `GET /healthz`.
     pub(crate) async fn start(command: impl FnOnce(SocketAddr) -> Command) -> anyhow::Result<Self> {
+        Self::start_until(command, is_ready).await
+    }
+
+    /// The same for a server that does not know this request: returns once it accepts connections.
+    pub(crate) async fn listening(command: impl FnOnce(SocketAddr) -> Command) -> anyhow::Result<Self> {
+        Self::start_until(command, async |address| Connection::open(address).await.is_ok()).await
+    }
+
+    async fn start_until(
+        command: impl FnOnce(SocketAddr) -> Command,
+        is_ready: impl AsyncFn(SocketAddr) -> bool,
+    ) -> anyhow::Result<Self> {
         let address = free_address()?;
         let mut command = command(address);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
