@@ -7,6 +7,7 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod class;
+mod cleaning;
 mod event;
 mod ids;
 mod journal;
@@ -24,6 +25,7 @@ mod trace;
 mod transition;
 
 pub use class::ToolClass;
+pub use cleaning::{Cleaning, CleaningEnd};
 pub use event::{Advance, Outcome, Suspension, TaskEvent};
 pub use ids::{IdSource, InvalidTaskId, LeaseToken, TaskId, TaskKey};
 pub use journal::{Entry, EntryKind};

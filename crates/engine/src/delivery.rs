@@ -6,9 +6,11 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 use tracing::field::Empty;
 
+use self::clean::Comes;
 use crate::leg::Start;
 use crate::{Engine, Leg, LoadError, ToolRunner};
 
+mod clean;
 mod conclude;
 mod pace;
 mod place;
@@ -92,7 +94,12 @@ impl Engine {
             Err(disposition) => disposition,
         };
         self.observer().leg_ended(&claimed, self.now().since_ms(began_at));
-        disposition
+        match disposition {
+            Disposition::Acknowledge if claimed.cleaning.is_armed() => {
+                self.clean_if_needed(&claimed.key(), Comes::FromItsLeg(claimed.attempt), work, disposition).await
+            }
+            Disposition::Acknowledge | Disposition::RetryAfter { .. } => disposition,
+        }
     }
 
     fn count_claim(&self, task: &Task, now: Timestamp) {
@@ -108,7 +115,7 @@ impl Engine {
         let key = &work.delivery.message.task;
         match self.apply_with_retry(key, &self.claim_of(work)).await {
             Ok(task) => Ok(task),
-            Err(ApplyError::Refused { current, why }) => Err(self.refused_claim(&current, why).await),
+            Err(ApplyError::Refused { current, why }) => Err(self.refused_claim(&current, why, work).await),
             Err(error) => Err(self.not_applied(key, error, self.settings.retry_ms)),
         }
     }
@@ -117,7 +124,17 @@ impl Engine {
         TaskEvent::Claim { token: work.lease, lease_until: self.lease_until(work.signals) }
     }
 
-    async fn refused_claim(&self, current: &Task, why: Refusal) -> Disposition {
+    async fn refused_claim(&self, current: &Task, why: Refusal, work: Work<'_>) -> Disposition {
+        let disposition = self.settle_refused_claim(current, why).await;
+        match disposition {
+            Disposition::Acknowledge if current.cleaning.is_armed() => {
+                self.clean_if_needed(&current.key(), Comes::Anew, work, disposition).await
+            }
+            Disposition::Acknowledge | Disposition::RetryAfter { .. } => disposition,
+        }
+    }
+
+    async fn settle_refused_claim(&self, current: &Task, why: Refusal) -> Disposition {
         let now = self.now();
         let why = match current.state {
             // The message for the timer alongside a question. The answer may never come, so this message must not be lost.
@@ -149,6 +166,7 @@ impl Engine {
             | Refusal::BeforeDeadline
             | Refusal::NotEnded
             | Refusal::SentAlready { .. }
+            | Refusal::NothingToClean
             | Refusal::NothingAsked => Disposition::Acknowledge,
         }
     }

@@ -230,6 +230,7 @@ pub(crate) fn call() -> Call {
         terms: Terms::negotiate(&Policy::default(), RequestedTerms::default()),
         idempotency: None,
         trace: None,
+        cleaning: longhaul_core::Cleaning::None,
     }
 }
 
@@ -316,6 +317,8 @@ fn verb(call: StoreCall<'_>) -> &'static str {
             TaskEvent::TimeOut => "time out",
             TaskEvent::ExtendRetention { .. } => "extend retention",
             TaskEvent::Forget => "forget",
+            TaskEvent::BeginCleaning { .. } => "begin cleaning",
+            TaskEvent::EndCleaning { .. } => "end cleaning",
         },
         StoreCall::List(_) => "list",
         StoreCall::Record(..) => "record",

@@ -115,6 +115,7 @@ impl Client {
             terms: Terms::negotiate(&policy, RequestedTerms::default()),
             idempotency: idempotency.clone(),
             trace: None,
+            cleaning: plan.cleaning,
         };
         self.world.kernel.tell(|| format!("makes call {number}"));
         let Some((observed, answer)) = self.request(|engine| engine.accept(call)).await else { return false };

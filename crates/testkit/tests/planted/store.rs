@@ -360,7 +360,9 @@ impl PlantedStore {
             | TaskEvent::RetriesExhausted
             | TaskEvent::TimeOut
             | TaskEvent::ExtendRetention { .. }
-            | TaskEvent::Forget => {}
+            | TaskEvent::Forget
+            | TaskEvent::BeginCleaning { .. }
+            | TaskEvent::EndCleaning { .. } => {}
         }
         event
     }
@@ -413,7 +415,9 @@ impl PlantedStore {
             | TaskEvent::RetriesExhausted
             | TaskEvent::TimeOut
             | TaskEvent::ExtendRetention { .. }
-            | TaskEvent::Forget => false,
+            | TaskEvent::Forget
+            | TaskEvent::BeginCleaning { .. }
+            | TaskEvent::EndCleaning { .. } => false,
         }
     }
 

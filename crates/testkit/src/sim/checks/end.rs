@@ -52,7 +52,10 @@ impl Checks {
 
     /// No message is left, and no tool runs.
     pub(crate) fn must_rest(&mut self, store: &StoreModel, messages: &[TaskKey], at_ms: u64) {
-        let left = messages.iter().find(|key| store.peek(key).is_none_or(|task| task.has_ended())).copied();
+        let left = messages
+            .iter()
+            .find(|key| store.peek(key).is_none_or(|task| task.has_ended() && !task.needs_cleaning()))
+            .copied();
         if let Some(key) = left {
             let what = format!("a message for {} is still there, long after its end", self.name(&key));
             self.fail(Promise::BecomesIdle, at_ms, what);
