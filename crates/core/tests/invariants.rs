@@ -259,7 +259,10 @@ proptest! {
                 continue;
             }
             prop_assert!(after.expires_at >= before.expires_at, "{event:?}");
-            if let Some(ended_at) = after.ended_at {
+            // One that was to be forgotten may still be cleaned by a worker whose clock is behind.
+            if let Some(ended_at) = after.ended_at
+                && (!before.has_ended() || after.expires_at != before.expires_at)
+            {
                 prop_assert!(after.expires_at >= ended_at.plus_ms(after.terms.retention_ms), "{event:?} at {now}");
             }
         }
