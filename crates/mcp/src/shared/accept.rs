@@ -46,6 +46,7 @@ pub(crate) fn call(mut new: NewTask<'_>) -> Result<Call, ErrorData> {
         terms: Terms::negotiate(new.policy.terms(), new.requested),
         idempotency: new.idempotency,
         trace,
+        cleaning: longhaul_core::Cleaning::None,
     })
 }
 

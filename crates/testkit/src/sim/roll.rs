@@ -104,6 +104,8 @@ impl Plan {
         for call in &mut self.calls {
             if dice.happens(300) {
                 call.cleaning = Cleaning::ARMED;
+                // While it waits, its message comes again and again until its deadline.
+                call.run_ms = call.run_ms.min(self.settings.lease_ms * 250);
                 call.cleaning_fails = dice.one_of(&[0, 0, 1, 2]) as u32;
             }
         }

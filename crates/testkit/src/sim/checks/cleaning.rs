@@ -9,7 +9,7 @@ use super::state::Checks;
 impl Checks {
     /// The author's code begins to clean up. Returns how often it has begun by now.
     pub(crate) fn cleaning_begins(&mut self, key: &TaskKey, at_ms: u64) -> u32 {
-        let (name, slack_ms) = (self.name(key), self.heartbeat_ms + self.lease_ms + self.skew_ms);
+        let (name, slack_ms) = (self.name(key), self.heartbeat_ms + 8 * self.latency_ms + self.skew_ms);
         let Some(trace) = self.trace(key) else { return 0 };
         trace.cleanings += 1;
         let cleanings = trace.cleanings;
