@@ -50,6 +50,7 @@ async fn accept(world: &World) -> (longhaul_engine::Engine, Lines, TaskKey) {
         terms: Terms::negotiate(&longhaul_core::Policy::default(), RequestedTerms::default()),
         idempotency: None,
         trace: None,
+        cleaning: longhaul_core::Cleaning::None,
     };
     let task = engine.accept(call).await.unwrap().into_task();
     (engine, lines, task.key())
