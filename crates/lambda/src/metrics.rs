@@ -143,6 +143,8 @@ impl Observer for EmbeddedMetrics {
     /// Not counted: a line would cost more than many a step.
     fn came_to_step(&self, _task: &Task, _name: &str, _recorded: IsRecorded) {}
 
+    fn cleaning_given_up(&self, _task: &Task) {}
+
     fn ended(&self, task: &Task) {
         let took_ms = task.ended_at.map_or(0, |ended_at| ended_at.since_ms(task.created_at));
         let status = task.status();
