@@ -19,7 +19,7 @@ DOCUMENTED := $(WORKSPACE),longhaul/contract,longhaul/testing
 PUBLIC := core audit logs settings engine sqlite http mcp aws oauth lambda testkit
 PACKAGES := $(PUBLIC:%=-p longhaul-%) -p longhaul
 # Tests that start servers, real clients or the emulator with the template in it.
-END_TO_END := binary(e2e) | binary(aws_e2e) | binary(deployed) | binary(starter)
+END_TO_END := binary(e2e) | binary(aws_e2e) | binary(deployed) | binary(starter) | binary(gateway)
 
 .PHONY: help run check test nightly lint advisories features fast-tests slow-tests conformance conformance-local e2e local-aws \
 	simulate fuzz mutants bench build package deploy clean
@@ -67,7 +67,7 @@ fast-tests: ## All tests that start no server and no client
 	scripts/nextest.sh $(WORKSPACE) -E 'not ($(END_TO_END))'
 
 slow-tests: ## The other tests: end to end, examples in the docs, conformance, simulation
-	scripts/setup-tools.sh suite ts ts-legacy auth-server python python-legacy aws cargo-lambda
+	scripts/setup-tools.sh suite ts ts-legacy auth-server python python-legacy upstreams aws aws-lint cargo-lambda
 	scripts/nextest.sh $(WORKSPACE) -E '$(END_TO_END)'
 	$(CARGO) test --locked $(WORKSPACE) --doc --quiet
 	CONFORMANCE_SERVER=$(TARGET_DIR)/debug/conformance-server $(MAKE) --no-print-directory conformance-local
@@ -84,9 +84,9 @@ conformance-local: ## The same, locally only
 	scripts/conformance.sh 2025-06-18
 
 e2e: ## Real clients and kills: against the local server, and against the template on an emulator; and a new server
-	scripts/setup-tools.sh ts ts-legacy auth-server python python-legacy aws cargo-lambda
+	scripts/setup-tools.sh ts ts-legacy auth-server python python-legacy upstreams aws aws-lint cargo-lambda
 	scripts/nextest.sh -p longhaul-app --features local,lambda --test e2e --test aws_e2e
-	scripts/nextest.sh $(WORKSPACE) --test starter
+	scripts/nextest.sh $(WORKSPACE) --test starter --test gateway
 
 local-aws: ## The whole deployment on an AWS emulator on this machine, until it is stopped
 	scripts/setup-tools.sh aws

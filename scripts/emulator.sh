@@ -12,7 +12,8 @@
 #                                                      after the last lock is released. EMULATOR_STATE names another
 #                                                      folder than .cache/emulator, for an emulator with other users.
 #
-# COMMAND sees AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. Each emulator gets a free port.
+# COMMAND sees AWS_ENDPOINT_URL, AWS_REGION, AWS_DEFAULT_REGION for tools that know this one only, AWS_ACCESS_KEY_ID and
+# AWS_SECRET_ACCESS_KEY. Each emulator gets a free port.
 # With EMULATOR_AUTH=true the emulator enforces IAM. Several calls at the same time are safe.
 set -euo pipefail
 
@@ -93,7 +94,8 @@ run_with() {
     trap 'exit 130' INT
     trap 'exit 143' TERM
     launch_with_retry "$log"
-    AWS_ENDPOINT_URL=$endpoint AWS_REGION=us-east-1 AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test "$@" || status=$?
+    AWS_ENDPOINT_URL=$endpoint AWS_REGION=us-east-1 AWS_DEFAULT_REGION=us-east-1 AWS_ACCESS_KEY_ID=test \
+        AWS_SECRET_ACCESS_KEY=test "$@" || status=$?
     return "$status"
 }
 

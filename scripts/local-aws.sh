@@ -14,16 +14,17 @@
 #                                                      JSON. With --demand-tls also the queue policies that refuse requests
 #                                                      without TLS, which the emulator does not speak: no work is done then
 #   scripts/local-aws.sh delete STACK                  deletes that stack
+#   scripts/local-aws.sh outputs STACK                 prints the outputs of a stack that another tool has deployed, such as
+#                                                      the SAM CLI; McpUrl is one that this machine reaches
 #
 # PARAMETERs are those of template.yaml. By default everyone may call (AuthMode=anonymous), the diagnostic tools are
 # served, and answers are buffered, because the emulator cannot stream.
-# COMMAND sees, and `deploy` needs, AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
+# COMMAND sees, and `deploy` and `outputs` need, AWS_ENDPOINT_URL, AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
 # LOCAL_AWS_BIN_DIR     a folder with the programs `api` and `worker`, built for this machine. Without it they are built
 #                       here, quickly and without optimisation: scripts/build-lambda.sh builds what is deployed to AWS
 # LOCAL_AWS_BIN_PREFIX  goes before the names of these programs
-# LOCAL_AWS_TEMPLATE    deploys this template instead of template.yaml
 # LOCAL_AWS_STATE       another folder than .cache/local-aws, for an emulator whose users deploy other programs
-# EMULATOR_AUTH=true    makes the emulator enforce the roles of the functions
+# EMULATOR_AUTH=true    makes the emulator enforce the roles of the functions; `shared` does, unless it is false
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -95,7 +96,9 @@ begin() {
 
 # Puts the functions of folder $1 into the S3 of the emulator at $AWS_ENDPOINT_URL.
 upload() {
-    export AWS_ENDPOINT_URL AWS_REGION=us-east-1 AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test
+    # The SAM CLI and version 1 of the AWS CLI read AWS_DEFAULT_REGION only.
+    export AWS_ENDPOINT_URL AWS_REGION=us-east-1 AWS_DEFAULT_REGION=us-east-1
+    export AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test
     unset AWS_PROFILE AWS_SESSION_TOKEN
     pack "$1"
     "$python" "$root/scripts/local_aws.py" upload "$scratch/api/bootstrap" "$scratch/worker/bootstrap"
@@ -114,7 +117,7 @@ shared() {
         mkdir "$state/tmp"
     fi
     # The emulator outlives this script and must not hold the lock.
-    AWS_ENDPOINT_URL=$(EMULATOR_STATE=$state EMULATOR_AUTH=true TMPDIR=$state/tmp "$root/scripts/emulator.sh" shared 5>&-)
+    AWS_ENDPOINT_URL=$(EMULATOR_STATE=$state EMULATOR_AUTH=${EMULATOR_AUTH:-true} TMPDIR=$state/tmp "$root/scripts/emulator.sh" shared 5>&-)
     uploaded="$AWS_ENDPOINT_URL $(python3 "$root/scripts/portable.py" stamp "$bin_dir/$bin_prefix"{api,worker})"
     if [[ $(cat "$state/uploaded" 2>/dev/null) != "$uploaded" ]]; then
         scratch=$(mktemp -d)
@@ -149,7 +152,7 @@ main() {
             run_with "$@"
             ;;
         shared) shared ;;
-        deploy | delete)
+        deploy | delete | outputs)
             "$python" "$root/scripts/local_aws.py" "$@"
             ;;
         -h | --help | help) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}" ;;

@@ -13,7 +13,7 @@ from botocore.config import Config
 from pack_lambda import zipped
 
 ROOT = Path(__file__).resolve().parent.parent
-TEMPLATE = Path(os.environ.get("LOCAL_AWS_TEMPLATE", ROOT / "template.yaml"))
+TEMPLATE = ROOT / "template.yaml"
 BUCKET = "local-aws"
 FUNCTIONS = ("api", "worker")
 PARAMETERS = {
@@ -72,9 +72,7 @@ def packaged_template(demands_tls):
 
 def deploy(stack, settings, demands_tls):
     template = packaged_template(demands_tls)
-    # The diagnostic tools are the shipped application's.
-    known = {name: value for name, value in PARAMETERS.items() if f"\n  {name}:\n" in template}
-    parameters = known | dict(setting.split("=", 1) for setting in settings)
+    parameters = PARAMETERS | dict(setting.split("=", 1) for setting in settings)
     template = with_sizes(template, parameters)
     cloudformation = client("cloudformation")
     # As `sam deploy` does it: a template in the request itself may have 51,200 bytes only.
@@ -135,7 +133,7 @@ worker function {outputs["WorkerFunction"]}
 
 To look inside, with any AWS client:
 
-export AWS_ENDPOINT_URL={os.environ["AWS_ENDPOINT_URL"]} AWS_REGION=us-east-1 AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test
+export AWS_ENDPOINT_URL={os.environ["AWS_ENDPOINT_URL"]} AWS_REGION=us-east-1 AWS_DEFAULT_REGION=us-east-1 AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test
 
 To list the tools by hand:
 
@@ -159,6 +157,9 @@ def main(verb, *arguments):
             explain(outputs)
         else:
             print(json.dumps(outputs))
+    elif verb == "outputs":
+        (description,) = client("cloudformation").describe_stacks(StackName=arguments[0])["Stacks"]
+        print(json.dumps(outputs_of(description), indent=2))
     elif verb == "delete":
         client("cloudformation").delete_stack(StackName=arguments[0])
     else:

@@ -9,6 +9,7 @@
 #   python         a virtual environment for tests/clients/python/*.py
 #   python-legacy  virtual environments with the Python SDKs of older revisions
 #   auth-server    the authorization server that tests/auth_server starts (includes the Node of "suite")
+#   upstreams      MCP servers that the gateway's tests put behind it (includes the Node of "suite")
 #   nextest        cargo-nextest as a prebuilt binary; scripts/nextest.sh installs it if the machine has none
 #   deny           cargo-deny as a prebuilt binary
 #   hadolint       hadolint as a prebuilt binary, which reads infra/container/Dockerfile
@@ -22,7 +23,7 @@
 #
 # A part that was installed from the same lock file is left alone. Two runs at the same time are safe: one waits.
 # Afterwards .cache/tools/bin has: node, conformance, inspector, auth-server, python, python-1.30.0, python-1.13.1,
-# python-1.9.4, cargo-nextest, cargo-deny, hadolint, actionlint, ministack, sam, cfn-lint, cargo-lambda.
+# python-1.9.4, server-everything, server-filesystem, server-memory, mcp-server-git, mcp-server-time, cargo-nextest, cargo-deny, hadolint, actionlint, ministack, sam, cfn-lint, cargo-lambda.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -32,7 +33,7 @@ readonly node_major_min=22
 readonly npm_attempts_max=3
 readonly mutants_version=27.1.0
 readonly parts_default=(
-    suite ts ts-legacy auth-server python python-legacy nextest deny hadolint actionlint aws aws-lint cargo-lambda
+    suite ts ts-legacy auth-server python python-legacy upstreams nextest deny hadolint actionlint aws aws-lint cargo-lambda
 )
 
 say() { printf 'setup-tools: %s\n' "$*" >&2; }
@@ -191,6 +192,24 @@ setup_python() {
     mark_current python "${pins[@]}"
 }
 
+setup_upstreams() {
+    local source=$root/tests/upstream_servers name
+    local pins=("$source/package.json" "$source/package-lock.json" "$source/requirements.txt")
+    if is_current upstreams "${pins[@]}"; then return; fi
+    setup_suite
+    install_node_package upstreams "$source"
+    local packages=$tools/upstreams/node_modules/@modelcontextprotocol
+    for name in everything filesystem memory; do
+        launcher "server-$name" "$(node_path)" "$packages/server-$name/dist/index.js"
+    done
+    install_venv upstreams-python "$source/requirements.txt"
+    for name in git time; do
+        launcher "mcp-server-$name" "$tools/upstreams-python/bin/python" -m "mcp_server_$name"
+    done
+    "$tools/upstreams-python/bin/python" -c 'import mcp_server_git, mcp_server_time' >/dev/null
+    mark_current upstreams "${pins[@]}"
+}
+
 # A prebuilt cargo subcommand: cargo-$1, from scripts/requirements-$1.txt.
 setup_cargo_tool() {
     local part=$1
@@ -272,6 +291,7 @@ setup() {
         auth-server) setup_auth_server ;;
         python) setup_python ;;
         python-legacy) setup_python_legacy ;;
+        upstreams) setup_upstreams ;;
         clients) for part in ts ts-legacy python python-legacy; do setup "$part"; done ;;
         nextest | deny) setup_cargo_tool "$1" ;;
         hadolint) setup_hadolint ;;

@@ -23,6 +23,7 @@ impl Local {
         let log = folder.join("log");
         let mut command = Command::new(project.programs().join("local"));
         command.args(["--listen", "127.0.0.1:0", "--lease-ms", "1500", "--heartbeat-ms", "200"]);
+        command.args(["--tool-env", "FOLDER=archive"]);
         command.arg("--db").arg(folder.join("tasks.db")).current_dir(project.folder());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log).unwrap());
         let child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
@@ -64,4 +65,12 @@ impl Drop for Local {
         drop(self.child.kill());
         drop(self.child.wait());
     }
+}
+
+/// What it says when it does not start with these flags.
+pub(crate) fn refused(project: &Project, flags: &[&str]) -> String {
+    let mut command = Command::new(project.programs().join("local"));
+    let output = command.args(flags).current_dir(project.folder()).stdin(Stdio::null()).output().unwrap();
+    assert!(!output.status.success(), "it started and ended");
+    String::from_utf8(output.stderr).unwrap()
 }

@@ -21,7 +21,7 @@ use serde_json::json;
 use caller::Caller;
 use emulator::Stack;
 use local::Local;
-use project::Project;
+use project::{Project, run};
 
 /// Calls the starter's tool and returns the task's id.
 async fn import(caller: &Caller, files: &[&str]) -> String {
@@ -38,11 +38,16 @@ async fn result_of(caller: &Caller, task_id: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_server_passes_its_tests_survives_a_kill_and_runs_on_aws() {
     let project = Project::new();
-    project.make("check");
-    project.make("test");
+    run(&mut project.make(&["check"]));
+    run(&mut project.make(&["test"]));
     project.build();
 
     let folder = tempfile::tempdir().unwrap();
+    let said = local::refused(&project, &["--listen", "127.0.0.1:http"]);
+    assert!(said.starts_with("error: the configuration cannot be used: --listen"), "{said}");
+    let said = local::refused(&project, &["--secret", "DB_PASSWORD=file:none"]);
+    assert!(said.starts_with("error: the secret `DB_PASSWORD` cannot be read from none: "), "{said}");
+
     let server = Local::start(&project, folder.path()).await;
     let task_id = import(&server.caller(), &["a.csv", "b.csv"]).await;
     let progressed =
@@ -50,12 +55,12 @@ async fn a_new_server_passes_its_tests_survives_a_kill_and_runs_on_aws() {
     server.caller().until_it(&task_id, "progress", progressed).await;
     server.kill();
     let server = Local::start(&project, folder.path()).await;
-    assert_eq!(result_of(&server.caller(), &task_id).await, "2000 rows of 2 files");
+    assert_eq!(result_of(&server.caller(), &task_id).await, "2000 rows of 2 files in archive");
 
     let stack = Stack::deploy(&project);
     let caller = Caller::new(stack.url());
     let task_id = import(&caller, &["a.csv"]).await;
-    assert_eq!(result_of(&caller, &task_id).await, "1000 rows of 1 files");
+    assert_eq!(result_of(&caller, &task_id).await, "1000 rows of 1 files in archive");
 }
 
 /// The other tool that renders it is not among ours: it would have to be built. So what the two read is compared.

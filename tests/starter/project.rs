@@ -5,8 +5,6 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-const NAME: &str = "new-server";
-
 /// The root of the checkout.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -40,35 +38,50 @@ pub(crate) struct Project {
 }
 
 impl Project {
+    /// Its name, which is that of its stack too.
+    pub(crate) const NAME: &str = "new-server";
+
     /// Renders the starter, with the packages that would be published in reach.
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut render = Command::new(root().join(".cache/tools/bin/cargo-lambda"));
-        render.args(["lambda", "new", "--no-interactive", NAME, "--template"]).arg(template());
+        render.args(["lambda", "new", "--no-interactive", Self::NAME, "--template"]).arg(template());
         run(render.current_dir(&folder));
         let mut prepare = Command::new("python3");
         prepare.arg(root().join("tests/starter/workspace.py"));
-        prepare.arg(Path::new(env!("CARGO_TARGET_TMPDIR")).join("packages")).arg(folder.path()).arg(NAME);
+        prepare.arg(Path::new(env!("CARGO_TARGET_TMPDIR")).join("packages")).arg(folder.path()).arg(Self::NAME);
         run(&mut prepare);
         Self { folder }
     }
 
     /// The folder in which the user works.
     pub(crate) fn folder(&self) -> PathBuf {
-        self.folder.path().join(NAME)
+        self.folder.path().join(Self::NAME)
     }
 
-    /// Runs a command of its `Makefile`.
-    pub(crate) fn make(&self, goal: &str) {
+    /// A command of its `Makefile`.
+    pub(crate) fn make(&self, arguments: &[&str]) -> Command {
         let mut make = Command::new("make");
-        make.arg(goal).arg(format!("CARGO={}", self.cargo().display())).current_dir(self.folder());
-        run(make.env_remove("MAKEFLAGS").env_remove("MAKELEVEL"));
+        make.args(arguments).arg(format!("CARGO={}", self.cargo().display())).current_dir(self.folder());
+        make.env_remove("MAKEFLAGS").env_remove("MAKELEVEL");
+        make
     }
 
     /// Builds its programs, quickly and without optimisation.
     pub(crate) fn build(&self) {
         let mut cargo = Command::new(self.cargo());
         run(cargo.args(["build", "--all-features", "--bins"]).current_dir(self.folder()));
+    }
+
+    /// Puts its programs where `make build` leaves them.
+    pub(crate) fn pack(&self) {
+        let lambda = self.folder().join("target/lambda");
+        for name in ["api", "worker"] {
+            std::fs::create_dir_all(lambda.join(name)).unwrap();
+            std::fs::copy(self.programs().join(name), lambda.join(name).join("bootstrap")).unwrap();
+        }
+        let mut pack = Command::new("python3");
+        run(pack.arg(root().join("scripts/pack_lambda.py")).arg(lambda).args(["api", "worker"]));
     }
 
     /// Cargo, for all that was put around the new server.

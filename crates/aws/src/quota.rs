@@ -385,4 +385,11 @@ mod tests {
         assert_eq!([counted(1_000, Some(60)), counted(10_000, Some(60)), counted(1_000, Some(10_000))], [10_000; 3]);
         assert!((9_500..10_500).contains(&counted(10_000, Some(10_000))));
     }
+
+    #[test]
+    fn a_task_of_which_anything_is_counted_is_counted() {
+        let reserved = |slots, new, bytes| Reserved { slots, new, bytes, until: String::new() };
+        assert!([reserved(1, 0, 0), reserved(0, 1, 0), reserved(0, 0, 1)].iter().all(Reserved::counts));
+        assert!(!reserved(0, 0, 0).counts());
+    }
 }

@@ -21,7 +21,7 @@ use aws_smithy_types::body::SdkBody;
 use futures::future::{Either, select, try_join_all};
 use http::Request;
 use http_body_util::{BodyExt, Limited};
-use longhaul_core::{Clock, limits};
+use longhaul_core::{Clock, limits, with_causes};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -70,14 +70,7 @@ struct Refused(String);
 
 impl Refused {
     fn because(error: &(dyn Error + 'static)) -> Self {
-        let mut words = error.to_string();
-        let mut cause = error.source();
-        while let Some(error) = cause {
-            words.push_str(": ");
-            words.push_str(&error.to_string());
-            cause = error.source();
-        }
-        Self(limits::cut(&words, limits::MESSAGE_BYTES_MAX))
+        Self(limits::cut(&with_causes(error), limits::MESSAGE_BYTES_MAX))
     }
 }
 

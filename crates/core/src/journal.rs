@@ -10,7 +10,7 @@ use crate::Payload;
 pub enum EntryKind {
     /// The value of a step.
     Step,
-    /// When a timer is due.
+    /// When a timer is due, or when a tool began to look for something.
     Timer,
     /// A client's answer to an input request.
     Answer,

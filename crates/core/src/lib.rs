@@ -6,6 +6,7 @@
 
 #![warn(clippy::wildcard_enum_match_arm)]
 
+mod causes;
 mod class;
 mod cleaning;
 mod event;
@@ -24,6 +25,7 @@ mod time;
 mod trace;
 mod transition;
 
+pub use causes::with_causes;
 pub use class::ToolClass;
 pub use cleaning::{Cleaning, CleaningEnd};
 pub use event::{Advance, Outcome, Suspension, TaskEvent};

@@ -1,6 +1,5 @@
 //! The engine: the ports and the settings that every use case needs.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use longhaul_core::ports::{StoreError, TaskStore, WorkQueue};
@@ -24,6 +23,9 @@ pub struct Ports {
     pub ids: Arc<dyn IdSource>,
 }
 
+/// The queue of a tool, if it has one of its own.
+type OwnQueues = dyn Fn(&str) -> Option<Arc<dyn WorkQueue>> + Send + Sync;
+
 /// The use cases. Cheap to clone; holds no state but who in this process waits for a change, so that any instance can
 /// answer any request.
 #[derive(Clone)]
@@ -34,8 +36,8 @@ pub struct Engine {
     pub(crate) leg_limit: Option<LegLimit>,
     /// Where the work of tools is sent that have no queue of their own.
     shared_queue: Arc<dyn WorkQueue>,
-    /// Where the work of the other tools is sent, by their names.
-    own_queues: Arc<BTreeMap<String, Arc<dyn WorkQueue>>>,
+    /// Where the work of the other tools is sent.
+    own_queues: Option<Arc<OwnQueues>>,
     observer: Option<Arc<dyn Observer>>,
 }
 
@@ -50,7 +52,7 @@ impl Engine {
             changes: Changes::default(),
             leg_limit: None,
             shared_queue,
-            own_queues: Arc::default(),
+            own_queues: None,
             observer: None,
         }
     }
@@ -70,11 +72,14 @@ impl Engine {
         self
     }
 
-    /// The same engine, which sends the work of these tools to queues of their own, and that of all others to the queue
-    /// of its ports.
+    /// The same engine, which sends the work of each tool to the queue that `queue_of` says, and that of all others to the
+    /// queue of its ports.
     #[must_use]
-    pub fn with_own_queues(mut self, queues: BTreeMap<String, Arc<dyn WorkQueue>>) -> Self {
-        self.own_queues = Arc::new(queues);
+    pub fn with_own_queues(
+        mut self,
+        queue_of: impl Fn(&str) -> Option<Arc<dyn WorkQueue>> + Send + Sync + 'static,
+    ) -> Self {
+        self.own_queues = Some(Arc::new(queue_of));
         self
     }
 
@@ -123,7 +128,8 @@ impl Engine {
     }
 
     /// The queue that the work of `tool` is sent to.
-    pub(crate) fn queue_of(&self, tool: &str) -> &dyn WorkQueue {
-        &**self.own_queues.get(tool).unwrap_or(&self.shared_queue)
+    pub(crate) fn queue_of(&self, tool: &str) -> Arc<dyn WorkQueue> {
+        let own = self.own_queues.as_ref().and_then(|queue_of| queue_of(tool));
+        own.unwrap_or_else(|| Arc::clone(&self.shared_queue))
     }
 }

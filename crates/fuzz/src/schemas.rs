@@ -67,7 +67,7 @@ pub(crate) fn run(input: &[u8]) {
     let world = World::new();
     let clock = Arc::clone(&world.clock);
     drive(&clock, async {
-        let checked = check_tools(|| handler.clone(), &policies, &BTreeMap::new()).await;
+        let checked = check_tools(|| handler.clone(), &policies.clone().into(), &BTreeMap::new()).await;
         match checked {
             Err(ToolError::Schema { cause, .. }) => assert!(cause.to_string().len() < 2_000, "{cause}"),
             Err(other) => panic!("{other}"),

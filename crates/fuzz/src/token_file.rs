@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use longhaul::Server;
 use longhaul::local::{self, Options, Running, ServeError};
 use longhaul::settings::table::{self, Callers};
+use longhaul_core::with_causes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -70,12 +71,7 @@ async fn status(running: &Running, token: &str) -> u16 {
 }
 
 fn refused(input: &[u8], error: &ServeError) {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
+    let text = with_causes(error);
     let file = String::from_utf8_lossy(input);
     let words = file.split_whitespace().filter(|word| word.len() >= WORD_BYTES_MIN);
     words.for_each(|word| assert!(!text.contains(word), "an error has a word of the file: {text}"));

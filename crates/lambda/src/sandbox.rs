@@ -8,7 +8,7 @@ use longhaul_aws::{DynamoStore, QuotaMode, SECRET, SqsQueue, ToolSecretError, re
 use longhaul_core::ports::{StoreError, WorkQueue};
 use longhaul_core::{Clock, IdSource, ToolClass};
 use longhaul_engine::{Engine, LegLimit, Ports};
-use longhaul_mcp::{McpServer, McpSettings};
+use longhaul_mcp::{McpServer, McpSettings, Policies};
 
 use crate::api::Api;
 use crate::metrics::EmbeddedMetrics;
@@ -41,7 +41,7 @@ pub enum StartError {
     },
 }
 
-/// Sets up the API function. `classes` are those of tools, by the tools' names. Reading the secret that all instances share is the first call to the table, so connection
+/// Sets up the API function. The policies say which queue the work of a tool is sent to. Reading the secret that all instances share is the first call to the table, so connection
 /// and handshake are done before the first event.
 ///
 /// # Errors
@@ -49,7 +49,7 @@ pub enum StartError {
 pub async fn start_api(
     config: &ApiConfig,
     world: World,
-    classes: &BTreeMap<String, ToolClass>,
+    policies: &Policies,
     build: impl FnOnce(Engine, McpSettings) -> McpServer,
 ) -> Result<Api, StartError> {
     let clients = Clients::from_environment().await;
@@ -59,7 +59,7 @@ pub async fn start_api(
     // The API function only sends: it needs no dead-letter queue.
     let queues = Queues { clients, dead_letter_url: "" };
     let queue = queues.at(&config.common.queue_url);
-    let own_queues = queues.of_classes(&config.common, classes);
+    let own_queues = queues.of_classes(&config.common, policies);
     let clock = Arc::clone(&world.clock);
     let metrics = metrics(&config.common, &world);
     let engine = engine(&config.common, store, queue, world, Arc::clone(&metrics)).with_own_queues(own_queues);
@@ -68,14 +68,14 @@ pub async fn start_api(
     Ok(Api::new(server, config.auth.clone(), config.allow_origins.clone(), clock).measured_by(metrics))
 }
 
-/// Sets up the worker function. `classes` are those of tools, by the tools' names.
+/// Sets up the worker function. The policies say which queue the work of a tool is sent to.
 ///
 /// # Errors
 /// [`StartError`]
 pub async fn start_worker(
     config: &WorkerConfig,
     world: World,
-    classes: &BTreeMap<String, ToolClass>,
+    policies: &Policies,
     build: impl FnOnce(Engine, McpSettings) -> McpServer,
 ) -> Result<Worker, StartError> {
     let clients = Clients::from_environment().await;
@@ -89,7 +89,7 @@ pub async fn start_worker(
     let metrics = metrics(&config.common, &world);
     let places = config.owner_legs_max.map(|legs_max| LegLimit::new(Arc::new(store.clone()), legs_max));
     let engine = engine(&config.common, store, queues.at(&config.common.queue_url), world, metrics)
-        .with_own_queues(queues.of_classes(&config.common, classes));
+        .with_own_queues(queues.of_classes(&config.common, policies));
     let engine = places.into_iter().fold(engine, Engine::limited_by);
     let runner = build(engine.clone(), McpSettings::new(secret)).runner();
     let worker = Worker::new(engine, runner, dead_letters, config.concurrency);
@@ -112,13 +112,18 @@ impl Queues<'_> {
     fn of_classes(
         &self,
         config: &Common,
-        classes: &BTreeMap<String, ToolClass>,
-    ) -> BTreeMap<String, Arc<dyn WorkQueue>> {
-        for class in config.class_queues.keys().filter(|class| !classes.values().any(|other| other == *class)) {
+        policies: &Policies,
+    ) -> impl Fn(&str) -> Option<Arc<dyn WorkQueue>> + Send + Sync + 'static {
+        let has_class =
+            |class: &ToolClass| policies.named().any(|(tool, _)| policies.class_of(tool).as_ref() == Some(class));
+        // A function may know tools of any class.
+        for class in config.class_queues.keys().filter(|class| !policies.has_function() && !has_class(class)) {
             tracing::warn!(%class, "no tool has this class, so nothing is sent to its queue");
         }
-        let url = |class| config.class_queues.get(class);
-        classes.iter().filter_map(|(tool, class)| Some((tool.clone(), self.at(url(class)?)))).collect()
+        let queues: BTreeMap<ToolClass, Arc<dyn WorkQueue>> =
+            config.class_queues.iter().map(|(class, url)| (class.clone(), self.at(url))).collect();
+        let policies = policies.clone();
+        move |tool| policies.class_of(tool).and_then(|class| queues.get(&class).cloned())
     }
 }
 

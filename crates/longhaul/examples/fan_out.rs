@@ -2,6 +2,8 @@
 //!
 //!     cargo run --example fan_out
 
+use std::process::ExitCode;
+
 use futures::future::try_join_all;
 use longhaul::rmcp::handler::server::wrapper::Parameters;
 use longhaul::rmcp::{self, ErrorData, ServerHandler, schemars, tool, tool_handler, tool_router};
@@ -40,9 +42,8 @@ async fn words(url: &str) -> Result<u64, ErrorData> {
     Ok(url.len() as u64)
 }
 
-fn main() -> Result<(), local::ServeError> {
-    let server = Server::new(|| Scanner).task("count_words", TaskPolicy::optional());
-    local::run(server, local::Options::default())
+fn main() -> ExitCode {
+    local::main(|_env| Server::new(|| Scanner).task("count_words", TaskPolicy::optional()))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //!
 //! serves MCP on http://127.0.0.1:8080/mcp. Kill it during a call and start it again: the call goes on.
 
+use std::process::ExitCode;
 use std::time::Duration;
 
 use longhaul::rmcp::handler::server::wrapper::Parameters;
@@ -31,9 +32,8 @@ impl Hello {
 #[tool_handler]
 impl ServerHandler for Hello {}
 
-fn main() -> Result<(), local::ServeError> {
-    let server = Server::new(|| Hello).task("greet", TaskPolicy::optional());
-    local::run(server, local::Options::default())
+fn main() -> ExitCode {
+    local::main(|_env| Server::new(|| Hello).task("greet", TaskPolicy::optional()))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //!
 //!     cargo run --example long_sleep
 
+use std::process::ExitCode;
 use std::time::Duration;
 
 use longhaul::rmcp::handler::server::wrapper::Parameters;
@@ -50,10 +51,10 @@ async fn is_paid(number: u32, week: u32) -> Result<bool, ErrorData> {
     Ok(number == 7 && week == 2)
 }
 
-fn main() -> Result<(), local::ServeError> {
+fn main() -> ExitCode {
     // Without this, a task may take half an hour.
     let policy = TaskPolicy::required().run_at_most(30 * DAY).ttl_at_most(40 * DAY);
-    local::run(Server::new(|| Reminders).task("collect", policy), local::Options::default())
+    local::main(|_env| Server::new(|| Reminders).task("collect", policy))
 }
 
 #[cfg(test)]

@@ -32,11 +32,9 @@ impl Calculator {
 impl ServerHandler for Calculator {}
 
 // Before, `main` called `Calculator.serve(…)`, or gave `StreamableHttpService` a function that makes one.
-fn main() -> Result<(), local::ServeError> {
+fn main() -> std::process::ExitCode {
     // +
-    let server = Server::new(|| Calculator) // +
-        .task("product", TaskPolicy::optional()); // +
-    local::run(server, local::Options::default()) // +
+    local::main(|_env| Server::new(|| Calculator).task("product", TaskPolicy::optional())) // +
 } // +
 
 #[cfg(test)]

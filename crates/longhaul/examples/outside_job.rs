@@ -2,6 +2,7 @@
 //!
 //!     cargo run --example outside_job
 
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -52,12 +53,11 @@ impl Reports {
 #[tool_handler]
 impl ServerHandler for Reports {}
 
-fn main() -> Result<(), local::ServeError> {
+fn main() -> ExitCode {
     // Shared by all handlers: there is one for each request, and one for each leg.
     let service = Arc::<Service>::default();
-    let server = Server::new(move || Reports { service: Arc::clone(&service) });
-    let server = server.task("report", TaskPolicy::required().run_at_most(5 * 24 * HOUR));
-    local::run(server, local::Options::default())
+    let policy = TaskPolicy::required().run_at_most(5 * 24 * HOUR);
+    local::main(|_env| Server::new(move || Reports { service: Arc::clone(&service) }).task("report", policy))
 }
 
 #[cfg(test)]

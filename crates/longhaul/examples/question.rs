@@ -2,6 +2,8 @@
 //!
 //!     cargo run --example question
 
+use std::process::ExitCode;
+
 use longhaul::rmcp::handler::server::wrapper::Parameters;
 use longhaul::rmcp::{self, ErrorData, ServerHandler, schemars, tool, tool_handler, tool_router};
 use longhaul::{Answer, Server, TaskContext, TaskPolicy, local};
@@ -53,9 +55,8 @@ async fn delete(_folder: &str) -> Result<u32, ErrorData> {
     Ok(4_211)
 }
 
-fn main() -> Result<(), local::ServeError> {
-    let server = Server::new(|| Cleaner).task("clean", TaskPolicy::optional());
-    local::run(server, local::Options::default())
+fn main() -> ExitCode {
+    local::main(|_env| Server::new(|| Cleaner).task("clean", TaskPolicy::optional()))
 }
 
 #[cfg(test)]

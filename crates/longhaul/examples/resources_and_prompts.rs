@@ -2,6 +2,7 @@
 //!
 //!     cargo run --example resources_and_prompts
 
+use std::process::ExitCode;
 use std::time::Duration;
 
 use longhaul::rmcp::handler::server::router::prompt::PromptRouter;
@@ -74,9 +75,9 @@ impl ServerHandler for House {
     }
 }
 
-fn main() -> Result<(), local::ServeError> {
-    let server = Server::new(House::new).task("clean", TaskPolicy::optional().run_at_most(Duration::from_secs(7_200)));
-    local::run(server, local::Options::default())
+fn main() -> ExitCode {
+    let policy = TaskPolicy::optional().run_at_most(Duration::from_secs(7_200));
+    local::main(|_env| Server::new(House::new).task("clean", policy))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //!     cargo run --example shared_state
 
 use std::collections::BTreeMap;
+use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use longhaul::rmcp::handler::server::wrapper::Parameters;
@@ -50,10 +51,10 @@ impl Cities {
 #[tool_handler]
 impl ServerHandler for Cities {}
 
-fn main() -> Result<(), local::ServeError> {
+fn main() -> ExitCode {
     let cache = Arc::<Cache>::default();
     let server = Server::new(move || Cities { cache: Arc::clone(&cache) });
-    local::run(server.task("inhabitants", TaskPolicy::optional()), local::Options::default())
+    local::main(|_env| server.task("inhabitants", TaskPolicy::optional()))
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 //!
 //!     cargo run --example steps
 
+use std::process::ExitCode;
+
 use longhaul::rmcp::handler::server::wrapper::Parameters;
 use longhaul::rmcp::{self, ErrorData, ServerHandler, schemars, tool, tool_handler, tool_router};
 use longhaul::{Server, TaskContext, TaskPolicy, local};
@@ -45,9 +47,8 @@ async fn copy(table: &str) -> Result<u64, ErrorData> {
     }
 }
 
-fn main() -> Result<(), local::ServeError> {
-    let server = Server::new(|| Migrations).task("migrate", TaskPolicy::required());
-    local::run(server, local::Options::default())
+fn main() -> ExitCode {
+    local::main(|_env| Server::new(|| Migrations).task("migrate", TaskPolicy::required()))
 }
 
 #[cfg(test)]

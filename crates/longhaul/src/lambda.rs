@@ -8,7 +8,7 @@
 //!
 //! ```no_run
 //! # use longhaul::rmcp::{self, ServerHandler, tool, tool_handler, tool_router};
-//! # use longhaul::{Server, TaskPolicy};
+//! # use longhaul::{Server, TaskPolicy, ToolEnv};
 //! # #[derive(Clone)]
 //! # struct Reports;
 //! # #[tool_router]
@@ -18,40 +18,45 @@
 //! # }
 //! # #[tool_handler]
 //! # impl ServerHandler for Reports {}
-//! fn server() -> Server {
+//! fn server(_env: ToolEnv) -> Server {
 //!     Server::new(|| Reports).task("report", TaskPolicy::optional())
 //! }
 //!
 //! // src/bin/api.rs
-//! fn main() -> Result<(), longhaul::lambda::FunctionError> {
-//!     longhaul::lambda::api(&server())
+//! fn main() -> std::process::ExitCode {
+//!     longhaul::lambda::api(server)
 //! }
 //!
 //! // src/bin/worker.rs
 //! # mod worker {
 //! # use super::*;
-//! fn main() -> Result<(), longhaul::lambda::FunctionError> {
-//!     longhaul::lambda::worker(&server())
+//! fn main() -> std::process::ExitCode {
+//!     longhaul::lambda::worker(server)
 //! }
 //! # }
 //! ```
 
+use std::fmt;
+use std::process::ExitCode;
 use std::sync::Arc;
 
+use longhaul_core::with_causes;
 pub use longhaul_lambda::StartError;
 use longhaul_lambda::{
     ApiConfig, Common, LogSettings, WorkerConfig, World, init_logs, start_api, start_worker, tool_secrets,
 };
 use longhaul_settings::{Declared, Flags, Place, SettingsError, Values, table};
 
+use crate::exit::exit_code;
 use crate::settings::ProcessEnv;
 use crate::{OsIds, Server, SystemClock, ToolEnv, ToolError};
 
 /// Threads of a worker: one for tools, and one that keeps the heartbeats going while a tool computes.
 const WORKER_THREADS: usize = 2;
 
-/// Why a function does not run.
-#[derive(Debug, thiserror::Error)]
+/// Why a function does not run. `{:?}` is the same in full, with all causes, because that is what a `main` that returns it
+/// prints.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum FunctionError {
     /// Settings in the environment are missing or wrong.
@@ -71,21 +76,31 @@ pub enum FunctionError {
     Tool(#[from] ToolError),
 }
 
-/// Answers requests with `server` until the sandbox ends: all that the `main` of an API function needs.
-///
-/// # Errors
-/// [`FunctionError`], which says what to do.
-pub fn api(server: &Server) -> Result<(), FunctionError> {
-    ApiFunction::from_env(&[])?.run(server)
+impl fmt::Debug for FunctionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&with_causes(self))
+    }
 }
 
-/// Runs the tools of `server` until the sandbox ends: all that the `main` of a worker function needs. The same function
-/// takes dead letters, if it is given any.
-///
-/// # Errors
-/// [`FunctionError`], which says what to do.
-pub fn worker(server: &Server) -> Result<(), FunctionError> {
-    WorkerFunction::from_env(&[])?.run(server)
+/// All of the `main` of an API function: reads the environment, makes the server with what its tools read of it, and
+/// answers requests until the sandbox ends. What goes wrong is printed, with its causes.
+pub fn api(server: impl FnOnce(ToolEnv) -> Server) -> ExitCode {
+    let run = || {
+        let function = ApiFunction::from_env(&[])?;
+        function.run(&server(function.tool_env()?))
+    };
+    exit_code(run())
+}
+
+/// All of the `main` of a worker function: reads the environment and the secrets of its tools, makes the server with
+/// them, and runs its tools until the sandbox ends. The same function takes dead letters, if it is given any. What goes
+/// wrong is printed, with its causes.
+pub fn worker(server: impl FnOnce(ToolEnv) -> Server) -> ExitCode {
+    let run = || {
+        let function = WorkerFunction::from_env(&[])?;
+        function.run(&server(function.tool_env()?))
+    };
+    exit_code(run())
 }
 
 /// The function that answers requests, for an application that has its own settings.
@@ -150,10 +165,9 @@ impl ApiFunction {
         runtime.block_on(async {
             server.check().await?;
             // On the heap: the compiler gives up on one future that holds all of these.
-            let api = Box::pin(start_api(config, world(), &server.classes(), |engine, settings| {
-                server.build(engine, settings)
-            }))
-            .await?;
+            let api =
+                Box::pin(start_api(config, world(), server.tasks(), |engine, settings| server.build(engine, settings)))
+                    .await?;
             Box::pin(api.run(config)).await.map_err(FunctionError::RuntimeApi)
         })
     }
@@ -210,8 +224,8 @@ impl WorkerFunction {
         let runtime = runtime.worker_threads(WORKER_THREADS).enable_all().build().map_err(FunctionError::Runtime)?;
         runtime.block_on(async {
             server.check().await?;
-            let classes = server.classes();
-            let worker = start_worker(config, world(), &classes, |engine, settings| server.build(engine, settings));
+            let build = |engine, settings| server.build(engine, settings);
+            let worker = start_worker(config, world(), server.tasks(), build);
             let worker = worker.await?;
             worker.run().await.map_err(FunctionError::RuntimeApi)
         })
@@ -229,4 +243,15 @@ fn read(place: Place, own: &[&'static dyn Declared]) -> Result<Values, SettingsE
 
 fn world() -> World {
     World { clock: Arc::new(SystemClock), ids: Arc::new(OsIds) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_main_that_returns_it_prints_all_of_it() {
+        let error = FunctionError::RuntimeApi("connection refused".into());
+        assert_eq!(format!("{error:?}"), "the Runtime API does not answer: connection refused");
+    }
 }

@@ -4,9 +4,11 @@
 //! accepted at once, survives every crash on the way, and its result is kept until it is fetched or expires:
 //!
 //! ```no_run
+//! use std::process::ExitCode;
+//!
+//! use longhaul::rmcp::handler::server::wrapper::Parameters;
+//! use longhaul::rmcp::{self, ServerHandler, schemars, tool, tool_handler, tool_router};
 //! use longhaul::{Server, TaskContext, TaskPolicy, local};
-//! use rmcp::handler::server::wrapper::Parameters;
-//! use rmcp::{ServerHandler, schemars, tool, tool_handler, tool_router};
 //!
 //! #[derive(serde::Deserialize, schemars::JsonSchema)]
 //! struct Report {
@@ -31,10 +33,9 @@
 //! #[tool_handler]
 //! impl ServerHandler for Reports {}
 //!
-//! # fn main() -> Result<(), local::ServeError> {
-//! let server = Server::new(|| Reports).task("report", TaskPolicy::optional());
-//! local::run(server, local::Options::default())
-//! # }
+//! fn main() -> ExitCode {
+//!     local::main(|_env| Server::new(|| Reports).task("report", TaskPolicy::optional()))
+//! }
 //! ```
 //!
 //! # How it works
@@ -72,6 +73,8 @@
 // Pages on docs.rs say which feature an item needs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(any(feature = "local", feature = "lambda"))]
+mod exit;
 #[cfg(feature = "lambda")]
 pub mod lambda;
 #[cfg(feature = "local")]

@@ -4,7 +4,7 @@
 //! a queue and run tools. Tasks and messages are stored in one SQLite file, so that nothing is lost when the process is
 //! killed. [`start_on`] takes your own store and queue instead.
 //!
-//! [`run`] is all that a `main` needs. Inside a program of your own, [`start`] returns once the server listens:
+//! [`main`] is all that a program needs. Inside a program of your own, [`start`] returns once the server listens:
 //!
 //! ```
 //! use longhaul::local::{self, Options};
@@ -52,6 +52,7 @@ mod tool_env;
 mod worker;
 
 use std::net::SocketAddr;
+use std::process::ExitCode;
 
 pub use backend::Backend;
 pub use command_line::{CommandLine, OptionsError};
@@ -61,7 +62,33 @@ pub use options::Options;
 pub use running::Running;
 pub use tool_env::ToolEnvError;
 
-use crate::Server;
+use crate::{Server, ToolEnv};
+
+/// All of a `main`: [`CommandLine::main`] with the flags that every server has.
+///
+/// ```no_run
+/// # use longhaul::rmcp::{self, ServerHandler, tool, tool_handler, tool_router};
+/// # use longhaul::{Server, TaskPolicy, ToolEnv};
+/// # #[derive(Clone)]
+/// # struct Reports { env: ToolEnv }
+/// # #[tool_router]
+/// # impl Reports {
+/// #     #[tool]
+/// #     async fn report(&self) -> String { String::new() }
+/// # }
+/// # #[tool_handler]
+/// # impl ServerHandler for Reports {}
+/// fn server(env: ToolEnv) -> Server {
+///     Server::new(move || Reports { env: env.clone() }).task("report", TaskPolicy::optional())
+/// }
+///
+/// fn main() -> std::process::ExitCode {
+///     longhaul::local::main(server)
+/// }
+/// ```
+pub fn main(server: impl FnOnce(ToolEnv) -> Server) -> ExitCode {
+    CommandLine::default().main(server)
+}
 
 /// Starts `server` and returns once it listens. A DynamoDB table or an SQS queue that cannot be used then is tried again
 /// and again: meanwhile the log says why, and `/readyz` that the server is not ready. Where it needs more file descriptors for its connections, it raises the
@@ -105,7 +132,7 @@ pub async fn serve_on(
     Ok(())
 }
 
-/// [`serve`] in its own runtime: all that a `main` needs.
+/// [`serve`] in its own runtime, with logs: for a program that reads its options itself.
 ///
 /// # Errors
 /// [`ServeError`], which says what to do.

@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use longhaul_core::ToolClass;
 use longhaul_engine::Engine;
-use longhaul_mcp::{McpServer, McpSettings, TaskPolicy, ToolError, check_tools};
+use longhaul_mcp::{McpServer, McpSettings, Policies, TaskPolicy, ToolError, check_tools};
 use rmcp::ServerHandler;
 
 /// A durable server that is not running yet. `longhaul::local` runs it as one process, `longhaul::lambda` as two
@@ -32,7 +31,7 @@ use rmcp::ServerHandler;
 /// ```
 #[derive(Clone)]
 pub struct Server {
-    tasks: BTreeMap<String, TaskPolicy>,
+    tasks: Policies,
     /// The scopes that tools need whether or not they may become tasks.
     scopes: BTreeMap<String, BTreeSet<String>>,
     handlers: Arc<dyn Handlers>,
@@ -47,7 +46,7 @@ impl Server {
         H: ServerHandler,
         F: Fn() -> H + Clone + Send + Sync + 'static,
     {
-        Self { tasks: BTreeMap::new(), scopes: BTreeMap::new(), handlers: Arc::new(Made(make_handler)) }
+        Self { tasks: Policies::default(), scopes: BTreeMap::new(), handlers: Arc::new(Made(make_handler)) }
     }
 
     /// Says that calls of `tool` may become tasks, and on which terms. Tools that are not named here are answered as
@@ -55,6 +54,39 @@ impl Server {
     #[must_use]
     pub fn task(mut self, tool: impl Into<String>, policy: TaskPolicy) -> Self {
         self.tasks.insert(tool.into(), policy);
+        self
+    }
+
+    /// Has a function decide which calls may become tasks, and on which terms, by the tool's name: for servers whose tools
+    /// are not known when they are built. Tools that are named with [`task`](Self::task) have the policy that they are
+    /// named with. The function has to be quick, and to say the same about a tool on every machine and each time; it is asked
+    /// about each name that a client sends, also about names that no tool has. When the server starts, it is asked about
+    /// each tool that the handler lists, and the server does not start if one of these policies cannot be kept.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use longhaul::{Server, TaskPolicy};
+    /// # use longhaul::rmcp::{ServerHandler, tool, tool_handler, tool_router};
+    /// # #[derive(Clone)]
+    /// # struct Reports;
+    /// # #[tool_router]
+    /// # impl Reports {
+    /// #     #[tool]
+    /// #     async fn report_sales(&self) -> String { String::new() }
+    /// # }
+    /// # #[tool_handler]
+    /// # impl ServerHandler for Reports {}
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let policy = TaskPolicy::optional().handle_after(Duration::from_secs(2));
+    /// let server = Server::new(|| Reports)
+    ///     .policies(move |tool| tool.starts_with("report_").then(|| policy.clone()));
+    /// # server.check().await.unwrap();
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn policies(mut self, decide: impl Fn(&str) -> Option<TaskPolicy> + Send + Sync + 'static) -> Self {
+        self.tasks.decide_by(decide);
         self
     }
 
@@ -92,18 +124,17 @@ impl Server {
     }
 
     /// The scopes that its tools need, in the order of the alphabet: those that an authorization server has to know,
-    /// besides the ones that the settings of a deployment name.
+    /// besides the ones that the settings of a deployment name. Those of [`policies`](Self::policies) are not among them.
     #[must_use]
     pub fn scopes(&self) -> BTreeSet<&str> {
-        let of_tasks = self.tasks.values().flat_map(TaskPolicy::scopes);
+        let of_tasks = self.tasks.named().flat_map(|(_, policy)| policy.scopes());
         of_tasks.chain(self.scopes.values().flatten()).map(String::as_str).collect()
     }
 
-    /// The classes of its tools that have one: see [`TaskPolicy::class`].
+    /// The policies of its tools.
     #[cfg_attr(not(feature = "lambda"), expect(dead_code, reason = "only a deployment has workers for classes"))]
-    pub(crate) fn classes(&self) -> BTreeMap<String, ToolClass> {
-        let class = |policy: &TaskPolicy| policy.class_name().and_then(ToolClass::parse);
-        self.tasks.iter().filter_map(|(tool, policy)| Some((tool.clone(), class(policy)?))).collect()
+    pub(crate) const fn tasks(&self) -> &Policies {
+        &self.tasks
     }
 
     /// Checks that the handler has every tool that was named with [`task`](Self::task) or [`scope`](Self::scope): that its `get_tool` returns it,
@@ -157,13 +188,9 @@ impl std::fmt::Debug for Server {
 /// Creates the author's handlers; hides their type.
 #[async_trait]
 trait Handlers: Send + Sync {
-    fn build(&self, tasks: BTreeMap<String, TaskPolicy>, engine: Engine, settings: McpSettings) -> McpServer;
+    fn build(&self, tasks: Policies, engine: Engine, settings: McpSettings) -> McpServer;
 
-    async fn check(
-        &self,
-        tasks: &BTreeMap<String, TaskPolicy>,
-        scopes: &BTreeMap<String, BTreeSet<String>>,
-    ) -> Result<(), ToolError>;
+    async fn check(&self, tasks: &Policies, scopes: &BTreeMap<String, BTreeSet<String>>) -> Result<(), ToolError>;
 }
 
 struct Made<F>(F);
@@ -174,15 +201,11 @@ where
     H: ServerHandler,
     F: Fn() -> H + Clone + Send + Sync + 'static,
 {
-    fn build(&self, tasks: BTreeMap<String, TaskPolicy>, engine: Engine, settings: McpSettings) -> McpServer {
+    fn build(&self, tasks: Policies, engine: Engine, settings: McpSettings) -> McpServer {
         McpServer::new(self.0.clone(), tasks, engine, settings)
     }
 
-    async fn check(
-        &self,
-        tasks: &BTreeMap<String, TaskPolicy>,
-        scopes: &BTreeMap<String, BTreeSet<String>>,
-    ) -> Result<(), ToolError> {
+    async fn check(&self, tasks: &Policies, scopes: &BTreeMap<String, BTreeSet<String>>) -> Result<(), ToolError> {
         check_tools(&self.0, tasks, scopes).await
     }
 }

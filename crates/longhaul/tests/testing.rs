@@ -273,6 +273,39 @@ async fn looks_do_the_same_after_any_crash() {
     assert_eq!(task.work().await.unwrap(), State::Cancelled);
 }
 
+/// Its tool waits for longer than a policy allows that says nothing about it.
+#[derive(Clone)]
+struct Patient;
+
+#[tool_router]
+impl Patient {
+    #[tool]
+    async fn wait(&self, task: TaskContext) -> String {
+        task.sleep(Duration::from_secs(7_200)).await;
+        "it is time".to_owned()
+    }
+}
+
+#[tool_handler]
+impl ServerHandler for Patient {}
+
+#[tokio::test]
+async fn a_tool_that_waits_past_its_deadline_is_told_so() {
+    let short = Server::new(|| Patient).task("wait", TaskPolicy::optional());
+    let run = testing::of(&short).call("wait", json!({})).to_end().await.unwrap();
+    assert_eq!(run.status(), Status::Failed);
+    assert_eq!(run.text(), "did not end within the 1800000 ms that the tool may take, waits included");
+    assert_eq!(run.elapsed().as_secs(), 1_800);
+    let TestError::TimedOut { .. } = testing::of(&short).call("wait", json!({})).crash_everywhere().await.unwrap_err()
+    else {
+        panic!("a run to the deadline says nothing about crashes after it")
+    };
+
+    let long = TaskPolicy::optional().run_at_most(Duration::from_secs(10_000));
+    let long = Server::new(|| Patient).task("wait", long);
+    testing::of(&long).call("wait", json!({})).crash_everywhere().await.unwrap();
+}
+
 #[tokio::test]
 async fn a_cancelled_task_ends_there() {
     let run = testing::server(Migrations::default()).call("migrate", tables()).cancel_after("migrate a");

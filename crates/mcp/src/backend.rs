@@ -28,7 +28,7 @@ pub(crate) trait Backend: Send + Sync {
     fn has_tool(&self, tool: &str) -> bool;
 
     /// Refuses a tool that does not exist (`-32602`).
-    fn must_have(&self, tool: &str) -> Result<(), ErrorData>;
+    async fn must_have(&self, tool: &str) -> Result<(), ErrorData>;
 
     /// Checks the arguments of a call before it becomes a task; see [`crate::shared::arguments::check`].
     async fn check_arguments(&self, tool: &str, arguments: &mut Option<JsonObject>) -> Result<(), String>;
@@ -51,13 +51,18 @@ impl Conversation {
 }
 
 /// Refuses a tool that does not exist. A handler written by hand may have tools and not implement `get_tool`, so a
-/// "no" counts only if it says "yes" to another tool.
+/// "no" counts only if it says "yes" to another tool, or if its list has others.
 ///
 /// # Errors
 /// `-32602`
-pub(crate) fn must_have<H: ServerHandler>(handler: &H, shared: &Shared, tool: &str) -> Result<(), ErrorData> {
-    let names_tools = || shared.policies.keys().any(|name| handler.get_tool(name).is_some());
-    if handler.get_tool(tool).is_none() && names_tools() {
+pub(crate) async fn must_have<H: ServerHandler>(handler: &H, shared: &Shared, tool: &str) -> Result<(), ErrorData> {
+    if handler.get_tool(tool).is_some() {
+        return Ok(());
+    }
+    let Shared { policies, schemas, .. } = shared;
+    let names_tools = policies.named().any(|(name, _)| handler.get_tool(name).is_some());
+    // The start of the server has found the tools that are named, and knows no others.
+    if names_tools || (!policies.names(tool) && schemas.lack(handler, tool).await) {
         return Err(ErrorData::invalid_params(format!("there is no tool `{tool}`"), None));
     }
     Ok(())

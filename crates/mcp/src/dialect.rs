@@ -89,8 +89,8 @@ impl Endpoint {
     ///
     /// # Errors
     /// `-32602`
-    pub(crate) fn must_have(&self, tool: &str) -> Result<(), ErrorData> {
-        self.backend.must_have(tool)
+    pub(crate) async fn must_have(&self, tool: &str) -> Result<(), ErrorData> {
+        self.backend.must_have(tool).await
     }
 
     /// Refuses arguments that do not match the tool's input schema, before there is a task.

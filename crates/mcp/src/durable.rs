@@ -28,6 +28,7 @@ mod call;
 mod job;
 mod own_state;
 mod plain;
+mod waiting;
 
 /// A handler that makes the tools of `H` durable.
 pub(crate) struct Durable<H> {
@@ -237,9 +238,9 @@ impl<H: ServerHandler> ServerHandler for Durable<H> {
         let caller = caller::principal(&context)?;
         let version = context.meta.protocol_version();
         let mut page = guard(self.inner.list_tools(request, context)).await?;
-        let scopes = &self.shared.settings.scopes;
-        if !scopes.is_empty() {
-            page.tools.retain(|tool| access::may_call(scopes, &caller, &tool.name));
+        let needs_scopes = |tool: &Tool| !self.shared.scopes_of_call(&tool.name).is_empty();
+        if !self.shared.settings.scopes.is_empty() || page.tools.iter().any(needs_scopes) {
+            page.tools.retain(|tool| access::has_all(&caller, &self.shared.scopes_of_call(&tool.name)));
             // What one caller sees is not for others. Older revisions have no such field.
             if Generation::of_version(version.as_ref().map(ProtocolVersion::as_str)) == Generation::PerRequest {
                 page.cache_scope = Some(CacheScope::Private);

@@ -28,7 +28,7 @@ mod views;
 
 pub use context::{Amount, Answer, InputResponse, ProgressReport, StepValue, TaskContext, UseTryStep, VariableError};
 pub use longhaul_engine::{Every, VariableLimit};
-pub use policy::TaskPolicy;
+pub use policy::{Policies, TaskPolicy};
 pub use schema::SchemaError;
 pub use server::McpServer;
 pub use settings::{AnonymousCallers, McpSettings, NeededScopes, StreamsCounted};

@@ -5,6 +5,10 @@ use std::time::Duration;
 
 use longhaul_core::{Policy, limits};
 
+mod policies;
+
+pub use policies::Policies;
+
 /// Whether calls of a tool become tasks, and on which terms. One goes with each name in `Server::task`.
 ///
 /// Start from [`optional`](Self::optional) or [`required`](Self::required), and change what should be different:
@@ -27,6 +31,7 @@ use longhaul_core::{Policy, limits};
 pub struct TaskPolicy {
     need: Need,
     start: Start,
+    handle_after: Duration,
     terms: Policy,
     immediate: Option<&'static str>,
     after_fetch: AfterFetch,
@@ -80,6 +85,7 @@ impl TaskPolicy {
         Self {
             need: Need::Optional,
             start: Start::AtOnce,
+            handle_after: Duration::ZERO,
             terms: Policy::default(),
             immediate: None,
             after_fetch: AfterFetch::Keep,
@@ -102,6 +108,20 @@ impl TaskPolicy {
     #[must_use]
     pub const fn after_input(mut self) -> Self {
         self.start = Start::AfterInput;
+        self
+    }
+
+    /// Answers a call with the result itself if the task ends within this time, and with the task's id after it. For
+    /// tools that are often quick: a client that knows tasks then needs one request for them instead of two or three. At
+    /// once by default.
+    ///
+    /// The call is a task in either case, and survives the same crashes. A question, too, is answered with the id at once.
+    /// A client that leaves before the answer cancels the task, unless it sent an idempotency key. The wait is never longer
+    /// than the one for jobs (`--inline-wait-s`). It counts only in `2026-07-28`, where the server decides what a call
+    /// becomes: in the other dialects, clients that ask for a task get one.
+    #[must_use]
+    pub const fn handle_after(mut self, time: Duration) -> Self {
+        self.handle_after = time;
         self
     }
 
@@ -245,6 +265,11 @@ impl TaskPolicy {
             return Some(why.to_owned());
         }
         None
+    }
+
+    /// How long a caller who knows tasks waits for the result before it gets the task's id, in milliseconds.
+    pub(crate) fn handle_after_ms(&self) -> u64 {
+        ms(self.handle_after)
     }
 
     /// The terms, for the engine.

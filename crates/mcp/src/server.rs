@@ -1,6 +1,5 @@
 //! One MCP server: its endpoint for clients, and its tools for workers.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -13,7 +12,7 @@ use rmcp::ServerHandler;
 use crate::router::Router;
 use crate::runner::Runner;
 use crate::shared::Shared;
-use crate::{Body, McpSettings, TaskPolicy};
+use crate::{Body, McpSettings, Policies};
 use rmcp_backend::RmcpBackend;
 
 mod rmcp_backend;
@@ -33,11 +32,12 @@ impl McpServer {
     /// leg of a task. Calls of the tools in `policies` become tasks.
     pub fn new<H: ServerHandler>(
         make_handler: impl Fn() -> H + Send + Sync + 'static,
-        policies: BTreeMap<String, TaskPolicy>,
+        policies: impl Into<Policies>,
         engine: Engine,
         settings: McpSettings,
     ) -> Self {
-        let tools = policies.keys().cloned().collect();
+        let policies = policies.into();
+        let tools = policies.named().map(|(tool, _)| tool.clone()).collect();
         let shared = Arc::new(Shared::new(engine, policies, settings));
         let make_handler: Arc<dyn Fn() -> H + Send + Sync> = Arc::new(make_handler);
         let runner = Arc::new(Runner::new(Arc::clone(&make_handler), tools, Arc::clone(&shared.memory)));

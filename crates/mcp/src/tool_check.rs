@@ -6,12 +6,12 @@ use longhaul_core::{Scopes, ToolClass};
 use rmcp::ServerHandler;
 use serde_json::Value;
 
-use crate::TaskPolicy;
 use crate::nearest::nearest;
 use crate::policy::ArgumentCheck;
 use crate::schema::{Schema, SchemaError};
 use crate::shared::guard::catch;
 use crate::shared::tool_list;
+use crate::{Policies, TaskPolicy};
 
 /// A policy or a scope names a tool that the handler does not have.
 ///
@@ -82,18 +82,18 @@ pub enum ToolError {
 
 /// Checks that the handler has every tool that `policies` or `scopes` name: that its `get_tool` returns it, or its `list_tools`
 /// shows it. A handler that names no tool in either way cannot be checked, and passes. The schemas of the tools whose
-/// arguments are checked are compiled.
+/// arguments are checked are compiled. What a function says about the tools that the handler lists is checked, too.
 ///
 /// # Errors
 /// [`ToolError`] for the first tool that the handler does not have, or whose schema cannot be compiled, and for the first
 /// scope or class that cannot be one, and the first policy that contradicts itself.
 pub async fn check_tools<H: ServerHandler>(
     make_handler: impl FnOnce() -> H,
-    policies: &BTreeMap<String, TaskPolicy>,
+    policies: &Policies,
     scopes: &BTreeMap<String, BTreeSet<String>>,
 ) -> Result<(), ToolError> {
-    check_scopes(policies, scopes)?;
-    policies.iter().try_for_each(|(tool, policy)| check_policy(tool, policy))?;
+    scopes.iter().try_for_each(|(tool, scopes)| check_scopes(tool, scopes))?;
+    policies.named().try_for_each(|(tool, policy)| check_policy(tool, policy))?;
     let checked = catch(async { check(&make_handler(), policies, scopes).await }).await;
     checked.unwrap_or_else(|panicked| {
         tracing::error!(panic = panicked.0, "the handler panicked, so its tools are not checked");
@@ -101,17 +101,13 @@ pub async fn check_tools<H: ServerHandler>(
     })
 }
 
-fn check_scopes(
-    policies: &BTreeMap<String, TaskPolicy>,
-    scopes: &BTreeMap<String, BTreeSet<String>>,
-) -> Result<(), ToolError> {
-    let of_tasks = policies.iter().map(|(tool, policy)| (tool, policy.scopes()));
-    let named = of_tasks.chain(scopes).flat_map(|(tool, scopes)| scopes.iter().map(move |scope| (tool, scope)));
-    let wrong = named.into_iter().find(|(_, scope)| !Scopes::is_scope(scope));
-    wrong.map_or(Ok(()), |(tool, scope)| Err(ToolError::Scope { tool: tool.clone(), scope: scope.clone() }))
+fn check_scopes(tool: &str, scopes: &BTreeSet<String>) -> Result<(), ToolError> {
+    let wrong = scopes.iter().find(|scope| !Scopes::is_scope(scope));
+    wrong.map_or(Ok(()), |scope| Err(ToolError::Scope { tool: tool.to_owned(), scope: scope.clone() }))
 }
 
 fn check_policy(tool: &str, policy: &TaskPolicy) -> Result<(), ToolError> {
+    check_scopes(tool, policy.scopes())?;
     if let Some(class) = policy.class_name().filter(|name| ToolClass::parse(name).is_none()) {
         return Err(ToolError::Class { tool: tool.to_owned(), class: class.to_owned() });
     }
@@ -120,13 +116,13 @@ fn check_policy(tool: &str, policy: &TaskPolicy) -> Result<(), ToolError> {
 
 async fn check<H: ServerHandler>(
     handler: &H,
-    policies: &BTreeMap<String, TaskPolicy>,
+    policies: &Policies,
     scopes: &BTreeMap<String, BTreeSet<String>>,
 ) -> Result<(), ToolError> {
-    let named: BTreeSet<&String> = policies.keys().chain(scopes.keys()).collect();
+    let named: BTreeSet<&String> = policies.named().map(|(tool, _)| tool).chain(scopes.keys()).collect();
     let mut schemas: BTreeMap<_, _> =
         named.iter().filter_map(|name| Some(((*name).clone(), handler.get_tool(name)?.input_schema))).collect();
-    if schemas.len() < named.len() {
+    if schemas.len() < named.len() || policies.has_function() {
         schemas.extend(tool_list::read(handler).await.unwrap_or_default());
         let known: BTreeSet<String> = schemas.keys().cloned().collect();
         let unknown = named.into_iter().find(|tool| !known.contains(*tool)).filter(|_| !known.is_empty());
@@ -134,10 +130,13 @@ async fn check<H: ServerHandler>(
             return Err(UnknownTool { nearest: nearest(tool, known.iter()).cloned(), tool: tool.clone() }.into());
         }
     }
-    for (tool, _) in policies.iter().filter(|(_, policy)| policy.arguments() == ArgumentCheck::BySchema) {
-        let Some(schema) = schemas.get(tool) else { continue };
-        let compiled = Schema::compile(&Value::Object((**schema).clone()));
-        compiled.map_err(|cause| ToolError::Schema { tool: tool.clone(), cause })?;
+    for (tool, schema) in &schemas {
+        let Some(policy) = policies.get(tool) else { continue };
+        check_policy(tool, &policy)?;
+        if policy.arguments() == ArgumentCheck::BySchema {
+            let compiled = Schema::compile(&Value::Object((**schema).clone()));
+            compiled.map_err(|cause| ToolError::Schema { tool: tool.clone(), cause })?;
+        }
     }
     Ok(())
 }
@@ -191,8 +190,12 @@ mod tests {
 
     impl ServerHandler for Silent {}
 
-    fn policies<const N: usize>(names: [&str; N]) -> BTreeMap<String, TaskPolicy> {
-        names.map(|name| (name.to_owned(), TaskPolicy::optional())).into()
+    fn policies<const N: usize>(names: [&str; N]) -> Policies {
+        BTreeMap::from(names.map(|name| (name.to_owned(), TaskPolicy::optional()))).into()
+    }
+
+    fn echo(policy: TaskPolicy) -> Policies {
+        BTreeMap::from([("echo".to_owned(), policy)]).into()
     }
 
     #[tokio::test]
@@ -215,14 +218,14 @@ mod tests {
         let refused = check_tools(handler, &policies([]), &scoped("echo", "a b")).await.unwrap_err().to_string();
         assert!(refused.starts_with("`a b` cannot be a scope of the tool `echo`"), "{refused}");
         let policy = TaskPolicy::optional().scope("fine").scope("");
-        let refused = check_tools(handler, &[("echo".to_owned(), policy)].into(), &BTreeMap::new()).await.unwrap_err();
+        let refused = check_tools(handler, &echo(policy), &BTreeMap::new()).await.unwrap_err();
         assert!(matches!(refused, ToolError::Scope { scope, .. } if scope.is_empty()));
     }
 
     #[tokio::test]
     async fn a_class_without_a_proper_name_is_refused() {
         let handler = || Listing(&["echo", "countdown"]);
-        let classed = |class: &str| [("echo".to_owned(), TaskPolicy::optional().class(class))].into();
+        let classed = |class: &str| echo(TaskPolicy::optional().class(class));
         assert_eq!(check_tools(handler, &classed("heavy"), &BTreeMap::new()).await, Ok(()));
         let refused = check_tools(handler, &classed("Heavy!"), &BTreeMap::new()).await.unwrap_err().to_string();
         assert!(refused.starts_with("`Heavy!` cannot be the class of the tool `echo`"), "{refused}");
@@ -242,14 +245,14 @@ mod tests {
             (optional().poll_every(Duration::ZERO), "`poll_every` is 0"),
             (optional().consecutive_failures_max(0), "`consecutive_failures_max` is 0"),
         ] {
-            let policies = [("echo".to_owned(), policy)].into();
+            let policies = echo(policy);
             let refused = check_tools(handler, &policies, &BTreeMap::new()).await.unwrap_err().to_string();
             assert!(refused.starts_with("the policy of the tool `echo` contradicts itself: "), "{refused}");
             assert!(refused.contains(said), "{refused}");
         }
         // The time to live always covers the longest run and the retention, so these are no contradiction.
         let longer = optional().run_at_most(25 * day / 24).ttl(day / 2).ttl_at_most(day);
-        assert_eq!(check_tools(handler, &[("echo".to_owned(), longer)].into(), &BTreeMap::new()).await, Ok(()));
+        assert_eq!(check_tools(handler, &echo(longer), &BTreeMap::new()).await, Ok(()));
     }
 
     #[tokio::test]
@@ -285,7 +288,7 @@ mod tests {
         for part in ["`takes`", "https://example.com/a.json", "`#/properties/a`", "unchecked_arguments"] {
             assert!(refused.contains(part), "{refused}");
         }
-        let unchecked = [("takes".to_owned(), TaskPolicy::optional().unchecked_arguments())].into();
+        let unchecked = BTreeMap::from([("takes".to_owned(), TaskPolicy::optional().unchecked_arguments())]).into();
         assert_eq!(check_tools(taking, &unchecked, &BTreeMap::new()).await, Ok(()));
     }
 }

@@ -1,8 +1,11 @@
-//! The starter's `template.yaml` is ours, without what belongs to the shipped application.
+//! The starter's `template.yaml` is ours, without what belongs to the shipped application; and so is the script that calls
+//! tools by hand.
+
+#![expect(clippy::unwrap_used, reason = "a test may end by a panic")]
 
 use std::path::{Path, PathBuf};
 
-const STARTERS: &str = "templates/server/template.yaml";
+const STARTER: &str = "templates/server";
 
 /// What is in our template, and what the starter's has instead.
 const REPLACED: [(&str, &str); 4] = [
@@ -32,10 +35,22 @@ fn the_starters_template_is_ours() {
         real = real.replace(ours, starters);
     }
     assert!(!real.contains("iagnostics"), "the starter has no diagnostic tools");
+    compare("template.yaml", &real);
+}
+
+#[test]
+fn the_starter_calls_tools_as_we_do() {
+    let script = "scripts/mcp.sh";
+    compare(script, &std::fs::read_to_string(file(script)).unwrap());
+}
+
+/// Compares a file of the starter with the text that it should have; or writes it.
+fn compare(path: &str, wanted: &str) {
+    let path = format!("{STARTER}/{path}");
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        std::fs::write(file(STARTERS), real).unwrap();
+        std::fs::write(file(&path), wanted).unwrap();
     } else {
-        let text = std::fs::read_to_string(file(STARTERS)).unwrap();
-        assert_eq!(text, real, "{STARTERS} is out of date: run with UPDATE_GOLDEN=1 and read the difference");
+        let text = std::fs::read_to_string(file(&path)).unwrap();
+        assert_eq!(text, wanted, "{path} is out of date: run with UPDATE_GOLDEN=1 and read the difference");
     }
 }

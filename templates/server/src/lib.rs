@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use longhaul::rmcp::handler::server::wrapper::Parameters;
 use longhaul::rmcp::{self, ErrorData, ServerHandler, schemars, tool, tool_handler, tool_router};
-use longhaul::{Server, TaskContext, TaskPolicy};
+use longhaul::{Server, TaskContext, TaskPolicy, ToolEnv};
 
 /// How long the source rests after each file.
 const REST: Duration = Duration::from_secs(2);
 
-/// The server: its tools, and on which terms their calls become tasks. All programs serve the same one.
-pub fn server() -> Server {
-    Server::new(|| Tools).task("import", TaskPolicy::optional())
+/// The server: its tools, and on which terms their calls become tasks. All programs serve the same one. `env` has the
+/// settings and the secrets of the tools.
+pub fn server(env: ToolEnv) -> Server {
+    let tools = Tools { env };
+    Server::new(move || tools.clone()).task("import", TaskPolicy::optional())
 }
 
 /// The arguments of `import`. Clients see these comments.
@@ -21,9 +23,11 @@ struct Import {
     files: Vec<String>,
 }
 
-/// What has the tools. State that they share would be a field, behind an `Arc`.
+/// What has the tools. State that they share would be another field, behind an `Arc`.
 #[derive(Clone)]
-struct Tools;
+struct Tools {
+    env: ToolEnv,
+}
 
 #[tool_router]
 impl Tools {
@@ -33,17 +37,19 @@ impl Tools {
         Parameters(Import { files }): Parameters<Import>,
         task: TaskContext,
     ) -> Result<String, ErrorData> {
+        // On AWS a value of `ToolEnvironment` or a secret, here a `--tool-env FOLDER=…` or a `--secret`.
+        let folder = self.env.find("FOLDER").unwrap_or("incoming");
         let mut rows = 0;
         for (done, file) in files.iter().enumerate() {
             task.progress(done).of(files.len()).message(file).await;
             // A step is done once, whatever crashes. Its name is its identity: here, each file is in the list once.
             rows += task
-                .try_step(&format!("import {file}"), || read(file))
+                .try_step(&format!("import {file}"), || read(folder, file))
                 .await?;
             // Also a sleep of days costs nothing, and survives every crash.
             task.sleep(REST).await;
         }
-        Ok(format!("{rows} rows of {} files", files.len()))
+        Ok(format!("{rows} rows of {} files in {folder}", files.len()))
     }
 }
 
@@ -51,7 +57,7 @@ impl Tools {
 impl ServerHandler for Tools {}
 
 /// Stands for minutes of work.
-async fn read(file: &str) -> Result<u64, ErrorData> {
+async fn read(_folder: &str, file: &str) -> Result<u64, ErrorData> {
     match file {
         "" => Err(ErrorData::invalid_params("a file has a name", None)),
         _ => Ok(1_000),
@@ -66,7 +72,8 @@ mod tests {
     use super::*;
 
     fn import(files: &[&str]) -> Call {
-        testing::of(&server()).call("import", json!({ "files": files }))
+        let env = ToolEnv::from([("FOLDER", "archive")]);
+        testing::of(&server(env)).call("import", json!({ "files": files }))
     }
 
     #[tokio::test]
@@ -75,7 +82,7 @@ mod tests {
             .crash_after("import a.csv")
             .to_end()
             .await?;
-        assert_eq!(run.text(), "2000 rows of 2 files");
+        assert_eq!(run.text(), "2000 rows of 2 files in archive");
         assert_eq!(
             (run.times("import a.csv"), run.times("import b.csv")),
             (1, 1)

@@ -32,7 +32,7 @@ fn server(clients: &Clients, table: &str, clock: &Arc<ManualClock>, seed: u64) -
         ids: Arc::new(SeededIds::new(seed)),
     };
     let engine = Engine::new(ports, Settings::default());
-    McpServer::new(|| Nothing, Default::default(), engine, McpSettings::new([7; 32]))
+    McpServer::new(|| Nothing, longhaul_mcp::Policies::default(), engine, McpSettings::new([7; 32]))
 }
 
 fn request(body: &serde_json::Value) -> http::request::Builder {

@@ -1,8 +1,10 @@
 //! `conformance-api`: the Lambda function that answers the conformance suite.
 
+use std::process::ExitCode;
+
 use longhaul::lambda;
 use longhaul_conformance::{ListChanges, server};
 
-fn main() -> Result<(), lambda::FunctionError> {
-    lambda::api(&server(ListChanges::NotNotified))
+fn main() -> ExitCode {
+    lambda::api(|_env| server(ListChanges::NotNotified))
 }

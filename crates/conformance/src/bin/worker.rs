@@ -1,8 +1,10 @@
 //! `conformance-worker`: the Lambda function that runs the tasks of the conformance suite.
 
+use std::process::ExitCode;
+
 use longhaul::lambda;
 use longhaul_conformance::{ListChanges, server};
 
-fn main() -> Result<(), lambda::FunctionError> {
-    lambda::worker(&server(ListChanges::NotNotified))
+fn main() -> ExitCode {
+    lambda::worker(|_env| server(ListChanges::NotNotified))
 }

@@ -1,6 +1,5 @@
 //! Which queue work goes to, and what a worker does with work that is not for it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use longhaul_core::Status;
@@ -20,8 +19,9 @@ fn the_work_of_a_tool_goes_to_its_own_queue_in_every_leg() {
     run(async {
         let world = World::new();
         let own = queue(&world);
-        let queues = BTreeMap::from([("tool".to_owned(), Arc::clone(&own))]);
-        let engine = world.engine.clone().with_own_queues(queues);
+        let of_tool = Arc::clone(&own);
+        let queue_of = move |tool: &str| (tool == "tool").then(|| Arc::clone(&of_tool));
+        let engine = world.engine.clone().with_own_queues(queue_of);
         let task = engine.accept(call()).await.unwrap().into_task();
         assert!(world.receive().await.is_none(), "nothing is in the queue that the others share");
         // A worker for both queues: it runs what comes from either, and sends to the queue of the tool.

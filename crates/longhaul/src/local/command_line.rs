@@ -7,8 +7,10 @@ use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use longhaul_settings::{Declared, EnvSource, Flags, Place, Preset, SettingsError, Shape, Values, table};
 
-use super::Options;
+use super::{Options, ServeError};
+use crate::exit::exit_code;
 use crate::settings::ProcessEnv;
+use crate::{Server, ToolEnv};
 
 /// Why the command line gave no options.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +51,7 @@ impl OptionsError {
 }
 
 /// The command line of a program that serves locally: the flags of all local settings, and of the application's.
+/// [`main`](Self::main) is all that a program without settings of its own needs.
 ///
 /// ```no_run
 /// use std::process::ExitCode;
@@ -113,6 +116,31 @@ impl CommandLine {
         self
     }
 
+    /// All of a `main`: reads the flags and the environment of this process, makes the server with what its tools read
+    /// of them, and serves it until the process is asked to stop. Help is printed, and so is what goes wrong, with its
+    /// causes. Call it last, as [`run_with`](super::run_with).
+    ///
+    /// ```no_run
+    /// use std::process::ExitCode;
+    ///
+    /// use longhaul::local::CommandLine;
+    ///
+    /// # #[derive(Clone)]
+    /// # struct Reports;
+    /// # impl longhaul::rmcp::ServerHandler for Reports {}
+    /// # fn server(_env: longhaul::ToolEnv) -> longhaul::Server { longhaul::Server::new(|| Reports) }
+    /// fn main() -> ExitCode {
+    ///     CommandLine::new("reports").version(env!("CARGO_PKG_VERSION")).main(server)
+    /// }
+    /// ```
+    pub fn main(&self, server: impl FnOnce(ToolEnv) -> Server) -> ExitCode {
+        let options = match self.parse() {
+            Ok(options) => options,
+            Err(error) => return error.report(),
+        };
+        exit_code(run(options, server))
+    }
+
     /// The options in the flags and the environment of this process.
     ///
     /// # Errors
@@ -162,6 +190,13 @@ impl CommandLine {
         let all = table::ALL.iter().chain(&self.own);
         all.filter(|setting| setting.preset(Place::Local) != Preset::Absent)
     }
+}
+
+/// The server may log while it is made.
+fn run(options: Options, server: impl FnOnce(ToolEnv) -> Server) -> Result<(), ServeError> {
+    super::init_logs(&options)?;
+    let server = server(options.tool_env()?);
+    super::run(server, options)
 }
 
 fn arg(setting: &'static dyn Declared) -> Arg {

@@ -1,19 +1,27 @@
 //! Why a local server does not run.
 
 use std::error::Error;
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use longhaul_core::with_causes;
 use longhaul_mcp::ToolError;
 use longhaul_settings::SettingsError;
 
-/// Why a local server does not run, and what to do about it.
-#[derive(Debug, thiserror::Error)]
+use super::ToolEnvError;
+
+/// Why a local server does not run, and what to do about it. `{:?}` is the same in full, with all causes, because that is
+/// what a `main` that returns it prints.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
     /// A setting is out of range, or contradicts another one.
     #[error(transparent)]
     Settings(#[from] SettingsError),
+    /// What tools read of their environment is wrong or missing.
+    #[error(transparent)]
+    ToolEnv(#[from] ToolEnvError),
     /// The runtime for async code could not be started.
     #[error("the process could not start its threads")]
     Runtime(#[source] std::io::Error),
@@ -47,4 +55,23 @@ pub enum ServeError {
     /// A policy names a tool that the handler does not have.
     #[error(transparent)]
     Tool(#[from] ToolError),
+}
+
+impl fmt::Debug for ServeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&with_causes(self))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_main_that_returns_it_prints_all_of_it() {
+        let cause = std::io::Error::new(std::io::ErrorKind::AddrInUse, "address in use");
+        let error = ServeError::Listen { address: SocketAddr::from(([127, 0, 0, 1], 8_080)), cause };
+        let said = "cannot listen on 127.0.0.1:8080; choose another address with --listen: address in use";
+        assert_eq!(format!("{error:?}"), said);
+    }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use longhaul_aws::clients::Clients;
 use longhaul_aws::{DynamoStore, QuotaMode, SECRET, SqsQueue};
-use longhaul_core::IdSource;
 use longhaul_core::ports::{QueueError, StoreError};
+use longhaul_core::{IdSource, with_causes};
 use longhaul_settings::table::Role;
 
 use super::health::{Probe, Unready};
@@ -48,8 +48,7 @@ pub(super) enum Unusable {
 impl Unusable {
     /// All causes, from the call that failed to what the service said: whoever starts a server needs the last one.
     pub(super) fn cause(&self) -> String {
-        let causes = std::iter::successors(self.source(), |error| (**error).source()).map(ToString::to_string);
-        causes.collect::<Vec<_>>().join(": ")
+        self.source().map(with_causes).unwrap_or_default()
     }
 }
 

@@ -51,6 +51,14 @@ pub enum TestError {
         /// How many there were.
         legs: usize,
     },
+    /// The task failed at its deadline, so that crashes after it are not tested.
+    #[error(
+        "the task {message}, so crashes could not be tested to its end: allow more time by `TaskPolicy::run_at_most`"
+    )]
+    TimedOut {
+        /// What its client is told.
+        message: String,
+    },
     /// The tool does something else after a crash.
     #[error("the tool is not the same after a crash:\n{}", .differences.join("\n"))]
     Differs {

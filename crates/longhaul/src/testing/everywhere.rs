@@ -24,6 +24,9 @@ const RESULT_CHARACTERS_MAX: usize = 200;
 
 pub(super) async fn crash_everywhere(call: &Call) -> Result<(), TestError> {
     let expected = call.clone().to_end().await?;
+    if expected.has_timed_out() {
+        return Err(TestError::TimedOut { message: expected.text() });
+    }
     let mut differences = within(&expected, call.order, "the run without a crash");
     let moments = expected.moments();
     let repeated = moments.iter().rev().filter(|moment| matches!(moment, Moment::AfterRecord(..))).take(1);

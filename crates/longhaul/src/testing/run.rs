@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul_core::{EntryKind, Progress, Status, Task};
+use longhaul_core::{EntryKind, FailureKind, Progress, State, Status, Task};
 use rmcp::ErrorData;
 use rmcp::model::CallToolResult;
 use serde_json::{Map, Value};
@@ -16,6 +16,7 @@ use super::script::{Moment, Script, Seen};
 #[derive(Clone)]
 pub struct Run {
     status: Status,
+    has_timed_out: bool,
     result: Option<Value>,
     error: Option<Value>,
     journal: Vec<JournalEntry>,
@@ -51,6 +52,7 @@ impl Run {
     ) -> Self {
         Self {
             status: task.status(),
+            has_timed_out: matches!(&task.state, State::Failed { failure } if failure.kind == FailureKind::TimedOut),
             result: view.remove("result"),
             error: view.remove("error"),
             journal,
@@ -67,6 +69,11 @@ impl Run {
     #[must_use]
     pub const fn status(&self) -> Status {
         self.status
+    }
+
+    /// Whether it failed at its deadline.
+    pub(super) const fn has_timed_out(&self) -> bool {
+        self.has_timed_out
     }
 
     /// What the tool returned, if the task was completed.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use longhaul_core::{EntryKind, Payload, Progress, TaskId, TaskKey};
+use longhaul_core::{Clock, EntryKind, Payload, Progress, TaskId, TaskKey};
 use serde_json::{Map, Value, json};
 
 use super::TestError;
@@ -212,7 +212,7 @@ impl Running {
     pub async fn to_end(mut self) -> Result<Run, TestError> {
         for _ in 0..TURNS_MAX {
             match self.work().await? {
-                State::Working => self.pass_until_something_happens(),
+                State::Working => self.pass_until_something_happens().await?,
                 State::Asks(questions) => self.answer_or_wait(&questions).await?,
                 State::Completed | State::Failed | State::Cancelled => return self.ended().await,
             }
@@ -236,16 +236,19 @@ impl Running {
             let questions = questions.iter().map(|question| question.key.clone()).collect();
             return Err(TestError::Unanswered { questions });
         }
-        self.pass_until_something_happens();
-        Ok(())
+        self.pass_until_something_happens().await
     }
 
-    fn pass_until_something_happens(&self) {
-        match self.world.next_at() {
-            Some(moment) => self.world.clock.advance_to(moment),
-            // A message was lost with its process: a poll sends another one.
-            None => self.world.clock.advance_ms(self.world.engine.settings().resend_ms),
-        }
+    /// Never past the task's deadline at once: there the client sees that the task has failed, and why. Much later it
+    /// would not find it.
+    async fn pass_until_something_happens(&self) -> Result<(), TestError> {
+        let World { clock, engine, .. } = &self.world;
+        // A message that was lost with its process is sent again by a poll.
+        let resent = clock.now().plus_ms(engine.settings().resend_ms);
+        let next = self.world.next_at().unwrap_or(resent);
+        let task = engine.poll(&self.key).await.map_err(|error| TestError::Unexpected(error.to_string()))?;
+        clock.advance_to(next.min(task.deadline()));
+        Ok(())
     }
 
     async fn poll(&self) -> Result<Map<String, Value>, TestError> {

@@ -81,8 +81,7 @@ impl Dialect for AsyncCalls {
 
 /// Declares such calls in the handshake, with how long a result can be kept.
 fn declare(shared: &Shared, result: &mut Map<String, Value>) {
-    let longest_ms =
-        shared.policies.values().map(|policy| policy.terms().ttl_ms_max.max(policy.terms().retention_ms)).max();
+    let longest_ms = shared.policies.kept_ms_max();
     let capabilities = result.get_mut("capabilities").and_then(Value::as_object_mut);
     if let (Some(longest_ms), Some(capabilities)) = (longest_ms, capabilities) {
         capabilities.insert("async".to_owned(), json!({"maxKeepAliveTime": longest_ms / 1_000}));
@@ -90,7 +89,7 @@ fn declare(shared: &Shared, result: &mut Map<String, Value>) {
 }
 
 fn prefer(shared: &Shared, tool: &mut Map<String, Value>) {
-    let is_ours = tool.get("name").and_then(Value::as_str).is_some_and(|name| shared.policies.contains_key(name));
+    let is_ours = tool.get("name").and_then(Value::as_str).is_some_and(|name| shared.policies.get(name).is_some());
     let annotations = is_ours.then(|| tool.entry("annotations").or_insert_with(|| json!({})));
     if let Some(annotations) = annotations.and_then(Value::as_object_mut) {
         annotations.insert("preferAsync".to_owned(), true.into());
@@ -110,7 +109,7 @@ async fn begin(call: &Incoming<'_>, endpoint: &Endpoint) -> Result<String, Error
     let malformed = "tools/async/call takes a `name`, `arguments` and `keepAlive`, a whole number of seconds";
     let Called { name, mut arguments, keep_alive } =
         call.params().ok_or_else(|| ErrorData::invalid_params(malformed, None))?;
-    endpoint.must_have(&name)?;
+    endpoint.must_have(&name).await?;
     let Some(policy) = endpoint.shared().policies.get(&name) else {
         return rejected(call, endpoint, &format!("the tool `{name}` runs synchronously; use tools/call"));
     };
@@ -125,7 +124,7 @@ async fn begin(call: &Incoming<'_>, endpoint: &Endpoint) -> Result<String, Error
         RequestedTerms { ttl_ms: None, retention_ms: keep_alive.map(|seconds| seconds.saturating_mul(1_000)) };
     let progress_token = meta.get_progress_token();
     let stored = StoredCall::new(params, meta, Default::default()).with_progress_token(progress_token);
-    let new = NewTask { caller: call.caller, tool: name, call: stored, policy, requested, idempotency };
+    let new = NewTask { caller: call.caller, tool: name, call: stored, policy: &policy, requested, idempotency };
     let engine = &endpoint.shared().engine;
     match engine.accept(accept::call(new)?).await {
         Ok(accepted) => Ok(wire::accepted(&accepted.into_task(), engine.ports().clock.now())),

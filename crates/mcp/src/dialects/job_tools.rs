@@ -30,7 +30,7 @@ impl Dialect for JobTools {
         for tool in tools.iter_mut().filter_map(Value::as_object_mut) {
             announce(shared, tool);
         }
-        if is_last_page && shared.policies.values().any(|policy| policy.need() == Need::Optional) {
+        if is_last_page && shared.policies.may_make_jobs() {
             // A tool of the server with the same name is not replaced.
             let may_call = |job_tool: &JobTool| access::has_all(call.caller, job_tool.scopes(shared));
             let missing: Vec<JobTool> =

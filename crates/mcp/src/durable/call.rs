@@ -1,12 +1,16 @@
 //! `tools/call`: whether it becomes a task, and accepting it as one.
 
-use longhaul_core::RequestedTerms;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use longhaul_core::{RequestedTerms, Task};
 use rmcp::model::{CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock};
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
 use super::Durable;
 use super::plain::Verified;
+use super::waiting::{View, Waiting};
 use crate::backend::must_have;
 use crate::policy::{Need, Start, TaskPolicy};
 use crate::revision::{Generation, InputErrors};
@@ -21,10 +25,10 @@ use crate::views::task as view;
 enum Plan<'a> {
     /// It is answered by the tool itself.
     Plain,
-    /// It becomes a task, and its caller gets a handle.
-    Task(&'a TaskPolicy),
+    /// It becomes a task, and its caller gets a handle, perhaps after a while.
+    Task(Cow<'a, TaskPolicy>),
     /// It becomes a task, and its caller waits.
-    Job(&'a TaskPolicy),
+    Job(Cow<'a, TaskPolicy>),
     /// It is about another call that became a task.
     AboutJob(JobTool),
 }
@@ -39,7 +43,7 @@ impl<H: ServerHandler> Durable<H> {
             context.ct = ending.left;
         }
         let caller = Caller::of(&context)?;
-        let plan = self.plan(&request, &caller)?;
+        let plan = self.plan(&request, &caller).await?;
         if let Err(faults) = arguments::check(&self.inner, &self.shared, &request.name, &mut request.arguments).await {
             return match caller.input_errors {
                 InputErrors::Results => Ok(CallToolResult::error(vec![ContentBlock::text(faults)]).into()),
@@ -49,21 +53,21 @@ impl<H: ServerHandler> Durable<H> {
         let verified = self.verify_state(&request, &caller)?;
         match plan {
             Plan::Plain => self.call_plainly(request, context, &caller, verified).await,
-            Plan::Task(policy) => self.accept(request, &context, &caller, verified, policy).await,
-            Plan::Job(policy) => self.call_as_job(request, context, &caller, verified, policy).await,
+            Plan::Task(policy) => self.call_as_task(request, context, &caller, verified, &policy).await,
+            Plan::Job(policy) => self.call_as_job(request, context, &caller, verified, &policy).await,
             Plan::AboutJob(tool) => self.manage_job(tool, request, context, &caller, &verified).await,
         }
     }
 
     /// Decides before anything is written, so that a refused call leaves nothing behind.
-    fn plan(&self, request: &CallToolRequestParams, caller: &Caller) -> Result<Plan<'_>, ErrorData> {
-        let Some(policy) = self.shared.policies.get(&*request.name) else {
+    async fn plan(&self, request: &CallToolRequestParams, caller: &Caller) -> Result<Plan<'_>, ErrorData> {
+        let Some(policy) = self.shared.policies.get(&request.name) else {
             return Ok(self.job_tool(&request.name).map_or(Plan::Plain, Plan::AboutJob));
         };
         if policy.need() == Need::Required && !caller.knows_tasks() && caller.generation == Generation::PerRequest {
             return Err(errors::tasks_not_declared());
         }
-        must_have(&self.inner, &self.shared, &request.name)?;
+        must_have(&self.inner, &self.shared, &request.name).await?;
         match policy.start() {
             Start::AfterInput if request.input_responses.is_none() => Ok(Plan::Plain),
             Start::AtOnce | Start::AfterInput if caller.knows_tasks() => Ok(Plan::Task(policy)),
@@ -71,18 +75,41 @@ impl<H: ServerHandler> Durable<H> {
         }
     }
 
-    async fn accept(
+    /// Answers with the result if it is there soon enough for the policy, and with the task's handle otherwise.
+    async fn call_as_task(
         &self,
-        mut request: CallToolRequestParams,
-        context: &RequestContext<RoleServer>,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
         caller: &Caller,
         verified: Verified,
         policy: &TaskPolicy,
     ) -> Result<CallToolResponse, ErrorData> {
+        let Verified { answers, state, binding, .. } = verified;
+        let task = self.begin(request, &context, caller, (answers, state), policy).await?;
+        let shared = &*self.shared;
+        let wait_ms = policy.handle_after_ms().min(shared.settings.inline_wait_ms);
+        if wait_ms == 0 {
+            return Ok(view::created(&task, shared.engine.ports().clock.now()).into());
+        }
+        let (context, binding) = (&context, &binding);
+        Waiting { shared, context, caller, binding, view: View::ResultOrHandle, wait_ms }.follow(task.key()).await
+    }
+
+    /// Makes the task of a call.
+    pub(super) async fn begin(
+        &self,
+        mut request: CallToolRequestParams,
+        context: &RequestContext<RoleServer>,
+        caller: &Caller,
+        (answers, state): (BTreeMap<String, serde_json::Value>, Option<String>),
+        policy: &TaskPolicy,
+    ) -> Result<Task, ErrorData> {
         let idempotency = caller.scope.bind(caller::idempotency(&request, context)?)?;
         let tool = request.name.to_string();
-        request.request_state = verified.state;
-        let call = StoredCall::new(request, context.meta.clone(), verified.answers);
+        request.request_state = state;
+        let mut meta = context.meta.clone();
+        meta.set_client_capabilities(caller.capabilities.clone());
+        let call = StoredCall::new(request, meta, answers);
         let new = NewTask {
             caller: &caller.principal,
             tool,
@@ -91,7 +118,6 @@ impl<H: ServerHandler> Durable<H> {
             requested: RequestedTerms::default(),
             idempotency,
         };
-        let task = accept::accept(&self.shared, new).await?.into_task();
-        Ok(view::created(&task, self.shared.engine.ports().clock.now()).into())
+        Ok(accept::accept(&self.shared, new).await?.into_task())
     }
 }

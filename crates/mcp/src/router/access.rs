@@ -42,7 +42,7 @@ impl Gate<'_> {
         caller: &Principal,
         messages: impl IntoIterator<Item = &'m Message<'m>>,
     ) -> Option<Denied> {
-        if caller.scopes == Scopes::Unrestricted || self.scopes().is_empty() {
+        if caller.scopes == Scopes::Unrestricted || self.0.shared().needs_no_scopes() {
             return None;
         }
         self.unless_granted(caller, messages.into_iter().flat_map(|message| self.needed(message)).collect())
@@ -100,7 +100,7 @@ impl Gate<'_> {
                     is_about_jobs = true;
                     needed.extend(tool.scopes(self.0.shared()).iter().cloned());
                 }
-                None => needed.extend(scopes.of_call(name).cloned()),
+                None => needed.extend(self.0.shared().scopes_of_call(name)),
             }
         }
         if !is_about_jobs || said.has_answers {

@@ -68,8 +68,8 @@ impl<H: ServerHandler> Backend for RmcpBackend<H> {
         (self.make_handler)().get_tool(tool).is_some()
     }
 
-    fn must_have(&self, tool: &str) -> Result<(), ErrorData> {
-        must_have(&(self.make_handler)(), &self.shared, tool)
+    async fn must_have(&self, tool: &str) -> Result<(), ErrorData> {
+        must_have(&(self.make_handler)(), &self.shared, tool).await
     }
 
     async fn check_arguments(&self, tool: &str, arguments: &mut Option<JsonObject>) -> Result<(), String> {

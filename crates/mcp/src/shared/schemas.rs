@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rmcp::ServerHandler;
 use rmcp::model::JsonObject;
 use serde_json::Value;
 
 use crate::schema::Schema;
+use crate::shared::tool_list;
 
 /// The schemas of the tools that policies name. Each is compiled once, and again if its tool changes it.
 #[derive(Default)]
@@ -23,6 +25,16 @@ struct Compiled {
 }
 
 impl Schemas {
+    /// Whether the handler lists tools, and this one is not among them. The list is read again before it is missed.
+    pub(crate) async fn lack<H: ServerHandler>(&self, handler: &H, tool: &str) -> bool {
+        let mut listed = self.listed.lock().await;
+        if listed.as_ref().is_some_and(|listed| listed.contains_key(tool)) {
+            return false;
+        }
+        *listed = tool_list::read(handler).await;
+        listed.as_ref().is_some_and(|listed| !listed.is_empty() && !listed.contains_key(tool))
+    }
+
     /// The compiled schema; `None` if it cannot be compiled, which the start of the server refuses: then the tool has
     /// changed it since.
     pub(crate) fn compiled(&self, tool: &str, source: Arc<JsonObject>) -> Option<Arc<Schema>> {

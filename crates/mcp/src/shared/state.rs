@@ -1,6 +1,6 @@
 //! The state that all handlers and legs of a server share.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use longhaul_engine::Engine;
@@ -13,12 +13,12 @@ use super::rate::Rate;
 use super::schemas::Schemas;
 use super::signer::Signer;
 use super::streams::Streams;
-use crate::{McpSettings, TaskPolicy};
+use crate::{McpSettings, Policies};
 
 /// What all handlers and legs of a server share.
 pub(crate) struct Shared {
     pub(crate) engine: Engine,
-    pub(crate) policies: BTreeMap<String, TaskPolicy>,
+    pub(crate) policies: Policies,
     pub(crate) settings: McpSettings,
     pub(crate) signer: Signer,
     /// Finds the tasks that clients named.
@@ -38,8 +38,20 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(engine: Engine, policies: BTreeMap<String, TaskPolicy>, mut settings: McpSettings) -> Self {
-        for (tool, policy) in policies.iter().filter(|(_, policy)| !policy.scopes().is_empty()) {
+    /// Those that a call of `tool` needs.
+    pub(crate) fn scopes_of_call(&self, tool: &str) -> BTreeSet<String> {
+        let mut scopes = self.policies.scopes_of(tool);
+        scopes.extend(self.settings.scopes.of_call(tool).cloned());
+        scopes
+    }
+
+    /// Whether no request needs a scope.
+    pub(crate) fn needs_no_scopes(&self) -> bool {
+        self.settings.scopes.is_empty() && !self.policies.has_function()
+    }
+
+    pub(crate) fn new(engine: Engine, policies: Policies, mut settings: McpSettings) -> Self {
+        for (tool, policy) in policies.named().filter(|(_, policy)| !policy.scopes().is_empty()) {
             settings.scopes.tools.entry(tool.clone()).or_default().extend(policy.scopes().iter().cloned());
         }
         Self {

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use longhaul_core::{Clock, Timestamp};
 use longhaul_engine::{Engine, Ports, Settings};
-use longhaul_mcp::{McpServer, McpSettings};
+use longhaul_mcp::{McpServer, McpSettings, Policies};
 use longhaul_sqlite::Database;
 use longhaul_testkit::{Fault, FaultyStore, ManualClock, SeededIds, StoreCall};
 use serde_json::json;
@@ -179,7 +179,7 @@ fn on_a_failing_store(
     let ports = Ports { store: Arc::new(store), queue: Arc::new(database.queue()), clock, ids };
     let handler = Tools::new(Arc::default());
     let engine = Engine::new(ports, Settings { write_retry_ms: 0, ..Settings::default() });
-    McpServer::new(move || handler.clone(), Default::default(), engine, McpSettings::new([7; 32]))
+    McpServer::new(move || handler.clone(), Policies::default(), engine, McpSettings::new([7; 32]))
 }
 
 /// If the keys cannot be read, a session would seem not to exist, and its client would begin again for nothing.

@@ -13,6 +13,7 @@ mod core_tasks;
 #[expect(dead_code, reason = "other tests need more of it")]
 mod dialects;
 mod garbage;
+mod handle_after;
 mod isolation;
 mod jobs;
 mod keys;
@@ -27,6 +28,7 @@ mod older_client;
 mod operations;
 mod passing_on;
 mod plain_calls;
+mod policies;
 mod questions;
 mod retries;
 mod revised;

@@ -12,7 +12,7 @@ use http_body_util::BodyExt;
 use longhaul_core::ports::WorkQueue;
 use longhaul_core::{Clock, Identity, OwnerId};
 use longhaul_engine::{Disposition, Engine, Ports, Settings, ToolRunner, WorkerSignals};
-use longhaul_mcp::{Body, McpServer, McpSettings, TaskPolicy};
+use longhaul_mcp::{Body, McpServer, McpSettings, Policies, TaskPolicy};
 use longhaul_sqlite::Database;
 use longhaul_testkit::{Fault, FaultyQueue, FaultyStore, ManualClock, QueueCall, SeededIds, StoreCall};
 use serde_json::{Value, json};
@@ -227,6 +227,24 @@ impl World {
 
     pub(crate) fn with(settings: Settings) -> Self {
         Self::of(settings, policies())
+    }
+
+    /// A server each of whose policies is changed like this.
+    pub(crate) fn with_policies(change: impl Fn(TaskPolicy) -> TaskPolicy) -> Self {
+        let policies = policies().into_iter().map(|(tool, policy)| (tool, change(policy))).collect();
+        Self::of(Settings { inline_sleep_ms_max: 0, ..Settings::default() }, policies)
+    }
+
+    /// The usual server, whose policies come from a function.
+    pub(crate) fn by_function() -> Self {
+        let mut world = Self::new();
+        let mut by_function = Policies::default();
+        let known = std::mem::take(&mut world.policies);
+        by_function.decide_by(move |tool| known.get(tool).cloned());
+        let handler = Tools::new(Arc::clone(&world.observed));
+        let settings = McpSettings::new([7; 32]);
+        world.mcp = McpServer::new(move || handler.clone(), by_function, world.engine.clone(), settings);
+        world
     }
 
     fn of(settings: Settings, policies: BTreeMap<String, TaskPolicy>) -> Self {

@@ -1,7 +1,9 @@
 //! `api`: the Lambda function that answers requests.
 
+use std::process::ExitCode;
+
 use longhaul::lambda;
 
-fn main() -> Result<(), lambda::FunctionError> {
-    lambda::api(&tools::server())
+fn main() -> ExitCode {
+    lambda::api(tools::server)
 }

@@ -2,14 +2,10 @@
 
 use std::process::ExitCode;
 
-use longhaul::local::{self, CommandLine};
+use longhaul::local::CommandLine;
 
-fn main() -> Result<ExitCode, local::ServeError> {
-    let command_line = CommandLine::new("local").version(env!("CARGO_PKG_VERSION"));
-    let options = match command_line.parse() {
-        Ok(options) => options,
-        Err(error) => return Ok(error.report()),
-    };
-    local::run(tools::server(), options)?;
-    Ok(ExitCode::SUCCESS)
+fn main() -> ExitCode {
+    CommandLine::new("local")
+        .version(env!("CARGO_PKG_VERSION"))
+        .main(tools::server)
 }

@@ -1,7 +1,9 @@
 //! `worker`: the Lambda function that runs the tools, and handles dead letters.
 
+use std::process::ExitCode;
+
 use longhaul::lambda;
 
-fn main() -> Result<(), lambda::FunctionError> {
-    lambda::worker(&tools::server())
+fn main() -> ExitCode {
+    lambda::worker(tools::server)
 }

@@ -36,14 +36,15 @@ pub(super) async fn answer(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<R
     let Params { name, task } = call.params()?;
     let policy = endpoint.shared().policies.get(&name);
     let outcome = match (task, policy) {
-        (None, Some(policy)) if policy.need() == Need::Required => {
+        (None, Some(ref policy)) if policy.need() == Need::Required => {
             Err(wrong_support(format!("`{name}` runs only as a task; call it with `task`")))
         }
         (None, _) => return None,
         (Some(_), None) => endpoint
             .must_have(&name)
+            .await
             .and_then(|()| Err(wrong_support(format!("`{name}` does not run as a task; call it without `task`")))),
-        (Some(task), Some(policy)) => create(call, endpoint, &name, policy, task).await,
+        (Some(task), Some(policy)) => create(call, endpoint, &name, &policy, task).await,
     };
     Some(reply::outcome(&call.id, outcome))
 }
@@ -56,7 +57,7 @@ async fn create(
     task: Value,
 ) -> Result<String, ErrorData> {
     let requested = requested(task)?;
-    endpoint.must_have(tool)?;
+    endpoint.must_have(tool).await?;
     let mut params: CallToolRequestParams =
         call.params().ok_or_else(|| ErrorData::invalid_params("the params of tools/call are malformed", None))?;
     endpoint.check_arguments(tool, &mut params.arguments).await?;

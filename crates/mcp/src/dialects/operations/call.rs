@@ -50,7 +50,7 @@ pub(super) async fn answer(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<R
     let policy = endpoint.shared().policies.get(&name)?;
     let mut params = CallToolRequestParams::new(name);
     params.arguments = arguments;
-    let started = start(call, endpoint, policy, params, operation.unwrap_or_default()).await;
+    let started = start(call, endpoint, &policy, params, operation.unwrap_or_default()).await;
     Some(reply::outcome(&call.id, started))
 }
 
@@ -70,7 +70,7 @@ async fn start(
     mut params: CallToolRequestParams,
     wanted: Wanted,
 ) -> Result<String, ErrorData> {
-    endpoint.must_have(&params.name)?;
+    endpoint.must_have(&params.name).await?;
     let tool = params.name.to_string();
     endpoint.check_arguments(&tool, &mut params.arguments).await?;
     let requested =

@@ -1,0 +1,131 @@
+//! `longhaul gateway`: a local server in front of other servers.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use longhaul::local::{self, CommandLine, Options};
+use longhaul::settings::Preset::Unset;
+use longhaul::settings::{Declared, Path, ProcessEnv, Setting, table};
+use longhaul_gateway::{Config, Gateway};
+
+/// Which servers are behind the gateway.
+static CONFIG: Setting<Path> = Setting::new(
+    "config",
+    "LONGHAUL_CONFIG",
+    Path("FILE"),
+    "Servers behind the gateway: a file with `mcpServers` as Claude Desktop, Claude Code and Cursor have it, or `servers` as VS \
+     Code does; its section `longhaul` has the terms of their tools.",
+)
+.local(Unset("the server that the command after `--` starts"));
+
+static OWN: [&dyn Declared; 1] = [&CONFIG];
+
+const ABOUT: &str = "Puts MCP servers, unchanged, behind a gateway that makes their tools durable.
+
+Name the servers in a file with --config FILE, or one of them by the command that starts it, last and after `--`:
+
+    longhaul gateway -- npx -y @modelcontextprotocol/server-everything
+
+A server sees PATH, HOME and LANG of this environment, and the variables that its `env` in the file names; the one after `--` those \
+     of --tool-env and --secret.";
+
+/// Runs until it is asked to stop.
+pub(crate) fn run(args: Vec<OsString>) -> anyhow::Result<ExitCode> {
+    let (flags, command) = split(args);
+    let command_line =
+        CommandLine::new("longhaul gateway").version(env!("CARGO_PKG_VERSION")).about(ABOUT).settings(&OWN);
+    let options = match command_line.read(flags, &ProcessEnv) {
+        Ok(options) => options,
+        Err(error) => return Ok(error.report()),
+    };
+    local::init_logs(&options)?;
+    match config(&options, command)? {
+        Ok(config) => serve(config, options),
+        Err(why) => Ok(refuse(&why)),
+    }
+}
+
+/// What is before the first `--`, with the program's name, and what is after it.
+fn split(args: Vec<OsString>) -> (Vec<OsString>, Vec<OsString>) {
+    let mut parts = args.splitn(2, |arg| arg == "--");
+    let flags = std::iter::once(OsString::from("longhaul gateway"));
+    let flags = flags.chain(parts.next().unwrap_or_default().iter().cloned()).collect();
+    (flags, parts.next().unwrap_or_default().to_vec())
+}
+
+/// The servers, or what to write to name them.
+fn config(options: &Options, command: Vec<OsString>) -> anyhow::Result<Result<Config, String>> {
+    let command: Option<Vec<String>> = command.into_iter().map(|arg| arg.into_string().ok()).collect();
+    let Some(command) = command else {
+        return Ok(Err("the command after `--` is not UTF-8".to_owned()));
+    };
+    Ok(match (options.values().find(&CONFIG)?, command.split_first()) {
+        (None, None) => {
+            Err("name the servers with `--config FILE`, or one by the command that starts it, after `--`".to_owned())
+        }
+        (Some(_), Some(_)) => Err("there is both `--config` and a command after `--`: leave out one".to_owned()),
+        (Some(file), None) => from_file(&file),
+        (None, Some((program, args))) => {
+            Ok(Config::command(program, args.iter().cloned(), named(options)?, &ProcessEnv))
+        }
+    })
+}
+
+fn from_file(file: &PathBuf) -> Result<Config, String> {
+    let shown = file.display();
+    let text = std::fs::read_to_string(file).map_err(|error| format!("{shown} cannot be read: {error}"))?;
+    Config::from_json(&text, &ProcessEnv).map_err(|error| format!("{shown} cannot be used:\n{error}"))
+}
+
+/// The variables of `--tool-env` and `--secret`.
+fn named(options: &Options) -> anyhow::Result<BTreeMap<String, String>> {
+    let env = options.tool_env()?;
+    let mut names: Vec<String> = Vec::new();
+    for setting in [&table::TOOL_ENV, &table::SECRETS] {
+        names.extend(options.values().find(setting)?.unwrap_or_default().into_keys());
+    }
+    Ok(names.into_iter().filter_map(|name| env.find(&name).map(|value| (name.clone(), value.to_owned()))).collect())
+}
+
+fn serve(config: Config, options: Options) -> anyhow::Result<ExitCode> {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no threads can be started")?;
+    let gateway = match runtime.block_on(Gateway::start(config)) {
+        Ok(gateway) => gateway,
+        Err(error) => return Ok(refuse(&error.to_string())),
+    };
+    let tools = gateway.tools();
+    let served = runtime.block_on(async {
+        let served = local::serve(gateway.server().clone(), options, |address| print_welcome(address, tools)).await;
+        gateway.stop().await;
+        served
+    });
+    // Does not wait for what keeps computing.
+    runtime.shutdown_background();
+    served?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[expect(clippy::print_stderr, reason = "this is the output of the program for its user")]
+fn refuse(why: &str) -> ExitCode {
+    eprintln!("error: {why}");
+    ExitCode::from(2)
+}
+
+/// What a user needs after starting it.
+#[expect(clippy::print_stdout, reason = "this output is for the user who started the program")]
+fn print_welcome(address: SocketAddr, tools: usize) {
+    let url = format!("http://{address}/mcp");
+    println!(
+        r#"Longhaul serves {tools} durable tools on {url}
+
+Configuration for a client:
+
+{{"mcpServers": {{"longhaul": {{"type": "http", "url": "{url}"}}}}}}
+"#
+    );
+}

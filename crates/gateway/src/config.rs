@@ -1,0 +1,169 @@
+//! Which servers are behind the gateway, and on which terms their tools run.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::time::Duration;
+
+use longhaul::settings::EnvSource;
+
+use crate::limits;
+use crate::upstream::process::Launch;
+use crate::upstream::{Era, Target};
+
+mod comments;
+mod expand;
+mod pattern;
+mod read;
+mod reader;
+mod terms;
+
+pub(crate) use pattern::Pattern;
+pub(crate) use read::is_of_names;
+pub use terms::Repeat;
+pub(crate) use terms::Terms;
+
+/// The variables of its own environment that the gateway passes to every server.
+const PASSED_ON: [&str; 3] = ["HOME", "LANG", "PATH"];
+
+/// Which servers are behind the gateway, and on which terms their tools run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    pub(crate) servers: Vec<Server>,
+}
+
+/// One server of a configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Server {
+    pub(crate) name: String,
+    pub(crate) target: Target,
+    /// What its tools' and prompts' names begin with; `None` for its name and `_` if there are several servers.
+    pub(crate) prefix: Option<String>,
+    /// The era to speak; `None` to find out.
+    pub(crate) era: Option<Era>,
+    pub(crate) start_max: Duration,
+    pub(crate) concurrency: usize,
+    pub(crate) terms: Terms,
+    /// For its tools with such names.
+    pub(crate) tools: Vec<(Pattern, Terms)>,
+}
+
+impl Server {
+    fn new(name: &str, target: Target) -> Self {
+        Self {
+            name: name.to_owned(),
+            target,
+            prefix: None,
+            era: None,
+            start_max: limits::START_MAX,
+            concurrency: limits::CONCURRENCY,
+            terms: Terms::default(),
+            tools: Vec::new(),
+        }
+    }
+
+    /// The terms of its tool: each from the pattern that says most about the name, otherwise the server's own.
+    pub(crate) fn terms_of(&self, tool: &str) -> Terms {
+        let mut matching: Vec<_> = self.tools.iter().filter(|(pattern, _)| pattern.matches(tool)).collect();
+        matching.sort_by_key(|(pattern, _)| std::cmp::Reverse(pattern.weight()));
+        let named = matching.into_iter().fold(Terms::default(), |terms, (_, more)| terms.or(more));
+        named.or(&self.terms)
+    }
+}
+
+impl Config {
+    /// One server, which is started by a command. Besides `PATH`, `HOME` and `LANG` from `env`, it has the variables
+    /// `named`, and no others.
+    ///
+    /// ```
+    /// use std::collections::BTreeMap;
+    ///
+    /// use longhaul::settings::ProcessEnv;
+    /// use longhaul_gateway::Config;
+    ///
+    /// let args = ["-y", "@modelcontextprotocol/server-everything"].map(str::to_owned);
+    /// let config = Config::command("npx", args, BTreeMap::new(), &ProcessEnv);
+    /// ```
+    pub fn command(
+        command: &str,
+        args: impl IntoIterator<Item = String>,
+        named: BTreeMap<String, String>,
+        env: &dyn EnvSource,
+    ) -> Self {
+        let launch = Launch {
+            command: command.to_owned(),
+            args: args.into_iter().collect(),
+            env: environment(named, env),
+            cwd: None,
+        };
+        Self { servers: vec![Server::new("upstream", Target::Child(launch))] }
+    }
+
+    /// The servers of a configuration as clients have it: `mcpServers` of Claude Desktop, Claude Code and Cursor, or
+    /// `servers` of VS Code. Its section `longhaul` has the terms. `${VAR}`, `${VAR:-default}` and `${env:VAR}` stand for
+    /// variables of `env`.
+    ///
+    /// ```
+    /// use longhaul::settings::ProcessEnv;
+    /// use longhaul_gateway::Config;
+    ///
+    /// let text = r#"{
+    ///     "mcpServers": {
+    ///         "git": { "command": "uvx", "args": ["mcp-server-git"] },
+    ///         "search": { "type": "http", "url": "https://search.example.com/mcp" }
+    ///     },
+    ///     "longhaul": { "servers": { "git": { "tools": { "git_commit": { "repeat": "never" } } } } }
+    /// }"#;
+    /// assert!(Config::from_json(text, &ProcessEnv).is_ok());
+    ///
+    /// let error = Config::from_json(r#"{"mcpServers": {"git": {"comand": "uvx"}}}"#, &ProcessEnv).unwrap_err();
+    /// assert!(error.to_string().starts_with("/mcpServers/git: it has neither `command` nor `url`"), "{error}");
+    /// ```
+    ///
+    /// # Errors
+    /// [`ConfigError`], which names every mistake.
+    pub fn from_json(text: &str, env: &dyn EnvSource) -> Result<Self, ConfigError> {
+        read::config(text, env)
+    }
+}
+
+fn environment(named: BTreeMap<String, String>, env: &dyn EnvSource) -> BTreeMap<String, String> {
+    let passed_on = PASSED_ON.iter().filter_map(|name| Some(((*name).to_owned(), env.get(name)?.into_string().ok()?)));
+    let mut all: BTreeMap<String, String> = passed_on.collect();
+    all.extend(named);
+    all
+}
+
+/// Headers by name; a name that is given twice has its last value.
+pub(crate) type Headers = HashMap<http::HeaderName, http::HeaderValue>;
+
+/// All mistakes in a configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    faults: Vec<Fault>,
+}
+
+/// A mistake, and where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Fault {
+    /// A JSON pointer (RFC 6901), such as `/mcpServers/git/command`; empty for the whole file.
+    pointer: String,
+    /// What is wrong, and what to write instead.
+    what: String,
+}
+
+impl fmt::Display for ConfigError {
+    /// One line for each mistake.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, fault) in self.faults.iter().enumerate() {
+            let line_break = if index == 0 { "" } else { "\n" };
+            let place = if fault.pointer.is_empty() { "the configuration" } else { &fault.pointer };
+            write!(f, "{line_break}{place}: {}", fault.what)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,277 @@
+//! From the text of a configuration to its servers.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use http::{HeaderName, HeaderValue};
+use longhaul::settings::EnvSource;
+use serde_json::Value;
+use url::Url;
+
+use super::comments::without_comments;
+use super::reader::{Members, Node, Reader, unknown};
+use super::terms::{Repeat, Terms};
+use super::{Config, ConfigError, Headers, Pattern, Server, environment};
+use crate::limits;
+use crate::upstream::http::Endpoint;
+use crate::upstream::process::Launch;
+use crate::upstream::{Era, Target};
+
+/// Members of servers that clients use for themselves.
+const OF_CLIENTS: [&str; 10] = [
+    "alwaysAllow",
+    "autoApprove",
+    "description",
+    "dev",
+    "disabledTools",
+    "gallery",
+    "icon",
+    "timeout",
+    "tools",
+    "version",
+];
+
+/// Headers that the protocol sets.
+const RESERVED: [&str; 5] = ["accept", "content-type", "last-event-id", "mcp-protocol-version", "mcp-session-id"];
+
+pub(super) fn config(text: &str, env: &dyn EnvSource) -> Result<Config, ConfigError> {
+    let mut reader = Reader::new(env);
+    let value: Value = match serde_json::from_str(&without_comments(text)) {
+        Ok(value) => value,
+        Err(error) => {
+            reader.fault("", format!("is not JSON: {error}"));
+            return reader.end(Config { servers: Vec::new() });
+        }
+    };
+    let root = Node { value: &value, pointer: String::new() };
+    let (mut servers, mut names) = (Vec::new(), Vec::new());
+    if let Some(mut members) = reader.members(&root) {
+        for key in ["mcpServers", "servers"] {
+            if let Some(entries) = members.find(key).and_then(|node| reader.members(&node)) {
+                names.extend(entries.all().map(|(name, _)| name.as_str()));
+                servers.extend(entries.all().filter_map(|(name, node)| server(&mut reader, env, name, &node)));
+            }
+        }
+        check_names(&mut reader, &servers);
+        if let Some(section) = members.find("longhaul").and_then(|node| reader.members(&node)) {
+            apply(&mut reader, &mut servers, &names, section);
+        }
+    }
+    reader.end(Config { servers })
+}
+
+fn check_names(reader: &mut Reader<'_>, servers: &[Server]) {
+    if servers.is_empty() && reader.has_found_nothing() {
+        reader.fault("", "names no server: it needs `mcpServers` (or `servers`) with at least one that can be used");
+    }
+    if servers.len() > limits::SERVERS_MAX {
+        reader.fault("", format!("names {} servers; {} at most can be used", servers.len(), limits::SERVERS_MAX));
+    }
+    for (index, server) in servers.iter().enumerate() {
+        if servers.iter().take(index).any(|other| other.name == server.name) {
+            reader.fault(&format!("/servers/{}", server.name), "is also in `mcpServers`: choose another name");
+        }
+    }
+}
+
+/// A server; `None` if it is switched off or has mistakes.
+fn server(reader: &mut Reader<'_>, env: &dyn EnvSource, name: &str, node: &Node<'_>) -> Option<Server> {
+    let mut members = reader.members(node)?;
+    if members.find("disabled").is_some_and(|disabled| disabled.value == &Value::Bool(true)) {
+        return None;
+    }
+    let kind = members.find("type");
+    let (command, url) = (members.find("command"), members.find("url"));
+    let target = match (kind.as_ref().and_then(|kind| kind.value.as_str()), command, url) {
+        (Some("sse"), ..) => {
+            reader.fault(
+                &node.pointer,
+                "the transport `sse` is not supported: use the server's Streamable HTTP endpoint",
+            );
+            None
+        }
+        (None | Some("stdio"), Some(command), None) => child(reader, env, &mut members, &command),
+        (None | Some("http" | "streamable-http" | "streamableHttp" | "streamable_http"), None, Some(url)) => {
+            endpoint(reader, &mut members, &url)
+        }
+        (None | Some("stdio"), Some(_), Some(_)) => {
+            reader.fault(&node.pointer, "it has both `command` and `url`: leave out one of them");
+            None
+        }
+        (None, None, None) => {
+            reader.fault(
+                &node.pointer,
+                "it has neither `command` nor `url`: name the command that starts the server, or where it is",
+            );
+            None
+        }
+        (Some("stdio"), None, _) => {
+            reader.fault(&node.pointer, "it is of type `stdio` and has no `command`");
+            None
+        }
+        (Some("http" | "streamable-http" | "streamableHttp" | "streamable_http"), ..) => {
+            reader.fault(&node.pointer, "it is of type `http`, which has a `url` and no `command`");
+            None
+        }
+        (Some(other), ..) => {
+            reader.fault(
+                &format!("{}/type", node.pointer),
+                format!("`{other}` is not supported: it must be `stdio` or `http`"),
+            );
+            None
+        }
+    };
+    if let Some(file) = members.find("envFile") {
+        reader.fault(&file.pointer, "is not supported: name the variables in `env`, such as \"TOKEN\": \"${TOKEN}\"");
+    }
+    for key in members.unknown().filter(|key| !OF_CLIENTS.contains(&key.as_str())) {
+        tracing::warn!(server = name, key, "a member of a server's configuration is not known, and ignored");
+    }
+    Some(Server::new(name, target?))
+}
+
+fn child(
+    reader: &mut Reader<'_>,
+    env: &dyn EnvSource,
+    members: &mut Members<'_>,
+    command: &Node<'_>,
+) -> Option<Target> {
+    let text = reader.text(command);
+    if text.as_ref().is_some_and(|text| text.trim().is_empty()) {
+        reader.fault(&command.pointer, "is empty: name the command that starts the server");
+    }
+    let args = members.find("args").map(|node| reader.texts(&node).unwrap_or_default()).unwrap_or_default();
+    let cwd = members.find("cwd").and_then(|node| reader.text(&node)).map(PathBuf::from);
+    let mut named = BTreeMap::new();
+    if let Some(variables) = members.find("env").and_then(|node| reader.members(&node)) {
+        for (name, node) in variables.all() {
+            if name.is_empty() || name.contains(['=', '\0']) {
+                reader.fault(&node.pointer, "cannot be the name of an environment variable");
+            }
+            named.extend(reader.scalar(&node).map(|value| (name.clone(), value)));
+        }
+    }
+    Some(Target::Child(Launch { command: text?, args, env: environment(named, env), cwd }))
+}
+
+fn endpoint(reader: &mut Reader<'_>, members: &mut Members<'_>, url: &Node<'_>) -> Option<Target> {
+    let text = reader.text(url);
+    let parsed = text.map(|text| Url::parse(&text).map_err(|error| format!("is not a URL: {error}")));
+    let parsed = parsed.and_then(|parsed| reader.read(url, parsed.and_then(checked)));
+    let mut headers = Headers::new();
+    if let Some(named) = members.find("headers").and_then(|node| reader.members(&node)) {
+        for (name, node) in named.all() {
+            let value = reader.scalar(&node);
+            headers.extend(value.and_then(|value| reader.read(&node, header(name, &value))));
+        }
+    }
+    Some(Target::Http(Endpoint { url: parsed?, headers }))
+}
+
+fn checked(url: Url) -> Result<Url, String> {
+    match url.scheme() {
+        "http" | "https" if url.has_host() => Ok(url),
+        _ => Err("must begin with https:// or http://".to_owned()),
+    }
+}
+
+fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), String> {
+    let (Ok(name), Ok(mut value)) = (name.parse::<HeaderName>(), value.parse::<HeaderValue>()) else {
+        return Err("cannot be sent as a header".to_owned());
+    };
+    if RESERVED.contains(&name.as_str()) {
+        return Err("is set by the protocol: leave it out".to_owned());
+    }
+    value.set_sensitive(true);
+    Ok((name, value))
+}
+
+/// The section `longhaul`.
+fn apply(reader: &mut Reader<'_>, servers: &mut [Server], names: &[&str], mut section: Members<'_>) {
+    let defaults = section.find("defaults");
+    if let Some(mut members) = defaults.and_then(|node| reader.members(&node)) {
+        let terms = terms(reader, &mut members);
+        let (connections, start_max) = limits_of(reader, &mut members);
+        reader.refuse_unknown(&members);
+        for server in servers.iter_mut() {
+            server.terms = terms;
+            server.concurrency = connections.unwrap_or(server.concurrency);
+            server.start_max = start_max.unwrap_or(server.start_max);
+        }
+    }
+    if let Some(named) = section.find("servers").and_then(|node| reader.members(&node)) {
+        for (name, node) in named.all() {
+            match servers.iter_mut().find(|server| server.name == *name) {
+                Some(server) => apply_to(reader, server, &node),
+                // It is switched off, or has mistakes of its own.
+                None if names.contains(&name.as_str()) => {}
+                None => reader.fault(&node.pointer, unknown(name, names.iter().copied())),
+            }
+        }
+    }
+    reader.refuse_unknown(&section);
+}
+
+fn apply_to(reader: &mut Reader<'_>, server: &mut Server, node: &Node<'_>) {
+    let Some(mut members) = reader.members(node) else { return };
+    server.terms = terms(reader, &mut members).or(&server.terms);
+    let (connections, start_max) = limits_of(reader, &mut members);
+    server.concurrency = connections.unwrap_or(server.concurrency);
+    server.start_max = start_max.unwrap_or(server.start_max);
+    let eras = [("handshake", Era::Handshake), ("per-request", Era::PerRequest)];
+    server.era = members.find("era").and_then(|node| reader.one_of(&node, &eras));
+    if let Some(prefix) = members.find("prefix") {
+        let text = reader.text(&prefix);
+        if text.as_ref().is_some_and(|text| !text.chars().all(is_of_names)) {
+            reader.fault(
+                &prefix.pointer,
+                "has a character that names of tools do not have: use letters, digits, `_`, `-` and `.`",
+            );
+        }
+        server.prefix = text;
+    }
+    if let Some(tools) = members.find("tools").and_then(|node| reader.members(&node)) {
+        for (pattern, node) in tools.all() {
+            if let Some(mut members) = reader.members(&node) {
+                let concurrency = concurrency(reader, &mut members);
+                let terms = Terms { concurrency, ..terms(reader, &mut members) };
+                reader.refuse_unknown(&members);
+                server.tools.push((Pattern::new(pattern), terms));
+            }
+        }
+    }
+    reader.refuse_unknown(&members);
+}
+
+/// Characters that clients accept in names of tools.
+pub(crate) fn is_of_names(character: char) -> bool {
+    character.is_ascii_alphanumeric() || ['_', '-', '.'].contains(&character)
+}
+
+fn terms(reader: &mut Reader<'_>, members: &mut Members<'_>) -> Terms {
+    let repeats = [("hints", Repeat::Hints), ("always", Repeat::Always), ("never", Repeat::Never)];
+    let run_at_most = members.find("runAtMost").and_then(|node| {
+        let time = reader.duration(&node)?;
+        if time.is_zero() {
+            reader.fault(&node.pointer, "leaves no time to run: name a time above 0");
+        }
+        Some(time)
+    });
+    Terms {
+        handle_after: members.find("handleAfter").and_then(|node| reader.duration(&node)),
+        run_at_most,
+        retention: members.find("retention").and_then(|node| reader.duration(&node)),
+        repeat: members.find("repeat").and_then(|node| reader.one_of(&node, &repeats)),
+        concurrency: None,
+    }
+}
+
+fn limits_of(reader: &mut Reader<'_>, members: &mut Members<'_>) -> (Option<usize>, Option<std::time::Duration>) {
+    let concurrency = concurrency(reader, members);
+    let start_max = members.find("startAtMost").and_then(|node| reader.duration(&node));
+    (concurrency, start_max)
+}
+
+fn concurrency(reader: &mut Reader<'_>, members: &mut Members<'_>) -> Option<usize> {
+    members.find("concurrency").and_then(|node| reader.count(&node, 1..=256))
+}

@@ -1,0 +1,156 @@
+//! Reading values out of JSON, and noting every mistake with its place.
+
+use std::time::Duration;
+
+use longhaul::settings::EnvSource;
+use serde_json::{Map, Value};
+
+use super::expand::expand;
+use super::terms::duration;
+use super::{ConfigError, Fault};
+
+/// Reads values, and collects mistakes.
+pub(super) struct Reader<'e> {
+    env: &'e dyn EnvSource,
+    faults: Vec<Fault>,
+}
+
+/// A value, and where it is.
+#[derive(Clone)]
+pub(super) struct Node<'v> {
+    pub(super) value: &'v Value,
+    pub(super) pointer: String,
+}
+
+impl<'v> Node<'v> {
+    pub(super) fn child(&self, key: &str, value: &'v Value) -> Self {
+        Node { value, pointer: format!("{}/{}", self.pointer, key.replace('~', "~0").replace('/', "~1")) }
+    }
+}
+
+/// The members of an object that were not read yet.
+pub(super) struct Members<'v> {
+    object: &'v Map<String, Value>,
+    pub(super) node: Node<'v>,
+    known: Vec<&'static str>,
+}
+
+impl<'v> Members<'v> {
+    /// A member, if it is there and not null.
+    pub(super) fn find(&mut self, key: &'static str) -> Option<Node<'v>> {
+        self.known.push(key);
+        self.object.get(key).filter(|value| !value.is_null()).map(|value| self.node.child(key, value))
+    }
+
+    /// All of them, by name.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&'v String, Node<'v>)> + use<'v> {
+        let node = self.node.clone();
+        self.object.iter().map(move |(key, value)| (key, node.child(key, value)))
+    }
+
+    /// Those that nobody asked for.
+    pub(super) fn unknown(&self) -> impl Iterator<Item = &'v String> {
+        self.object.keys().filter(|key| !self.known.contains(&key.as_str()))
+    }
+}
+
+impl<'e> Reader<'e> {
+    pub(super) const fn new(env: &'e dyn EnvSource) -> Self {
+        Self { env, faults: Vec::new() }
+    }
+
+    pub(super) fn fault(&mut self, pointer: &str, what: impl Into<String>) {
+        self.faults.push(Fault { pointer: pointer.to_owned(), what: what.into() });
+    }
+
+    /// Whether there is no mistake so far.
+    pub(super) const fn has_found_nothing(&self) -> bool {
+        self.faults.is_empty()
+    }
+
+    /// `read`, unless there were mistakes.
+    pub(super) fn end<T>(self, read: T) -> Result<T, ConfigError> {
+        if self.faults.is_empty() { Ok(read) } else { Err(ConfigError { faults: self.faults }) }
+    }
+
+    pub(super) fn members<'v>(&mut self, node: &Node<'v>) -> Option<Members<'v>> {
+        let object = node.value.as_object();
+        if object.is_none() {
+            self.fault(&node.pointer, "must be an object");
+        }
+        object.map(|object| Members { object, node: node.clone(), known: Vec::new() })
+    }
+
+    /// A text, with the values of the variables in it.
+    pub(super) fn text(&mut self, node: &Node<'_>) -> Option<String> {
+        let expanded = match node.value {
+            Value::String(text) => expand(text, self.env),
+            _ => Err("must be a string".to_owned()),
+        };
+        self.read(node, expanded)
+    }
+
+    /// A text, number or boolean, as clients accept them in `env`.
+    pub(super) fn scalar(&mut self, node: &Node<'_>) -> Option<String> {
+        match node.value {
+            Value::Number(number) => Some(number.to_string()),
+            Value::Bool(boolean) => Some(boolean.to_string()),
+            _ => self.text(node),
+        }
+    }
+
+    pub(super) fn texts(&mut self, node: &Node<'_>) -> Option<Vec<String>> {
+        let Some(list) = node.value.as_array() else {
+            self.fault(&node.pointer, "must be a list of strings");
+            return None;
+        };
+        let nodes = list.iter().enumerate().map(|(index, value)| node.child(&index.to_string(), value));
+        Some(nodes.filter_map(|item| self.text(&item)).collect())
+    }
+
+    pub(super) fn duration(&mut self, node: &Node<'_>) -> Option<Duration> {
+        let read = match node.value {
+            Value::String(text) => duration(text),
+            _ => Err("must be a string with a time, such as \"90s\"".to_owned()),
+        };
+        self.read(node, read)
+    }
+
+    /// A whole number in the range.
+    pub(super) fn count(&mut self, node: &Node<'_>, range: std::ops::RangeInclusive<usize>) -> Option<usize> {
+        let number = node.value.as_u64().and_then(|number| usize::try_from(number).ok());
+        let (least, most) = (range.start(), range.end());
+        let read = number.filter(|number| range.contains(number));
+        self.read(node, read.ok_or_else(|| format!("must be a whole number from {least} to {most}")))
+    }
+
+    pub(super) fn one_of<T: Copy>(&mut self, node: &Node<'_>, words: &[(&str, T)]) -> Option<T> {
+        let text = node.value.as_str();
+        let read = words.iter().find(|(word, _)| Some(*word) == text).map(|(_, value)| *value);
+        let all: Vec<String> = words.iter().map(|(word, _)| format!("\"{word}\"")).collect();
+        self.read(node, read.ok_or_else(|| format!("must be one of {}", all.join(", "))))
+    }
+
+    pub(super) fn read<T>(&mut self, node: &Node<'_>, read: Result<T, String>) -> Option<T> {
+        read.map_err(|what| self.fault(&node.pointer, what)).ok()
+    }
+
+    /// Every member that nobody asked for is a mistake.
+    pub(super) fn refuse_unknown(&mut self, members: &Members<'_>) {
+        for key in members.unknown() {
+            let pointer = members.node.child(key, members.node.value).pointer;
+            self.fault(&pointer, unknown(key, members.known.iter().copied()));
+        }
+    }
+}
+
+/// The sentence about a name that is not known, with the one that was probably meant.
+pub(super) fn unknown<'n>(name: &str, known: impl Iterator<Item = &'n str> + Clone) -> String {
+    let near = known
+        .clone()
+        .max_by(|one, other| strsim::jaro_winkler(name, one).total_cmp(&strsim::jaro_winkler(name, other)));
+    match near.filter(|near| strsim::jaro_winkler(name, near) > 0.8) {
+        Some(near) => format!("is not known; did you mean `{near}`?"),
+        None => format!("is not known; there are: {}", known.collect::<Vec<_>>().join(", ")),
+    }
+}

@@ -1,0 +1,32 @@
+//! The gateway: MCP servers in any language, unchanged, whose tools become durable.
+//!
+//! A client speaks to the gateway, and the gateway speaks to the servers: child processes over their standard input and
+//! output, or Streamable HTTP. Every call of a tool is a task, which survives crashes of the server and of the gateway.
+//! What was interrupted is made again only if it may be repeated. `docs/gateway.md` says how to use it.
+//!
+//! ```no_run
+//! use longhaul::local::{self, Options};
+//! use longhaul::settings::ProcessEnv;
+//! use longhaul_gateway::{Config, Gateway};
+//!
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! let config = Config::from_json(&std::fs::read_to_string("mcp.json")?, &ProcessEnv)?;
+//! let gateway = Gateway::start(config).await?;
+//! local::serve(gateway.server().clone(), Options::default(), |address| println!("http://{address}/mcp")).await?;
+//! gateway.stop().await;
+//! # Ok(())
+//! # }
+//! ```
+
+mod call;
+mod catalog;
+mod config;
+mod gateway;
+mod handler;
+mod limits;
+mod start_error;
+mod upstream;
+
+pub use config::{Config, ConfigError, Repeat};
+pub use gateway::Gateway;
+pub use start_error::StartError;

@@ -1,0 +1,63 @@
+//! What a server behind the gateway may cost, and how long it may take.
+
+use std::time::Duration;
+
+/// The longest line that a server may write: as large as an event of Streamable HTTP may be. A result may be smaller still,
+/// since tasks keep 4.5 MiB at most.
+pub(crate) const LINE_BYTES_MAX: usize = 16 << 20;
+
+/// A line of standard error is cut here in the log.
+pub(crate) const STDERR_LINE_BYTES_MAX: usize = 4 << 10;
+
+/// The last lines of standard error that an error shows.
+pub(crate) const STDERR_LINES_MAX: usize = 20;
+
+/// How long a server may take from its start to its answer to the first request, unless `startAtMost` says otherwise.
+/// `npx` and `uvx` may have to download it first.
+pub(crate) const START_MAX: Duration = Duration::from_secs(60);
+
+/// How long a list, a prompt, a resource or a completion may take.
+pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(60);
+
+/// How long a server may take to end after its standard input was closed, and again after SIGTERM.
+pub(crate) const END_GRACE_MS: u64 = 2_000;
+
+/// How often the gateway looks whether a process has ended that is asked to.
+pub(crate) const LOOK_MS: u64 = 20;
+
+/// How often it looks whether a process has ended by itself while it should answer. Its closed output tells most often.
+pub(crate) const WATCH_MS: u64 = 200;
+
+/// How long the output of a process is read after its end: what it wrote last may still be on its way.
+pub(crate) const LAST_OUTPUT: Duration = Duration::from_millis(500);
+
+/// Servers in one configuration.
+pub(crate) const SERVERS_MAX: usize = 32;
+
+/// Tools of all servers together.
+pub(crate) const TOOLS_MAX: usize = 1_024;
+
+/// The longest name of a tool, its prefix included: longer ones are refused by clients.
+pub(crate) const NAME_BYTES_MAX: usize = 128;
+
+/// Pages of one list of one server.
+pub(crate) const PAGES_MAX: usize = 32;
+
+/// Processes or connections that one server has at a time, unless `concurrency` says otherwise.
+pub(crate) const CONCURRENCY: usize = 4;
+
+/// How often a call is tried in one leg if the server cannot be started, or dies in a call that may be repeated.
+pub(crate) const TRIES_MAX: u32 = 3;
+
+/// How often in a row the gateway may die in a call that may be repeated, before its task fails. Servers are processes of
+/// their own, so it is seldom the call that kills the gateway.
+pub(crate) const DEATHS_MAX: u32 = 16;
+
+/// How long to wait before the second try; the third waits twice as long.
+pub(crate) const TRY_AGAIN_MS: u64 = 500;
+
+/// How long a caller waits for the answer itself before it gets the handle of a task, unless `handleAfter` says otherwise.
+pub(crate) const HANDLE_AFTER: Duration = Duration::from_secs(2);
+
+/// How long a task may take, unless `runAtMost` says otherwise.
+pub(crate) const RUN_MAX: Duration = Duration::from_secs(2 * 60 * 60);

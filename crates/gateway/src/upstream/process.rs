@@ -1,0 +1,285 @@
+//! A server as a child process: in a group of its own, with an environment of its own, and never left behind.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use longhaul::SystemClock;
+use longhaul::ports::Clock;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::JoinHandle;
+
+use super::lines::{Line, Lines, Overlong};
+use crate::limits;
+
+/// How a process is started.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Launch {
+    pub(crate) command: String,
+    pub(crate) args: Vec<String>,
+    /// The whole environment.
+    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) cwd: Option<PathBuf>,
+}
+
+impl std::fmt::Debug for Launch {
+    /// Without arguments and values, which may be secrets.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<&String> = self.env.keys().collect();
+        f.debug_struct("Launch").field("command", &self.command).field("env", &names).finish_non_exhaustive()
+    }
+}
+
+/// The process groups that are alive. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Groups(Arc<Mutex<BTreeSet<i32>>>);
+
+impl Groups {
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<i32>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    /// Ends all of them now.
+    pub(crate) fn kill(&self) {
+        for group in std::mem::take(&mut *self.lock()) {
+            send(group, Signal::KILL);
+        }
+    }
+}
+
+/// A signal for all processes of a group. They may all have ended before.
+fn send(group: i32, signal: Signal) {
+    if let Some(group) = Pid::from_raw(group) {
+        kill_process_group(group, signal).unwrap_or_default();
+    }
+}
+
+/// A group that is killed when this is dropped.
+struct Group {
+    id: i32,
+    groups: Groups,
+}
+
+impl Group {
+    /// Whether its first process has ended. The system keeps its id until it is waited for, so that no other group can
+    /// get it.
+    fn leader_has_ended(&self) -> bool {
+        has_ended(self.id)
+    }
+
+    async fn leader_ends_soon(&self) -> bool {
+        let mut waited_ms = 0;
+        while !self.leader_has_ended() {
+            if waited_ms >= limits::END_GRACE_MS {
+                return false;
+            }
+            SystemClock.sleep_ms(limits::LOOK_MS).await;
+            waited_ms += limits::LOOK_MS;
+        }
+        true
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if self.groups.lock().remove(&self.id) {
+            send(self.id, Signal::KILL);
+        }
+    }
+}
+
+fn has_ended(process: i32) -> bool {
+    let Some(process) = Pid::from_raw(process) else {
+        return true;
+    };
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    // An error means that there is no such child.
+    !matches!(waitid(WaitId::Pid(process), options), Ok(None))
+}
+
+/// Returns when the process has ended.
+pub(crate) async fn ended(process: i32) {
+    while !has_ended(process) {
+        SystemClock.sleep_ms(limits::WATCH_MS).await;
+    }
+}
+
+/// The standard input of a process, shared by those who write to it and by whoever closes it.
+pub(crate) type Stdin = Arc<tokio::sync::Mutex<Option<ChildStdin>>>;
+
+/// The last that is known about a process.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Notes(Arc<Mutex<Noted>>);
+
+#[derive(Debug, Default)]
+struct Noted {
+    stderr: VecDeque<String>,
+    why: Option<String>,
+}
+
+impl Notes {
+    fn lock(&self) -> MutexGuard<'_, Noted> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes why the gateway ended it. The first reason is kept.
+    pub(crate) fn because(&self, why: impl Into<String>) {
+        self.lock().why.get_or_insert_with(|| why.into());
+    }
+
+    fn stderr(&self, line: String) {
+        let lines = &mut self.lock().stderr;
+        if lines.len() == limits::STDERR_LINES_MAX {
+            lines.pop_front();
+        }
+        lines.push_back(line);
+    }
+
+    fn why(&self) -> Option<String> {
+        self.lock().why.clone()
+    }
+
+    fn stderr_text(&self) -> String {
+        let lines: Vec<String> = self.lock().stderr.iter().cloned().collect();
+        lines.join("\n")
+    }
+}
+
+/// A running server. When it is dropped it is ended: its standard input is closed, then its group gets SIGTERM, then
+/// SIGKILL.
+pub(crate) struct Process(Option<Running>);
+
+struct Running {
+    child: Child,
+    group: Group,
+    stdin: Stdin,
+    stderr: JoinHandle<()>,
+    notes: Notes,
+    /// Counts as a process of its server until it has ended.
+    _permit: OwnedSemaphorePermit,
+}
+
+/// The ends of a new process that are read and written.
+pub(crate) struct Pipes {
+    pub(crate) id: i32,
+    pub(crate) stdin: Stdin,
+    pub(crate) stdout: ChildStdout,
+    pub(crate) notes: Notes,
+}
+
+impl Process {
+    /// Starts a process of `server`.
+    ///
+    /// # Errors
+    /// Why it cannot be started, for the operator.
+    pub(crate) fn start(
+        server: &str,
+        launch: &Launch,
+        groups: &Groups,
+        permit: OwnedSemaphorePermit,
+    ) -> Result<(Self, Pipes), String> {
+        let mut command = Command::new(&launch.command);
+        command.args(&launch.args).env_clear().envs(&launch.env).process_group(0).kill_on_drop(true);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        if let Some(folder) = &launch.cwd {
+            command.current_dir(folder);
+        }
+        let mut child = command.spawn().map_err(|error| unstartable(launch, &error))?;
+        let id = child.id().and_then(|id| i32::try_from(id).ok()).ok_or("it ended at once")?;
+        groups.lock().insert(id);
+        let group = Group { id, groups: groups.clone() };
+        let (Some(stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            return Err("its input and output cannot be reached".to_owned());
+        };
+        let (stdin, notes) = (Stdin::new(tokio::sync::Mutex::new(Some(stdin))), Notes::default());
+        let pipes = Pipes { id, stdin: Arc::clone(&stdin), stdout, notes: notes.clone() };
+        let stderr = log_stderr(server.to_owned(), stderr, notes.clone());
+        Ok((Self(Some(Running { child, group, stdin, stderr, notes, _permit: permit })), pipes))
+    }
+
+    /// Notes why the gateway ends it.
+    pub(crate) fn note(&self, why: impl Into<String>) {
+        if let Some(running) = &self.0 {
+            running.notes.because(why);
+        }
+    }
+
+    /// Why it ended, and what it wrote last to standard error.
+    pub(crate) async fn last_words(&mut self) -> String {
+        let Some(running) = &mut self.0 else {
+            return String::new();
+        };
+        // It may have been the last thing that it did.
+        drop(tokio::time::timeout(limits::LAST_OUTPUT, &mut running.stderr).await);
+        let why = running.notes.why().unwrap_or_else(|| "the server ended".to_owned());
+        match running.notes.stderr_text() {
+            stderr if stderr.is_empty() => why,
+            stderr => format!("{why}; its last lines on standard error:\n{stderr}"),
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Without a runtime nothing can wait: the group is killed when `running` is dropped here.
+        if let (Some(running), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
+            runtime.spawn(running.end());
+        }
+    }
+}
+
+impl Running {
+    async fn end(mut self) {
+        // Whoever writes to a process that reads nothing holds the lock. Then signals do it.
+        if let Ok(mut stdin) = self.stdin.try_lock() {
+            drop(stdin.take());
+        }
+        if !self.group.leader_ends_soon().await {
+            send(self.group.id, Signal::TERM);
+            if !self.group.leader_ends_soon().await {
+                tracing::debug!(group = self.group.id, "a server ignores SIGTERM and is killed");
+            }
+        }
+        // Also those that it has started and left. The first process keeps the group's id until it is waited for below.
+        drop(self.group);
+        self.stderr.abort();
+        drop(tokio::time::timeout(Duration::from_secs(5), self.child.wait()).await);
+    }
+}
+
+fn unstartable(launch: &Launch, error: &std::io::Error) -> String {
+    let command = &launch.command;
+    match error.kind() {
+        std::io::ErrorKind::NotFound => match &launch.cwd {
+            Some(folder) if !folder.is_dir() => format!("its folder {} does not exist", folder.display()),
+            _ => format!("the command `{command}` was not found: install it, or write its whole path"),
+        },
+        std::io::ErrorKind::PermissionDenied => {
+            format!("the command `{command}` cannot be executed: check its permissions")
+        }
+        _ => format!("the command `{command}` cannot be started: {error}"),
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "ends with the process that it reads from")]
+fn log_stderr(server: String, stderr: ChildStderr, notes: Notes) -> JoinHandle<()> {
+    tokio::spawn(async move {
+        let mut lines = Lines::new(stderr, limits::STDERR_LINE_BYTES_MAX, Overlong::Cut);
+        while let Line::Text(line) = lines.next().await {
+            let line = String::from_utf8_lossy(&line).trim_end().to_owned();
+            if !line.is_empty() {
+                tracing::info!(server, line, "standard error of a server");
+                notes.stderr(line);
+            }
+        }
+    })
+}

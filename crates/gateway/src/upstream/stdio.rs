@@ -1,0 +1,94 @@
+//! MCP over the standard input and output of a process: one message a line.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::RoleClient;
+use rmcp::model::ServerJsonRpcMessage;
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use tokio::io::AsyncWriteExt;
+use tokio::process::ChildStdout;
+
+use super::lines::{Line, Lines, Overlong};
+use super::process::{Notes, Pipes, Stdin, ended};
+use crate::limits;
+
+/// The gateway's end. `rmcp` has a transport for child processes, but that one skips a line that is too long, so that its
+/// call would wait forever, and does not notice the end of a process whose output somebody else keeps open.
+pub(crate) struct Stdio {
+    process: i32,
+    stdin: Stdin,
+    lines: Lines<ChildStdout>,
+    notes: Notes,
+}
+
+impl Stdio {
+    pub(crate) fn new(pipes: Pipes) -> Self {
+        let Pipes { id: process, stdin, stdout, notes } = pipes;
+        Self { process, stdin, lines: Lines::new(stdout, limits::LINE_BYTES_MAX, Overlong::Refused), notes }
+    }
+
+    async fn line(&mut self) -> Line {
+        tokio::select! {
+            biased;
+            line = self.lines.next() => return line,
+            () = ended(self.process) => {}
+        }
+        // Others may keep its output open, but it does not answer any more.
+        tokio::time::timeout(limits::LAST_OUTPUT, self.lines.next()).await.unwrap_or(Line::End)
+    }
+
+    async fn read_to_end(&mut self) {
+        while let Line::Text(_) = self.line().await {}
+    }
+}
+
+impl Transport<RoleClient> for Stdio {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        message: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
+        let stdin = Arc::clone(&self.stdin);
+        async move {
+            let mut line = serde_json::to_vec(&message)?;
+            line.push(b'\n');
+            let mut stdin = stdin.lock().await;
+            let open = stdin.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+            open.write_all(&line).await?;
+            open.flush().await
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        loop {
+            match self.line().await {
+                Line::Text(line) => match serde_json::from_slice::<ServerJsonRpcMessage>(&line) {
+                    Ok(message) => return Some(message),
+                    // Some servers write what should go to standard error, or to nobody.
+                    Err(error) => tracing::debug!(%error, "a line of a server is not a message"),
+                },
+                Line::TooLong => {
+                    let most = limits::LINE_BYTES_MAX >> 20;
+                    self.notes.because(format!("the server wrote a message of more than {most} MiB and was ended"));
+                    return None;
+                }
+                Line::End => return None,
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), io::Error> {
+        // Whoever writes to a process that reads nothing holds the lock.
+        if let Ok(mut stdin) = self.stdin.try_lock() {
+            drop(stdin.take());
+        }
+        let ends_within = Duration::from_millis(2 * limits::END_GRACE_MS);
+        // It may still be writing: many servers fail loudly when nobody reads. Signals end it if it does not end by itself.
+        drop(tokio::time::timeout(ends_within, self.read_to_end()).await);
+        Ok(())
+    }
+}

@@ -1,0 +1,234 @@
+//! Callers who wait for the end of a task while their call is open, and what each gets.
+
+use std::collections::BTreeMap;
+
+use longhaul_core::{Ask, Progress, State, Task, TaskKey, Timestamp};
+use longhaul_engine::{Listener, PollError};
+use rmcp::model::{
+    CallToolResponse, CallToolResult, InputRequest, InputRequests, InputRequiredResult, ProgressNotificationParam,
+    ResultType,
+};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer};
+
+use crate::revision::Generation;
+use crate::shared::Shared;
+use crate::shared::asking;
+use crate::shared::caller::{self, Caller};
+use crate::shared::signer::{Binding, Rounds};
+use crate::shared::streams::Held;
+use crate::shared::watch::{Event, Reported, TaskWatch};
+use crate::shared::{capabilities, errors};
+use crate::views::outcome::Outcome;
+use crate::views::{job, task as task_view};
+
+/// Which view of a task the caller gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum View {
+    /// What the tool itself would have answered; while the task has not ended, the id of a job.
+    Result,
+    /// What the tool itself would have answered; while the task has not ended, its handle.
+    ResultOrHandle,
+    /// The status of the job.
+    Status,
+}
+
+/// A caller who waits.
+pub(super) struct Waiting<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) context: &'a RequestContext<RoleServer>,
+    pub(super) caller: &'a Caller,
+    pub(super) binding: &'a Binding,
+    pub(super) view: View,
+    pub(super) wait_ms: u64,
+}
+
+impl Waiting<'_> {
+    /// Waits until the task ends or asks something, or the time is over.
+    pub(super) async fn follow(&self, key: TaskKey) -> Result<CallToolResponse, ErrorData> {
+        let mut listener = self.shared.engine.listener();
+        let task = match listener.poll(&key).await {
+            Ok(task) => task,
+            Err(PollError::NotFound) => return self.gone(&key),
+            Err(error @ PollError::Unavailable(_)) => return Err(errors::of_poll(error)),
+        };
+        self.shared.polls.told(&task);
+        let (wait_ms, _held) = self.may_wait(&task).await;
+        let mut watch = self.watch(listener, task, wait_ms);
+        while let Some(event) = watch.next().await {
+            if let Some(answer) = self.react(&key, &event, &mut watch).await? {
+                return Ok(answer);
+            }
+        }
+        self.gone(&key)
+    }
+
+    /// What the caller gets after `event`; `None` if it keeps waiting.
+    async fn react(
+        &self,
+        key: &TaskKey,
+        event: &Event,
+        watch: &mut TaskWatch,
+    ) -> Result<Option<CallToolResponse>, ErrorData> {
+        match event {
+            Event::Progress(_, progress) => {
+                self.notify_progress(progress).await;
+                Ok(None)
+            }
+            Event::Question(task, _) => self.question(task, event, watch).await,
+            Event::Ended(task) => self.ended(task).await,
+            Event::Left => self.left(key).await.map(Some),
+            Event::Close(tasks) => match tasks.first() {
+                Some(task) => Ok(Some(self.unfinished(task))),
+                None => self.gone(key).map(Some),
+            },
+            Event::Gone(_) => self.gone(key).map(Some),
+            Event::Changed(_) | Event::Status(_) | Event::KeepAlive => Ok(None),
+        }
+    }
+
+    /// The answer if the task has not ended when the time is over.
+    fn unfinished(&self, task: &Task) -> CallToolResponse {
+        let now = self.shared.engine.ports().clock.now();
+        match self.view {
+            View::Result | View::Status => job::unfinished(task, now, self.shared.settings.inline_wait_ms).into(),
+            View::ResultOrHandle => task_view::created(task, now).into(),
+        }
+    }
+
+    /// Asks the questions of the task; returns the answer to the call if the call ends with them.
+    async fn question(
+        &self,
+        task: &Task,
+        event: &Event,
+        watch: &mut TaskWatch,
+    ) -> Result<Option<CallToolResponse>, ErrorData> {
+        if self.view == View::ResultOrHandle {
+            return Ok(Some(self.unfinished(task)));
+        }
+        let asks = self.may_ask(task)?;
+        if asks.is_empty() {
+            // Once another client has answered some of them, this client may be able to answer the others.
+            watch.put_back(event);
+            return Ok(None);
+        }
+        match self.caller.generation {
+            Generation::PerRequest => self.round(task, asks).map(Some),
+            Generation::Handshake => {
+                let key = task.key();
+                tokio::select! {
+                    biased;
+                    asked = self.ask_all(&key, asks) => asked?,
+                    // The next event says that the caller has left.
+                    () = self.context.ct.cancelled() => return Ok(None),
+                }
+                // The time that the user took does not count.
+                watch.wait_until_after(self.wait_ms);
+                watch.look().await;
+                Ok(None)
+            }
+        }
+    }
+
+    /// How long the caller waits: not at all if its owner has too many requests that wait. Then the job's id is the
+    /// answer, and nothing is lost.
+    async fn may_wait(&self, task: &Task) -> (u64, Option<Held>) {
+        if self.wait_ms == 0 || task.has_ended() {
+            return (self.wait_ms, None);
+        }
+        match self.shared.streams.open_if_free(self.caller.owner, self.wait_ms).await {
+            Some(held) => (self.wait_ms, Some(held)),
+            None => (0, None),
+        }
+    }
+
+    fn watch(&self, listener: Listener, task: Task, wait_ms: u64) -> TaskWatch {
+        let Shared { settings, closing, .. } = self.shared;
+        TaskWatch::new(listener, settings, closing, wait_ms, [(task, Reported::default())])
+            .starting_with_short_pauses()
+            .until_left(self.context.ct.clone())
+    }
+
+    /// The answer if the task does not exist, or no longer exists.
+    fn gone(&self, key: &TaskKey) -> Result<CallToolResponse, ErrorData> {
+        match self.view {
+            View::Status => Ok(job::not_found(&key.id.to_string()).into()),
+            View::Result | View::ResultOrHandle => Err(errors::task_not_found()),
+        }
+    }
+
+    /// Cancels the task if its caller cancels the call, or leaves before it has the id: no one else can know the
+    /// id, unless the caller has an idempotency key to find the task again.
+    async fn left(&self, key: &TaskKey) -> Result<CallToolResponse, ErrorData> {
+        let is_cancelled = caller::ending(self.context).is_some_and(|ending| ending.by_client.is_cancelled());
+        if self.view != View::Status && (is_cancelled || !caller::has_idempotency_key(self.context)) {
+            self.shared.engine.cancel(key).await.map_err(errors::of_poll)?;
+        }
+        Err(ErrorData::internal_error("the client has left", None))
+    }
+
+    async fn notify_progress(&self, progress: &Progress) {
+        let Some(token) = self.context.meta.get_progress_token() else { return };
+        let mut param = ProgressNotificationParam::new(token, progress.done);
+        param.total = progress.total;
+        param.message.clone_from(&progress.message);
+        if let Err(error) = self.context.peer.notify_progress(param).await {
+            tracing::debug!(%error, "a progress notification was not sent");
+        }
+    }
+
+    /// The outcome, in the form that the caller gets.
+    async fn ended(&self, task: &Task) -> Result<Option<CallToolResponse>, ErrorData> {
+        let engine = &self.shared.engine;
+        let Some(outcome) = Outcome::of(engine, task).await.map_err(errors::of_load)? else { return Ok(None) };
+        match (self.view, outcome) {
+            (View::Status, outcome) => Ok(Some(job::ended(task, outcome).into())),
+            (View::Result | View::ResultOrHandle, Outcome::Result(result)) => {
+                let mut result: CallToolResult = serde_json::from_value(result.into())
+                    .map_err(|error| errors::internal("the stored result of this task cannot be read", &error))?;
+                // For clients of `2026-07-28`; `rmcp` removes it for older ones.
+                result.result_type = Some(ResultType::COMPLETE);
+                Ok(Some(result.into()))
+            }
+            (View::Result | View::ResultOrHandle, Outcome::Error(error)) => Err(match self.caller.generation {
+                Generation::PerRequest => error,
+                Generation::Handshake => errors::for_older(error),
+            }),
+            (View::Result | View::ResultOrHandle, Outcome::Cancelled) => {
+                Err(ErrorData::internal_error("the call was cancelled", None))
+            }
+        }
+    }
+
+    /// The questions of the task, if this client can be asked all of them; otherwise none.
+    fn may_ask(&self, task: &Task) -> Result<InputRequests, ErrorData> {
+        let State::InputRequired { asks, .. } = &task.state else { return Ok(InputRequests::new()) };
+        let read = |ask: &Ask| Ok((ask.key.clone(), serde_json::from_str::<InputRequest>(&ask.request)?));
+        let requests = asks.iter().map(read).collect::<Result<InputRequests, _>>();
+        let requests = requests.map_err(|error| asking::unreadable(&error))?;
+        let can = requests.values().all(|request| capabilities::check(&self.caller.capabilities, request).is_ok());
+        Ok(if can { requests } else { InputRequests::new() })
+    }
+
+    /// Ends the call with the questions; its retry continues with the task.
+    fn round(&self, task: &Task, asks: InputRequests) -> Result<CallToolResponse, ErrorData> {
+        let until: Timestamp = self.shared.engine.ports().clock.now().plus_ms(self.shared.settings.state_ms_max);
+        let rounds = Rounds { job: Some(task.id), ..Rounds::default() };
+        let state = self.shared.signer.sign_rounds(rounds, self.binding, until)?;
+        Ok(InputRequiredResult::new(Some(asks), Some(state)).into())
+    }
+
+    /// Asks the client while its call is open.
+    async fn ask_all(&self, key: &TaskKey, asks: InputRequests) -> Result<(), ErrorData> {
+        let answers = asks.into_iter().map(|(name, request)| async move { (name, self.ask(request).await) });
+        let answers: BTreeMap<_, _> = futures::future::join_all(answers).await.into_iter().collect();
+        self.shared.engine.answer(key, &answers).await.map_err(errors::of_answer)
+    }
+
+    async fn ask(&self, request: InputRequest) -> String {
+        match asking::ask(&self.context.peer, request).await {
+            Ok(answer) => answer.to_string(),
+            Err(error) => asking::refusal(&error),
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The policies of all tools of a server.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use longhaul_core::{ToolClass, limits};
+
+use super::{Need, TaskPolicy};
+
+/// Which tools may become tasks, and on which terms: those that are named, and those that a function decides about.
+#[derive(Clone, Default)]
+pub struct Policies {
+    named: BTreeMap<String, TaskPolicy>,
+    by_function: Option<Arc<PolicyFunction>>,
+}
+
+type PolicyFunction = dyn Fn(&str) -> Option<TaskPolicy> + Send + Sync;
+
+impl Policies {
+    /// Names a tool. What a function says about it no longer counts.
+    pub fn insert(&mut self, tool: String, policy: TaskPolicy) {
+        self.named.insert(tool, policy);
+    }
+
+    /// Has `decide` decide about all tools that are not named. It replaces an earlier function.
+    pub fn decide_by(&mut self, decide: impl Fn(&str) -> Option<TaskPolicy> + Send + Sync + 'static) {
+        self.by_function = Some(Arc::new(decide));
+    }
+
+    /// The policy of this tool; `None` if its calls are plain.
+    #[must_use]
+    pub fn get(&self, tool: &str) -> Option<Cow<'_, TaskPolicy>> {
+        match self.named.get(tool) {
+            Some(policy) => Some(Cow::Borrowed(policy)),
+            None => Some(Cow::Owned(self.by_function.as_ref()?(tool)?)),
+        }
+    }
+
+    /// The tools that are named, with their policies.
+    pub fn named(&self) -> impl Iterator<Item = (&String, &TaskPolicy)> {
+        self.named.iter()
+    }
+
+    /// Whether this tool is named.
+    pub(crate) fn names(&self, tool: &str) -> bool {
+        self.named.contains_key(tool)
+    }
+
+    /// Whether a function decides about the tools that are not named.
+    #[must_use]
+    pub const fn has_function(&self) -> bool {
+        self.by_function.is_some()
+    }
+
+    /// The class of this tool, if it has one.
+    #[must_use]
+    pub fn class_of(&self, tool: &str) -> Option<ToolClass> {
+        self.get(tool)?.class_name().and_then(ToolClass::parse)
+    }
+
+    /// The scopes that the policy of this tool says its callers need.
+    pub(crate) fn scopes_of(&self, tool: &str) -> BTreeSet<String> {
+        self.get(tool).map_or_else(BTreeSet::new, |policy| policy.scopes().clone())
+    }
+
+    /// Whether no tool can become a task.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.named.is_empty() && !self.has_function()
+    }
+
+    /// Whether clients that know no tasks may get a job.
+    pub(crate) fn may_make_jobs(&self) -> bool {
+        self.has_function() || self.named.values().any(|policy| policy.need() == Need::Optional)
+    }
+
+    /// How long a result can be kept, in milliseconds, at most; `None` if there are no tasks.
+    pub(crate) fn kept_ms_max(&self) -> Option<u64> {
+        let kept_ms = |policy: &TaskPolicy| policy.terms().ttl_ms_max.max(policy.terms().retention_ms);
+        let unknown = self.has_function().then_some(limits::TTL_MS_CEILING);
+        self.named.values().map(kept_ms).chain(unknown).max()
+    }
+}
+
+impl From<BTreeMap<String, TaskPolicy>> for Policies {
+    fn from(named: BTreeMap<String, TaskPolicy>) -> Self {
+        Self { named, by_function: None }
+    }
+}
+
+impl fmt::Debug for Policies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut policies = f.debug_struct("Policies");
+        policies.field("named", &self.named);
+        if self.has_function() { policies.finish_non_exhaustive() } else { policies.finish() }
+    }
+}

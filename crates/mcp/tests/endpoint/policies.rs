@@ -1,0 +1,181 @@
+//! Policies that come from a function: the same as policies by name, in every dialect.
+
+use std::collections::BTreeMap;
+
+use longhaul_core::{Principal, Scopes, VerifiedIdentity};
+use longhaul_mcp::{McpServer, McpSettings, Policies, TaskPolicy, ToolError, check_tools};
+use rmcp::model::{ListToolsResult, PaginatedRequestParams, Tool};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+use serde_json::{Value, json};
+
+use crate::older_client::Older;
+use crate::world::{Answer, Sent, World, alice, no_tasks, read};
+
+/// What clients without sessions send: each way in which a policy shows.
+fn sent() -> Vec<Sent> {
+    let add = json!({"a": 1, "b": 2});
+    vec![
+        Sent::new("tools/list", json!({})),
+        Sent::new("tools/list", json!({})).declaring(no_tasks()),
+        Sent::call("add", add.clone()),
+        Sent::call("add", json!({"a": "one"})),
+        Sent::call("add", add.clone()).declaring(no_tasks()),
+        Sent::call("only_task", json!({})).declaring(no_tasks()),
+        Sent::call("links", json!({})),
+        Sent::call("no_such_tool", json!({})),
+        Sent::call("get_job_status", json!({"job_id": "none"})).declaring(no_tasks()),
+    ]
+}
+
+/// What clients of a revision with sessions send.
+fn sent_in(revision: &str) -> Vec<(&'static str, Value)> {
+    let add = json!({"name": "add", "arguments": {"a": 1, "b": 2}});
+    let mut sent = vec![
+        ("tools/list", json!({})),
+        ("tools/call", add.clone()),
+        ("tools/call", json!({"name": "only_task", "arguments": {}})),
+        ("tools/call", json!({"name": "no_such_tool", "arguments": {}})),
+    ];
+    match revision {
+        "2025-11-25" => {
+            for tool in ["add", "links", "no_such_tool"] {
+                let params = json!({"name": tool, "arguments": {"a": 1, "b": 2}, "task": {"ttl": 60_000}});
+                sent.push(("tools/call", params));
+            }
+        }
+        "2025-06-18" => sent.push(("tools/async/call", add)),
+        _ => {}
+    }
+    sent
+}
+
+/// The answers of a world to all of these, and which calls became tasks.
+async fn answers(world: &World) -> Vec<(u16, String)> {
+    let mut answers = Vec::new();
+    let mut note = |answer: Answer| answers.push((answer.status.as_u16(), answer.text));
+    for sent in sent() {
+        note(world.served(&sent).await);
+    }
+    for revision in ["2025-11-25", "2025-06-18", "2025-03-26", "next"] {
+        let client = Older::connect(&world.mcp, revision).await;
+        for (method, params) in sent_in(revision) {
+            note(world.while_working(client.send(&world.mcp, method, params)).await);
+        }
+    }
+    let page = world.engine.list(&alice(), None, 100).await.unwrap();
+    // Whether each has ended depends on when its worker was stopped, which is as soon as there is an answer.
+    let mut tasks: Vec<_> = page.tasks.iter().map(|task| (0, task.tool.clone())).collect();
+    tasks.sort();
+    answers.into_iter().chain(tasks).collect()
+}
+
+/// The text without ids and times, which differ from one world to the next because their clocks run freely.
+fn without_ids(text: &str) -> String {
+    let mut masked = String::new();
+    let mut run = String::new();
+    for letter in text.chars().chain(['\n']) {
+        if letter.is_ascii_hexdigit() || "-:.TZ".contains(letter) {
+            run.push(letter);
+        } else {
+            masked.push_str(if run.len() >= 20 { "#" } else { &run });
+            run.clear();
+            masked.push(letter);
+        }
+    }
+    masked
+}
+
+#[tokio::test]
+async fn a_function_does_what_names_do_in_every_dialect() {
+    let (named, by_function) = (World::new(), World::by_function());
+    let (expected, got) = (answers(&named).await, answers(&by_function).await);
+    assert_eq!(expected.len(), got.len());
+    for ((status, text), (expected_status, expected_text)) in got.into_iter().zip(expected) {
+        assert_eq!(without_ids(&text), without_ids(&expected_text));
+        assert_eq!(status, expected_status, "{text}");
+    }
+}
+
+/// A handler that lists its tools, and does not implement `get_tool`.
+#[derive(Clone)]
+struct Listing;
+
+impl ServerHandler for Listing {
+    async fn list_tools(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let schema = rmcp::object!({"type": "object", "properties": {"n": {"type": "integer"}}});
+        let tools = ["one", "two"].map(|name| Tool::new(name, "", schema.clone()));
+        Ok(ListToolsResult::with_all_items(tools.into()))
+    }
+}
+
+fn by(decide: impl Fn(&str) -> Option<TaskPolicy> + Send + Sync + 'static) -> Policies {
+    let mut policies = Policies::default();
+    policies.decide_by(decide);
+    policies
+}
+
+async fn send(server: &McpServer, sent: &Sent) -> Answer {
+    read(server.respond(sent.request(), alice()).await).await
+}
+
+#[tokio::test]
+async fn a_name_that_no_tool_has_never_becomes_a_task() {
+    let world = World::new();
+    let every = by(|_tool| Some(TaskPolicy::optional()));
+    let server = McpServer::new(|| Listing, every, world.engine.clone(), McpSettings::new([7; 32]));
+    let refused = send(&server, &Sent::call("three", json!({}))).await.error();
+    assert_eq!((refused.1, refused.2.as_str()), (-32602, "there is no tool `three`"));
+    assert!(world.engine.list(&alice(), None, 1).await.unwrap().tasks.is_empty());
+    let created = send(&server, &Sent::call("two", json!({"n": 1}))).await.result();
+    assert_eq!(created["resultType"], "task");
+    let refused = send(&server, &Sent::call("two", json!({"n": "one"}))).await.result();
+    assert_eq!(refused["isError"], true, "{refused}");
+}
+
+#[tokio::test]
+async fn what_the_function_says_about_listed_tools_is_checked_at_start() {
+    let none = BTreeMap::new();
+    let scoped =
+        by(|tool| Some(TaskPolicy::optional()).map(|policy| if tool == "two" { policy.scope("a b") } else { policy }));
+    let refused = check_tools(|| Listing, &scoped, &none).await.unwrap_err();
+    assert_eq!(refused, ToolError::Scope { tool: "two".to_owned(), scope: "a b".to_owned() });
+    let classed = by(|tool| (tool == "one").then(|| TaskPolicy::optional().class("Heavy")));
+    let refused = check_tools(|| Listing, &classed, &none).await.unwrap_err();
+    assert_eq!(refused, ToolError::Class { tool: "one".to_owned(), class: "Heavy".to_owned() });
+    let fine = by(|_tool| Some(TaskPolicy::optional()));
+    assert_eq!(check_tools(|| Listing, &fine, &none).await, Ok(()));
+}
+
+#[tokio::test]
+async fn a_policy_that_is_named_counts_more_than_the_function() {
+    let world = World::new();
+    let mut policies = by(|_tool| None);
+    policies.insert("one".to_owned(), TaskPolicy::optional());
+    let server = McpServer::new(|| Listing, policies, world.engine.clone(), McpSettings::new([7; 32]));
+    assert_eq!(send(&server, &Sent::call("one", json!({}))).await.result()["resultType"], "task");
+}
+
+#[tokio::test]
+async fn scopes_that_a_function_names_are_needed_and_hide_tools() {
+    let world = World::new();
+    let policies = by(|tool| Some(TaskPolicy::optional().scope(format!("{tool}:run"))));
+    let server = McpServer::new(|| Listing, policies, world.engine.clone(), McpSettings::new([7; 32]));
+    let granted = Scopes::Granted(["one:run".to_owned()].into());
+    let identity = Some(VerifiedIdentity::new("https://id.example.com", "alice"));
+    let caller = Principal { owner: alice(), identity, scopes: granted };
+    let ask = async |sent: Sent| read(server.respond(sent.request(), caller.clone()).await).await;
+    let listed = ask(Sent::new("tools/list", json!({}))).await.result();
+    let names: Vec<&str> =
+        listed["tools"].as_array().unwrap().iter().filter_map(|tool| tool["name"].as_str()).collect();
+    assert_eq!(names, ["one"]);
+    assert_eq!(listed["cacheScope"], "private");
+    assert_eq!(ask(Sent::call("one", json!({}))).await.result()["resultType"], "task");
+    let denied = ask(Sent::call("two", json!({}))).await;
+    assert_eq!(denied.status.as_u16(), 403);
+    assert!(denied.text.contains("two:run"), "{}", denied.text);
+}

@@ -1,0 +1,77 @@
+//! No process is left behind, however its call ends.
+
+use serde_json::json;
+
+use crate::process::{Setup, words};
+
+#[tokio::test]
+async fn a_server_ends_with_its_call() {
+    let setup = Setup::fixture(&[]);
+    let gateway = setup.start();
+    gateway.ended("count", json!({})).await;
+    setup.until_all_have_ended().await;
+}
+
+/// Otherwise servers write about a broken pipe to standard error, and so into the gateway's log.
+#[tokio::test]
+async fn what_a_server_says_at_its_end_is_read() {
+    let setup = Setup::fixture(&["--last-words"]);
+    let gateway = setup.start();
+    gateway.ended("count", json!({})).await;
+    setup.until_all_have_ended().await;
+    let ends = std::fs::read_to_string(setup.path("ends")).unwrap();
+    assert_eq!(ends.lines().collect::<Vec<_>>(), ["read", "read"], "the one that was asked for lists, and the call's");
+}
+
+#[tokio::test]
+async fn a_server_that_ignores_its_end_is_killed() {
+    let setup = Setup::fixture(&["--stubborn"]);
+    let gateway = setup.start();
+    gateway.ended("count", json!({})).await;
+    setup.until_all_have_ended().await;
+}
+
+#[tokio::test]
+async fn what_a_server_has_started_ends_with_it() {
+    let setup = Setup::fixture(&[]);
+    let gateway = setup.start();
+    assert_eq!(words(&gateway.ended("forked", json!({})).await), "done: 1");
+    setup.until_all_have_ended().await;
+}
+
+#[tokio::test]
+async fn a_cancelled_call_ends_its_server() {
+    for modes in [&[][..], &["--stubborn"]] {
+        let setup = Setup::fixture(modes);
+        let gateway = setup.start();
+        let caller = gateway.caller();
+        let id = caller.call_task("never", json!({})).await;
+        setup.until_called(1).await;
+        caller.result("tasks/cancel", json!({"taskId": id})).await;
+        setup.until_all_have_ended().await;
+        assert_eq!(caller.get(&id).await["status"], "cancelled");
+    }
+}
+
+#[tokio::test]
+async fn a_gateway_that_is_asked_to_stop_leaves_no_server() {
+    let setup = Setup::fixture(&["--stubborn"]);
+    let gateway = setup.start();
+    gateway.caller().call_task("never", json!({})).await;
+    setup.until_called(1).await;
+    gateway.terminate();
+    setup.until_all_have_ended().await;
+}
+
+#[tokio::test]
+async fn a_gateway_that_is_killed_leaves_no_server() {
+    let setup = Setup::fixture(&[]);
+    let gateway = setup.start();
+    let caller = gateway.caller();
+    for _ in 0..3 {
+        caller.call_task("slow", json!({})).await;
+    }
+    setup.until_called(3).await;
+    gateway.kill();
+    setup.until_all_have_ended().await;
+}

@@ -1,0 +1,23 @@
+//! `longhaul gateway` as its users see it: servers that behave as they should not, real servers, real kills.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "a test may end by a panic, and waits in real time"
+)]
+
+#[path = "../e2e/caller.rs"]
+#[expect(dead_code, reason = "other tests use the rest")]
+mod caller;
+mod calls;
+mod command_line;
+mod ends;
+mod http;
+mod kills;
+mod passing;
+mod process;
+mod real;
+mod starts;

@@ -1,0 +1,242 @@
+//! A gateway in its own process, which a test may kill and start again on the same file, and the servers behind it.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::caller::Caller;
+
+/// How long a test waits for something that has to happen.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The root of the repository.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A program that `scripts/setup-tools.sh` has installed.
+pub(crate) fn tool(name: &str) -> String {
+    let path = root().join(".cache/tools/bin").join(name);
+    assert!(path.exists(), "{name} is missing: run scripts/setup-tools.sh upstreams");
+    path.canonicalize().unwrap().to_str().unwrap().to_owned()
+}
+
+/// How to start a gateway, again and again on the same file.
+pub(crate) struct Setup {
+    folder: tempfile::TempDir,
+    servers: Vec<String>,
+}
+
+impl Setup {
+    /// A gateway in front of the fixture in this mode, which notes its calls in the folder. Its calls are tasks at once.
+    pub(crate) fn fixture(modes: &[&str]) -> Self {
+        Self::config(|setup| json!({"mcpServers": {"only": setup.fixture_entry(modes)}}))
+    }
+
+    /// A gateway in front of a server of `2026-07-28`.
+    pub(crate) fn per_request_fixture() -> Self {
+        Self::config(|setup| {
+            let args = [script("per_request_fixture.py"), setup.path("")];
+            json!({"mcpServers": {"only": {"command": "python3", "args": args}}})
+        })
+    }
+
+    /// The same as [`fixture`](Self::fixture), started by a command at the end of the gateway's.
+    pub(crate) fn command_of_fixture(modes: &[&str]) -> Self {
+        let setup = Self::command(&[]);
+        let fixture = ["python3".to_owned(), script("fixture.py"), setup.path("")];
+        let modes = modes.iter().map(|mode| (*mode).to_owned());
+        Self { servers: ["--".to_owned()].into_iter().chain(fixture).chain(modes).collect(), ..setup }
+    }
+
+    /// A gateway in front of the server that this command starts.
+    pub(crate) fn command(command: &[&str]) -> Self {
+        let servers = ["--"].iter().chain(command).map(|&part| part.to_owned()).collect();
+        Self { folder: tempfile::tempdir().unwrap(), servers }
+    }
+
+    /// A gateway with a configuration, which is made for the folder of the test.
+    pub(crate) fn config(config: impl FnOnce(&Self) -> Value) -> Self {
+        let setup = Self { folder: tempfile::tempdir().unwrap(), servers: Vec::new() };
+        let file = setup.path("mcp.json");
+        let mut config = config(&setup);
+        if config["longhaul"]["defaults"].is_null() {
+            config["longhaul"]["defaults"] = json!({"handleAfter": "0s"});
+        }
+        std::fs::write(&file, config.to_string()).unwrap();
+        Self { servers: vec!["--config".to_owned(), file], ..setup }
+    }
+
+    /// The fixture as an entry of a configuration.
+    pub(crate) fn fixture_entry(&self, modes: &[&str]) -> Value {
+        let args: Vec<String> = [script("fixture.py"), self.path("")].into_iter().collect();
+        let args: Vec<&str> = args.iter().map(String::as_str).chain(modes.iter().copied()).collect();
+        json!({"command": "python3", "args": args})
+    }
+
+    /// A path in the folder of the test.
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    fn lines(&self, name: &str) -> Vec<String> {
+        let text = std::fs::read_to_string(self.path(name)).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// The calls that the fixture has got.
+    pub(crate) fn calls(&self) -> Vec<String> {
+        self.lines("calls")
+    }
+
+    /// Waits until the fixture has got so many calls.
+    pub(crate) async fn until_called(&self, times: usize) {
+        until("calls", || self.calls().len() >= times).await;
+    }
+
+    /// The fixture's processes that are still alive.
+    fn alive(&self) -> Vec<String> {
+        let is_alive = |id: &String| {
+            let status = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+            // A process that nobody has waited for yet has ended all the same.
+            !status.is_empty() && !status.contains(") Z ")
+        };
+        self.lines("processes").into_iter().filter(is_alive).collect()
+    }
+
+    /// Waits until no process of the fixture is left.
+    pub(crate) async fn until_all_have_ended(&self) {
+        until("the end of all processes", || self.alive().is_empty()).await;
+    }
+
+    fn starting(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        command.args(["gateway", "--listen", "127.0.0.1:0", "--lease-ms", "1500", "--heartbeat-ms", "200"]);
+        command.arg("--db").arg(self.path("tasks.db")).args(&self.servers);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Starts it and waits until it listens.
+    pub(crate) fn start(&self) -> Gateway {
+        let log = self.path("log");
+        let mut command = self.starting();
+        command.env("SECRET_OF_THE_GATEWAY", "hidden");
+        let stderr = File::options().append(true).create(true).open(&log).unwrap();
+        let mut child = command.stderr(stderr).spawn().expect("the gateway starts");
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        while !line.ends_with("/mcp\n") {
+            line.clear();
+            let read = stdout.read_line(&mut line).unwrap();
+            let log = std::fs::read_to_string(&log).unwrap();
+            assert!(read > 0, "the gateway ended before it printed its URL: {log}");
+        }
+        let url = line.split_whitespace().last().unwrap().to_owned();
+        // Whoever prints wants to be read.
+        std::thread::spawn(move || std::io::copy(&mut stdout, &mut std::io::sink()));
+        Gateway { child, url, log: log.into() }
+    }
+
+    /// Starts a gateway that refuses to start, and returns what it says.
+    pub(crate) fn refusal(&self) -> String {
+        let Output { status, stderr, .. } = self.starting().output().unwrap();
+        assert_eq!(status.code(), Some(2));
+        String::from_utf8(stderr).unwrap()
+    }
+}
+
+pub(crate) fn script(name: &str) -> String {
+    root().join("tests/gateway").join(name).canonicalize().unwrap().to_str().unwrap().to_owned()
+}
+
+/// Waits until something has happened.
+pub(crate) async fn until(what: &str, mut seen: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !seen() {
+        assert!(begun.elapsed() < PATIENCE, "waited for {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// A running gateway. Killed when dropped.
+pub(crate) struct Gateway {
+    child: Child,
+    url: String,
+    log: PathBuf,
+}
+
+impl Gateway {
+    /// A client that declares the tasks extension and elicitation.
+    pub(crate) fn caller(&self) -> Caller {
+        Caller::new(&self.url)
+    }
+
+    /// The MCP endpoint.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// What it has logged so far.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap()
+    }
+
+    /// Calls a tool, waits for the end of its task, and returns that.
+    pub(crate) async fn ended(&self, tool: &str, arguments: Value) -> Value {
+        let caller = self.caller();
+        let id = caller.call_task(tool, arguments).await;
+        ended(&caller, &id).await
+    }
+
+    /// SIGKILL, as a crash or the out-of-memory killer would.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Sends SIGTERM and waits for the end.
+    pub(crate) fn terminate(mut self) {
+        let id = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+/// Polls until a task has ended.
+pub(crate) async fn ended(caller: &Caller, id: &str) -> Value {
+    let begun = Instant::now();
+    loop {
+        let task = caller.get(id).await;
+        if ["completed", "failed", "cancelled"].iter().any(|end| task["status"] == *end) {
+            return task;
+        }
+        assert!(begun.elapsed() < PATIENCE, "waited for the end: {task}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// The words of a result.
+pub(crate) fn words(task: &Value) -> String {
+    task["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text: {task}")).to_owned()
+}
+
+/// Why a task failed.
+pub(crate) fn why(task: &Value) -> String {
+    assert_eq!(task["status"], "failed", "{task}");
+    task["error"]["message"].as_str().unwrap_or_else(|| panic!("no error: {task}")).to_owned()
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        // It may have ended already.
+        drop(self.child.kill());
+        drop(self.child.wait());
+        // Shown if the test fails.
+        eprintln!("{}", self.log());
+    }
+}
