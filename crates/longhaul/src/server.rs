@@ -96,7 +96,7 @@ impl Server {
     /// stopped running everywhere: it sees what the task's steps recorded, and removes what they made. A task whose tool
     /// returned something, a result or an error, is not cleaned up after: the tool itself has done that.
     ///
-    /// If it fails, panics, takes longer than the setting `cleaning-s`, or its worker dies, it is tried again, 5 times in
+    /// If it fails, panics, takes longer than the setting `cleaning-ms` (a minute), or its worker dies, it is tried again, 5 times in
     /// all, with growing pauses: it must do no harm the second time. After that it is given up, which is logged and
     /// observed. The status of the task is not changed by any of this, and its client sees nothing of it.
     ///

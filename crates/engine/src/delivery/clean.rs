@@ -40,10 +40,18 @@ impl Engine {
         };
         let due_at = self.cleaning_due_at(&task);
         match comes {
-            Comes::FromItsLeg(attempt) if attempt == task.attempt => self.clean(&task, work).await,
+            Comes::FromItsLeg(attempt) if attempt == task.attempt && self.has_time_to_clean(work) => {
+                self.clean(&task, work).await
+            }
             Comes::FromItsLeg(_) | Comes::Anew if now >= due_at => self.clean(&task, work).await,
             Comes::FromItsLeg(_) | Comes::Anew => self.replace_message(&task, due_at.since_ms(now)).await,
         }
+    }
+
+    /// Whether the worker lives for a whole try. If not, another one begins it, rather than that this one is cut short.
+    fn has_time_to_clean(&self, work: Work<'_>) -> bool {
+        let over_at = self.now().plus_ms(self.settings.cleaning_ms);
+        work.signals.until.is_none_or(|killed_at| over_at <= killed_at)
     }
 
     /// From when on no leg of the task can hold a lease: whoever renewed it did so before the end.
@@ -69,6 +77,7 @@ impl Engine {
             self.observer().cleaning_given_up(&begun);
             return Disposition::Acknowledge;
         }
+        tracing::info!(task_id = %key.id, tool = begun.tool, "cleaning up begins");
         let cleaned = self.run_cleaning(&begun, lease, work).await;
         self.conclude_cleaning(&begun, lease, cleaned).await
     }
@@ -105,7 +114,10 @@ impl Engine {
         };
         let retry_ms = self.settings.retry_delay_ms(tries.saturating_sub(1));
         let (end, again_ms) = match cleaned {
-            Cleaned::Done => (CleaningEnd::Done, None),
+            Cleaned::Done => {
+                tracing::info!(task_id = %task.id, tool = task.tool, "what the task left is clean");
+                (CleaningEnd::Done, None)
+            }
             Cleaned::Failed { reason } => {
                 tracing::warn!(task_id = %task.id, tool = task.tool, tries, reason, "cleaning up failed");
                 (CleaningEnd::Failed { again_at: self.now().plus_ms(retry_ms) }, Some(retry_ms))
