@@ -550,8 +550,8 @@ pub static CLEANING_MS: Setting<Number> = Setting::new(
     "cleaning-ms",
     "LONGHAUL_CLEANING_MS",
     Number::ms(1_000, 600_000),
-    "How long one try of `Server::clean_up` to clean up after a task may take, in milliseconds. A worker that dies in it is \
-     followed by another one this much later.",
+    "How long one try to clean up after a task may take, in milliseconds. A worker that dies in it is followed by another \
+     one this much later.",
 )
 .local(Value("60000"))
 .lambda(Value("60000"))

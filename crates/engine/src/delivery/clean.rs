@@ -54,9 +54,16 @@ impl Engine {
         work.signals.until.is_none_or(|killed_at| over_at <= killed_at)
     }
 
-    /// From when on no leg of the task can hold a lease: whoever renewed it did so before the end.
+    /// From when on no leg of the task can hold a lease: whoever renewed it did so before the end. Who began to clean up
+    /// knew that there was none.
     pub(crate) fn cleaning_due_at(&self, task: &Task) -> Timestamp {
-        task.ended_at.unwrap_or(task.updated_at).plus_ms(self.settings.lease_ms)
+        let ended_at = task.ended_at.unwrap_or(task.updated_at);
+        match task.cleaning {
+            Cleaning::Armed { tries: 1.., .. } => ended_at,
+            Cleaning::Armed { tries: 0, .. } | Cleaning::None | Cleaning::Done | Cleaning::GivenUp => {
+                ended_at.plus_ms(self.settings.lease_ms)
+            }
+        }
     }
 
     async fn clean(&self, task: &Task, work: Work<'_>) -> Disposition {

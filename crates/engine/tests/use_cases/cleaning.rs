@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex};
 
 use futures::FutureExt;
-use longhaul_core::{Cleaning, State, Status, Task, TaskKey};
+use longhaul_core::{Cleaning, Clock, State, Status, Task, TaskKey, Timestamp};
 use longhaul_engine::{Call, Cleaned, LegEnd, Settings, WorkerSignals};
 
 use super::world::{Tool, World, call, completed, crashing, run, tool};
@@ -182,6 +182,45 @@ fn cleaning_that_fails_is_tried_again_with_pauses_and_given_up_after_five_tries(
         assert_eq!((tool.cleanings(), cleaning(&world, &key).await), (5, Cleaning::GivenUp));
         works_for_leases(&world, &tool, 3).await;
         assert_eq!(tool.cleanings(), 5);
+    });
+}
+
+/// A leg whose task is cancelled while it runs, in a worker that lives until then.
+async fn cancelled_in_its_leg(world: &World, key: &TaskKey, tool: &Tool, until: Option<Timestamp>) {
+    let delivery = world.receive().await.unwrap();
+    let signals = WorkerSignals { until, ..WorkerSignals::default() };
+    let mut leg = pin!(world.engine.run_delivery(&delivery, tool, &signals));
+    assert!(leg.as_mut().now_or_never().is_none());
+    world.engine.cancel(key).await.unwrap();
+    world.delays();
+    world.clock.advance_ms(10_000);
+    assert!(leg.as_mut().now_or_never().is_some());
+}
+
+#[test]
+fn after_a_first_try_in_the_worker_of_the_leg_the_second_one_does_not_wait_for_a_lease() {
+    run(async {
+        let world = World::new();
+        let key = armed(&world).await;
+        let tool = hangs().cleaned_by(|_ended| async { Cleaned::Failed { reason: "it is in use".to_owned() } });
+        cancelled_in_its_leg(&world, &key, &tool, None).await;
+        assert_eq!((tool.cleanings(), world.delays()), (1, vec![1_000]));
+        world.clock.advance_ms(1_000);
+        world.work(&tool).await;
+        assert_eq!((tool.cleanings(), world.delays()), (2, vec![2_000]));
+    });
+}
+
+#[test]
+fn a_worker_that_does_not_live_for_a_whole_try_leaves_it_to_another_one() {
+    run(async {
+        let world = World::new();
+        let (key, tool) = (armed(&world).await, hangs());
+        let until = world.clock.now().plus_ms(60_000);
+        cancelled_in_its_leg(&world, &key, &tool, Some(until)).await;
+        assert_eq!((tool.cleanings(), world.delays()), (0, vec![LEASE_MS - 10_000]));
+        works_for_leases(&world, &tool, 1).await;
+        assert_eq!((tool.cleanings(), cleaning(&world, &key).await), (1, Cleaning::Done));
     });
 }
 
