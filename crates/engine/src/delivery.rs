@@ -6,7 +6,6 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 use tracing::field::Empty;
 
-use self::clean::Comes;
 use crate::leg::Start;
 use crate::{Engine, Leg, LoadError, ToolRunner};
 
@@ -45,6 +44,15 @@ struct Work<'a> {
     signals: &'a WorkerSignals,
     /// The lease that it claims.
     lease: LeaseToken,
+}
+
+/// Who comes to a task that is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Comes {
+    /// The worker that ran this attempt, and has dropped its tool.
+    FromItsLeg(u32),
+    /// Any worker, which does not know whether a leg still runs.
+    Anew,
 }
 
 impl Engine {

@@ -6,17 +6,8 @@ use futures::future::{Either, select};
 use longhaul_core::ports::ApplyError;
 use longhaul_core::{Cleaning, CleaningEnd, Lease, Refusal, Task, TaskEvent, TaskKey, Timestamp};
 
-use super::Work;
+use super::{Comes, Work};
 use crate::{Cleaned, Disposition, Ended, Engine, LoadError};
-
-/// Who comes to a task that is over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Comes {
-    /// The worker that ran this attempt, and has dropped its tool.
-    FromItsLeg(u32),
-    /// Any worker, which does not know whether a leg still runs.
-    Anew,
-}
 
 impl Engine {
     /// Cleans up if the task on record needs it now. Returns what to do with the message, which is `otherwise` if there
