@@ -42,7 +42,7 @@ fn work_longer_than_a_leg_continues_in_the_next_one_and_no_step_is_run_twice() {
 
 #[test]
 fn a_tool_sees_how_long_its_leg_may_still_run() {
-    let left = |leg_ms_max| {
+    let seen = |leg_ms_max, expected: &'static str| {
         run(async move {
             let world = World::with(Settings { leg_ms_max, leg_margin_ms: 300, ..Settings::default() });
             let task = world.accepted().await;
@@ -59,11 +59,11 @@ fn a_tool_sees_how_long_its_leg_may_still_run() {
             });
             let ended = world.work_until_ended(&task.key(), &tool, 1, 50).await;
             let State::Completed { result, .. } = ended.state else { panic!("{:?}", ended.status()) };
-            result
-        })
+            assert_eq!(result, given::inline(expected));
+        });
     };
-    assert_eq!(left(Some(1_000)), given::inline("[Some(700), Some(500), Some(0)]"));
-    assert_eq!(left(None), given::inline("[None, None, None]"));
+    seen(Some(1_000), "[Some(700), Some(500), Some(0)]");
+    seen(None, "[None, None, None]");
 }
 
 #[test]
