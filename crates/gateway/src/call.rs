@@ -213,26 +213,40 @@ impl<'g> Call<'g> {
         tokio::pin!(answer);
         let (mut questions, mut furthest) = (0_u32, f64::NEG_INFINITY);
         loop {
-            tokio::select! {
-                // What was reported before the answer comes first.
+            let event = tokio::select! {
                 biased;
-                Some(event) = events.recv() => match event {
-                    // It only grows.
-                    Event::Progress(progress) if progress.progress < furthest => {}
-                    Event::Progress(progress) => {
-                        furthest = progress.progress;
-                        self.report(furthest, progress.total, progress.message).await;
+                answer = &mut answer => {
+                    // What was reported before it is here by now.
+                    while let Ok(event) = events.try_recv() {
+                        self.take_report(event, &mut furthest).await;
                     }
-                    Event::Log(message) => self.pass_on(message).await,
-                    Event::Question { request, reply } => {
-                        let answer = self.ask(questions, *request).await;
-                        questions += 1;
-                        // The server may have ended meanwhile, which `answer` tells.
-                        drop(reply.send(answer));
-                    }
-                },
-                answer = &mut answer => return answer,
+                    return answer;
+                }
+                Some(event) = events.recv() => event,
+            };
+            match event {
+                Event::Question { request, reply } => {
+                    let answer = self.ask(questions, *request).await;
+                    questions += 1;
+                    // The server may have ended meanwhile, which `answer` tells.
+                    drop(reply.send(answer));
+                }
+                report => self.take_report(report, &mut furthest).await,
             }
+        }
+    }
+
+    async fn take_report(&self, report: Event, furthest: &mut f64) {
+        match report {
+            // It only grows.
+            Event::Progress(progress) if progress.progress < *furthest => {}
+            Event::Progress(progress) => {
+                *furthest = progress.progress;
+                self.report(*furthest, progress.total, progress.message).await;
+            }
+            Event::Log(message) => self.pass_on(message).await,
+            // The server has answered without waiting for the answer.
+            Event::Question { .. } => {}
         }
     }
 
