@@ -92,7 +92,7 @@ impl<'g> Call<'g> {
             task,
             peer: context.peer.clone(),
             declared: declared.unwrap_or_default(),
-            era: (route.repeatable == Repeatable::Yes).then(|| era_of(context)),
+            era: (route.repeatable == Repeatable::Yes).then(|| older_era_of(context)).flatten(),
             params,
             round: kept.round,
             mark: Mark::Unwritten,
@@ -184,26 +184,40 @@ impl<'g> Call<'g> {
         tokio::pin!(answer);
         let (mut questions, mut furthest) = (0_u32, f64::NEG_INFINITY);
         loop {
-            tokio::select! {
-                // What was reported before the answer comes first.
+            let event = tokio::select! {
                 biased;
-                Some(event) = events.recv() => match event {
-                    // It only grows.
-                    Event::Progress(progress) if progress.progress < furthest => {}
-                    Event::Progress(progress) => {
-                        furthest = progress.progress;
-                        self.report(furthest, progress.total, progress.message).await;
+                answer = &mut answer => {
+                    // What was reported before it is here by now.
+                    while let Ok(event) = events.try_recv() {
+                        self.take_report(event, &mut furthest).await;
                     }
-                    Event::Log(message) => self.pass_on(message).await,
-                    Event::Question { request, reply } => {
-                        let answer = self.ask(questions, *request).await;
-                        questions += 1;
-                        // The server may have ended meanwhile, which `answer` tells.
-                        drop(reply.send(answer));
-                    }
-                },
-                answer = &mut answer => return answer,
+                    return answer;
+                }
+                Some(event) = events.recv() => event,
+            };
+            match event {
+                Event::Question { request, reply } => {
+                    let answer = self.ask(questions, *request).await;
+                    questions += 1;
+                    // The server may have ended meanwhile, which `answer` tells.
+                    drop(reply.send(answer));
+                }
+                report => self.take_report(report, &mut furthest).await,
             }
+        }
+    }
+
+    async fn take_report(&self, report: Event, furthest: &mut f64) {
+        match report {
+            // It only grows.
+            Event::Progress(progress) if progress.progress < *furthest => {}
+            Event::Progress(progress) => {
+                *furthest = progress.progress;
+                self.report(*furthest, progress.total, progress.message).await;
+            }
+            Event::Log(message) => self.pass_on(message).await,
+            // The server has answered without waiting for the answer.
+            Event::Question { .. } => {}
         }
     }
 
@@ -254,10 +268,11 @@ impl<'g> Call<'g> {
     }
 }
 
-/// The era of the caller. A server that speaks both answers as it would answer the caller itself: some have tools that ask
+/// The era of the caller, if it is the older one. A server that speaks both answers as it would answer the caller itself: some have tools that ask
 /// in one of them only. Where a tool may not be repeated, it is asked only in the newer one, so that the era stays open.
-fn era_of(context: &RequestContext<RoleServer>) -> Era {
-    context.meta.protocol_version().map_or(Era::Handshake, |version| Era::of(&version))
+fn older_era_of(context: &RequestContext<RoleServer>) -> Option<Era> {
+    let era = context.meta.protocol_version().map_or(Era::Handshake, |version| Era::of(&version));
+    (era == Era::Handshake).then_some(era)
 }
 
 type ReadAnswer = fn(Value) -> Result<ClientResult, serde_json::Error>;
