@@ -1,36 +1,19 @@
 //! Servers over Streamable HTTP.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
-
 use serde_json::{Value, json};
 
-use crate::process::{Setup, ended, script, until, why, words};
-
-/// A server that runs somewhere. Killed when dropped.
-struct Somewhere(Child);
-
-impl Drop for Somewhere {
-    fn drop(&mut self) {
-        drop(self.0.kill());
-        drop(self.0.wait());
-    }
-}
+use crate::process::{Setup, Somewhere, ended, until, why, words};
 
 /// A gateway in front of the server in this mode.
 fn in_front_of(mode: &str) -> (Setup, Somewhere) {
     let mut somewhere = None;
     let setup = Setup::config(|setup| {
-        let mut command = Command::new("python3");
-        command.args([&script("http_fixture.py"), &setup.path(""), mode]);
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let mut url = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
-        somewhere = Some(Somewhere(child));
+        let (server, url) = Somewhere::python("http_fixture.py", &[&setup.path(""), mode]);
+        somewhere = Some(server);
         let headers = json!({"Authorization": "Bearer of-the-configuration"});
         let tools = json!({"tools": {"count": {"runAtMost": "3s"}}});
         json!({
-            "mcpServers": {"h": {"type": "http", "url": url.trim(), "headers": headers}},
+            "mcpServers": {"h": {"type": "http", "url": url, "headers": headers}},
             "longhaul": {"servers": {"h": tools}}
         })
     });

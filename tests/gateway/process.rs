@@ -25,6 +25,8 @@ pub(crate) fn tool(name: &str) -> String {
     path.canonicalize().unwrap().to_str().unwrap().to_owned()
 }
 
+const ANY_PORT: &str = "127.0.0.1:0";
+
 /// How to start a gateway, again and again on the same file.
 pub(crate) struct Setup {
     folder: tempfile::TempDir,
@@ -113,9 +115,18 @@ impl Setup {
         until("the end of all processes", || self.alive().is_empty()).await;
     }
 
-    fn starting(&self) -> Command {
+    /// Whether a task has a step of this name on record.
+    pub(crate) fn has_recorded_a_step(&self, name: &str) -> bool {
+        let path = self.path("tasks.db");
+        let query = "import sqlite3, sys; db = sqlite3.connect(f'file:{sys.argv[1]}?mode=ro', uri=True); \
+                     print(db.execute('SELECT count(*) FROM journal WHERE name = ?', (sys.argv[2],)).fetchone()[0])";
+        let counted = Command::new("python3").args(["-c", query, &path, name]).output().unwrap();
+        String::from_utf8_lossy(&counted.stdout).trim().parse::<u32>().is_ok_and(|count| count > 0)
+    }
+
+    fn starting(&self, address: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-        command.args(["gateway", "--listen", "127.0.0.1:0", "--lease-ms", "1500", "--heartbeat-ms", "200"]);
+        command.args(["gateway", "--listen", address, "--lease-ms", "1500", "--heartbeat-ms", "200"]);
         command.arg("--db").arg(self.path("tasks.db")).args(&self.servers);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
@@ -123,8 +134,13 @@ impl Setup {
 
     /// Starts it and waits until it listens.
     pub(crate) fn start(&self) -> Gateway {
+        self.start_at(ANY_PORT)
+    }
+
+    /// The same at this address and port.
+    pub(crate) fn start_at(&self, address: &str) -> Gateway {
         let log = self.path("log");
-        let mut command = self.starting();
+        let mut command = self.starting(address);
         command.env("SECRET_OF_THE_GATEWAY", "hidden");
         let stderr = File::options().append(true).create(true).open(&log).unwrap();
         let mut child = command.stderr(stderr).spawn().expect("the gateway starts");
@@ -144,7 +160,7 @@ impl Setup {
 
     /// Starts a gateway that refuses to start, and returns what it says.
     pub(crate) fn refusal(&self) -> String {
-        let Output { status, stderr, .. } = self.starting().output().unwrap();
+        let Output { status, stderr, .. } = self.starting(ANY_PORT).output().unwrap();
         assert_eq!(status.code(), Some(2));
         String::from_utf8(stderr).unwrap()
     }
@@ -160,6 +176,48 @@ pub(crate) async fn until(what: &str, mut seen: impl FnMut() -> bool) {
     while !seen() {
         assert!(begun.elapsed() < PATIENCE, "waited for {what}");
         tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// A server that runs somewhere. Killed when dropped.
+pub(crate) struct Somewhere {
+    child: Child,
+    url: String,
+}
+
+impl Somewhere {
+    /// A script of this folder, which prints its URL.
+    pub(crate) fn python(name: &str, arguments: &[&str]) -> (Self, String) {
+        let mut command = Command::new("python3");
+        command.arg(script(name)).args(arguments);
+        Self::start(&mut command)
+    }
+
+    /// A program that prints its URL, alone in a line or as the last word of its first line with one.
+    pub(crate) fn start(command: &mut Command) -> (Self, String) {
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        while !line.ends_with("/mcp\n") {
+            line.clear();
+            assert!(stdout.read_line(&mut line).unwrap() > 0, "the server ended before it printed its URL");
+        }
+        // Whoever prints wants to be read.
+        std::thread::spawn(move || std::io::copy(&mut stdout, &mut std::io::sink()));
+        let url = line.split_whitespace().last().unwrap().to_owned();
+        (Self { child, url: url.clone() }, url)
+    }
+
+    /// Its port, for another one in its place.
+    pub(crate) fn port(&self) -> String {
+        self.url.rsplit(':').next().unwrap().split('/').next().unwrap().to_owned()
+    }
+}
+
+impl Drop for Somewhere {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
     }
 }
 
@@ -179,6 +237,11 @@ impl Gateway {
     /// The MCP endpoint.
     pub(crate) fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Its address and port, for another one in its place.
+    pub(crate) fn address(&self) -> String {
+        self.url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned()
     }
 
     /// What it has logged so far.

@@ -8,9 +8,13 @@ use rmcp::service::{Peer, RoleClient, ServiceError};
 
 use tokio::sync::Semaphore;
 
-use crate::config::{Pattern, Repeat, Server, Terms};
+use crate::config::{Fold, Pattern, Repeat, Server, Terms};
 use crate::limits;
 use crate::start_error::Problem;
+
+mod folds;
+
+use folds::Shown;
 
 /// What one server has.
 pub(crate) struct Listed {
@@ -90,6 +94,8 @@ pub(crate) struct ToolRoute {
     pub(crate) repeatable: Repeatable,
     /// One permit for each of its calls, if their number is limited.
     pub(crate) permits: Option<Arc<Semaphore>>,
+    /// For a folded tool, of which `route` is the one that starts the job.
+    pub(crate) fold: Option<Arc<Fold>>,
 }
 
 /// Whether a call that was interrupted is made again.
@@ -133,11 +139,13 @@ impl Catalog {
         let (mut catalog, mut problems) = (Self::default(), Vec::new());
         for (index, (listed, server)) in listed.into_iter().zip(servers).enumerate() {
             let prefix = prefix_of(server, servers.len());
+            let (tools, faults) = folds::shown(listed.tools, server);
+            problems.extend(faults);
             let unmatched = server.tools.iter().map(|(pattern, _)| pattern);
-            let unmatched = unmatched.filter(|pattern| !listed.tools.iter().any(|tool| pattern.matches(&tool.name)));
-            problems.extend(unmatched.map(|pattern| no_such_tool(server, pattern, &listed.tools)));
-            for tool in listed.tools {
-                problems.extend(catalog.add_tool(tool, index, &prefix, servers));
+            let unmatched = unmatched.filter(|pattern| !tools.iter().any(|shown| pattern.matches(&shown.name)));
+            problems.extend(unmatched.map(|pattern| no_such_tool(server, pattern, &tools)));
+            for shown in tools {
+                problems.extend(catalog.add_tool(shown, index, &prefix, servers));
             }
             for prompt in listed.prompts {
                 problems.extend(catalog.add_prompt(prompt, index, &prefix, servers));
@@ -151,10 +159,12 @@ impl Catalog {
         if problems.is_empty() { Ok(catalog) } else { Err(problems) }
     }
 
-    fn add_tool(&mut self, mut tool: Tool, server: usize, prefix: &str, servers: &[Server]) -> Option<Problem> {
+    fn add_tool(&mut self, shown: Shown, server: usize, prefix: &str, servers: &[Server]) -> Option<Problem> {
+        let Shown { name, mut tool, fold } = shown;
         let of = servers.get(server)?;
+        let terms = of.terms_of(&name);
         let route = Route { server, name: tool.name.to_string() };
-        let name = format!("{prefix}{}", route.name);
+        let name = format!("{prefix}{name}");
         if let Some(problem) = too_long(&name, &of.name) {
             return Some(problem);
         }
@@ -162,12 +172,11 @@ impl Catalog {
             let first = servers.get(other.route.server).map(|server| server.name.clone()).unwrap_or_default();
             return Some(Problem::Clash { kind: "tool", name, first, second: of.name.clone() });
         }
-        let terms = of.terms_of(&route.name);
         let repeatable = Repeatable::of(&tool, terms.repeat.unwrap_or(Repeat::Hints));
         tool.name = name.clone().into();
         self.tool_order.push(name.clone());
         let permits = terms.concurrency.map(|calls| Arc::new(Semaphore::new(calls)));
-        self.tools.insert(name, ToolRoute { route, tool, terms, repeatable, permits });
+        self.tools.insert(name, ToolRoute { route, tool, terms, repeatable, permits, fold });
         None
     }
 
@@ -220,10 +229,10 @@ fn too_long(name: &str, server: &str) -> Option<Problem> {
         .then(|| Problem::NameTooLong { name: name.to_owned(), server: server.to_owned() })
 }
 
-fn no_such_tool(server: &Server, pattern: &Pattern, tools: &[Tool]) -> Problem {
+fn no_such_tool(server: &Server, pattern: &Pattern, tools: &[Shown]) -> Problem {
     Problem::NoSuchTool {
         server: server.name.clone(),
         pattern: pattern.as_str().to_owned(),
-        tools: tools.iter().map(|tool| tool.name.to_string()).collect(),
+        tools: tools.iter().map(|shown| shown.name.clone()).collect(),
     }
 }

@@ -12,13 +12,16 @@ use crate::upstream::{Era, Target};
 
 mod comments;
 mod expand;
+mod fold;
 mod pattern;
 mod read;
 mod reader;
 mod terms;
 
+pub(crate) use fold::{Fold, Pointer};
 pub(crate) use pattern::Pattern;
 pub(crate) use read::is_of_names;
+pub(crate) use reader::unknown;
 pub use terms::Repeat;
 pub(crate) use terms::Terms;
 
@@ -45,6 +48,8 @@ pub(crate) struct Server {
     pub(crate) terms: Terms,
     /// For its tools with such names.
     pub(crate) tools: Vec<(Pattern, Terms)>,
+    /// Tools of it that are shown as one.
+    pub(crate) folds: Vec<Fold>,
 }
 
 impl Server {
@@ -58,6 +63,7 @@ impl Server {
             concurrency: limits::CONCURRENCY,
             terms: Terms::default(),
             tools: Vec::new(),
+            folds: Vec::new(),
         }
     }
 

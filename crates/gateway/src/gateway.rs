@@ -101,7 +101,10 @@ async fn list(upstream: &Upstream) -> Result<Listed, String> {
     let connection = upstream.connect(Client::quiet(upstream.name())).await.map_err(|error| error.to_string())?;
     let name = upstream.name();
     match tokio::time::timeout(limits::ANSWER_MAX, Listed::read(connection.peer())).await {
-        Ok(Ok(listed)) => Ok(listed),
+        Ok(Ok(listed)) => {
+            upstream.learn_task_tools().await;
+            Ok(listed)
+        }
         Ok(Err(error)) => Err(format!("the server `{name}` does not list what it has: {error}")),
         Err(_late) => {
             let seconds = limits::ANSWER_MAX.as_secs();

@@ -12,6 +12,7 @@ use rmcp::{ErrorData, ServerHandler};
 
 use crate::call::Call;
 use crate::catalog::Catalog;
+use crate::folded::FoldedCall;
 use crate::limits;
 use crate::upstream::client::Client;
 use crate::upstream::{Connection, Upstream};
@@ -82,7 +83,12 @@ impl ServerHandler for Handler {
     ) -> Result<CallToolResponse, ErrorData> {
         let route = self.0.catalog.tools.get(&*request.name);
         let route = route.ok_or_else(|| ErrorData::invalid_params(format!("unknown tool: {}", request.name), None))?;
-        Box::pin(Call::new(self.upstream(route.route.server)?, route, request, &context)?.run()).await
+        let upstream = self.upstream(route.route.server)?;
+        let call = Call::new(upstream, route, request, &context)?;
+        match &route.fold {
+            Some(fold) => Box::pin(FoldedCall::new(upstream, fold, &call).run(call)).await,
+            None => Box::pin(call.run()).await,
+        }
     }
 
     async fn list_prompts(

@@ -21,9 +21,12 @@
 mod call;
 mod catalog;
 mod config;
+mod folded;
+mod following;
 mod gateway;
 mod handler;
 mod limits;
+mod looks;
 mod start_error;
 mod upstream;
 

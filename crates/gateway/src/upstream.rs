@@ -13,12 +13,16 @@ pub(crate) mod client;
 pub(crate) mod http;
 mod lines;
 pub(crate) mod process;
+pub(crate) mod session;
 mod stdio;
+pub(crate) mod task_tools;
+pub(crate) mod tasks;
 
 use client::Client;
 use http::Endpoint;
 use process::{Groups, Launch, Process};
 use stdio::Stdio;
+use task_tools::TaskTools;
 
 use crate::config;
 
@@ -66,6 +70,7 @@ pub(crate) struct Upstream {
     /// The era that the operator wants.
     wanted: Option<Era>,
     era: Mutex<Option<Era>>,
+    task_tools: TaskTools,
 }
 
 /// Why there is no connection, or none any more. Its text is for operators and callers.
@@ -125,6 +130,7 @@ impl Upstream {
             permits: Arc::new(Semaphore::new(server.concurrency)),
             wanted: server.era,
             era: Mutex::new(server.era),
+            task_tools: TaskTools::default(),
         }
     }
 
@@ -146,9 +152,7 @@ impl Upstream {
     /// # Errors
     /// [`ConnectError`]
     pub(crate) async fn connect(&self, client: Client) -> Result<Connection, ConnectError> {
-        // The semaphore is never closed.
-        let permit =
-            Arc::clone(&self.permits).acquire_owned().await.map_err(|closed| self.lost(&closed.to_string()))?;
+        let permit = self.permit().await?;
         let known = self.era();
         match self.connect_as(known, client.clone(), permit).await {
             Ok(connection) => Ok(connection),
@@ -160,11 +164,15 @@ impl Upstream {
             }
             // Some older servers end, or fall silent, when their first message is not `initialize`.
             Err(_) => {
-                let permits = Arc::clone(&self.permits);
-                let permit = permits.acquire_owned().await.map_err(|closed| self.lost(&closed.to_string()))?;
+                let permit = self.permit().await?;
                 self.connect_as(Some(Era::Handshake), client, permit).await
             }
         }
+    }
+
+    async fn permit(&self) -> Result<OwnedSemaphorePermit, ConnectError> {
+        // The semaphore is never closed.
+        Arc::clone(&self.permits).acquire_owned().await.map_err(|closed| self.lost(&closed.to_string()))
     }
 
     async fn connect_as(
@@ -198,7 +206,14 @@ impl Upstream {
         let started = Process::start(&self.name, launch, &self.groups, permit);
         let (mut process, pipes) =
             started.map_err(|why| ConnectError { why: self.cannot_start(&why), lasting: Lasting::Yes })?;
-        match self.begin(Box::pin(serve_client_with_lifecycle(client, Stdio::new(pipes), lifecycle(era)))).await {
+        match self
+            .begin(Box::pin(serve_client_with_lifecycle(
+                client,
+                Stdio::new(pipes, self.task_tools.clone()),
+                lifecycle(era),
+            )))
+            .await
+        {
             Ok(running) => return Ok(self.connection(running, Some(process), None)),
             Err(Unbegun::Late) => process.note(LATE),
             Err(Unbegun::Refused(error)) if answered(&error) => {

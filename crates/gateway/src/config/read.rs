@@ -9,6 +9,7 @@ use serde_json::Value;
 use url::Url;
 
 use super::comments::without_comments;
+use super::fold::folds;
 use super::reader::{Members, Node, Reader, unknown};
 use super::terms::{Repeat, Terms};
 use super::{Config, ConfigError, Headers, Pattern, Server, environment};
@@ -240,6 +241,7 @@ fn apply_to(reader: &mut Reader<'_>, server: &mut Server, node: &Node<'_>) {
             }
         }
     }
+    server.folds = folds(reader, &mut members);
     reader.refuse_unknown(&members);
 }
 

@@ -4,8 +4,9 @@
 
 use rmcp::ErrorData;
 use rmcp::model::{
-    ClientCapabilities, ClientConfig, ClientResult, ErrorCode, Implementation, InputRequest,
+    ClientCapabilities, ClientConfig, ClientResult, ErrorCode, Implementation, InputRequest, JsonObject,
     LoggingMessageNotificationParam, ProgressNotificationParam, ProtocolVersion, ServerNotification, ServerRequest,
+    TASKS_EXTENSION_ID,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleClient, Service};
 use serde_json::json;
@@ -53,6 +54,13 @@ impl Client {
         capabilities.sampling.clone_from(&declared.sampling);
         capabilities.roots.clone_from(&declared.roots);
         (Self { server: server.to_owned(), task, capabilities, events }, received)
+    }
+
+    /// The same client, which also takes a task for an answer.
+    pub(crate) fn with_tasks(mut self) -> Self {
+        let tasks = (TASKS_EXTENSION_ID.to_owned(), JsonObject::new());
+        self.capabilities.extensions.get_or_insert_default().extend([tasks]);
+        self
     }
 
     async fn ask(&self, request: InputRequest) -> Result<ClientResult, ErrorData> {

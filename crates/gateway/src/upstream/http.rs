@@ -33,21 +33,26 @@ impl std::fmt::Debug for Endpoint {
 }
 
 impl Endpoint {
-    /// A connection without a session yet. Redirects are not followed: they could lead to another host, which would get
-    /// the headers.
+    /// A connection without a session yet.
     ///
     /// # Errors
     /// Why there is no client.
     pub(crate) fn transport(&self) -> Result<StreamableHttpClientTransport<Discreet>, String> {
-        let client = reqwest::Client::builder()
-            .connect_timeout(CONNECT_MAX)
-            .redirect(reqwest::redirect::Policy::none())
-            .build()
-            .map_err(|error| format!("no HTTP client can be made: {error}"))?;
+        let client = self.client()?;
         let config = StreamableHttpClientTransportConfig::with_uri(self.url.as_str())
             .custom_headers(self.headers.clone())
             .max_sse_event_size(limits::LINE_BYTES_MAX);
         Ok(StreamableHttpClientTransport::with_client(Discreet(client), config))
+    }
+
+    /// Redirects are not followed: they could lead to another host, which would get the headers.
+    ///
+    /// # Errors
+    /// Why there is no client.
+    pub(crate) fn client(&self) -> Result<reqwest::Client, String> {
+        let client = reqwest::Client::builder().connect_timeout(CONNECT_MAX);
+        let client = client.redirect(reqwest::redirect::Policy::none()).build();
+        client.map_err(|error| format!("no HTTP client can be made: {error}"))
     }
 }
 

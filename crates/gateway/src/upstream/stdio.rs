@@ -13,6 +13,7 @@ use tokio::process::ChildStdout;
 
 use super::lines::{Line, Lines, Overlong};
 use super::process::{Notes, Pipes, Stdin, ended};
+use super::task_tools::TaskTools;
 use crate::limits;
 
 /// The gateway's end. `rmcp` has a transport for child processes, but that one skips a line that is too long, so that its
@@ -22,12 +23,14 @@ pub(crate) struct Stdio {
     stdin: Stdin,
     lines: Lines<ChildStdout>,
     notes: Notes,
+    task_tools: TaskTools,
 }
 
 impl Stdio {
-    pub(crate) fn new(pipes: Pipes) -> Self {
+    pub(crate) fn new(pipes: Pipes, task_tools: TaskTools) -> Self {
         let Pipes { id: process, stdin, stdout, notes } = pipes;
-        Self { process, stdin, lines: Lines::new(stdout, limits::LINE_BYTES_MAX, Overlong::Refused), notes }
+        let lines = Lines::new(stdout, limits::LINE_BYTES_MAX, Overlong::Refused);
+        Self { process, stdin, lines, notes, task_tools }
     }
 
     async fn line(&mut self) -> Line {
@@ -67,7 +70,10 @@ impl Transport<RoleClient> for Stdio {
         loop {
             match self.line().await {
                 Line::Text(line) => match serde_json::from_slice::<ServerJsonRpcMessage>(&line) {
-                    Ok(message) => return Some(message),
+                    Ok(message) => {
+                        self.task_tools.note_line(&line);
+                        return Some(message);
+                    }
                     // Some servers write what should go to standard error, or to nobody.
                     Err(error) => tracing::debug!(%error, "a line of a server is not a message"),
                 },
