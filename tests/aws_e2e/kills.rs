@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::caller::{Caller, structured};
 use crate::ground::Resources;
-use crate::inside::{messages_in, state_of, steps_of, until};
+use crate::inside::{cleaning_of, messages_in, state_of, steps_of, until};
 use crate::process::{Setup, key_of};
 use crate::runtime_host::Idle;
 use crate::runtime_host::front_door::{HttpFrontend, Mode};
@@ -65,6 +65,25 @@ async fn a_poll_does_not_wait_for_the_visibility_timeout_of_a_throttled_message(
     let frontend = resources.frontend(Mode::Buffered).await;
     let done = Caller::new(frontend.url()).until(&id, "completed").await;
     assert_eq!(structured(&done["result"])["attempts"], 1);
+}
+
+#[tokio::test]
+async fn what_a_cancelled_task_left_is_cleaned_up_although_nobody_polls() {
+    let resources = Resources::new().await;
+    let _worker = resources.worker(None);
+    let frontend = resources.frontend(Mode::Buffered).await;
+    let caller = Caller::new(frontend.url());
+    let id = caller.call_task("fail", json!({"how": "hang"})).await;
+    until("the task runs", async || {
+        state_of(&resources.clients, &resources.table, &id).await.as_deref() == Some("running")
+    })
+    .await;
+    caller.result("tasks/cancel", json!({"taskId": id})).await;
+    until("all is clean", async || {
+        let cleaning = cleaning_of(&resources.clients, &resources.table, &id).await;
+        cleaning.is_some_and(|cleaning| cleaning.contains("done"))
+    })
+    .await;
 }
 
 #[tokio::test]

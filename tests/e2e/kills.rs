@@ -94,6 +94,33 @@ async fn a_restarted_server_takes_up_its_tasks_without_waiting_for_their_leases(
     tokio::time::timeout(WITHOUT_A_LEASE, test).await.expect("the restarted server waited for a lease");
 }
 
+/// Waits until a process has logged this.
+async fn until_logged(server: &Local, what: &str) {
+    while !server.log().contains(what) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_process_killed_while_it_cleans_up_cleans_up_again_when_it_is_started_again() {
+    let test = async {
+        let setup = with_long_leases();
+        let server = setup.start();
+        let caller = server.caller();
+        let id = caller.call_task("fail", json!({"how": "hang", "cleaning_s": 10})).await;
+        until_logged(&server, "a leg begins").await;
+        caller.result("tasks/cancel", json!({"taskId": id})).await;
+        until_logged(&server, "cleaning up begins").await;
+        assert!(!server.log().contains("what the task left is clean"), "it takes ten seconds");
+        server.kill();
+        let again = setup.start();
+        until_logged(&again, "what the task left is clean").await;
+        assert_eq!(again.log().matches("cleaning up begins").count(), 1);
+        assert_eq!(again.caller().get(&id).await["status"], "cancelled");
+    };
+    tokio::time::timeout(WITHOUT_A_LEASE, test).await.expect("nothing was cleaned up");
+}
+
 /// Calls a tool that kills its process until no retries are left, and returns the server that says so.
 async fn fails_after_its_retries(setup: &Setup) -> Local {
     let server = setup.start();

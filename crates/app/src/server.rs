@@ -113,6 +113,7 @@ fn with_diagnostics(server: Server) -> Server {
     server
         .task("countdown", TaskPolicy::optional().run_at_most(Duration::from_secs(25 * 3_600)))
         .task("fail", TaskPolicy::optional().run_at_most(Duration::from_secs(diagnostics::fail::RUN_S_MAX)))
+        .clean_up("fail", diagnostics::fail::clean_up)
         .task("ask", with_questions())
         .task("large_result", TaskPolicy::optional())
         .task("tool_env", TaskPolicy::optional())

@@ -50,6 +50,8 @@ pub(crate) const LATE_AFTER: &str = "late_after";
 pub(crate) const FAILURES_MAX: &str = "failures_max";
 
 // What only this adapter stores with a task.
+/// How far the cleaning is, for tools that have one.
+pub(crate) const CLEANING: &str = "cleaning";
 /// The format of the item, if a later version of this program has changed it. The present format is the absence.
 pub(crate) const FORMAT: &str = "format";
 /// Incremented by every write.

@@ -180,11 +180,14 @@ pub(crate) fn at_once(event: &TaskEvent, now: Timestamp) -> Option<Change> {
             let condition = Condition::all(&[EXISTS_UNEXPIRED, ENDED]).with(":now", moment(now));
             Some(Change::when(condition).set(EXPIRES_AT, moment(now)).set(TTL, seconds(now)))
         }
-        // Which questions remain, what the failure says, and how long the result is kept already depend on the task.
+        // Which questions remain, what the failure says, how long the result is kept already, and how far the cleaning is
+        // depend on the task.
         TaskEvent::Answer { .. }
         | TaskEvent::RetriesExhausted
         | TaskEvent::TimeOut
-        | TaskEvent::ExtendRetention { .. } => None,
+        | TaskEvent::ExtendRetention { .. }
+        | TaskEvent::BeginCleaning { .. }
+        | TaskEvent::EndCleaning { .. } => None,
     }
 }
 
@@ -215,7 +218,9 @@ pub(crate) fn after_seeing(seen: &Stored, event: &TaskEvent, next: &Task, now: T
         | TaskEvent::RetriesExhausted
         | TaskEvent::TimeOut
         | TaskEvent::ExtendRetention { .. }
-        | TaskEvent::Forget => difference(seen, next),
+        | TaskEvent::Forget
+        | TaskEvent::BeginCleaning { .. }
+        | TaskEvent::EndCleaning { .. } => difference(seen, next),
     }
 }
 

@@ -3,13 +3,13 @@
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use longhaul_core::ports::StoreError;
-use longhaul_core::{Failure, Lease, Payload, State, Task, TaskRecord, Terms, TraceParent};
+use longhaul_core::{Cleaning, Failure, Lease, Payload, State, Task, TaskRecord, Terms, TraceParent};
 
 use crate::attributes::{
-    ASKS, ATTEMPT, BYTES, CONSECUTIVE_FAILURES_MAX, COUNT, COUNTED, CREATED_AT, DEADLINE_AT, DETAIL, ENDED_AT,
-    EXPIRES_AT, FAILURE, FAILURES, FAILURES_MAX, FORMAT, KEY, KIND, LAST_FAILURE, LATE_AFTER, LEASE_TOKEN, LEASE_UNTIL,
-    MESSAGE, PARTS, PK, POLL_MS, PROGRESS, REQUEST, RESENDS, RESULT, RESULT_KIND, RETENTION_MS, REVISION, RUN_MS,
-    SENT_AT, STARTED_AT, STATE, TOOL, TRACE, TTL, TTL_MS, UNTIL, UPDATED_AT, VARIABLES,
+    ASKS, ATTEMPT, BYTES, CLEANING, CONSECUTIVE_FAILURES_MAX, COUNT, COUNTED, CREATED_AT, DEADLINE_AT, DETAIL,
+    ENDED_AT, EXPIRES_AT, FAILURE, FAILURES, FAILURES_MAX, FORMAT, KEY, KIND, LAST_FAILURE, LATE_AFTER, LEASE_TOKEN,
+    LEASE_UNTIL, MESSAGE, PARTS, PK, POLL_MS, PROGRESS, REQUEST, RESENDS, RESULT, RESULT_KIND, RETENTION_MS, REVISION,
+    RUN_MS, SENT_AT, STARTED_AT, STATE, TOOL, TRACE, TTL, TTL_MS, UNTIL, UPDATED_AT, VARIABLES,
 };
 use crate::item::{Fields, Item, Unreadable, json, moment, number, seconds, text, word};
 use crate::keys;
@@ -59,6 +59,7 @@ pub(crate) fn attributes(task: &Task) -> Item {
         (TRACE, task.trace.map(|trace| text(trace.as_str()))),
         (RESENDS, Some(task.resends).filter(|resends| *resends > 0).map(number)),
         (VARIABLES, task.variables.as_ref().map(payload)),
+        (CLEANING, Some(task.cleaning).filter(|cleaning| *cleaning != Cleaning::None).as_ref().map(json)),
     ];
     item.extend(optional.into_iter().filter_map(|(name, value)| value.map(|value| (name.to_owned(), value))));
     item.extend(state(&task.state).into_iter().map(|(name, value)| (name.to_owned(), value)));
@@ -170,6 +171,7 @@ fn parse(item: &Item) -> Result<Stored, Unreadable> {
         request: read_payload(fields, REQUEST)?,
         trace: fields.optional(TRACE, Fields::text)?.and_then(TraceParent::parse),
         variables: fields.optional(VARIABLES, read_payload)?,
+        cleaning: fields.optional(CLEANING, Fields::json)?.unwrap_or_default(),
     });
     Ok(Stored {
         task,

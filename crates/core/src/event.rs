@@ -1,6 +1,6 @@
 //! What can happen to a task. Each event is one conditional write in a store.
 
-use crate::{Ask, Failure, LeaseToken, Payload, Progress, ResultKind, Timestamp};
+use crate::{Ask, CleaningEnd, Failure, Lease, LeaseToken, Payload, Progress, ResultKind, Timestamp};
 
 /// What can happen to a task.
 #[derive(Clone, Debug, PartialEq)]
@@ -82,6 +82,19 @@ pub enum TaskEvent {
     },
     /// The client has the result and no longer needs the task.
     Forget,
+    /// A worker begins to clean up after a task that ended otherwise than by its tool. The last try that may fail is
+    /// followed by giving up, which this event then is.
+    BeginCleaning {
+        /// The worker's proof, and until when no other worker begins.
+        lease: Lease,
+    },
+    /// A worker has tried to clean up.
+    EndCleaning {
+        /// The proof of who began.
+        token: LeaseToken,
+        /// How it ended.
+        end: CleaningEnd,
+    },
 }
 
 impl TaskEvent {
@@ -98,7 +111,9 @@ impl TaskEvent {
             | Self::Answer { .. }
             | Self::Resend { .. }
             | Self::ExtendRetention { .. }
-            | Self::Forget => false,
+            | Self::Forget
+            | Self::BeginCleaning { .. }
+            | Self::EndCleaning { .. } => false,
         }
     }
 }

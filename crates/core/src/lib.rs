@@ -8,6 +8,7 @@
 
 mod causes;
 mod class;
+mod cleaning;
 mod event;
 mod ids;
 mod journal;
@@ -26,6 +27,7 @@ mod transition;
 
 pub use causes::with_causes;
 pub use class::ToolClass;
+pub use cleaning::{Cleaning, CleaningEnd};
 pub use event::{Advance, Outcome, Suspension, TaskEvent};
 pub use ids::{IdSource, InvalidTaskId, LeaseToken, TaskId, TaskKey};
 pub use journal::{Entry, EntryKind};

@@ -41,6 +41,9 @@ pub const ASKS_MAX: usize = 64;
 /// Bytes of all input requests that a task waits for: they are part of the record, so that a poll stays one read.
 pub const ASKS_BYTES_MAX: usize = 256 * 1024;
 
+/// How often the cleaning of a task is begun.
+pub const CLEANING_TRIES_MAX: u32 = 5;
+
 /// The shortest pause between two looks of a tool at the same thing, in milliseconds.
 pub const LOOK_EVERY_MS_MIN: u64 = 100;
 

@@ -3,8 +3,9 @@
 use std::fmt::Write;
 
 use crate::{
-    Advance, Ask, Failure, FailureKind, IdSource, Identity, Lease, LeaseToken, Outcome, OwnerId, Payload, Policy,
-    RequestedTerms, ResultKind, State, Suspension, Task, TaskEvent, TaskRecord, Terms, Timestamp,
+    Advance, Ask, Cleaning, CleaningEnd, Failure, FailureKind, IdSource, Identity, Lease, LeaseToken, Outcome, OwnerId,
+    Payload, Policy, RequestedTerms, ResultKind, State, Suspension, Task, TaskEvent, TaskRecord, Terms, Timestamp,
+    limits,
 };
 
 const NOW: Timestamp = Timestamp::from_ms(1_000_000);
@@ -48,6 +49,14 @@ fn outcome(before: &Task, after: &Task) -> String {
     if after.failures < before.failures {
         cell.push_str(", failures 0");
     }
+    if after.cleaning != before.cleaning {
+        cell.push_str(match after.cleaning {
+            Cleaning::None => ", no cleaning",
+            Cleaning::Armed { .. } => ", cleaning",
+            Cleaning::Done => ", cleaned",
+            Cleaning::GivenUp => ", cleaning given up",
+        });
+    }
     cell
 }
 
@@ -65,7 +74,7 @@ impl IdSource for ZeroIds {
     }
 }
 
-fn token(byte: u8) -> LeaseToken {
+const fn token(byte: u8) -> LeaseToken {
     LeaseToken::from_random([byte; 16])
 }
 
@@ -92,6 +101,7 @@ fn task(state: State, adjust: impl FnOnce(&mut TaskRecord)) -> Task {
         request: Payload::Inline("{}".to_owned()),
         trace: None,
         variables: None,
+        cleaning: Cleaning::None,
     };
     adjust(&mut record);
     Task::restore(record)
@@ -103,6 +113,10 @@ fn ask(key: &str) -> Ask {
 
 fn failure() -> Failure {
     Failure { kind: FailureKind::Tool, message: "no".to_owned(), detail: None }
+}
+
+const fn being_cleaned(tries: u32, until: Timestamp) -> Cleaning {
+    Cleaning::Armed { tries, lease: Some(Lease { until, token: token(1) }) }
 }
 
 fn states() -> Vec<(&'static str, Task)> {
@@ -125,6 +139,12 @@ fn states() -> Vec<(&'static str, Task)> {
         ("Completed", task(State::Completed { result, kind: ResultKind::Success }, unchanged)),
         ("Failed", task(State::Failed { failure: failure() }, unchanged)),
         ("Cancelled", task(State::Cancelled, unchanged)),
+        ("Cancelled, to be cleaned", task(State::Cancelled, |record| record.cleaning = Cleaning::ARMED)),
+        ("Cancelled, being cleaned", task(State::Cancelled, |record| record.cleaning = being_cleaned(1, FUTURE))),
+        (
+            "Cancelled, last cleaning over",
+            task(State::Cancelled, |record| record.cleaning = being_cleaned(limits::CLEANING_TRIES_MAX, PAST)),
+        ),
         ("expired", task(State::Queued, |record| record.expires_at = PAST)),
     ]
 }
@@ -157,5 +177,12 @@ fn events() -> Vec<(&'static str, TaskEvent)> {
         ("TimeOut", TaskEvent::TimeOut),
         ("ExtendRetention", TaskEvent::ExtendRetention { retention_ms: 1 }),
         ("Forget", TaskEvent::Forget),
+        ("BeginCleaning", TaskEvent::BeginCleaning { lease: Lease { until: FUTURE, token: token(2) } }),
+        ("EndCleaning, done", TaskEvent::EndCleaning { token: token(1), end: CleaningEnd::Done }),
+        (
+            "EndCleaning, failed",
+            TaskEvent::EndCleaning { token: token(1), end: CleaningEnd::Failed { again_at: FUTURE } },
+        ),
+        ("EndCleaning, of another", TaskEvent::EndCleaning { token: token(2), end: CleaningEnd::Done }),
     ]
 }

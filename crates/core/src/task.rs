@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{LeaseToken, OwnerId, Payload, TaskId, TaskKey, Terms, Timestamp, TraceParent};
+use crate::{Cleaning, LeaseToken, OwnerId, Payload, TaskId, TaskKey, Terms, Timestamp, TraceParent};
 
 /// One durable tool call, as it is on record. Every field can be read; only [`Task::apply`] makes the next version.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -53,6 +53,9 @@ pub struct TaskRecord {
     pub trace: Option<TraceParent>,
     /// The tool's variables.
     pub variables: Option<Payload>,
+    /// What is to be done if the task ends otherwise than by its tool. Records of older versions do not have it.
+    #[serde(default)]
+    pub cleaning: Cleaning,
 }
 
 /// Where a task is in its life. A client sees fewer states: [`Status`].

@@ -66,17 +66,20 @@ pub enum Refusal {
         /// When.
         at: Timestamp,
     },
+    /// The task's tool has no cleaning, it is done or given up, or the tool brought the task to its end itself.
+    #[error("there is nothing to clean up")]
+    NothingToClean,
     /// A suspension without questions.
     #[error("a suspension for input must ask at least one question")]
     NothingAsked,
 }
 
 impl Refusal {
-    /// Whether no worker has anything left to do for the task: it has ended or expired.
+    /// Whether no worker has anything left to do for the task: it has ended or expired. It may still need cleaning.
     #[must_use]
     pub const fn is_permanent(self) -> bool {
         match self {
-            Self::Expired | Self::Ended => true,
+            Self::Expired | Self::Ended | Self::NothingToClean => true,
             Self::Stale { .. }
             | Self::Leased { .. }
             | Self::NotDue { .. }
@@ -175,7 +178,7 @@ impl Task {
                 end(&mut next, State::Cancelled, now);
             }
             TaskEvent::Resend { not_since } => {
-                self.could_start(now)?;
+                self.could_start_or_be_cleaned(now)?;
                 if self.sent_at > *not_since {
                     return Err(Refusal::SentAlready { at: self.sent_at });
                 }
@@ -187,6 +190,8 @@ impl Task {
             TaskEvent::ExtendRetention { retention_ms } => self.extend_retention(&mut next, *retention_ms),
             TaskEvent::Forget if self.has_ended() => next.expires_at = now,
             TaskEvent::Forget => return Err(Refusal::NotEnded),
+            TaskEvent::BeginCleaning { lease } => next.cleaning = self.begin_cleaning(*lease, now)?,
+            TaskEvent::EndCleaning { token, end } => next.cleaning = self.end_cleaning(*token, *end)?,
         }
         Ok(Self::restore(next))
     }
@@ -207,6 +212,8 @@ impl Task {
                 self.attempt == *attempt && self.state == State::Sleeping { until: *not_before }
             }
             TaskEvent::Finish { attempt, outcome, .. } => self.attempt == *attempt && self.state == outcome.state(),
+            TaskEvent::BeginCleaning { lease } => self.has_begun_cleaning(*lease),
+            TaskEvent::EndCleaning { token, end } => self.has_ended_cleaning(*token, *end),
             // These leave nothing that identifies their writer, or are rightly refused the second time.
             TaskEvent::Heartbeat { .. }
             | TaskEvent::SetVariables { .. }
@@ -268,6 +275,10 @@ impl Task {
             State::InputRequired { .. } => Err(Refusal::WaitsForInput),
             State::Completed { .. } | State::Failed { .. } | State::Cancelled => Err(Refusal::Ended),
         }
+    }
+
+    fn could_start_or_be_cleaned(&self, now: Timestamp) -> Result<(), Refusal> {
+        if self.needs_cleaning() { Ok(()) } else { self.could_start(now) }
     }
 
     /// The lease of `attempt`, which stays valid until another worker claims the task, even after it ran out.

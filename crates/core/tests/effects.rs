@@ -1,9 +1,9 @@
 //! What each event changes on the record besides the state, field by field, and the exact moments at which it applies.
 
 use longhaul_core::{
-    Advance, Ask, Failure, FailureKind, IdSource, Identity, Lease, LeaseToken, Outcome, OwnerId, Payload, Policy,
-    Progress, Refusal, RequestedTerms, ResultKind, State, Status, Suspension, Task, TaskEvent, TaskRecord, Terms,
-    Timestamp,
+    Advance, Ask, Cleaning, CleaningEnd, Failure, FailureKind, IdSource, Identity, Lease, LeaseToken, Outcome, OwnerId,
+    Payload, Policy, Progress, Refusal, RequestedTerms, ResultKind, State, Status, Suspension, Task, TaskEvent,
+    TaskRecord, Terms, Timestamp,
 };
 
 const CREATED: Timestamp = Timestamp::from_ms(1_000_000);
@@ -18,7 +18,7 @@ impl IdSource for FixedIds {
     }
 }
 
-fn token(byte: u8) -> LeaseToken {
+const fn token(byte: u8) -> LeaseToken {
     LeaseToken::from_random([byte; 16])
 }
 
@@ -61,6 +61,7 @@ fn record(state: State) -> TaskRecord {
         request: inline("{}"),
         trace: None,
         variables: None,
+        cleaning: Cleaning::None,
     }
 }
 
@@ -309,6 +310,61 @@ fn retention_is_extended_and_never_shortened() {
 fn a_forgotten_task_expires_now() {
     let before = TaskRecord { ended_at: Some(CREATED), ..record(State::Cancelled) };
     assert_eq!(apply(&before, &TaskEvent::Forget), TaskRecord { expires_at: NOW, ..before });
+}
+
+fn to_be_cleaned() -> TaskRecord {
+    TaskRecord { ended_at: Some(CREATED), cleaning: Cleaning::ARMED, ..record(State::Cancelled) }
+}
+
+const fn begins(number: u8, until: Timestamp) -> TaskEvent {
+    TaskEvent::BeginCleaning { lease: Lease { until, token: token(number) } }
+}
+
+const fn cleaned(number: u8, end: CleaningEnd) -> TaskEvent {
+    TaskEvent::EndCleaning { token: token(number), end }
+}
+
+#[test]
+fn cleaning_is_begun_by_one_worker_at_a_time_and_ended_by_who_began() {
+    let before = to_be_cleaned();
+    let lease = Lease { until: NOW.plus_ms(5), token: token(1) };
+    let begun = apply(&before, &begins(1, lease.until));
+    assert_eq!(begun, TaskRecord { cleaning: Cleaning::Armed { tries: 1, lease: Some(lease) }, ..before });
+    assert_eq!(apply_at(&begun, &begins(2, NOW), NOW), Err(Refusal::Leased { until: lease.until }));
+    let stale = apply_at(&begun, &cleaned(2, CleaningEnd::Done), NOW);
+    assert!(matches!(stale, Err(Refusal::Stale { .. })), "{stale:?}");
+    let done = apply(&begun, &cleaned(1, CleaningEnd::Done));
+    assert_eq!(done.cleaning, Cleaning::Done);
+    assert_eq!(apply_at(&done, &begins(2, NOW), NOW), Err(Refusal::NothingToClean));
+    assert_eq!(apply_at(&done, &cleaned(1, CleaningEnd::Done), NOW), Err(Refusal::NothingToClean));
+}
+
+#[test]
+fn cleaning_that_fails_is_tried_again_and_given_up_after_five_tries() {
+    let mut task = to_be_cleaned();
+    for number in 1..=5 {
+        task = apply(&task, &begins(number, NOW.plus_ms(5)));
+        let later = Lease { until: NOW, token: token(number) };
+        task = apply(&task, &cleaned(number, CleaningEnd::Failed { again_at: NOW }));
+        assert_eq!(task.cleaning, Cleaning::Armed { tries: u32::from(number), lease: Some(later) });
+    }
+    assert_eq!(apply(&task, &begins(6, NOW.plus_ms(5))).cleaning, Cleaning::GivenUp);
+}
+
+#[test]
+fn a_worker_without_the_tool_does_not_use_up_a_try() {
+    let begun = apply(&to_be_cleaned(), &begins(1, NOW.plus_ms(5)));
+    let left = apply(&begun, &cleaned(1, CleaningEnd::NotRun { again_at: NOW }));
+    assert!(matches!(left.cleaning, Cleaning::Armed { tries: 0, .. }), "{:?}", left.cleaning);
+}
+
+#[test]
+fn a_message_for_cleaning_is_sent_again_as_one_for_work_is() {
+    let before = to_be_cleaned();
+    let resent = apply(&before, &TaskEvent::Resend { not_since: NOW });
+    assert_eq!((resent.sent_at, resent.resends), (NOW, before.resends + 1));
+    let none = TaskRecord { cleaning: Cleaning::None, ..before };
+    assert_eq!(apply_at(&none, &TaskEvent::Resend { not_since: NOW }, NOW), Err(Refusal::Ended));
 }
 
 /// One millisecond earlier the event is refused; at the moment itself it applies.

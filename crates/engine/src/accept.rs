@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use longhaul_core::ports::{CreateError, Created, IdempotencyKey, NewTask};
-use longhaul_core::{OwnerId, PartsName, State, Task, TaskId, TaskRecord, Terms, Timestamp, TraceParent, limits};
+use longhaul_core::{
+    Cleaning, OwnerId, PartsName, State, Task, TaskId, TaskRecord, Terms, Timestamp, TraceParent, limits,
+};
 use sha2::{Digest, Sha256};
 
 use crate::payloads::payload;
@@ -25,6 +27,8 @@ pub struct Call {
     pub idempotency: Option<Idempotency>,
     /// The trace that the call belongs to.
     pub trace: Option<TraceParent>,
+    /// Whether the tool has cleaning: [`Cleaning::ARMED`], or [`Cleaning::None`].
+    pub cleaning: Cleaning,
 }
 
 /// How a retry of the same call is recognised.
@@ -117,6 +121,7 @@ fn new_task(call: Call, id: TaskId, now: Timestamp) -> (Task, Arc<[String]>) {
         request,
         trace: call.trace,
         variables: None,
+        cleaning: call.cleaning,
     });
     (task, parts.into())
 }

@@ -32,7 +32,12 @@ impl Engine {
         };
         match self.need_of(&task, now) {
             Need::Nothing => Disposition::Acknowledge,
-            Need::End(event) => self.end_for_good(&task, event).await,
+            Need::End(event) => match self.end_for_good(&task, event).await {
+                Disposition::Acknowledge if task.cleaning.is_armed() => {
+                    self.replace_message(&task, self.settings.lease_ms).await
+                }
+                disposition => disposition,
+            },
             Need::Message(at) => match self.send(&task, at.since_ms(now)).await {
                 Ok(()) => Disposition::Acknowledge,
                 Err(_logged) => self.later(),
@@ -41,6 +46,9 @@ impl Engine {
     }
 
     fn need_of(&self, task: &Task, now: Timestamp) -> Need {
+        if task.needs_cleaning() {
+            return Need::Message(self.cleaning_due_at(task).max(now.plus_ms(self.settings.retry_ms)));
+        }
         if task.has_ended() {
             return Need::Nothing;
         }

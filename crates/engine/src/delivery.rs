@@ -9,6 +9,7 @@ use tracing::field::Empty;
 use crate::leg::Start;
 use crate::{Engine, Leg, LoadError, ToolRunner};
 
+mod clean;
 mod conclude;
 mod pace;
 mod place;
@@ -43,6 +44,15 @@ struct Work<'a> {
     signals: &'a WorkerSignals,
     /// The lease that it claims.
     lease: LeaseToken,
+}
+
+/// Who comes to a task that is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Comes {
+    /// The worker that ran this attempt, and has dropped its tool.
+    FromItsLeg(u32),
+    /// Any worker, which does not know whether a leg still runs.
+    Anew,
 }
 
 impl Engine {
@@ -92,7 +102,12 @@ impl Engine {
             Err(disposition) => disposition,
         };
         self.observer().leg_ended(&claimed, self.now().since_ms(began_at));
-        disposition
+        match disposition {
+            Disposition::Acknowledge if claimed.cleaning.is_armed() => {
+                self.clean_if_needed(&claimed.key(), Comes::FromItsLeg(claimed.attempt), work, disposition).await
+            }
+            Disposition::Acknowledge | Disposition::RetryAfter { .. } => disposition,
+        }
     }
 
     fn count_claim(&self, task: &Task, now: Timestamp) {
@@ -108,7 +123,7 @@ impl Engine {
         let key = &work.delivery.message.task;
         match self.apply_with_retry(key, &self.claim_of(work)).await {
             Ok(task) => Ok(task),
-            Err(ApplyError::Refused { current, why }) => Err(self.refused_claim(&current, why).await),
+            Err(ApplyError::Refused { current, why }) => Err(self.refused_claim(&current, why, work).await),
             Err(error) => Err(self.not_applied(key, error, self.settings.retry_ms)),
         }
     }
@@ -117,7 +132,17 @@ impl Engine {
         TaskEvent::Claim { token: work.lease, lease_until: self.lease_until(work.signals) }
     }
 
-    async fn refused_claim(&self, current: &Task, why: Refusal) -> Disposition {
+    async fn refused_claim(&self, current: &Task, why: Refusal, work: Work<'_>) -> Disposition {
+        let disposition = self.settle_refused_claim(current, why).await;
+        match disposition {
+            Disposition::Acknowledge if current.cleaning.is_armed() => {
+                self.clean_if_needed(&current.key(), Comes::Anew, work, disposition).await
+            }
+            Disposition::Acknowledge | Disposition::RetryAfter { .. } => disposition,
+        }
+    }
+
+    async fn settle_refused_claim(&self, current: &Task, why: Refusal) -> Disposition {
         let now = self.now();
         let why = match current.state {
             // The message for the timer alongside a question. The answer may never come, so this message must not be lost.
@@ -149,6 +174,7 @@ impl Engine {
             | Refusal::BeforeDeadline
             | Refusal::NotEnded
             | Refusal::SentAlready { .. }
+            | Refusal::NothingToClean
             | Refusal::NothingAsked => Disposition::Acknowledge,
         }
     }

@@ -24,6 +24,9 @@ pub trait Observer: Send + Sync {
     /// The task ended.
     fn ended(&self, _task: &Task) {}
 
+    /// Cleaning up after the task failed too often.
+    fn cleaning_given_up(&self, _task: &Task) {}
+
     /// A task was recovered: a worker took over from one that died, or a poll found the task without a message, past its
     /// deadline, or with its last leg dead.
     fn recovered(&self, _task: &Task) {}

@@ -1,7 +1,7 @@
 //! Recovering what a look at the record shows to be stuck: a lost message, a dead worker, a missed deadline.
 
 use longhaul_core::ports::ApplyError;
-use longhaul_core::{State, Task, TaskEvent, Timestamp};
+use longhaul_core::{Cleaning, State, Task, TaskEvent, Timestamp};
 
 use crate::Engine;
 
@@ -18,6 +18,7 @@ impl Engine {
                 self.observer().recovered(&recovered);
                 if event.ends_task() {
                     self.observer().ended(&recovered);
+                    self.send_for_cleaning(&recovered).await;
                 } else {
                     // A failure is logged; the record remembers this sending, and the next poll after the bound repeats
                     // it.
@@ -39,6 +40,9 @@ impl Engine {
 
     /// The event that recovers a stuck task; `None` if it is not stuck.
     fn recovery_event(&self, task: &Task, now: Timestamp) -> Option<TaskEvent> {
+        if task.needs_cleaning() {
+            return self.resend_event(task, self.cleaning_wanted_at(task), now);
+        }
         if task.has_ended() {
             return None;
         }
@@ -55,6 +59,29 @@ impl Engine {
             State::InputRequired { until: None, .. } => return None,
             State::Completed { .. } | State::Failed { .. } | State::Cancelled => return None,
         };
+        self.resend_event(task, due, now)
+    }
+
+    /// When a message should be visible for the cleaning of the task.
+    fn cleaning_wanted_at(&self, task: &Task) -> Timestamp {
+        let due_at = self.cleaning_due_at(task).max(task.sent_at);
+        match task.cleaning {
+            Cleaning::Armed { lease: Some(lease), .. } => due_at.max(lease.until),
+            Cleaning::Armed { lease: None, .. } | Cleaning::None | Cleaning::Done | Cleaning::GivenUp => due_at,
+        }
+    }
+
+    /// Sends the message for the cleaning of a task that has just ended without a worker.
+    pub(crate) async fn send_for_cleaning(&self, task: &Task) {
+        if task.needs_cleaning() {
+            let delay_ms = self.cleaning_due_at(task).since_ms(self.now());
+            // A failure is logged, and a poll sends it again.
+            let _logged = self.send(task, delay_ms).await;
+        }
+    }
+
+    /// The event of a message that is sent again, if it was due long enough ago.
+    fn resend_event(&self, task: &Task, due: Timestamp, now: Timestamp) -> Option<TaskEvent> {
         let resend_ms = self.settings.resend_after_ms(task.resends);
         (now >= due.plus_ms(resend_ms)).then(|| TaskEvent::Resend { not_since: now.minus_ms(resend_ms) })
     }

@@ -27,6 +27,8 @@ pub struct Settings {
     pub retry_ms: u64,
     /// The longest delay before a retry.
     pub retry_ms_max: u64,
+    /// How long one try to clean up after a task may take.
+    pub cleaning_ms: u64,
     /// How often a write is tried if the store does not answer.
     pub write_tries_max: u32,
     /// How often the end of a leg is tried if the store does not answer. More often than other writes: if it is not
@@ -56,6 +58,7 @@ impl Default for Settings {
             inline_sleep_ms_max: 1_000,
             retry_ms: 1_000,
             retry_ms_max: 60_000,
+            cleaning_ms: 60_000,
             write_tries_max: 4,
             end_tries_max: 8,
             write_retry_ms: 50,

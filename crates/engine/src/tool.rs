@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use crate::{Leg, LegEnd};
+use crate::{Cleaned, Ended, Leg, LegEnd};
 
 /// Runs the tool of a task for one leg.
 #[async_trait]
@@ -12,4 +12,10 @@ pub trait ToolRunner: Send + Sync {
     /// An implementation drives the tool's future with [`Leg::drive`], which returns when the tool waits for something
     /// that ends the leg.
     async fn run(&self, leg: Leg) -> LegEnd;
+
+    /// Cleans up after a task that is over, and that its tool did not bring to its end. Runs at least once for each such
+    /// task that was accepted with [cleaning](crate::Call::cleaning). Dropping the future stops it.
+    async fn clean(&self, _ended: &Ended) -> Cleaned {
+        Cleaned::NoSuchTool
+    }
 }

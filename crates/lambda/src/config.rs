@@ -198,6 +198,7 @@ fn common(values: &Values) -> Result<Common, SettingsError> {
         lease_ms: values.get(&table::LEASE_MS)?,
         heartbeat_ms: values.get(&table::HEARTBEAT_MS)?,
         progress_ms: values.get(&table::PROGRESS_MS)?,
+        cleaning_ms: values.get(&table::CLEANING_MS)?,
         resend_ms: values.get(&table::RESEND_MS)?,
         leg_margin_ms: values.get(&table::LEG_MARGIN_MS)?,
         open_tasks_max: u32::try_from(values.get(&table::OPEN_TASKS_MAX)?).unwrap_or(u32::MAX),

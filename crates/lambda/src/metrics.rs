@@ -27,6 +27,8 @@ pub const RECOVERIES: &str = "Recoveries";
 
 /// 1 for a task that failed and 0 for one that ended otherwise: the average is the share of failed tasks.
 pub const TASKS_FAILED: &str = "TasksFailed";
+/// Tasks after which cleaning up failed too often.
+pub const CLEANINGS_GIVEN_UP: &str = "CleaningsGivenUp";
 /// Times that the table did not answer although it was asked again.
 pub const STORE_ERRORS: &str = "StoreErrors";
 /// Requests that were answered with a status of 500 or more.
@@ -142,6 +144,10 @@ impl Observer for EmbeddedMetrics {
 
     /// Not counted: a line would cost more than many a step.
     fn came_to_step(&self, _task: &Task, _name: &str, _recorded: IsRecorded) {}
+
+    fn cleaning_given_up(&self, task: &Task) {
+        self.put(task, &[Metric::count(CLEANINGS_GIVEN_UP)]);
+    }
 
     fn ended(&self, task: &Task) {
         let took_ms = task.ended_at.map_or(0, |ended_at| ended_at.since_ms(task.created_at));

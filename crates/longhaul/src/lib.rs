@@ -87,8 +87,8 @@ pub mod testing;
 mod tool_env;
 
 pub use longhaul_mcp::{
-    Amount, Answer, Every, InputResponse, ProgressReport, SchemaError, StepValue, TaskContext, TaskPolicy, ToolError,
-    UnknownTool, UseTryStep, VariableError, VariableLimit, VerifiedCaller,
+    Amount, Answer, End, EndedTask, EndedTaskError, Every, InputResponse, ProgressReport, SchemaError, StepValue,
+    TaskContext, TaskPolicy, ToolError, UnknownTool, UseTryStep, VariableError, VariableLimit, VerifiedCaller,
 };
 pub use rmcp;
 pub use server::Server;
@@ -112,9 +112,10 @@ pub mod ports {
         StoreError, TaskStore, WorkQueue,
     };
     pub use longhaul_core::{
-        Advance, Ask, Clock, Entry, EntryKind, Failure, FailureKind, IdSource, Identity, InvalidOwner, InvalidTaskId,
-        Lease, LeaseToken, MailboxId, Outcome, OwnerId, PartsName, Payload, Policy, Progress, Refusal, RequestedTerms,
-        ResultKind, State, Status, Suspension, Task, TaskEvent, TaskId, TaskKey, TaskRecord, Terms, Timestamp,
+        Advance, Ask, Cleaning, CleaningEnd, Clock, Entry, EntryKind, Failure, FailureKind, IdSource, Identity,
+        InvalidOwner, InvalidTaskId, Lease, LeaseToken, MailboxId, Outcome, OwnerId, PartsName, Payload, Policy,
+        Progress, Refusal, RequestedTerms, ResultKind, State, Status, Suspension, Task, TaskEvent, TaskId, TaskKey,
+        TaskRecord, Terms, Timestamp,
     };
 }
 

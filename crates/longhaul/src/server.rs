@@ -1,11 +1,12 @@
 //! A durable server: an `rmcp` handler, and which of its tools may become tasks.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use longhaul_engine::Engine;
-use longhaul_mcp::{McpServer, McpSettings, Policies, TaskPolicy, ToolError, check_tools};
+use longhaul_mcp::{EndedTask, McpServer, McpSettings, Policies, TaskPolicy, ToolError, check_tools};
 use rmcp::ServerHandler;
 
 /// A durable server that is not running yet. `longhaul::local` runs it as one process, `longhaul::lambda` as two
@@ -90,6 +91,64 @@ impl Server {
         self
     }
 
+    /// Has `clean_up` run when a task of `tool` is over and the tool did not bring it to its end: it was cancelled, it
+    /// missed its deadline, or the server gave it up. It runs in a worker, at least once, and not before the tool has
+    /// stopped running everywhere: it sees what the task's steps recorded, and removes what they made. A task whose tool
+    /// returned something, a result or an error, is not cleaned up after: the tool itself has done that.
+    ///
+    /// If it fails, panics, takes longer than the setting `cleaning-ms` (a minute), or its worker dies, it is tried again, 5 times in
+    /// all, with growing pauses: it must do no harm the second time. After that it is given up, which is logged and
+    /// observed. The status of the task is not changed by any of this, and its client sees nothing of it.
+    ///
+    /// A step that is not on record may have been done all the same, if the worker died before the record: look for what
+    /// it made by [`EndedTask::idempotency_key`]. The closure cannot borrow what it captures, since it is called often:
+    /// write `move |ended| { let pool = pool.clone(); async move { … } }` to bring something along.
+    ///
+    /// The server does not start if the handler has no tool of this name, or if the tool does not become a task. Tasks
+    /// that were accepted before the tool had this are not cleaned up after.
+    ///
+    /// ```
+    /// # use longhaul::rmcp::{ErrorData, ServerHandler, tool, tool_handler, tool_router};
+    /// use longhaul::{EndedTask, Server, TaskContext, TaskPolicy};
+    ///
+    /// #[derive(Clone)]
+    /// struct Deployments; // with the tool `deploy`
+    ///
+    /// # async fn start_machine(_key: &str) -> Result<u64, ErrorData> { Ok(17) }
+    /// # async fn stop_machine(_machine: u64) -> Result<(), ErrorData> { Ok(()) }
+    /// # #[tool_router]
+    /// impl Deployments {
+    /// #     #[tool]
+    ///     async fn deploy(&self, task: TaskContext) -> Result<String, ErrorData> {
+    ///         let machine = task.try_step("machine", || async { start_machine(&task.idempotency_key()).await }).await?;
+    ///         Ok(format!("machine {machine}"))
+    ///     }
+    /// }
+    /// # #[tool_handler]
+    /// # impl ServerHandler for Deployments {}
+    ///
+    /// let server = Server::new(|| Deployments).task("deploy", TaskPolicy::optional()).clean_up(
+    ///     "deploy",
+    ///     async |ended: EndedTask| -> Result<(), ErrorData> {
+    ///         if let Some(machine) = ended.step::<u64>("machine").await? {
+    ///             stop_machine(machine).await?;
+    ///         }
+    ///         Ok(())
+    ///     },
+    /// );
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(server.check()).unwrap();
+    /// ```
+    #[must_use]
+    pub fn clean_up<F, Fut, E>(mut self, tool: impl Into<String>, clean_up: F) -> Self
+    where
+        F: Fn(EndedTask) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), E>> + Send + 'static,
+        E: Display,
+    {
+        self.tasks.clean_up(tool.into(), clean_up);
+        self
+    }
+
     /// Says that callers need this scope to call `tool`. Repeat it for several: all of them are needed then. It does the
     /// same as [`TaskPolicy::scope`], for tools that do not become tasks, too. The server does not start if the handler has
     /// no tool of this name, or with something that is not a scope (RFC 6749, section 3.3).
@@ -137,8 +196,8 @@ impl Server {
         &self.tasks
     }
 
-    /// Checks that the handler has every tool that was named with [`task`](Self::task) or [`scope`](Self::scope): that its `get_tool` returns it,
-    /// or its `list_tools` shows it. A handler that shows no tool in either way cannot be checked, and passes. The
+    /// Checks that the handler has every tool that was named with [`task`](Self::task), [`clean_up`](Self::clean_up) or
+    /// [`scope`](Self::scope): that its `get_tool` returns it, or its `list_tools` shows it. A handler that shows no tool in either way cannot be checked, and passes. The
     /// tools' input schemas, which the arguments of calls are checked against, are compiled. Every way to start the
     /// server does this first; a test may do it, too.
     ///

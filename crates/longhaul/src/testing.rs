@@ -70,6 +70,7 @@ use serde_json::Value;
 use crate::Server;
 
 mod call;
+mod cleanings;
 mod client;
 mod error;
 mod everywhere;

@@ -314,6 +314,11 @@ async fn a_cancelled_task_ends_there() {
     assert_eq!(run.text(), "");
     assert_eq!(run.times("migrate c"), 0);
 
+    // Its process dies in the same moment, and the next worker finds it cancelled.
+    let call = testing::server(Migrations::default()).call("migrate", tables()).cancel_after("migrate a");
+    let run = call.crash_after("migrate a").to_end().await.unwrap();
+    assert_eq!((run.status(), run.times("migrate b")), (Status::Cancelled, 0));
+
     let mut task = testing::tool(everything).begin().await.unwrap();
     task.work().await.unwrap();
     task.cancel().await.unwrap();

@@ -5,11 +5,12 @@
 //! unchanged. A tool that needs more than being run again after a crash takes a [`TaskContext`].
 //!
 //! The modules form layers, and each imports only from the layers below it: `revision`, `policy`, `settings` and
-//! `nearest`; `schema`; `shared`; `views`, `context`, `runner`, `tool_check` and `backend`; `dialect`; one module for each dialect in
+//! `nearest`; `schema`; `shared`; `views`, `context`, `cleaning`, `runner`, `tool_check` and `backend`; `dialect`; one module for each dialect in
 //! `dialects`, and `durable` at the same level; `router`; `server`. `ARCHITECTURE.md` has the table, and a test checks
 //! the code against it.
 
 mod backend;
+mod cleaning;
 mod context;
 mod dialect;
 mod dialects;
@@ -26,6 +27,7 @@ mod shared;
 mod tool_check;
 mod views;
 
+pub use cleaning::{End, EndedTask, EndedTaskError};
 pub use context::{Amount, Answer, InputResponse, ProgressReport, StepValue, TaskContext, UseTryStep, VariableError};
 pub use longhaul_engine::{Every, VariableLimit};
 pub use policy::{Policies, TaskPolicy};

@@ -7,6 +7,7 @@ use longhaul_core::{Policy, limits};
 
 mod policies;
 
+pub(crate) use policies::Cleaners;
 pub use policies::Policies;
 
 /// Whether calls of a tool become tasks, and on which terms. One goes with each name in `Server::task`.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use longhaul_core::{Ask, ResultKind};
-use longhaul_engine::{Driven, Leg, LegEnd, Round, ToolRunner};
+use longhaul_engine::{Cleaned, Driven, Ended, Leg, LegEnd, Round, ToolRunner};
 use rmcp::model::{
     CallToolResponse, CallToolResult, ClientCapabilities, InitializeRequestParams, InputRequiredResult, InputResponses,
     NumberOrString, ProgressToken, ProtocolVersion,
@@ -14,6 +14,7 @@ use rmcp::service::{RequestContext, RunningService, serve_directly};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
 use crate::TaskContext;
+use crate::policy::Cleaners;
 use crate::shared::guard::{Panicked, catch};
 use crate::shared::memory::Memory;
 use crate::shared::record::StoredCall;
@@ -28,6 +29,7 @@ pub(crate) struct Runner<H> {
     make_handler: Arc<dyn Fn() -> H + Send + Sync>,
     /// The tools that have policies. When the server started, the handler had them.
     tools: BTreeSet<String>,
+    cleaners: Cleaners,
     memory: Arc<Memory>,
 }
 
@@ -38,9 +40,10 @@ impl<H: ServerHandler> Runner<H> {
     pub(crate) const fn new(
         make_handler: Arc<dyn Fn() -> H + Send + Sync>,
         tools: BTreeSet<String>,
+        cleaners: Cleaners,
         memory: Arc<Memory>,
     ) -> Self {
-        Self { make_handler, tools, memory }
+        Self { make_handler, tools, cleaners, memory }
     }
 
     /// Whether the handler does not have the tool of a task: another server has accepted it, with other tools or another
@@ -107,6 +110,17 @@ impl<H: ServerHandler> ToolRunner for Runner<H> {
             Driven::Suspended(suspended) => return LegEnd::Suspended(suspended),
         };
         self.call(&leg, call, round).await
+    }
+
+    async fn clean(&self, ended: &Ended) -> Cleaned {
+        let Some(cleaner) = self.cleaners.get(&ended.task().tool) else { return Cleaned::NoSuchTool };
+        let _held = self.memory.for_leg(ended.request()).await;
+        // The author's code is called inside, so that a panic there is caught too.
+        match catch(async { cleaner(ended.clone()).await }).await {
+            Ok(Ok(())) => Cleaned::Done,
+            Ok(Err(reason)) => Cleaned::Failed { reason },
+            Err(Panicked(words)) => Cleaned::Failed { reason: format!("it panicked: {words}") },
+        }
     }
 }
 

@@ -38,9 +38,10 @@ impl McpServer {
     ) -> Self {
         let policies = policies.into();
         let tools = policies.named().map(|(tool, _)| tool.clone()).collect();
+        let cleaners = policies.cleaners().clone();
         let shared = Arc::new(Shared::new(engine, policies, settings));
         let make_handler: Arc<dyn Fn() -> H + Send + Sync> = Arc::new(make_handler);
-        let runner = Arc::new(Runner::new(Arc::clone(&make_handler), tools, Arc::clone(&shared.memory)));
+        let runner = Arc::new(Runner::new(Arc::clone(&make_handler), tools, cleaners, Arc::clone(&shared.memory)));
         let backend = Arc::new(RmcpBackend::new(make_handler, Arc::clone(&shared)));
         Self { router: Arc::new(Router::new(backend, Arc::clone(&shared))), runner, shared }
     }

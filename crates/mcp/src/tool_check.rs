@@ -70,6 +70,12 @@ pub enum ToolError {
         /// What was named.
         class: String,
     },
+    /// It has something that cleans up after its tasks, and never becomes one.
+    #[error("`clean_up` names the tool `{tool}`, whose calls do not become tasks: name it with `Server::task`, too")]
+    NeverATask {
+        /// The tool's name.
+        tool: String,
+    },
     /// Its policy says what cannot be kept.
     #[error("the policy of the tool `{tool}` contradicts itself: {why}")]
     Policy {
@@ -80,7 +86,7 @@ pub enum ToolError {
     },
 }
 
-/// Checks that the handler has every tool that `policies` or `scopes` name: that its `get_tool` returns it, or its `list_tools`
+/// Checks that the handler has every tool that `policies`, their cleaners or `scopes` name: that its `get_tool` returns it, or its `list_tools`
 /// shows it. A handler that names no tool in either way cannot be checked, and passes. The schemas of the tools whose
 /// arguments are checked are compiled. What a function says about the tools that the handler lists is checked, too.
 ///
@@ -119,7 +125,8 @@ async fn check<H: ServerHandler>(
     policies: &Policies,
     scopes: &BTreeMap<String, BTreeSet<String>>,
 ) -> Result<(), ToolError> {
-    let named: BTreeSet<&String> = policies.named().map(|(tool, _)| tool).chain(scopes.keys()).collect();
+    let named = policies.named().map(|(tool, _)| tool).chain(scopes.keys()).chain(policies.cleaners().keys());
+    let named: BTreeSet<&String> = named.collect();
     let mut schemas: BTreeMap<_, _> =
         named.iter().filter_map(|name| Some(((*name).clone(), handler.get_tool(name)?.input_schema))).collect();
     if schemas.len() < named.len() || policies.has_function() {
@@ -129,6 +136,9 @@ async fn check<H: ServerHandler>(
         if let Some(tool) = unknown {
             return Err(UnknownTool { nearest: nearest(tool, known.iter()).cloned(), tool: tool.clone() }.into());
         }
+    }
+    if let Some(tool) = policies.cleaners().keys().find(|tool| policies.get(tool).is_none()) {
+        return Err(ToolError::NeverATask { tool: tool.clone() });
     }
     for (tool, schema) in &schemas {
         let Some(policy) = policies.get(tool) else { continue };
@@ -220,6 +230,24 @@ mod tests {
         let policy = TaskPolicy::optional().scope("fine").scope("");
         let refused = check_tools(handler, &echo(policy), &BTreeMap::new()).await.unwrap_err();
         assert!(matches!(refused, ToolError::Scope { scope, .. } if scope.is_empty()));
+    }
+
+    #[tokio::test]
+    async fn what_cleans_up_names_a_tool_that_becomes_a_task() {
+        let handler = || Listing(&["echo", "countdown"]);
+        let cleaned = |tool: &str| {
+            let mut policies = policies(["countdown"]);
+            policies.clean_up(tool.to_owned(), async |_ended| Ok::<(), String>(()));
+            policies
+        };
+        assert_eq!(check_tools(handler, &cleaned("countdown"), &BTreeMap::new()).await, Ok(()));
+        let refused = check_tools(handler, &cleaned("cuntdown"), &BTreeMap::new()).await.unwrap_err();
+        assert_eq!(refused.to_string(), "there is no tool `cuntdown`; did you mean `countdown`?");
+        let refused = check_tools(handler, &cleaned("echo"), &BTreeMap::new()).await.unwrap_err();
+        assert_eq!(refused, ToolError::NeverATask { tool: "echo".to_owned() });
+        let mut by_function = cleaned("echo");
+        by_function.decide_by(|tool| (tool == "echo").then(TaskPolicy::optional));
+        assert_eq!(check_tools(handler, &by_function, &BTreeMap::new()).await, Ok(()));
     }
 
     #[tokio::test]

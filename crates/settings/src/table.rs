@@ -545,6 +545,18 @@ pub static PROGRESS_MS: Setting<Number> = Setting::new(
 .lambda(Value("2000"))
 .parameter("ProgressMs");
 
+/// How long cleaning up may take.
+pub static CLEANING_MS: Setting<Number> = Setting::new(
+    "cleaning-ms",
+    "LONGHAUL_CLEANING_MS",
+    Number::ms(1_000, 600_000),
+    "How long one try to clean up after a task may take, in milliseconds. A worker that dies in it is followed by another \
+     one this much later.",
+)
+.local(Value("60000"))
+.lambda(Value("60000"))
+.parameter("CleaningMs");
+
 /// How soon a message is sent again.
 pub static RESEND_MS: Setting<Number> = Setting::new(
     "resend-ms",
@@ -709,7 +721,7 @@ pub static AUDIT: Setting<Words<Audit>> = Setting::new(
 .parameter("AuditLog");
 
 /// All of them, in the order of the documentation.
-pub static ALL: [&dyn Declared; 60] = [
+pub static ALL: [&dyn Declared; 61] = [
     &LISTEN,
     &DB,
     &STORE,
@@ -755,6 +767,7 @@ pub static ALL: [&dyn Declared; 60] = [
     &LEASE_MS,
     &HEARTBEAT_MS,
     &PROGRESS_MS,
+    &CLEANING_MS,
     &RESEND_MS,
     &OPEN_TASKS_MAX,
     &STORED_MB_MAX,

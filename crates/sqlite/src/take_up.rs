@@ -3,7 +3,7 @@
 //! A database belongs to one process at a time, so whoever opens it knows that nobody works on anything in it: every
 //! lease is over, and every message that was received will not be dealt with by its receiver.
 
-use longhaul_core::{Advance, State, Task, TaskEvent, TaskKey, Timestamp};
+use longhaul_core::{Advance, Cleaning, CleaningEnd, State, Task, TaskEvent, TaskKey, Timestamp};
 use rusqlite::{Connection, params};
 
 use crate::tasks::{Application, apply, execute, key_in, moment, read_unexpired};
@@ -43,10 +43,13 @@ fn take_up(connection: &Connection, now: Timestamp) -> Result<usize, DatabaseErr
             State::Sleeping { until } | State::InputRequired { until: Some(until), .. } => {
                 show(connection, seq, now.max(*until))?;
             }
-            State::InputRequired { until: None, .. }
-            | State::Completed { .. }
-            | State::Failed { .. }
-            | State::Cancelled => {}
+            State::Completed { .. } | State::Failed { .. } | State::Cancelled => {
+                if end_cleaning(connection, &task, now)? {
+                    ended += 1;
+                    show(connection, seq, now)?;
+                }
+            }
+            State::InputRequired { until: None, .. } => {}
         }
     }
     Ok(ended)
@@ -63,6 +66,17 @@ fn end_lease(connection: &Connection, task: &Task, now: Timestamp) -> Result<boo
     let last =
         TaskEvent::Heartbeat { attempt: task.attempt, lease_until: now, progress: None, advance: Advance::NotYet };
     Ok(matches!(apply(connection, &task.key(), &last, now)?, Application::Done(_)))
+}
+
+/// Ends the try to clean up after a task during which the process died: the next one may begin now. Returns whether there
+/// was one.
+fn end_cleaning(connection: &Connection, task: &Task, now: Timestamp) -> Result<bool, DatabaseError> {
+    let Cleaning::Armed { lease: Some(lease), .. } = task.cleaning else { return Ok(false) };
+    if lease.until <= now {
+        return Ok(false);
+    }
+    let failed = TaskEvent::EndCleaning { token: lease.token, end: CleaningEnd::Failed { again_at: now } };
+    Ok(matches!(apply(connection, &task.key(), &failed, now)?, Application::Done(_)))
 }
 
 /// Makes the message visible at `at`, unless it is earlier anyway.

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use longhaul_core::ports::{Delivery, Message, TaskStore, WorkQueue};
-use longhaul_core::{State, Suspension, Task, TaskEvent};
+use longhaul_core::{Cleaning, Lease, LeaseToken, State, Suspension, Task, TaskEvent};
 use longhaul_sqlite::{Database, OpenError, Settings};
 use longhaul_testkit::given::{self, LEASE_MS, NOW, on_record, owner, queued, running};
 use longhaul_testkit::{ManualClock, SeededIds, block_on};
@@ -141,6 +141,29 @@ fn a_message_that_was_received_but_not_claimed_comes_at_once() {
         let [delivery] = receive(&database).await.try_into().unwrap();
         assert_eq!(delivery.receives, 2, "a message that kills its receiver before the claim must wear out");
         assert_eq!(on_record(&database.store(), &task.key()).await, Some(task));
+    });
+}
+
+#[test]
+fn a_task_whose_process_died_while_it_cleaned_up_is_cleaned_up_after_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("longhaul.db");
+    block_on(async {
+        let database = open(&path).unwrap();
+        let armed =
+            given::task_with(&SeededIds::new(1), owner("alice"), NOW, |record| record.cleaning = Cleaning::ARMED);
+        let store = database.store();
+        store.create(given::new(armed.clone()), NOW).await.unwrap();
+        let task = store.apply(&armed.key(), &TaskEvent::Cancel, NOW).await.unwrap();
+        received(&database, &task).await;
+        let lease = Lease { until: NOW.plus_ms(LEASE_MS), token: LeaseToken::from_random([1; 16]) };
+        let begin = TaskEvent::BeginCleaning { lease };
+        store.apply(&task.key(), &begin, NOW).await.unwrap();
+        let database = reopened(&path, database).await;
+        assert_eq!(database.take_up(NOW).await.unwrap(), 1);
+        assert_eq!(receive(&database).await.len(), 1);
+        let begun = database.store().apply(&task.key(), &begin, NOW).await.unwrap();
+        assert_eq!(begun.cleaning, Cleaning::Armed { tries: 2, lease: Some(lease) });
     });
 }
 

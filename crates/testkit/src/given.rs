@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use longhaul_core::ports::{Created, IdempotencyKey, NewTask, TaskStore};
 use longhaul_core::{
-    Advance, Ask, Failure, FailureKind, IdSource, Identity, LeaseToken, Outcome, OwnerId, PartsName, Payload, Policy,
-    Progress, RequestedTerms, ResultKind, State, Suspension, Task, TaskEvent, TaskKey, TaskRecord, Terms, Timestamp,
+    Advance, Ask, Cleaning, Failure, FailureKind, IdSource, Identity, LeaseToken, Outcome, OwnerId, PartsName, Payload,
+    Policy, Progress, RequestedTerms, ResultKind, State, Suspension, Task, TaskEvent, TaskKey, TaskRecord, Terms,
+    Timestamp,
 };
 
 use crate::SeededIds;
@@ -52,6 +53,7 @@ pub fn task_with(ids: &SeededIds, owner: OwnerId, now: Timestamp, adjust: impl F
         progress: None,
         request: inline(r#"{"n":1}"#),
         variables: None,
+        cleaning: Cleaning::None,
     };
     adjust(&mut record);
     Task::restore(record)

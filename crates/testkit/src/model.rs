@@ -2,8 +2,8 @@
 
 use longhaul_core::ports::{ApplyError, TaskStore};
 use longhaul_core::{
-    Advance, Failure, FailureKind, LeaseToken, Outcome, PartsName, Payload, Policy, Progress, Refusal, RequestedTerms,
-    ResultKind, Suspension, Task, TaskEvent, Terms, Timestamp,
+    Advance, CleaningEnd, Failure, FailureKind, Lease, LeaseToken, Outcome, PartsName, Payload, Policy, Progress,
+    Refusal, RequestedTerms, ResultKind, Suspension, Task, TaskEvent, Terms, Timestamp,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -69,6 +69,13 @@ impl StoreModel {
             1 => Just(TaskEvent::TimeOut),
             1 => (0..SPAN_MS).prop_map(|retention_ms| TaskEvent::ExtendRetention { retention_ms }),
             1 => Just(TaskEvent::Forget),
+            2 => (0_u8..2, Self::moment()).prop_map(|(number, until)| TaskEvent::BeginCleaning {
+                lease: Lease { until, token: LeaseToken::from_random([number; 16]) }
+            }),
+            1 => (0_u8..2, Self::cleaning_end()).prop_map(|(number, end)| TaskEvent::EndCleaning {
+                token: LeaseToken::from_random([number; 16]),
+                end
+            }),
         ]
     }
 
@@ -86,6 +93,14 @@ impl StoreModel {
                 count,
                 bytes: u64::from(bytes)
             }),
+        ]
+    }
+
+    fn cleaning_end() -> impl Strategy<Value = CleaningEnd> {
+        prop_oneof![
+            Just(CleaningEnd::Done),
+            Self::moment().prop_map(|again_at| CleaningEnd::Failed { again_at }),
+            Self::moment().prop_map(|again_at| CleaningEnd::NotRun { again_at }),
         ]
     }
 

@@ -38,6 +38,7 @@ fn a_store_without_mistakes_keeps_every_promise() {
 fn every_promise_is_in_the_list() {
     let sources = [
         include_str!("../src/store_contract/changing.rs"),
+        include_str!("../src/store_contract/cleaning.rs"),
         include_str!("../src/store_contract/creating.rs"),
         include_str!("../src/store_contract/expiring.rs"),
         include_str!("../src/store_contract/keeping.rs"),
@@ -166,6 +167,29 @@ mod the_contract_finds {
         a_mailbox_whose_expiry_moves: Fault::MailboxExpiryMoves;
         a_mailbox_whose_text_is_cut: Fault::MailboxTextIsCut;
         mailboxes_that_race: Fault::MailboxesRace;
+        cleaning_that_is_not_stored: Fault::CleaningNotStored;
+        cleaning_whose_lease_is_ignored: Fault::CleaningLeaseIgnored;
+        cleaning_that_anyone_ends: Fault::CleaningEndedByAnyone;
+        cleaning_whose_tries_are_not_stored: Fault::CleaningTriesNotStored;
+        cleaning_after_any_end: Fault::CleaningAfterAnyEnd;
+        cleaning_whose_message_is_not_sent_again: Fault::CleaningNotResent;
+        cleanings_that_race: Fault::CleaningsRace;
+    }
+}
+
+#[test]
+fn each_promise_about_cleaning_finds_its_mistake() {
+    for (promise, fault) in [
+        ("cleaning_that_is_due_is_on_record", Fault::CleaningNotStored),
+        ("one_worker_at_a_time_cleans_up", Fault::CleaningLeaseIgnored),
+        ("cleaning_ends_once_and_for_its_worker_only", Fault::CleaningEndedByAnyone),
+        ("cleaning_that_fails_too_often_is_given_up", Fault::CleaningTriesNotStored),
+        ("nothing_is_cleaned_up_after_that_needs_no_cleaning", Fault::CleaningAfterAnyEnd),
+        ("a_message_for_cleaning_is_sent_again", Fault::CleaningNotResent),
+        ("of_many_workers_at_once_one_begins_to_clean_up", Fault::CleaningsRace),
+    ] {
+        let broken = broken_by(fault);
+        assert!(broken.contains(&promise), "{promise} does not find {fault:?}, which breaks {broken:?}");
     }
 }
 

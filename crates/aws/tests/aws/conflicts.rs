@@ -183,6 +183,7 @@ impl Deployment {
             terms: Terms::negotiate(&Policy::default(), RequestedTerms::default()),
             idempotency: key.map(|key| Idempotency { key, fingerprint: [1; 32] }),
             trace: None,
+            cleaning: longhaul_core::Cleaning::None,
         };
         match self.engine.accept(call).await.unwrap() {
             Accepted::New(task) | Accepted::Existing(task) => task.key(),

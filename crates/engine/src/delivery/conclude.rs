@@ -157,6 +157,7 @@ impl Engine {
 
     async fn suspend(&self, leg: &Leg, suspension: Suspension) -> Disposition {
         let task = leg.task();
+        let suspension = if task.cleaning.is_armed() { until_deadline(suspension, task) } else { suspension };
         if let Suspension::Input { asks, .. } = &suspension {
             let bytes = asks.iter().map(|ask| ask.key.len() + ask.request.len()).sum::<usize>();
             if asks.len() > limits::ASKS_MAX || bytes > limits::ASKS_BYTES_MAX {
@@ -222,6 +223,19 @@ impl Engine {
     fn overrun(&self) -> String {
         let limit = self.settings.leg_ms_max.map_or_else(String::new, |ms| format!(" of {ms} ms"));
         format!("the tool did not reach a step boundary within the time of its leg{limit}; split it into shorter steps")
+    }
+}
+
+/// The same suspension, until the task's deadline at the latest: a message then finds the task past it, so that it is
+/// cleaned although nobody polls.
+fn until_deadline(suspension: Suspension, task: &Task) -> Suspension {
+    let deadline = task.deadline();
+    match suspension {
+        Suspension::Input { asks, until } => {
+            Suspension::Input { asks, until: Some(until.map_or(deadline, |until| until.min(deadline))) }
+        }
+        Suspension::Timer(until) => Suspension::Timer(until.min(deadline)),
+        Suspension::Yield => Suspension::Yield,
     }
 }
 

@@ -99,7 +99,7 @@ impl Engine {
         let waited_ms = match self.store().get(&message.task, now).await {
             Ok(None) => return Disposition::Acknowledge,
             Ok(Some(task)) => match task.apply(&self.claim_of(work), now) {
-                Err(why) => return self.refused_claim(&task, why).await,
+                Err(why) => return self.refused_claim(&task, why, work).await,
                 Ok(_) => now.since_ms(waits_since(&task)),
             },
             Err(error) => {

@@ -2,7 +2,9 @@
 
 use std::convert::Infallible;
 
-use longhaul_core::{Ask, FailureKind, PartsName, Payload, State, Status, Task, TaskRecord, TraceParent, limits};
+use longhaul_core::{
+    Ask, Cleaning, FailureKind, PartsName, Payload, State, Status, Task, TaskRecord, TraceParent, limits,
+};
 use longhaul_engine::{AcceptError, LegEnd, LoadError};
 use longhaul_testkit::given;
 
@@ -71,6 +73,7 @@ fn a_new_task_records_what_was_called() {
             request: given::inline("{}"),
             trace,
             variables: None,
+            cleaning: Cleaning::None,
         };
         assert_eq!(task.record(), &expected);
         assert_eq!(world.receive().await.unwrap().message.trace, trace);

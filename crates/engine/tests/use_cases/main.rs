@@ -4,6 +4,7 @@
 
 mod accepting;
 mod auditing;
+mod cleaning;
 mod dead_letters;
 mod ending;
 mod heartbeats;

@@ -11,7 +11,8 @@ use async_trait::async_trait;
 use longhaul_core::ports::{Delivery, Message, QueueError, TaskStore, WorkQueue};
 use longhaul_core::{OwnerId, Policy, RequestedTerms, ResultKind, State, Task, TaskEvent, TaskKey, Terms, Timestamp};
 use longhaul_engine::{
-    Accepted, Call, Disposition, Driven, Engine, Idempotency, Leg, LegEnd, Ports, Settings, ToolRunner, WorkerSignals,
+    Accepted, Call, Cleaned, Disposition, Driven, Ended, Engine, Idempotency, Leg, LegEnd, Ports, Settings, ToolRunner,
+    WorkerSignals,
 };
 use longhaul_testkit::sim::{FakeQueue, FakeStore};
 use longhaul_testkit::{Fault, FaultyQueue, FaultyStore, ManualClock, QueueCall, SeededIds, StoreCall, given};
@@ -230,6 +231,7 @@ pub(crate) fn call() -> Call {
         terms: Terms::negotiate(&Policy::default(), RequestedTerms::default()),
         idempotency: None,
         trace: None,
+        cleaning: longhaul_core::Cleaning::None,
     }
 }
 
@@ -247,11 +249,14 @@ pub(crate) fn is_new(accepted: &Accepted) -> bool {
 }
 
 type Play = Pin<Box<dyn Future<Output = LegEnd> + Send>>;
+type Clean = Pin<Box<dyn Future<Output = Cleaned> + Send>>;
 
 /// A tool made of a closure, and a count of its runs.
 pub(crate) struct Tool {
     play: Box<dyn Fn(Leg) -> Play + Send + Sync>,
     runs: AtomicUsize,
+    clean: Box<dyn Fn(Ended) -> Clean + Send + Sync>,
+    cleanings: AtomicUsize,
 }
 
 /// A tool that does what `play` does.
@@ -259,7 +264,12 @@ pub(crate) fn tool<F>(play: impl Fn(Leg) -> F + Send + Sync + 'static) -> Tool
 where
     F: Future<Output = LegEnd> + Send + 'static,
 {
-    Tool { play: Box::new(move |leg| Box::pin(play(leg))), runs: AtomicUsize::new(0) }
+    Tool {
+        play: Box::new(move |leg| Box::pin(play(leg))),
+        runs: AtomicUsize::new(0),
+        clean: Box::new(|_ended| Box::pin(async { Cleaned::NoSuchTool })),
+        cleanings: AtomicUsize::new(0),
+    }
 }
 
 /// A tool that returns a result at once.
@@ -276,6 +286,18 @@ impl Tool {
     pub(crate) fn runs(&self) -> usize {
         self.runs.load(Ordering::Relaxed)
     }
+
+    /// The same tool, whose cleaning does what `clean` does.
+    pub(crate) fn cleaned_by<F>(self, clean: impl Fn(Ended) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Cleaned> + Send + 'static,
+    {
+        Self { clean: Box::new(move |ended| Box::pin(clean(ended))), ..self }
+    }
+
+    pub(crate) fn cleanings(&self) -> usize {
+        self.cleanings.load(Ordering::Relaxed)
+    }
 }
 
 #[async_trait]
@@ -286,6 +308,11 @@ impl ToolRunner for Tool {
             Driven::Ended(end) => end,
             Driven::Suspended(suspended) => LegEnd::Suspended(suspended),
         }
+    }
+
+    async fn clean(&self, ended: &Ended) -> Cleaned {
+        self.cleanings.fetch_add(1, Ordering::Relaxed);
+        (self.clean)(ended.clone()).await
     }
 }
 
@@ -316,6 +343,8 @@ fn verb(call: StoreCall<'_>) -> &'static str {
             TaskEvent::TimeOut => "time out",
             TaskEvent::ExtendRetention { .. } => "extend retention",
             TaskEvent::Forget => "forget",
+            TaskEvent::BeginCleaning { .. } => "begin cleaning",
+            TaskEvent::EndCleaning { .. } => "end cleaning",
         },
         StoreCall::List(_) => "list",
         StoreCall::Record(..) => "record",

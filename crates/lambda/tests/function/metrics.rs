@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::Response;
 use longhaul_core::ports::Delivery;
 use longhaul_core::{RequestedTerms, ResultKind, TaskKey, Terms};
-use longhaul_engine::{Call, Leg, LegEnd, ToolRunner, WorkerSignals};
+use longhaul_engine::{Call, Cleaned, Ended, Leg, LegEnd, ToolRunner, WorkerSignals};
 use longhaul_lambda::metrics::EmbeddedMetrics;
 use longhaul_lambda::{Auth, IamOwner};
 use longhaul_testkit::given;
@@ -39,6 +39,10 @@ fn numbers(lines: &[Value]) -> Vec<(String, u64)> {
 }
 
 async fn accept(world: &World) -> (longhaul_engine::Engine, Lines, TaskKey) {
+    accept_with(world, longhaul_core::Cleaning::None).await
+}
+
+async fn accept_with(world: &World, cleaning: longhaul_core::Cleaning) -> (longhaul_engine::Engine, Lines, TaskKey) {
     let lines = Lines::default();
     let metrics =
         EmbeddedMetrics::new("Longhaul/test".to_owned(), Arc::clone(&world.clock) as _, Box::new(lines.clone()));
@@ -50,6 +54,7 @@ async fn accept(world: &World) -> (longhaul_engine::Engine, Lines, TaskKey) {
         terms: Terms::negotiate(&longhaul_core::Policy::default(), RequestedTerms::default()),
         idempotency: None,
         trace: None,
+        cleaning,
     };
     let task = engine.accept(call).await.unwrap().into_task();
     (engine, lines, task.key())
@@ -113,6 +118,30 @@ async fn a_failed_task_counts_as_one() {
     engine.run_delivery(&delivery(key), &Fails, &WorkerSignals::default()).await;
     let ended = lines.take().into_iter().find(|line| line["TasksEnded"] == 1).unwrap();
     assert_eq!((&ended["Status"], &ended["TasksFailed"]), (&json!("failed"), &json!(1)));
+}
+
+#[tokio::test]
+async fn cleaning_that_is_given_up_is_counted_once() {
+    struct NeverCleans;
+    #[async_trait::async_trait]
+    impl ToolRunner for NeverCleans {
+        async fn run(&self, _leg: Leg) -> LegEnd {
+            LegEnd::NoSuchTool
+        }
+
+        async fn clean(&self, _ended: &Ended) -> Cleaned {
+            Cleaned::Failed { reason: "no network".to_owned() }
+        }
+    }
+    let world = World::new();
+    let (engine, lines, key) = accept_with(&world, longhaul_core::Cleaning::ARMED).await;
+    engine.cancel(&key).await.unwrap();
+    for _ in 0..10 {
+        world.clock.advance_ms(60_000);
+        engine.run_delivery(&delivery(key), &NeverCleans, &WorkerSignals::default()).await;
+    }
+    let given_up = lines.take().into_iter().filter(|line| line["CleaningsGivenUp"] == 1).count();
+    assert_eq!(given_up, 1);
 }
 
 #[tokio::test]

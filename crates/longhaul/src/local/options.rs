@@ -123,6 +123,7 @@ impl Options {
             lease_ms: values.get(&table::LEASE_MS)?,
             heartbeat_ms: values.get(&table::HEARTBEAT_MS)?,
             progress_ms: values.get(&table::PROGRESS_MS)?,
+            cleaning_ms: values.get(&table::CLEANING_MS)?,
             resend_ms: values.get(&table::RESEND_MS)?,
             leg_ms_max: values.find(&table::LEG_MS)?,
             leg_margin_ms: values.get(&table::LEG_MARGIN_MS)?,

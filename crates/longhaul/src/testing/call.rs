@@ -113,6 +113,12 @@ impl Call {
         self.crash(Moment::End)
     }
 
+    /// The process dies when the server's [`clean_up`](Server::clean_up) has succeeded, before that is on record: it runs
+    /// again.
+    pub fn crash_after_cleaning(self) -> Self {
+        self.crash(Moment::AfterCleaning)
+    }
+
     /// The client cancels the task when this step is on record.
     pub fn cancel_after(mut self, step: impl Into<String>) -> Self {
         self.cancels.push(step.into());
@@ -193,7 +199,8 @@ impl Call {
         self
     }
 
-    /// Makes the call, and runs its task to its end: time passes, crashed legs are repeated, questions are answered.
+    /// Makes the call, and runs its task to its end: time passes, crashed legs are repeated, questions are answered. What
+    /// the server [cleans up](Server::clean_up) is cleaned up, or given up.
     ///
     /// # Errors
     /// [`TestError`]. A task that fails is not an error: look at [`Run::status`].
@@ -214,7 +221,8 @@ impl Call {
     }
 
     /// Runs the call once as it is, and then once for each moment at which its process can die, and compares: each run has
-    /// to come to the same end, by the same steps, in the same order.
+    /// to come to the same end, by the same steps, in the same order. If the server cleans up after the task, that has to
+    /// come to the same end too, also after a crash that makes it run twice.
     ///
     /// Names and values that depend on the time, on random numbers or on the order of a `HashMap` are found unless they
     /// happen to be the same in all runs. What a tool does outside its process is not looked at.

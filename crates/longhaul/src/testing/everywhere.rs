@@ -75,6 +75,10 @@ fn between(expected: &Run, crashed: &Run, order: Order, where_: &str) -> Vec<Str
         let (one, other) = (cut(&expected.end()), cut(&crashed.end()));
         differences.push(format!("{where_}: the task ended with {other} instead of {one}"));
     }
+    if expected.cleanings().last() != crashed.cleanings().last() {
+        let (one, other) = (cleaning(expected), cleaning(crashed));
+        differences.push(format!("{where_}: cleaning up ended with {other} instead of {one}"));
+    }
     if order == Order::Matters
         && let (Some(one), Some(other)) = (expected.seen().last(), crashed.seen().last())
         && let Some((first, then)) = swapped(one, other)
@@ -83,6 +87,15 @@ fn between(expected: &Run, crashed: &Run, order: Order, where_: &str) -> Vec<Str
             .push(format!("{where_}: the tool came to step `{then}` before `{first}`, and after it without a crash"));
     }
     differences
+}
+
+/// How the last try to clean up ended.
+fn cleaning(run: &Run) -> String {
+    match run.cleanings().last() {
+        None => "nothing to clean up".to_owned(),
+        Some(Ok(())) => "success".to_owned(),
+        Some(Err(error)) => format!("the error `{}`", cut(error)),
+    }
 }
 
 /// What is not the same in two legs of one run.

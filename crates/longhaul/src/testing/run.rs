@@ -25,6 +25,7 @@ pub struct Run {
     progress: Option<Progress>,
     attempts: u32,
     elapsed: Duration,
+    cleanings: Vec<Result<(), String>>,
     script: Arc<Script>,
 }
 
@@ -41,11 +42,11 @@ pub struct JournalEntry {
 }
 
 impl Run {
+    /// The run of this task, without anything that happened after its end.
     pub(super) fn new(
         mut view: Map<String, Value>,
         task: &Task,
         journal: Vec<JournalEntry>,
-        variables: Map<String, Value>,
         asked: Vec<String>,
         elapsed: Duration,
         script: Arc<Script>,
@@ -56,13 +57,24 @@ impl Run {
             result: view.remove("result"),
             error: view.remove("error"),
             journal,
-            variables,
+            variables: Map::new(),
             asked,
             progress: task.progress.clone(),
             attempts: task.attempt,
             elapsed,
+            cleanings: Vec::new(),
             script,
         }
+    }
+
+    /// The same run with the variables that the tool left.
+    pub(super) fn with_variables(self, variables: Map<String, Value>) -> Self {
+        Self { variables, ..self }
+    }
+
+    /// The same run with what came of cleaning up after it.
+    pub(super) fn with_cleanings(self, cleanings: Vec<Result<(), String>>) -> Self {
+        Self { cleanings, ..self }
     }
 
     /// How the task ended.
@@ -159,6 +171,12 @@ impl Run {
         self.elapsed
     }
 
+    /// What each run of the server's [`clean_up`](crate::Server::clean_up) after this task returned, in their order: the
+    /// text of an error, or of a panic. Empty if there was nothing to clean up.
+    pub fn cleanings(&self) -> &[Result<(), String>] {
+        &self.cleanings
+    }
+
     /// What each leg did with its steps.
     pub(super) fn seen(&self) -> Vec<Vec<Seen>> {
         self.script.legs()
@@ -179,7 +197,15 @@ impl Run {
         if matches!(self.status, Status::Completed | Status::Failed) {
             moments.push(Moment::End);
         }
+        if self.is_cleaned() {
+            moments.push(Moment::AfterCleaning);
+        }
         moments
+    }
+
+    /// Whether the server cleaned up after it.
+    pub(super) fn is_cleaned(&self) -> bool {
+        self.cleanings.last().is_some_and(Result::is_ok)
     }
 
     /// How the task ended, and with what.

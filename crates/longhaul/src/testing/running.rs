@@ -1,6 +1,7 @@
 //! A task that a test takes through its life.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use longhaul_core::{Clock, EntryKind, Payload, Progress, TaskId, TaskKey};
@@ -262,24 +263,42 @@ impl Running {
         serde_json::from_str(&text).map_err(|error| TestError::Unexpected(error.to_string()))
     }
 
-    async fn ended(self) -> Result<Run, TestError> {
+    async fn ended(mut self) -> Result<Run, TestError> {
         let view = self.poll().await?;
         let found = self.world.engine.poll(&self.key).await;
         let task = found.map_err(|error| TestError::Unexpected(error.to_string()))?;
         let journal = self.journal().await?;
-        let left = self.world.script.left();
-        if !left.is_empty() {
-            return Err(TestError::NeverReached {
-                moments: left.join(", "),
-                status: task.status().as_str().to_owned(),
-                steps: steps(&journal),
-            });
-        }
+        let steps = steps(&journal);
         let variables = match &task.variables {
             None => Map::new(),
             Some(payload) => self.variables(payload).await?,
         };
-        Ok(Run::new(view, &task, journal, variables, self.asked, self.world.elapsed(), self.world.script))
+        let (asked, script) = (std::mem::take(&mut self.asked), Arc::clone(&self.world.script));
+        let run = Run::new(view, &task, journal, asked, self.world.elapsed(), script).with_variables(variables);
+        self.clean_up().await?;
+        let left = self.world.script.left();
+        if !left.is_empty() {
+            let status = task.status().as_str().to_owned();
+            return Err(TestError::NeverReached { moments: left.join(", "), status, steps });
+        }
+        Ok(run.with_cleanings(self.world.cleanings()))
+    }
+
+    /// Works, and lets time pass, until there is nothing to clean up after the task.
+    async fn clean_up(&self) -> Result<(), TestError> {
+        let World { clock, engine, .. } = &self.world;
+        for _ in 0..TURNS_MAX {
+            let found = self.world.store().get(&self.key, clock.now()).await;
+            let found = found.map_err(|error| TestError::Unexpected(error.to_string()))?;
+            let Some(task) = found.filter(|task| task.needs_cleaning()) else { return Ok(()) };
+            if !self.world.work_once(&task.key()).await? {
+                let resent = clock.now().plus_ms(engine.settings().resend_ms);
+                clock.advance_to(self.world.next_at().unwrap_or(resent));
+                // A message that was lost with its process is sent again.
+                engine.poll(&self.key).await.map_err(|error| TestError::Unexpected(error.to_string()))?;
+            }
+        }
+        Err(TestError::NeverEnds { legs: TURNS_MAX })
     }
 }
 

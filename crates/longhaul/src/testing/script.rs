@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use longhaul_core::{EntryKind, Task, TaskEvent};
+use longhaul_core::{CleaningEnd, EntryKind, Task, TaskEvent};
 use longhaul_engine::{IsRecorded, Observer};
 use longhaul_testkit::{Fault, StoreCall};
 use tokio::sync::Notify;
@@ -22,6 +22,8 @@ pub(super) enum Moment {
     AfterRecord(EntryKind, String),
     /// The tool has ended, and its end is not on record.
     End,
+    /// The server has cleaned up after the task, and that is not on record.
+    AfterCleaning,
 }
 
 impl fmt::Display for Moment {
@@ -36,6 +38,7 @@ impl fmt::Display for Moment {
             Self::AfterRecord(EntryKind::Step, name) => write!(f, "a crash after step `{name}`"),
             Self::AfterRecord(kind, name) => write!(f, "a crash after {} `{name}` is on record", kind.as_str()),
             Self::End => f.write_str("a crash before the result is on record"),
+            Self::AfterCleaning => f.write_str("a crash after cleaning up, before that is on record"),
         }
     }
 }
@@ -97,6 +100,11 @@ impl Script {
         match call {
             StoreCall::Apply(_, TaskEvent::Claim { .. }) if inner.takes(&Moment::Begin) => Fault::DiesAfter,
             StoreCall::Apply(_, TaskEvent::Finish { .. }) if inner.takes(&Moment::End) => Fault::DiesBefore,
+            StoreCall::Apply(_, TaskEvent::EndCleaning { end: CleaningEnd::Done, .. })
+                if inner.takes(&Moment::AfterCleaning) =>
+            {
+                Fault::DiesBefore
+            }
             StoreCall::Record(_, entry) => {
                 if inner.takes(&Moment::BeforeRecord(entry.kind, entry.name.clone())) {
                     return Fault::DiesBefore;
@@ -105,14 +113,15 @@ impl Script {
                 if entry.kind == EntryKind::Step {
                     inner.see(Seen::Recorded(entry.name.clone()));
                 }
-                if inner.takes(&Moment::AfterRecord(entry.kind, entry.name.clone())) {
-                    return Fault::DiesAfter;
-                }
-                // The tool stays at this step until its worker learns of the cancel request.
                 let cancelled = entry.kind == EntryKind::Step && inner.takes_cancel(&entry.name);
                 if cancelled {
                     self.cancel.notify_one();
                 }
+                if inner.takes(&Moment::AfterRecord(entry.kind, entry.name.clone())) {
+                    // If the task is cancelled too, its next worker finds that out.
+                    return Fault::DiesAfter;
+                }
+                // The tool stays at this step until its worker learns of the cancel request.
                 if cancelled { Fault::HangsAfter } else { Fault::None }
             }
             _ => Fault::None,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use longhaul_core::ports::{Delivery, TaskStore, WorkQueue};
 use longhaul_core::{Clock, Principal, TaskKey, Timestamp};
-use longhaul_engine::{Disposition, Engine, Ports, Settings, ToolRunner, WorkerSignals};
+use longhaul_engine::{Disposition, Engine, Ports, Settings, WorkerSignals};
 use longhaul_mcp::{AnonymousCallers, McpSettings};
 use longhaul_testkit::sim::{FakeQueue, FakeStore};
 use longhaul_testkit::{FaultyStore, ManualClock, SeededIds};
@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 
 use super::TestError;
 use super::call::Deliveries;
+use super::cleanings::Cleanings;
 use super::client::Client;
 use super::script::Script;
 use crate::Server;
@@ -34,7 +35,7 @@ pub(super) struct World {
     pub(super) script: Arc<Script>,
     queue: Arc<FakeQueue>,
     deaths: Arc<Notify>,
-    runner: Arc<dyn ToolRunner>,
+    runner: Cleanings,
     deliveries: Deliveries,
 }
 
@@ -58,12 +59,17 @@ impl World {
         let engine = Engine::new(ports, settings).observed_by(Arc::<Script>::clone(&script));
         let settings = McpSettings { anonymous_callers: AnonymousCallers::OneUser, ..McpSettings::new([1; 32]) };
         let mcp = server.build(engine.clone(), settings);
-        let runner = mcp.runner();
+        let runner = Cleanings::of(mcp.runner());
         Self { engine, client: Client { mcp, caller }, clock, script, queue, deaths, runner, deliveries }
     }
 
     pub(super) fn elapsed(&self) -> Duration {
         Duration::from_millis(self.clock.now().since_ms(BEGIN))
+    }
+
+    /// What each run of the server's `clean_up` returned.
+    pub(super) fn cleanings(&self) -> Vec<Result<(), String>> {
+        self.runner.seen()
     }
 
     /// When something is to be done next, if nothing else happens.
@@ -109,8 +115,7 @@ impl World {
     async fn leg(&self, delivery: &Delivery, key: &TaskKey) -> Result<bool, TestError> {
         let signals = WorkerSignals::default();
         let limit = Duration::from_secs(LEG_SECONDS_MAX);
-        let mut leg =
-            Box::pin(tokio::time::timeout(limit, self.engine.run_delivery(delivery, &*self.runner, &signals)));
+        let mut leg = Box::pin(tokio::time::timeout(limit, self.engine.run_delivery(delivery, &self.runner, &signals)));
         loop {
             tokio::select! {
                 biased;

@@ -125,9 +125,9 @@ async fn begin(call: &Incoming<'_>, endpoint: &Endpoint) -> Result<String, Error
     let progress_token = meta.get_progress_token();
     let stored = StoredCall::new(params, meta, Default::default()).with_progress_token(progress_token);
     let new = NewTask { caller: call.caller, tool: name, call: stored, policy: &policy, requested, idempotency };
-    let engine = &endpoint.shared().engine;
-    match engine.accept(accept::call(new)?).await {
-        Ok(accepted) => Ok(wire::accepted(&accepted.into_task(), engine.ports().clock.now())),
+    let shared = endpoint.shared();
+    match shared.engine.accept(accept::call(shared, new)?).await {
+        Ok(accepted) => Ok(wire::accepted(&accepted.into_task(), shared.engine.ports().clock.now())),
         // What may succeed if it is sent again is not an outcome of the call.
         Err(error @ (AcceptError::Unavailable(_) | AcceptError::TooManyNew { .. })) => Err(errors::of_accept(error)),
         Err(why) => rejected(call, endpoint, &why.to_string()),

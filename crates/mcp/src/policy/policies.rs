@@ -1,20 +1,30 @@
-//! The policies of all tools of a server.
+//! The policies of all tools of a server, and what cleans up after them.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use longhaul_core::{ToolClass, limits};
+use longhaul_engine::Ended;
 
 use super::{Need, TaskPolicy};
 
-/// Which tools may become tasks, and on which terms: those that are named, and those that a function decides about.
+/// Which tools may become tasks, and on which terms: those that are named, and those that a function decides about. And
+/// what cleans up after them.
 #[derive(Clone, Default)]
 pub struct Policies {
     named: BTreeMap<String, TaskPolicy>,
     by_function: Option<Arc<PolicyFunction>>,
+    cleaners: Cleaners,
 }
+
+/// What cleans up after the tasks of a tool, by the tools' names.
+pub(crate) type Cleaners = BTreeMap<String, Arc<Cleaner>>;
+
+/// Cleans up after one task, or says why it could not.
+pub(crate) type Cleaner = dyn Fn(Ended) -> BoxFuture<'static, Result<(), String>> + Send + Sync;
 
 type PolicyFunction = dyn Fn(&str) -> Option<TaskPolicy> + Send + Sync;
 
@@ -27,6 +37,15 @@ impl Policies {
     /// Has `decide` decide about all tools that are not named. It replaces an earlier function.
     pub fn decide_by(&mut self, decide: impl Fn(&str) -> Option<TaskPolicy> + Send + Sync + 'static) {
         self.by_function = Some(Arc::new(decide));
+    }
+
+    /// Has `cleaner` clean up after the tasks of this tool. It replaces an earlier one.
+    pub(crate) fn insert_cleaner(&mut self, tool: String, cleaner: Arc<Cleaner>) {
+        self.cleaners.insert(tool, cleaner);
+    }
+
+    pub(crate) const fn cleaners(&self) -> &Cleaners {
+        &self.cleaners
     }
 
     /// The policy of this tool; `None` if its calls are plain.
@@ -85,14 +104,14 @@ impl Policies {
 
 impl From<BTreeMap<String, TaskPolicy>> for Policies {
     fn from(named: BTreeMap<String, TaskPolicy>) -> Self {
-        Self { named, by_function: None }
+        Self { named, by_function: None, cleaners: Cleaners::new() }
     }
 }
 
 impl fmt::Debug for Policies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut policies = f.debug_struct("Policies");
-        policies.field("named", &self.named);
+        policies.field("named", &self.named).field("cleaned_up", &self.cleaners.keys());
         if self.has_function() { policies.finish_non_exhaustive() } else { policies.finish() }
     }
 }

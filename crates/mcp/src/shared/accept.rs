@@ -1,6 +1,6 @@
 //! Accepting a tool call as a task: the same for all dialects.
 
-use longhaul_core::{Principal, RequestedTerms, Terms, TraceParent, limits};
+use longhaul_core::{Cleaning, Principal, RequestedTerms, Terms, TraceParent, limits};
 use longhaul_engine::{Accepted, Call, Idempotency};
 use rmcp::ErrorData;
 
@@ -27,14 +27,15 @@ pub(crate) struct NewTask<'a> {
 /// # Errors
 /// The error for the client.
 pub(crate) async fn accept(shared: &Shared, new: NewTask<'_>) -> Result<Accepted, ErrorData> {
-    shared.engine.accept(call(new)?).await.map_err(errors::of_accept)
+    shared.engine.accept(call(shared, new)?).await.map_err(errors::of_accept)
 }
 
 /// The call as the engine takes it.
 ///
 /// # Errors
 /// The error for the client.
-pub(crate) fn call(mut new: NewTask<'_>) -> Result<Call, ErrorData> {
+pub(crate) fn call(shared: &Shared, mut new: NewTask<'_>) -> Result<Call, ErrorData> {
+    let is_cleaned = shared.policies.cleaners().contains_key(&new.tool);
     let trace = trace_of(&mut new.call);
     new.call.caller = known(new.caller)?;
     let request =
@@ -46,6 +47,7 @@ pub(crate) fn call(mut new: NewTask<'_>) -> Result<Call, ErrorData> {
         terms: Terms::negotiate(new.policy.terms(), new.requested),
         idempotency: new.idempotency,
         trace,
+        cleaning: if is_cleaned { Cleaning::ARMED } else { Cleaning::None },
     })
 }
 

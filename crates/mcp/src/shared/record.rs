@@ -16,7 +16,7 @@ use crate::shared::verified_caller::VerifiedCaller;
 #[serde(rename_all = "camelCase")]
 pub(crate) struct StoredCall {
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    arguments: Option<JsonObject>,
+    pub(crate) arguments: Option<JsonObject>,
     /// What the request said about its client: version, name, capabilities.
     #[serde(default, rename = "_meta")]
     pub(crate) meta: RequestMetaObject,

@@ -1,5 +1,8 @@
 //! A task that was created in one dialect can be read in every other one, by the same owner.
 
+use std::sync::{Arc, Mutex};
+
+use longhaul_mcp::EndedTask;
 use serde_json::{Value, json};
 
 use crate::older_client::Older;
@@ -137,5 +140,23 @@ async fn a_task_of_any_dialect_is_read_in_every_dialect() {
             assert_eq!(reader.status(&world, &id).await, reader.completed(), "{creator:?}, {reader:?}");
             assert_eq!(reader.text(&world, &id).await, "attempt 2", "{creator:?}, {reader:?}");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_cancelled_task_of_any_dialect_is_cleaned_up_after() {
+    for creator in ALL {
+        let cleaned = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&cleaned);
+        let clean_up = move |ended: EndedTask| {
+            seen.lock().unwrap().push(ended.idempotency_key());
+            std::future::ready(Ok::<(), String>(()))
+        };
+        let world = World::by_function_with(|policies| policies.clean_up("sleeps".to_owned(), clean_up));
+        let id = creator.create(&world).await;
+        world.cancel(&id).await;
+        world.clock.advance_ms(world.engine.settings().lease_ms);
+        world.work().await;
+        assert_eq!(*cleaned.lock().unwrap(), [id], "{creator:?}");
     }
 }

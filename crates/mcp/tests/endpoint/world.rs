@@ -237,10 +237,16 @@ impl World {
 
     /// The usual server, whose policies come from a function.
     pub(crate) fn by_function() -> Self {
+        Self::by_function_with(|_policies| ())
+    }
+
+    /// The same, after a change that is no policy.
+    pub(crate) fn by_function_with(change: impl FnOnce(&mut Policies)) -> Self {
         let mut world = Self::new();
         let mut by_function = Policies::default();
         let known = std::mem::take(&mut world.policies);
         by_function.decide_by(move |tool| known.get(tool).cloned());
+        change(&mut by_function);
         let handler = Tools::new(Arc::clone(&world.observed));
         let settings = McpSettings::new([7; 32]);
         world.mcp = McpServer::new(move || handler.clone(), by_function, world.engine.clone(), settings);

@@ -115,6 +115,7 @@ impl Client {
             terms: Terms::negotiate(&policy, RequestedTerms::default()),
             idempotency: idempotency.clone(),
             trace: None,
+            cleaning: plan.cleaning,
         };
         self.world.kernel.tell(|| format!("makes call {number}"));
         let Some((observed, answer)) = self.request(|engine| engine.accept(call)).await else { return false };
@@ -304,13 +305,14 @@ pub(crate) fn cared_for(world: &World) -> Vec<TaskKey> {
 impl Client {
     /// Answers the questions on record, without a poll, until the answers are accepted.
     async fn answer_all(&self, key: TaskKey) {
-        let asks = match self.world.lock().store.peek(&key).map(|task| task.state.clone()) {
-            // A task with a timer alongside its question continues by itself, and has to.
-            Some(State::InputRequired { asks, until }) if until.is_none() || self.world.plan.care == Care::Polls => {
-                asks
-            }
-            _ => return,
-        };
+        let Some(task) = self.world.lock().store.peek(&key).cloned() else { return };
+        let State::InputRequired { asks, until } = task.state.clone() else { return };
+        // A task with a timer alongside its question continues by itself, and has to. One with cleaning has its deadline
+        // there.
+        let waits_for_answers = until.is_none_or(|until| until >= task.deadline());
+        if !waits_for_answers && self.world.plan.care == Care::Nobody {
+            return;
+        }
         let answers = asks.into_iter().map(|ask| (ask.key.clone(), format!("\"{}:all\"", ask.key))).collect();
         for _ in 0..8 {
             if self.send_answers(key, &answers).await {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use longhaul_core::Cleaning;
 use longhaul_engine::Settings;
 
 use super::fault_profile::FaultProfile;
@@ -92,6 +93,10 @@ pub struct CallPlan {
     pub retention_ms: u64,
     /// How many consecutive legs may die.
     pub consecutive_failures_max: u32,
+    /// Whether the tool has cleaning.
+    pub cleaning: Cleaning,
+    /// How often the cleaning fails before it succeeds.
+    pub cleaning_fails: u32,
 }
 
 /// Whether a tool has more time than it needs.

@@ -160,6 +160,12 @@ planted_faults! {
     LookIntervalRestarts breaks LooksKeepTheirInterval;
     /// Each pause between looks is recorded.
     LookIsRecorded breaks LooksAreNotRecorded;
+    /// No message is sent for the cleaning of a cancelled task.
+    CleaningNotSent breaks CleansUp;
+    /// A task is cleaned while its leg may still run.
+    CleaningBesideTheTool breaks CleansUp;
+    /// A completed task is cleaned.
+    CompletedIsCleaned breaks CleansUp;
     /// Dead letters are deleted unread.
     DeadLetterDropped breaks ContinuesWithoutPolls;
     /// The message of a task that another worker holds is deleted.

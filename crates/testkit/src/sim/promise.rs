@@ -55,6 +55,9 @@ pub enum Promise {
     LooksKeepTheirInterval,
     /// Of all looks, only the beginning and what was found are recorded.
     LooksAreNotRecorded,
+    /// A task with cleaning that its tool did not bring to its end is cleaned at least once, never while its tool runs,
+    /// and no other task ever is.
+    CleansUp,
     /// When all tasks have ended, nothing more happens.
     BecomesIdle,
     /// A store does what the model does.

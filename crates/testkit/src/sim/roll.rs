@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use longhaul_core::Cleaning;
 use longhaul_engine::Settings;
 
 use super::fault_profile::FaultProfile;
@@ -51,6 +52,7 @@ impl Plan {
         plan.ensure_every_call_is_made();
         plan.add_retention_and_forget_requests();
         plan.add_looks();
+        plan.add_cleaning();
         plan
     }
 
@@ -96,6 +98,19 @@ impl Plan {
         }
     }
 
+    /// From separate dice too.
+    fn add_cleaning(&mut self) {
+        let dice = &mut Randomness::stream(self.seed, 6);
+        for call in &mut self.calls {
+            if dice.happens(300) {
+                call.cleaning = Cleaning::ARMED;
+                // While it waits, its message comes again and again until its deadline.
+                call.run_ms = call.run_ms.min(self.settings.lease_ms * 250);
+                call.cleaning_fails = dice.one_of(&[0, 0, 1, 2]) as u32;
+            }
+        }
+    }
+
     fn ensure_every_call_is_made(&mut self) {
         for (number, call) in self.calls.iter().enumerate() {
             let made = |client: &ClientPlan| client.acts.contains(&Act::Call(number));
@@ -120,6 +135,7 @@ fn settings(dice: &mut Randomness) -> Settings {
         inline_sleep_ms_max: dice.one_of(&[0, lease_ms / 10, lease_ms]),
         retry_ms: lease_ms / 30,
         retry_ms_max: lease_ms,
+        cleaning_ms: lease_ms * 2,
         write_tries_max: 4,
         end_tries_max: 4,
         write_retry_ms: lease_ms / 200,
@@ -168,6 +184,8 @@ fn call(dice: &mut Randomness, settings: &Settings, owners: usize, chaos_ms: u64
         slack,
         retention_ms: lease_ms * dice.between(1, 20),
         consecutive_failures_max: dice.between(1, 4) as u32,
+        cleaning: Cleaning::None,
+        cleaning_fails: 0,
     }
 }
 

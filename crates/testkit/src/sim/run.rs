@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use longhaul_core::ports::{TaskStore, WorkQueue};
-use longhaul_core::{Clock, TaskKey};
+use longhaul_core::{Clock, Task, TaskKey};
 
 use super::clients::{Client, care, cared_for, owner, stream_of};
 use super::kernel::{Kernel, RunEnd};
@@ -135,6 +135,7 @@ async fn direct(world: Arc<World>) {
         let mut state = world.lock();
         let State { checks, store, .. } = &mut *state;
         checks.must_have_ended(store, &keys, plan.care, now, at_ms);
+        checks.must_be_clean(store, &keys, now, at_ms);
         checks.ends_have_reasons(at_ms);
     }
     if plan.after == After::Expiry {
@@ -170,14 +171,19 @@ fn patience_ms(plan: &Plan) -> u64 {
         + settings.retry_ms_max;
     // A worker that dies leaves its leg's place taken, and those that wait look for one at times.
     let limited_ms = if plan.owner_legs.is_some() { tries * (plan.leg_ms() + settings.lease_ms) } else { 0 };
-    limited_ms + 4 * work_ms + hang_ms + tries * lost_ms + 20 * plan.latency_ms + plan.skew_ms_max()
+    // A task may be cleaned only a lease after its end, and each try may die too.
+    let clean_ms = 6 * (settings.lease_ms + settings.cleaning_ms + settings.retry_ms_max) + settings.resend_ms_max;
+    clean_ms + limited_ms + 4 * work_ms + hang_ms + tries * lost_ms + 20 * plan.latency_ms + plan.skew_ms_max()
 }
 
 fn all_ended(world: &World) -> bool {
     let now = world.clock(0);
     let keys = cared_for(world);
     let state = world.lock();
-    let done = |key: &TaskKey| state.store.peek(key).is_none_or(|task| task.has_ended() || task.has_expired(now));
+    let done = |key: &TaskKey| {
+        let over = |task: &Arc<Task>| (task.has_ended() && !task.needs_cleaning()) || task.has_expired(now);
+        state.store.peek(key).is_none_or(over)
+    };
     keys.iter().all(done)
 }
 

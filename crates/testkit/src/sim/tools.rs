@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::future::{Either, join, select};
 use longhaul_core::{Ask, EntryKind, Progress, ResultKind, TaskKey};
-use longhaul_engine::{Driven, Every, Leg, LegEnd, Round, ToolRunner};
+use longhaul_engine::{Cleaned, Driven, Ended, Every, Leg, LegEnd, Round, ToolRunner};
 use serde_json::Value;
 
 use super::plan::{CallPlan, Ending, Op, Tool, call_of};
@@ -63,6 +63,22 @@ impl ToolRunner for SimTools {
                 running.end()
             }
         }
+    }
+
+    async fn clean(&self, ended: &Ended) -> Cleaned {
+        let world = &*self.world;
+        let (key, at_ms) = (ended.task().key(), world.kernel.now_ms());
+        let Some(plan) = call_of(ended.request()).and_then(|call| world.plan.calls.get(call)) else {
+            return Cleaned::Failed { reason: "there is no such call".to_owned() };
+        };
+        world.kernel.tell(|| format!("cleans up after {}", world.lock().name(&key)));
+        let tries = world.lock().checks.cleaning_begins(&key, at_ms);
+        world.kernel.sleep(world.plan.latency_ms * 4).await;
+        if tries <= plan.cleaning_fails {
+            return Cleaned::Failed { reason: "it is still in use".to_owned() };
+        }
+        world.lock().checks.cleaning_ends(&key);
+        Cleaned::Done
     }
 }
 

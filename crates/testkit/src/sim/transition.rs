@@ -49,7 +49,10 @@ fn changed_input(fault: PlantedFault, task: &Task, event: &TaskEvent, now: Times
         (PlantedFault::RetriesNotCounted, TaskEvent::Claim { .. } | TaskEvent::Retry { .. }) => {
             record.terms.consecutive_failures_max = u32::MAX;
         }
-        (PlantedFault::UnfinishedTaskForgotten, TaskEvent::Forget) => record.state = State::Cancelled,
+        (PlantedFault::UnfinishedTaskForgotten, TaskEvent::Forget)
+        | (PlantedFault::CompletedIsCleaned, TaskEvent::BeginCleaning { .. } | TaskEvent::EndCleaning { .. }) => {
+            record.state = State::Cancelled;
+        }
         _ => {}
     }
     (record, changed)
@@ -66,6 +69,7 @@ fn changed_answer(
     match (fault, event) {
         (PlantedFault::LeaseNeverChecked, TaskEvent::Resend { .. })
         | (PlantedFault::UnfinishedTaskForgotten, TaskEvent::Forget)
+        | (PlantedFault::CompletedIsCleaned, TaskEvent::BeginCleaning { .. } | TaskEvent::EndCleaning { .. })
         | (PlantedFault::LeaseNotStored, TaskEvent::Heartbeat { .. }) => next.state = task.state.clone(),
         (PlantedFault::AttemptNotRaised, _) => next.attempt = task.attempt,
         (PlantedFault::RetriesNotCounted, _) => {
@@ -102,7 +106,9 @@ const fn set_attempt(event: &mut TaskEvent, latest: u32) {
         | TaskEvent::RetriesExhausted
         | TaskEvent::TimeOut
         | TaskEvent::ExtendRetention { .. }
-        | TaskEvent::Forget => {}
+        | TaskEvent::Forget
+        | TaskEvent::BeginCleaning { .. }
+        | TaskEvent::EndCleaning { .. } => {}
     }
 }
 

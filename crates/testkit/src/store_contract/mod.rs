@@ -2,6 +2,7 @@
 //! each of them a test of an adapter.
 
 mod changing;
+mod cleaning;
 mod creating;
 mod expiring;
 mod keeping;
@@ -12,6 +13,7 @@ mod rushing;
 mod starting;
 
 pub use changing::*;
+pub use cleaning::*;
 pub use creating::*;
 pub use expiring::*;
 pub use keeping::*;
@@ -83,6 +85,13 @@ macro_rules! store_promises {
             resends_are_counted_until_the_task_is_claimed,
             failures_are_counted_across_calls,
             an_event_for_a_missing_task_is_not_found,
+            cleaning_that_is_due_is_on_record,
+            one_worker_at_a_time_cleans_up,
+            cleaning_ends_once_and_for_its_worker_only,
+            cleaning_that_fails_too_often_is_given_up,
+            nothing_is_cleaned_up_after_that_needs_no_cleaning,
+            a_message_for_cleaning_is_sent_again,
+            of_many_workers_at_once_one_begins_to_clean_up,
             an_expired_task_is_not_found,
             an_expired_task_takes_no_event,
             an_expired_task_is_in_no_list,

@@ -8,8 +8,8 @@ use longhaul_core::ports::{
     ApplyError, CreateError, Created, IdempotencyKey, Left, NewTask, Page, Recorded, StoreError, TaskStore,
 };
 use longhaul_core::{
-    Entry, EntryKind, MailboxId, OwnerId, PartsName, Payload, Refusal, State, Status, Task, TaskEvent, TaskId, TaskKey,
-    TaskRecord, Timestamp, limits,
+    Cleaning, Entry, EntryKind, MailboxId, OwnerId, PartsName, Payload, Refusal, State, Status, Task, TaskEvent,
+    TaskId, TaskKey, TaskRecord, Timestamp, limits,
 };
 
 /// A mistake that an adapter may make.
@@ -112,6 +112,13 @@ pub(crate) enum Fault {
     MailboxExpiryMoves,
     MailboxTextIsCut,
     MailboxesRace,
+    CleaningNotStored,
+    CleaningLeaseIgnored,
+    CleaningEndedByAnyone,
+    CleaningTriesNotStored,
+    CleaningAfterAnyEnd,
+    CleaningNotResent,
+    CleaningsRace,
 }
 
 #[derive(Default)]
@@ -353,6 +360,13 @@ impl PlantedStore {
             | TaskEvent::Retry { attempt, .. }
             | TaskEvent::Finish { attempt, .. } => self.distort_fence(task, attempt),
             TaskEvent::Resend { not_since } if self.has(Fault::ResendAlways) => *not_since = task.sent_at,
+            TaskEvent::EndCleaning { token, .. } => {
+                if let (Fault::CleaningEndedByAnyone, Cleaning::Armed { lease: Some(lease), .. }) =
+                    (self.fault, task.cleaning)
+                {
+                    *token = lease.token;
+                }
+            }
             TaskEvent::Claim { .. }
             | TaskEvent::Answer { .. }
             | TaskEvent::Cancel
@@ -360,7 +374,8 @@ impl PlantedStore {
             | TaskEvent::RetriesExhausted
             | TaskEvent::TimeOut
             | TaskEvent::ExtendRetention { .. }
-            | TaskEvent::Forget => {}
+            | TaskEvent::Forget
+            | TaskEvent::BeginCleaning { .. } => {}
         }
         event
     }
@@ -394,10 +409,26 @@ impl PlantedStore {
         if let (Fault::SleepIgnored, State::Sleeping { .. }) = (self.fault, &task.state) {
             record.state = State::Queued;
         }
+        self.distort_cleaning(&mut record, event);
         if self.has(Fault::ApplyIgnoresExpiry) {
             record.expires_at = Timestamp::from_ms(u64::MAX);
         }
         Task::restore(record)
+    }
+
+    fn distort_cleaning(&self, record: &mut TaskRecord, event: &TaskEvent) {
+        match (self.fault, event, record.cleaning) {
+            (Fault::CleaningLeaseIgnored, TaskEvent::BeginCleaning { .. }, Cleaning::Armed { tries, .. }) => {
+                record.cleaning = Cleaning::Armed { tries, lease: None };
+            }
+            (Fault::CleaningAfterAnyEnd, TaskEvent::BeginCleaning { .. }, Cleaning::Armed { .. })
+                if matches!(record.state, State::Completed { .. }) =>
+            {
+                record.state = State::Cancelled;
+            }
+            (Fault::CleaningNotResent, TaskEvent::Resend { .. }, _) => record.cleaning = Cleaning::None,
+            _ => {}
+        }
     }
 
     fn races(&self, event: &TaskEvent) -> bool {
@@ -405,6 +436,7 @@ impl PlantedStore {
             TaskEvent::Claim { .. } => self.has(Fault::ClaimsRace),
             TaskEvent::Finish { .. } | TaskEvent::Cancel => self.has(Fault::EndsRace),
             TaskEvent::Heartbeat { .. } => self.has(Fault::ProgressRacesTheEnd),
+            TaskEvent::BeginCleaning { .. } => self.has(Fault::CleaningsRace),
             TaskEvent::SetVariables { .. }
             | TaskEvent::Suspend { .. }
             | TaskEvent::Retry { .. }
@@ -413,7 +445,8 @@ impl PlantedStore {
             | TaskEvent::RetriesExhausted
             | TaskEvent::TimeOut
             | TaskEvent::ExtendRetention { .. }
-            | TaskEvent::Forget => false,
+            | TaskEvent::Forget
+            | TaskEvent::EndCleaning { .. } => false,
         }
     }
 
@@ -449,6 +482,13 @@ impl PlantedStore {
         }
         if self.has(Fault::ResendsNotStored) {
             record.resends = 0;
+        }
+        match (self.fault, record.cleaning) {
+            (Fault::CleaningNotStored, _) => record.cleaning = Cleaning::None,
+            (Fault::CleaningTriesNotStored, Cleaning::Armed { lease, .. }) => {
+                record.cleaning = Cleaning::Armed { tries: 0, lease };
+            }
+            _ => {}
         }
         Task::restore(record)
     }

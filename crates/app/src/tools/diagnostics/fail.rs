@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use longhaul::TaskContext;
 use longhaul::rmcp::handler::server::wrapper::Parameters;
 use longhaul::rmcp::model::{CallToolResult, ContentBlock};
 use longhaul::rmcp::{self, ErrorData, tool, tool_router};
+use longhaul::{EndedTask, TaskContext};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -15,6 +15,9 @@ use crate::tools::refused;
 
 /// The maximum wait before failing, in seconds.
 pub const AFTER_S_MAX: f64 = 30.0;
+
+/// The maximum time that cleaning up after a call takes, in seconds.
+pub const CLEANING_S_MAX: f64 = 30.0;
 
 /// The maximum run time of this tool, in seconds: a call that hangs fails after it.
 pub const RUN_S_MAX: u64 = 45;
@@ -53,12 +56,22 @@ pub struct FailArgs {
     #[serde(default)]
     #[schemars(range(min = 0, max = 30))]
     pub after_s: f64,
+    /// How many seconds cleaning up takes, after a call that is cancelled or given up: 0 to 30, fractions allowed.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 30))]
+    pub cleaning_s: f64,
 }
 
-/// The wait is out of range.
+/// A time is out of range.
 #[derive(Debug, Clone, PartialEq, Error)]
-#[error("`after_s` is {0}: it must be between 0 and {AFTER_S_MAX}")]
-pub struct FailError(f64);
+pub enum FailError {
+    /// The wait before failing.
+    #[error("`after_s` is {0}: it must be between 0 and {AFTER_S_MAX}")]
+    After(f64),
+    /// The time for cleaning up.
+    #[error("`cleaning_s` is {0}: it must be between 0 and {CLEANING_S_MAX}")]
+    Cleaning(f64),
+}
 
 impl FailArgs {
     /// How long to run before failing.
@@ -68,10 +81,29 @@ impl FailArgs {
     /// [`FailError`] if that is negative, too long or not a number.
     pub fn after(&self) -> Result<Duration, FailError> {
         if !(0.0..=AFTER_S_MAX).contains(&self.after_s) {
-            return Err(FailError(self.after_s));
+            return Err(FailError::After(self.after_s));
         }
         Ok(Duration::from_secs_f64(self.after_s))
     }
+
+    /// How long cleaning up takes.
+    ///
+    /// # Errors
+    ///
+    /// [`FailError`] if that is negative, too long or not a number.
+    pub fn cleaning(&self) -> Result<Duration, FailError> {
+        if !(0.0..=CLEANING_S_MAX).contains(&self.cleaning_s) {
+            return Err(FailError::Cleaning(self.cleaning_s));
+        }
+        Ok(Duration::from_secs_f64(self.cleaning_s))
+    }
+}
+
+/// Cleans up after a call: takes its time, and has nothing to remove.
+pub(crate) async fn clean_up(ended: EndedTask) -> Result<(), ErrorData> {
+    let args: FailArgs = ended.arguments()?;
+    wait(args.cleaning().map_err(refused)?).await;
+    Ok(())
 }
 
 #[tool_router(router = fail_tool, vis = "pub(crate)")]
@@ -87,6 +119,7 @@ impl App {
         task: TaskContext,
     ) -> Result<CallToolResult, ErrorData> {
         let after = args.after().map_err(refused)?;
+        args.cleaning().map_err(refused)?;
         task.step("wait", || wait(after)).await;
         fail_as(args.how).await
     }
@@ -118,7 +151,10 @@ mod tests {
         let args: FailArgs = serde_json::from_str("{\"how\": \"too_large\"}").unwrap();
         assert_eq!((args.how, args.after()), (FailureKind::TooLarge, Ok(Duration::ZERO)));
         for after_s in [-1.0, 30.5] {
-            assert_eq!(FailArgs { after_s, ..args.clone() }.after(), Err(FailError(after_s)));
+            assert_eq!(FailArgs { after_s, ..args.clone() }.after(), Err(FailError::After(after_s)));
+        }
+        for cleaning_s in [-1.0, 30.5] {
+            assert_eq!(FailArgs { cleaning_s, ..args.clone() }.cleaning(), Err(FailError::Cleaning(cleaning_s)));
         }
     }
 }

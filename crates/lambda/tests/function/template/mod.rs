@@ -368,6 +368,7 @@ fn the_dashboard_shows_the_metrics_that_the_code_emits() {
         metrics::LEGS,
         metrics::RECOVERIES,
         metrics::TASKS_FAILED,
+        metrics::CLEANINGS_GIVEN_UP,
         metrics::STORE_ERRORS,
         metrics::REQUEST_ERRORS,
         metrics::DENIED_LOG_INS,

@@ -93,8 +93,8 @@ async fn start(
 }
 
 async fn accept_as(endpoint: &Endpoint, id: TaskId, new: NewTask<'_>) -> Result<longhaul_core::Task, ErrorData> {
-    let engine = &endpoint.shared().engine;
-    match engine.accept_as(id, accept::call(new)?).await {
+    let shared = endpoint.shared();
+    match shared.engine.accept_as(id, accept::call(shared, new)?).await {
         Ok(Accepted::New(task) | Accepted::Existing(task)) => Ok(task),
         Err(AcceptError::KeyReused) => Err(token_used()),
         Err(error) => Err(errors::of_accept(error)),

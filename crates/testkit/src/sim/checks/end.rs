@@ -1,7 +1,10 @@
 //! Checkers of what holds at the end, when the world is quiescent.
 
-use longhaul_core::{FailureKind, State, TaskKey, Timestamp};
+use std::sync::Arc;
 
+use longhaul_core::{Cleaning, FailureKind, State, Task, TaskKey, Timestamp};
+
+use super::super::kernel::EPOCH_MS;
 use super::super::plan::{CallPlan, Care, Ending};
 use super::super::promise::Promise;
 use super::super::store::StoreModel;
@@ -52,7 +55,16 @@ impl Checks {
 
     /// No message is left, and no tool runs.
     pub(crate) fn must_rest(&mut self, store: &StoreModel, messages: &[TaskKey], at_ms: u64) {
-        let left = messages.iter().find(|key| store.peek(key).is_none_or(|task| task.has_ended())).copied();
+        let now = Timestamp::from_ms(EPOCH_MS + at_ms);
+        // The message for the deadline of a task with cleaning is found superfluous only then.
+        let is_for_deadline = |task: &Task| task.cleaning != Cleaning::None && now <= task.deadline();
+        let is_over = |task: &Arc<Task>| task.has_ended() && !task.needs_cleaning() && !is_for_deadline(task);
+        let latest = |key: &TaskKey| {
+            let forgotten =
+                || self.traces.iter().find(|trace| trace.key == *key).and_then(|trace| trace.latest().cloned());
+            store.peek(key).cloned().or_else(forgotten)
+        };
+        let left = messages.iter().find(|key| latest(key).is_none_or(|task| is_over(&task))).copied();
         if let Some(key) = left {
             let what = format!("a message for {} is still there, long after its end", self.name(&key));
             self.fail(Promise::BecomesIdle, at_ms, what);

@@ -57,7 +57,10 @@ impl Checks {
     pub(super) fn check_pause(&mut self, key: &TaskKey, attempt: u32, suspension: &Suspension, at_ms: u64) {
         let Suspension::Timer(until) = suspension else { return };
         let look = self.trace(key).and_then(|trace| trace.looks.latest).filter(|look| look.attempt == attempt);
-        if let Some(look) = look {
+        // A task with cleaning looks again at its deadline, to find it over.
+        let is_deadline =
+            self.trace(key).and_then(|trace| trace.latest()).is_some_and(|task| *until == task.deadline());
+        if let Some(look) = look.filter(|_| !is_deadline) {
             self.check_until(key, look, until.as_ms().saturating_sub(EPOCH_MS), at_ms);
         }
     }

@@ -1,6 +1,7 @@
 //! The checkers: one per promise. They watch from outside, and restate each promise independently instead of
 //! asking the code under test.
 
+mod cleaning;
 mod client;
 mod end;
 mod looks;

@@ -51,6 +51,8 @@ impl Checks {
             variable: Variable::default(),
             sleeps: Vec::new(),
             looks: Looks::default(),
+            cleanings: 0,
+            is_cleaned: false,
             progress: (0, 0.0),
         });
         if text.is_none() {
@@ -144,7 +146,9 @@ impl Checks {
             | TaskEvent::RetriesExhausted
             | TaskEvent::TimeOut
             | TaskEvent::ExtendRetention { .. }
-            | TaskEvent::Forget => {}
+            | TaskEvent::Forget
+            | TaskEvent::BeginCleaning { .. }
+            | TaskEvent::EndCleaning { .. } => {}
         }
     }
 

@@ -71,6 +71,11 @@ pub(super) fn broken_by(before: &Task, after: &Task, event: &TaskEvent, now: Tim
     if let TaskEvent::ExtendRetention { .. } | TaskEvent::Forget = event {
         return retention_broken_by(before, after, event, now);
     }
+    if let TaskEvent::BeginCleaning { .. } | TaskEvent::EndCleaning { .. } | TaskEvent::Resend { .. } = event
+        && ended(before)
+    {
+        return cleaning_broken_by(before, after);
+    }
     if ended(before) {
         return (before != after)
             .then(|| (Promise::EndsOnce, format!("changed from {:?} after its end", before.state)));
@@ -125,6 +130,12 @@ pub(super) fn broken_by(before: &Task, after: &Task, event: &TaskEvent, now: Tim
         _ if rise != 0 => Some((Promise::StaleCannotWrite, "the attempt changed without a claim".to_owned())),
         _ => None,
     }
+}
+
+/// The rule that a write for the cleaning of a task that is over breaks.
+fn cleaning_broken_by(before: &Task, after: &Task) -> Option<(Promise, String)> {
+    let same = before.state == after.state && before.attempt == after.attempt && before.expires_at == after.expires_at;
+    (!same).then(|| (Promise::EndsOnce, "changed when only its cleaning was to change".to_owned()))
 }
 
 /// The rule that a change of the retention breaks.

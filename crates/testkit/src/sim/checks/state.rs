@@ -60,6 +60,9 @@ pub(super) struct Trace {
     pub(super) variable: Variable,
     pub(super) sleeps: Vec<(usize, u64)>,
     pub(super) looks: Looks,
+    /// How often its cleaning has begun.
+    pub(super) cleanings: u32,
+    pub(super) is_cleaned: bool,
     pub(super) progress: (u32, f64),
 }
 

@@ -98,7 +98,8 @@ impl LyingStore {
             _ => None,
         };
         let dropped = match (self.fault, event) {
-            (PlantedFault::AnswerWithoutMessage, TaskEvent::Answer { .. }) => true,
+            (PlantedFault::AnswerWithoutMessage, TaskEvent::Answer { .. })
+            | (PlantedFault::CleaningNotSent | PlantedFault::CleaningBesideTheTool, TaskEvent::Cancel) => true,
             (PlantedFault::SleepForgotten, TaskEvent::Suspend { suspension: Suspension::Timer(_), .. })
             | (PlantedFault::RetryNotSent, TaskEvent::Retry { .. }) => written.is_some(),
             (PlantedFault::LeasedMessageDropped, TaskEvent::Claim { .. }) => {
@@ -136,6 +137,21 @@ impl LyingStore {
         }
     }
 
+    /// The task that is over as it is shown to the worker that may clean it.
+    fn seen_after_the_end(&self, task: Task, now: Timestamp) -> Task {
+        if self.fault == PlantedFault::CleaningBesideTheTool {
+            return ended_long_ago(task);
+        }
+        let mut record = task.into_record();
+        match (self.fault, &record.state) {
+            (PlantedFault::CompletedIsCleaned, State::Completed { .. }) if record.expires_at > now => {
+                record.state = State::Cancelled;
+            }
+            _ => {}
+        }
+        Task::restore(record)
+    }
+
     /// The task as it is shown to the worker that claimed it.
     fn claimed(&self, task: Task) -> Task {
         let mut record = task.into_record();
@@ -165,6 +181,7 @@ impl TaskStore for LyingStore {
 
     async fn get(&self, key: &TaskKey, now: Timestamp) -> Result<Option<Task>, StoreError> {
         match self.inner.get(key, now).await? {
+            Some(task) if self.instance == Instance::Worker => Ok(Some(self.seen_after_the_end(task, now))),
             Some(task) if self.fault == PlantedFault::RecoveryWithoutBound && self.instance == Instance::Api => {
                 Ok(Some(self.resend(task, now).await))
             }
@@ -264,4 +281,11 @@ impl TaskStore for LyingStore {
 /// Whether the entry says when an interval between looks began.
 fn says_since(entry: &Entry) -> bool {
     entry.kind == EntryKind::Timer && entry.name.starts_with("since ")
+}
+
+/// The task as if no leg could have run for a long time.
+fn ended_long_ago(task: Task) -> Task {
+    let mut record = task.into_record();
+    record.ended_at = record.ended_at.map(|_| Timestamp::from_ms(0));
+    Task::restore(record)
 }

@@ -1,0 +1,136 @@
+//! Cleaning up after a task that is over, and that its tool did not bring to its end.
+
+use std::pin::pin;
+
+use futures::future::{Either, select};
+use longhaul_core::ports::ApplyError;
+use longhaul_core::{Cleaning, CleaningEnd, Lease, Refusal, Task, TaskEvent, TaskKey, Timestamp};
+
+use super::{Comes, Work};
+use crate::{Cleaned, Disposition, Ended, Engine, LoadError};
+
+impl Engine {
+    /// Cleans up if the task on record needs it now. Returns what to do with the message, which is `otherwise` if there
+    /// is nothing to clean.
+    pub(super) async fn clean_if_needed(
+        &self,
+        key: &TaskKey,
+        comes: Comes,
+        work: Work<'_>,
+        otherwise: Disposition,
+    ) -> Disposition {
+        let now = self.now();
+        let task = match self.with_retry(|| self.store().get(key, now)).await {
+            Ok(Some(task)) if task.needs_cleaning() => task,
+            Ok(_) => return otherwise,
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(task_id = %key.id, error, "a task that may need cleaning could not be read");
+                return self.later();
+            }
+        };
+        let due_at = self.cleaning_due_at(&task);
+        match comes {
+            Comes::FromItsLeg(attempt) if attempt == task.attempt && self.has_time_to_clean(work) => {
+                self.clean(&task, work).await
+            }
+            Comes::FromItsLeg(_) | Comes::Anew if now >= due_at => self.clean(&task, work).await,
+            Comes::FromItsLeg(_) | Comes::Anew => self.replace_message(&task, due_at.since_ms(now)).await,
+        }
+    }
+
+    /// Whether the worker lives for a whole try. If not, another one begins it, rather than that this one is cut short.
+    fn has_time_to_clean(&self, work: Work<'_>) -> bool {
+        let over_at = self.now().plus_ms(self.settings.cleaning_ms);
+        work.signals.until.is_none_or(|killed_at| over_at <= killed_at)
+    }
+
+    /// From when on no leg of the task can hold a lease: whoever renewed it did so before the end. Who began to clean up
+    /// knew that there was none.
+    pub(crate) fn cleaning_due_at(&self, task: &Task) -> Timestamp {
+        let ended_at = task.ended_at.unwrap_or(task.updated_at);
+        match task.cleaning {
+            Cleaning::Armed { tries: 1.., .. } => ended_at,
+            Cleaning::Armed { tries: 0, .. } | Cleaning::None | Cleaning::Done | Cleaning::GivenUp => {
+                ended_at.plus_ms(self.settings.lease_ms)
+            }
+        }
+    }
+
+    async fn clean(&self, task: &Task, work: Work<'_>) -> Disposition {
+        let now = self.now();
+        let until = now.plus_ms(self.settings.cleaning_ms);
+        let until = work.signals.until.map_or(until, |killed_at| until.min(killed_at));
+        let lease = Lease { until, token: self.ports.ids.lease_token() };
+        let key = task.key();
+        let begun = match self.apply_with_retry(&key, &TaskEvent::BeginCleaning { lease }).await {
+            Ok(begun) => begun,
+            Err(ApplyError::Refused { why: Refusal::Leased { until }, .. }) => {
+                return Disposition::RetryAfter { after_ms: until.since_ms(now).max(1) };
+            }
+            Err(error) => return self.not_applied(&key, error, self.settings.retry_ms),
+        };
+        if begun.cleaning == Cleaning::GivenUp {
+            tracing::error!(task_id = %key.id, tool = begun.tool, "cleaning up failed too often, and is given up");
+            self.observer().cleaning_given_up(&begun);
+            return Disposition::Acknowledge;
+        }
+        tracing::info!(task_id = %key.id, tool = begun.tool, "cleaning up begins");
+        let cleaned = self.run_cleaning(&begun, lease, work).await;
+        self.conclude_cleaning(&begun, lease, cleaned).await
+    }
+
+    /// Runs the author's code, until the lease is over at the latest.
+    async fn run_cleaning(&self, task: &Task, lease: Lease, work: Work<'_>) -> Cleaned {
+        let left_ms = lease.until.since_ms(self.now());
+        if let Err(error) = self.queue().extend(&work.delivery.receipt, left_ms).await {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(task_id = %task.id, error, "the message was not extended");
+        }
+        let ended = match self.read_ended(task).await {
+            Ok(ended) => ended,
+            Err(error) => return Cleaned::Failed { reason: error.to_string() },
+        };
+        let cleaning = pin!(work.runner.clean(&ended));
+        match select(cleaning, self.ports.clock.sleep_ms(lease.until.since_ms(self.now()))).await {
+            Either::Left((cleaned, _)) => cleaned,
+            Either::Right(_) => Cleaned::Failed { reason: "it took too long".to_owned() },
+        }
+    }
+
+    async fn read_ended(&self, task: &Task) -> Result<Ended, LoadError> {
+        let key = task.key();
+        let request = self.load(&key, &task.request).await?;
+        let journal = self.with_retry(|| self.store().journal(&key)).await.map_err(LoadError::Unavailable)?;
+        Ok(Ended::new(self.clone(), task.clone(), request, journal))
+    }
+
+    async fn conclude_cleaning(&self, task: &Task, lease: Lease, cleaned: Cleaned) -> Disposition {
+        let tries = match task.cleaning {
+            Cleaning::Armed { tries, .. } => tries,
+            Cleaning::None | Cleaning::Done | Cleaning::GivenUp => 0,
+        };
+        let retry_ms = self.settings.retry_delay_ms(tries.saturating_sub(1));
+        let (end, again_ms) = match cleaned {
+            Cleaned::Done => {
+                tracing::info!(task_id = %task.id, tool = task.tool, "what the task left is clean");
+                (CleaningEnd::Done, None)
+            }
+            Cleaned::Failed { reason } => {
+                tracing::warn!(task_id = %task.id, tool = task.tool, tries, reason, "cleaning up failed");
+                (CleaningEnd::Failed { again_at: self.now().plus_ms(retry_ms) }, Some(retry_ms))
+            }
+            Cleaned::NoSuchTool => {
+                let after_ms = self.settings.lease_ms;
+                tracing::warn!(task_id = %task.id, tool = task.tool, after_ms, "this worker cannot clean up after the tool");
+                (CleaningEnd::NotRun { again_at: self.now().plus_ms(after_ms) }, Some(after_ms))
+            }
+        };
+        let event = TaskEvent::EndCleaning { token: lease.token, end };
+        match (self.apply_with_retry(&task.key(), &event).await, again_ms) {
+            (Ok(_), None) => Disposition::Acknowledge,
+            (Ok(task), Some(again_ms)) => self.replace_message(&task, again_ms).await,
+            (Err(error), _) => self.not_applied(&task.key(), error, self.settings.cleaning_ms),
+        }
+    }
+}

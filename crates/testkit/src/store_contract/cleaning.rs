@@ -1,0 +1,124 @@
+//! Promises about cleaning up after a task.
+
+use longhaul_core::ports::{ApplyError, Created, TaskStore};
+use longhaul_core::{Cleaning, CleaningEnd, Lease, LeaseToken, Refusal, Task, TaskEvent, limits};
+
+use crate::given::{self, LEASE_MS, NOW, on_record, owner};
+use crate::{SeededIds, at_once};
+
+/// How many concurrent callers there are.
+const CALLERS: u8 = 16;
+
+fn lease(number: u8) -> Lease {
+    Lease { until: NOW.plus_ms(LEASE_MS), token: LeaseToken::from_random([number; 16]) }
+}
+
+fn begin(number: u8) -> TaskEvent {
+    TaskEvent::BeginCleaning { lease: lease(number) }
+}
+
+const fn end(number: u8, end: CleaningEnd) -> TaskEvent {
+    TaskEvent::EndCleaning { token: LeaseToken::from_random([number; 16]), end }
+}
+
+/// A task on record that a worker holds, and whose tool has something that cleans up.
+async fn armed(store: &dyn TaskStore) -> Task {
+    let task = given::task_with(&SeededIds::new(1), owner("alice"), NOW, |record| record.cleaning = Cleaning::ARMED);
+    let Created::New(task) = store.create(given::new(task), NOW).await.unwrap() else {
+        panic!("an id that was never used is taken")
+    };
+    store.apply(&task.key(), &given::claim(1, NOW), NOW).await.unwrap()
+}
+
+async fn cancelled(store: &dyn TaskStore) -> Task {
+    let task = armed(store).await;
+    store.apply(&task.key(), &TaskEvent::Cancel, NOW).await.unwrap()
+}
+
+async fn refused(store: &dyn TaskStore, task: &Task, event: &TaskEvent) -> Refusal {
+    match store.apply(&task.key(), event, NOW).await {
+        Err(ApplyError::Refused { why, .. }) => why,
+        other => panic!("{event:?} was not refused: {other:?}"),
+    }
+}
+
+/// Promise: what is to be done after the end of a task is stored with it, and stays when it ends.
+pub async fn cleaning_that_is_due_is_on_record(store: &dyn TaskStore) {
+    let task = cancelled(store).await;
+    assert_eq!(task.cleaning, Cleaning::ARMED);
+    assert_eq!(on_record(store, &task.key()).await, Some(task));
+}
+
+/// Promise: a try to clean up keeps other workers out until its lease is over, and each try is counted.
+pub async fn one_worker_at_a_time_cleans_up(store: &dyn TaskStore) {
+    let task = cancelled(store).await;
+    let begun = store.apply(&task.key(), &begin(1), NOW).await.unwrap();
+    assert_eq!(begun.cleaning, Cleaning::Armed { tries: 1, lease: Some(lease(1)) });
+    assert_eq!(refused(store, &task, &begin(2)).await, Refusal::Leased { until: lease(1).until });
+    assert_eq!(on_record(store, &task.key()).await, Some(begun));
+    let later = lease(1).until;
+    let again = Lease { until: later.plus_ms(LEASE_MS), ..lease(2) };
+    let begun = store.apply(&task.key(), &TaskEvent::BeginCleaning { lease: again }, later).await.unwrap();
+    assert_eq!(begun.cleaning, Cleaning::Armed { tries: 2, lease: Some(again) });
+}
+
+/// Promise: only the worker that began says how it ended, and what is done is not begun again.
+pub async fn cleaning_ends_once_and_for_its_worker_only(store: &dyn TaskStore) {
+    let task = cancelled(store).await;
+    let begun = store.apply(&task.key(), &begin(1), NOW).await.unwrap();
+    refused(store, &task, &end(2, CleaningEnd::Done)).await;
+    assert_eq!(on_record(store, &task.key()).await, Some(begun));
+    let done = store.apply(&task.key(), &end(1, CleaningEnd::Done), NOW).await.unwrap();
+    assert_eq!((done.cleaning, &done.state), (Cleaning::Done, &task.state));
+    assert_eq!(refused(store, &task, &begin(2)).await, Refusal::NothingToClean);
+    assert_eq!(on_record(store, &task.key()).await, Some(done));
+}
+
+/// Promise: the last try that fails is followed by giving up.
+pub async fn cleaning_that_fails_too_often_is_given_up(store: &dyn TaskStore) {
+    let task = cancelled(store).await;
+    for tries in 1..=limits::CLEANING_TRIES_MAX {
+        let begun = store.apply(&task.key(), &begin(1), NOW).await.unwrap();
+        assert_eq!(begun.cleaning, Cleaning::Armed { tries, lease: Some(lease(1)) });
+        let failed = end(1, CleaningEnd::Failed { again_at: NOW });
+        store.apply(&task.key(), &failed, NOW).await.unwrap();
+    }
+    let given_up = store.apply(&task.key(), &begin(1), NOW).await.unwrap();
+    assert_eq!(given_up.cleaning, Cleaning::GivenUp);
+    assert_eq!(refused(store, &task, &begin(1)).await, Refusal::NothingToClean);
+}
+
+/// Promise: nobody cleans up after a task that runs, that its tool ended, or whose tool has nothing that cleans up.
+pub async fn nothing_is_cleaned_up_after_that_needs_no_cleaning(store: &dyn TaskStore) {
+    let task = armed(store).await;
+    assert_eq!(refused(store, &task, &begin(1)).await, Refusal::NotEnded);
+    let ended = store.apply(&task.key(), &given::finish(1, "{}"), NOW).await.unwrap();
+    assert_eq!(refused(store, &task, &begin(1)).await, Refusal::NothingToClean);
+    assert_eq!(on_record(store, &task.key()).await, Some(ended));
+    let plain = given::running(store, &SeededIds::new(2), owner("alice")).await;
+    store.apply(&plain.key(), &TaskEvent::Cancel, NOW).await.unwrap();
+    assert_eq!(refused(store, &plain, &begin(1)).await, Refusal::NothingToClean);
+}
+
+/// Promise: the message for a task that is to be cleaned up after can be sent again, although the task has ended.
+pub async fn a_message_for_cleaning_is_sent_again(store: &dyn TaskStore) {
+    let task = cancelled(store).await;
+    let later = NOW.plus_ms(1);
+    let resent = store.apply(&task.key(), &TaskEvent::Resend { not_since: NOW }, later).await.unwrap();
+    assert_eq!((resent.sent_at, resent.resends), (later, 1));
+    store.apply(&task.key(), &begin(1), later).await.unwrap();
+    store.apply(&task.key(), &end(1, CleaningEnd::Done), later).await.unwrap();
+    assert_eq!(refused(store, &task, &TaskEvent::Resend { not_since: later }).await, Refusal::Ended);
+}
+
+/// Promise: one of many workers that come at once begins, and its lease is the one on record.
+pub async fn of_many_workers_at_once_one_begins_to_clean_up(store: &dyn TaskStore) {
+    let task = cancelled(store).await;
+    let begun = at_once(usize::from(CALLERS), |caller| {
+        let (key, number) = (task.key(), u8::try_from(caller).unwrap());
+        async move { store.apply(&key, &begin(number), NOW).await.ok() }
+    });
+    let won: Vec<_> = begun.into_iter().flatten().collect();
+    assert_eq!(won.len(), 1, "{} workers began", won.len());
+    assert_eq!(on_record(store, &task.key()).await.as_ref(), won.first());
+}
