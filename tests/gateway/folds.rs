@@ -209,3 +209,22 @@ async fn an_answer_without_an_id_or_a_state_ends_the_call() {
     assert!(why(&gateway.ended("scan", json!({})).await).contains("has no id at /none"));
     assert!(why(&gateway.ended("other", json!({})).await).contains("has no state at /none"));
 }
+
+fn status_of_the_job(setup: &Setup) -> Value {
+    let jobs = std::fs::read_to_string(setup.path("jobs")).unwrap_or_default();
+    serde_json::from_str::<Value>(&jobs).map(|jobs| jobs["scan-0"]["status"].clone()).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn a_job_whose_task_is_cancelled_or_times_out_is_stopped() {
+    let setup = over_stdio(json!([with(json!({"name": "never"})), with(json!({"start": "start_scan_again"}))]));
+    let gateway = setup.start();
+    let caller = gateway.caller();
+    assert!(why(&gateway.ended("never", json!({"how": "never"})).await).contains("did not end within"));
+    until("the job's stop", || status_of_the_job(&setup) == "stopped").await;
+    let looks = times(&setup, "get_scan");
+    let id = caller.call_task("scan", json!({"how": "never"})).await;
+    until("a look", || times(&setup, "get_scan") > looks).await;
+    caller.result("tasks/cancel", json!({"taskId": id})).await;
+    until("the other stop", || times(&setup, "stop_scan") == 2).await;
+}

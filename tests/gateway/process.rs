@@ -117,10 +117,19 @@ impl Setup {
 
     /// Whether a task has a step of this name on record.
     pub(crate) fn has_recorded_a_step(&self, name: &str) -> bool {
-        let path = self.path("tasks.db");
-        let query = "import sqlite3, sys; db = sqlite3.connect(f'file:{sys.argv[1]}?mode=ro', uri=True); \
-                     print(db.execute('SELECT count(*) FROM journal WHERE name = ?', (sys.argv[2],)).fetchone()[0])";
-        let counted = Command::new("python3").args(["-c", query, &path, name]).output().unwrap();
+        self.finds("SELECT count(*) FROM journal WHERE name = ?", name)
+    }
+
+    /// Whether the record of a task has this status.
+    pub(crate) fn has_a_task_that_is(&self, status: &str) -> bool {
+        self.finds("SELECT count(*) FROM tasks WHERE instr(record, ?) > 0", &format!("\"{status}\""))
+    }
+
+    fn finds(&self, query: &str, text: &str) -> bool {
+        let program = "import sqlite3, sys; db = sqlite3.connect(f'file:{sys.argv[1]}?mode=ro', uri=True); \
+                       print(db.execute(sys.argv[2], (sys.argv[3],)).fetchone()[0])";
+        let arguments = ["-c", program, &self.path("tasks.db"), query, text];
+        let counted = Command::new("python3").args(arguments).output().unwrap();
         String::from_utf8_lossy(&counted.stdout).trim().parse::<u32>().is_ok_and(|count| count > 0)
     }
 

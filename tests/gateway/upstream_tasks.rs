@@ -124,3 +124,18 @@ async fn a_task_that_the_server_does_not_know_any_more_fails_ours() {
         assert!(why.contains("does not answer for its task any more") || why.contains("did not end within"), "{why}");
     }
 }
+
+#[tokio::test]
+async fn a_cancel_is_passed_on_to_the_server() {
+    for era in ERAS {
+        let behind = Setup::fixture(&[]);
+        let inner = behind.start();
+        let setup = in_front_of(&inner, era);
+        let gateway = setup.start();
+        let caller = gateway.caller();
+        let id = caller.call_task("never", json!({})).await;
+        until("the server's task", || setup.has_recorded_a_step("task")).await;
+        caller.result("tasks/cancel", json!({"taskId": id})).await;
+        until("the server's cancel", || behind.has_a_task_that_is("cancelled")).await;
+    }
+}

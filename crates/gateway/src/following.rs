@@ -44,7 +44,10 @@ impl Following<'_> {
                 Ok(asked) => asked,
                 Err(end) => return end,
             };
-            let answers = self.ask(round, &asked).await?;
+            let answers = match self.ask(round, &asked).await {
+                Ok(answers) => answers,
+                Err(error) => return self.leave(error).await,
+            };
             let sent: Result<(), ErrorData> =
                 self.task.look_until(&format!("answered {round}"), every, || self.answer(&answers)).await;
             sent?;
@@ -81,6 +84,14 @@ impl Following<'_> {
             Ok((key.clone(), answer))
         });
         try_join_all(asking).await.map(|answers| answers.into_iter().collect())
+    }
+
+    /// Cancels the server's task, whose question nobody answers, and ends ours with the error.
+    async fn leave(&self, error: ErrorData) -> End {
+        if let Err(why) = self.upstream.cancel_task(&self.started).await {
+            tracing::warn!(server = self.upstream.name(), why, "a task of a server could not be cancelled");
+        }
+        Err(error)
     }
 
     /// Sends the answers. They may be sent twice: a server ignores those to questions that are not open.

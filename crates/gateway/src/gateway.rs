@@ -13,6 +13,7 @@ use rmcp::model::{
 use tokio::task::JoinSet;
 
 use crate::catalog::{Catalog, Listed, ToolRoute};
+use crate::cleaning::with_cleaning;
 use crate::config::Config;
 use crate::handler::{Handler, Shared};
 use crate::limits;
@@ -150,6 +151,9 @@ async fn durable(shared: &Arc<Shared>) -> Result<Server, ToolError> {
             Err(error) => return Err(error),
         };
         server = server.task(name, policy);
+        if let Some(upstream) = shared.upstreams.get(route.route.server) {
+            server = with_cleaning(server, name, route, upstream);
+        }
     }
     if !unchecked.is_empty() {
         tracing::info!(tools = ?unchecked, "the arguments of these tools are checked by their servers only");

@@ -20,6 +20,7 @@
 
 mod call;
 mod catalog;
+mod cleaning;
 mod config;
 mod folded;
 mod following;

@@ -1,6 +1,8 @@
 //! A session of revision `2025-11-25` over Streamable HTTP, for the tasks of that revision, which `rmcp` does not know. It
 //! has an id, by which it goes on over other connections, and from other processes.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use futures::StreamExt;
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::{Response, StatusCode};
@@ -29,7 +31,7 @@ impl SessionId {
     /// Why there is no client.
     pub(crate) fn resume<'e>(&self, endpoint: &'e Endpoint) -> Result<Session<'e>, Unseen> {
         let http = endpoint.client().map_err(Unseen::Lost)?;
-        Ok(Session { http, endpoint, id: self.clone() })
+        Ok(Session { http, endpoint, id: self.clone(), is_gone: AtomicBool::new(false) })
     }
 }
 
@@ -38,6 +40,8 @@ pub(crate) struct Session<'e> {
     http: reqwest::Client,
     endpoint: &'e Endpoint,
     id: SessionId,
+    /// Whether the server has said that it does not know the session.
+    is_gone: AtomicBool,
 }
 
 /// What a call became.
@@ -96,6 +100,11 @@ impl<'e> Session<'e> {
         Ok(Began::Task(Started { task_id: task_id.to_owned(), every_ms, session: Some(self.id.clone()) }))
     }
 
+    /// Whether the server has said that it does not know the session any more: a new one is needed.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.is_gone.load(Ordering::Relaxed)
+    }
+
     /// Looks at a task.
     ///
     /// # Errors
@@ -133,9 +142,20 @@ impl<'e> Session<'e> {
     pub(crate) async fn respond(&self, answers: &InputResponses) -> Result<(), Unseen> {
         for (id, answer) in answers {
             let id: Value = serde_json::from_str(id).unwrap_or_default();
-            self.post(&json!({"jsonrpc": "2.0", "id": id, "result": answer})).await?;
+            match self.post(&json!({"jsonrpc": "2.0", "id": id, "result": answer})).await {
+                Err(_) if self.is_gone() => return Ok(()),
+                posted => posted?,
+            };
         }
         Ok(())
+    }
+
+    /// Cancels a task.
+    ///
+    /// # Errors
+    /// If the server cannot be reached, or refuses.
+    pub(crate) async fn cancel(&self, task_id: &str) -> Result<(), Unseen> {
+        self.result("tasks/cancel", &json!({"taskId": task_id})).await.map(|_task| ())
     }
 
     /// Ends the session. A server that does not hear of it ends it later.
@@ -167,6 +187,10 @@ impl<'e> Session<'e> {
         let response = self.with_headers(request).send().await.map_err(|error| lost(&error.without_url()))?;
         match response.status() {
             status if status.is_success() => Ok(response),
+            StatusCode::NOT_FOUND if self.id.0.is_some() => {
+                self.is_gone.store(true, Ordering::Relaxed);
+                Err(Unseen::Lost("it does not know the session any more".to_owned()))
+            }
             // A refusal may say why.
             StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND if is_json(&response) => Ok(response),
             status => Err(Unseen::Lost(format!("it answers with the status {status}"))),

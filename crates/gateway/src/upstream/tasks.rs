@@ -2,8 +2,8 @@
 
 use rmcp::ErrorData;
 use rmcp::model::{
-    CallToolResult, ClientCapabilities, CreateTaskResult, ErrorCode, GetTaskParams, InputRequests, InputResponses,
-    ResultType, TaskPayload, UpdateTaskParams,
+    CallToolResult, CancelTaskParams, ClientCapabilities, CreateTaskResult, ErrorCode, GetTaskParams, InputRequests,
+    InputResponses, ResultType, TaskPayload, UpdateTaskParams,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -126,7 +126,14 @@ impl Upstream {
     ) -> Result<Seen, Unseen> {
         if let (Some(session), Target::Http(endpoint)) = (&started.session, &self.target) {
             let _permit = self.permit().await.map_err(|error| Unseen::Lost(error.to_string()))?;
-            let seen = session.resume(endpoint)?.see(&self.name, &started.task_id).await;
+            let session = session.resume(endpoint)?;
+            let mut seen = session.see(&self.name, &started.task_id).await;
+            if session.is_gone() {
+                // It was restarted, most often. Its tasks may have outlived the sessions.
+                let (session, _info) = Session::begin(endpoint, declared).await?;
+                seen = session.see(&self.name, &started.task_id).await;
+                session.end().await;
+            }
             return seen.map_err(|unseen| self.lasting(unseen));
         }
         let (client, _events) = Client::new(&self.name, Some(task), declared);
@@ -155,6 +162,32 @@ impl Upstream {
         let connection = looks::connect(self, client.with_tasks()).await?;
         let params = UpdateTaskParams::new(&started.task_id, answers.clone());
         looks::answer(&connection, connection.peer().update_task(params)).await.map_err(|unseen| self.lasting(unseen))
+    }
+
+    /// Asks the server to cancel a task. One that has ended, or is not known, needs no cancelling.
+    ///
+    /// # Errors
+    /// If the server cannot be reached.
+    pub(crate) async fn cancel_task(&self, started: &Started) -> Result<(), String> {
+        let cancelled = if let (Some(session), Target::Http(endpoint)) = (&started.session, &self.target) {
+            match session.resume(endpoint) {
+                Ok(session) => session.cancel(&started.task_id).await,
+                Err(unseen) => Err(unseen),
+            }
+        } else {
+            self.cancel_of_the_extension(&started.task_id).await
+        };
+        match cancelled {
+            Err(Unseen::Lost(why)) => Err(why),
+            Ok(()) | Err(Unseen::Refused(_)) => Ok(()),
+        }
+    }
+
+    async fn cancel_of_the_extension(&self, task_id: &str) -> Result<(), Unseen> {
+        let (client, _events) = Client::new(&self.name, None, &ClientCapabilities::default());
+        let connection = looks::connect(self, client.with_tasks()).await?;
+        let params = CancelTaskParams::new(task_id);
+        looks::answer(&connection, connection.peer().cancel_task(params)).await
     }
 
     /// An error about the request itself stays; any other may pass.
