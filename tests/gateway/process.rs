@@ -217,6 +217,12 @@ impl Somewhere {
         (Self { child, url: url.clone() }, url)
     }
 
+    /// A program that does not print its URL.
+    pub(crate) fn silent(command: &mut Command) -> Self {
+        let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Self { child: command.spawn().unwrap(), url: String::new() }
+    }
+
     /// Its port, for another one in its place.
     pub(crate) fn port(&self) -> String {
         self.url.rsplit(':').next().unwrap().split('/').next().unwrap().to_owned()
