@@ -19,8 +19,8 @@ fn with(change: Value) -> Value {
     scan
 }
 
-/// A gateway in front of the fixture as a process, with these folds.
-fn over_stdio(folds: Value) -> Setup {
+/// A gateway in front of the fixture as a process, with these folds, of which `never` may not run for long.
+fn with_little_time(folds: Value) -> Setup {
     Setup::config(|setup| {
         let entry = json!({"command": "python3", "args": [script("job_fixture.py"), setup.path(""), "stdio"]});
         let server = json!({"fold": folds, "tools": {"never": {"runAtMost": "2s"}}});
@@ -28,7 +28,7 @@ fn over_stdio(folds: Value) -> Setup {
     })
 }
 
-/// The same with patterns for no tools.
+/// A gateway in front of the fixture as a process, with these folds.
 fn in_front(folds: Value) -> Setup {
     Setup::config(|setup| {
         let entry = json!({"command": "python3", "args": [script("job_fixture.py"), setup.path(""), "stdio"]});
@@ -118,7 +118,7 @@ async fn a_job_that_is_not_started_is_not_looked_at() {
 
 #[tokio::test]
 async fn a_job_that_never_ends_is_left_when_its_time_is_over() {
-    let setup = over_stdio(json!([with(json!({"name": "never"}))]));
+    let setup = with_little_time(json!([with(json!({"name": "never"}))]));
     let task = setup.start().ended("never", json!({"how": "never"})).await;
     assert!(why(&task).contains("did not end within"), "{task}");
 }
@@ -217,7 +217,7 @@ fn status_of_the_job(setup: &Setup) -> Value {
 
 #[tokio::test]
 async fn a_job_whose_task_is_cancelled_or_times_out_is_stopped() {
-    let setup = over_stdio(json!([with(json!({"name": "never"})), with(json!({"start": "start_scan_again"}))]));
+    let setup = with_little_time(json!([with(json!({"name": "never"})), with(json!({"start": "start_scan_again"}))]));
     let gateway = setup.start();
     let caller = gateway.caller();
     assert!(why(&gateway.ended("never", json!({"how": "never"})).await).contains("did not end within"));

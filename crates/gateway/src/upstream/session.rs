@@ -72,7 +72,7 @@ impl<'e> Session<'e> {
         let response = session.post(&request("initialize", &params)).await?;
         let id = response.headers().get("mcp-session-id").and_then(|id| id.to_str().ok());
         session.id = SessionId(id.map(str::to_owned));
-        let info = match read(response).await? {
+        let info = match in_time(read(response)).await? {
             Answer::Result(info) => info,
             Answer::Asks(..) => return Err(Unseen::Lost("it asks before it has answered `initialize`".to_owned())),
         };
@@ -175,16 +175,16 @@ impl<'e> Session<'e> {
     }
 
     async fn ask(&self, method: &str, params: &Value) -> Result<Answer, Unseen> {
-        let asked = async { read(self.post(&request(method, params)).await?).await };
-        let late = |_late| Unseen::Lost(format!("no answer within {} seconds", limits::ANSWER_MAX.as_secs()));
-        tokio::time::timeout(limits::ANSWER_MAX, asked).await.map_err(late)?
+        let response = self.post(&request(method, params)).await?;
+        in_time(read(response)).await
     }
 
     async fn post(&self, message: &Value) -> Result<Response, Unseen> {
         let request = self.http.post(self.endpoint.url.as_str()).body(message.to_string());
         let request =
             request.header(CONTENT_TYPE, "application/json").header(ACCEPT, "application/json, text/event-stream");
-        let response = self.with_headers(request).send().await.map_err(|error| lost(&error.without_url()))?;
+        let sent = self.with_headers(request).send();
+        let response = in_time(async { sent.await.map_err(|error| lost(&error.without_url())) }).await?;
         match response.status() {
             status if status.is_success() => Ok(response),
             StatusCode::NOT_FOUND if self.id.0.is_some() => {
@@ -208,6 +208,11 @@ impl<'e> Session<'e> {
 /// The text that a pointer finds.
 pub(super) fn text<'v>(value: &'v Value, pointer: &str) -> Option<&'v str> {
     value.pointer(pointer).and_then(Value::as_str)
+}
+
+async fn in_time<T>(answer: impl Future<Output = Result<T, Unseen>>) -> Result<T, Unseen> {
+    let late = |_late| Unseen::Lost(format!("no answer within {} seconds", limits::ANSWER_MAX.as_secs()));
+    tokio::time::timeout(limits::ANSWER_MAX, answer).await.map_err(late)?
 }
 
 fn request(method: &str, params: &Value) -> Value {

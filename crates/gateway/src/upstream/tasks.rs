@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::client::Client;
+use super::http::Endpoint;
 use super::session::{Session, SessionId, text};
 use super::task_tools::TaskSupport;
 use super::{ConnectError, Era, Target, Upstream};
@@ -130,7 +131,8 @@ impl Upstream {
             let mut seen = session.see(&self.name, &started.task_id).await;
             if session.is_gone() {
                 // It was restarted, most often. Its tasks may have outlived the sessions.
-                let (session, _info) = Session::begin(endpoint, declared).await?;
+                let begun = Session::begin(endpoint, declared).await;
+                let (session, _info) = begun.map_err(|unseen| self.lasting(unseen))?;
                 seen = session.see(&self.name, &started.task_id).await;
                 session.end().await;
             }
@@ -169,13 +171,9 @@ impl Upstream {
     /// # Errors
     /// If the server cannot be reached.
     pub(crate) async fn cancel_task(&self, started: &Started) -> Result<(), String> {
-        let cancelled = if let (Some(session), Target::Http(endpoint)) = (&started.session, &self.target) {
-            match session.resume(endpoint) {
-                Ok(session) => session.cancel(&started.task_id).await,
-                Err(unseen) => Err(unseen),
-            }
-        } else {
-            self.cancel_of_the_extension(&started.task_id).await
+        let cancelled = match (&started.session, &self.target) {
+            (Some(session), Target::Http(endpoint)) => cancel_in(session, endpoint, &started.task_id).await,
+            _ => self.cancel_of_the_extension(&started.task_id).await,
         };
         match cancelled {
             Err(Unseen::Lost(why)) => Err(why),
@@ -201,6 +199,19 @@ impl Upstream {
             lost => lost,
         }
     }
+}
+
+/// Cancels a task of revision `2025-11-25`.
+async fn cancel_in(session: &SessionId, endpoint: &Endpoint, task_id: &str) -> Result<(), Unseen> {
+    let session = session.resume(endpoint)?;
+    let cancelled = session.cancel(task_id).await;
+    if !session.is_gone() {
+        return cancelled;
+    }
+    let (session, _info) = Session::begin(endpoint, &ClientCapabilities::default()).await?;
+    let cancelled = session.cancel(task_id).await;
+    session.end().await;
+    cancelled
 }
 
 /// Whether the same request will be refused again.
