@@ -94,11 +94,11 @@ impl Server {
     /// Has `clean_up` run when a task of `tool` is over and the tool did not bring it to its end: it was cancelled, it
     /// missed its deadline, or the server gave it up. It runs in a worker, at least once, and not before the tool has
     /// stopped running everywhere: it sees what the task's steps recorded, and removes what they made. A task whose tool
-    /// returned something, a result or an error, is not cleaned up after: the tool itself has done that.
+    /// returned something, a result or an error, is not cleaned up after: that was up to the tool.
     ///
-    /// If it fails, panics, takes longer than the setting `cleaning-ms` (a minute), or its worker dies, it is tried again, 5 times in
-    /// all, with growing pauses: it must do no harm the second time. After that it is given up, which is logged and
-    /// observed. The status of the task is not changed by any of this, and its client sees nothing of it.
+    /// If it fails, panics, takes longer than the setting `cleaning-ms` (a minute), or its worker dies, it is tried again,
+    /// five times in all, with growing pauses: it must do no harm the second time. After that it is given up, and the log
+    /// says so. The status of the task is not changed by any of this, and its client sees nothing of it.
     ///
     /// A step that is not on record may have been done all the same, if the worker died before the record: look for what
     /// it made by [`EndedTask::idempotency_key`]. The closure cannot borrow what it captures, since it is called often:
@@ -197,9 +197,9 @@ impl Server {
     }
 
     /// Checks that the handler has every tool that was named with [`task`](Self::task), [`clean_up`](Self::clean_up) or
-    /// [`scope`](Self::scope): that its `get_tool` returns it, or its `list_tools` shows it. A handler that shows no tool in either way cannot be checked, and passes. The
-    /// tools' input schemas, which the arguments of calls are checked against, are compiled. Every way to start the
-    /// server does this first; a test may do it, too.
+    /// [`scope`](Self::scope): that its `get_tool` returns it, or its `list_tools` shows it. A handler that shows no tool in
+    /// either way cannot be checked, and passes. The tools' input schemas, which the arguments of calls are checked
+    /// against, are compiled. Every way to start the server does this first; a test may do it, too.
     ///
     /// # Errors
     /// [`ToolError`] for the first name that the handler does not have, with the most similar one that it has; or for the
