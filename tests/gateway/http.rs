@@ -1,25 +1,10 @@
 //! Servers over Streamable HTTP.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::process::{Setup, ended, script, until, why, words};
-
-/// A server that runs somewhere. Killed when dropped.
-struct Somewhere {
-    server: Child,
-    url: String,
-}
-
-impl Drop for Somewhere {
-    fn drop(&mut self) {
-        drop(self.server.kill());
-        drop(self.server.wait());
-    }
-}
+use crate::process::{Setup, Somewhere, ended, until, why, words};
 
 /// A gateway in front of the server in this mode.
 fn in_front_of(mode: &str) -> (Setup, Somewhere) {
@@ -30,17 +15,13 @@ fn in_front_of(mode: &str) -> (Setup, Somewhere) {
 fn on_terms(mode: &str, more: &Value) -> (Setup, Somewhere) {
     let mut somewhere = None;
     let setup = Setup::config(|setup| {
-        let mut command = Command::new("python3");
-        command.args([&script("http_fixture.py"), &setup.path(""), mode]);
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let mut url = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut url).unwrap();
-        somewhere = Some(Somewhere { server: child, url: url.trim().to_owned() });
+        let (server, url) = Somewhere::python("http_fixture.py", &[&setup.path(""), mode]);
+        somewhere = Some(server);
         let headers = json!({"Authorization": "Bearer of-the-configuration"});
         let mut terms = json!({"startAtMost": "3s", "tools": {"count": {"runAtMost": "3s"}}});
         terms.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         json!({
-            "mcpServers": {"h": {"type": "http", "url": url.trim(), "headers": headers}},
+            "mcpServers": {"h": {"type": "http", "url": url, "headers": headers}},
             "longhaul": {"servers": {"h": terms}}
         })
     });
@@ -103,7 +84,7 @@ async fn a_secret_in_a_url_is_in_no_error() {
 #[tokio::test]
 async fn why_a_server_cannot_be_reached_is_said_without_secrets() {
     let (_gateway, server) = in_front_of("plain");
-    let no_tls = server.url.replace("http://", "https://") + "?key=hunter2";
+    let no_tls = server.url().replace("http://", "https://") + "?key=hunter2";
     for (url, why) in [(no_tls.as_str(), "corrupt message"), ("http://nowhere.invalid/mcp?key=hunter2", "resolving")] {
         let said = Setup::config(|_| json!({"mcpServers": {"h": {"url": url}}})).refusal();
         assert!(said.contains("the server `h` cannot be reached") && !said.contains("hunter2"), "{said}");

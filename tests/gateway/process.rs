@@ -26,6 +26,8 @@ pub(crate) fn tool(name: &str) -> String {
     path.canonicalize().unwrap().to_str().unwrap().to_owned()
 }
 
+const ANY_PORT: &str = "127.0.0.1:0";
+
 /// How to start a gateway, again and again on the same file.
 pub(crate) struct Setup {
     folder: Arc<tempfile::TempDir>,
@@ -127,9 +129,27 @@ impl Setup {
         until("the end of all processes", || self.alive().is_empty()).await;
     }
 
-    fn starting(&self) -> Command {
+    /// Whether a task has a step of this name on record.
+    pub(crate) fn has_recorded_a_step(&self, name: &str) -> bool {
+        self.finds("SELECT count(*) FROM journal WHERE name = ?", name)
+    }
+
+    /// Whether the record of a task has this status.
+    pub(crate) fn has_a_task_that_is(&self, status: &str) -> bool {
+        self.finds("SELECT count(*) FROM tasks WHERE instr(record, ?) > 0", &format!("\"{status}\""))
+    }
+
+    fn finds(&self, query: &str, text: &str) -> bool {
+        let program = "import sqlite3, sys; db = sqlite3.connect(f'file:{sys.argv[1]}?mode=ro', uri=True); \
+                       print(db.execute(sys.argv[2], (sys.argv[3],)).fetchone()[0])";
+        let arguments = ["-c", program, &self.path("tasks.db"), query, text];
+        let counted = Command::new("python3").args(arguments).output().unwrap();
+        String::from_utf8_lossy(&counted.stdout).trim().parse::<u32>().is_ok_and(|count| count > 0)
+    }
+
+    fn starting(&self, address: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-        command.args(["gateway", "--listen", "127.0.0.1:0", "--lease-ms", "1500", "--heartbeat-ms", "200"]);
+        command.args(["gateway", "--listen", address, "--lease-ms", "1500", "--heartbeat-ms", "200"]);
         command.arg("--db").arg(self.path("tasks.db")).args(&self.servers);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
@@ -137,8 +157,13 @@ impl Setup {
 
     /// Starts it and waits until it listens.
     pub(crate) fn start(&self) -> Gateway {
+        self.start_at(ANY_PORT)
+    }
+
+    /// The same at this address and port.
+    pub(crate) fn start_at(&self, address: &str) -> Gateway {
         let log = self.path("log");
-        let mut command = self.starting();
+        let mut command = self.starting(address);
         command.env("SECRET_OF_THE_GATEWAY", "hidden");
         let stderr = File::options().append(true).create(true).open(&log).unwrap();
         let mut child = command.stderr(stderr).spawn().expect("the gateway starts");
@@ -158,7 +183,7 @@ impl Setup {
 
     /// Starts a gateway that refuses to start, and returns what it says.
     pub(crate) fn refusal(&self) -> String {
-        let Output { status, stderr, .. } = self.starting().output().unwrap();
+        let Output { status, stderr, .. } = self.starting(ANY_PORT).output().unwrap();
         assert_eq!(status.code(), Some(2));
         String::from_utf8(stderr).unwrap()
     }
@@ -184,6 +209,59 @@ pub(crate) async fn until(what: &str, mut seen: impl FnMut() -> bool) {
     }
 }
 
+/// A server that runs somewhere. Killed when dropped.
+pub(crate) struct Somewhere {
+    child: Child,
+    url: String,
+}
+
+impl Somewhere {
+    /// The URL that it printed.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// A script of this folder, which prints its URL.
+    pub(crate) fn python(name: &str, arguments: &[&str]) -> (Self, String) {
+        let mut command = Command::new("python3");
+        command.arg(script(name)).args(arguments);
+        Self::start(&mut command)
+    }
+
+    /// A program that prints its URL, alone in a line or as the last word of its first line with one.
+    pub(crate) fn start(command: &mut Command) -> (Self, String) {
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        while !line.ends_with("/mcp\n") {
+            line.clear();
+            assert!(stdout.read_line(&mut line).unwrap() > 0, "the server ended before it printed its URL");
+        }
+        // Whoever prints wants to be read.
+        std::thread::spawn(move || std::io::copy(&mut stdout, &mut std::io::sink()));
+        let url = line.split_whitespace().last().unwrap().to_owned();
+        (Self { child, url: url.clone() }, url)
+    }
+
+    /// A program that does not print its URL.
+    pub(crate) fn silent(command: &mut Command) -> Self {
+        let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Self { child: command.spawn().unwrap(), url: String::new() }
+    }
+
+    /// Its port, for another one in its place.
+    pub(crate) fn port(&self) -> String {
+        self.url.rsplit(':').next().unwrap().split('/').next().unwrap().to_owned()
+    }
+}
+
+impl Drop for Somewhere {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
 /// A running gateway. Killed when dropped.
 pub(crate) struct Gateway {
     child: Child,
@@ -200,6 +278,11 @@ impl Gateway {
     /// The MCP endpoint.
     pub(crate) fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Its address and port, for another one in its place.
+    pub(crate) fn address(&self) -> String {
+        self.url.trim_start_matches("http://").trim_end_matches("/mcp").to_owned()
     }
 
     /// What it has logged so far.

@@ -8,18 +8,26 @@ use longhaul::ports::Clock;
 use longhaul::{SystemClock, TaskContext};
 use rmcp::ErrorData;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientResult, InputRequest,
+    CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientResult, ErrorCode, InputRequest,
     LoggingMessageNotificationParam, ResultType,
 };
 use rmcp::service::{Peer, RequestContext, RoleServer, ServiceError};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
 use crate::catalog::{Repeatable, ToolRoute};
+use crate::following::{Following, STARTED};
 use crate::limits;
+use crate::looks::Unseen;
 use crate::upstream::client::{Client, Event};
+use crate::upstream::session::{Began, Session};
+use crate::upstream::task_tools::TaskSupport;
+use crate::upstream::tasks::Started;
 use crate::upstream::{ConnectError, Connection, Era, Lasting, Upstream};
+
+mod held;
 
 /// A call, as one leg of its task sees it.
 pub(crate) struct Call<'g> {
@@ -51,6 +59,13 @@ struct Kept {
     round: u32,
     /// The server's own state.
     state: Option<String>,
+}
+
+/// What the server made of a call.
+enum Sent {
+    Answer(CallToolResponse),
+    /// A task of its own, which needs no connection.
+    Task(Started),
 }
 
 /// Why a try brought no answer.
@@ -101,11 +116,34 @@ impl<'g> Call<'g> {
         })
     }
 
-    /// Makes the call. A lost connection is tried again where that may be done.
+    /// The task that this is the call of.
+    pub(crate) const fn task(&self) -> &TaskContext {
+        &self.task
+    }
+
+    /// What the server calls the tool.
+    fn tool(&self) -> &str {
+        &self.route.route.name
+    }
+
+    /// Makes the call, and waits for the end of the task that the server may make of it.
     ///
     /// # Errors
     /// What the server answers, or why there is no answer.
     pub(crate) async fn run(mut self) -> Result<CallToolResponse, ErrorData> {
+        let started = match recorded(&self.task, STARTED).await {
+            Some(started) => started,
+            None => match self.send().await? {
+                Sent::Answer(answer) => return self.answer(answer),
+                Sent::Task(started) => self.task.step(STARTED, async || started).await,
+            },
+        };
+        let (upstream, task, declared) = (self.upstream, &self.task, &self.declared);
+        Box::pin(Following { upstream, task, declared, started }.to_the_end()).await
+    }
+
+    /// Sends the call. A lost connection is tried again where that may be done.
+    async fn send(&mut self) -> Result<Sent, ErrorData> {
         // In a later leg the call may have been sent before, and that is known without a connection.
         if self.task.attempt() > 1 {
             self.mark().await?;
@@ -149,9 +187,20 @@ impl<'g> Call<'g> {
 
     /// # Errors
     /// What ends the call: an answer that is an error, or a call that must not be sent twice.
-    async fn try_once(&mut self) -> Result<Result<CallToolResponse, Unanswered>, ErrorData> {
+    async fn try_once(&mut self) -> Result<Result<Sent, Unanswered>, ErrorData> {
+        match Box::pin(self.upstream.session_for_a_task(&self.route.route.name, &self.declared)).await {
+            Ok(Some(session)) => return self.try_task(session).await,
+            Ok(None) => {}
+            Err(error) => return Ok(Err(Unanswered::Unsent(error))),
+        }
         let (client, events) = Client::new(self.upstream.name(), Some(self.task.idempotency_key()), &self.declared);
-        let client = client.in_era(self.era);
+        let mut client = client.in_era(self.era);
+        // A process would have to be held for a task, so it is asked for one only if it does nothing without.
+        let declares_tasks =
+            !self.upstream.is_process() || self.upstream.task_support(self.tool()) == Some(TaskSupport::Required);
+        if declares_tasks {
+            client = client.with_tasks();
+        }
         // Boxed, as are the next ones, because the futures of `rmcp` are too large for the stack of a thread otherwise.
         let connected = Box::pin(self.upstream.connect(client)).await;
         let connection = match connected {
@@ -165,9 +214,18 @@ impl<'g> Call<'g> {
             ran = self.end_of_leg() => return Err(too_long(self.upstream.name(), ran)),
         };
         match answer {
+            Ok(CallToolResponse::Task(created)) => {
+                connection.give_back();
+                Ok(Ok(Sent::Task(Started::extension(created))))
+            }
             Ok(answer) => {
                 connection.give_back();
-                self.answer(answer).map(Ok)
+                Ok(Ok(Sent::Answer(answer)))
+            }
+            Err(ServiceError::McpError(error)) if !declares_tasks && requires_task(&error) => {
+                self.upstream.require_task(self.tool());
+                drop(connection);
+                Box::pin(self.try_once()).await
             }
             Err(ServiceError::McpError(error)) => {
                 connection.give_back();
@@ -197,6 +255,23 @@ impl<'g> Call<'g> {
         }
     }
 
+    /// Calls the tool as a task of revision `2025-11-25`.
+    async fn try_task(&mut self, session: Session<'_>) -> Result<Result<Sent, Unanswered>, ErrorData> {
+        self.mark().await?;
+        let deadline = self.task.deadline().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
+        let deadline_ms = deadline.and_then(|at| u64::try_from(at.as_millis()).ok());
+        let ttl_ms = deadline_ms.map(|at| at.saturating_sub(SystemClock.now().as_ms()) + limits::TTL_MORE_MS);
+        match session.start_task(self.upstream.name(), &self.params, ttl_ms).await {
+            Ok(Began::Task(started)) => Ok(Ok(Sent::Task(started))),
+            Ok(Began::Result(result)) => {
+                session.end().await;
+                Ok(Ok(Sent::Answer((*result).into())))
+            }
+            Err(Unseen::Refused(error)) => Err(error),
+            Err(Unseen::Lost(why)) => Ok(Err(Unanswered::Lost(why))),
+        }
+    }
+
     /// Whether the caller can be asked. In the older era a server waits with the call half done, and is gone when the
     /// answer comes: the tool is called once more then.
     fn may_ask(&self) -> bool {
@@ -209,7 +284,7 @@ impl<'g> Call<'g> {
         connection: &Connection,
         mut events: mpsc::Receiver<Event>,
     ) -> Result<CallToolResponse, ServiceError> {
-        let answer = connection.peer().call_tool_once(self.params.clone());
+        let answer = self.exchange(connection);
         tokio::pin!(answer);
         let (mut questions, mut furthest) = (0_u32, f64::NEG_INFINITY);
         loop {
@@ -268,15 +343,19 @@ impl<'g> Call<'g> {
     /// the answers that are on record.
     async fn ask(&self, number: u32, request: InputRequest) -> Result<ClientResult, ErrorData> {
         if !self.may_ask() {
-            return Err(ErrorData::invalid_request(
-                "nobody can be asked during this call: it would have to be made again with the answer, and the tool may \
-                 not be repeated",
-                None,
-            ));
+            return Err(nobody_to_ask());
         }
         let read = reader_of(&request);
         let answer = self.task.request_input(&format!("upstream-{number}"), request).await?;
         read(answer).map_err(|error| ErrorData::invalid_params(format!("the answer cannot be read: {error}"), None))
+    }
+
+    /// Asks the caller what a task of a process wants to know. The process is not there any more when the answer comes.
+    async fn asked(&self, key: &str, request: InputRequest) -> Result<Value, ErrorData> {
+        match self.route.repeatable {
+            Repeatable::Yes => self.task.request_input(&format!("task-{key}"), request).await,
+            Repeatable::No => Err(nobody_to_ask()),
+        }
     }
 
     fn answer(&self, answer: CallToolResponse) -> Result<CallToolResponse, ErrorData> {
@@ -318,7 +397,28 @@ fn reader_of(request: &InputRequest) -> ReadAnswer {
     }
 }
 
-fn failed(why: &str) -> ErrorData {
+/// What an earlier leg has recorded as this step.
+pub(crate) async fn recorded<T: Serialize + DeserializeOwned>(task: &TaskContext, step: &str) -> Option<T> {
+    // Nothing is recorded here: a try that fails records nothing.
+    if task.attempt() > 1 { task.try_step(step, async || Err::<T, ()>(())).await.ok() } else { None }
+}
+
+/// Whether a server refuses to make the call if it may not make a task of it.
+fn requires_task(error: &ErrorData) -> bool {
+    let required = error.data.as_ref().and_then(|data| data.pointer("/requiredCapabilities/extensions"));
+    error.code == ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY
+        && required.is_some_and(|required| required.get(rmcp::model::TASKS_EXTENSION_ID).is_some())
+}
+
+fn nobody_to_ask() -> ErrorData {
+    ErrorData::invalid_request(
+        "nobody can be asked during this call: it would have to be made again with the answer, and the tool may not be \
+         repeated",
+        None,
+    )
+}
+
+pub(crate) fn failed(why: &str) -> ErrorData {
     ErrorData::internal_error(why.to_owned(), None)
 }
 

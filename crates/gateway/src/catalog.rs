@@ -12,9 +12,14 @@ use rmcp::service::{ClientCacheConfig, Peer, RoleClient, ServiceError};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
-use crate::config::{Durable, Pattern, Repeat, Server, Terms};
+use crate::config::{Durable, Fold, Pattern, Repeat, Server, Terms};
 use crate::limits;
 use crate::start_error::Problem;
+use crate::upstream::task_tools::Known;
+
+mod folds;
+
+use folds::Shown;
 
 /// What one server has.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -24,6 +29,9 @@ pub(crate) struct Listed {
     /// How long it holds, if the server says so: the shortest time of its lists.
     #[serde(skip)]
     pub(crate) ttl: Option<Duration>,
+    /// What it says about tasks of its own: `rmcp` leaves that out of the list.
+    #[serde(default, skip_serializing_if = "Known::is_empty")]
+    pub(crate) task_tools: Known,
     #[serde(default)]
     pub(crate) tools: Vec<Tool>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -81,7 +89,7 @@ impl Listed {
             // Servers without templates may not know this request.
             templates = read_templates(peer, ttl).await.unwrap_or_default();
         }
-        Ok(Self { info, ttl: *ttl, tools, prompts, resources, templates })
+        Ok(Self { info, ttl: *ttl, task_tools: Known::default(), tools, prompts, resources, templates })
     }
 
     /// The same without what is answered by the server at once.
@@ -124,6 +132,8 @@ pub(crate) struct ToolRoute {
     pub(crate) policy: Option<TaskPolicy>,
     /// One permit for each of its calls, if their number is limited.
     pub(crate) permits: Option<Arc<Semaphore>>,
+    /// For a folded tool, of which `route` is the one that starts the job.
+    pub(crate) fold: Option<Arc<Fold>>,
 }
 
 impl ToolRoute {
@@ -178,9 +188,10 @@ impl Catalog {
     pub(crate) fn of(listed: &[Listed], servers: &[Server]) -> Result<Self, Vec<Problem>> {
         let (catalog, mut problems) = Self::collect(listed, servers, &Self::default());
         for (listed, server) in listed.iter().zip(servers) {
+            let (tools, _reported) = folds::shown(&listed.tools, server);
             let unmatched = server.tools.iter().map(|(pattern, _)| pattern);
-            let unmatched = unmatched.filter(|pattern| !listed.tools.iter().any(|tool| pattern.matches(&tool.name)));
-            problems.extend(unmatched.map(|pattern| no_such_tool(server, pattern, &listed.tools)));
+            let unmatched = unmatched.filter(|pattern| !tools.iter().any(|shown| pattern.matches(&shown.name)));
+            problems.extend(unmatched.map(|pattern| no_such_tool(server, pattern, &tools)));
         }
         problems.extend(catalog.too_many());
         if problems.is_empty() { Ok(catalog) } else { Err(problems) }
@@ -211,9 +222,14 @@ impl Catalog {
         let still_lists = |route: &Route| {
             listed.get(route.server).is_some_and(|listed| listed.prompts.iter().any(|prompt| prompt.name == route.name))
         };
+        let shown_of = |index: usize, listed: &Listed| {
+            servers.get(index).map(|server| folds::shown(&listed.tools, server)).unwrap_or_default()
+        };
         for (index, (listed, prefix)) in listed.iter().zip(&prefixes).enumerate() {
-            for tool in &listed.tools {
-                problems.extend(catalog.add_tool(tool.clone(), (index, prefix), servers, &kept));
+            let (tools, faults) = shown_of(index, listed);
+            problems.extend(faults);
+            for shown in tools {
+                problems.extend(catalog.add_tool(shown, (index, prefix), servers, &kept));
             }
             for prompt in &listed.prompts {
                 let kept = before.prompt(&format!("{prefix}{}", prompt.name)).filter(|route| still_lists(route));
@@ -227,14 +243,16 @@ impl Catalog {
 
     fn add_tool(
         &mut self,
-        mut tool: Tool,
+        shown: Shown,
         (server, prefix): (usize, &str),
         servers: &[Server],
         kept: &BTreeMap<&String, &ToolRoute>,
     ) -> Option<Problem> {
+        let Shown { name, mut tool, fold } = shown;
         let of = servers.get(server)?;
+        let terms = of.terms_of(&name);
         let route = Route { server, name: tool.name.to_string() };
-        let name = format!("{prefix}{}", route.name);
+        let name = format!("{prefix}{name}");
         if let Some(problem) = too_long(&name, &of.name) {
             return Some(problem);
         }
@@ -244,7 +262,6 @@ impl Catalog {
             let first = servers.get(other.route.server).map(|server| server.name.clone()).unwrap_or_default();
             return Some(Problem::Clash { kind: "tool", name, first, second: of.name.clone() });
         }
-        let terms = of.terms_of(&route.name);
         let repeatable = Repeatable::of(&tool, terms.repeat.unwrap_or(Repeat::Hints));
         tool.name = name.clone().into();
         self.tool_order.push(name.clone());
@@ -254,7 +271,7 @@ impl Catalog {
         };
         let policy = before.filter(|before| before.tool.input_schema == tool.input_schema);
         let policy = policy.and_then(|before| before.policy.clone());
-        self.tools.insert(name, ToolRoute { route, tool, terms, repeatable, policy, permits });
+        self.tools.insert(name, ToolRoute { route, tool, terms, repeatable, policy, permits, fold });
         None
     }
 
@@ -314,10 +331,10 @@ fn too_long(name: &str, server: &str) -> Option<Problem> {
         .then(|| Problem::NameTooLong { name: name.to_owned(), server: server.to_owned() })
 }
 
-fn no_such_tool(server: &Server, pattern: &Pattern, tools: &[Tool]) -> Problem {
+fn no_such_tool(server: &Server, pattern: &Pattern, tools: &[Shown]) -> Problem {
     Problem::NoSuchTool {
         server: server.name.clone(),
         pattern: pattern.as_str().to_owned(),
-        tools: tools.iter().map(|tool| tool.name.to_string()).collect(),
+        tools: tools.iter().map(|shown| shown.name.clone()).collect(),
     }
 }

@@ -12,6 +12,7 @@ use crate::upstream::{Era, Keeping, Target};
 
 mod comments;
 mod expand;
+mod fold;
 #[cfg(feature = "lambda")]
 pub(crate) mod in_function;
 mod life;
@@ -20,8 +21,10 @@ mod read;
 mod reader;
 mod terms;
 
+pub(crate) use fold::{Fold, Pointer};
 pub(crate) use pattern::Pattern;
 pub(crate) use read::is_of_names;
+pub(crate) use reader::unknown;
 pub use terms::Repeat;
 pub(crate) use terms::{Durable, Terms};
 
@@ -50,6 +53,8 @@ pub(crate) struct Server {
     pub(crate) terms: Terms,
     /// For its tools with such names.
     pub(crate) tools: Vec<(Pattern, Terms)>,
+    /// Tools of it that are shown as one.
+    pub(crate) folds: Vec<Fold>,
 }
 
 impl Server {
@@ -64,6 +69,7 @@ impl Server {
             keeping: None,
             terms: Terms::default(),
             tools: Vec::new(),
+            folds: Vec::new(),
         }
     }
 

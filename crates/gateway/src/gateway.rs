@@ -11,6 +11,7 @@ use rmcp::model::{
 use tokio::task::JoinSet;
 
 use crate::catalog::{Catalog, Listed};
+use crate::cleaning::with_cleaning;
 use crate::config::Config;
 use crate::handler::{Handler, Shared};
 use crate::limits;
@@ -78,7 +79,12 @@ impl Gateway {
         let lists = Arc::new(Lists::new(config.servers, listed, catalog, renewal));
         let shared = Arc::new(Shared { upstreams, lists: Arc::clone(&lists), info });
         let handler = Handler(Arc::clone(&shared));
-        let server = Server::new(move || handler.clone()).policies(move |tool| lists.policy(tool));
+        let mut server = Server::new(move || handler.clone()).policies(move |tool| lists.policy(tool));
+        for (name, route) in shared.lists.catalog().tools.iter().filter(|(_, route)| route.is_durable()) {
+            if let Some(upstream) = shared.upstreams.get(route.route.server) {
+                server = with_cleaning(server, name, route, upstream);
+            }
+        }
         Ok(Self { server, tools, shared, groups })
     }
 
@@ -111,6 +117,7 @@ impl std::fmt::Debug for Gateway {
 fn known_from(list: Listed, upstream: &Upstream) -> Listed {
     upstream.remember(Some(Era::of(&list.info.protocol_version)));
     upstream.learn(&list.tools);
+    upstream.task_tools().recall(list.task_tools.clone());
     if upstream.is_reached_from_here() { list } else { list.only_tools() }
 }
 

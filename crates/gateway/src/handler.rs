@@ -15,6 +15,7 @@ use rmcp::{ErrorData, ServerHandler};
 
 use crate::call::Call;
 use crate::catalog::Catalog;
+use crate::folded::FoldedCall;
 use crate::limits;
 use crate::lists::Lists;
 use crate::upstream::client::Client;
@@ -106,7 +107,14 @@ impl ServerHandler for Handler {
         let catalog = self.catalog();
         let route = catalog.tools.get(&*request.name);
         let route = route.ok_or_else(|| ErrorData::invalid_params(format!("unknown tool: {}", request.name), None))?;
-        let call = Box::pin(Call::new(self.upstream(route.route.server)?, route, request, &context)?.run());
+        let upstream = self.upstream(route.route.server)?;
+        let call = Call::new(upstream, route, request, &context)?;
+        let call = async {
+            match &route.fold {
+                Some(fold) => Box::pin(FoldedCall::new(upstream, fold, &call).run(call)).await,
+                None => Box::pin(call.run()).await,
+            }
+        };
         if route.is_durable() {
             return call.await;
         }

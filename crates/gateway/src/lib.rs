@@ -20,7 +20,10 @@
 
 mod call;
 mod catalog;
+mod cleaning;
 mod config;
+mod folded;
+mod following;
 #[cfg(feature = "lambda")]
 pub mod functions;
 mod gateway;
@@ -28,6 +31,7 @@ mod handler;
 mod limits;
 mod lists;
 mod lock;
+mod looks;
 mod policy;
 pub mod settings;
 mod start_error;

@@ -86,3 +86,20 @@ pub(crate) const HANDLE_AFTER: Duration = Duration::from_secs(2);
 
 /// How long a task may take, unless `runAtMost` says otherwise.
 pub(crate) const RUN_MAX: Duration = Duration::from_secs(2 * 60 * 60);
+
+/// The shortest and the longest pause between two looks at a server's own task, whatever the server says.
+pub(crate) const LOOK_EVERY_LEAST: Duration = Duration::from_millis(200);
+pub(crate) const LOOK_EVERY_MOST: Duration = Duration::from_secs(5 * 60);
+
+/// The first and the longest pause between two looks where nobody says how long they are.
+pub(crate) const LOOK_FIRST: Duration = Duration::from_secs(1);
+pub(crate) const LOOK_LONGEST: Duration = Duration::from_secs(30);
+
+/// How often one task of a server may ask.
+pub(crate) const ASKED_MAX: u32 = 256;
+
+/// How long a look waits for the question of a task that says it has one.
+pub(crate) const QUESTION_MAX: Duration = Duration::from_secs(10);
+
+/// How much longer than our own task a server is asked to keep its task.
+pub(crate) const TTL_MORE_MS: u64 = 60 * 60 * 1_000;

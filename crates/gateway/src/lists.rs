@@ -150,9 +150,11 @@ pub(crate) async fn list(upstream: &Upstream) -> Result<Listed, String> {
     let connection = connected.map_err(|error| error.to_string())?;
     let name = upstream.name();
     match tokio::time::timeout(limits::ANSWER_MAX, Listed::read(connection.peer())).await {
-        Ok(Ok(listed)) => {
+        Ok(Ok(mut listed)) => {
             connection.give_back();
             upstream.learn(&listed.tools);
+            upstream.learn_task_tools().await;
+            listed.task_tools = upstream.task_tools().known();
             Ok(listed)
         }
         Ok(Err(error)) => Err(format!("the server `{name}` does not list what it has: {error}")),

@@ -31,6 +31,8 @@ pub(crate) enum Problem {
     TooManyTools { tools: usize },
     #[error("no tool of `{server}` is called `{pattern}`, as its terms say; there are: {}", .tools.join(", "))]
     NoSuchTool { server: String, pattern: String, tools: Vec<String> },
+    #[error("{place}: {what}")]
+    Fold { place: String, what: String },
     #[error(transparent)]
     Tool(#[from] ToolError),
 }

@@ -17,7 +17,10 @@ mod lines;
 mod param_headers;
 mod pool;
 pub(crate) mod process;
+pub(crate) mod session;
 mod stdio;
+pub(crate) mod task_tools;
+pub(crate) mod tasks;
 mod watch;
 
 use client::Client;
@@ -28,6 +31,7 @@ pub(crate) use pool::Keeping;
 use pool::{Pool, Turn};
 use process::{Groups, Launch, Process};
 use stdio::Stdio;
+use task_tools::TaskTools;
 use watch::Watched;
 
 use crate::config;
@@ -87,6 +91,7 @@ pub(crate) struct Upstream {
     params: ParamHeaders,
     /// Whether it has said that its lists are others now.
     changed: Arc<AtomicBool>,
+    task_tools: TaskTools,
 }
 
 /// Why there is no connection, or none any more. Its text is for operators and callers.
@@ -184,6 +189,7 @@ impl Upstream {
             newer_only: AtomicBool::new(false),
             params: ParamHeaders::default(),
             changed: Arc::default(),
+            task_tools: TaskTools::default(),
         }
     }
 
@@ -338,7 +344,10 @@ impl Upstream {
         let (mut process, pipes) =
             started.map_err(|why| ConnectError { why: self.cannot_start(&why), lasting: Lasting::Yes })?;
         let watch = client.watch().clone();
-        let transport = InOrder::new(Watched::new(Stdio::new(pipes, watch.clone()), watch), client.clone());
+        let transport = InOrder::new(
+            Watched::new(Stdio::new(pipes, watch.clone(), self.task_tools.clone()), watch),
+            client.clone(),
+        );
         match self.begin(Box::pin(serve_client_with_lifecycle(client, transport, lifecycle(era)))).await {
             Ok(running) => return Ok(self.connection(running, Some(process), None)),
             Err(Unbegun::Late) => process.note(LATE),

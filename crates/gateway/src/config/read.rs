@@ -9,6 +9,7 @@ use serde_json::Value;
 use url::Url;
 
 use super::comments::without_comments;
+use super::fold::folds;
 use super::life::{Life, concurrency};
 use super::reader::{Members, Node, NotSet, Reader, unknown};
 use super::terms::{Durable, Repeat, Terms};
@@ -242,6 +243,7 @@ fn apply_to(reader: &mut Reader<'_>, server: &mut Server, defaults: &Life, node:
             }
         }
     }
+    server.folds = folds(reader, &mut members);
     reader.refuse_unknown(&members);
 }
 

@@ -171,7 +171,7 @@ impl<'e> Reader<'e> {
 }
 
 /// The sentence about a name that is not known, with the one that was probably meant.
-pub(super) fn unknown<'n>(name: &str, known: impl Iterator<Item = &'n str> + Clone) -> String {
+pub(crate) fn unknown<'n>(name: &str, known: impl Iterator<Item = &'n str> + Clone) -> String {
     let near = known
         .clone()
         .max_by(|one, other| strsim::jaro_winkler(name, one).total_cmp(&strsim::jaro_winkler(name, other)));

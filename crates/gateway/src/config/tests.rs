@@ -181,3 +181,39 @@ fn processes_are_kept_where_the_configuration_says_so() {
         [r#"/longhaul/defaults/process: must be one of "per-call", "pool""#]
     );
 }
+
+fn faults_of_a_fold(fold: &str) -> Vec<String> {
+    let servers = r#""mcpServers": {"s": {"command": "x"}}"#;
+    faults(&format!(r#"{{{servers}, "longhaul": {{"servers": {{"s": {{"fold": {fold}}}}}}}}}"#))
+}
+
+#[test]
+fn mistakes_in_a_fold_are_named_with_their_places() {
+    let place = "/longhaul/servers/s/fold";
+    assert_eq!(faults_of_a_fold("{}"), [format!("{place}: must be a list of objects")]);
+    let missing = ["name", "start", "status", "id", "state", "done"].map(|key| format!("{place}/0: it has no `{key}`"));
+    assert_eq!(faults_of_a_fold("[{}]"), missing);
+    let wrong = r#"[{"name": "a b", "start": "s", "status": "g", "id": "scanId", "state": "/a~2", "done": [],
+        "failed": ["no"], "every": "0s", "progres": "/p"}]"#;
+    assert_eq!(
+        faults_of_a_fold(wrong),
+        [
+            format!("{place}/0/name: cannot be the name of a tool: use letters, digits, `_`, `-` and `.`"),
+            format!("{place}/0/id: `scanId` is not a JSON pointer: write `/` before each name, such as \"/job/id\""),
+            format!("{place}/0/state: `/a~2` is not a JSON pointer: write `/` before each name, such as \"/job/id\""),
+            format!("{place}/0/done: names no state"),
+            format!("{place}/0/every: leaves no pause: name a time above 0"),
+            format!("{place}/0/progres: is not known; did you mean `progress`?"),
+        ]
+    );
+    let twice =
+        r#"{"name": "a", "start": "s", "status": "g", "id": "/id", "state": "/s", "done": ["x"], "failed": ["x"]}"#;
+    assert_eq!(
+        faults_of_a_fold(&format!("[{twice}, {twice}]")),
+        [
+            format!("{place}/0/failed: `x` is also in `done`"),
+            format!("{place}/1/failed: `x` is also in `done`"),
+            format!("{place}/1/name: `a` is taken by another one"),
+        ]
+    );
+}

@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rmcp::ErrorData;
 use rmcp::model::{
-    ClientCapabilities, ClientConfig, ClientResult, ErrorCode, Implementation, InputRequest,
+    ClientCapabilities, ClientConfig, ClientResult, ErrorCode, Implementation, InputRequest, JsonObject,
     LoggingMessageNotificationParam, ProgressNotificationParam, ProtocolVersion, ServerNotification, ServerRequest,
+    TASKS_EXTENSION_ID,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleClient, Service};
 use serde_json::json;
@@ -127,6 +128,13 @@ impl Client {
     /// What the server sends is for `other` from now on.
     pub(super) fn take_over(&self, other: &Self) {
         self.watch.take_over(&other.watch);
+    }
+
+    /// The same client, which also takes a task for an answer.
+    pub(crate) fn with_tasks(mut self) -> Self {
+        let tasks = (TASKS_EXTENSION_ID.to_owned(), JsonObject::new());
+        self.capabilities.extensions.get_or_insert_default().extend([tasks]);
+        self
     }
 
     async fn ask(&self, request: InputRequest) -> Result<ClientResult, ErrorData> {

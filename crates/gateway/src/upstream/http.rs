@@ -61,6 +61,12 @@ impl std::fmt::Debug for Endpoint {
     }
 }
 
+/// A server and a client for it.
+pub(crate) struct Reached<'e> {
+    pub(crate) endpoint: &'e Endpoint,
+    pub(crate) client: reqwest::Client,
+}
+
 /// The HTTP client of one server, made when it is first needed. What it keeps open is used for the next request.
 #[derive(Default)]
 pub(crate) struct Http(OnceLock<reqwest::Client>);
@@ -80,6 +86,14 @@ impl Http {
             .custom_headers(endpoint.headers.clone())
             .max_sse_event_size(limits::LINE_BYTES_MAX);
         Ok(StreamableHttpClientTransport::with_client(Discreet { client: self.client()?, params }, config))
+    }
+
+    /// For requests that `rmcp` does not know.
+    ///
+    /// # Errors
+    /// Why there is no client.
+    pub(crate) fn reach<'e>(&self, endpoint: &'e Endpoint) -> Result<Reached<'e>, String> {
+        Ok(Reached { endpoint, client: self.client()? })
     }
 
     /// A request that was written in part is never written again: `hyper` moves one to a new connection only if the old

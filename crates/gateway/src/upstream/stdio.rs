@@ -13,6 +13,7 @@ use tokio::process::ChildStdout;
 
 use super::lines::{Line, Lines, Overlong};
 use super::process::{Notes, Pipes, Stdin, ended};
+use super::task_tools::TaskTools;
 use super::watch::Watch;
 use crate::limits;
 
@@ -24,12 +25,14 @@ pub(crate) struct Stdio {
     lines: Lines<ChildStdout>,
     notes: Notes,
     watch: Watch,
+    task_tools: TaskTools,
 }
 
 impl Stdio {
-    pub(super) fn new(pipes: Pipes, watch: Watch) -> Self {
+    pub(super) fn new(pipes: Pipes, watch: Watch, task_tools: TaskTools) -> Self {
         let Pipes { id: process, stdin, stdout, notes } = pipes;
-        Self { process, stdin, lines: Lines::new(stdout, limits::LINE_BYTES_MAX, Overlong::Refused), notes, watch }
+        let lines = Lines::new(stdout, limits::LINE_BYTES_MAX, Overlong::Refused);
+        Self { process, stdin, lines, notes, watch, task_tools }
     }
 
     async fn line(&mut self) -> Line {
@@ -80,7 +83,10 @@ impl Transport<RoleClient> for Stdio {
         loop {
             match self.line().await {
                 Line::Text(line) => match serde_json::from_slice::<ServerJsonRpcMessage>(&line) {
-                    Ok(message) => return Some(message),
+                    Ok(message) => {
+                        self.task_tools.note_line(&line);
+                        return Some(message);
+                    }
                     // Some servers write what should go to standard error, or to nobody.
                     Err(error) => {
                         self.watch.odd("it wrote a line that is not a message");

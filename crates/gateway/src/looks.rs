@@ -1,0 +1,125 @@
+//! One look at something that a server does without us: a connection, a quick request, and nothing is held after it.
+
+use std::time::Duration;
+
+use longhaul::{Every, TaskContext};
+use rmcp::ErrorData;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, JsonObject, ResultType,
+};
+use rmcp::service::ServiceError;
+
+use crate::call::failed;
+use crate::limits;
+use crate::upstream::client::Client;
+use crate::upstream::{Connection, Upstream};
+
+/// Why a look saw nothing.
+#[derive(Debug)]
+pub(crate) enum Unseen {
+    /// The server could not be reached, or did not answer: it may at the next look.
+    Lost(String),
+    /// It answered, with an error: there is nothing to wait for.
+    Refused(ErrorData),
+}
+
+/// The pauses between two looks: as long as somebody says, within limits, otherwise longer and longer.
+pub(crate) fn pauses(said: Option<Duration>) -> Every {
+    match said {
+        Some(said) => Every::fixed(said.clamp(limits::LOOK_EVERY_LEAST, limits::LOOK_EVERY_MOST)),
+        None => Every::growing(limits::LOOK_FIRST, limits::LOOK_LONGEST),
+    }
+}
+
+/// Nothing was seen, and that is no reason to stop looking.
+pub(crate) fn look_again(upstream: &Upstream, why: &str) {
+    tracing::warn!(server = upstream.name(), why, "a look at a server's work failed; the next one will tell");
+}
+
+/// Connects for one quick request.
+pub(crate) async fn connect(upstream: &Upstream, client: Client) -> Result<Connection, Unseen> {
+    // Boxed because the futures of `rmcp` are too large for the stack of a thread otherwise.
+    Box::pin(upstream.connect(client)).await.map_err(|error| Unseen::Lost(error.to_string()))
+}
+
+/// What a server answers to a quick request.
+pub(crate) async fn answer<T>(
+    connection: &Connection,
+    request: impl Future<Output = Result<T, ServiceError>>,
+) -> Result<T, Unseen> {
+    match tokio::time::timeout(limits::ANSWER_MAX, Box::pin(request)).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(ServiceError::McpError(error))) => Err(Unseen::Refused(error)),
+        Ok(Err(error)) => Err(Unseen::Lost(error.to_string())),
+        Err(_late) => {
+            let (server, seconds) = (connection.server(), limits::ANSWER_MAX.as_secs());
+            Err(Unseen::Lost(format!("{server}: no answer within {seconds} seconds")))
+        }
+    }
+}
+
+/// Calls a tool that is quick and asks nothing, on a connection of its own.
+pub(crate) async fn call_once(
+    upstream: &Upstream,
+    task: String,
+    tool: &str,
+    arguments: JsonObject,
+) -> Result<CallToolResult, Unseen> {
+    let (client, _events) = Client::new(upstream.name(), Some(task), &ClientCapabilities::default());
+    let connection = connect(upstream, client).await?;
+    let mut params = CallToolRequestParams::new(tool.to_owned());
+    params.arguments = Some(arguments);
+    match answer(&connection, connection.peer().call_tool_once(params)).await? {
+        CallToolResponse::Complete(mut result) => {
+            // Results of older revisions lack it.
+            result.result_type.get_or_insert(ResultType::COMPLETE);
+            Ok(result)
+        }
+        _ => Err(Unseen::Refused(failed(&format!("`{tool}` of `{}` did not answer at once", upstream.name())))),
+    }
+}
+
+/// Reports the words of a server, if there are any, as the progress of our task. Those that begin as "3/10 reading" have
+/// the numbers in them.
+pub(crate) async fn report(task: &TaskContext, words: Option<&str>) {
+    let Some(words) = words else { return };
+    let (done, total, rest) = numbers(words);
+    let report = task.progress(done).message(rest);
+    match total {
+        Some(total) => report.of(total).await,
+        None => report.await,
+    }
+}
+
+fn numbers(words: &str) -> (f64, Option<f64>, &str) {
+    let (first, rest) = words.split_once(' ').unwrap_or((words, ""));
+    let (done, total) = first.split_once('/').map_or((first, None), |(done, total)| (done, Some(total)));
+    let number = |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite());
+    match (number(done), total.map(number)) {
+        (Some(done), None) => (done, None, rest),
+        (Some(done), Some(Some(total))) => (done, Some(total), rest),
+        _ => (0.0, None, words),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_at_the_beginning_of_words_are_progress() {
+        assert_eq!(numbers("3/10 reading files"), (3.0, Some(10.0), "reading files"));
+        assert_eq!(numbers("0.5"), (0.5, None, ""));
+        assert_eq!(numbers("reading 3/10"), (0.0, None, "reading 3/10"));
+        assert_eq!(numbers("and/or more"), (0.0, None, "and/or more"));
+        assert_eq!(numbers("inf more"), (0.0, None, "inf more"));
+        assert_eq!(numbers(""), (0.0, None, ""));
+    }
+
+    #[test]
+    fn what_a_server_says_about_pauses_is_kept_within_limits() {
+        assert_eq!(pauses(Some(Duration::ZERO)), Every::fixed(limits::LOOK_EVERY_LEAST));
+        assert_eq!(pauses(Some(Duration::from_secs(2))), Every::fixed(Duration::from_secs(2)));
+        assert_eq!(pauses(Some(Duration::MAX)), Every::fixed(limits::LOOK_EVERY_MOST));
+    }
+}

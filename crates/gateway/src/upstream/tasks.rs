@@ -1,0 +1,281 @@
+//! Tasks that a server offers itself: seeing, answering and cancelling one of them, on a connection for each request.
+
+use rmcp::ErrorData;
+use rmcp::model::{
+    CallToolResult, CancelTaskParams, ClientCapabilities, CreateTaskResult, ErrorCode, GetTaskParams, InputRequests,
+    InputResponses, ResultType, TaskPayload, UpdateTaskParams,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::client::Client;
+use super::http::{Endpoint, Reached};
+use super::session::{Session, SessionId, text};
+use super::task_tools::{TaskSupport, TaskTools};
+use super::{ConnectError, Era, Target, Upstream};
+use crate::call::failed;
+use crate::limits;
+use crate::looks::{self, Unseen};
+
+/// Which task of the server a call became.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Started {
+    pub(crate) task_id: String,
+    /// How long the server wants us to wait between two looks, in milliseconds.
+    pub(crate) every_ms: Option<u64>,
+    /// For a task of revision `2025-11-25`, the session in which it was started; `None` for one of the Tasks extension.
+    pub(crate) session: Option<SessionId>,
+}
+
+impl Started {
+    /// A task of the Tasks extension.
+    pub(crate) fn extension(created: CreateTaskResult) -> Self {
+        Self { task_id: created.task.task_id, every_ms: created.task.poll_interval_ms, session: None }
+    }
+}
+
+/// What a look at a server's task saw.
+pub(crate) enum Seen {
+    Working {
+        message: Option<String>,
+    },
+    /// It waits for answers.
+    Asks(InputRequests),
+    Ended(Result<Box<CallToolResult>, ErrorData>),
+}
+
+impl Upstream {
+    /// The server behind a URL; `None` for a process.
+    ///
+    /// # Errors
+    /// Why there is no client.
+    fn reached(&self) -> Result<Option<Reached<'_>>, Unseen> {
+        match &self.target {
+            Target::Http(endpoint) => self.http.reach(endpoint).map(Some).map_err(Unseen::Lost),
+            Target::Child(_) | Target::Elsewhere(_) => Ok(None),
+        }
+    }
+
+    /// Whether the process behind a connection would have to be held for its tasks.
+    pub(crate) const fn is_process(&self) -> bool {
+        matches!(self.target, Target::Child(_))
+    }
+
+    /// What the server says about tasks of its own.
+    pub(crate) const fn task_tools(&self) -> &TaskTools {
+        &self.task_tools
+    }
+
+    /// What the server wants for a tool; `None` if it is to be called plainly.
+    pub(crate) fn task_support(&self, tool: &str) -> Option<TaskSupport> {
+        self.task_tools.support(tool)
+    }
+
+    /// Notes that the server has refused to call a tool without a task.
+    pub(crate) fn require_task(&self, tool: &str) {
+        self.task_tools.require(tool);
+    }
+
+    /// Finds out which tools of a server behind a URL may be called as tasks of revision `2025-11-25`.
+    pub(crate) async fn learn_task_tools(&self) {
+        if self.era() != Some(Era::Handshake) {
+            return;
+        }
+        let learned = async {
+            let Some(server) = self.reached()? else { return Ok(()) };
+            let (session, info) = Session::begin(server, &ClientCapabilities::default()).await?;
+            self.task_tools.note(&info);
+            if info.pointer("/capabilities/tasks/requests/tools/call").is_some() {
+                self.learn_from_lists(&session).await?;
+            }
+            session.end().await;
+            Ok::<_, Unseen>(())
+        };
+        if let Err(error) = learned.await {
+            tracing::warn!(server = self.name, ?error, "what its tools say about tasks cannot be read");
+        }
+    }
+
+    async fn learn_from_lists(&self, session: &Session<'_>) -> Result<(), Unseen> {
+        let mut params = json!({});
+        for _ in 0..limits::PAGES_MAX {
+            let list = session.result("tools/list", &params).await?;
+            self.task_tools.note(&list);
+            match text(&list, "/nextCursor") {
+                Some(cursor) => params = json!({"cursor": cursor}),
+                None => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// The session in which a tool is to be called as a task of revision `2025-11-25`; `None` if it is to be called in
+    /// another way.
+    ///
+    /// # Errors
+    /// [`ConnectError`]
+    pub(crate) async fn session_for_a_task(
+        &self,
+        tool: &str,
+        declared: &ClientCapabilities,
+    ) -> Result<Option<Session<'_>>, ConnectError> {
+        if self.task_support(tool).is_none() || self.era() != Some(Era::Handshake) {
+            return Ok(None);
+        }
+        let _permit = self.permit().await?;
+        let begun = match self.reached() {
+            Ok(Some(server)) => Session::begin(server, declared).await,
+            Ok(None) => return Ok(None),
+            Err(unseen) => Err(unseen),
+        };
+        match begun {
+            Ok((session, _info)) => Ok(Some(session)),
+            Err(Unseen::Lost(why)) => Err(self.lost(&why)),
+            Err(Unseen::Refused(error)) => Err(self.lost(&error.message)),
+        }
+    }
+
+    /// Looks at a task of the server.
+    ///
+    /// # Errors
+    /// If the server cannot be reached, or does not know the task.
+    pub(crate) async fn see_task(
+        &self,
+        started: &Started,
+        task: String,
+        declared: &ClientCapabilities,
+    ) -> Result<Seen, Unseen> {
+        if let (Some(session), Some(server)) = (&started.session, self.reached()?) {
+            let _permit = self.permit().await.map_err(|error| Unseen::Lost(error.to_string()))?;
+            let session = session.resume(server);
+            let mut seen = session.see(&self.name, &started.task_id).await;
+            if session.is_gone() {
+                // It was restarted, most often. Its tasks may have outlived the sessions.
+                let begun = match self.reached()? {
+                    Some(server) => Session::begin(server, declared).await,
+                    None => return seen,
+                };
+                let (session, _info) = begun.map_err(|unseen| self.lasting(unseen))?;
+                seen = session.see(&self.name, &started.task_id).await;
+                session.end().await;
+            }
+            return seen.map_err(|unseen| self.lasting(unseen));
+        }
+        let (client, _events) = Client::new(&self.name, Some(task), declared);
+        let connection = looks::connect(self, client.with_tasks()).await?;
+        let asked = connection.peer().get_task(GetTaskParams::new(&started.task_id));
+        let answer = looks::answer(&connection, asked).await.map_err(|unseen| self.lasting(unseen))?;
+        let message = answer.task.task.status_message;
+        Ok(seen(&self.name, answer.task.payload, message))
+    }
+
+    /// Answers questions of a task of the server.
+    ///
+    /// # Errors
+    /// If the server cannot be reached, or does not know the task.
+    pub(crate) async fn answer_task(
+        &self,
+        started: &Started,
+        declared: &ClientCapabilities,
+        answers: &InputResponses,
+    ) -> Result<(), Unseen> {
+        if let (Some(session), Some(server)) = (&started.session, self.reached()?) {
+            let _permit = self.permit().await.map_err(|error| Unseen::Lost(error.to_string()))?;
+            return session.resume(server).respond(answers).await;
+        }
+        let (client, _events) = Client::new(&self.name, None, declared);
+        let connection = looks::connect(self, client.with_tasks()).await?;
+        let params = UpdateTaskParams::new(&started.task_id, answers.clone());
+        looks::answer(&connection, connection.peer().update_task(params)).await.map_err(|unseen| self.lasting(unseen))
+    }
+
+    /// Asks the server to cancel a task. One that has ended, or is not known, needs no cancelling.
+    ///
+    /// # Errors
+    /// If the server cannot be reached.
+    pub(crate) async fn cancel_task(&self, started: &Started) -> Result<(), String> {
+        let cancelled = match (&started.session, &self.target) {
+            (Some(session), Target::Http(endpoint)) => self.cancel_in(session, endpoint, &started.task_id).await,
+            _ => self.cancel_of_the_extension(&started.task_id).await,
+        };
+        match cancelled {
+            Err(Unseen::Lost(why)) => Err(why),
+            Ok(()) | Err(Unseen::Refused(_)) => Ok(()),
+        }
+    }
+
+    /// Cancels a task of revision `2025-11-25`.
+    async fn cancel_in(&self, session: &SessionId, endpoint: &Endpoint, task_id: &str) -> Result<(), Unseen> {
+        let reach = || self.http.reach(endpoint).map_err(Unseen::Lost);
+        let session = session.resume(reach()?);
+        let cancelled = session.cancel(task_id).await;
+        if !session.is_gone() {
+            return cancelled;
+        }
+        let (session, _info) = Session::begin(reach()?, &ClientCapabilities::default()).await?;
+        let cancelled = session.cancel(task_id).await;
+        session.end().await;
+        cancelled
+    }
+
+    async fn cancel_of_the_extension(&self, task_id: &str) -> Result<(), Unseen> {
+        let (client, _events) = Client::new(&self.name, None, &ClientCapabilities::default());
+        let connection = looks::connect(self, client.with_tasks()).await?;
+        let params = CancelTaskParams::new(task_id);
+        looks::answer(&connection, connection.peer().cancel_task(params)).await
+    }
+
+    /// An error about the request itself stays; any other may pass.
+    fn lasting(&self, unseen: Unseen) -> Unseen {
+        match unseen {
+            Unseen::Refused(error) if is_about_the_request(error.code) => {
+                let (name, why) = (&self.name, &error.message);
+                Unseen::Refused(failed(&format!("`{name}` does not answer for its task any more: {why}")))
+            }
+            Unseen::Refused(error) => Unseen::Lost(error.message.into_owned()),
+            lost => lost,
+        }
+    }
+}
+
+/// Whether the same request will be refused again.
+fn is_about_the_request(code: ErrorCode) -> bool {
+    const LASTING: [ErrorCode; 5] = [
+        ErrorCode::INVALID_PARAMS,
+        ErrorCode::METHOD_NOT_FOUND,
+        ErrorCode::INVALID_REQUEST,
+        ErrorCode::RESOURCE_NOT_FOUND,
+        ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY,
+    ];
+    LASTING.contains(&code)
+}
+
+/// What the state of a task of the extension says.
+pub(crate) fn seen(server: &str, payload: TaskPayload, message: Option<String>) -> Seen {
+    match payload {
+        TaskPayload::InputRequired { input_requests } => Seen::Asks(input_requests),
+        TaskPayload::Completed { result } => Seen::Ended(tool_result(server, Value::Object(result)).map(Box::new)),
+        TaskPayload::Failed { error } => {
+            let error = serde_json::from_value(Value::Object(error));
+            Seen::Ended(Err(error.unwrap_or_else(|_| failed(&format!("a task of `{server}` failed without a reason")))))
+        }
+        TaskPayload::Cancelled => Seen::Ended(Err(cancelled(server, message))),
+        // Working, or anything that a later version of `rmcp` may add.
+        _ => Seen::Working { message },
+    }
+}
+
+/// A result of a tool, as tasks have it.
+pub(crate) fn tool_result(server: &str, result: Value) -> Result<CallToolResult, ErrorData> {
+    let mut result: CallToolResult = serde_json::from_value(result).map_err(|error| {
+        failed(&format!("a task of `{server}` ended with something that is not the result of a tool: {error}"))
+    })?;
+    // Results of older revisions lack it.
+    result.result_type.get_or_insert(ResultType::COMPLETE);
+    Ok(result)
+}
+
+pub(crate) fn cancelled(server: &str, message: Option<String>) -> ErrorData {
+    let why = message.map(|message| format!(": {message}")).unwrap_or_default();
+    failed(&format!("`{server}` cancelled its task{why}"))
+}

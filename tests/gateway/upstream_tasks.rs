@@ -1,0 +1,198 @@
+//! Servers that offer tasks themselves, behind a URL: another gateway, which speaks all revisions, and servers in Python and
+//! TypeScript, which speak one each.
+
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::process::{Gateway, Setup, Somewhere, ended, root, script, tool, until, why, words};
+
+/// How a server speaks of tasks: by the Tasks extension, or as revision `2025-11-25` does.
+const ERAS: [&str; 2] = ["per-request", "handshake"];
+
+/// A gateway in front of another one.
+fn in_front_of(inner: &Gateway, era: &str) -> Setup {
+    Setup::config(|_| {
+        let server = json!({"era": era, "tools": {"never": {"runAtMost": "3s"}}});
+        json!({"mcpServers": {"inner": {"url": inner.url()}}, "longhaul": {"servers": {"inner": server}}})
+    })
+}
+
+#[tokio::test]
+async fn a_call_becomes_one_task_of_the_server_and_goes_on_after_kills_of_the_gateway() {
+    for era in ERAS {
+        let behind = Setup::fixture(&[]);
+        let inner = behind.start();
+        let setup = in_front_of(&inner, era);
+        let gateway = setup.start();
+        // It may not be repeated, and need not be: the server's task goes on.
+        let id = gateway.caller().call_task("slow", json!({})).await;
+        until("a look", || setup.has_recorded_a_step("task")).await;
+        gateway.kill();
+        let again = setup.start();
+        assert_eq!(words(&ended(&again.caller(), &id).await), "done: 1", "{era}");
+        assert_eq!(behind.calls(), ["slow"], "{era}");
+    }
+}
+
+#[tokio::test]
+async fn results_and_errors_of_the_server_s_task_are_those_of_ours() {
+    for era in ERAS {
+        let behind = Setup::fixture(&[]);
+        let inner = behind.start();
+        let setup = in_front_of(&inner, era);
+        let gateway = setup.start();
+        let refused = gateway.ended("refuse", json!({})).await;
+        assert_eq!(refused["error"], json!({"code": -32050, "message": "no", "data": {"why": "because"}}), "{refused}");
+        let failed = gateway.ended("fail", json!({})).await;
+        assert_eq!((&failed["status"], &failed["result"]["isError"]), (&json!("completed"), &json!(true)), "{failed}");
+        let rich = gateway.ended("rich", json!({})).await;
+        assert_eq!(rich["result"]["structuredContent"], json!({"numbers": [1, 2.5], "nothing": null}), "{rich}");
+        assert_eq!(behind.calls(), ["refuse", "fail", "rich"], "{era}");
+    }
+}
+
+#[tokio::test]
+async fn questions_of_the_server_s_task_are_ours() {
+    for era in ERAS {
+        let behind = Setup::fixture(&[]);
+        let inner = behind.start();
+        let setup = in_front_of(&inner, era);
+        let gateway = setup.start();
+        let id = gateway.caller().call_task("ask_read_only", json!({})).await;
+        let asked = gateway.caller().until(&id, "input_required").await;
+        let requests = asked["inputRequests"].as_object().unwrap().clone();
+        assert_eq!(requests.values().next().unwrap()["params"]["message"], "Who?", "{asked}");
+        gateway.kill();
+        let again = setup.start();
+        let caller = again.caller();
+        caller.accept(&id, requests.keys().next().unwrap(), json!({"name": "Ann"})).await;
+        assert_eq!(words(&ended(&caller, &id).await), r#"{"name": "Ann"}"#, "{era}");
+    }
+}
+
+#[tokio::test]
+async fn progress_of_the_server_s_task_is_ours() {
+    for era in ERAS {
+        let behind = Setup::fixture(&[]);
+        let inner = behind.start();
+        let setup = in_front_of(&inner, era);
+        let gateway = setup.start();
+        let caller = gateway.caller();
+        let id = caller.call_task("progress", json!({})).await;
+        let seen = |task: &Value| task["statusMessage"] == "2/4 part 2";
+        caller.until_it(&id, "progress", seen).await;
+        // It waits for another call.
+        gateway.ended("count", json!({})).await;
+        assert_eq!(words(&ended(&caller, &id).await), "done: 2", "{era}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_away_for_a_while_is_looked_at_again() {
+    for era in ERAS {
+        let behind = Setup::fixture(&[]);
+        let inner = behind.start();
+        let address = inner.address();
+        let setup = in_front_of(&inner, era);
+        let gateway = setup.start();
+        let caller = gateway.caller();
+        let id = caller.call_task("slow_read_only", json!({})).await;
+        until("the server's task", || setup.has_recorded_a_step("task")).await;
+        behind.until_called(1).await;
+        inner.kill();
+        until("a look in vain", || gateway.log().contains("the next one will tell")).await;
+        let _inner = behind.start_at(&address);
+        assert_eq!(words(&ended(&caller, &id).await), "done: 2", "{era}");
+    }
+}
+
+#[tokio::test]
+async fn a_task_that_the_server_does_not_know_any_more_fails_ours() {
+    for era in ERAS {
+        let behind = Setup::fixture(&[]);
+        let inner = behind.start();
+        let address = inner.address();
+        let setup = in_front_of(&inner, era);
+        let gateway = setup.start();
+        let caller = gateway.caller();
+        let id = caller.call_task("never", json!({})).await;
+        until("the server's task", || setup.has_recorded_a_step("task")).await;
+        inner.kill();
+        for file in ["tasks.db", "tasks.db-wal", "tasks.db-shm"] {
+            std::fs::remove_file(behind.path(file)).unwrap_or_default();
+        }
+        let _inner = behind.start_at(&address);
+        let why = why(&ended(&caller, &id).await);
+        assert!(why.contains("does not answer for its task any more") || why.contains("did not end within"), "{why}");
+    }
+}
+
+#[tokio::test]
+async fn a_cancel_is_passed_on_to_the_server() {
+    for era in ERAS {
+        let behind = Setup::fixture(&[]);
+        let inner = behind.start();
+        let setup = in_front_of(&inner, era);
+        let gateway = setup.start();
+        let caller = gateway.caller();
+        let id = caller.call_task("never", json!({})).await;
+        until("the server's task", || setup.has_recorded_a_step("task")).await;
+        caller.result("tasks/cancel", json!({"taskId": id})).await;
+        until("the server's cancel", || behind.has_a_task_that_is("cancelled")).await;
+    }
+}
+
+fn free_port() -> String {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string()
+}
+
+/// A gateway in front of a server behind this port, once that listens.
+async fn in_front_of_port(setup: Setup, port: &str) -> Setup {
+    until("the server's port", || TcpStream::connect(format!("127.0.0.1:{port}")).is_ok()).await;
+    setup
+}
+
+#[tokio::test]
+async fn a_task_of_a_fastmcp_server_goes_on_after_a_kill_of_the_gateway() {
+    let port = free_port();
+    let setup = Setup::config(|_| json!({"mcpServers": {"s": {"url": format!("http://127.0.0.1:{port}/mcp")}}}));
+    std::fs::write(setup.path("hold"), "").unwrap();
+    let python = root().join(".cache/tools/upstreams-python/bin/python");
+    assert!(python.exists(), "run scripts/setup-tools.sh upstreams");
+    let mut command = Command::new(python);
+    command.args([&script("fastmcp_fixture.py"), &setup.path(""), &port]);
+    let (_server, _url) = Somewhere::start(&mut command);
+    let setup = in_front_of_port(setup, &port).await;
+    let gateway = setup.start();
+    let id = gateway.caller().call_task("slow", json!({})).await;
+    until("the server's task", || setup.has_recorded_a_step("task")).await;
+    gateway.kill();
+    std::fs::remove_file(setup.path("hold")).unwrap();
+    let again = setup.start();
+    assert_eq!(words(&ended(&again.caller(), &id).await), "done");
+    assert_eq!(setup.calls(), ["slow"]);
+}
+
+#[tokio::test]
+async fn a_task_in_a_session_of_a_typescript_server_goes_on_after_a_kill_of_the_gateway() {
+    let port = free_port();
+    let setup = Setup::config(|_| json!({"mcpServers": {"s": {"url": format!("http://127.0.0.1:{port}/mcp")}}}));
+    let mut command = Command::new(tool("server-everything"));
+    let _server = Somewhere::silent(command.arg("streamableHttp").env("PORT", &port));
+    let setup = in_front_of_port(setup, &port).await;
+    let gateway = setup.start();
+    let id = gateway.caller().call_task("simulate-research-query", json!({"topic": "rust"})).await;
+    until("the server's task", || setup.has_recorded_a_step("task")).await;
+    gateway.kill();
+    let again = setup.start();
+    assert!(words(&ended(&again.caller(), &id).await).starts_with("# Research Report: rust"));
+}
+
+#[tokio::test]
+async fn a_tool_of_a_process_that_does_nothing_without_a_task_gets_one() {
+    let setup = Setup::config(|_| json!({"mcpServers": {"s": {"command": tool("server-everything")}}}));
+    let task = setup.start().ended("simulate-research-query", json!({"topic": "rust"})).await;
+    assert!(words(&task).starts_with("# Research Report: rust"), "{task}");
+}
