@@ -179,7 +179,11 @@ async fn sessions_are_kept_like_processes() {
     for _ in 0..3 {
         assert_eq!(words(&gateway.ended("count", json!({})).await), "done");
     }
-    assert_eq!(setup.lines("sessions").len(), 2, "that of the lists, and that of the calls");
+    assert_eq!(
+        setup.lines("sessions").len(),
+        3,
+        "that of the lists, that of what they say about tasks, and that of the calls"
+    );
     drop(server);
     until("the end of its connections", || std::net::TcpStream::connect(url_of(&setup)).is_err()).await;
     let why = why(&gateway.ended("count", json!({})).await);

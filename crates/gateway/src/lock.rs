@@ -84,12 +84,6 @@ impl Lock {
         text
     }
 
-    /// How many servers there are.
-    #[must_use]
-    pub fn servers(&self) -> usize {
-        self.servers.len()
-    }
-
     /// How many tools they have together.
     #[must_use]
     pub fn tools(&self) -> usize {

@@ -100,7 +100,7 @@ fn check(file: &Path, diff: &str) -> anyhow::Result<ExitCode> {
 fn write(file: &Path, lock: &Lock, diff: &str) -> anyhow::Result<ExitCode> {
     print!("{diff}");
     replace(file, &lock.to_json()).with_context(|| format!("{} cannot be written", file.display()))?;
-    println!("{} has {} tools of {} servers", file.display(), lock.tools(), lock.servers());
+    println!("{} has {} tools", file.display(), lock.tools());
     Ok(ExitCode::SUCCESS)
 }
 

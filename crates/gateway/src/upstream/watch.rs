@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmcp::RoleClient;
-use rmcp::model::{GetMeta, JsonRpcMessage, ProgressToken, RequestId, ServerNotification};
+use rmcp::model::{GetMeta, JsonRpcMessage, ProgressToken, RequestId, ServerNotification, ServerRequest};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::sync::mpsc;
@@ -141,7 +141,7 @@ impl Watch {
 
     fn receives(&self, message: &RxJsonRpcMessage<RoleClient>) {
         match message {
-            JsonRpcMessage::Request(request) => self.lock().asked.push(request.id.clone()),
+            JsonRpcMessage::Request(request) => self.asks(&request.id, &request.request),
             JsonRpcMessage::Response(response) => self.answers(&response.id),
             JsonRpcMessage::Error(error) => match &error.id {
                 Some(id) => self.answers(id),
@@ -152,6 +152,16 @@ impl Watch {
                     self.progresses(&progress.params.progress_token);
                 }
             }
+        }
+    }
+
+    /// Whether a question was over when the answer came cannot be told: whoever asked something is not used again. Roots
+    /// are asked for when a connection begins.
+    fn asks(&self, id: &RequestId, request: &ServerRequest) {
+        let mut seen = self.lock();
+        seen.asked.push(id.clone());
+        if matches!(request, ServerRequest::ElicitRequest(_) | ServerRequest::CreateMessageRequest(_)) {
+            seen.odd.get_or_insert("it asked something");
         }
     }
 
@@ -248,6 +258,15 @@ mod tests {
         assert_eq!(watch.unfit(), Some("a question is open"));
         sent(&watch, json!({"jsonrpc": "2.0", "id": 7, "result": {}}));
         assert_eq!(watch.unfit(), None);
+    }
+
+    #[test]
+    fn a_question_to_the_caller_makes_it_unfit_though_it_is_answered() {
+        let watch = Watch::default();
+        let params = json!({"message": "Who?", "requestedSchema": {"type": "object", "properties": {}}});
+        received(&watch, json!({"jsonrpc": "2.0", "id": 7, "method": "elicitation/create", "params": params}));
+        sent(&watch, json!({"jsonrpc": "2.0", "id": 7, "result": {"action": "decline"}}));
+        assert_eq!(watch.unfit(), Some("it asked something"));
     }
 
     #[test]
