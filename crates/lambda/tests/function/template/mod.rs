@@ -86,6 +86,7 @@ fn the_template_and_the_code_have_the_same_settings() {
         ("IamOnBehalfHeader", "x-longhaul-user"),
         ("WorkerClass", "heavy"),
         ("ToolEnvironment", "BUCKET=reports"),
+        ("GatewayConfig", "{}"),
         ("ToolSecretNames", "KEY"),
         ("ToolSecretArns", "arn:aws:ssm:eu-west-1:111122223333:parameter/key"),
     ];
