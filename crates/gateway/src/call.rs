@@ -1,32 +1,26 @@
 //! One call of a tool: on a connection that has no other, and never carried out twice unless it may be.
 
-#![expect(deprecated, reason = "servers of all revisions may log")]
-
 use std::time::Duration;
 
 use longhaul::ports::Clock;
 use longhaul::{SystemClock, TaskContext};
 use rmcp::ErrorData;
-use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientResult, ErrorCode, InputRequest,
-    LoggingMessageNotificationParam, ResultType,
-};
+use rmcp::model::{CallToolRequestParams, CallToolResponse, ClientCapabilities, ErrorCode};
 use rmcp::service::{Peer, RequestContext, RoleServer, ServiceError};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use tokio::sync::mpsc;
 
 use crate::catalog::{Repeatable, ToolRoute};
 use crate::following::{Following, STARTED};
 use crate::limits;
-use crate::looks::Unseen;
-use crate::upstream::client::{Client, Event};
+use crate::looks::{Unseen, completed};
+use crate::upstream::client::Client;
 use crate::upstream::session::{Began, Session};
 use crate::upstream::task_tools::TaskSupport;
 use crate::upstream::tasks::Started;
-use crate::upstream::{ConnectError, Connection, Era, Lasting, Upstream};
+use crate::upstream::{ConnectError, Era, Lasting, Upstream};
 
+mod conversation;
 mod held;
 
 /// A call, as one leg of its task sees it.
@@ -169,7 +163,7 @@ impl<'g> Call<'g> {
             if tries == limits::TRIES_MAX {
                 return Err(failed(&error));
             }
-            tracing::warn!(server = self.upstream.name(), tool = self.route.route.name, error, "a call is tried again");
+            tracing::warn!(server = self.upstream.name(), tool = self.tool(), error, "a call is tried again");
             SystemClock.sleep_ms(limits::TRY_AGAIN_MS * u64::from(tries)).await;
         }
     }
@@ -188,7 +182,7 @@ impl<'g> Call<'g> {
     /// # Errors
     /// What ends the call: an answer that is an error, or a call that must not be sent twice.
     async fn try_once(&mut self) -> Result<Result<Sent, Unanswered>, ErrorData> {
-        match Box::pin(self.upstream.session_for_a_task(&self.route.route.name, &self.declared)).await {
+        match Box::pin(self.upstream.session_for_a_task(self.tool(), &self.declared)).await {
             Ok(Some(session)) => return self.try_task(session).await,
             Ok(None) => {}
             Err(error) => return Ok(Err(Unanswered::Unsent(error))),
@@ -272,99 +266,9 @@ impl<'g> Call<'g> {
         }
     }
 
-    /// Whether the caller can be asked. In the older era a server waits with the call half done, and is gone when the
-    /// answer comes: the tool is called once more then.
-    fn may_ask(&self) -> bool {
-        self.route.repeatable == Repeatable::Yes || self.upstream.era() == Some(Era::PerRequest)
-    }
-
-    /// Sends the call, and passes on what the server sends until it answers.
-    async fn converse(
-        &self,
-        connection: &Connection,
-        mut events: mpsc::Receiver<Event>,
-    ) -> Result<CallToolResponse, ServiceError> {
-        let answer = self.exchange(connection);
-        tokio::pin!(answer);
-        let (mut questions, mut furthest) = (0_u32, f64::NEG_INFINITY);
-        loop {
-            let event = tokio::select! {
-                biased;
-                answer = &mut answer => {
-                    // What was reported before it is here by now.
-                    while let Ok(event) = events.try_recv() {
-                        self.take_report(event, &mut furthest).await;
-                    }
-                    return answer;
-                }
-                Some(event) = events.recv() => event,
-            };
-            match event {
-                Event::Question { request, reply } => {
-                    let answer = self.ask(questions, *request).await;
-                    questions += 1;
-                    // The server may have ended meanwhile, which `answer` tells.
-                    drop(reply.send(answer));
-                }
-                report => self.take_report(report, &mut furthest).await,
-            }
-        }
-    }
-
-    async fn take_report(&self, report: Event, furthest: &mut f64) {
-        match report {
-            // It only grows.
-            Event::Progress(progress) if progress.progress < *furthest => {}
-            Event::Progress(progress) => {
-                *furthest = progress.progress;
-                self.report(*furthest, progress.total, progress.message).await;
-            }
-            Event::Log(message) => self.pass_on(message).await,
-            // The server has answered without waiting for the answer.
-            Event::Question { .. } => {}
-        }
-    }
-
-    async fn pass_on(&self, message: LoggingMessageNotificationParam) {
-        if let Err(error) = self.peer.notify_logging_message(message).await {
-            tracing::debug!(%error, "a log message was not passed on");
-        }
-    }
-
-    async fn report(&self, done: f64, total: Option<f64>, message: Option<String>) {
-        let report = self.task.progress(done).message(message.unwrap_or_default());
-        match total {
-            Some(total) => report.of(total).await,
-            None => report.await,
-        }
-    }
-
-    /// Asks the caller. While there is no answer nothing runs: the connection is closed, and the call is made again with
-    /// the answers that are on record.
-    async fn ask(&self, number: u32, request: InputRequest) -> Result<ClientResult, ErrorData> {
-        if !self.may_ask() {
-            return Err(nobody_to_ask());
-        }
-        let read = reader_of(&request);
-        let answer = self.task.request_input(&format!("upstream-{number}"), request).await?;
-        read(answer).map_err(|error| ErrorData::invalid_params(format!("the answer cannot be read: {error}"), None))
-    }
-
-    /// Asks the caller what a task of a process wants to know. The process is not there any more when the answer comes.
-    async fn asked(&self, key: &str, request: InputRequest) -> Result<Value, ErrorData> {
-        match self.route.repeatable {
-            Repeatable::Yes => self.task.request_input(&format!("task-{key}"), request).await,
-            Repeatable::No => Err(nobody_to_ask()),
-        }
-    }
-
     fn answer(&self, answer: CallToolResponse) -> Result<CallToolResponse, ErrorData> {
         match answer {
-            CallToolResponse::Complete(mut result) => {
-                // Results of older revisions lack it.
-                result.result_type.get_or_insert(ResultType::COMPLETE);
-                Ok(result.into())
-            }
+            CallToolResponse::Complete(result) => Ok(completed(result).into()),
             CallToolResponse::InputRequired(mut asked) => {
                 let kept = Kept { round: self.round + 1, state: asked.request_state.take() };
                 let kept = serde_json::to_string(&kept).map_err(|error| failed(&error.to_string()))?;
@@ -376,25 +280,11 @@ impl<'g> Call<'g> {
     }
 }
 
-/// The era of the caller, if it is the older one. A server that speaks both answers as it would answer the caller itself: some have tools that ask
-/// in one of them only. Where a tool may not be repeated, it is asked only in the newer one, so that the era stays open.
+/// The era of the caller, if it is the older one. A server that speaks both answers as it would answer the caller itself:
+/// some have tools that ask in one of them only. Where a tool may not be repeated, it is asked only in the newer one, so that the era stays open.
 fn older_era_of(context: &RequestContext<RoleServer>) -> Option<Era> {
     let era = context.meta.protocol_version().map_or(Era::Handshake, |version| Era::of(&version));
     (era == Era::Handshake).then_some(era)
-}
-
-type ReadAnswer = fn(Value) -> Result<ClientResult, serde_json::Error>;
-
-fn reader_of(request: &InputRequest) -> ReadAnswer {
-    match request {
-        InputRequest::CreateMessage(_) => {
-            |answer| Ok(ClientResult::CreateMessageResult(Box::new(serde_json::from_value(answer)?)))
-        }
-        InputRequest::Elicitation(_) => |answer| Ok(ClientResult::ElicitResult(serde_json::from_value(answer)?)),
-        InputRequest::ListRoots(_) => |answer| Ok(ClientResult::ListRootsResult(serde_json::from_value(answer)?)),
-        // Anything that a later version of `rmcp` may add.
-        _ => serde_json::from_value,
-    }
 }
 
 /// What an earlier leg has recorded as this step.
@@ -408,14 +298,6 @@ fn requires_task(error: &ErrorData) -> bool {
     let required = error.data.as_ref().and_then(|data| data.pointer("/requiredCapabilities/extensions"));
     error.code == ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY
         && required.is_some_and(|required| required.get(rmcp::model::TASKS_EXTENSION_ID).is_some())
-}
-
-fn nobody_to_ask() -> ErrorData {
-    ErrorData::invalid_request(
-        "nobody can be asked during this call: it would have to be made again with the answer, and the tool may not be \
-         repeated",
-        None,
-    )
 }
 
 pub(crate) fn failed(why: &str) -> ErrorData {

@@ -110,13 +110,7 @@ impl<'g> FoldedCall<'g> {
         let number = |pointer| find(pointer).and_then(|value| value.as_f64());
         let message = find(&pointers.message).map(|message| in_words(&message));
         match number(&pointers.done) {
-            Some(done) => {
-                let report = self.task.progress(done).message(message.unwrap_or_default());
-                match number(&pointers.total) {
-                    Some(total) => report.of(total).await,
-                    None => report.await,
-                }
-            }
+            Some(done) => looks::note(&self.task, done, number(&pointers.total), message.unwrap_or_default()).await,
             None => looks::report(&self.task, message.as_deref()).await,
         }
     }

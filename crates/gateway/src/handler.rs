@@ -16,8 +16,8 @@ use rmcp::{ErrorData, ServerHandler};
 use crate::call::Call;
 use crate::catalog::Catalog;
 use crate::folded::FoldedCall;
-use crate::limits;
 use crate::lists::Lists;
+use crate::looks::Unseen;
 use crate::upstream::client::Client;
 use crate::upstream::{Connection, Upstream};
 
@@ -62,22 +62,10 @@ async fn answer<T>(
     connection: Connection,
     request: impl AsyncFnOnce(&Peer<RoleClient>) -> Result<T, ServiceError>,
 ) -> Result<T, ErrorData> {
-    let answered = tokio::time::timeout(limits::ANSWER_MAX, request(connection.peer())).await;
-    match answered {
-        Ok(Ok(answer)) => {
-            connection.give_back();
-            Ok(answer)
-        }
-        Ok(Err(ServiceError::McpError(error))) => {
-            connection.give_back();
-            Err(error)
-        }
-        Ok(Err(error)) => Err(ErrorData::internal_error(format!("{}: {error}", connection.server()), None)),
-        Err(_late) => {
-            let (server, seconds) = (connection.server(), limits::ANSWER_MAX.as_secs());
-            Err(ErrorData::internal_error(format!("{server}: no answer within {seconds} seconds"), None))
-        }
-    }
+    connection.request(request).await.map_err(|unseen| match unseen {
+        Unseen::Refused(error) => error,
+        Unseen::Lost(why) => ErrorData::internal_error(why, None),
+    })
 }
 
 impl ServerHandler for Handler {

@@ -7,7 +7,6 @@ use rmcp::ErrorData;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, JsonObject, ResultType,
 };
-use rmcp::service::ServiceError;
 
 use crate::call::failed;
 use crate::limits;
@@ -42,22 +41,6 @@ pub(crate) async fn connect(upstream: &Upstream, client: Client) -> Result<Conne
     Box::pin(upstream.connect(client)).await.map_err(|error| Unseen::Lost(error.to_string()))
 }
 
-/// What a server answers to a quick request.
-pub(crate) async fn answer<T>(
-    connection: &Connection,
-    request: impl Future<Output = Result<T, ServiceError>>,
-) -> Result<T, Unseen> {
-    match tokio::time::timeout(limits::ANSWER_MAX, Box::pin(request)).await {
-        Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(ServiceError::McpError(error))) => Err(Unseen::Refused(error)),
-        Ok(Err(error)) => Err(Unseen::Lost(error.to_string())),
-        Err(_late) => {
-            let (server, seconds) = (connection.server(), limits::ANSWER_MAX.as_secs());
-            Err(Unseen::Lost(format!("{server}: no answer within {seconds} seconds")))
-        }
-    }
-}
-
 /// Calls a tool that is quick and asks nothing, on a connection of its own.
 pub(crate) async fn call_once(
     upstream: &Upstream,
@@ -69,12 +52,8 @@ pub(crate) async fn call_once(
     let connection = connect(upstream, client).await?;
     let mut params = CallToolRequestParams::new(tool.to_owned());
     params.arguments = Some(arguments);
-    match answer(&connection, connection.peer().call_tool_once(params)).await? {
-        CallToolResponse::Complete(mut result) => {
-            // Results of older revisions lack it.
-            result.result_type.get_or_insert(ResultType::COMPLETE);
-            Ok(result)
-        }
+    match connection.request(async |peer| peer.call_tool_once(params).await).await? {
+        CallToolResponse::Complete(result) => Ok(completed(result)),
         _ => Err(Unseen::Refused(failed(&format!("`{tool}` of `{}` did not answer at once", upstream.name())))),
     }
 }
@@ -84,11 +63,22 @@ pub(crate) async fn call_once(
 pub(crate) async fn report(task: &TaskContext, words: Option<&str>) {
     let Some(words) = words else { return };
     let (done, total, rest) = numbers(words);
-    let report = task.progress(done).message(rest);
+    note(task, done, total, rest).await;
+}
+
+/// Reports how far the work is, in numbers and words.
+pub(crate) async fn note(task: &TaskContext, done: f64, total: Option<f64>, words: impl Into<String>) {
+    let report = task.progress(done).message(words);
     match total {
         Some(total) => report.of(total).await,
         None => report.await,
     }
+}
+
+/// The result with its type, which results of older revisions lack.
+pub(crate) fn completed(mut result: CallToolResult) -> CallToolResult {
+    result.result_type.get_or_insert(ResultType::COMPLETE);
+    result
 }
 
 fn numbers(words: &str) -> (f64, Option<f64>, &str) {

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use rmcp::model::{ProtocolVersion, Tool};
 use rmcp::service::{
-    ClientInitializeError, ClientLifecycleMode, RoleClient, RunningService, ServiceError, serve_client_with_lifecycle,
+    ClientInitializeError, ClientLifecycleMode, RoleClient, RunningService, serve_client_with_lifecycle,
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub(crate) mod client;
+mod connection;
 pub(crate) mod http;
 mod in_order;
 mod lines;
@@ -24,11 +25,12 @@ pub(crate) mod tasks;
 mod watch;
 
 use client::Client;
+pub(crate) use connection::Connection;
 use http::{Endpoint, Http};
 use in_order::InOrder;
 use param_headers::ParamHeaders;
 pub(crate) use pool::Keeping;
-use pool::{Pool, Turn};
+use pool::Pool;
 use process::{Groups, Launch, Process};
 use stdio::Stdio;
 use task_tools::TaskTools;
@@ -112,67 +114,6 @@ pub(crate) enum Lasting {
     No,
 }
 
-/// A connection. When it is dropped, the process behind it is ended.
-pub(crate) struct Connection {
-    server: String,
-    running: RunningService<RoleClient, Client>,
-    process: Option<Process>,
-    _permit: Option<OwnedSemaphorePermit>,
-    /// If it may be kept.
-    turn: Option<Turn>,
-}
-
-impl Connection {
-    /// The name of the server.
-    pub(crate) fn server(&self) -> &str {
-        &self.server
-    }
-
-    /// What requests are sent to.
-    pub(crate) fn peer(&self) -> &rmcp::Peer<RoleClient> {
-        self.running.peer()
-    }
-
-    fn client(&self) -> &Client {
-        self.running.service()
-    }
-
-    /// Whether the server is still there and has done nothing odd.
-    fn is_fit(&self) -> bool {
-        let gone = self.running.is_closed() || self.peer().is_transport_closed();
-        !gone && self.client().watch().unfit().is_none() && self.process.as_ref().is_none_or(Process::is_alive)
-    }
-
-    /// Gives it back after its call has ended with an answer, so that another call may use it. Otherwise, and if it is
-    /// not kept, it is ended.
-    pub(crate) fn give_back(mut self) {
-        let Some(turn) = self.turn.take() else { return };
-        if self.is_fit() {
-            self.client().watch().leave();
-            turn.keep(self);
-        } else {
-            let why = self.client().watch().unfit().unwrap_or("it has ended");
-            tracing::debug!(server = self.server, why, "a process or connection is not kept");
-        }
-    }
-
-    /// Whether nothing of the latest request was sent, after it failed. Nothing of it will be.
-    pub(crate) fn withheld(&self, error: &ServiceError) -> bool {
-        match &self.process {
-            Some(_) => self.client().watch().withhold(),
-            None => http::is_unsent(error),
-        }
-    }
-
-    /// Why the connection is gone, after a request failed because of it.
-    pub(crate) async fn last_words(mut self, error: &ServiceError) -> String {
-        match &mut self.process {
-            Some(process) => process.last_words().await,
-            None => format!("the connection was lost: {}", lost(error)),
-        }
-    }
-}
-
 impl Upstream {
     /// A server as it is configured.
     pub(crate) fn new(server: &config::Server, groups: Groups) -> Self {
@@ -253,7 +194,7 @@ impl Upstream {
                 Box::pin(self.connect_anew(client)).await?
             }
         };
-        connection.turn = Some(turn);
+        connection.may_be_kept(turn);
         Ok(connection)
     }
 
@@ -366,7 +307,7 @@ impl Upstream {
         process: Option<Process>,
         permit: Option<OwnedSemaphorePermit>,
     ) -> Connection {
-        Connection { server: self.name.clone(), running, process, _permit: permit, turn: None }
+        Connection::new(&self.name, running, process, permit)
     }
 
     async fn begin(
@@ -410,14 +351,6 @@ fn answered(error: &ClientInitializeError) -> bool {
 fn unbegun(error: &ClientInitializeError) -> String {
     match error {
         ClientInitializeError::TransportError { error, .. } => http::why(error),
-        other => http::chain(other),
-    }
-}
-
-/// Why a connection was lost, without the names of types.
-fn lost(error: &ServiceError) -> String {
-    match error {
-        ServiceError::TransportSend(error) => http::why(error),
         other => http::chain(other),
     }
 }

@@ -3,8 +3,9 @@
 use rmcp::ErrorData;
 use rmcp::model::{
     CallToolResult, CancelTaskParams, ClientCapabilities, CreateTaskResult, ErrorCode, GetTaskParams, InputRequests,
-    InputResponses, ResultType, TaskPayload, UpdateTaskParams,
+    InputResponses, TaskPayload, UpdateTaskParams,
 };
+use rmcp::service::{Peer, RoleClient};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -163,8 +164,8 @@ impl Upstream {
         }
         let (client, _events) = Client::new(&self.name, Some(task), declared);
         let connection = looks::connect(self, client.with_tasks()).await?;
-        let asked = connection.peer().get_task(GetTaskParams::new(&started.task_id));
-        let answer = looks::answer(&connection, asked).await.map_err(|unseen| self.lasting(unseen))?;
+        let asked = async |peer: &Peer<RoleClient>| peer.get_task(GetTaskParams::new(&started.task_id)).await;
+        let answer = connection.request(asked).await.map_err(|unseen| self.lasting(unseen))?;
         let message = answer.task.task.status_message;
         Ok(seen(&self.name, answer.task.payload, message))
     }
@@ -186,7 +187,7 @@ impl Upstream {
         let (client, _events) = Client::new(&self.name, None, declared);
         let connection = looks::connect(self, client.with_tasks()).await?;
         let params = UpdateTaskParams::new(&started.task_id, answers.clone());
-        looks::answer(&connection, connection.peer().update_task(params)).await.map_err(|unseen| self.lasting(unseen))
+        connection.request(async |peer| peer.update_task(params).await).await.map_err(|unseen| self.lasting(unseen))
     }
 
     /// Asks the server to cancel a task. One that has ended, or is not known, needs no cancelling.
@@ -222,7 +223,7 @@ impl Upstream {
         let (client, _events) = Client::new(&self.name, None, &ClientCapabilities::default());
         let connection = looks::connect(self, client.with_tasks()).await?;
         let params = CancelTaskParams::new(task_id);
-        looks::answer(&connection, connection.peer().cancel_task(params)).await
+        connection.request(async |peer| peer.cancel_task(params).await).await
     }
 
     /// An error about the request itself stays; any other may pass.
@@ -267,12 +268,9 @@ pub(crate) fn seen(server: &str, payload: TaskPayload, message: Option<String>) 
 
 /// A result of a tool, as tasks have it.
 pub(crate) fn tool_result(server: &str, result: Value) -> Result<CallToolResult, ErrorData> {
-    let mut result: CallToolResult = serde_json::from_value(result).map_err(|error| {
+    serde_json::from_value(result).map(looks::completed).map_err(|error| {
         failed(&format!("a task of `{server}` ended with something that is not the result of a tool: {error}"))
-    })?;
-    // Results of older revisions lack it.
-    result.result_type.get_or_insert(ResultType::COMPLETE);
-    Ok(result)
+    })
 }
 
 pub(crate) fn cancelled(server: &str, message: Option<String>) -> ErrorData {
