@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::process::{Setup, ended, why, words};
+use crate::process::{Gateway, Setup, ended, why, words};
 
 #[tokio::test]
 async fn a_call_that_may_be_repeated_survives_kills_of_the_gateway() {
@@ -36,16 +36,16 @@ async fn a_call_that_may_not_be_repeated_fails_after_a_kill_of_the_gateway() {
     assert_eq!(setup.calls(), ["slow"]);
 }
 
-#[tokio::test]
-async fn kills_at_many_moments_carry_no_call_out_twice() {
-    let setup = Setup::fixture(&[]);
+/// In each round, calls a tool that may not be repeated some times, and kills the gateway after the pause times the number
+/// of the round. Returns the gateway that then found every call to be carried out once at most.
+pub(crate) async fn kill_at_moments(setup: &Setup, tool: &str, rounds: u32, calls: usize, pause: Duration) -> Gateway {
     let mut ids = Vec::new();
-    for round in 0..8_u64 {
+    for round in 0..rounds {
         let gateway = setup.start();
-        for _ in 0..2 {
-            ids.push(gateway.caller().call_task("count", json!({})).await);
+        for _ in 0..calls {
+            ids.push(gateway.caller().call_task(tool, json!({})).await);
         }
-        tokio::time::sleep(Duration::from_millis(40 * round)).await;
+        tokio::time::sleep(pause * round).await;
         gateway.kill();
     }
     let gateway = setup.start();
@@ -60,5 +60,12 @@ async fn kills_at_many_moments_carry_no_call_out_twice() {
     }
     let calls = setup.calls().len();
     assert!((completed..=ids.len()).contains(&calls), "{completed} of {} completed, {calls} calls", ids.len());
+    gateway
+}
+
+#[tokio::test]
+async fn kills_at_many_moments_carry_no_call_out_twice() {
+    let setup = Setup::fixture(&[]);
+    let _gateway = kill_at_moments(&setup, "count", 8, 2, Duration::from_millis(40)).await;
     setup.until_all_have_ended().await;
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::kills::kill_at_moments;
 use crate::process::{Gateway, Setup, ended, is_alive, script, until, why, words};
 
 /// A gateway in front of the fixture that keeps its processes, with more terms.
@@ -175,27 +176,7 @@ async fn idle_processes_end_with_the_gateway() {
 #[tokio::test]
 async fn kills_at_many_moments_carry_no_call_out_twice_in_kept_processes() {
     let setup = pool_of(1, &json!({}));
-    let mut ids = Vec::new();
-    for round in 0..6_u64 {
-        let gateway = setup.start();
-        for _ in 0..3 {
-            ids.push(gateway.caller().call_task("who", json!({})).await);
-        }
-        tokio::time::sleep(Duration::from_millis(60 * round)).await;
-        gateway.kill();
-    }
-    let gateway = setup.start();
-    let caller = gateway.caller();
-    let mut completed = 0;
-    for id in &ids {
-        let task = ended(&caller, id).await;
-        match task["status"].as_str().unwrap() {
-            "completed" => completed += 1,
-            _ => assert!(why(&task).contains("it was not repeated"), "{task}"),
-        }
-    }
-    let calls = setup.calls().len();
-    assert!((completed..=ids.len()).contains(&calls), "{completed} of {} completed, {calls} calls", ids.len());
+    let gateway = kill_at_moments(&setup, "who", 6, 3, Duration::from_millis(60)).await;
     gateway.terminate();
     setup.until_all_have_ended().await;
 }

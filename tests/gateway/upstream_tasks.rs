@@ -11,61 +11,73 @@ use crate::process::{Gateway, Setup, Somewhere, ended, root, script, tool, until
 /// How a server speaks of tasks: by the Tasks extension, or as revision `2025-11-25` does.
 const ERAS: [&str; 2] = ["per-request", "handshake"];
 
-/// A gateway in front of another one.
-fn in_front_of(inner: &Gateway, era: &str) -> Setup {
-    Setup::config(|_| {
-        let server = json!({"era": era, "tools": {"never": {"runAtMost": "3s"}}});
-        json!({"mcpServers": {"inner": {"url": inner.url()}}, "longhaul": {"servers": {"inner": server}}})
-    })
+/// A gateway in front of another one, which is in front of the fixture.
+struct Two {
+    // In the order in which they end: a gateway before its folder.
+    gateway: Gateway,
+    setup: Setup,
+    inner: Gateway,
+    behind: Setup,
+}
+
+impl Two {
+    /// Both of them, which speak of tasks in this way.
+    fn start(era: &str) -> Self {
+        let behind = Setup::fixture(&[]);
+        let inner = behind.start();
+        let setup = Setup::config(|_| {
+            let server = json!({"era": era, "tools": {"never": {"runAtMost": "3s"}}});
+            json!({"mcpServers": {"inner": {"url": inner.url()}}, "longhaul": {"servers": {"inner": server}}})
+        });
+        let gateway = setup.start();
+        Self { gateway, setup, inner, behind }
+    }
+
+    /// Calls a tool, and waits until the server has made a task of it.
+    async fn following(&self, tool: &str) -> String {
+        let id = self.gateway.caller().call_task(tool, json!({})).await;
+        until("the server's task", || self.setup.has_recorded_a_step("task")).await;
+        id
+    }
 }
 
 #[tokio::test]
 async fn a_call_becomes_one_task_of_the_server_and_goes_on_after_kills_of_the_gateway() {
     for era in ERAS {
-        let behind = Setup::fixture(&[]);
-        let inner = behind.start();
-        let setup = in_front_of(&inner, era);
-        let gateway = setup.start();
+        let two = Two::start(era);
         // It may not be repeated, and need not be: the server's task goes on.
-        let id = gateway.caller().call_task("slow", json!({})).await;
-        until("a look", || setup.has_recorded_a_step("task")).await;
-        gateway.kill();
-        let again = setup.start();
+        let id = two.following("slow").await;
+        two.gateway.kill();
+        let again = two.setup.start();
         assert_eq!(words(&ended(&again.caller(), &id).await), "done: 1", "{era}");
-        assert_eq!(behind.calls(), ["slow"], "{era}");
+        assert_eq!(two.behind.calls(), ["slow"], "{era}");
     }
 }
 
 #[tokio::test]
 async fn results_and_errors_of_the_server_s_task_are_those_of_ours() {
     for era in ERAS {
-        let behind = Setup::fixture(&[]);
-        let inner = behind.start();
-        let setup = in_front_of(&inner, era);
-        let gateway = setup.start();
-        let refused = gateway.ended("refuse", json!({})).await;
+        let two = Two::start(era);
+        let refused = two.gateway.ended("refuse", json!({})).await;
         assert_eq!(refused["error"], json!({"code": -32050, "message": "no", "data": {"why": "because"}}), "{refused}");
-        let failed = gateway.ended("fail", json!({})).await;
+        let failed = two.gateway.ended("fail", json!({})).await;
         assert_eq!((&failed["status"], &failed["result"]["isError"]), (&json!("completed"), &json!(true)), "{failed}");
-        let rich = gateway.ended("rich", json!({})).await;
+        let rich = two.gateway.ended("rich", json!({})).await;
         assert_eq!(rich["result"]["structuredContent"], json!({"numbers": [1, 2.5], "nothing": null}), "{rich}");
-        assert_eq!(behind.calls(), ["refuse", "fail", "rich"], "{era}");
+        assert_eq!(two.behind.calls(), ["refuse", "fail", "rich"], "{era}");
     }
 }
 
 #[tokio::test]
 async fn questions_of_the_server_s_task_are_ours() {
     for era in ERAS {
-        let behind = Setup::fixture(&[]);
-        let inner = behind.start();
-        let setup = in_front_of(&inner, era);
-        let gateway = setup.start();
-        let id = gateway.caller().call_task("ask_read_only", json!({})).await;
-        let asked = gateway.caller().until(&id, "input_required").await;
+        let two = Two::start(era);
+        let id = two.gateway.caller().call_task("ask_read_only", json!({})).await;
+        let asked = two.gateway.caller().until(&id, "input_required").await;
         let requests = asked["inputRequests"].as_object().unwrap().clone();
         assert_eq!(requests.values().next().unwrap()["params"]["message"], "Who?", "{asked}");
-        gateway.kill();
-        let again = setup.start();
+        two.gateway.kill();
+        let again = two.setup.start();
         let caller = again.caller();
         caller.accept(&id, requests.keys().next().unwrap(), json!({"name": "Ann"})).await;
         assert_eq!(words(&ended(&caller, &id).await), r#"{"name": "Ann"}"#, "{era}");
@@ -75,16 +87,13 @@ async fn questions_of_the_server_s_task_are_ours() {
 #[tokio::test]
 async fn progress_of_the_server_s_task_is_ours() {
     for era in ERAS {
-        let behind = Setup::fixture(&[]);
-        let inner = behind.start();
-        let setup = in_front_of(&inner, era);
-        let gateway = setup.start();
-        let caller = gateway.caller();
+        let two = Two::start(era);
+        let caller = two.gateway.caller();
         let id = caller.call_task("progress", json!({})).await;
         let seen = |task: &Value| task["statusMessage"] == "2/4 part 2";
         caller.until_it(&id, "progress", seen).await;
         // It waits for another call.
-        gateway.ended("count", json!({})).await;
+        two.gateway.ended("count", json!({})).await;
         assert_eq!(words(&ended(&caller, &id).await), "done: 2", "{era}");
     }
 }
@@ -92,39 +101,29 @@ async fn progress_of_the_server_s_task_is_ours() {
 #[tokio::test]
 async fn a_server_that_is_away_for_a_while_is_looked_at_again() {
     for era in ERAS {
-        let behind = Setup::fixture(&[]);
-        let inner = behind.start();
-        let address = inner.address();
-        let setup = in_front_of(&inner, era);
-        let gateway = setup.start();
-        let caller = gateway.caller();
-        let id = caller.call_task("slow_read_only", json!({})).await;
-        until("the server's task", || setup.has_recorded_a_step("task")).await;
-        behind.until_called(1).await;
-        inner.kill();
-        until("a look in vain", || gateway.log().contains("the next one will tell")).await;
-        let _inner = behind.start_at(&address);
-        assert_eq!(words(&ended(&caller, &id).await), "done: 2", "{era}");
+        let two = Two::start(era);
+        let address = two.inner.address();
+        let id = two.following("slow_read_only").await;
+        two.behind.until_called(1).await;
+        two.inner.kill();
+        until("a look in vain", || two.gateway.log().contains("the next one will tell")).await;
+        let _inner = two.behind.start_at(&address);
+        assert_eq!(words(&ended(&two.gateway.caller(), &id).await), "done: 2", "{era}");
     }
 }
 
 #[tokio::test]
 async fn a_task_that_the_server_does_not_know_any_more_fails_ours() {
     for era in ERAS {
-        let behind = Setup::fixture(&[]);
-        let inner = behind.start();
-        let address = inner.address();
-        let setup = in_front_of(&inner, era);
-        let gateway = setup.start();
-        let caller = gateway.caller();
-        let id = caller.call_task("never", json!({})).await;
-        until("the server's task", || setup.has_recorded_a_step("task")).await;
-        inner.kill();
+        let two = Two::start(era);
+        let address = two.inner.address();
+        let id = two.following("never").await;
+        two.inner.kill();
         for file in ["tasks.db", "tasks.db-wal", "tasks.db-shm"] {
-            std::fs::remove_file(behind.path(file)).unwrap_or_default();
+            std::fs::remove_file(two.behind.path(file)).unwrap_or_default();
         }
-        let _inner = behind.start_at(&address);
-        let why = why(&ended(&caller, &id).await);
+        let _inner = two.behind.start_at(&address);
+        let why = why(&ended(&two.gateway.caller(), &id).await);
         assert!(why.contains("does not answer for its task any more") || why.contains("did not end within"), "{why}");
     }
 }
@@ -132,15 +131,10 @@ async fn a_task_that_the_server_does_not_know_any_more_fails_ours() {
 #[tokio::test]
 async fn a_cancel_is_passed_on_to_the_server() {
     for era in ERAS {
-        let behind = Setup::fixture(&[]);
-        let inner = behind.start();
-        let setup = in_front_of(&inner, era);
-        let gateway = setup.start();
-        let caller = gateway.caller();
-        let id = caller.call_task("never", json!({})).await;
-        until("the server's task", || setup.has_recorded_a_step("task")).await;
-        caller.result("tasks/cancel", json!({"taskId": id})).await;
-        until("the server's cancel", || behind.has_a_task_that_is("cancelled")).await;
+        let two = Two::start(era);
+        let id = two.following("never").await;
+        two.gateway.caller().result("tasks/cancel", json!({"taskId": id})).await;
+        until("the server's cancel", || two.behind.has_a_task_that_is("cancelled")).await;
     }
 }
 

@@ -32,6 +32,15 @@ async fn cleaning(world: &World, key: &TaskKey) -> Cleaning {
     world.on_record(key).await.cleaning
 }
 
+/// A task that is cancelled while it waits for an answer.
+async fn cancelled_while_it_waits(world: &World, tool: &Tool) -> TaskKey {
+    let key = armed(world).await;
+    world.work(tool).await;
+    world.delays();
+    world.engine.cancel(&key).await.unwrap();
+    key
+}
+
 /// Lets time pass in steps of a lease, and works.
 async fn works_for_leases(world: &World, tool: &Tool, leases: u32) {
     for _ in 0..leases {
@@ -44,10 +53,8 @@ async fn works_for_leases(world: &World, tool: &Tool, leases: u32) {
 fn a_task_that_was_cancelled_while_it_waits_is_cleaned_once_no_leg_can_run() {
     run(async {
         let world = World::new();
-        let (key, tool) = (armed(&world).await, asks());
-        world.work(&tool).await;
-        world.delays();
-        world.engine.cancel(&key).await.unwrap();
+        let tool = asks();
+        let key = cancelled_while_it_waits(&world, &tool).await;
         assert_eq!(world.delays(), [LEASE_MS]);
         world.work(&tool).await;
         assert_eq!(tool.cleanings(), 0);
@@ -140,7 +147,6 @@ fn a_task_without_cleaning_is_not_cleaned() {
 fn the_cleaning_sees_the_request_and_the_steps_that_were_recorded() {
     run(async {
         let world = World::new();
-        let key = armed(&world).await;
         let seen = Arc::new(Mutex::new(Vec::new()));
         let sees = Arc::clone(&seen);
         let steps = tool(|leg| async move {
@@ -155,8 +161,7 @@ fn the_cleaning_sees_the_request_and_the_steps_that_were_recorded() {
                 Cleaned::Done
             }
         });
-        world.work(&tool).await;
-        world.engine.cancel(&key).await.unwrap();
+        cancelled_while_it_waits(&world, &tool).await;
         works_for_leases(&world, &tool, 1).await;
         let steps = (Some("\"job-17\"".to_owned()), None);
         assert_eq!(*seen.lock().unwrap(), [("{}".to_owned(), Status::Cancelled, steps)]);
@@ -167,10 +172,8 @@ fn the_cleaning_sees_the_request_and_the_steps_that_were_recorded() {
 fn cleaning_that_fails_is_tried_again_with_pauses_and_given_up_after_five_tries() {
     run(async {
         let world = World::new();
-        let key = armed(&world).await;
         let tool = asks().cleaned_by(|_ended| async { Cleaned::Failed { reason: "it is in use".to_owned() } });
-        world.work(&tool).await;
-        world.engine.cancel(&key).await.unwrap();
+        let key = cancelled_while_it_waits(&world, &tool).await;
         world.clock.advance_ms(LEASE_MS);
         world.delays();
         for delay_ms in [1_000, 2_000, 4_000, 8_000, 16_000] {
@@ -228,10 +231,8 @@ fn a_worker_that_does_not_live_for_a_whole_try_leaves_it_to_another_one() {
 fn a_worker_that_dies_while_it_cleans_is_followed_by_another() {
     run(async {
         let world = World::new();
-        let key = armed(&world).await;
         let hangs = asks().cleaned_by(|_ended| std::future::pending());
-        world.work(&hangs).await;
-        world.engine.cancel(&key).await.unwrap();
+        let key = cancelled_while_it_waits(&world, &hangs).await;
         world.clock.advance_ms(LEASE_MS);
         let delivery = world.receive().await.unwrap();
         let signals = WorkerSignals::default();
@@ -248,10 +249,8 @@ fn a_worker_that_dies_while_it_cleans_is_followed_by_another() {
 fn cleaning_that_takes_too_long_is_stopped_and_tried_again() {
     run(async {
         let world = World::with(Settings { cleaning_ms: 5_000, ..Settings::default() });
-        let key = armed(&world).await;
         let hangs = asks().cleaned_by(|_ended| std::future::pending());
-        world.work(&hangs).await;
-        world.engine.cancel(&key).await.unwrap();
+        let key = cancelled_while_it_waits(&world, &hangs).await;
         world.clock.advance_ms(LEASE_MS);
         let delivery = world.receive().await.unwrap();
         world.delays();
@@ -265,9 +264,7 @@ fn cleaning_that_takes_too_long_is_stopped_and_tried_again() {
 fn a_worker_without_the_tool_leaves_the_cleaning_to_another() {
     run(async {
         let world = World::new();
-        let key = armed(&world).await;
-        world.work(&asks()).await;
-        world.engine.cancel(&key).await.unwrap();
+        let key = cancelled_while_it_waits(&world, &asks()).await;
         let other = tool(|_leg| async { LegEnd::NoSuchTool });
         works_for_leases(&world, &other, 8).await;
         assert!(matches!(cleaning(&world, &key).await, Cleaning::Armed { tries: 0, .. }));
