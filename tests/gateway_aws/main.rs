@@ -51,7 +51,7 @@ use setup::{Setup, why, words};
 async fn the_api_function_starts_no_server_and_the_worker_one_for_each_call() {
     let setup = Setup::of(&[], json!({})).await;
     let before = setup.processes().len();
-    let (frontend, _worker) = setup.functions(&[]).await;
+    let (frontend, worker) = setup.functions(&[]).await;
     let caller = caller::Caller::new(frontend.url());
     let tools = caller.result("tools/list", json!({})).await;
     assert!(tools["tools"].as_array().unwrap().iter().any(|tool| tool["name"] == "count"), "{tools}");
@@ -60,7 +60,7 @@ async fn the_api_function_starts_no_server_and_the_worker_one_for_each_call() {
         assert_eq!(words(&setup.ended(&caller, "count").await), format!("done: {number}"));
         assert_eq!(setup.processes().len(), before + number);
     }
-    setup.until_all_have_ended().await;
+    setup.until_all_have_ended_with(worker).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -109,12 +109,12 @@ async fn a_child_that_outlives_its_call_in_a_frozen_sandbox_is_ended_in_the_next
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_outlasts_its_leg_fails_with_what_to_do_and_is_not_made_again() {
     let setup = Setup::of(&[], json!({})).await;
-    let (frontend, _worker) = setup.functions_with(Duration::from_secs(6), &[]).await;
+    let (frontend, worker) = setup.functions_with(Duration::from_secs(6), &[]).await;
     // It may be repeated, which would not help.
     let why = why(&setup.ended(&caller::Caller::new(frontend.url()), "never").await);
     assert!(why.contains("after which this worker has to end") && why.contains("is not repeated"), "{why}");
     assert_eq!(setup.calls(), ["never"]);
-    setup.until_all_have_ended().await;
+    setup.until_all_have_ended_with(worker).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -133,7 +133,7 @@ async fn a_sandbox_that_dies_in_a_call_carries_nothing_out_twice() {
         }
         assert_eq!(setup.calls().len(), calls);
     }
-    setup.until_all_have_ended().await;
+    setup.until_all_have_ended_with(worker).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -126,8 +126,14 @@ impl Setup {
         until("calls", || self.calls().len() >= times).await;
     }
 
+    /// The same after the end of the worker: one that is frozen ends the process of its last call when it works again.
+    pub(crate) async fn until_all_have_ended_with(&self, worker: Worker) {
+        drop(worker);
+        self.until_all_have_ended().await;
+    }
+
     /// Waits until no process of the server is left.
-    pub(crate) async fn until_all_have_ended(&self) {
+    async fn until_all_have_ended(&self) {
         until("the end of all processes", || !self.processes().iter().any(|id| is_alive(id))).await;
     }
 
