@@ -133,7 +133,7 @@ impl Engine {
     }
 
     async fn refused_claim(&self, current: &Task, why: Refusal, work: Work<'_>) -> Disposition {
-        let disposition = self.settle_refused_claim(current, why).await;
+        let disposition = self.settle_refused_claim(current, why, work.delivery.receives).await;
         match disposition {
             Disposition::Acknowledge if current.cleaning.is_armed() => {
                 self.clean_if_needed(&current.key(), Comes::Anew, work, disposition).await
@@ -142,7 +142,7 @@ impl Engine {
         }
     }
 
-    async fn settle_refused_claim(&self, current: &Task, why: Refusal) -> Disposition {
+    async fn settle_refused_claim(&self, current: &Task, why: Refusal, receives: u32) -> Disposition {
         let now = self.now();
         let why = match current.state {
             // The message for the timer alongside a question. The answer may never come, so this message must not be lost.
@@ -160,7 +160,12 @@ impl Engine {
         match why {
             // Another worker is alive. The message stays, in case that worker dies.
             Refusal::Leased { until } => Disposition::RetryAfter { after_ms: until.since_ms(now).max(1) },
-            // The message came early, as for a timer that is longer than the queue's longest delay: send a new one.
+            // The message came early, as for a timer that is longer than the queue's longest delay: send a new one. But
+            // a worker that died may have sent one in place of this message already: then it stays the one that it is, or
+            // its copies would come early too, and be copied.
+            Refusal::NotDue { until } if receives > 1 => {
+                Disposition::RetryAfter { after_ms: until.since_ms(now).max(1) }
+            }
             Refusal::NotDue { until } => self.replace_message(current, until.since_ms(now).max(1)).await,
             Refusal::RetriesExhausted => self.end_for_good(current, TaskEvent::RetriesExhausted).await,
             Refusal::PastDeadline => self.end_for_good(current, TaskEvent::TimeOut).await,

@@ -5,8 +5,9 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use futures::FutureExt;
+use longhaul_core::ports::{Message, WorkQueue};
 use longhaul_core::{State, Status};
-use longhaul_engine::{Settings, WorkerSignals};
+use longhaul_engine::{Disposition, Settings, WorkerSignals};
 use longhaul_testkit::ManualClock;
 
 use super::world::{Tool, World, completed, run, tool};
@@ -160,5 +161,24 @@ fn a_task_with_a_question_and_a_short_sleep_wakes_at_the_moment() {
         });
         let state = state_after_first_leg(&world, &tool).await;
         assert!(matches!(&state, State::InputRequired { until, .. } if *until == Some(moment)), "{state:?}");
+    });
+}
+
+/// A worker that died may have sent a message in place of the one that is delivered again.
+#[test]
+fn a_message_that_comes_early_again_is_hidden_until_it_is_due_and_not_copied() {
+    run(async {
+        let world = World::new();
+        let (key, tool) = (world.accepted().await.key(), sleeps_for(1_000_000));
+        world.work(&tool).await;
+        world.queue.send(&Message { task: key, trace: None }, 0).await.unwrap();
+        world.delays();
+        let early = world.receive().await.unwrap();
+        world.queue.extend(&early.receipt, 0).await.unwrap();
+        let again = world.receive().await.unwrap();
+        assert_eq!(again.receives, 2);
+        let signals = WorkerSignals::default();
+        let hidden = world.engine.run_delivery(&again, &tool, &signals).await;
+        assert_eq!((hidden, world.delays()), (Disposition::RetryAfter { after_ms: 1_000_000 }, Vec::new()));
     });
 }
