@@ -30,6 +30,7 @@ pub(crate) const TRACE: &str = "trace";
 pub(crate) const VARIABLES: &str = "variables";
 
 // The fields of states.
+/// Of a task that has ended: until when the worker that held it may not know.
 pub(crate) const LEASE_UNTIL: &str = "lease_until";
 pub(crate) const LEASE_TOKEN: &str = "lease_token";
 pub(crate) const UNTIL: &str = "until";

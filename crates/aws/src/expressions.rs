@@ -244,25 +244,32 @@ fn held(attempt: u32, now: Timestamp) -> Change {
 
 fn cancel(now: Timestamp) -> Change {
     let condition = Condition::all(&[EXISTS_UNEXPIRED, UNFINISHED]).with(":now", moment(now));
-    end(Change::when(condition), &State::Cancelled, now)
+    ended(become_state_but_for(Change::when(condition), &State::Cancelled, &[LEASE_UNTIL]), now)
 }
 
 fn finish(attempt: u32, outcome: &Outcome, progress: Option<&Progress>, now: Timestamp) -> Change {
-    let change = end(held(attempt, now), &outcome.state(), now);
+    let change = ended(become_state(held(attempt, now), &outcome.state()), now);
     match progress {
         Some(progress) => change.set(PROGRESS, json(progress)),
         None => change,
     }
 }
 
-fn end(change: Change, state: &State, now: Timestamp) -> Change {
-    become_state(change, state).set(ENDED_AT, moment(now)).set(UPDATED_AT, moment(now))
+fn ended(change: Change, now: Timestamp) -> Change {
+    change.set(ENDED_AT, moment(now)).set(UPDATED_AT, moment(now))
 }
 
 /// Sets the attributes of the state, and removes those of other states.
 fn become_state(change: Change, state: &State) -> Change {
+    become_state_but_for(change, state, &[])
+}
+
+/// The same, but leaves these attributes of other states.
+fn become_state_but_for(change: Change, state: &State, left: &[&str]) -> Change {
     let attributes = record::state(state);
-    let removed = OF_STATES.into_iter().filter(|name| attributes.iter().all(|(kept, _)| kept != name));
+    let removed = OF_STATES
+        .into_iter()
+        .filter(|name| attributes.iter().all(|(kept, _)| kept != name) && !left.contains(name));
     let change = removed.fold(change, Change::remove);
     attributes.into_iter().fold(change, |change, (name, value)| change.set(name, value))
 }

@@ -60,6 +60,7 @@ pub(crate) fn attributes(task: &Task) -> Item {
         (RESENDS, Some(task.resends).filter(|resends| *resends > 0).map(number)),
         (VARIABLES, task.variables.as_ref().map(payload)),
         (CLEANING, Some(task.cleaning).filter(|cleaning| *cleaning != Cleaning::None).as_ref().map(json)),
+        (LEASE_UNTIL, task.held_until.map(moment)),
     ];
     item.extend(optional.into_iter().filter_map(|(name, value)| value.map(|value| (name.to_owned(), value))));
     item.extend(state(&task.state).into_iter().map(|(name, value)| (name.to_owned(), value)));
@@ -151,11 +152,13 @@ fn parse(item: &Item) -> Result<Stored, Unreadable> {
         poll_ms: fields.optional(POLL_MS, Fields::number)?,
         consecutive_failures_max: fields.number(CONSECUTIVE_FAILURES_MAX)?,
     };
+    let state = read_state(fields)?;
+    let held_until = if state.status().is_terminal() { fields.optional(LEASE_UNTIL, Fields::moment)? } else { None };
     let task = Task::restore(TaskRecord {
         owner: key.owner,
         id: key.id,
         tool: fields.text(TOOL)?.to_owned(),
-        state: read_state(fields)?,
+        state,
         attempt: fields.number(ATTEMPT)?,
         failures: fields.number(FAILURES)?,
         last_failure: fields.optional(LAST_FAILURE, Fields::text)?.map(str::to_owned),
@@ -172,6 +175,7 @@ fn parse(item: &Item) -> Result<Stored, Unreadable> {
         trace: fields.optional(TRACE, Fields::text)?.and_then(TraceParent::parse),
         variables: fields.optional(VARIABLES, read_payload)?,
         cleaning: fields.optional(CLEANING, Fields::json)?.unwrap_or_default(),
+        held_until,
     });
     Ok(Stored {
         task,

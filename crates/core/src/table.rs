@@ -102,6 +102,7 @@ fn task(state: State, adjust: impl FnOnce(&mut TaskRecord)) -> Task {
         trace: None,
         variables: None,
         cleaning: Cleaning::None,
+        held_until: None,
     };
     adjust(&mut record);
     Task::restore(record)

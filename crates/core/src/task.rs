@@ -56,6 +56,10 @@ pub struct TaskRecord {
     /// What is to be done if the task ends otherwise than by its tool. Records of older versions do not have it.
     #[serde(default)]
     pub cleaning: Cleaning,
+    /// Until when a worker may still run the tool, because it held the task when somebody else ended it. Records of
+    /// older versions do not have it.
+    #[serde(default)]
+    pub held_until: Option<Timestamp>,
 }
 
 /// Where a task is in its life. A client sees fewer states: [`Status`].

@@ -175,7 +175,7 @@ impl Task {
             }
             TaskEvent::Cancel => {
                 self.must_not_have_ended()?;
-                end(&mut next, State::Cancelled, now);
+                self.end_from_outside(&mut next, State::Cancelled, now);
             }
             TaskEvent::Resend { not_since } => {
                 self.could_start_or_be_cleaned(now)?;
@@ -185,12 +185,18 @@ impl Task {
                 next.sent_at = now;
                 next.resends = self.resends.saturating_add(1);
             }
-            TaskEvent::RetriesExhausted => end(&mut next, self.retries_exhausted_state(now)?, now),
-            TaskEvent::TimeOut => end(&mut next, self.timed_out(now)?, now),
+            TaskEvent::RetriesExhausted => {
+                self.end_from_outside(&mut next, self.retries_exhausted_state(now)?, now);
+            }
+            TaskEvent::TimeOut => self.end_from_outside(&mut next, self.timed_out(now)?, now),
             TaskEvent::ExtendRetention { retention_ms } => self.extend_retention(&mut next, *retention_ms),
             TaskEvent::Forget if self.has_ended() => next.expires_at = now,
             TaskEvent::Forget => return Err(Refusal::NotEnded),
-            TaskEvent::BeginCleaning { lease } => next.cleaning = self.begin_cleaning(*lease, now)?,
+            TaskEvent::BeginCleaning { lease } => {
+                next.cleaning = self.begin_cleaning(*lease, now)?;
+                // Whoever begins knows that no worker runs the tool.
+                next.held_until = None;
+            }
             TaskEvent::EndCleaning { token, end } => next.cleaning = self.end_cleaning(*token, *end)?,
         }
         Ok(Self::restore(next))
@@ -254,6 +260,20 @@ impl Task {
         next.resends = 0;
         next.updated_at = now;
         Ok(())
+    }
+
+    /// Ends the task, whoever holds it: that worker may not know before its lease is over.
+    fn end_from_outside(&self, next: &mut TaskRecord, state: State, now: Timestamp) {
+        next.held_until = match &self.state {
+            State::Running { lease } => Some(lease.until),
+            State::Queued
+            | State::Sleeping { .. }
+            | State::InputRequired { .. }
+            | State::Completed { .. }
+            | State::Failed { .. }
+            | State::Cancelled => None,
+        };
+        end(next, state, now);
     }
 
     /// Retains the result for at least `retention_ms` after the end.

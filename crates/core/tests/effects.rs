@@ -62,6 +62,7 @@ fn record(state: State) -> TaskRecord {
         trace: None,
         variables: None,
         cleaning: Cleaning::None,
+        held_until: None,
     }
 }
 
@@ -208,11 +209,13 @@ fn an_end_is_retained_for_as_long_as_was_agreed() {
         ),
         (TaskEvent::Cancel, State::Cancelled),
     ];
+    let held_until = |event: &TaskEvent| (*event == TaskEvent::Cancel).then_some(LATER);
     assert_eq!(completed().state(), State::Completed { result: inline("1"), kind: ResultKind::ToolError });
     let before = record(running());
     let late = TaskRecord { expires_at: NOW.plus_ms(1), ..before.clone() };
     for (event, state) in ends {
-        let after = TaskRecord { state, ended_at: Some(NOW), updated_at: NOW, ..before.clone() };
+        let held_until = held_until(&event);
+        let after = TaskRecord { state, ended_at: Some(NOW), updated_at: NOW, held_until, ..before.clone() };
         assert_eq!(apply(&before, &event), after, "the time to live is long enough");
         let expires_at = NOW.plus_ms(before.terms.retention_ms);
         assert_eq!(apply(&late, &event), TaskRecord { expires_at, ..after }, "the time to live is extended");
@@ -276,14 +279,24 @@ fn exhausted_retries_and_a_missed_deadline_say_what_happened() {
     let before = TaskRecord { failures: 2, ..record(dead) };
     let message = "no retries are left after 3 failures in a row: it panicked";
     let state = State::Failed { failure: failure(FailureKind::RetriesExhausted, message) };
-    let after = TaskRecord { state, ended_at: Some(NOW), updated_at: NOW, ..before.clone() };
+    let after =
+        TaskRecord { state, ended_at: Some(NOW), updated_at: NOW, held_until: Some(NOW), ..before.clone() };
     assert_eq!(apply(&before, &TaskEvent::RetriesExhausted), after);
 
     let before = TaskRecord { terms: Terms { run_ms: 100_000, ..record(running()).terms }, ..record(running()) };
     let message = "did not end within the 100000 ms that the tool may take, waits included";
     let state = State::Failed { failure: failure(FailureKind::TimedOut, message) };
-    let after = TaskRecord { state, ended_at: Some(NOW), updated_at: NOW, ..before.clone() };
+    let after =
+        TaskRecord { state, ended_at: Some(NOW), updated_at: NOW, held_until: Some(LATER), ..before.clone() };
     assert_eq!(apply(&before, &TaskEvent::TimeOut), after);
+}
+
+#[test]
+fn who_ends_a_task_that_no_worker_holds_leaves_no_lease() {
+    let waits = State::InputRequired { asks: vec![ask("a")], until: None };
+    for state in [State::Queued, State::Sleeping { until: LATER }, waits] {
+        assert_eq!(apply(&record(state), &TaskEvent::Cancel).held_until, None);
+    }
 }
 
 #[test]
@@ -326,10 +339,11 @@ const fn cleaned(number: u8, end: CleaningEnd) -> TaskEvent {
 
 #[test]
 fn cleaning_is_begun_by_one_worker_at_a_time_and_ended_by_who_began() {
-    let before = to_be_cleaned();
+    let before = TaskRecord { held_until: Some(LATER), ..to_be_cleaned() };
     let lease = Lease { until: NOW.plus_ms(5), token: token(1) };
     let begun = apply(&before, &begins(1, lease.until));
-    assert_eq!(begun, TaskRecord { cleaning: Cleaning::Armed { tries: 1, lease: Some(lease) }, ..before });
+    let cleaning = Cleaning::Armed { tries: 1, lease: Some(lease) };
+    assert_eq!(begun, TaskRecord { cleaning, held_until: None, ..before });
     assert_eq!(apply_at(&begun, &begins(2, NOW), NOW), Err(Refusal::Leased { until: lease.until }));
     let stale = apply_at(&begun, &cleaned(2, CleaningEnd::Done), NOW);
     assert!(matches!(stale, Err(Refusal::Stale { .. })), "{stale:?}");

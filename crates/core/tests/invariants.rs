@@ -39,6 +39,7 @@ fn task(terms: Terms) -> Task {
         request: Payload::Inline("{}".to_owned()),
         variables: None,
         cleaning: Cleaning::ARMED,
+        held_until: None,
     })
 }
 

@@ -122,6 +122,7 @@ fn new_task(call: Call, id: TaskId, now: Timestamp) -> (Task, Arc<[String]>) {
         trace: call.trace,
         variables: None,
         cleaning: call.cleaning,
+        held_until: None,
     });
     (task, parts.into())
 }

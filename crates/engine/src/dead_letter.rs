@@ -47,7 +47,7 @@ impl Engine {
 
     fn need_of(&self, task: &Task, now: Timestamp) -> Need {
         if task.needs_cleaning() {
-            return Need::Message(self.cleaning_due_at(task).max(now.plus_ms(self.settings.retry_ms)));
+            return Need::Message(Self::cleaning_due_at(task).max(now.plus_ms(self.settings.retry_ms)));
         }
         if task.has_ended() {
             return Need::Nothing;

@@ -54,6 +54,7 @@ pub fn task_with(ids: &SeededIds, owner: OwnerId, now: Timestamp, adjust: impl F
         request: inline(r#"{"n":1}"#),
         variables: None,
         cleaning: Cleaning::None,
+        held_until: None,
     };
     adjust(&mut record);
     Task::restore(record)

@@ -50,17 +50,38 @@ async fn works_for_leases(world: &World, tool: &Tool, leases: u32) {
 }
 
 #[test]
-fn a_task_that_was_cancelled_while_it_waits_is_cleaned_once_no_leg_can_run() {
+fn a_task_that_was_cancelled_while_it_waits_is_cleaned_at_once() {
     run(async {
         let world = World::new();
         let tool = asks();
         let key = cancelled_while_it_waits(&world, &tool).await;
-        assert_eq!(world.delays(), [LEASE_MS]);
+        assert_eq!(world.delays(), [0]);
         world.work(&tool).await;
-        assert_eq!(tool.cleanings(), 0);
-        works_for_leases(&world, &tool, 3).await;
         assert_eq!((tool.cleanings(), tool.runs(), cleaning(&world, &key).await), (1, 1, Cleaning::Done));
         assert_eq!(world.on_record(&key).await.status(), Status::Cancelled);
+        works_for_leases(&world, &tool, 3).await;
+        assert_eq!(tool.cleanings(), 1);
+    });
+}
+
+#[test]
+fn a_task_that_was_cancelled_while_a_worker_holds_it_is_cleaned_by_others_when_its_lease_is_over() {
+    run(async {
+        let world = World::new();
+        let (key, dead, tool) = (armed(&world).await, hangs(), hangs());
+        let delivery = world.receive().await.unwrap();
+        let signals = WorkerSignals::default();
+        assert!(world.engine.run_delivery(&delivery, &dead, &signals).now_or_never().is_none());
+        world.clock.advance_ms(LEASE_MS / 3);
+        world.delays();
+        world.engine.cancel(&key).await.unwrap();
+        assert_eq!(world.delays(), [LEASE_MS - LEASE_MS / 3]);
+        world.clock.advance_ms(LEASE_MS - LEASE_MS / 3 - 1);
+        world.work(&tool).await;
+        assert_eq!(tool.cleanings(), 0);
+        world.clock.advance_ms(1);
+        world.work(&tool).await;
+        assert_eq!((dead.cleanings(), tool.cleanings(), cleaning(&world, &key).await), (0, 1, Cleaning::Done));
     });
 }
 
@@ -109,9 +130,7 @@ fn a_task_that_waits_for_an_answer_ends_at_its_deadline_and_is_cleaned_although_
         assert!(matches!(&task.state, State::InputRequired { until, .. } if *until == Some(task.deadline())));
         world.clock.advance_to(task.deadline());
         world.work(&tool).await;
-        assert_eq!((world.on_record(&key).await.status(), tool.cleanings()), (Status::Failed, 0));
-        works_for_leases(&world, &tool, 1).await;
-        assert_eq!(tool.cleanings(), 1);
+        assert_eq!((world.on_record(&key).await.status(), tool.cleanings()), (Status::Failed, 1));
     });
 }
 
@@ -284,10 +303,10 @@ fn a_poll_sends_a_lost_message_for_cleaning_again() {
         longhaul_core::ports::WorkQueue::delete(&*world.queue, &delivery.receipt).await.unwrap();
         world.sends_fail(1);
         world.engine.cancel(&key).await.unwrap();
-        world.clock.advance_ms(LEASE_MS);
+        world.clock.advance_ms(LEASE_MS - 1);
         world.engine.poll(&key).await.unwrap();
         assert!(world.receive().await.is_none(), "too early to be lost");
-        world.clock.advance_ms(LEASE_MS);
+        world.clock.advance_ms(1);
         world.engine.poll(&key).await.unwrap();
         world.engine.poll(&key).await.unwrap();
         world.work(&tool).await;

@@ -74,6 +74,7 @@ fn a_new_task_records_what_was_called() {
             trace,
             variables: None,
             cleaning: Cleaning::None,
+            held_until: None,
         };
         assert_eq!(task.record(), &expected);
         assert_eq!(world.receive().await.unwrap().message.trace, trace);

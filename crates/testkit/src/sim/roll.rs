@@ -101,11 +101,13 @@ impl Plan {
     /// From separate dice too.
     fn add_cleaning(&mut self) {
         let dice = &mut Randomness::stream(self.seed, 6);
+        let lease_ms = self.settings.lease_ms;
         for call in &mut self.calls {
             if dice.happens(300) {
                 call.cleaning = Cleaning::ARMED;
-                // While it waits, its message comes again and again until its deadline.
-                call.run_ms = call.run_ms.min(self.settings.lease_ms * 250);
+                // While it waits, its message comes again and again until its deadline: at most 125 times.
+                call.run_ms = call.run_ms.min(lease_ms * 250);
+                self.delay_ms_max = self.delay_ms_max.max(lease_ms * 2);
                 call.cleaning_fails = dice.one_of(&[0, 0, 1, 2]) as u32;
             }
         }

@@ -149,7 +149,9 @@ async fn direct(world: Arc<World>) {
 async fn check_rest(world: &Arc<World>) {
     let lease_ms = world.plan.settings.lease_ms;
     let longest_ms = world.plan.visibility_ms.max(lease_ms) * (u64::from(world.plan.receives_max) + 3);
-    world.kernel.sleep(longest_ms + 8 * lease_ms).await;
+    let now = world.clock(0);
+    let until_deadline_ms = world.lock().checks.last_deadline().map_or(0, |deadline| deadline.since_ms(now));
+    world.kernel.sleep(until_deadline_ms + longest_ms + 8 * lease_ms).await;
     let at_ms = world.kernel.now_ms();
     let mut state = world.lock();
     let messages: Vec<TaskKey> = state.queue.messages().map(|message| message.task).collect();

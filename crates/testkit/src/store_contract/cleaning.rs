@@ -1,7 +1,7 @@
 //! Promises about cleaning up after a task.
 
 use longhaul_core::ports::{ApplyError, Created, TaskStore};
-use longhaul_core::{Cleaning, CleaningEnd, Lease, LeaseToken, Refusal, Task, TaskEvent, limits};
+use longhaul_core::{Cleaning, CleaningEnd, Lease, LeaseToken, Refusal, Suspension, Task, TaskEvent, limits};
 
 use crate::given::{self, LEASE_MS, NOW, on_record, owner};
 use crate::{SeededIds, at_once};
@@ -23,7 +23,11 @@ const fn end(number: u8, end: CleaningEnd) -> TaskEvent {
 
 /// A task on record that a worker holds, and whose tool has something that cleans up.
 async fn armed(store: &dyn TaskStore) -> Task {
-    let task = given::task_with(&SeededIds::new(1), owner("alice"), NOW, |record| record.cleaning = Cleaning::ARMED);
+    armed_with(store, &SeededIds::new(1)).await
+}
+
+async fn armed_with(store: &dyn TaskStore, ids: &SeededIds) -> Task {
+    let task = given::task_with(ids, owner("alice"), NOW, |record| record.cleaning = Cleaning::ARMED);
     let Created::New(task) = store.create(given::new(task), NOW).await.unwrap() else {
         panic!("an id that was never used is taken")
     };
@@ -47,6 +51,35 @@ pub async fn cleaning_that_is_due_is_on_record(store: &dyn TaskStore) {
     let task = cancelled(store).await;
     assert_eq!(task.cleaning, Cleaning::ARMED);
     assert_eq!(on_record(store, &task.key()).await, Some(task));
+}
+
+/// Promise: an end that did not come from the worker that holds the task leaves on record until when that worker may not
+/// know, also where the lease was renewed after the end was decided on; who begins to clean up removes it.
+pub async fn who_may_still_run_the_tool_is_on_record(store: &dyn TaskStore) {
+    let ids = SeededIds::new(1);
+    let (task, later) = (armed_with(store, &ids).await, NOW.plus_ms(7));
+    store.apply(&task.key(), &given::heartbeat(1, later), later).await.unwrap();
+    let cancelled = store.apply(&task.key(), &TaskEvent::Cancel, NOW).await.unwrap();
+    assert_eq!(cancelled.held_until, Some(later.plus_ms(LEASE_MS)));
+    assert_eq!(on_record(store, &task.key()).await, Some(cancelled));
+    let begun = store.apply(&task.key(), &begin(1), NOW).await.unwrap();
+    assert_eq!((begun.held_until, on_record(store, &task.key()).await), (None, Some(begun)));
+
+    let task = armed_with(store, &ids).await;
+    let timed_out = store.apply(&task.key(), &TaskEvent::TimeOut, task.deadline()).await.unwrap();
+    assert_eq!(timed_out.held_until, Some(NOW.plus_ms(LEASE_MS)));
+}
+
+/// Promise: an end leaves no such moment if no worker holds the task, or if the one that does has written it.
+pub async fn nobody_runs_the_tool_of_a_task_that_nobody_held(store: &dyn TaskStore) {
+    let ids = SeededIds::new(1);
+    let task = armed_with(store, &ids).await;
+    let finished = store.apply(&task.key(), &given::fail(1), NOW).await.unwrap();
+    assert_eq!((finished.held_until, on_record(store, &task.key()).await), (None, Some(finished)));
+    let task = armed_with(store, &ids).await;
+    store.apply(&task.key(), &given::suspend(1, Suspension::Timer(NOW.plus_ms(LEASE_MS))), NOW).await.unwrap();
+    let cancelled = store.apply(&task.key(), &TaskEvent::Cancel, NOW).await.unwrap();
+    assert_eq!((cancelled.held_until, on_record(store, &task.key()).await), (None, Some(cancelled)));
 }
 
 /// Promise: a try to clean up keeps other workers out until its lease is over, and each try is counted.

@@ -86,6 +86,8 @@ macro_rules! store_promises {
             failures_are_counted_across_calls,
             an_event_for_a_missing_task_is_not_found,
             cleaning_that_is_due_is_on_record,
+            who_may_still_run_the_tool_is_on_record,
+            nobody_runs_the_tool_of_a_task_that_nobody_held,
             one_worker_at_a_time_cleans_up,
             cleaning_ends_once_and_for_its_worker_only,
             cleaning_that_fails_too_often_is_given_up,

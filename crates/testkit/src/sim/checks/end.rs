@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use longhaul_core::{Cleaning, FailureKind, State, Task, TaskKey, Timestamp};
 
-use super::super::kernel::EPOCH_MS;
 use super::super::plan::{CallPlan, Care, Ending};
 use super::super::promise::Promise;
 use super::super::store::StoreModel;
@@ -53,12 +52,15 @@ impl Checks {
         }
     }
 
+    /// When the last message for the deadline of a task with cleaning is found superfluous, if it is not earlier.
+    pub(crate) fn last_deadline(&self) -> Option<Timestamp> {
+        let ended = self.traces.iter().filter_map(|trace| trace.latest()).filter(|task| task.has_ended());
+        ended.filter(|task| task.cleaning != Cleaning::None).map(|task| task.deadline()).max()
+    }
+
     /// No message is left, and no tool runs.
     pub(crate) fn must_rest(&mut self, store: &StoreModel, messages: &[TaskKey], at_ms: u64) {
-        let now = Timestamp::from_ms(EPOCH_MS + at_ms);
-        // The message for the deadline of a task with cleaning is found superfluous only then.
-        let is_for_deadline = |task: &Task| task.cleaning != Cleaning::None && now <= task.deadline();
-        let is_over = |task: &Arc<Task>| task.has_ended() && !task.needs_cleaning() && !is_for_deadline(task);
+        let is_over = |task: &Arc<Task>| task.has_ended() && !task.needs_cleaning();
         let latest = |key: &TaskKey| {
             let forgotten =
                 || self.traces.iter().find(|trace| trace.key == *key).and_then(|trace| trace.latest().cloned());

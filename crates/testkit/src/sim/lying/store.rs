@@ -287,5 +287,6 @@ fn says_since(entry: &Entry) -> bool {
 fn ended_long_ago(task: Task) -> Task {
     let mut record = task.into_record();
     record.ended_at = record.ended_at.map(|_| Timestamp::from_ms(0));
+    record.held_until = None;
     Task::restore(record)
 }
