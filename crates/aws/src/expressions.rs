@@ -267,9 +267,8 @@ fn become_state(change: Change, state: &State) -> Change {
 /// The same, but leaves these attributes of other states.
 fn become_state_but_for(change: Change, state: &State, left: &[&str]) -> Change {
     let attributes = record::state(state);
-    let removed = OF_STATES
-        .into_iter()
-        .filter(|name| attributes.iter().all(|(kept, _)| kept != name) && !left.contains(name));
+    let removed =
+        OF_STATES.into_iter().filter(|name| attributes.iter().all(|(kept, _)| kept != name) && !left.contains(name));
     let change = removed.fold(change, Change::remove);
     attributes.into_iter().fold(change, |change, (name, value)| change.set(name, value))
 }

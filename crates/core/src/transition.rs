@@ -189,13 +189,12 @@ impl Task {
                 self.end_from_outside(&mut next, self.retries_exhausted_state(now)?, now);
             }
             TaskEvent::TimeOut => self.end_from_outside(&mut next, self.timed_out(now)?, now),
-            TaskEvent::ExtendRetention { retention_ms } => self.extend_retention(&mut next, *retention_ms),
+            TaskEvent::ExtendRetention { retention_ms } => self.extend_retention(&mut next, *retention_ms)?,
             TaskEvent::Forget if self.has_ended() => next.expires_at = now,
             TaskEvent::Forget => return Err(Refusal::NotEnded),
+            // Whoever begins knows that no worker runs the tool.
             TaskEvent::BeginCleaning { lease } => {
-                next.cleaning = self.begin_cleaning(*lease, now)?;
-                // Whoever begins knows that no worker runs the tool.
-                next.held_until = None;
+                (next.cleaning, next.held_until) = (self.begin_cleaning(*lease, now)?, None);
             }
             TaskEvent::EndCleaning { token, end } => next.cleaning = self.end_cleaning(*token, *end)?,
         }
@@ -276,11 +275,22 @@ impl Task {
         end(next, state, now);
     }
 
+    /// Whether the task expires before what was agreed on. An earlier write that arrives late must not bring it back.
+    fn was_forgotten(&self) -> bool {
+        let lives_until = self.created_at.plus_ms(self.terms.ttl_ms);
+        let retained_until = self.ended_at.map(|ended_at| ended_at.plus_ms(self.terms.retention_ms));
+        self.expires_at < lives_until || retained_until.is_some_and(|until| self.expires_at < until)
+    }
+
     /// Retains the result for at least `retention_ms` after the end.
-    fn extend_retention(&self, next: &mut TaskRecord, retention_ms: u64) {
+    fn extend_retention(&self, next: &mut TaskRecord, retention_ms: u64) -> Result<(), Refusal> {
+        if self.was_forgotten() {
+            return Err(Refusal::Expired);
+        }
         next.terms.retention_ms = self.terms.retention_ms.max(retention_ms);
         let from = self.ended_at.unwrap_or_else(|| self.deadline());
         next.expires_at = self.expires_at.max(from.plus_ms(next.terms.retention_ms));
+        Ok(())
     }
 
     /// Whether a worker could claim the task, apart from its deadline and its retries.

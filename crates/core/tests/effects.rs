@@ -279,15 +279,13 @@ fn exhausted_retries_and_a_missed_deadline_say_what_happened() {
     let before = TaskRecord { failures: 2, ..record(dead) };
     let message = "no retries are left after 3 failures in a row: it panicked";
     let state = State::Failed { failure: failure(FailureKind::RetriesExhausted, message) };
-    let after =
-        TaskRecord { state, ended_at: Some(NOW), updated_at: NOW, held_until: Some(NOW), ..before.clone() };
+    let after = TaskRecord { state, ended_at: Some(NOW), updated_at: NOW, held_until: Some(NOW), ..before.clone() };
     assert_eq!(apply(&before, &TaskEvent::RetriesExhausted), after);
 
     let before = TaskRecord { terms: Terms { run_ms: 100_000, ..record(running()).terms }, ..record(running()) };
     let message = "did not end within the 100000 ms that the tool may take, waits included";
     let state = State::Failed { failure: failure(FailureKind::TimedOut, message) };
-    let after =
-        TaskRecord { state, ended_at: Some(NOW), updated_at: NOW, held_until: Some(LATER), ..before.clone() };
+    let after = TaskRecord { state, ended_at: Some(NOW), updated_at: NOW, held_until: Some(LATER), ..before.clone() };
     assert_eq!(apply(&before, &TaskEvent::TimeOut), after);
 }
 
@@ -322,7 +320,10 @@ fn retention_is_extended_and_never_shortened() {
 #[test]
 fn a_forgotten_task_expires_now() {
     let before = TaskRecord { ended_at: Some(CREATED), ..record(State::Cancelled) };
-    assert_eq!(apply(&before, &TaskEvent::Forget), TaskRecord { expires_at: NOW, ..before });
+    let forgotten = apply(&before, &TaskEvent::Forget);
+    assert_eq!(forgotten, TaskRecord { expires_at: NOW, ..before });
+    let late = apply_at(&forgotten, &TaskEvent::ExtendRetention { retention_ms: u64::MAX }, NOW.minus_ms(1));
+    assert_eq!(late, Err(Refusal::Expired), "an earlier write that arrives late does not bring it back");
 }
 
 fn to_be_cleaned() -> TaskRecord {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use longhaul_core::ports::{TaskStore, WorkQueue};
-use longhaul_core::{Clock, Task, TaskKey};
+use longhaul_core::{Cleaning, Clock, Task, TaskKey};
 
 use super::clients::{Client, care, cared_for, owner, stream_of};
 use super::kernel::{Kernel, RunEnd};
@@ -16,6 +16,8 @@ use super::{ports, workers};
 
 /// More events than any world needs.
 const EVENTS_MAX: u64 = 60_000;
+/// The same for worlds with cleaning, in which each message of a task that waits comes again until its deadline.
+const EVENTS_MAX_WITH_CLEANING: u64 = 4 * EVENTS_MAX;
 
 /// The result of a run.
 #[derive(Clone, Debug)]
@@ -63,14 +65,16 @@ pub fn run_with(
         state.real_queue = Some(real.queue);
     }
     spawn_actors(&world);
-    let end = kernel.run(EVENTS_MAX);
+    let has_cleaning = plan.calls.iter().any(|call| call.cleaning != Cleaning::None);
+    let events_max = if has_cleaning { EVENTS_MAX_WITH_CLEANING } else { EVENTS_MAX };
+    let end = kernel.run(events_max);
     let mut state = world.lock();
     let at_ms = kernel.now_ms();
     match end {
         RunEnd::Over => {}
         RunEnd::Stuck => state.checks.fail(Promise::BecomesIdle, at_ms, "no actor can continue".to_owned()),
         RunEnd::TooManyEvents => {
-            let what = format!("more than {EVENTS_MAX} events without an end");
+            let what = format!("more than {events_max} events without an end");
             state.checks.fail(Promise::BecomesIdle, at_ms, what);
         }
     }
