@@ -196,7 +196,7 @@ impl Running<'_> {
             Ok::<_, Infallible>(is_there.then(|| format!("{}.{}", self.attempt, self.world.kernel.events())))
         };
         let Ok(text) = self.leg.look_until(&name, every, look).await;
-        self.world.lock().checks.looks_end(&self.key);
+        self.world.lock().checks.looks_end(&self.key, self.attempt);
         self.got(EntryKind::Step, &name, &text);
     }
 

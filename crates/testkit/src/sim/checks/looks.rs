@@ -19,7 +19,7 @@ impl Checks {
         at_ms: u64,
     ) -> u64 {
         self.step_runs(key, attempt, &format!("l{position}"), at_ms);
-        let before = self.trace(key).and_then(|trace| trace.looks.latest).filter(|look| look.attempt == attempt);
+        let before = self.latest_look(key, attempt);
         if let Some(before) = before {
             self.check_until(key, before, at_ms, at_ms);
         }
@@ -34,29 +34,33 @@ impl Checks {
         if first.is_none() {
             trace.looks.first.push((position, at_ms));
         }
-        trace.looks.latest = Some(Looked { attempt, first_ms, every, at_ms });
+        trace.looks.latest.insert(attempt, Looked { first_ms, every, at_ms });
         first_ms
+    }
+
+    fn latest_look(&mut self, key: &TaskKey, attempt: u32) -> Option<Looked> {
+        self.trace(key).and_then(|trace| trace.looks.latest.get(&attempt).copied())
     }
 
     /// The look of this attempt is over.
     pub(crate) fn look_ends(&mut self, key: &TaskKey, attempt: u32, at_ms: u64) {
         let looks = self.trace(key).map(|trace| &mut trace.looks);
-        if let Some(look) = looks.and_then(|looks| looks.latest.as_mut()).filter(|look| look.attempt == attempt) {
+        if let Some(look) = looks.and_then(|looks| looks.latest.get_mut(&attempt)) {
             look.at_ms = at_ms;
         }
     }
 
     /// The tool has what it looked for.
-    pub(crate) fn looks_end(&mut self, key: &TaskKey) {
+    pub(crate) fn looks_end(&mut self, key: &TaskKey, attempt: u32) {
         if let Some(trace) = self.trace(key) {
-            trace.looks.latest = None;
+            trace.looks.latest.remove(&attempt);
         }
     }
 
     /// A leg that ends after a look does so for the pause that the tool asked for.
     pub(super) fn check_pause(&mut self, key: &TaskKey, attempt: u32, suspension: &Suspension, at_ms: u64) {
         let Suspension::Timer(until) = suspension else { return };
-        let look = self.trace(key).and_then(|trace| trace.looks.latest).filter(|look| look.attempt == attempt);
+        let look = self.latest_look(key, attempt);
         // A task with cleaning looks again at its deadline, to find it over.
         let is_deadline =
             self.trace(key).and_then(|trace| trace.latest()).is_some_and(|task| *until == task.deadline());

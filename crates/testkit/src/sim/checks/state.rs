@@ -1,5 +1,6 @@
 //! What the checkers remember of a run, and the first promise that was broken.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use longhaul_core::{EntryKind, LeaseToken, OwnerId, Task, TaskKey, Timestamp};
@@ -95,14 +96,13 @@ pub(super) struct Variable {
 pub(super) struct Looks {
     /// When the first look was, by position in the script.
     pub(super) first: Vec<(usize, u64)>,
-    /// The latest look, if it has found nothing.
-    pub(super) latest: Option<Looked>,
+    /// The latest look of each attempt that has found nothing: one that lost its lease may go on looking for a while.
+    pub(super) latest: BTreeMap<u32, Looked>,
 }
 
 /// A look that found nothing.
 #[derive(Clone, Copy)]
 pub(super) struct Looked {
-    pub(super) attempt: u32,
     pub(super) first_ms: u64,
     pub(super) every: Every,
     /// When it was over.
