@@ -345,12 +345,11 @@ fn slots(id: &TaskId, open_max: u32) -> u32 {
     if random % SAMPLE == 0 { u32::from(SAMPLE) } else { 0 }
 }
 
-/// As how many new tasks a task is counted, of which so many slots are counted. A low limit counts each of them, and so
-/// does a count that is written anyway.
+/// As how many new tasks a task is counted, of which so many slots are counted. A low limit counts each of them.
 fn counted_new(new: &NewTask, slots: u32) -> u32 {
     match new.new_max {
         None => 0,
-        Some(new_max) if new_max < SAMPLED_FROM || new.open_max < SAMPLED_FROM => 1,
+        Some(new_max) if new_max < SAMPLED_FROM => 1,
         Some(_) => slots,
     }
 }
@@ -368,8 +367,19 @@ mod tests {
         let counted = |open_max| ids.iter().map(|id| slots(id, open_max)).sum::<u32>();
         assert_eq!(counted(SAMPLED_FROM - 1), 10_000);
         assert!((9_500..10_500).contains(&counted(SAMPLED_FROM)), "{}", counted(SAMPLED_FROM));
-        let writes = ids.iter().filter(|id| slots(id, 10_000) > 0).count();
-        assert!((2_375..2_625).contains(&writes), "{writes}");
+        for open_max in [SAMPLED_FROM, 10_000] {
+            let writes = ids.iter().filter(|id| slots(id, open_max) > 0).count();
+            assert!((2_375..2_625).contains(&writes), "{writes}");
+        }
+    }
+
+    #[test]
+    fn bytes_are_counted_until_a_whole_hour_or_for_months_until_one_of_few_days() {
+        let (now, hour) = (Timestamp::from_ms(5 * HOUR_MS), |hour: u64| Timestamp::from_ms(hour * HOUR_MS));
+        let until = |expires_at| bytes_until(expires_at, now);
+        assert_eq!([until(hour(6)), until(hour(6).plus_ms(1)), until(hour(53))], ["b6", "b7", "b53"]);
+        assert_eq!(until(hour(53).plus_ms(1)), "b384");
+        assert_eq!([until(hour(384)), until(hour(385))], ["b384", "b768"]);
     }
 
     #[test]
@@ -384,6 +394,9 @@ mod tests {
         assert_eq!([counted(1_000, None), counted(10_000, None)], [0, 0]);
         assert_eq!([counted(1_000, Some(60)), counted(10_000, Some(60)), counted(1_000, Some(10_000))], [10_000; 3]);
         assert!((9_500..10_500).contains(&counted(10_000, Some(10_000))));
+        let task = given::task(&ids, given::owner("alice"), given::NOW);
+        let new = NewTask { new_max: Some(SAMPLED_FROM), ..given::new(task) };
+        assert_eq!([counted_new(&new, 0), counted_new(&new, 4)], [0, 4], "the limit from which on a sample is counted");
     }
 
     #[test]

@@ -218,3 +218,19 @@ fn read_failure(fields: Fields<'_>) -> Result<Failure, Unreadable> {
         detail: fields.optional(DETAIL, read_payload)?,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use longhaul_testkit::{SeededIds, given};
+
+    use super::*;
+
+    #[test]
+    fn a_message_that_was_never_sent_again_takes_no_room_in_the_item() {
+        let task = |resends| {
+            given::task_with(&SeededIds::new(1), given::owner("alice"), given::NOW, |record| record.resends = resends)
+        };
+        assert!(!attributes(&task(0)).contains_key(RESENDS));
+        assert_eq!(attributes(&task(1)).get(RESENDS), Some(&number(1)));
+    }
+}
