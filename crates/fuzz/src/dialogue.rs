@@ -56,7 +56,7 @@ async fn carols_task(world: &World) -> String {
     id
 }
 
-fn blocks(input: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn blocks(input: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = Some(input);
     std::iter::from_fn(move || {
         let text = rest?;

@@ -12,6 +12,7 @@
     reason = "a broken promise shows as a panic; nothing here runs in production"
 )]
 
+mod configurations;
 mod data_sets;
 mod dialogue;
 mod driver;
@@ -27,6 +28,7 @@ mod texts;
 mod token_file;
 mod tokens;
 mod tools;
+mod upstream;
 mod world;
 
 /// Something that reads bytes from outside.
@@ -39,7 +41,7 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 14] = [
     Target { name: "requests", run: dialogue::run },
     Target { name: "headers", run: headers::run },
     Target { name: "signed", run: signed::run },
@@ -52,6 +54,8 @@ pub const TARGETS: [Target; 12] = [
     Target { name: "texts", run: texts::run },
     Target { name: "token_file", run: token_file::run },
     Target { name: "tokens", run: tokens::run },
+    Target { name: "configurations", run: configurations::run },
+    Target { name: "upstream", run: upstream::run },
 ];
 
 /// The target called `name`.

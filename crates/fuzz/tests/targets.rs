@@ -169,6 +169,16 @@ fn tokens() {
 }
 
 #[test]
+fn configurations() {
+    withstands("configurations");
+}
+
+#[test]
+fn upstream() {
+    withstands("upstream");
+}
+
+#[test]
 fn every_target_has_a_test() {
     let tests = include_str!("targets.rs");
     let missing = TARGETS.iter().find(|target| !tests.contains(&format!("withstands(\"{}\")", target.name)));

@@ -8,7 +8,10 @@ use crate::given::{self, NOW, on_record, owner, queued};
 
 /// An accepted call that expires soon, and the moment at which it does.
 async fn short_lived(store: &dyn TaskStore, ids: &SeededIds) -> (Task, Timestamp) {
-    let task = given::task_with(ids, owner("alice"), NOW, |record| record.expires_at = NOW.plus_ms(1_000));
+    let task = given::task_with(ids, owner("alice"), NOW, |record| {
+        record.terms.ttl_ms = 1_000;
+        record.expires_at = NOW.plus_ms(1_000);
+    });
     store.create(given::new_with_key(task.clone(), 1, 1), NOW).await.unwrap();
     let expiry = task.expires_at;
     (task, expiry)
