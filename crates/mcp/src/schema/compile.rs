@@ -256,22 +256,18 @@ impl<'a> Reader<'a, '_> {
     /// What else an object must have, and be, if it has a member of this name.
     fn dependencies(&mut self) -> Result<Dependencies, SchemaError> {
         let (mut required_with, mut schema_with) = (BTreeMap::new(), BTreeMap::new());
-        match self.compiler.dialect {
-            Dialect::Latest => {
-                for (name, names) in self.fields("dependentRequired")? {
-                    required_with.insert(name.clone(), self.names("dependentRequired", names)?);
-                }
-                schema_with = self.named("dependentSchemas")?;
+        if self.compiler.dialect == Dialect::Latest {
+            for (name, names) in self.fields("dependentRequired")? {
+                required_with.insert(name.clone(), self.names("dependentRequired", names)?);
             }
-            Dialect::Draft07 => {
-                for (name, needed) in self.fields("dependencies")? {
-                    if needed.is_array() {
-                        required_with.insert(name.clone(), self.names("dependencies", needed)?);
-                        continue;
-                    }
-                    let at = format!("{}/dependencies/{}", self.at, escaped(name));
-                    schema_with.insert(name.clone(), self.compiler.schema(needed, &at, self.depth + 1)?);
-                }
+            return Ok((required_with, self.named("dependentSchemas")?));
+        }
+        for (name, needed) in self.fields("dependencies")? {
+            if needed.is_array() {
+                required_with.insert(name.clone(), self.names("dependencies", needed)?);
+            } else {
+                let at = format!("{}/dependencies/{}", self.at, escaped(name));
+                schema_with.insert(name.clone(), self.compiler.schema(needed, &at, self.depth + 1)?);
             }
         }
         Ok((required_with, schema_with))
