@@ -10,7 +10,7 @@ Each call of a tool appends a line to FOLDER/calls, and each process its id to F
   --die-at-discover  ends when its first message is not `initialize`
   --stubborn         ignores the end of its input, and SIGTERM
   --many-pages       its list of tools never ends
-  --last-words       writes a line after the end of its input; FOLDER/ends says whether anybody read
+  --last-words       writes a line after the end of its input, whatever SIGTERM says; FOLDER/ends says whether anybody read
 """
 
 import json
@@ -191,7 +191,7 @@ def main():
         for number in range(30):
             print(f"line {number}", file=sys.stderr, flush=True)
         sys.exit(1)
-    if "--stubborn" in modes:
+    if modes & {"--stubborn", "--last-words"}:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     note("processes", os.getpid())
     first = True

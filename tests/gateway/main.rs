@@ -26,4 +26,5 @@ mod pool;
 mod process;
 mod real;
 mod starts;
+mod subscriptions;
 mod upstream_tasks;

@@ -3,16 +3,17 @@
 use serde_json::{Value, json};
 
 use crate::process::{Gateway, Setup, script};
+use crate::subscriptions::Hearing;
 
 /// A client of `2025-06-18`.
-struct Older {
+pub(crate) struct Older {
     http: reqwest::Client,
     url: String,
     session: String,
 }
 
 impl Older {
-    async fn begin(gateway: &Gateway) -> Self {
+    pub(crate) async fn begin(gateway: &Gateway) -> Self {
         let begun = Self { http: reqwest::Client::new(), url: gateway.url().to_owned(), session: String::new() };
         let client = json!({"name": "older", "version": "1"});
         let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client});
@@ -27,7 +28,7 @@ impl Older {
     }
 
     /// Everything that a request is answered with: notifications, and the answer as the last one.
-    async fn messages(&self, method: &str, params: &Value) -> Vec<Value> {
+    pub(crate) async fn messages(&self, method: &str, params: &Value) -> Vec<Value> {
         let request = self.request(method, params).header("mcp-session-id", &self.session);
         let answer = request.header("mcp-protocol-version", "2025-06-18").send().await.unwrap().text().await.unwrap();
         if answer.starts_with('{') {
@@ -35,6 +36,20 @@ impl Older {
         }
         let data = answer.lines().filter_map(|line| line.strip_prefix("data:"));
         data.filter(|data| !data.trim().is_empty()).map(|data| serde_json::from_str(data).unwrap()).collect()
+    }
+
+    /// The stream of its session.
+    pub(crate) async fn stream(&self) -> Hearing {
+        let request =
+            self.http.get(&self.url).header("accept", "text/event-stream").header("mcp-session-id", &self.session);
+        let answer = request.header("mcp-protocol-version", "2025-06-18").send().await.unwrap();
+        assert_eq!(answer.status(), 200);
+        Hearing::new(answer)
+    }
+
+    /// What it is answered when it subscribes to a resource.
+    pub(crate) async fn subscribe(&self, uri: &str) -> Value {
+        self.messages("resources/subscribe", &json!({"uri": uri})).await.remove(0)
     }
 
     /// The result of a call.

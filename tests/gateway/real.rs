@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::process::{Setup, ended, tool, why, words};
+use crate::older::Older;
+use crate::process::{Setup, ended, tool, until, why, words};
+use crate::subscriptions::Hearing;
 
 fn entry(command: &str, args: &[&str]) -> Value {
     json!({"command": tool(command), "args": args})
@@ -24,6 +26,9 @@ async fn a_server_in_typescript_asks_reports_and_answers() {
     let gateway = setup.start();
     let caller = gateway.caller();
     assert_eq!(words(&gateway.ended("echo", json!({"message": "hi"})).await), "Echo: hi");
+    // Its schemas are of draft-07.
+    let refused = caller.result("tools/call", json!({"name": "echo", "arguments": {"message": 5}})).await;
+    assert!(refused["content"][0]["text"].as_str().unwrap().contains("`message` must be a string"), "{refused}");
     let structured = gateway.ended("get-structured-content", json!({"location": "Chicago"})).await;
     assert!(structured["result"]["structuredContent"].is_object(), "{structured}");
     let image = gateway.ended("get-tiny-image", json!({})).await;
@@ -34,6 +39,21 @@ async fn a_server_in_typescript_asks_reports_and_answers() {
     gateway.kill();
     let again = setup.start();
     assert!(words(&ended(&again.caller(), &id).await).starts_with("Long running operation completed"));
+}
+
+#[tokio::test]
+async fn a_server_in_typescript_is_subscribed_to_while_somebody_listens() {
+    let setup = only("everything", &entry("server-everything", &[]));
+    let gateway = setup.start();
+    let uri = "demo://resource/dynamic/text/1";
+    let mut hearing = Hearing::listen(&gateway, &[uri]).await;
+    hearing.until_changed(uri, &[]).await;
+    until("the server's word", || gateway.log().contains("Received Subscribe Resource request")).await;
+    drop(hearing);
+    let client = Older::begin(&gateway).await;
+    let mut hearing = client.stream().await;
+    assert_eq!(client.subscribe(uri).await["result"], json!({}));
+    hearing.until_changed(uri, &[]).await;
 }
 
 #[tokio::test]

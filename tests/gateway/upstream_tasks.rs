@@ -6,6 +6,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
+use crate::older::Older;
 use crate::process::{Gateway, Setup, Somewhere, ended, root, script, tool, until, why, words};
 
 /// How a server speaks of tasks: by the Tasks extension, or as revision `2025-11-25` does.
@@ -189,4 +190,54 @@ async fn a_tool_of_a_process_that_does_nothing_without_a_task_gets_one() {
     let setup = Setup::config(|_| json!({"mcpServers": {"s": {"command": tool("server-everything")}}}));
     let task = setup.start().ended("simulate-research-query", json!({"topic": "rust"})).await;
     assert!(words(&task).starts_with("# Research Report: rust"), "{task}");
+}
+
+/// A server that refuses to call its tools for those who know no tasks: another gateway, which is told so.
+#[tokio::test]
+async fn a_tool_that_requires_tasks_is_served_so_unless_the_operator_says_otherwise() {
+    let behind = Setup::config(
+        |setup| json!({"mcpServers": {"only": setup.fixture_entry(&[])}, "longhaul": {"defaults": {"task": "required"}}}),
+    );
+    let inner = behind.start();
+    // It speaks both eras, of which the older one says it in the list.
+    for era in [json!({}), json!({"era": "handshake"})] {
+        let setup = Setup::config(|_| {
+            let mut server = era.clone();
+            server["tools"] = json!({"count_read_only": {"task": "always"}});
+            json!({"mcpServers": {"inner": {"url": inner.url()}}, "longhaul": {"servers": {"inner": server}}})
+        });
+        let gateway = setup.start();
+        let no_tasks = gateway.caller().declaring(json!({}));
+        let call = |tool: &str| json!({"name": tool, "arguments": {}});
+        let refused = no_tasks.error("tools/call", call("count")).await;
+        assert_eq!(refused["code"], -32021, "{refused}");
+        assert!(refused["data"]["requiredCapabilities"]["extensions"].is_object(), "{refused}");
+        let served = no_tasks.result("tools/call", call("count_read_only")).await;
+        assert!(served["content"][0]["text"].as_str().unwrap().starts_with("done"), "{served}");
+        assert!(words(&gateway.ended("count", json!({})).await).starts_with("done"));
+        // A client of a revision without tasks, too.
+        let older = Older::begin(&gateway).await;
+        let message = older.messages("tools/call", &call("count")).await.remove(0);
+        assert!(message["error"]["message"].as_str().is_some_and(|why| why.contains("runs only as")), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_server_asks_before_there_is_a_task_is_the_answer_to_the_call() {
+    let setup = Setup::config(|setup| {
+        let args = [script("per_request_fixture.py"), setup.path("")];
+        let longhaul = json!({"defaults": {"handleAfter": "30s"}});
+        json!({"mcpServers": {"only": {"command": "python3", "args": args}}, "longhaul": longhaul})
+    });
+    let gateway = setup.start();
+    let (caller, mut params) = (gateway.caller(), json!({"name": "ask", "arguments": {}}));
+    for name in ["Ann", "Bob"] {
+        let asked = caller.result("tools/call", params.clone()).await;
+        assert_eq!(asked["resultType"], "input_required", "{asked}");
+        let key = asked["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
+        params["inputResponses"] = json!({key: {"action": "accept", "content": {"name": name}}});
+        params["requestState"] = asked["requestState"].clone();
+    }
+    let answer = caller.result("tools/call", params).await;
+    assert_eq!(answer["content"][0]["text"], "Ann and Bob", "{answer}");
 }

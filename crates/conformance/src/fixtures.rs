@@ -176,7 +176,9 @@ fn capabilities(list_changes: ListChanges) -> ServerCapabilities {
     let all = ServerCapabilities::builder().enable_tools().enable_prompts().enable_resources();
     let all = all.enable_completions().enable_logging();
     match list_changes {
-        ListChanges::Notified => all.enable_tool_list_changed().enable_prompts_list_changed().build(),
+        ListChanges::Notified => {
+            all.enable_tool_list_changed().enable_prompts_list_changed().enable_resources_subscribe().build()
+        }
         ListChanges::NotNotified => all.build(),
     }
 }

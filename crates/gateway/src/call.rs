@@ -16,7 +16,6 @@ use crate::limits;
 use crate::looks::{Unseen, completed};
 use crate::upstream::client::Client;
 use crate::upstream::session::{Began, Session};
-use crate::upstream::task_tools::TaskSupport;
 use crate::upstream::tasks::Started;
 use crate::upstream::{ConnectError, Era, Lasting, Upstream};
 
@@ -96,6 +95,8 @@ impl<'g> Call<'g> {
         if let Some(level) = context.meta.log_level() {
             params.meta.get_or_insert_default().set_log_level(level);
         }
+        // What the older era has for tasks is not what a connection in the newer one was chosen for.
+        let may_be_older = route.repeatable == Repeatable::Yes && !upstream.requires_task(&route.route.name);
         let declared = context.meta.client_capabilities().or_else(|| context.client_capabilities());
         Ok(Self {
             upstream,
@@ -103,7 +104,7 @@ impl<'g> Call<'g> {
             task,
             peer: context.peer.clone(),
             declared: declared.unwrap_or_default(),
-            era: (route.repeatable == Repeatable::Yes).then(|| older_era_of(context)).flatten(),
+            era: may_be_older.then(|| older_era_of(context)).flatten(),
             params,
             round: kept.round,
             mark: Mark::Unwritten,
@@ -190,8 +191,7 @@ impl<'g> Call<'g> {
         let (client, events) = Client::new(self.upstream.name(), Some(self.task.idempotency_key()), &self.declared);
         let mut client = client.in_era(self.era);
         // A process would have to be held for a task, so it is asked for one only if it does nothing without.
-        let declares_tasks =
-            !self.upstream.is_process() || self.upstream.task_support(self.tool()) == Some(TaskSupport::Required);
+        let declares_tasks = !self.upstream.is_process() || self.upstream.requires_task(self.tool());
         if declares_tasks {
             client = client.with_tasks();
         }

@@ -128,6 +128,7 @@ pub(crate) struct ToolRoute {
     pub(crate) tool: Tool,
     pub(crate) terms: Terms,
     pub(crate) repeatable: Repeatable,
+    pub(crate) callers: Callers,
     /// On which terms its calls become tasks; `None` if they do not.
     pub(crate) policy: Option<TaskPolicy>,
     /// One permit for each of its calls, if their number is limited.
@@ -145,6 +146,25 @@ impl ToolRoute {
     /// Whether its calls become tasks.
     pub(crate) fn is_durable(&self) -> bool {
         self.terms.durable != Some(Durable::Never)
+    }
+}
+
+/// Who may call a tool whose calls become tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Callers {
+    All,
+    /// Those who know tasks.
+    KnowTasks,
+}
+
+impl Callers {
+    /// What the operator says, otherwise what the server says about its tool.
+    fn of(durable: Option<Durable>, tool: &str, says: Option<&Known>) -> Self {
+        match durable {
+            Some(Durable::Required) => Self::KnowTasks,
+            None if says.is_some_and(|says| says.requires_task(tool)) => Self::KnowTasks,
+            None | Some(Durable::Always | Durable::Never) => Self::All,
+        }
     }
 }
 
@@ -229,7 +249,9 @@ impl Catalog {
             let (tools, faults) = shown_of(index, listed);
             problems.extend(faults);
             for shown in tools {
-                problems.extend(catalog.add_tool(shown, (index, prefix), servers, &kept));
+                // A job is started by a quick call, and is a task of the gateway's own.
+                let says = shown.fold.is_none().then_some(&listed.task_tools);
+                problems.extend(catalog.add_tool(shown, says, (index, prefix), servers, &kept));
             }
             for prompt in &listed.prompts {
                 let kept = before.prompt(&format!("{prefix}{}", prompt.name)).filter(|route| still_lists(route));
@@ -244,6 +266,7 @@ impl Catalog {
     fn add_tool(
         &mut self,
         shown: Shown,
+        says: Option<&Known>,
         (server, prefix): (usize, &str),
         servers: &[Server],
         kept: &BTreeMap<&String, &ToolRoute>,
@@ -252,6 +275,7 @@ impl Catalog {
         let of = servers.get(server)?;
         let terms = of.terms_of(&name);
         let route = Route { server, name: tool.name.to_string() };
+        let callers = Callers::of(terms.durable, &route.name, says);
         let name = format!("{prefix}{name}");
         if let Some(problem) = too_long(&name, &of.name) {
             return Some(problem);
@@ -269,9 +293,10 @@ impl Catalog {
             Some(before) => before.permits.clone(),
             None => terms.concurrency.map(|calls| Arc::new(Semaphore::new(calls))),
         };
-        let policy = before.filter(|before| before.tool.input_schema == tool.input_schema);
-        let policy = policy.and_then(|before| before.policy.clone());
-        self.tools.insert(name, ToolRoute { route, tool, terms, repeatable, policy, permits, fold });
+        let is_same =
+            |before: &&ToolRoute| (&before.tool.input_schema, before.callers) == (&tool.input_schema, callers);
+        let policy = before.filter(is_same).and_then(|before| before.policy.clone());
+        self.tools.insert(name, ToolRoute { route, tool, terms, repeatable, callers, policy, permits, fold });
         None
     }
 

@@ -55,6 +55,15 @@ pub(crate) struct Server {
     pub(crate) tools: Vec<(Pattern, Terms)>,
     /// Tools of it that are shown as one.
     pub(crate) folds: Vec<Fold>,
+    pub(crate) resource_updates: ResourceUpdates,
+}
+
+/// Whether clients hear of changes of a server's resources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ResourceUpdates {
+    PassedOn,
+    /// This process cannot stay connected to a server.
+    Unheard,
 }
 
 impl Server {
@@ -70,6 +79,7 @@ impl Server {
             terms: Terms::default(),
             tools: Vec::new(),
             folds: Vec::new(),
+            resource_updates: ResourceUpdates::PassedOn,
         }
     }
 

@@ -1,5 +1,6 @@
 //! A gateway: its servers, and the durable server that it makes of them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use longhaul::ports::Clock;
@@ -12,7 +13,7 @@ use tokio::task::JoinSet;
 
 use crate::catalog::{Catalog, Listed};
 use crate::cleaning::with_cleaning;
-use crate::config::Config;
+use crate::config::{self, Config, ResourceUpdates};
 use crate::handler::{Handler, Shared};
 use crate::limits;
 use crate::lists::{Lists, Renewal, list};
@@ -69,7 +70,8 @@ impl Gateway {
         renewal: Renewal,
         groups: Groups,
     ) -> Result<Self, StartError> {
-        let info = info(&listed);
+        let telling = telling(&listed, &config.servers);
+        let info = info(&listed, &telling);
         let mut catalog = Catalog::of(&listed, &config.servers).map_err(StartError)?;
         let problems = with_policies(&mut catalog).await;
         if !problems.is_empty() {
@@ -77,7 +79,7 @@ impl Gateway {
         }
         let tools = catalog.tools.len();
         let lists = Arc::new(Lists::new(config.servers, listed, catalog, renewal));
-        let shared = Arc::new(Shared { upstreams, lists: Arc::clone(&lists), info });
+        let shared = Arc::new(Shared { upstreams, lists: Arc::clone(&lists), telling, info });
         let handler = Handler(Arc::clone(&shared));
         let mut server = Server::new(move || handler.clone()).policies(move |tool| lists.policy(tool));
         for (name, route) in shared.lists.catalog().tools.iter().filter(|(_, route)| route.is_durable()) {
@@ -165,13 +167,27 @@ async fn list_all(upstreams: &[Arc<Upstream>]) -> Result<Vec<Listed>, StartError
     if problems.is_empty() { Ok(listed) } else { Err(StartError(problems)) }
 }
 
+/// The servers that tell of changes of their resources, by their numbers.
+fn telling(listed: &[Listed], servers: &[config::Server]) -> BTreeSet<usize> {
+    let tells = |listed: &Listed| {
+        listed.info.capabilities.resources.as_ref().is_some_and(|resources| resources.subscribe == Some(true))
+    };
+    let passed_on = |server: &config::Server| server.resource_updates == ResourceUpdates::PassedOn;
+    let servers = listed.iter().zip(servers).enumerate();
+    servers.filter(|(_, (listed, server))| tells(listed) && passed_on(server)).map(|(index, _)| index).collect()
+}
+
 /// What the gateway says about itself: the words of its only server, or those of all.
-fn info(listed: &[Listed]) -> ServerConfig {
+fn info(listed: &[Listed], telling: &BTreeSet<usize>) -> ServerConfig {
     let has = |has: fn(&ServerCapabilities) -> bool| listed.iter().any(|listed| has(&listed.info.capabilities));
     let mut capabilities = ServerCapabilities::default();
     capabilities.tools = Some(ToolsCapability::default());
     capabilities.prompts = has(|has| has.prompts.is_some()).then(PromptsCapability::default);
-    capabilities.resources = has(|has| has.resources.is_some()).then(ResourcesCapability::default);
+    capabilities.resources = has(|has| has.resources.is_some()).then(|| {
+        let mut resources = ResourcesCapability::default();
+        resources.subscribe = (!telling.is_empty()).then_some(true);
+        resources
+    });
     capabilities.completions = has(|has| has.completions.is_some()).then(JsonObject::default);
     capabilities.logging = has(|has| has.logging.is_some()).then(JsonObject::default);
     let mut info = ServerConfig::new(capabilities);

@@ -2,20 +2,24 @@
 
 #![expect(deprecated, reason = "servers of all revisions may log")]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use futures::StreamExt;
+use futures::stream::{select_all, unfold};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult, GetPromptRequestParams,
     GetPromptResponse, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
     PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, Reference, ServerConfig,
-    SetLevelRequestParams, Tool,
+    SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool,
 };
-use rmcp::service::{Peer, RequestContext, RoleClient, RoleServer, ServiceError};
+use rmcp::service::{Peer, RequestContext, RoleClient, RoleServer, ServiceError, SubscriptionContext};
 use rmcp::{ErrorData, ServerHandler};
 
 use crate::call::Call;
 use crate::catalog::Catalog;
 use crate::folded::FoldedCall;
+use crate::limits;
 use crate::lists::Lists;
 use crate::looks::Unseen;
 use crate::upstream::client::Client;
@@ -25,6 +29,8 @@ use crate::upstream::{Connection, Upstream};
 pub(crate) struct Shared {
     pub(crate) upstreams: Vec<Arc<Upstream>>,
     pub(crate) lists: Arc<Lists>,
+    /// The servers that tell of changes of their resources.
+    pub(crate) telling: BTreeSet<usize>,
     pub(crate) info: ServerConfig,
 }
 
@@ -46,8 +52,7 @@ impl Handler {
 
     fn upstream(&self, server: usize) -> Result<&Upstream, ErrorData> {
         // Every number in the catalog is that of a server.
-        let upstream = self.0.upstreams.get(server).map(|upstream| &**upstream);
-        upstream.ok_or_else(|| ErrorData::internal_error("the server is not known", None))
+        self.0.upstreams.get(server).map(|upstream| &**upstream).ok_or_else(unknown_server)
     }
 
     async fn connect(&self, server: usize) -> Result<Connection, ErrorData> {
@@ -55,6 +60,14 @@ impl Handler {
         let connected = Box::pin(upstream.connect(Client::quiet(upstream.name()))).await;
         connected.map_err(|error| ErrorData::internal_error(error.to_string(), None))
     }
+}
+
+fn unknown_server() -> ErrorData {
+    ErrorData::internal_error("the server is not known", None)
+}
+
+fn unknown_resource(uri: &str) -> ErrorData {
+    ErrorData::resource_not_found(format!("unknown resource: {uri}"), None)
 }
 
 /// What a server answers to anything but a call, which has to be quick.
@@ -167,6 +180,62 @@ impl ServerHandler for Handler {
         answer(connection, async |peer| peer.read_resource_once(request).await).await
     }
 
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        if self.0.telling.is_empty() {
+            return None;
+        }
+        let named = requested.resource_subscriptions.iter().flatten().take(limits::SUBSCRIPTION_MAX);
+        let told = named.filter(|uri| self.teller_of(uri).is_some());
+        Some(SubscriptionFilter::builder().resource_subscriptions(told).build())
+    }
+
+    /// Asks the server whether it tells of changes of a resource. Sessions hear of them as all others do, by
+    /// [`listen`](Self::listen).
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let server = self.teller_of(&request.uri).ok_or_else(|| unknown_resource(&request.uri))?;
+        let upstream = self.0.upstreams.get(server).ok_or_else(unknown_server)?;
+        let mut heard = upstream.hear([request.uri].into())?;
+        match tokio::time::timeout(limits::ANSWER_MAX, heard.next()).await {
+            Ok(told) => told.map(drop),
+            Err(_late) => Err(ErrorData::internal_error(format!("`{}` does not answer", upstream.name()), None)),
+        }
+    }
+
+    /// Passes on which resources have changed, until the client leaves.
+    async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
+        let mut by_server: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
+        for uri in subscription.accepted().resource_subscriptions.iter().flatten() {
+            let server = self.teller_of(uri).ok_or_else(|| unknown_resource(uri))?;
+            by_server.entry(server).or_default().insert(uri.clone());
+        }
+        let mut heard = Vec::new();
+        for (server, uris) in by_server {
+            let upstream = self.0.upstreams.get(server).ok_or_else(unknown_server)?;
+            heard.push(upstream.hear(uris)?);
+        }
+        let changes = heard.into_iter().map(|heard| {
+            Box::pin(unfold(heard, async |mut heard| {
+                let next = heard.next().await;
+                Some((next, heard))
+            }))
+        });
+        let mut changes = select_all(changes);
+        loop {
+            tokio::select! {
+                biased;
+                () = subscription.cancelled() => return Ok(()),
+                Some(changed) = changes.next() => {
+                    let sent = subscription.sink().notify_resource_updated(changed?).await;
+                    sent.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
+                }
+            }
+        }
+    }
+
     /// What a server logs during a call is passed on from this level on, by what is around this handler.
     async fn set_level(
         &self,
@@ -202,8 +271,13 @@ impl ServerHandler for Handler {
 impl Handler {
     /// The server of a resource: the one that lists it, otherwise the only one that has resources.
     fn owner_of(&self, uri: &str) -> Result<usize, ErrorData> {
-        let unknown = || ErrorData::resource_not_found(format!("unknown resource: {uri}"), None);
-        self.catalog().owner_of(uri).or_else(|| self.only_one_with_resources()).ok_or_else(unknown)
+        let owner = self.catalog().owner_of(uri).or_else(|| self.only_one_with_resources());
+        owner.ok_or_else(|| unknown_resource(uri))
+    }
+
+    /// The server of a resource, if it tells of its changes.
+    fn teller_of(&self, uri: &str) -> Option<usize> {
+        self.owner_of(uri).ok().filter(|server| self.0.telling.contains(server))
     }
 
     fn only_one_with_resources(&self) -> Option<usize> {

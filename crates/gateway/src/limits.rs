@@ -103,3 +103,18 @@ pub(crate) const QUESTION_MAX: Duration = Duration::from_secs(10);
 
 /// How much longer than our own task a server is asked to keep its task.
 pub(crate) const TTL_MORE_MS: u64 = 60 * 60 * 1_000;
+
+/// Resources of one server that are subscribed to at a time, and those that one client may name in a subscription.
+pub(crate) const SUBSCRIBED_MAX: usize = 1_024;
+pub(crate) const SUBSCRIPTION_MAX: usize = 256;
+
+/// Changes of resources that wait for a slow listener. One that misses some is told that all of its resources may have
+/// changed.
+pub(crate) const UPDATES_WAITING_MAX: usize = 256;
+
+/// The first and the longest pause before a server is connected to again that was to tell of changes.
+pub(crate) const HEAR_AGAIN_MS: u64 = 1_000;
+pub(crate) const HEAR_AGAIN_MS_MAX: u64 = 60_000;
+
+/// How often a server that tells of changes is asked whether it is still there.
+pub(crate) const PING_EVERY_MS: u64 = 60_000;

@@ -7,7 +7,7 @@ use longhaul::{Server, TaskPolicy, ToolError};
 use rmcp::ServerHandler;
 use rmcp::model::Tool;
 
-use crate::catalog::{Catalog, ToolRoute};
+use crate::catalog::{Callers, Catalog, ToolRoute};
 use crate::limits;
 use crate::start_error::Problem;
 
@@ -56,11 +56,14 @@ async fn check(tool: &Tool, policy: &TaskPolicy) -> Result<(), ToolError> {
 fn policy(route: &ToolRoute) -> TaskPolicy {
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
     let run_at_most = route.run_at_most();
-    let handle_after = route.terms.handle_after.unwrap_or(limits::HANDLE_AFTER);
-    let policy = TaskPolicy::optional()
-        .run_at_most(run_at_most)
-        .handle_after(handle_after)
-        .consecutive_failures_max(limits::DEATHS_MAX);
+    let wait = route.terms.handle_after.unwrap_or(limits::HANDLE_AFTER);
+    let policy = match (route.callers, route.terms.handle_after) {
+        (Callers::All, _) => TaskPolicy::optional().handle_after(wait),
+        (Callers::KnowTasks, Some(_)) => TaskPolicy::required().handle_after(wait),
+        // When it has been answered what it asks, it becomes a task: that it must says that it is not quick.
+        (Callers::KnowTasks, None) => TaskPolicy::required(),
+    };
+    let policy = policy.questions_within(wait).run_at_most(run_at_most).consecutive_failures_max(limits::DEATHS_MAX);
     match route.terms.retention {
         Some(retention) => policy.retention(retention).ttl_at_most(DAY.max(run_at_most.saturating_add(retention))),
         None => policy.ttl_at_most(DAY.max(run_at_most.saturating_mul(2))),

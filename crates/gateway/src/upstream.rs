@@ -22,6 +22,7 @@ pub(crate) mod session;
 mod stdio;
 pub(crate) mod task_tools;
 pub(crate) mod tasks;
+mod updates;
 mod watch;
 
 use client::Client;
@@ -34,6 +35,7 @@ use pool::Pool;
 use process::{Groups, Launch, Process};
 use stdio::Stdio;
 use task_tools::TaskTools;
+use updates::Updates;
 use watch::Watched;
 
 use crate::config;
@@ -94,6 +96,7 @@ pub(crate) struct Upstream {
     /// Whether it has said that its lists are others now.
     changed: Arc<AtomicBool>,
     task_tools: TaskTools,
+    updates: Updates,
 }
 
 /// Why there is no connection, or none any more. Its text is for operators and callers.
@@ -131,6 +134,7 @@ impl Upstream {
             params: ParamHeaders::default(),
             changed: Arc::default(),
             task_tools: TaskTools::default(),
+            updates: Updates::default(),
         }
     }
 
@@ -202,33 +206,46 @@ impl Upstream {
     async fn connect_anew(&self, client: Client) -> Result<Connection, ConnectError> {
         let client = client.noting_changes(&self.changed);
         if !self.begins_with_the_older(&client) {
-            return self.connect_in_its_era(client).await;
+            return self.connect_in_its_era(client, &self.permits).await;
         }
         let permit = self.permit().await?;
         match self.connect_as(Some(Era::Handshake), client.clone(), permit).await {
             Err(error) if error.lasting == Lasting::No => {}
             connected => return connected,
         }
-        let connected = self.connect_in_its_era(client).await;
+        let connected = self.connect_in_its_era(client, &self.permits).await;
         if connected.is_ok() {
-            self.newer_only.store(true, Ordering::Relaxed);
+            self.speaks_the_newer_only();
         }
         connected
     }
 
     /// Whether the older era is tried although the server speaks the newer one.
     fn begins_with_the_older(&self, client: &Client) -> bool {
-        let may = self.wanted.is_none() && self.era() == Some(Era::PerRequest);
-        may && client.era() == Some(Era::Handshake) && !self.newer_only.load(Ordering::Relaxed)
+        client.era() == Some(Era::Handshake) && self.may_speak_the_older()
+    }
+
+    /// Whether a server that speaks the newer era may speak the older one too.
+    fn may_speak_the_older(&self) -> bool {
+        let both = self.wanted.is_none() && self.era() == Some(Era::PerRequest);
+        both && !self.newer_only.load(Ordering::Relaxed)
+    }
+
+    fn speaks_the_newer_only(&self) {
+        self.newer_only.store(true, Ordering::Relaxed);
     }
 
     async fn permit(&self) -> Result<OwnedSemaphorePermit, ConnectError> {
-        // The semaphore is never closed.
-        Arc::clone(&self.permits).acquire_owned().await.map_err(|closed| self.lost(&closed.to_string()))
+        self.permit_of(&self.permits).await
     }
 
-    async fn connect_in_its_era(&self, client: Client) -> Result<Connection, ConnectError> {
-        let (permit, known) = (self.permit().await?, self.era());
+    async fn permit_of(&self, permits: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, ConnectError> {
+        // The semaphore is never closed.
+        Arc::clone(permits).acquire_owned().await.map_err(|closed| self.lost(&closed.to_string()))
+    }
+
+    async fn connect_in_its_era(&self, client: Client, permits: &Arc<Semaphore>) -> Result<Connection, ConnectError> {
+        let (permit, known) = (self.permit_of(permits).await?, self.era());
         match self.connect_as(known, client.clone(), permit).await {
             Ok(connection) => Ok(self.remembered(connection)),
             Err(error) if error.lasting == Lasting::Yes => Err(error),
@@ -239,7 +256,7 @@ impl Upstream {
             }
             // Some older servers end, or fall silent, when their first message is not `initialize`.
             Err(_) => {
-                let permit = self.permit().await?;
+                let permit = self.permit_of(permits).await?;
                 self.connect_as(Some(Era::Handshake), client, permit)
                     .await
                     .map(|connection| self.remembered(connection))

@@ -33,6 +33,9 @@ pub(crate) trait Backend: Send + Sync {
     /// Checks the arguments of a call before it becomes a task; see [`crate::shared::arguments::check`].
     async fn check_arguments(&self, tool: &str, arguments: &mut Option<JsonObject>) -> Result<(), String>;
 
+    /// Whether the handler says that it tells of changes of resources, and of this one if one is named.
+    fn tells_of_changes(&self, resource: Option<&str>) -> bool;
+
     /// The revisions that the handler supports.
     fn revisions(&self) -> Cow<'static, [ProtocolVersion]>;
 }

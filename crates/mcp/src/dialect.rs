@@ -28,7 +28,7 @@ use serde_json::{Map, Value};
 use crate::Body;
 use crate::backend::Backend;
 use crate::shared::Shared;
-use crate::shared::incoming::{Incoming, Notice};
+use crate::shared::incoming::{Client, Incoming, Notice};
 use crate::shared::{errors, reply};
 
 /// One way of speaking about tasks. A dialect has no state: everything is in the request and in the store.
@@ -42,6 +42,11 @@ pub(crate) trait Dialect: Send + Sync {
     /// Resumes a stream that the dialect began and whose connection was closed; `None` if the stream is not one of its
     /// own. `last_event_id` is that of the last event that the client received.
     async fn resume(&self, _last_event_id: &str, _owner: OwnerId, _endpoint: &Endpoint) -> Option<Response<Body>> {
+        None
+    }
+
+    /// Opens the stream on which a client hears what no request of its own is answered with; `None` if it has none.
+    async fn attend(&self, _client: &Client, _owner: OwnerId, _endpoint: &Endpoint) -> Option<Response<Body>> {
         None
     }
 

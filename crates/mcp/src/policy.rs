@@ -33,6 +33,7 @@ pub struct TaskPolicy {
     need: Need,
     start: Start,
     handle_after: Duration,
+    questions_within: Duration,
     terms: Policy,
     immediate: Option<&'static str>,
     after_fetch: AfterFetch,
@@ -87,6 +88,7 @@ impl TaskPolicy {
             need: Need::Optional,
             start: Start::AtOnce,
             handle_after: Duration::ZERO,
+            questions_within: Duration::ZERO,
             terms: Policy::default(),
             immediate: None,
             after_fetch: AfterFetch::Keep,
@@ -116,13 +118,28 @@ impl TaskPolicy {
     /// tools that are often quick: a client that knows tasks then needs one request for them instead of two or three. At
     /// once by default.
     ///
-    /// The call is a task in either case, and survives the same crashes. A question, too, is answered with the id at once.
+    /// The call is a task in either case, and survives the same crashes. A question, too, is answered with the id at once,
+    /// unless [`questions_within`](Self::questions_within) says otherwise.
     /// A client that leaves before the answer cancels the task, unless it sent an idempotency key. The wait is never longer
     /// than the one for jobs (`--inline-wait-s`). It counts only in `2026-07-28`, where the server decides what a call
     /// becomes: in the other dialects, clients that ask for a task get one.
     #[must_use]
     pub const fn handle_after(mut self, time: Duration) -> Self {
         self.handle_after = time;
+        self
+    }
+
+    /// Answers a call with the tool's questions themselves if it asks within this time, and the client can be asked. The
+    /// client then sends the call again with the answers, as it does for a plain call (multi round-trip requests), and
+    /// [`handle_after`](Self::handle_after) says how long that waits for the result. For tools that ask before the work
+    /// begins: the client gets the task's id when all is said. Not at all by default: questions are asked by the task.
+    ///
+    /// The call is a task from its beginning, and waits for the answers until [`run_at_most`](Self::run_at_most) is over.
+    /// A first call may wait for the whole time before it gets the id, and gets the result if the task ends meanwhile. It
+    /// counts only where `handle_after` does.
+    #[must_use]
+    pub const fn questions_within(mut self, time: Duration) -> Self {
+        self.questions_within = time;
         self
     }
 
@@ -271,6 +288,11 @@ impl TaskPolicy {
     /// How long a caller who knows tasks waits for the result before it gets the task's id, in milliseconds.
     pub(crate) fn handle_after_ms(&self) -> u64 {
         ms(self.handle_after)
+    }
+
+    /// How long the first request of such a call waits for questions, in milliseconds.
+    pub(crate) fn questions_within_ms(&self) -> u64 {
+        ms(self.questions_within)
     }
 
     /// The terms, for the engine.

@@ -74,7 +74,7 @@ impl Router {
         match *request.method() {
             Method::POST if batch::is_batch(request.body()) => self.batch(request, caller).boxed().await,
             Method::POST => self.one(request, caller).await,
-            Method::GET => self.resume(&request, &caller).await,
+            Method::GET => self.stream(&request, &caller).await,
             _ => reply::method_not_allowed(),
         }
     }
@@ -204,16 +204,19 @@ impl Router {
         self.endpoint.patched(call, answer).await
     }
 
-    /// The stream that a client resumes after its connection was closed.
-    async fn resume(&self, request: &Request<Bytes>, caller: &Principal) -> Response<Body> {
+    /// The stream that a client resumes after its connection was closed, or one on which it only listens.
+    async fn stream(&self, request: &Request<Bytes>, caller: &Principal) -> Response<Body> {
         let last = request.headers().get("last-event-id").and_then(|value| value.to_str().ok());
-        let Some(last) = last else { return reply::method_not_allowed() };
+        if last.is_none() && !request.headers().contains_key(session::HEADER) {
+            return reply::method_not_allowed();
+        }
         if let Some(denied) = self.gate().denies_reading(caller) {
             return denied.answer(None);
         }
         if let Some(unavailable) = self.without_keys(None).await {
             return unavailable;
         }
+        let Some(last) = last else { return self.attend(request, caller).await };
         for dialect in DIALECTS {
             if let Some(answer) = dialect.resume(last, caller.owner, &self.endpoint).await {
                 return retry_after::announced(answer, Generation::Handshake).await;
@@ -221,6 +224,19 @@ impl Router {
         }
         let error = ErrorData::invalid_request("there is no such stream", None);
         reply::error_with(StatusCode::NOT_FOUND, None, &error)
+    }
+
+    async fn attend(&self, request: &Request<Bytes>, caller: &Principal) -> Response<Body> {
+        let client = match self.client(request, &caller.owner, false) {
+            Ok(client) => client,
+            Err(error) => return reply::error_with(StatusCode::NOT_FOUND, None, &error),
+        };
+        for dialect in DIALECTS {
+            if let Some(answer) = dialect.attend(&client, caller.owner, &self.endpoint).await {
+                return answer;
+            }
+        }
+        reply::method_not_allowed()
     }
 
     /// The answer if the keys that verify what clients send cannot be read. Sessions would seem not to exist.

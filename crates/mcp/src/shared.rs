@@ -26,6 +26,7 @@ pub(crate) mod retry_after;
 pub(crate) mod schemas;
 pub(crate) mod scope;
 pub(crate) mod session;
+pub(crate) mod session_streams;
 pub(crate) mod signer;
 pub(crate) mod sse;
 mod state;

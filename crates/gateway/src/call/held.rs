@@ -15,15 +15,16 @@ use serde_json::{Value, json};
 
 use super::Call;
 use crate::looks;
-use crate::upstream::task_tools::TaskSupport;
 use crate::upstream::tasks::{Seen, seen};
 use crate::upstream::{Connection, Era};
 
 impl Call<'_> {
     /// Sends the call, as a task if a process wants it so, and waits for the answer.
     pub(super) async fn exchange(&self, connection: &Connection) -> Result<CallToolResponse, ServiceError> {
-        let requires_task = self.upstream.task_support(self.tool()) == Some(TaskSupport::Required);
-        if requires_task && self.upstream.is_process() && self.upstream.era() == Some(Era::Handshake) {
+        if self.upstream.requires_task(self.tool())
+            && self.upstream.is_process()
+            && self.upstream.era() == Some(Era::Handshake)
+        {
             return self.held_until_result(connection).await;
         }
         match connection.peer().call_tool_once(self.params.clone()).await? {

@@ -3,7 +3,7 @@
 use longhaul::settings::EnvSource;
 
 use super::reader::NotSet;
-use super::{Config, ConfigError, Fault, read};
+use super::{Config, ConfigError, Fault, ResourceUpdates, read};
 use crate::upstream::Target;
 
 /// Programs that download what they start.
@@ -26,6 +26,8 @@ pub(crate) fn read(text: &str, env: &dyn EnvSource, role: Role) -> Result<Config
     let mut config = read::config(text, env, NotSet::Elsewhere)?;
     let mut faults = Vec::new();
     for server in &mut config.servers {
+        // Nothing of it would run between two requests.
+        server.resource_updates = ResourceUpdates::Unheard;
         let Target::Child(launch) = &mut server.target else { continue };
         let program = launch.command.rsplit('/').next().unwrap_or_default();
         if DOWNLOADERS.contains(&program) {

@@ -261,7 +261,7 @@ fn terms(reader: &mut Reader<'_>, members: &mut Members<'_>) -> Terms {
         }
         Some(time)
     });
-    let kinds = [("always", Durable::Always), ("never", Durable::Never)];
+    let kinds = [("always", Durable::Always), ("required", Durable::Required), ("never", Durable::Never)];
     Terms {
         durable: members.find("task").and_then(|node| reader.one_of(&node, &kinds)),
         handle_after: members.find("handleAfter").and_then(|node| reader.duration(&node)),

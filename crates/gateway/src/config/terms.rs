@@ -18,6 +18,8 @@ pub enum Repeat {
 pub(crate) enum Durable {
     /// Yes, and survives crashes.
     Always,
+    /// The same, for callers who know tasks. All others are refused.
+    Required,
     /// No: it is passed on while its caller waits, and nothing is stored.
     Never,
 }
@@ -25,6 +27,7 @@ pub(crate) enum Durable {
 /// What a configuration says about a tool; `None` where it says nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Terms {
+    /// Without it, as the server says.
     pub(crate) durable: Option<Durable>,
     pub(crate) handle_after: Option<Duration>,
     pub(crate) run_at_most: Option<Duration>,

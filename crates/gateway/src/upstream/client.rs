@@ -13,9 +13,10 @@ use rmcp::model::{
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleClient, Service};
 use serde_json::json;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{broadcast, mpsc, oneshot};
 
 use super::Era;
+use super::updates::Told;
 use super::watch::{Listener, Watch};
 
 /// What a server sends while it works on a call.
@@ -42,6 +43,8 @@ pub(crate) struct Client {
     watch: Watch,
     /// Set when the server says that its lists have changed.
     changed: Arc<AtomicBool>,
+    /// Where it says that a resource has changed, if anybody listens.
+    updates: Option<broadcast::Sender<Told>>,
 }
 
 /// Whether what a server may ask depends on the client.
@@ -66,6 +69,7 @@ impl Client {
             asks: Asks::AsDeclared,
             watch: Watch::default(),
             changed: Arc::default(),
+            updates: None,
         }
     }
 
@@ -94,6 +98,7 @@ impl Client {
                 asks: Asks::AsDeclared,
                 watch,
                 changed: Arc::default(),
+                updates: None,
             },
             received,
         )
@@ -112,6 +117,12 @@ impl Client {
     /// Has it note in `changed` that the lists of its server have changed.
     pub(super) fn noting_changes(mut self, changed: &Arc<AtomicBool>) -> Self {
         self.changed = Arc::clone(changed);
+        self
+    }
+
+    /// Has it tell here which resources of its server have changed.
+    pub(super) fn hearing(mut self, updates: &broadcast::Sender<Told>) -> Self {
+        self.updates = Some(updates.clone());
         self
     }
 
@@ -202,6 +213,11 @@ impl Service<RoleClient> for Client {
             ServerNotification::ToolListChangedNotification(_)
             | ServerNotification::PromptListChangedNotification(_)
             | ServerNotification::ResourceListChangedNotification(_) => self.changed.store(true, Ordering::Release),
+            ServerNotification::ResourceUpdatedNotification(updated) => {
+                let told = |updates: &broadcast::Sender<Told>| updates.send(Told::Updated(updated.params.uri.into()));
+                // Nobody may be left.
+                drop(self.updates.as_ref().map(told));
+            }
             // What is reported during a call has been taken before.
             _ => {}
         }

@@ -44,10 +44,15 @@ impl Connection {
         self.running.service()
     }
 
+    /// Whether the server is still there.
+    pub(super) fn is_open(&self) -> bool {
+        let gone = self.running.is_closed() || self.peer().is_transport_closed();
+        !gone && self.process.as_ref().is_none_or(Process::is_alive)
+    }
+
     /// Whether the server is still there and has done nothing odd.
     pub(super) fn is_fit(&self) -> bool {
-        let gone = self.running.is_closed() || self.peer().is_transport_closed();
-        !gone && self.client().watch().unfit().is_none() && self.process.as_ref().is_none_or(Process::is_alive)
+        self.is_open() && self.client().watch().unfit().is_none()
     }
 
     /// Gives it back after its call has ended with an answer, so that another call may use it. Otherwise, and if it is

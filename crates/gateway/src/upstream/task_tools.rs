@@ -1,7 +1,7 @@
-//! Which tools of a server of revision `2025-11-25` may or must be called as tasks. `rmcp` does not know that a list says
-//! it, so it is read from the messages themselves.
+//! Which tools of a server may or must be called as tasks. Lists of revision `2025-11-25` say it; `rmcp` does not know
+//! that, so it is read from the messages themselves. In `2026-07-28` only a refused call tells.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
@@ -17,9 +17,16 @@ pub(crate) enum TaskSupport {
 
 /// What a server says about its tools. Clones are the same.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct TaskTools(Arc<Mutex<Known>>);
+pub(crate) struct TaskTools(Arc<Mutex<Learned>>);
 
-/// What is known at a moment.
+#[derive(Debug, Default)]
+struct Learned {
+    listed: Known,
+    /// The tools that it refused to call without a task.
+    refused: BTreeSet<String>,
+}
+
+/// What its lists say.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Known {
@@ -32,52 +39,59 @@ impl Known {
     pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
+
+    /// Whether the server refuses to call a tool for those who do not ask for a task.
+    pub(crate) fn requires_task(&self, tool: &str) -> bool {
+        self.support(tool) == Some(TaskSupport::Required)
+    }
+
+    fn support(&self, tool: &str) -> Option<TaskSupport> {
+        self.tools.get(tool).copied().filter(|_| self.offers_tasks)
+    }
 }
 
 /// Longer lines are not searched.
 const LIST_BYTES_MAX: usize = 1 << 20;
 
 impl TaskTools {
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, Learned> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the server has said so far.
+    /// What the lists of the server have said so far.
     pub(crate) fn known(&self) -> Known {
-        self.lock().clone()
+        self.lock().listed.clone()
     }
 
     /// The server has said this before.
     pub(crate) fn recall(&self, known: Known) {
-        *self.lock() = known;
+        self.lock().listed = known;
     }
 
     /// What the server wants for a tool; `None` if it is to be called plainly.
     pub(crate) fn support(&self, tool: &str) -> Option<TaskSupport> {
-        let known = self.lock();
-        known.tools.get(tool).copied().filter(|_| known.offers_tasks)
+        let learned = self.lock();
+        if learned.refused.contains(tool) { Some(TaskSupport::Required) } else { learned.listed.support(tool) }
     }
 
     /// Notes that the server has refused to do without a task.
     pub(crate) fn require(&self, tool: &str) {
-        let mut known = self.lock();
-        known.offers_tasks = true;
-        known.tools.insert(tool.to_owned(), TaskSupport::Required);
+        self.lock().refused.insert(tool.to_owned());
     }
 
     /// Reads what the result of `initialize` or `tools/list` says.
     pub(crate) fn note(&self, result: &Value) {
-        let mut known = self.lock();
+        let known = &mut self.lock().listed;
         if let Some(has) = result.get("capabilities") {
             known.offers_tasks = has.pointer("/tasks/requests/tools/call").is_some();
         }
         for tool in result.get("tools").and_then(Value::as_array).into_iter().flatten() {
-            let support = match tool.pointer("/execution/taskSupport").and_then(Value::as_str) {
-                Some("optional") => TaskSupport::Optional,
-                Some("required") => TaskSupport::Required,
-                _ => continue,
+            let Some(name) = tool.get("name").and_then(Value::as_str) else { continue };
+            match tool.pointer("/execution/taskSupport").and_then(Value::as_str) {
+                Some("optional") => known.tools.insert(name.to_owned(), TaskSupport::Optional),
+                Some("required") => known.tools.insert(name.to_owned(), TaskSupport::Required),
+                _ => known.tools.remove(name),
             };
-            known.tools.extend(tool["name"].as_str().map(|name| (name.to_owned(), support)));
         }
     }
 
@@ -95,6 +109,8 @@ impl TaskTools {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -107,5 +123,23 @@ mod tests {
         let info = r#"{"result": {"protocolVersion": "2025-11-25", "capabilities": {"tasks": {"requests": {"tools": {"call": {}}}}}}}"#;
         tools.note_line(info.as_bytes());
         assert_eq!(["a", "b", "c"].map(|tool| tools.support(tool)), [Some(TaskSupport::Required), None, None]);
+    }
+
+    #[test]
+    fn what_a_list_does_not_say_any_more_counts_no_longer() {
+        let tools = TaskTools::default();
+        tools.note(&json!({"capabilities": {"tasks": {"requests": {"tools": {"call": {}}}}}}));
+        tools.note(&json!({"tools": [{"name": "a", "execution": {"taskSupport": "required"}}]}));
+        assert!(tools.known().requires_task("a"));
+        tools.note(&json!({"tools": [{"name": "a"}]}));
+        assert_eq!(tools.support("a"), None);
+    }
+
+    #[test]
+    fn a_refused_call_tells_how_to_call_and_not_what_the_lists_say() {
+        let tools = TaskTools::default();
+        tools.require("a");
+        assert_eq!(tools.support("a"), Some(TaskSupport::Required));
+        assert!(tools.known().is_empty());
     }
 }

@@ -72,14 +72,21 @@ impl Upstream {
         self.task_tools.support(tool)
     }
 
+    /// Whether the server does not call a tool without a task.
+    pub(crate) fn requires_task(&self, tool: &str) -> bool {
+        self.task_support(tool) == Some(TaskSupport::Required)
+    }
+
     /// Notes that the server has refused to call a tool without a task.
     pub(crate) fn require_task(&self, tool: &str) {
         self.task_tools.require(tool);
     }
 
-    /// Finds out which tools of a server behind a URL may be called as tasks of revision `2025-11-25`.
+    /// Finds out what a server behind a URL says in revision `2025-11-25` about its tools and tasks. One that speaks the
+    /// newer era is asked too, if it speaks both: the newer revision has no place for it.
     pub(crate) async fn learn_task_tools(&self) {
-        if self.era() != Some(Era::Handshake) {
+        let speaks_older = self.era() == Some(Era::Handshake);
+        if !speaks_older && !self.may_speak_the_older() {
             return;
         }
         let learned = async {
@@ -92,8 +99,10 @@ impl Upstream {
             session.end().await;
             Ok::<_, Unseen>(())
         };
-        if let Err(error) = learned.await {
-            tracing::warn!(server = self.name, ?error, "what its tools say about tasks cannot be read");
+        match learned.await {
+            Ok(()) => {}
+            Err(Unseen::Refused(_)) if !speaks_older => self.speaks_the_newer_only(),
+            Err(error) => tracing::warn!(server = self.name, ?error, "what its tools say about tasks cannot be read"),
         }
     }
 

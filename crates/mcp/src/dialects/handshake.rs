@@ -3,6 +3,7 @@
 
 use async_trait::async_trait;
 use http::{HeaderValue, Response, StatusCode};
+use longhaul_core::OwnerId;
 use rmcp::ErrorData;
 use rmcp::model::{ClientCapabilities, ErrorCode};
 use serde::Deserialize;
@@ -11,12 +12,13 @@ use serde_json::{Map, Value};
 use crate::Body;
 use crate::dialect::{Dialect, Endpoint};
 use crate::revision::{Generation, own_revision};
-use crate::shared::incoming::{Incoming, Notice};
+use crate::shared::incoming::{Client, Incoming, Notice};
 use crate::shared::session::{self, Session};
 use crate::shared::{cancelling, errors, reply};
 use crate::views::revised;
 
 mod call;
+mod stream;
 
 /// Fields, and since which revision they exist.
 type Fields = &'static [(&'static str, &'static str)];
@@ -50,6 +52,11 @@ impl Dialect for Handshake {
         match (call.client.generation(), &*call.method) {
             (Generation::Handshake, "initialize") => Some(initialize(call, endpoint).await),
             (Generation::Handshake, "tools/call") => Some(call::answer(call, endpoint).await),
+            (Generation::Handshake, "resources/subscribe" | "resources/unsubscribe")
+                if stream::is_offered(endpoint) =>
+            {
+                Some(stream::change(call, endpoint).await)
+            }
             // `rmcp` would answer these: they exist in later revisions.
             (Generation::Handshake, method) if method.starts_with("tasks/") => Some(no_such_method(call)),
             (Generation::Handshake | Generation::PerRequest, _) => None,
@@ -59,6 +66,13 @@ impl Dialect for Handshake {
     async fn on_notification(&self, notice: &Notice<'_>, endpoint: &Endpoint) {
         if notice.client.generation() == Generation::Handshake && notice.method == cancelling::METHOD {
             cancelling::leave(endpoint.shared(), notice).await;
+        }
+    }
+
+    async fn attend(&self, client: &Client, owner: OwnerId, endpoint: &Endpoint) -> Option<Response<Body>> {
+        match client.generation() {
+            Generation::Handshake => stream::open(client, owner, endpoint).await,
+            Generation::PerRequest => None,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use longhaul_core::{RequestedTerms, Task};
+use longhaul_core::{RequestedTerms, Task, TaskKey};
 use rmcp::model::{CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock};
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -84,15 +84,26 @@ impl<H: ServerHandler> Durable<H> {
         verified: Verified,
         policy: &TaskPolicy,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Verified { answers, state, binding, .. } = verified;
-        let task = self.begin(request, &context, caller, (answers, state), policy).await?;
+        let Verified { answers, state, binding, job, .. } = verified;
+        let (handle_after_ms, questions_within_ms) = (policy.handle_after_ms(), policy.questions_within_ms());
         let shared = &*self.shared;
-        let wait_ms = policy.handle_after_ms().min(shared.settings.inline_wait_ms);
+        let (task, wait_ms) = match job {
+            Some(task) => {
+                let key = self.answer_job(TaskKey::new(caller.owner, task), &request).await?;
+                (shared.engine.poll(&key).await.map_err(errors::of_poll)?, handle_after_ms)
+            }
+            None => {
+                let task = self.begin(request, &context, caller, (answers, state), policy).await?;
+                (task, handle_after_ms.max(questions_within_ms))
+            }
+        };
+        let wait_ms = wait_ms.min(shared.settings.inline_wait_ms);
         if wait_ms == 0 {
             return Ok(view::created(&task, shared.engine.ports().clock.now()).into());
         }
+        let view = if questions_within_ms == 0 { View::ResultOrHandle } else { View::ResultOrQuestionsOrHandle };
         let (context, binding) = (&context, &binding);
-        Waiting { shared, context, caller, binding, view: View::ResultOrHandle, wait_ms }.follow(task.key()).await
+        Waiting { shared, context, caller, binding, view, wait_ms }.follow(task.key()).await
     }
 
     /// Makes the task of a call.

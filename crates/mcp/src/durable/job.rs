@@ -84,7 +84,7 @@ impl<H: ServerHandler> Durable<H> {
     }
 
     /// Takes the answers that a later round of the call brings.
-    async fn answer_job(&self, key: TaskKey, request: &CallToolRequestParams) -> Result<TaskKey, ErrorData> {
+    pub(super) async fn answer_job(&self, key: TaskKey, request: &CallToolRequestParams) -> Result<TaskKey, ErrorData> {
         let given = request.input_responses.iter().flatten();
         let answers: BTreeMap<_, _> = given.map(|(key, answer)| (key.clone(), answer.to_string())).collect();
         self.shared.engine.answer(&key, &answers).await.map_err(errors::of_answer)?;

@@ -32,6 +32,8 @@ pub(super) enum View {
     Result,
     /// What the tool itself would have answered; while the task has not ended, its handle.
     ResultOrHandle,
+    /// The same, and what the tool asks meanwhile as the tool itself would have asked it.
+    ResultOrQuestionsOrHandle,
     /// The status of the job.
     Status,
 }
@@ -122,7 +124,7 @@ impl Waiting<'_> {
         let now = self.shared.engine.ports().clock.now();
         match self.view {
             View::Result | View::Status => job::unfinished(task, now, self.shared.settings.inline_wait_ms).into(),
-            View::ResultOrHandle => task_view::created(task, now).into(),
+            View::ResultOrHandle | View::ResultOrQuestionsOrHandle => task_view::created(task, now).into(),
         }
     }
 
@@ -137,6 +139,9 @@ impl Waiting<'_> {
             return Ok(Some(self.unfinished(task)));
         }
         let asks = self.may_ask(task)?;
+        if asks.is_empty() && self.view == View::ResultOrQuestionsOrHandle {
+            return Ok(Some(self.unfinished(task)));
+        }
         if asks.is_empty() {
             // Once another client has answered some of them, this client may be able to answer the others.
             watch.put_back(event);
@@ -183,7 +188,7 @@ impl Waiting<'_> {
     fn gone(&self, key: &TaskKey) -> Result<CallToolResponse, ErrorData> {
         match self.view {
             View::Status => Ok(job::not_found(&key.id.to_string()).into()),
-            View::Result | View::ResultOrHandle => Err(errors::task_not_found()),
+            View::Result | View::ResultOrHandle | View::ResultOrQuestionsOrHandle => Err(errors::task_not_found()),
         }
     }
 
@@ -217,22 +222,22 @@ impl Waiting<'_> {
     async fn ended(&self, task: &Task) -> Result<Option<CallToolResponse>, ErrorData> {
         let engine = &self.shared.engine;
         let Some(outcome) = Outcome::of(engine, task).await.map_err(errors::of_load)? else { return Ok(None) };
-        match (self.view, outcome) {
-            (View::Status, outcome) => Ok(Some(job::ended(task, outcome).into())),
-            (View::Result | View::ResultOrHandle, Outcome::Result(result)) => {
+        if self.view == View::Status {
+            return Ok(Some(job::ended(task, outcome).into()));
+        }
+        match outcome {
+            Outcome::Result(result) => {
                 let mut result: CallToolResult = serde_json::from_value(result.into())
                     .map_err(|error| errors::internal("the stored result of this task cannot be read", &error))?;
                 // For clients of `2026-07-28`; `rmcp` removes it for older ones.
                 result.result_type = Some(ResultType::COMPLETE);
                 Ok(Some(result.into()))
             }
-            (View::Result | View::ResultOrHandle, Outcome::Error(error)) => Err(match self.caller.generation {
+            Outcome::Error(error) => Err(match self.caller.generation {
                 Generation::PerRequest => error,
                 Generation::Handshake => errors::for_older(error),
             }),
-            (View::Result | View::ResultOrHandle, Outcome::Cancelled) => {
-                Err(ErrorData::internal_error("the call was cancelled", None))
-            }
+            Outcome::Cancelled => Err(ErrorData::internal_error("the call was cancelled", None)),
         }
     }
 

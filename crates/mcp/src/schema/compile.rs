@@ -15,8 +15,28 @@ const NODES_MAX: usize = 10_000;
 /// How deep they may be inside each other.
 const DEPTH_MAX: usize = 64;
 
-/// The only dialect. `docs/writing-tools.md` says so.
-const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
+/// The dialects. `docs/writing-tools.md` names them.
+const LATEST: &str = "https://json-schema.org/draft/2020-12/schema";
+const DRAFT_07: [&str; 2] = ["http://json-schema.org/draft-07/schema", "https://json-schema.org/draft-07/schema"];
+
+/// What the keywords of a schema mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Dialect {
+    Latest,
+    /// `$ref` stands alone, `items` may be an array, `dependencies` are one keyword, and what is newer has no meaning.
+    Draft07,
+}
+
+impl Dialect {
+    fn of(source: &Value) -> Result<Self, SchemaError> {
+        let Some(named) = source.get("$schema") else { return Ok(Self::Latest) };
+        match named.as_str().unwrap_or_default().trim_end_matches('#') {
+            LATEST => Ok(Self::Latest),
+            older if DRAFT_07.contains(&older) => Ok(Self::Draft07),
+            other => Err(error("#", format!("the dialect must be {LATEST} or draft-07, not {other:?}"))),
+        }
+    }
+}
 
 /// Keywords that have a meaning and are not checked.
 const NOT_SUPPORTED: [&str; 4] = ["unevaluatedProperties", "unevaluatedItems", "$dynamicRef", "$recursiveRef"];
@@ -36,13 +56,8 @@ impl Schema {
     /// # Errors
     /// [`SchemaError`] if it is not a schema, or says something that cannot be checked.
     pub(crate) fn compile(source: &Value) -> Result<Self, SchemaError> {
-        if let Some(dialect) = source.get("$schema") {
-            let dialect = dialect.as_str().unwrap_or_default().trim_end_matches('#');
-            if dialect != DIALECT {
-                return Err(error("#", format!("the dialect must be {DIALECT}, not {dialect:?}")));
-            }
-        }
-        let mut compiler = Compiler { source, nodes: Vec::new(), known: BTreeMap::new() };
+        let dialect = Dialect::of(source)?;
+        let mut compiler = Compiler { source, dialect, nodes: Vec::new(), known: BTreeMap::new() };
         let root = compiler.schema(source, "#", 0)?;
         Ok(Self { nodes: compiler.nodes, root })
     }
@@ -54,6 +69,7 @@ fn error(at: &str, why: impl Into<String>) -> SchemaError {
 
 struct Compiler<'a> {
     source: &'a Value,
+    dialect: Dialect,
     nodes: Vec<Node>,
     /// By their place in the source.
     known: BTreeMap<String, Index>,
@@ -99,6 +115,8 @@ impl<'a> Compiler<'a> {
     }
 }
 
+type Dependencies = (BTreeMap<String, Vec<String>>, BTreeMap<String, Index>);
+
 /// Reads the keywords of one schema.
 struct Reader<'a, 'c> {
     keywords: &'a Map<String, Value>,
@@ -115,8 +133,12 @@ impl<'a> Reader<'a, '_> {
         if self.depth > 0 && self.keywords.contains_key("$id") {
             return Err(error(self.at, "`$id` inside a schema is not supported"));
         }
+        let reference = self.referred()?;
+        if reference.is_some() && self.compiler.dialect == Dialect::Draft07 {
+            return Ok(Rules { reference, ..Rules::default() });
+        }
         Ok(Rules {
-            reference: self.referred()?,
+            reference,
             types: self.types()?,
             allowed: self.allowed()?,
             number: self.number()?,
@@ -187,7 +209,10 @@ impl<'a> Reader<'a, '_> {
         let contains = match self.sub("contains")? {
             None => None,
             Some(schema) => {
-                let Range { min, max } = self.range("minContains", "maxContains")?;
+                let Range { min, max } = match self.compiler.dialect {
+                    Dialect::Latest => self.range("minContains", "maxContains")?,
+                    Dialect::Draft07 => Range::default(),
+                };
                 Some(Contains { schema, count: Range { min: min.or(Some(1)), max } })
             }
         };
@@ -196,13 +221,14 @@ impl<'a> Reader<'a, '_> {
             Some(Value::Bool(unique)) => *unique,
             Some(_) => return Err(self.wrong("uniqueItems", "true or false")),
         };
-        Ok(ListRules {
-            prefix: self.schemas("prefixItems")?,
-            rest: self.sub("items")?,
-            count: self.range("minItems", "maxItems")?,
-            unique,
-            contains,
-        })
+        let (prefix, rest) = match self.compiler.dialect {
+            Dialect::Latest => (self.schemas("prefixItems")?, self.sub("items")?),
+            Dialect::Draft07 if self.keywords.get("items").is_some_and(Value::is_array) => {
+                (self.schemas("items")?, self.sub("additionalItems")?)
+            }
+            Dialect::Draft07 => (Vec::new(), self.sub("items")?),
+        };
+        Ok(ListRules { prefix, rest, count: self.range("minItems", "maxItems")?, unique, contains })
     }
 
     fn object(&mut self) -> Result<ObjectRules, SchemaError> {
@@ -210,10 +236,7 @@ impl<'a> Reader<'a, '_> {
         for (pattern, index) in self.named("patternProperties")? {
             patterns.push((self.pattern(&pattern)?, index));
         }
-        let mut required_with = BTreeMap::new();
-        for (name, names) in self.fields("dependentRequired")? {
-            required_with.insert(name.clone(), self.names("dependentRequired", names)?);
-        }
+        let (required_with, schema_with) = self.dependencies()?;
         let required = match self.keywords.get("required") {
             None => Vec::new(),
             Some(names) => self.names("required", names)?,
@@ -226,8 +249,28 @@ impl<'a> Reader<'a, '_> {
             required,
             count: self.range("minProperties", "maxProperties")?,
             required_with,
-            schema_with: self.named("dependentSchemas")?,
+            schema_with,
         })
+    }
+
+    /// What else an object must have, and be, if it has a member of this name.
+    fn dependencies(&mut self) -> Result<Dependencies, SchemaError> {
+        let (mut required_with, mut schema_with) = (BTreeMap::new(), BTreeMap::new());
+        if self.compiler.dialect == Dialect::Latest {
+            for (name, names) in self.fields("dependentRequired")? {
+                required_with.insert(name.clone(), self.names("dependentRequired", names)?);
+            }
+            return Ok((required_with, self.named("dependentSchemas")?));
+        }
+        for (name, needed) in self.fields("dependencies")? {
+            if needed.is_array() {
+                required_with.insert(name.clone(), self.names("dependencies", needed)?);
+            } else {
+                let at = format!("{}/dependencies/{}", self.at, escaped(name));
+                schema_with.insert(name.clone(), self.compiler.schema(needed, &at, self.depth + 1)?);
+            }
+        }
+        Ok((required_with, schema_with))
     }
 
     fn condition(&mut self) -> Result<Option<Condition>, SchemaError> {

@@ -131,7 +131,7 @@ fn what_cannot_be_checked_is_not_compiled() {
             "nothing else is looked up, at `#/properties/a`",
         ),
         (json!({"$ref": "#/$defs/none"}), "does not exist"),
-        (json!({"$schema": "http://json-schema.org/draft-07/schema#"}), "the dialect must be"),
+        (json!({"$schema": "http://json-schema.org/draft-04/schema#"}), "the dialect must be"),
         (json!({"unevaluatedProperties": false}), "`unevaluatedProperties` is not supported"),
         (json!({"pattern": "(?=a)"}), "is not supported"),
         (json!({"type": "text"}), "`type` must be"),
@@ -144,6 +144,36 @@ fn what_cannot_be_checked_is_not_compiled() {
         let error = Schema::compile(&schema).unwrap_err().to_string();
         assert!(error.contains(why), "{error}");
     }
+}
+
+/// Most servers in TypeScript say so.
+fn of_draft_07(mut schema: Value) -> Value {
+    schema["$schema"] = "http://json-schema.org/draft-07/schema#".into();
+    schema
+}
+
+#[test]
+fn an_older_dialect_means_what_it_says() {
+    let schema = of_draft_07(json!({
+        "type": "object", "properties": {"name": {"$ref": "#/definitions/name"}}, "required": ["name"],
+        "additionalProperties": false, "definitions": {"name": {"type": "string", "minLength": 2}},
+    }));
+    says(&schema, &json!({"name": "Ann"}), &[]);
+    says(&schema, &json!({"name": 5}), &["`name` must be a string, not 5"]);
+    assert_eq!(faults(&schema, &json!({"name": "Ann", "nam": 1})).len(), 1);
+    // What stands beside `$ref` has no meaning.
+    let alone =
+        of_draft_07(json!({"properties": {"a": {"$ref": "#/definitions/b", "minimum": 5}}, "definitions": {"b": {}}}));
+    says(&alone, &json!({"a": 1}), &[]);
+    let pair = of_draft_07(json!({"properties": {"at": {"items": [{"type": "number"}], "additionalItems": false}}}));
+    says(&pair, &json!({"at": [1]}), &[]);
+    assert_eq!(faults(&pair, &json!({"at": ["x"]})).len(), 1);
+    assert_eq!(faults(&pair, &json!({"at": [1, 2]})).len(), 1);
+    let needs = json!({"a": ["b"], "c": {"required": ["d"]}});
+    let needs = of_draft_07(json!({"dependencies": needs, "dependentRequired": {"a": ["z"]}, "prefixItems": [false]}));
+    says(&needs, &json!({"a": 1, "b": 2}), &[]);
+    assert_eq!(faults(&needs, &json!({"a": 1})).len(), 1);
+    assert_eq!(faults(&needs, &json!({"c": 1})).len(), 1);
 }
 
 fn value() -> impl Strategy<Value = Value> {

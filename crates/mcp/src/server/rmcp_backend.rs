@@ -9,7 +9,9 @@ use bytes::Bytes;
 use http::header::{ACCEPT, HeaderMap, HeaderValue};
 use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
-use rmcp::model::{ClientJsonRpcMessage, InitializeRequestParams, JsonObject, ProtocolVersion, RequestId};
+use rmcp::model::{
+    ClientJsonRpcMessage, InitializeRequestParams, JsonObject, ProtocolVersion, RequestId, SubscriptionFilter,
+};
 use rmcp::service::serve_directly;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
@@ -74,6 +76,19 @@ impl<H: ServerHandler> Backend for RmcpBackend<H> {
 
     async fn check_arguments(&self, tool: &str, arguments: &mut Option<JsonObject>) -> Result<(), String> {
         arguments::check(&(self.make_handler)(), &self.shared, tool, arguments).await
+    }
+
+    fn tells_of_changes(&self, resource: Option<&str>) -> bool {
+        let handler = (self.make_handler)();
+        let resources = handler.get_info().capabilities.resources;
+        if resources.and_then(|resources| resources.subscribe) != Some(true) {
+            return false;
+        }
+        let Some(resource) = resource else { return true };
+        let wanted = SubscriptionFilter::builder().resource_subscription(resource).build();
+        let accepted =
+            handler.accepted_subscription_filter(&wanted).and_then(|accepted| accepted.resource_subscriptions);
+        accepted.is_some_and(|accepted| accepted.iter().any(|accepted| accepted == resource))
     }
 
     fn revisions(&self) -> Cow<'static, [ProtocolVersion]> {

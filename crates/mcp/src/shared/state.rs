@@ -11,6 +11,7 @@ use super::memory::Memory;
 use super::polls::Polls;
 use super::rate::Rate;
 use super::schemas::Schemas;
+use super::session_streams::SessionStreams;
 use super::signer::Signer;
 use super::streams::Streams;
 use super::task_logs::TaskLogs;
@@ -32,6 +33,8 @@ pub(crate) struct Shared {
     pub(crate) polls: Polls,
     /// How many streams and waits they have open.
     pub(crate) streams: Streams,
+    /// What sessions of older revisions have subscribed to.
+    pub(crate) session_streams: SessionStreams,
     /// What tasks log, for those who wait for them.
     pub(crate) logs: TaskLogs,
     /// What requests and legs may use.
@@ -67,6 +70,7 @@ impl Shared {
             settings,
             schemas: Schemas::default(),
             rate: Rate::default(),
+            session_streams: SessionStreams::default(),
             logs: TaskLogs::default(),
             memory: Arc::default(),
             closing: CancellationToken::new(),

@@ -144,3 +144,68 @@ async fn clients_that_ask_for_a_task_get_one_at_once() {
     let created = client.result(&world.mcp, "tools/call", params).await;
     schema::is("2025-11-25", "CreateTaskResult", &created);
 }
+
+/// Its first request waits for questions, its retry for nothing.
+fn asking_first(policy: TaskPolicy) -> TaskPolicy {
+    policy.questions_within(AFTER)
+}
+
+/// The call that brings answers to all questions of `asked`.
+fn answered(asked: &Value) -> Sent {
+    let keys = asked["inputRequests"].as_object().unwrap().keys();
+    let answers: serde_json::Map<_, _> =
+        keys.map(|key| (key.clone(), json!({"action": "accept", "content": {"value": key}}))).collect();
+    let sent = Sent::call("asks_side_by_side", json!({})).with_param("inputResponses", answers.into());
+    sent.with_param("requestState", asked["requestState"].clone())
+}
+
+#[tokio::test]
+async fn a_tool_that_asks_first_becomes_a_handle_with_the_answers() {
+    let world = World::with_policies(asking_first);
+    let asked = world.served(&Sent::call("asks_side_by_side", json!({}))).await.result();
+    schema::is("2026-07-28", "InputRequiredResult", &asked);
+    assert!(asked.get("taskId").is_none(), "{asked}");
+    let created = world.send(&answered(&asked)).await.result();
+    schema::is("tasks-extension", "CreateTaskResult", &created);
+    assert!(created.get("requestState").is_none() && created.get("inputRequests").is_none(), "{created}");
+    let task = world.work_until(created["taskId"].as_str().unwrap(), "completed").await;
+    assert_eq!(task["result"]["content"][0]["text"], "name likes color");
+    assert_eq!(world.engine.list(&alice(), None, 2).await.unwrap().tasks.len(), 1);
+}
+
+#[tokio::test]
+async fn a_quick_tool_that_asks_first_is_answered_without_a_handle() {
+    let world = World::with_policies(|policy| asking_first(soon(policy)));
+    let asked = world.served(&Sent::call("asks_side_by_side", json!({}))).await.result();
+    let result = world.served(&answered(&asked)).await.result();
+    assert_eq!(result["content"][0]["text"], "name likes color", "{result}");
+}
+
+#[tokio::test]
+async fn a_tool_that_asks_nothing_is_answered_as_if_it_might() {
+    let world = World::with_policies(asking_first);
+    let result = world.served(&Sent::call("add", json!({"a": 1, "b": 2}))).await.result();
+    assert_eq!(result["content"][0]["text"], "3");
+    handle(&world, &Sent::call("sleeps", json!({"ms": 60_000}))).await;
+}
+
+#[tokio::test]
+async fn a_client_that_cannot_be_asked_is_told_what_it_needs() {
+    let world = World::with_policies(asking_first);
+    let only_tasks = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+    let sent = Sent::call("asks_side_by_side", json!({})).declaring(only_tasks);
+    assert_eq!(world.served(&sent).await.error().1, -32021);
+}
+
+/// Of the questions that it asked at once, a client may answer one and leave the other to the task.
+#[tokio::test]
+async fn what_the_retry_leaves_open_is_asked_by_the_task() {
+    let world = World::with_policies(asking_first);
+    let asked = world.served(&Sent::call("asks_side_by_side", json!({}))).await.result();
+    let answer = json!({"name": {"action": "accept", "content": {"value": "Ann"}}});
+    let retried = answered(&asked).with_param("inputResponses", answer);
+    let created = world.send(&retried).await.result();
+    let id = created["taskId"].as_str().unwrap();
+    let task = world.work_until(id, "input_required").await;
+    assert_eq!(task["inputRequests"].as_object().unwrap().keys().collect::<Vec<_>>(), ["color"]);
+}
