@@ -99,13 +99,10 @@ impl Follower<'_> {
                 Ok(task) => {
                     (failures, silent) = (0, Duration::ZERO);
                     view.task(&task);
-                    if task.status.is_end() {
-                        return Followed::Ended(task);
+                    match self.seen(&task, &mut answered, of).await {
+                        Some(followed) => return followed,
+                        None => interval(&task),
                     }
-                    if let Some(followed) = self.answer(&task, &mut answered, of).await {
-                        return followed;
-                    }
-                    interval(&task)
                 }
                 Err(error) if error.may_pass() && silent < SILENT_MAX => {
                     let pause = back_off(failures, &error);
@@ -119,6 +116,15 @@ impl Follower<'_> {
         }
     }
 
+    /// How waiting ends, if it does now. What the task asks is asked.
+    async fn seen(&self, task: &Task, answered: &mut HashSet<String>, of: usize) -> Option<Followed> {
+        match task.status {
+            Status::Completed | Status::Failed | Status::Cancelled => Some(Followed::Ended(task.clone())),
+            Status::InputRequired => self.answer(task, answered, of).await,
+            Status::Working => None,
+        }
+    }
+
     fn tell(&self, view: &mut View, error: &Error, failures: u32) {
         if failures == 1 {
             self.screen.say(&format!("{}; trying again, the task is not lost", out::line(&error.to_string())));
@@ -128,9 +134,6 @@ impl Follower<'_> {
 
     /// Asks what the task asks; how waiting ends, if that cannot be done.
     async fn answer(&self, task: &Task, answered: &mut HashSet<String>, of: usize) -> Option<Followed> {
-        if task.status != Status::InputRequired {
-            return None;
-        }
         for question in &task.questions {
             if answered.contains(&question.key) {
                 continue;

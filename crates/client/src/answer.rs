@@ -26,13 +26,19 @@ pub(crate) enum Message {
 /// An answer that is being read.
 pub(crate) enum Answer {
     Json(Option<Response>),
-    Events(BoxStream<'static, Result<Sse, sse_stream::Error>>),
+    Events(Events),
 }
 
+type Events = BoxStream<'static, Result<Sse, sse_stream::Error>>;
+
 impl Answer {
-    pub(crate) fn new(response: Response) -> Self {
-        if is_json(&response) {
-            return Self::Json(Some(response));
+    /// # Errors
+    /// If it is of a type that no answer has.
+    pub(crate) fn new(response: Response) -> Result<Self, Error> {
+        match kind(&response) {
+            kind if kind.starts_with(JSON) => return Ok(Self::Json(Some(response))),
+            kind if kind.starts_with("text/event-stream") => {}
+            kind => return Err(Error::Unexpected(format!("an answer of the type `{kind}`"))),
         }
         let mut left = BYTES_MAX;
         let bytes = response.bytes_stream().map(move |chunk| {
@@ -40,7 +46,7 @@ impl Answer {
             left = left.checked_sub(chunk.len()).ok_or_else(|| io::Error::other("the answer is too long"))?;
             Ok::<_, io::Error>(chunk)
         });
-        Self::Events(SseStream::from_bytes_stream(bytes).boxed())
+        Ok(Self::Events(SseStream::from_bytes_stream(bytes).boxed()))
     }
 
     /// The next message; `None` after the last one.
@@ -55,23 +61,31 @@ impl Answer {
                 let message = serde_json::from_slice(&body).map_err(|error| Error::Unexpected(error.to_string()))?;
                 Ok(understood(message))
             }
-            Self::Events(events) => {
-                while let Some(event) = events.next().await {
-                    let event = event.map_err(|error| Error::Lost(chain(&error)))?;
-                    let message = event.data.and_then(|data| serde_json::from_str(&data).ok());
-                    if let Some(message) = message.and_then(understood) {
-                        return Ok(Some(message));
-                    }
-                }
-                Ok(None)
-            }
+            Self::Events(events) => next_of(events).await,
         }
     }
 }
 
+/// The next event that has a message.
+async fn next_of(events: &mut Events) -> Result<Option<Message>, Error> {
+    while let Some(event) = events.next().await {
+        let event = event.map_err(|error| Error::Lost(chain(&error)))?;
+        let message = event.data.and_then(|data| serde_json::from_str(&data).ok());
+        if let Some(message) = message.and_then(understood) {
+            return Ok(Some(message));
+        }
+    }
+    Ok(None)
+}
+
+const JSON: &str = "application/json";
+
+fn kind(response: &Response) -> &str {
+    response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default()
+}
+
 pub(crate) fn is_json(response: &Response) -> bool {
-    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    kind.is_some_and(|kind| kind.starts_with("application/json"))
+    kind(response).starts_with(JSON)
 }
 
 /// A whole body.

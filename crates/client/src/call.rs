@@ -109,12 +109,10 @@ impl Client {
             if result["resultType"] != "input_required" {
                 return Ok(Called::Result(result));
             }
-            let mut answers = Map::new();
-            for question in questions(result.get("inputRequests")) {
-                let Some(answer) = listener.ask(&question).await else { return Ok(Called::Unanswered(question)) };
-                answers.insert(question.key, answer);
-            }
-            more = Map::from_iter([("inputResponses".to_owned(), answers.into())]);
+            more = match answers(&result, listener).await {
+                Ok(answers) => Map::from_iter([("inputResponses".to_owned(), answers.into())]),
+                Err(question) => return Ok(Called::Unanswered(question)),
+            };
             more.extend(result.get("requestState").map(|state| ("requestState".to_owned(), state.clone())));
         }
         Err(Error::Unexpected(format!("it asked {ROUNDS_MAX} times and did not answer the call")))
@@ -129,7 +127,8 @@ impl Client {
     ) -> Result<Round, Error> {
         let params = self.params_of(call, more);
         let sent = self.send_with(METHOD, &params, |client| client.headers_of(call)).await?;
-        let mut answer = Answer::new(sent);
+        let mut answer = Answer::new(sent)?;
+        let mut unanswered = None;
         while let Some(message) = answer.next().await? {
             match message {
                 Message::End(end) => return end.map(Round::Result).map_err(Error::Refused),
@@ -139,27 +138,28 @@ impl Client {
                 Message::Notification { .. } => {}
                 Message::Request { id, method, params } => {
                     let question = Question { key: id.to_string(), method, params };
-                    if !self.serve(&question, listener).await? {
-                        return Ok(Round::Unanswered(question));
-                    }
+                    unanswered = self.serve(question, listener).await?;
                 }
+            }
+            if let Some(question) = unanswered {
+                return Ok(Round::Unanswered(question));
             }
         }
         Err(Error::Lost("the stream ended without it".to_owned()))
     }
 
-    /// Answers a request that a server of an older revision sends before it answers; whether it could be answered.
-    async fn serve(&self, question: &Question, listener: &mut impl Listener) -> Result<bool, Error> {
+    /// Answers a request that a server of an older revision sends before it answers; the request, if nobody could.
+    async fn serve(&self, question: Question, listener: &mut impl Listener) -> Result<Option<Question>, Error> {
         let answer = match question.method.as_str() {
             "ping" => json!({"result": {}}),
-            "elicitation/create" => match listener.ask(question).await {
+            "elicitation/create" => match listener.ask(&question).await {
                 Some(answer) => json!({"result": answer}),
-                None => return Ok(false),
+                None => return Ok(Some(question)),
             },
             _ => json!({"error": {"code": -32601, "message": "this client does not know the method"}}),
         };
         self.respond(&question.key, answer).await?;
-        Ok(true)
+        Ok(None)
     }
 
     fn params_of(&self, call: &Call, more: &Map<String, Value>) -> Value {
@@ -188,6 +188,19 @@ impl Client {
         }
         headers
     }
+}
+
+/// The answers to all that a result asks.
+///
+/// # Errors
+/// The first question that nobody answers.
+async fn answers(result: &Value, listener: &mut impl Listener) -> Result<Map<String, Value>, Question> {
+    let mut answers = Map::new();
+    for question in questions(result.get("inputRequests")) {
+        let Some(answer) = listener.ask(&question).await else { return Err(question) };
+        answers.insert(question.key, answer);
+    }
+    Ok(answers)
 }
 
 /// What a request came to.

@@ -164,7 +164,7 @@ impl Client {
 
     /// What a task of revision `2025-11-25` asks: it is sent to whoever waits for the result.
     async fn question(&self, params: &Value, id: &str) -> Result<Option<Question>, Error> {
-        let mut answer = Answer::new(self.send("tasks/result", params.clone(), Some(id)).await?);
+        let mut answer = Answer::new(self.send("tasks/result", params.clone(), Some(id)).await?)?;
         while let Some(message) = answer.next().await? {
             match message {
                 Message::Request { id, method, params } => {

@@ -130,7 +130,7 @@ fn header(response: &Response, name: &str) -> Option<String> {
 /// What the server answers, or why there is no answer.
 pub(crate) async fn result(sent: impl Future<Output = Result<Response, Error>>) -> Result<Value, Error> {
     let read = async {
-        let mut answer = Answer::new(sent.await?);
+        let mut answer = Answer::new(sent.await?)?;
         while let Some(message) = answer.next().await? {
             if let Message::End(end) = message {
                 return end.map_err(Error::Refused);

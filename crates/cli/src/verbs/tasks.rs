@@ -66,9 +66,7 @@ pub(super) async fn watch(global: &Global, filter: &Filter) -> Result<Exit, Stop
         loop {
             let pause = match see(&client, target.url.as_str(), filter).await {
                 Ok(seen) => {
-                    if out::is_to_terminal() && !global.json {
-                        clear();
-                    }
+                    clear(global);
                     show_all(global, &seen);
                     seen.tasks.iter().map(interval).max().unwrap_or(REFRESH_MIN).max(REFRESH_MIN)
                 }
@@ -88,9 +86,12 @@ pub(super) async fn watch(global: &Global, filter: &Filter) -> Result<Exit, Stop
     }
 }
 
+/// Makes room for the next list on a terminal.
 #[expect(clippy::print_stdout, reason = "what a terminal is to obey")]
-fn clear() {
-    print!("\u{1b}[H\u{1b}[2J");
+fn clear(global: &Global) {
+    if out::is_to_terminal() && !global.json {
+        print!("\u{1b}[H\u{1b}[2J");
+    }
 }
 
 async fn see(client: &Client, server: &str, filter: &Filter) -> Result<Seen, Error> {
