@@ -56,12 +56,6 @@ impl Follower<'_> {
     /// Why nobody waits any more, while the tasks go on.
     pub(crate) async fn follow(&self, ids: &[String], wait: Option<Duration>) -> Result<Vec<Followed>, Stop> {
         let all = futures::future::join_all(ids.iter().map(|id| self.follow_one(id, ids.len())));
-        let over = async {
-            match wait {
-                Some(wait) => clock::pause(wait).await,
-                None => std::future::pending().await,
-            }
-        };
         tokio::select! {
             biased;
             _ = tokio::signal::ctrl_c() => self.leave(ids).await,
@@ -69,7 +63,7 @@ impl Follower<'_> {
                 let has_left = all.iter().any(|followed| matches!(followed, Followed::Left));
                 if has_left { self.leave(ids).await } else { Ok(all) }
             }
-            () = over => Err(Stop::new(Exit::WaitOver, format!("it has not ended yet\n{}", self.how_to_come_back(ids)))),
+            () = over(wait) => Err(Stop::new(Exit::WaitOver, format!("it has not ended yet\n{}", self.how_to_come_back(ids)))),
         }
     }
 
@@ -162,6 +156,14 @@ impl Follower<'_> {
             }
             sent => sent,
         }
+    }
+}
+
+/// Ends when the user waits no longer.
+pub(crate) async fn over(wait: Option<Duration>) {
+    match wait {
+        Some(wait) => clock::pause(wait).await,
+        None => std::future::pending().await,
     }
 }
 

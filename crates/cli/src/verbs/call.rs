@@ -9,7 +9,7 @@ use super::ends::{end, finish};
 use super::{come_back, tools};
 use crate::args::{Global, How};
 use crate::exit::{Exit, Stop};
-use crate::follow::{Follower, ask};
+use crate::follow::{Follower, ask, over};
 use crate::form::Asked;
 use crate::given;
 use crate::out;
@@ -58,10 +58,13 @@ async fn make(
     let call = Call { tool: listed.name.clone(), arguments, key, listed: Some(listed.clone()) };
     let screen = Screen::new();
     let mut shown = Shown { view: screen.view(""), screen: screen.clone(), has_left: false };
+    let given_up =
+        |exit, why: &str| Err(Stop::new(exit, format!("{why}: the call was given up before it was answered")));
     let called = tokio::select! {
         biased;
-        _ = tokio::signal::ctrl_c() => return Err(Stop::new(Exit::Interrupted, "the call was given up before it was answered")),
+        _ = tokio::signal::ctrl_c() => return given_up(Exit::Interrupted, "interrupted"),
         called = client.call(&call, &mut shown) => called?,
+        () = over(how.wait) => return given_up(Exit::WaitOver, "the server makes no task of it"),
     };
     let has_left = shown.has_left;
     drop(shown);

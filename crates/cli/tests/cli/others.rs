@@ -21,6 +21,9 @@ fn a_typescript_server_of_2025_11_25_answers_at_once_or_by_a_task() {
     assert!(setup.run(&["watch", &id]).out().starts_with("# Research Report: sessions"));
     let plain = setup.run(&["call", "trigger-long-running-operation", "duration=1", "steps=2"]).out();
     assert!(plain.starts_with("Long running operation completed"), "{plain}");
+    let long = ["call", "trigger-long-running-operation", "duration=30", "steps=3", "--wait", "500ms"];
+    let given_up = setup.run(&long);
+    assert!(given_up.code == 7 && given_up.err.contains("the server makes no task of it"), "{given_up:?}");
     let refused = setup.run(&["call", "echo", "message=x", "more=y"]);
     assert!([0, 2].contains(&refused.code), "{refused:?}");
 }

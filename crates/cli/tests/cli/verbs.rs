@@ -1,6 +1,6 @@
 //! Each verb, and each exit code.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
@@ -144,6 +144,22 @@ fn tasks_are_listed_by_status_and_tool() {
     let table = setup.run(&["tasks"]).out();
     assert!(table.starts_with("TASK") && table.contains("countdown") && table.contains("input_required"), "{table}");
     assert_eq!(setup.run(&["tasks", "--status", "odd"]).code, 2);
+}
+
+#[test]
+fn a_list_is_shown_again_and_again_until_ctrl_c() {
+    let (setup, _server) = Setup::local();
+    let id = setup.detach(&["countdown", "seconds=600"]);
+    let mut child = setup.command(&["tasks", "--watch", "--json"]).spawn().unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    for _ in 0..2 {
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        assert!(line.contains(&id), "{line}");
+    }
+    let process = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
+    assert_eq!(Setup::end(child).code, 130);
 }
 
 #[test]
