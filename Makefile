@@ -16,7 +16,7 @@ WORKSPACE := --workspace --features $(FEATURES)
 # Also what only tests of others use.
 DOCUMENTED := $(WORKSPACE),longhaul/contract,longhaul/testing
 # What is published, in one release. The rest of the workspace has `publish = false`.
-PUBLIC := core audit logs settings engine sqlite http mcp aws oauth lambda testkit gateway cli
+PUBLIC := core audit logs settings engine sqlite http mcp aws oauth lambda testkit client gateway cli
 PACKAGES := $(PUBLIC:%=-p longhaul-%) -p longhaul
 # Tests that start servers, real clients or the emulator with the template in it.
 END_TO_END := binary(e2e) | binary(aws_e2e) | binary(deployed) | binary(starter) | binary(gateway) | binary(gateway_aws)

@@ -1,40 +1,47 @@
 //! `longhaul`: durable MCP tools at the command line.
 
+#![expect(clippy::indexing_slicing, reason = "only values of `serde_json` are indexed: what is not there is null")]
+
+mod args;
+mod clock;
+mod exit;
+mod fields;
+mod follow;
+mod form;
 mod gateway;
+mod given;
+mod out;
+mod record;
+mod screen;
+mod server;
+mod shown;
+mod verbs;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-const USAGE: &str = "Durable, long-running MCP tools.
+use anyhow::Context;
+use clap::Parser;
 
-Usage: longhaul gateway [OPTIONS] --config FILE
-       longhaul gateway [OPTIONS] -- COMMAND [ARGS...]
-       longhaul gateway lock [OPTIONS] --config FILE
+use args::Cli;
 
-Verbs:
-  gateway       Put any MCP server behind a gateway that makes its tools durable
-  gateway lock  Pin what the servers have to a file, or see what has changed
-
-`longhaul gateway --help` has the options. `longhaul --version` prints the version.
-";
-
-#[expect(clippy::print_stdout, clippy::print_stderr, reason = "this is the output of the program for its user")]
 fn main() -> anyhow::Result<ExitCode> {
+    // Its own flags are read by the server's command line, and a command may follow.
     let mut args = std::env::args_os().skip(1);
-    let verb = args.next().unwrap_or_default();
-    match verb.to_str() {
-        Some("gateway") => gateway::run(args.collect::<Vec<OsString>>()),
-        Some("--help" | "-h" | "help") => {
-            print!("{USAGE}");
-            Ok(ExitCode::SUCCESS)
-        }
-        Some("--version" | "-V") => {
-            println!("longhaul {}", env!("CARGO_PKG_VERSION"));
-            Ok(ExitCode::SUCCESS)
-        }
-        _ => {
-            eprint!("error: there is no verb `{}`\n\n{USAGE}", verb.display());
-            Ok(ExitCode::from(2))
-        }
+    if args.next().is_some_and(|verb| verb == "gateway") {
+        return gateway::run(args.collect::<Vec<OsString>>());
     }
+    let cli = Cli::parse();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.context("no threads can be started")?;
+    let done = runtime.block_on(verbs::run(cli));
+    // Does not wait for a question that nobody answers any more.
+    runtime.shutdown_background();
+    Ok(match done {
+        Ok(exit) => exit.into(),
+        Err(stop) => {
+            out::say(&format!("error: {}", out::block(&stop.why)));
+            stop.exit.into()
+        }
+    })
 }

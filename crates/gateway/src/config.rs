@@ -146,6 +146,20 @@ impl Config {
     pub fn from_json(text: &str, env: &dyn EnvSource) -> Result<Self, ConfigError> {
         read::config(text, env, reader::NotSet::Mistake)
     }
+
+    /// Where the server of this name is in such a configuration: its URL, and the headers that are sent to it. The other
+    /// servers may have mistakes.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if there is no such server, or it has mistakes, or is started by a command.
+    pub fn endpoint_of(
+        text: &str,
+        name: &str,
+        env: &dyn EnvSource,
+    ) -> Result<(url::Url, http::HeaderMap), ConfigError> {
+        let endpoint = read::endpoint_of(text, name, env)?;
+        Ok((endpoint.url, endpoint.headers.into_iter().collect()))
+    }
 }
 
 fn environment(named: BTreeMap<String, String>, env: &dyn EnvSource) -> BTreeMap<String, String> {

@@ -22,7 +22,7 @@ use tracing::Instrument;
 
 use crate::revision::Generation;
 use crate::shared::guard::{Panicked, catch, guard};
-use crate::shared::{Shared, access, caller, digest};
+use crate::shared::{Shared, access, caller, digest, scope};
 
 mod call;
 mod job;
@@ -47,6 +47,15 @@ fn declare_tasks(extensions: &mut Option<ExtensionCapabilities>) {
     extensions.get_or_insert_default().insert(TASKS_EXTENSION_ID.to_owned(), serde_json::Map::new());
 }
 
+/// Declares that a call may be sent again with the idempotency key that it had: a client cannot know it of other servers,
+/// whose tools would run twice.
+fn declare_keys(extensions: &mut Option<ExtensionCapabilities>) {
+    extensions.get_or_insert_default().insert(KEYS_EXTENSION_ID.to_owned(), serde_json::Map::new());
+}
+
+/// The name of that extension of ours.
+const KEYS_EXTENSION_ID: &str = "dev.longhaul/idempotencyKeys";
+
 #[deny(clippy::missing_trait_methods)]
 impl<H: ServerHandler> ServerHandler for Durable<H> {
     async fn call_tool(
@@ -65,8 +74,13 @@ impl<H: ServerHandler> ServerHandler for Durable<H> {
     }
 
     async fn discover(&self, context: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
+        let owner = caller::principal(&context)?;
+        let takes_keys = !scope::is_shared(self.shared.settings.anonymous_callers, &owner.owner);
         let mut discovered = guard(self.inner.discover(context)).await?;
         declare_tasks(&mut discovered.capabilities.extensions);
+        if takes_keys {
+            declare_keys(&mut discovered.capabilities.extensions);
+        }
         Ok(discovered)
     }
 

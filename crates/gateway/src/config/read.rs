@@ -38,12 +38,8 @@ const RESERVED: [&str; 5] = ["accept", "content-type", "last-event-id", "mcp-pro
 
 pub(super) fn config(text: &str, env: &dyn EnvSource, not_set: NotSet) -> Result<Config, ConfigError> {
     let mut reader = Reader::new(env, not_set);
-    let value: Value = match serde_json::from_str(&without_comments(text)) {
-        Ok(value) => value,
-        Err(error) => {
-            reader.fault("", format!("is not JSON: {error}"));
-            return reader.end(Config { servers: Vec::new() });
-        }
+    let Some(value) = json(&mut reader, text) else {
+        return reader.end(Config { servers: Vec::new() });
     };
     let root = Node { value: &value, pointer: String::new() };
     let (mut servers, mut names) = (Vec::new(), Vec::new());
@@ -60,6 +56,39 @@ pub(super) fn config(text: &str, env: &dyn EnvSource, not_set: NotSet) -> Result
         }
     }
     reader.end(Config { servers })
+}
+
+fn json(reader: &mut Reader<'_>, text: &str) -> Option<Value> {
+    let parsed = serde_json::from_str(&without_comments(text));
+    parsed.map_err(|error| reader.fault("", format!("is not JSON: {error}"))).ok()
+}
+
+/// Where the server of this name is, in a configuration of which nothing else is read.
+pub(super) fn endpoint_of(text: &str, name: &str, env: &dyn EnvSource) -> Result<Endpoint, ConfigError> {
+    let mut reader = Reader::new(env, NotSet::Mistake);
+    let value = json(&mut reader, text).unwrap_or_default();
+    let entries =
+        ["mcpServers", "servers"].into_iter().filter_map(|key| value.get(key)?.as_object().map(|all| (key, all)));
+    let all: Vec<_> = entries.flat_map(|(key, all)| all.iter().map(move |(name, value)| (key, name, value))).collect();
+    let found = all.iter().find(|(_, other, _)| *other == name).and_then(|(key, name, value)| {
+        let servers = Node { value, pointer: format!("/{key}") };
+        server(&mut reader, env, name, &servers.child(name, value))
+    });
+    match found.map(|server| server.target) {
+        Some(Target::Http(endpoint)) => return reader.end(endpoint),
+        Some(Target::Child(_) | Target::Elsewhere(_)) => {
+            reader.fault("", format!("`{name}` is started by a command: put it behind `longhaul gateway` to reach it"));
+        }
+        None if reader.has_found_nothing() && all.iter().any(|(_, other, _)| *other == name) => {
+            reader.fault("", format!("`{name}` is switched off"));
+        }
+        None if reader.has_found_nothing() => {
+            let known = all.iter().map(|(_, name, _)| name.as_str());
+            reader.fault("", format!("`{name}` {}", unknown(name, known)));
+        }
+        None => {}
+    }
+    Err(reader.into_error())
 }
 
 fn check_names(reader: &mut Reader<'_>, servers: &[Server]) {

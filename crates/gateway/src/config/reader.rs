@@ -90,6 +90,11 @@ impl<'e> Reader<'e> {
         if self.faults.is_empty() { Ok(read) } else { Err(ConfigError { faults: self.faults }) }
     }
 
+    /// The mistakes.
+    pub(super) fn into_error(self) -> ConfigError {
+        ConfigError { faults: self.faults }
+    }
+
     pub(super) fn members<'v>(&mut self, node: &Node<'v>) -> Option<Members<'v>> {
         let object = node.value.as_object();
         if object.is_none() {

@@ -217,3 +217,20 @@ fn mistakes_in_a_fold_are_named_with_their_places() {
         ]
     );
 }
+
+#[test]
+fn one_server_is_read_whatever_is_wrong_with_the_others() {
+    let text = r#"{"mcpServers": {
+        "one": {"url": "http://one/mcp", "headers": {"X-Key": "${KEY}"}},
+        "process": {"command": "x"}, "off": {"url": "http://off/mcp", "disabled": true}, "wrong": {"url": "no"}
+    }}"#;
+    let env = Env(&[("KEY", "k")]);
+    let (url, headers) = Config::endpoint_of(text, "one", &env).unwrap();
+    assert_eq!((url.as_str(), headers["x-key"].to_str().unwrap()), ("http://one/mcp", "k"));
+    let why = |text: &str, name: &str| Config::endpoint_of(text, name, &env).unwrap_err().to_string();
+    assert!(why(text, "process").contains("`process` is started by a command"));
+    assert!(why(text, "off").contains("`off` is switched off"));
+    assert!(why(text, "onee").contains("did you mean `one`?"));
+    assert!(why(text, "wrong").contains("/mcpServers/wrong/url"));
+    assert!(why("{", "one").contains("is not JSON"));
+}

@@ -1,0 +1,142 @@
+//! Questions of tools, asked in the terminal.
+
+use inquire::validator::Validation;
+use inquire::{Confirm, InquireError, MultiSelect, Select, Text};
+use longhaul_client::Question;
+use serde_json::{Map, Value, json};
+
+use crate::fields::{Choice, Field, Kind, fields};
+use crate::out::{self, line};
+
+/// What came of asking.
+pub(crate) enum Asked {
+    /// The result that the question's method has.
+    Answer(Value),
+    /// The user pressed Ctrl-C, or wants to answer later.
+    Later,
+    /// Nobody can be asked this here.
+    CannotAsk,
+}
+
+/// What a question is about.
+pub(crate) enum About<'q> {
+    /// A form, with its schema.
+    Form(&'q Value),
+    /// Something to do at this address.
+    Address(&'q str),
+    /// Something else, such as sampling.
+    Other,
+}
+
+/// What a question is about.
+pub(crate) fn about(question: &Question) -> About<'_> {
+    let params = &question.params;
+    match (question.method.as_str(), params["mode"].as_str(), params["url"].as_str()) {
+        ("elicitation/create", Some("url"), Some(url)) => About::Address(url),
+        ("elicitation/create", ..) => About::Form(&params["requestedSchema"]),
+        _ => About::Other,
+    }
+}
+
+pub(crate) fn message(question: &Question) -> String {
+    line(question.params["message"].as_str().unwrap_or("the task asks something"))
+}
+
+/// The answer of a form that was filled in.
+pub(crate) fn accept(content: Map<String, Value>) -> Value {
+    json!({"action": "accept", "content": content})
+}
+
+pub(crate) fn decline() -> Value {
+    json!({"action": "decline"})
+}
+
+/// Asks the user, who is at a terminal.
+pub(crate) fn ask(question: &Question) -> Asked {
+    let asked = match about(question) {
+        About::Form(schema) => form(question, schema),
+        About::Address(url) => address(question, url),
+        About::Other => return Asked::CannotAsk,
+    };
+    match asked {
+        Ok(Some(answer)) => Asked::Answer(answer),
+        Ok(None) | Err(InquireError::OperationInterrupted | InquireError::OperationCanceled) => Asked::Later,
+        Err(error) => {
+            out::say(&format!("the terminal cannot be used: {error}"));
+            Asked::CannotAsk
+        }
+    }
+}
+
+const ANSWER: &str = "answer";
+const DECLINE: &str = "decline";
+const LATER: &str = "later";
+
+fn form(question: &Question, schema: &Value) -> Result<Option<Value>, InquireError> {
+    match Select::new(&message(question), vec![ANSWER, DECLINE, LATER]).prompt()? {
+        DECLINE => return Ok(Some(decline())),
+        LATER => return Ok(None),
+        _ => {}
+    }
+    let mut content = Map::new();
+    for field in fields(schema) {
+        if let Some(value) = fill(&field)? {
+            content.insert(field.name, value);
+        }
+    }
+    Ok(Some(accept(content)))
+}
+
+fn address(question: &Question, url: &str) -> Result<Option<Value>, InquireError> {
+    out::say(&format!("{}\n{}", message(question), line(url)));
+    Ok(match Select::new("Open this address in a browser if you trust it:", vec!["done", DECLINE, LATER]).prompt()? {
+        DECLINE => Some(decline()),
+        LATER => None,
+        _ => Some(json!({"action": "accept"})),
+    })
+}
+
+fn fill(field: &Field) -> Result<Option<Value>, InquireError> {
+    let label = if field.is_required { line(&field.title) } else { format!("{} (optional)", line(&field.title)) };
+    let help = field.description.as_deref().map(line);
+    match &field.kind {
+        Kind::Text => text(field, &label, help.as_deref()),
+        Kind::Switch => {
+            let prompt = Confirm::new(&label).with_default(field.default == Some(Value::Bool(true)));
+            prompt.prompt().map(|given| Some(given.into()))
+        }
+        Kind::One(choices) => {
+            let chosen = Select::new(&label, titles(choices));
+            let chosen = if field.is_required { chosen.raw_prompt().map(Some) } else { chosen.raw_prompt_skippable() }?;
+            Ok(chosen.and_then(|chosen| Some(choices.get(chosen.index)?.value.clone())))
+        }
+        Kind::Some(choices) => {
+            let chosen = MultiSelect::new(&label, titles(choices)).raw_prompt()?;
+            Ok(Some(chosen.iter().filter_map(|chosen| Some(choices.get(chosen.index)?.value.clone())).collect()))
+        }
+    }
+}
+
+fn titles(choices: &[Choice]) -> Vec<String> {
+    choices.iter().map(|choice| line(&choice.title)).collect()
+}
+
+fn text(field: &Field, label: &str, help: Option<&str>) -> Result<Option<Value>, InquireError> {
+    let checked = field.clone();
+    let validator = move |text: &str| {
+        let is_left_out = text.is_empty() && !checked.is_required;
+        Ok(match checked.read(text) {
+            Err(why) if !is_left_out => Validation::Invalid(why.into()),
+            _ => Validation::Valid,
+        })
+    };
+    let default = field.default.as_ref().map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+    let mut prompt = Text::new(label).with_validator(validator);
+    prompt.help_message = help;
+    prompt.initial_value = default.as_deref();
+    let given = prompt.prompt()?;
+    if given.is_empty() && !field.is_required {
+        return Ok(None);
+    }
+    Ok(field.read(&given).ok())
+}

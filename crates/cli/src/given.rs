@@ -1,0 +1,162 @@
+//! Arguments as they are given at the command line: `key=value`, `key:=json`, `@FILE` and `-`.
+
+use std::io::Read;
+
+use serde_json::{Map, Value};
+
+/// More is not read from a file or from the standard input.
+const BYTES_MAX: u64 = 16 << 20;
+
+/// The arguments for a schema. A later one replaces an earlier one of the same name.
+///
+/// # Errors
+/// What does not fit, by its name.
+pub(crate) fn read(given: &[String], schema: &Value) -> Result<Map<String, Value>, String> {
+    let mut all = Map::new();
+    for one in given {
+        match one.as_str() {
+            "-" => all.extend(object(std::io::stdin().lock(), "the standard input")?),
+            file if file.starts_with('@') => {
+                let name = file.trim_start_matches('@');
+                let open = std::fs::File::open(name).map_err(|error| format!("`{name}` cannot be read: {error}"))?;
+                all.extend(object(open, &format!("`{name}`"))?);
+            }
+            pair => {
+                let (name, value) = self::pair(pair, schema)?;
+                all.insert(name, value);
+            }
+        }
+    }
+    check_names(&all, schema)?;
+    Ok(all)
+}
+
+fn object(from: impl Read, what: &str) -> Result<Map<String, Value>, String> {
+    let mut text = String::new();
+    from.take(BYTES_MAX).read_to_string(&mut text).map_err(|error| format!("{what} cannot be read: {error}"))?;
+    serde_json::from_str(&text).map_err(|error| format!("{what} is not a JSON object: {error}"))
+}
+
+fn pair(pair: &str, schema: &Value) -> Result<(String, Value), String> {
+    let wrong = || format!("`{pair}` is none of key=value, key:=json, @FILE and -");
+    let (name, value) = pair.split_once('=').ok_or_else(wrong)?;
+    if let Some(name) = name.strip_suffix(':') {
+        let value = serde_json::from_str(value).map_err(|error| format!("`{name}` is not JSON: {error}"))?;
+        return Ok((name.to_owned(), value));
+    }
+    if name.is_empty() {
+        return Err(wrong());
+    }
+    let value = typed(value, resolved(&schema["properties"][name], schema))
+        .map_err(|expected| format!("`{name}` must be {expected}"))?;
+    Ok((name.to_owned(), value))
+}
+
+/// The schema behind a reference, and behind a choice between something and nothing.
+pub(crate) fn resolved<'s>(mut schema: &'s Value, root: &'s Value) -> &'s Value {
+    // References may go round.
+    for _ in 0..8 {
+        let choices = schema["anyOf"].as_array().or_else(|| schema["oneOf"].as_array());
+        let choice = choices.and_then(|all| all.iter().find(|one| one["type"] != "null"));
+        let reference = schema["$ref"].as_str().and_then(|reference| root.pointer(reference.strip_prefix('#')?));
+        match reference.or(choice.filter(|_| schema["type"].is_null())) {
+            Some(next) => schema = next,
+            None => break,
+        }
+    }
+    schema
+}
+
+/// The type that a schema wants; nothing if it does not say one.
+pub(crate) fn type_of(schema: &Value) -> Option<&str> {
+    let listed = || schema["type"].as_array()?.iter().filter_map(Value::as_str).find(|name| *name != "null");
+    schema["type"].as_str().or_else(listed)
+}
+
+/// A text as the value that its schema wants.
+///
+/// # Errors
+/// What is expected.
+pub(crate) fn typed(text: &str, schema: &Value) -> Result<Value, &'static str> {
+    let json = |fits: fn(&Value) -> bool| serde_json::from_str(text).ok().filter(fits);
+    match type_of(schema) {
+        Some("integer") => json(|value| value.is_i64() || value.is_u64()).ok_or("a whole number"),
+        Some("number") => json(Value::is_number).ok_or("a number"),
+        Some("boolean") => json(Value::is_boolean).ok_or("true or false"),
+        Some("array") => json(Value::is_array).ok_or("a JSON array, such as '[\"a\", \"b\"]'"),
+        Some("object") => json(Value::is_object).ok_or("a JSON object, such as '{\"a\": 1}'"),
+        _ => Ok(text.into()),
+    }
+}
+
+fn check_names(all: &Map<String, Value>, schema: &Value) -> Result<(), String> {
+    let no_names = Map::new();
+    let known = schema["properties"].as_object().unwrap_or(&no_names);
+    if schema["additionalProperties"] == Value::Bool(false)
+        && let Some(name) = all.keys().find(|name| !known.contains_key(*name))
+    {
+        return Err(format!("there is no argument `{name}`{}", meant(name, known.keys())));
+    }
+    let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    match required.into_iter().find(|name| !all.contains_key(*name)) {
+        Some(name) => Err(format!("`{name}` is missing")),
+        None => Ok(()),
+    }
+}
+
+/// The end of a sentence about a name that is not known.
+pub(crate) fn meant<'n>(name: &str, known: impl Iterator<Item = &'n String>) -> String {
+    let known: Vec<&String> = known.collect();
+    let near = |one: &&&String| strsim::jaro_winkler(name, one);
+    match known.iter().max_by(|one, other| near(one).total_cmp(&near(other))).filter(|one| near(one) > 0.8) {
+        Some(near) => format!("; did you mean `{near}`?"),
+        None if known.is_empty() => String::new(),
+        None => {
+            let all: Vec<&str> = known.iter().map(|name| name.as_str()).collect();
+            format!("; there are: {}", all.join(", "))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn schema() -> Value {
+        json!({"properties": {"n": {"type": "integer"}, "x": {"type": "number"}, "b": {"type": ["boolean", "null"]},
+            "t": {"type": "string"}, "list": {"type": "array"}, "r": {"anyOf": [{"$ref": "#/$defs/r"}, {"type": "null"}]}},
+            "$defs": {"r": {"type": "integer"}}, "required": ["n"], "additionalProperties": false})
+    }
+
+    fn said(given: &[&str]) -> Result<Value, String> {
+        let given: Vec<String> = given.iter().map(|one| (*one).to_owned()).collect();
+        read(&given, &schema()).map(Value::Object)
+    }
+
+    #[test]
+    fn values_have_the_types_of_the_schema() {
+        let all = said(&["n=3", "x=-2.5", "b=true", "t=3", "list=[1]", "r=4"]);
+        assert_eq!(all, Ok(json!({"n": 3, "x": -2.5, "b": true, "t": "3", "list": [1], "r": 4})));
+        assert_eq!(said(&["n:=1", "t:=\"a=b\"", "n=2"]), Ok(json!({"n": 2, "t": "a=b"})));
+        assert_eq!(said(&["n=1", "t=a=b"]), Ok(json!({"n": 1, "t": "a=b"})));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        for (given, expected) in [
+            (&["n=x"][..], "`n` must be a whole number"),
+            (&["n=1", "list=a"], "`list` must be a JSON array"),
+            (&["t=a"], "`n` is missing"),
+            (&["n=1", "tt=a"], "there is no argument `tt`"),
+            (&["n"], "is none of"),
+            (&["=1"], "is none of"),
+            (&["n:=x"], "`n` is not JSON"),
+            (&["@no/such/file"], "`no/such/file` cannot be read"),
+        ] {
+            let why = said(given).unwrap_err();
+            assert!(why.starts_with(expected) || why.contains(expected), "{given:?}: {why}");
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! What is shown of tasks while they run: bars on a terminal, a line every ten seconds otherwise.
+
+use std::fmt::Write;
+use std::io::{IsTerminal, stderr};
+use std::time::{Duration, Instant};
+
+use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
+use longhaul_client::{Progress, Status, Task};
+use serde_json::Value;
+
+use crate::clock;
+use crate::out::{self, line};
+
+/// How often a line is written where there is no terminal.
+const LINE_EVERY: Duration = Duration::from_secs(10);
+
+/// Bars count whole numbers: so many for one of a task's own units.
+const UNIT: f64 = 1_000.0;
+
+/// What is shown while tasks run.
+#[derive(Clone)]
+pub(crate) enum Screen {
+    Bars(MultiProgress),
+    Lines,
+    /// Each change as JSON, on the standard output.
+    Json,
+}
+
+impl Screen {
+    /// For people.
+    pub(crate) fn new() -> Self {
+        if stderr().is_terminal() { Self::Bars(MultiProgress::new()) } else { Self::Lines }
+    }
+
+    /// What is shown of one task.
+    pub(crate) fn view(&self, name: &str) -> View {
+        let name = line(name);
+        let bar = match self {
+            Self::Bars(bars) => {
+                let bar = bars.add(ProgressBar::no_length().with_style(waiting()).with_prefix(name.clone()));
+                bar.enable_steady_tick(Duration::from_millis(120));
+                Some(bar)
+            }
+            Self::Lines | Self::Json => None,
+        };
+        View { name, screen: self.clone(), bar, is_measured: false, shown: None, said: None }
+    }
+
+    /// Does something else with the terminal meanwhile.
+    pub(crate) fn suspend<T>(&self, act: impl FnOnce() -> T) -> T {
+        match self {
+            Self::Bars(bars) => bars.suspend(act),
+            Self::Lines | Self::Json => act(),
+        }
+    }
+
+    /// A line for the user.
+    pub(crate) fn say(&self, text: &str) {
+        self.suspend(|| out::say(text));
+    }
+}
+
+/// What is shown of one task. The bar goes when this is dropped.
+pub(crate) struct View {
+    name: String,
+    screen: Screen,
+    bar: Option<ProgressBar>,
+    is_measured: bool,
+    /// What was written last as JSON.
+    shown: Option<Value>,
+    /// When a line was written last.
+    said: Option<Instant>,
+}
+
+impl View {
+    pub(crate) fn task(&mut self, task: &Task) {
+        if matches!(self.screen, Screen::Json) {
+            let now = Value::Object(task.raw.clone());
+            if self.shown.as_ref() != Some(&now) {
+                out::json(&now);
+                self.shown = Some(now);
+            }
+            return;
+        }
+        match (task.progress(), &task.message) {
+            (Some(progress), _) => self.progress(&progress),
+            (None, Some(message)) => self.message(message),
+            (None, None) if task.status == Status::InputRequired => self.message("it asks something"),
+            (None, None) => self.message(task.status.name()),
+        }
+    }
+
+    /// How much is done.
+    pub(crate) fn progress(&mut self, progress: &Progress) {
+        let total = progress.total.filter(|total| *total > 0.0);
+        let counts = total.map_or_else(|| progress.done.to_string(), |total| format!("{}/{total}", progress.done));
+        let message = progress.message.as_deref().unwrap_or_default();
+        self.message(format!("{counts} {message}").trim_end());
+        let (Some(bar), Some(total)) = (&self.bar, total) else { return };
+        bar.set_length(units(total));
+        bar.set_position(units(progress.done));
+        if !self.is_measured {
+            self.is_measured = true;
+            bar.set_style(measured());
+            // What was done before this was first seen says nothing about the rate.
+            bar.reset_eta();
+        }
+    }
+
+    /// What happens now.
+    pub(crate) fn message(&mut self, message: &str) {
+        let message = line(message);
+        if let Some(bar) = &self.bar {
+            bar.set_message(message);
+        } else if matches!(self.screen, Screen::Lines) && self.is_due() {
+            self.said = Some(clock::instant());
+            out::say(&format!("{}: {message}", self.name));
+        }
+    }
+
+    /// The first line comes after the first ten seconds: what is quick needs none.
+    fn is_due(&mut self) -> bool {
+        let now = clock::instant();
+        now.duration_since(*self.said.get_or_insert(now)) >= LINE_EVERY
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a bar that is wrong at its ends does no harm"
+)]
+fn units(count: f64) -> u64 {
+    (count * UNIT).max(0.0) as u64
+}
+
+/// Before anything is known of how far it is.
+fn waiting() -> ProgressStyle {
+    ProgressStyle::with_template("{spinner} {prefix} {elapsed} {wide_msg}")
+        .unwrap_or_else(|_| ProgressStyle::default_spinner())
+}
+
+fn measured() -> ProgressStyle {
+    let template = "{spinner} {prefix} [{bar:24}] {rate}, {eta} left {wide_msg}";
+    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    style.progress_chars("=> ").with_key("rate", |state: &ProgressState, out: &mut dyn Write| {
+        // There is nobody to tell if it cannot be written.
+        let _unwritten = write!(out, "{:.1}/s", state.per_sec() / UNIT);
+    })
+}

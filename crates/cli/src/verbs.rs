@@ -1,0 +1,77 @@
+//! What each verb does.
+
+use clap::CommandFactory;
+
+use crate::args::{Cli, Global, Verb};
+use crate::exit::{Exit, Stop};
+use crate::record::{Entry, Record};
+use crate::server::{connect, target};
+
+mod answer;
+mod call;
+mod ends;
+mod tasks;
+mod tools;
+
+use longhaul_client::{Client, Task};
+
+/// Does it.
+///
+/// # Errors
+/// Why it is not done.
+pub(crate) async fn run(cli: Cli) -> Result<Exit, Stop> {
+    let global = &cli.global;
+    match cli.verb {
+        Verb::Tools { name } => tools::run(global, name.as_deref()).await,
+        Verb::Call { tool, given, how } => call::run(global, &tool, &given, &how).await,
+        Verb::Again { id, how } => call::again(global, &id, &how).await,
+        Verb::Tasks { status, tool, watch } => {
+            let filter = tasks::Filter { status, tool };
+            if watch { tasks::watch(global, &filter).await } else { tasks::list(global, &filter).await }
+        }
+        Verb::Show { id } => tasks::show(global, &id).await,
+        Verb::Watch { ids, wait } => ends::watch(global, &ids, wait).await,
+        Verb::Result { id, output } => ends::result(global, &id, output.as_deref()).await,
+        Verb::Answer { id, decline: true, question, .. } => answer::decline(global, &id, question.as_deref()).await,
+        Verb::Answer { id, given, question, .. } => answer::give(global, &id, &given, question.as_deref()).await,
+        Verb::Cancel { ids } => ends::cancel(global, &ids).await,
+        Verb::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "longhaul", &mut std::io::stdout());
+            Ok(Exit::Well)
+        }
+        Verb::Gateway { .. } => Err(Stop::usage("`gateway` comes before all flags: longhaul gateway …")),
+    }
+}
+
+/// A connection to the server of some tasks, in the session that began them if this machine did.
+async fn connect_to(global: &Global, ids: &[String]) -> Result<(Client, Vec<Option<Entry>>), Stop> {
+    let target = target(global)?;
+    let record = Record::of_user();
+    let known: Vec<Option<Entry>> = ids.iter().map(|id| record.find(target.url.as_str(), id)).collect();
+    let session = known.iter().flatten().find_map(|entry| entry.session.clone());
+    Ok((connect(&target, session.as_deref()).await?, known))
+}
+
+/// One task, and what this machine knows of it.
+async fn one(global: &Global, id: &str) -> Result<(Client, Task, Option<Entry>), Stop> {
+    let (client, known) = connect_to(global, &[id.to_owned()]).await?;
+    let known = known.into_iter().next().flatten();
+    let task = client.task(id).await.map_err(|error| not_found(Stop::from(error), id, known.is_some()))?;
+    Ok((client, task, known))
+}
+
+/// A task that this machine began, and that is not found, has expired.
+fn not_found(stop: Stop, id: &str, was_begun_here: impl Into<Option<bool>>) -> Stop {
+    match (stop.exit, was_begun_here.into()) {
+        (Exit::Usage, Some(true)) => Stop::new(Exit::Cancelled, format!("the task {id} has expired: {}", stop.why)),
+        (Exit::Usage, _) => Stop::usage(format!("the task {id} is not known: {}", stop.why)),
+        _ => stop,
+    }
+}
+
+/// What is added to a verb, so that it finds the same server.
+fn come_back(global: &Global) -> String {
+    if global.server == DEFAULT { String::new() } else { format!(" --server {}", global.server) }
+}
+
+const DEFAULT: &str = "http://127.0.0.1:8080/mcp";

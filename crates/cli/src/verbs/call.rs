@@ -1,0 +1,149 @@
+//! `longhaul call` and `longhaul again`.
+
+use std::fmt::Write;
+
+use longhaul_client::{Call, Called, Client, Listener, Progress, Question, Target, Task, Tool};
+use serde_json::{Map, Value};
+
+use super::ends::{end, finish};
+use super::{come_back, tools};
+use crate::args::{Global, How};
+use crate::exit::{Exit, Stop};
+use crate::follow::{Follower, ask, over};
+use crate::form::Asked;
+use crate::given;
+use crate::out;
+use crate::record::{Entry, Record};
+use crate::screen::{Screen, View};
+use crate::server::{connect, target};
+
+/// Calls a tool.
+pub(super) async fn run(global: &Global, tool: &str, given: &[String], how: &How) -> Result<Exit, Stop> {
+    let target = target(global)?;
+    let client = connect(&target, None).await?;
+    let tools = client.tools().await?;
+    let listed = tools::find(&tools, tool)?;
+    let arguments = given::read(given, listed.schema()).map_err(Stop::usage)?;
+    make(global, &target, client, listed, arguments, how).await
+}
+
+/// Makes a call again.
+pub(super) async fn again(global: &Global, id: &str, how: &How) -> Result<Exit, Stop> {
+    let target = target(global)?;
+    let Some(entry) = Record::of_user().find(target.url.as_str(), id) else {
+        return Err(Stop::usage(format!(
+            "this machine did not begin the task {id} at this server, and servers do not show what a task was called with"
+        )));
+    };
+    let Some(arguments) = entry.arguments else {
+        return Err(Stop::usage(format!("the arguments of the task {id} were too large to be remembered")));
+    };
+    let client = connect(&target, None).await?;
+    let tools = client.tools().await?;
+    make(global, &target, client, tools::find(&tools, &entry.tool)?, arguments, how).await
+}
+
+async fn make(
+    global: &Global,
+    target: &Target,
+    client: Client,
+    listed: &Tool,
+    arguments: Map<String, Value>,
+    how: &How,
+) -> Result<Exit, Stop> {
+    let key = match &how.key {
+        Some(key) => Some(key.clone()),
+        None => client.takes_keys().then(new_key).transpose()?,
+    };
+    let call = Call { tool: listed.name.clone(), arguments, key, listed: Some(listed.clone()) };
+    let screen = Screen::new();
+    let mut shown = Shown { view: screen.view(""), screen: screen.clone(), has_left: false };
+    let given_up =
+        |exit, why: &str| Err(Stop::new(exit, format!("{why}: the call was given up before it was answered")));
+    let called = tokio::select! {
+        biased;
+        _ = tokio::signal::ctrl_c() => return given_up(Exit::Interrupted, "interrupted"),
+        called = client.call(&call, &mut shown) => called?,
+        () = over(how.wait) => return given_up(Exit::WaitOver, "the server makes no task of it"),
+    };
+    let has_left = shown.has_left;
+    drop(shown);
+    match called {
+        Called::Result(result) => {
+            client.close().await;
+            end(global, "", &Ok(result))
+        }
+        Called::Unanswered(_) if has_left => Err(Stop::interrupted()),
+        Called::Unanswered(question) => {
+            let asked = crate::form::message(&question);
+            Err(Stop::new(Exit::Unanswered, format!("the tool asks, and nobody can be asked here: {asked}")))
+        }
+        Called::Task(task) => {
+            remember(target, &client, &call, &task);
+            follow(global, &client, &task, how, screen).await
+        }
+    }
+}
+
+fn remember(target: &Target, client: &Client, call: &Call, task: &Task) {
+    Record::of_user().add(Entry {
+        id: task.id.clone(),
+        server: target.url.as_str().to_owned(),
+        session: client.session(),
+        tool: call.tool.clone(),
+        arguments: Some(call.arguments.clone()),
+    });
+}
+
+async fn follow(global: &Global, client: &Client, task: &Task, how: &How, screen: Screen) -> Result<Exit, Stop> {
+    if how.detach {
+        if global.json {
+            out::json(&Value::Object(task.raw.clone()));
+        } else {
+            out::result(&out::line(&task.id));
+        }
+        return Ok(Exit::Well);
+    }
+    let follower = Follower { client, screen, come_back: come_back(global) };
+    let ids = [task.id.clone()];
+    let followed = follower.follow(&ids, how.wait).await?;
+    finish(global, &ids, followed)
+}
+
+/// 128 random bits.
+fn new_key() -> Result<String, Stop> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|error| Stop::new(Exit::Unexpected, error.to_string()))?;
+    Ok(bytes.iter().fold("longhaul-".to_owned(), |mut key, byte| {
+        let _infallible = write!(key, "{byte:02x}");
+        key
+    }))
+}
+
+/// A call that has not been answered yet, as its user sees it.
+struct Shown {
+    view: View,
+    screen: Screen,
+    /// Whether the user did not want to answer.
+    has_left: bool,
+}
+
+impl Listener for Shown {
+    fn progress(&mut self, progress: Progress) {
+        self.view.progress(&progress);
+    }
+
+    async fn ask(&mut self, question: &Question) -> Option<Value> {
+        if !out::can_ask() {
+            return None;
+        }
+        match ask(&self.screen, question).await {
+            Asked::Answer(answer) => Some(answer),
+            Asked::Later => {
+                self.has_left = true;
+                None
+            }
+            Asked::CannotAsk => None,
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! `longhaul watch`, `longhaul result` and `longhaul cancel`: how tasks end.
+
+use std::path::Path;
+use std::time::Duration;
+
+use longhaul_client::{Refusal, Status, Task};
+use serde_json::Value;
+
+use super::{come_back, connect_to, not_found, one};
+use crate::args::Global;
+use crate::exit::{Exit, Stop};
+use crate::follow::{Followed, Follower};
+use crate::out::{self, block, line};
+use crate::screen::Screen;
+use crate::shown;
+
+/// Waits for the end of tasks.
+pub(super) async fn watch(global: &Global, ids: &[String], wait: Option<Duration>) -> Result<Exit, Stop> {
+    let (client, known) = connect_to(global, ids).await?;
+    let screen = if global.json { Screen::Json } else { Screen::new() };
+    let follower = Follower { client: &client, screen, come_back: come_back(global) };
+    let mut followed = follower.follow(ids, wait).await?;
+    for ((one, id), known) in followed.iter_mut().zip(ids).zip(&known) {
+        if let Followed::Stopped(stop) = one {
+            let why = std::mem::replace(stop, Stop::interrupted());
+            *stop = not_found(why, id, known.is_some());
+        }
+    }
+    if global.json { exits(followed) } else { finish(global, ids, followed) }
+}
+
+/// With each change written already, only how it ended.
+fn exits(followed: Vec<Followed>) -> Result<Exit, Stop> {
+    let mut worst = Exit::Well;
+    for one in followed {
+        worst = worst.max(match one {
+            Followed::Ended(task) => exit_of(&task),
+            Followed::Unanswered(_) => Exit::Unanswered,
+            Followed::Left => Exit::Interrupted,
+            Followed::Stopped(stop) => return Err(stop),
+        });
+    }
+    Ok(worst)
+}
+
+/// Writes how tasks ended: the result of a single one, a line for each of several.
+pub(super) fn finish(global: &Global, ids: &[String], followed: Vec<Followed>) -> Result<Exit, Stop> {
+    let is_single = ids.len() == 1;
+    let mut worst = Exit::Well;
+    for (one, id) in followed.into_iter().zip(ids) {
+        let exit = match one {
+            Followed::Ended(task) if is_single => return ended(global, &task),
+            Followed::Ended(task) => {
+                out::result(&format!("{} {}", line(id), task.status.name()));
+                exit_of(&task)
+            }
+            Followed::Unanswered(task) => {
+                let asked = task.questions.iter().map(|question| shown::question(id, question));
+                let asked = asked.map(|text| format!("{text}{}", come_back(global))).collect::<Vec<_>>().join("\n  ");
+                out::say(&format!("the task {} needs an answer, and nobody can be asked here\n  {asked}", line(id)));
+                Exit::Unanswered
+            }
+            Followed::Left => Exit::Interrupted,
+            Followed::Stopped(stop) if is_single => return Err(stop),
+            Followed::Stopped(stop) => {
+                out::say(&format!("error: {}: {}", line(id), block(&stop.why)));
+                stop.exit
+            }
+        };
+        worst = worst.max(exit);
+    }
+    Ok(worst)
+}
+
+fn exit_of(task: &Task) -> Exit {
+    match (task.status, &task.end) {
+        (Status::Cancelled, _) => Exit::Cancelled,
+        (Status::Completed, Some(Ok(result))) if result["isError"] != Value::Bool(true) => Exit::Well,
+        _ => Exit::Failed,
+    }
+}
+
+/// Writes the result of a task that has ended.
+fn ended(global: &Global, task: &Task) -> Result<Exit, Stop> {
+    match (task.status, &task.end) {
+        (Status::Cancelled, _) => Err(Stop::new(Exit::Cancelled, "the task was cancelled")),
+        (_, Some(ended)) => end(global, &task.id, ended),
+        (_, None) => {
+            let why = task.message.clone().unwrap_or_else(|| "the server shows no result of the task".to_owned());
+            Err(Stop::new(Exit::Failed, why))
+        }
+    }
+}
+
+/// Writes what a call came to: a result to the standard output, why there is none to the standard error.
+pub(super) fn end(global: &Global, id: &str, ended: &Result<Value, Refusal>) -> Result<Exit, Stop> {
+    let result = match ended {
+        Ok(result) => result,
+        Err(refusal) => return Err(Stop::new(Exit::Failed, shown::refusal(refusal))),
+    };
+    let is_error = result["isError"] == Value::Bool(true);
+    let text = if global.json { result.to_string() } else { shown::result(result) };
+    if is_error && !global.json {
+        return Err(Stop::new(Exit::Failed, text));
+    }
+    if out::is_to_terminal() && text.len() > out::TERMINAL_BYTES_MAX {
+        let bytes = text.len();
+        return Err(Stop::usage(if id.is_empty() {
+            format!("the result has {bytes} bytes, which are too many for a terminal: send it to a file with `> FILE`")
+        } else {
+            format!("the result has {bytes} bytes, which are too many for a terminal: longhaul result {id} -o FILE")
+        }));
+    }
+    out::result(&text);
+    Ok(if is_error { Exit::Failed } else { Exit::Well })
+}
+
+/// Writes the result of a task that has ended, to a file if one is named.
+pub(super) async fn result(global: &Global, id: &str, output: Option<&Path>) -> Result<Exit, Stop> {
+    let (_client, task, _known) = one(global, id).await?;
+    if !task.status.is_end() {
+        let status = task.status.name();
+        let why = format!("the task is {status}: `longhaul watch {id}` waits for its end");
+        return Err(Stop::new(Exit::WaitOver, why));
+    }
+    let (Some(path), Some(Ok(result))) = (output, &task.end) else { return ended(global, &task) };
+    let text = if global.json { result.to_string() } else { shown::result(result) };
+    std::fs::write(path, text)
+        .map_err(|error| Stop::new(Exit::Unexpected, format!("`{}` cannot be written: {error}", path.display())))?;
+    Ok(exit_of(&task))
+}
+
+/// Asks the server to cancel tasks.
+pub(super) async fn cancel(global: &Global, ids: &[String]) -> Result<Exit, Stop> {
+    let (client, known) = connect_to(global, ids).await?;
+    let mut worst = Exit::Well;
+    for (id, known) in ids.iter().zip(&known) {
+        match client.cancel(id).await {
+            Ok(()) => out::say(&format!("asked to cancel {}", line(id))),
+            Err(error) => {
+                let stop = not_found(error.into(), id, known.is_some());
+                out::say(&format!("error: {}", block(&stop.why)));
+                worst = worst.max(stop.exit);
+            }
+        }
+    }
+    Ok(worst)
+}

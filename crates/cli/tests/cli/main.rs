@@ -1,0 +1,17 @@
+//! The verbs of `longhaul` as their users see them: against the `local` server and others, with kills of them, and at a
+//! terminal.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a test may end by a panic, and waits in real time"
+)]
+
+mod command;
+mod kills;
+mod others;
+mod servers;
+mod terminal;
+mod verbs;

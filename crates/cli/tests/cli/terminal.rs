@@ -1,0 +1,95 @@
+//! The command at a terminal: bars, forms, Ctrl-C.
+
+use std::process::Command;
+
+use rexpect::process::WaitStatus;
+use rexpect::session::{PtySession, spawn_command};
+
+use crate::command::Setup;
+
+/// How long something may take to be shown, in milliseconds.
+const PATIENCE_MS: u64 = 60_000;
+
+/// The command in a terminal of a usual size.
+fn at_terminal(setup: &Setup, command: &str) -> PtySession {
+    let mut shell = Command::new("sh");
+    setup.prepare(&mut shell);
+    let script = format!("stty rows 40 cols 120; exec {} {command}", env!("CARGO_BIN_EXE_longhaul"));
+    shell.args(["-c", &script]).env("TERM", "xterm-256color");
+    spawn_command(shell, Some(PATIENCE_MS)).unwrap()
+}
+
+fn code(session: &PtySession) -> i32 {
+    match session.process().wait().unwrap() {
+        WaitStatus::Exited(_, code) => code,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn id_in(text: &str) -> &str {
+    text.split("longhaul watch ").nth(1).unwrap().split_whitespace().next().unwrap()
+}
+
+#[test]
+fn a_bar_moves_and_goes_when_the_result_comes() {
+    let (setup, _server) = Setup::local();
+    let mut session = at_terminal(&setup, "call countdown seconds=4 steps=8");
+    session.exp_regex(r"\[=*> +\] [0-9.]+/s, [0-9]+s left [1-4]/8").unwrap();
+    session.exp_regex(r"\[=+> *\] [0-9.]+/s, [0-9]+s left [5-8]/8").unwrap();
+    session.exp_string(r#""steps":8"#).unwrap();
+    session.exp_eof().unwrap();
+    assert_eq!(code(&session), 0);
+}
+
+#[test]
+fn a_question_is_asked_in_a_form() {
+    let (setup, _server) = Setup::local();
+    let mut session = at_terminal(&setup, r#"call ask 'questions:=["Which month?"]'"#);
+    session.exp_string("Which month?").unwrap();
+    session.exp_string("decline").unwrap();
+    session.send("\r").unwrap();
+    session.flush().unwrap();
+    session.exp_string("The answer to the question.").unwrap();
+    session.send("May\r").unwrap();
+    session.flush().unwrap();
+    session.exp_string(r#""answer":"May""#).unwrap();
+    session.exp_eof().unwrap();
+    assert_eq!(code(&session), 0);
+}
+
+#[test]
+fn ctrl_c_detaches_and_says_how_to_come_back() {
+    let (setup, _server) = Setup::local();
+    let mut session = at_terminal(&setup, "call countdown seconds=600 steps=600");
+    session.exp_string("/600").unwrap();
+    session.send_control('c').unwrap();
+    let said = session.exp_string("Press Ctrl-C again to cancel").unwrap();
+    let id = id_in(&said).to_owned();
+    session.exp_eof().unwrap();
+    assert_eq!(code(&session), 130);
+    assert_eq!(setup.run(&["show", &id, "--json"]).json()["status"], "working");
+}
+
+#[test]
+fn a_second_ctrl_c_cancels() {
+    let (setup, _server) = Setup::local();
+    let mut session = at_terminal(&setup, "call countdown seconds=600 steps=600");
+    session.exp_string("/600").unwrap();
+    session.send_control('c').unwrap();
+    let said = session.exp_string("Press Ctrl-C again to cancel").unwrap();
+    let id = id_in(&said).to_owned();
+    session.send_control('c').unwrap();
+    session.exp_string("the server was asked to cancel").unwrap();
+    session.exp_eof().unwrap();
+    assert_eq!(code(&session), 130);
+    assert_eq!(setup.run(&["watch", &id]).code, 8);
+}
+
+#[test]
+fn what_a_result_would_do_to_the_terminal_is_written_out() {
+    let (setup, _server) = Setup::local();
+    let mut session = at_terminal(&setup, r#"call echo 'text:="a\u001b[2Jb"'"#);
+    session.exp_string(r"a\u{1b}[2Jb").unwrap();
+    session.exp_eof().unwrap();
+    assert_eq!(code(&session), 0);
+}

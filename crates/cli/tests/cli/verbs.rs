@@ -1,0 +1,223 @@
+//! Each verb, and each exit code.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use crate::command::{Said, Setup};
+use crate::servers::{Server, answering};
+
+#[test]
+fn every_way_to_end_has_its_exit_code_and_says_why() {
+    let (setup, _server) = Setup::local();
+    let cancelled = setup.detach(&["countdown", "seconds=600"]);
+    setup.run(&["cancel", &cancelled]).out();
+    let asking = setup.detach(&["ask", "questions:=[\"Why?\"]"]);
+    setup.until(&asking, "input_required");
+    let refusing = answering("HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+    let odd =
+        answering("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 2\r\nconnection: close\r\n\r\nhi");
+    let nobody = "http://127.0.0.1:1/mcp";
+    let nothing = "01a1fde7-1b32-78d1-93e4-b5ba23776d60";
+    let cases: [(i32, &[&str], &str); 26] = [
+        (0, &["call", "echo", "text=hi"], ""),
+        (0, &["--version"], ""),
+        (2, &[], "Usage: longhaul"),
+        (2, &["cal"], "unrecognized subcommand"),
+        (2, &["call"], "<TOOL>"),
+        (2, &["call", "ecko"], "there is no tool `ecko`; did you mean `echo`?"),
+        (2, &["call", "echo"], "`text` is missing"),
+        (2, &["call", "echo", "txt=a"], "there is no argument `txt`; did you mean `text`?"),
+        (2, &["call", "countdown", "seconds=soon"], "`seconds` must be a number"),
+        (5, &["call", "countdown", "seconds=-1"], "`seconds` must be at least 0"),
+        (2, &["call", "echo", "text:=x"], "`text` is not JSON"),
+        (2, &["call", "echo", "@no-such-file"], "`no-such-file` cannot be read"),
+        (2, &["tools", "nothing"], "there is no tool `nothing`; there are:"),
+        (2, &["tools", "--server", "nobody"], "there is no server `nobody`"),
+        (2, &["tools", "--server", "ftp://a/mcp"], "is not an http or https URL"),
+        (2, &["tools", "-H", "wrong"], "a header is written as"),
+        (2, &["show", nothing], "is not known: task not found"),
+        (2, &["again", nothing], "this machine did not begin the task"),
+        (2, &["answer", &cancelled], "the task asks nothing: it is cancelled"),
+        (3, &["tools", "--server", &refusing], "the server refuses this caller: status 401"),
+        (4, &["tools", "--server", nobody], "127.0.0.1:1: the server cannot be reached"),
+        (1, &["tools", "--server", &odd], "does not answer as an MCP server would"),
+        (5, &["call", "fail", "how=tool_error"], ""),
+        (5, &["call", "fail", "how=protocol_error"], ""),
+        (6, &["answer", &asking], "it asks: Why?"),
+        (8, &["result", &cancelled], "the task was cancelled"),
+    ];
+    for (code, args, expected) in cases {
+        let said = setup.run(args);
+        assert!(said.code == code && said.err.contains(expected), "{args:?}: {said:?}");
+        assert_eq!(said.out.is_empty(), code != 0, "only a result is on the standard output: {args:?}: {said:?}");
+    }
+}
+
+#[test]
+fn tools_are_shown_with_their_signature_and_schema() {
+    let (setup, _server) = Setup::local();
+    assert!(setup.run(&["tools"]).out().contains("countdown(seconds: number, steps?: integer)\n    Runs for"));
+    let one = setup.run(&["tools", "echo"]).out();
+    assert!(one.starts_with("echo(text: string)") && one.contains("\"required\": ["), "{one}");
+    assert_eq!(setup.run(&["tools", "echo", "--json"]).json()["name"], "echo");
+    assert!(setup.run(&["tools", "--json"]).json()["tools"].as_array().unwrap().len() > 5);
+}
+
+#[test]
+fn the_result_alone_is_on_the_standard_output() {
+    let (setup, _server) = Setup::local();
+    assert_eq!(setup.run(&["call", "echo", "text=a=b"]).out(), "a=b");
+    let said = setup.run(&["call", "countdown", "seconds=0.2"]);
+    assert_eq!((said.code, said.err.as_str()), (0, ""));
+    let result: Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(result, json!({"attempts": 1, "seconds": 0.2, "steps": 10}));
+    let whole = setup.run(&["call", "countdown", "seconds=0", "--json"]).json();
+    assert_eq!(whole["structuredContent"]["steps"], 10);
+}
+
+#[test]
+fn arguments_are_read_from_files_and_from_the_standard_input() {
+    let (setup, _server) = Setup::local();
+    std::fs::write(setup.folder().join("a.json"), r#"{"text": "from a file"}"#).unwrap();
+    assert_eq!(setup.run(&["call", "echo", "@a.json"]).out(), "from a file");
+    assert_eq!(setup.run(&["call", "echo", "@a.json", "text=later"]).out(), "later");
+    let mut child = setup.command(&["call", "echo", "-"]).stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(br#"{"text": "piped"}"#).unwrap();
+    assert_eq!(Setup::end(child).out(), "piped");
+}
+
+#[test]
+fn a_task_is_begun_shown_watched_and_made_again() {
+    let (setup, _server) = Setup::local();
+    let id = setup.detach(&["countdown", "seconds=0.3", "steps=3"]);
+    let result = setup.run(&["watch", &id]).out();
+    assert_eq!(result, setup.run(&["result", &id]).out());
+    let shown = setup.run(&["show", &id]).out();
+    assert!(shown.contains("status    completed") && shown.contains("tool      countdown"), "{shown}");
+    let file = setup.folder().join("result");
+    assert_eq!(setup.run(&["result", &id, "-o", file.to_str().unwrap()]).out(), "");
+    assert_eq!(std::fs::read_to_string(file).unwrap(), result);
+    let again = setup.run(&["again", &id, "--json"]).json();
+    assert_eq!(again["structuredContent"]["steps"], 3);
+    assert_eq!(setup.remembered().metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    let several = setup.run(&["watch", &id, &setup.detach(&["countdown", "seconds=0"])]).out();
+    assert_eq!(several.lines().filter(|line| line.ends_with(" completed")).count(), 2, "{several}");
+}
+
+#[test]
+fn the_same_key_is_the_same_task() {
+    let (setup, _server) = Setup::local();
+    let call = ["countdown", "seconds=600", "--key", "k"];
+    assert_eq!(setup.detach(&call), setup.detach(&call));
+    assert_ne!(setup.detach(&call[..2]), setup.detach(&call[..2]));
+}
+
+#[test]
+fn a_wait_that_is_over_says_how_to_come_back_and_the_task_goes_on() {
+    let (setup, _server) = Setup::local();
+    let said = setup.run(&["call", "countdown", "seconds=600", "--wait", "300ms"]);
+    assert!(said.code == 7 && said.err.contains("The task goes on. To come back: longhaul watch "), "{said:?}");
+    let id = said.err.split("longhaul watch ").nth(1).unwrap().split_whitespace().next().unwrap();
+    assert_eq!(setup.run(&["show", id, "--json"]).json()["status"], "working");
+    let said = setup.run(&["result", id]);
+    assert!(said.code == 7 && said.err.contains("the task is working"), "{said:?}");
+}
+
+#[test]
+fn tasks_are_listed_by_status_and_tool() {
+    let (setup, _server) = Setup::local();
+    let running = setup.detach(&["countdown", "seconds=600"]);
+    let asking = setup.detach(&["ask", "questions:=[\"Why?\"]"]);
+    setup.until(&asking, "input_required");
+    let ids = |flags: &[&str]| -> Vec<String> {
+        let listed = setup.run(&[&["tasks", "--json"], flags].concat()).json();
+        let ids = listed["tasks"].as_array().unwrap().iter();
+        ids.map(|task| task["taskId"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(ids(&[]).len(), 2);
+    assert_eq!(ids(&["--status", "input_required"]), [asking.as_str()]);
+    assert_eq!(ids(&["--tool", "countdown"]), [running.as_str()]);
+    assert!(ids(&["--tool", "echo"]).is_empty());
+    let table = setup.run(&["tasks"]).out();
+    assert!(table.starts_with("TASK") && table.contains("countdown") && table.contains("input_required"), "{table}");
+    assert_eq!(setup.run(&["tasks", "--status", "odd"]).code, 2);
+}
+
+#[test]
+fn a_list_is_shown_again_and_again_until_ctrl_c() {
+    let (setup, _server) = Setup::local();
+    let id = setup.detach(&["countdown", "seconds=600"]);
+    let mut child = setup.command(&["tasks", "--watch", "--json"]).spawn().unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    for _ in 0..2 {
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        assert!(line.contains(&id), "{line}");
+    }
+    let process = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
+    assert_eq!(Setup::end(child).code, 130);
+}
+
+#[test]
+fn a_question_is_answered_by_arguments_and_declined() {
+    let (setup, _server) = Setup::local();
+    let said = setup.run(&["call", "ask", "questions:=[\"Which month?\", \"Why?\"]"]);
+    assert!(said.code == 6 && said.err.contains("it asks: Which month?"), "{said:?}");
+    let id = said.err.split("the task ").nth(1).unwrap().split_whitespace().next().unwrap();
+    let wrong = setup.run(&["answer", id, "month=May"]);
+    assert!(wrong.code == 2 && wrong.err.contains("`answer` is missing"), "{wrong:?}");
+    let wrong = setup.run(&["answer", id, "answer:=5"]);
+    assert!(wrong.code == 2 && wrong.err.contains("`answer`: it must be of the type string"), "{wrong:?}");
+    let wrong = setup.run(&["answer", id, "--question", "other", "answer=May"]);
+    assert!(wrong.code == 2 && wrong.err.contains("the task does not ask `other`"), "{wrong:?}");
+    setup.run(&["answer", id, "answer=May"]).out();
+    let second = setup.run(&["watch", id]);
+    assert!(second.code == 6 && second.err.contains("it asks: Why?"), "{second:?}");
+    setup.run(&["answer", id, "--decline"]).out();
+    let result: Value = serde_json::from_str(&setup.run(&["watch", id]).out()).unwrap();
+    assert_eq!((&result["answers"][0]["answer"], &result["answers"][1]["action"]), (&json!("May"), &json!("decline")));
+}
+
+#[test]
+fn every_change_of_a_watched_task_is_a_line_of_json() {
+    let (setup, _server) = Setup::local();
+    let id = setup.detach(&["countdown", "seconds=0.5", "steps=5"]);
+    let Said { code, out, .. } = setup.run(&["watch", &id, "--json"]);
+    let states: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((code, states.last().unwrap()["status"].as_str()), (0, Some("completed")));
+}
+
+#[test]
+fn a_server_is_found_by_its_name() {
+    let (setup, server) = Setup::local();
+    let config = json!({"mcpServers": {"ours": {"type": "http", "url": server.url}, "process": {"command": "x"}}});
+    std::fs::write(setup.folder().join(".mcp.json"), config.to_string()).unwrap();
+    assert_eq!(setup.run(&["call", "echo", "text=hi", "--server", "ours"]).out(), "hi");
+    let said = setup.run(&["tools", "--server", "process"]);
+    assert!(said.code == 2 && said.err.contains("put it behind `longhaul gateway`"), "{said:?}");
+    let said = setup.run(&["tools", "--server", "our"]);
+    assert!(said.code == 2 && said.err.contains("did you mean `ours`?"), "{said:?}");
+}
+
+#[test]
+fn callers_whom_nobody_identifies_are_served_without_keys() {
+    let setup = Setup::new();
+    let _server = Server::local_with(setup.folder(), setup.port, &["--auth", "anonymous"]);
+    let id = setup.detach(&["countdown", "seconds=0.1"]);
+    assert!(setup.run(&["watch", &id]).out().contains("\"steps\":10"));
+    // There is no list for them, so that this machine says which tasks it began.
+    assert!(setup.run(&["tasks"]).out().contains(&id));
+}
+
+#[test]
+fn completions_are_written_for_shells() {
+    let setup = Setup::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = setup.run(&["completions", shell]).out();
+        assert!(script.contains("countdown") || script.contains("detach"), "{shell}");
+    }
+}

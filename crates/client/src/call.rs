@@ -1,0 +1,215 @@
+//! One call of a tool, and what its server says and asks before it answers.
+
+use std::time::Duration;
+
+use reqwest::header::HeaderMap;
+use serde_json::{Map, Value, json};
+
+use crate::answer::{Answer, Message};
+use crate::client::Client;
+use crate::connect::Era;
+use crate::error::Error;
+use crate::task::{Progress, Question, Task, questions};
+use crate::tool::{TaskSupport, Tool};
+use crate::{param_headers, per_request};
+
+/// How often a server may ask before it answers a call.
+const ROUNDS_MAX: usize = 50;
+
+/// How long to wait before a call whose answer was lost is sent again.
+const PAUSE: Duration = Duration::from_secs(1);
+
+const METHOD: &str = "tools/call";
+
+/// A call of a tool.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The tool's name.
+    pub tool: String,
+    /// Its arguments.
+    pub arguments: Map<String, Value>,
+    /// What the server recognises the call by, if it is sent again. A call with one is sent again if its answer was lost.
+    pub key: Option<String>,
+    /// What the server says about the tool, if that is known.
+    pub listed: Option<Tool>,
+}
+
+impl Call {
+    /// A call without a key, of a tool that nothing else is known of.
+    #[must_use]
+    pub fn new(tool: &str, arguments: Map<String, Value>) -> Self {
+        Self { tool: tool.to_owned(), arguments, key: None, listed: None }
+    }
+}
+
+/// What a call became.
+#[derive(Debug)]
+pub enum Called {
+    /// The result of the tool.
+    Result(Value),
+    /// A task.
+    Task(Box<Task>),
+    /// A question that nobody answered. The call was given up.
+    Unanswered(Question),
+}
+
+/// What is told about a call, and asked, before it is answered.
+pub trait Listener: Send {
+    /// The tool has done so much.
+    fn progress(&mut self, progress: Progress);
+
+    /// The result that the question's method has; `None` if nobody can be asked.
+    fn ask(&mut self, question: &Question) -> impl Future<Output = Option<Value>> + Send;
+}
+
+/// A listener that nothing is told, and nothing asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Nobody;
+
+impl Listener for Nobody {
+    fn progress(&mut self, _progress: Progress) {}
+
+    async fn ask(&mut self, _question: &Question) -> Option<Value> {
+        None
+    }
+}
+
+impl Client {
+    /// Calls a tool, as a task if the server makes one of it.
+    ///
+    /// # Errors
+    /// What the server answers, or why there is no answer. A call whose answer was lost is sent once more if it has a key,
+    /// or if the server says that the tool may be called twice.
+    pub async fn call(&self, call: &Call, listener: &mut impl Listener) -> Result<Called, Error> {
+        let may_be_repeated = call.key.is_some() || call.listed.as_ref().is_some_and(Tool::may_be_repeated);
+        match self.call_once(call, listener).await {
+            Err(error) if may_be_repeated && error.may_pass() => {
+                pause().await;
+                self.call_once(call, listener).await
+            }
+            called => called,
+        }
+    }
+
+    async fn call_once(&self, call: &Call, listener: &mut impl Listener) -> Result<Called, Error> {
+        let mut more = Map::new();
+        for _ in 0..ROUNDS_MAX {
+            let result = match self.round(call, &more, listener).await? {
+                Round::Result(result) => result,
+                Round::Unanswered(question) => return Ok(Called::Unanswered(question)),
+            };
+            let task = match &self.era {
+                Era::PerRequest => (result["resultType"] == "task").then_some(&result),
+                Era::Handshake(_) => result.get("task"),
+            };
+            if let Some(task) = task {
+                let task = Task::read(task).map(Box::new).map(Called::Task);
+                return task.ok_or_else(|| Error::Unexpected("its task has no id or status".to_owned()));
+            }
+            if result["resultType"] != "input_required" {
+                return Ok(Called::Result(result));
+            }
+            more = match answers(&result, listener).await {
+                Ok(answers) => Map::from_iter([("inputResponses".to_owned(), answers.into())]),
+                Err(question) => return Ok(Called::Unanswered(question)),
+            };
+            more.extend(result.get("requestState").map(|state| ("requestState".to_owned(), state.clone())));
+        }
+        Err(Error::Unexpected(format!("it asked {ROUNDS_MAX} times and did not answer the call")))
+    }
+
+    /// One request, up to its result.
+    async fn round(
+        &self,
+        call: &Call,
+        more: &Map<String, Value>,
+        listener: &mut impl Listener,
+    ) -> Result<Round, Error> {
+        let params = self.params_of(call, more);
+        let sent = self.send_with(METHOD, &params, |client| client.headers_of(call)).await?;
+        let mut answer = Answer::new(sent)?;
+        let mut unanswered = None;
+        while let Some(message) = answer.next().await? {
+            match message {
+                Message::End(end) => return end.map(Round::Result).map_err(Error::Refused),
+                Message::Notification { method, params } if method == "notifications/progress" => {
+                    Progress::of_params(&params).into_iter().for_each(|progress| listener.progress(progress));
+                }
+                Message::Notification { .. } => {}
+                Message::Request { id, method, params } => {
+                    let question = Question { key: id.to_string(), method, params };
+                    unanswered = self.serve(question, listener).await?;
+                }
+            }
+            if let Some(question) = unanswered {
+                return Ok(Round::Unanswered(question));
+            }
+        }
+        Err(Error::Lost("the stream ended without it".to_owned()))
+    }
+
+    /// Answers a request that a server of an older revision sends before it answers; the request, if nobody could.
+    async fn serve(&self, question: Question, listener: &mut impl Listener) -> Result<Option<Question>, Error> {
+        let answer = match question.method.as_str() {
+            "ping" => json!({"result": {}}),
+            "elicitation/create" => match listener.ask(&question).await {
+                Some(answer) => json!({"result": answer}),
+                None => return Ok(Some(question)),
+            },
+            _ => json!({"error": {"code": -32601, "message": "this client does not know the method"}}),
+        };
+        self.respond(&question.key, answer).await?;
+        Ok(None)
+    }
+
+    fn params_of(&self, call: &Call, more: &Map<String, Value>) -> Value {
+        let mut params = more.clone();
+        params.insert("name".to_owned(), call.tool.clone().into());
+        params.insert("arguments".to_owned(), call.arguments.clone().into());
+        let mut meta = json!({"progressToken": "call"});
+        if let Some(key) = &call.key {
+            meta["dev.longhaul/idempotencyKey"] = key.clone().into();
+        }
+        if matches!(self.era, Era::PerRequest) {
+            return per_request::with_meta(params.into(), meta);
+        }
+        let support = call.listed.as_ref().map_or(TaskSupport::Forbidden, Tool::task_support);
+        if self.makes_tasks() && support != TaskSupport::Forbidden {
+            params.insert("task".to_owned(), json!({}));
+        }
+        params.insert("_meta".to_owned(), meta);
+        params.into()
+    }
+
+    fn headers_of(&self, call: &Call) -> HeaderMap {
+        let mut headers = self.headers(METHOD, Some(&call.tool));
+        if let (Era::PerRequest, Some(tool)) = (&self.era, &call.listed) {
+            param_headers::add(&mut headers, tool.schema(), &call.arguments);
+        }
+        headers
+    }
+}
+
+/// The answers to all that a result asks.
+///
+/// # Errors
+/// The first question that nobody answers.
+async fn answers(result: &Value, listener: &mut impl Listener) -> Result<Map<String, Value>, Question> {
+    let mut answers = Map::new();
+    for question in questions(result.get("inputRequests")) {
+        let Some(answer) = listener.ask(&question).await else { return Err(question) };
+        answers.insert(question.key, answer);
+    }
+    Ok(answers)
+}
+
+/// What a request came to.
+enum Round {
+    Result(Value),
+    Unanswered(Question),
+}
+
+#[expect(clippy::disallowed_methods, reason = "a client of servers elsewhere waits in real time")]
+async fn pause() {
+    tokio::time::sleep(PAUSE).await;
+}

@@ -1,0 +1,252 @@
+//! A client of one server.
+
+use std::time::Duration;
+
+use reqwest::Response;
+use reqwest::header::HeaderMap;
+use serde_json::{Value, json};
+
+use crate::answer::{Answer, Message};
+use crate::connect::{Era, Session, discover};
+use crate::error::Error;
+use crate::per_request;
+use crate::target::Target;
+use crate::task::{Question, Status, Task};
+use crate::tool::Tool;
+use crate::wire::{Wire, in_time, result};
+
+/// At most so many pages of a list are read.
+const PAGES_MAX: usize = 100;
+
+/// How long a server of revision `2025-11-25` may take to ask, once it has said that it asks.
+const QUESTION_MAX: Duration = Duration::from_secs(5);
+
+/// What our own servers declare: a call may be sent again with its idempotency key.
+const KEYS: &str = "/extensions/dev.longhaul~1idempotencyKeys";
+
+/// A client of one server.
+pub struct Client {
+    pub(crate) wire: Wire,
+    pub(crate) era: Era,
+    capabilities: Value,
+}
+
+impl Client {
+    /// Finds out which revision the server speaks. `session` names one that was begun before, for servers that show tasks
+    /// only to the session that began them.
+    ///
+    /// # Errors
+    /// If the server cannot be reached, or lets nobody in.
+    pub async fn connect(target: Target, session: Option<&str>) -> Result<Self, Error> {
+        let wire = Wire::new(target)?;
+        if let Some(session) = session.and_then(Session::resume) {
+            return Ok(Self { wire, era: Era::Handshake(session), capabilities: json!({"tasks": {}}) });
+        }
+        if let Some(found) = discover(&wire).await? {
+            return Ok(Self { wire, era: Era::PerRequest, capabilities: found["capabilities"].clone() });
+        }
+        Self::with_handshake(wire).await
+    }
+
+    async fn with_handshake(wire: Wire) -> Result<Self, Error> {
+        let (session, info) = Session::begin(&wire).await?;
+        Ok(Self { wire, era: Era::Handshake(session), capabilities: info["capabilities"].clone() })
+    }
+
+    /// The revision that it speaks with the server.
+    #[must_use]
+    pub fn revision(&self) -> &str {
+        match &self.era {
+            Era::PerRequest => per_request::REVISION,
+            Era::Handshake(session) => &session.revision,
+        }
+    }
+
+    /// The session, for a later [`connect`](Self::connect); `None` if there is none.
+    #[must_use]
+    pub fn session(&self) -> Option<String> {
+        match &self.era {
+            Era::PerRequest => None,
+            Era::Handshake(session) => session.id()?.to_str().ok().map(str::to_owned),
+        }
+    }
+
+    /// Whether the server recognises a call that is sent again by its idempotency key, and says so.
+    #[must_use]
+    pub fn takes_keys(&self) -> bool {
+        self.capabilities.pointer(KEYS).is_some()
+    }
+
+    /// Whether the server may make tasks of calls.
+    #[must_use]
+    pub fn makes_tasks(&self) -> bool {
+        let place = match &self.era {
+            Era::PerRequest => "/extensions/io.modelcontextprotocol~1tasks",
+            Era::Handshake(_) => "/tasks/requests/tools/call",
+        };
+        self.capabilities.pointer(place).is_some()
+    }
+
+    /// All tools of the server.
+    ///
+    /// # Errors
+    /// What the server answers, or why there is no answer.
+    pub async fn tools(&self) -> Result<Vec<Tool>, Error> {
+        self.pages("tools/list", "tools", Tool::read).await
+    }
+
+    /// The tasks of this caller, newest first or as the server lists them. A server of `2026-07-28` has no list, so it is
+    /// asked for that of `2025-11-25`.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] if the server has none; otherwise what it answers, or why there is no answer.
+    pub async fn tasks(&self) -> Result<Vec<Task>, Error> {
+        let other;
+        let client = match &self.era {
+            Era::Handshake(_) => self,
+            Era::PerRequest => {
+                other = Self::with_handshake(self.wire.again()).await?;
+                &other
+            }
+        };
+        if client.capabilities.pointer("/tasks/list").is_none() {
+            return Err(Error::Unsupported("the server has no list of tasks".to_owned()));
+        }
+        client.pages("tasks/list", "tasks", Task::read).await
+    }
+
+    async fn pages<T>(
+        &self,
+        method: &'static str,
+        member: &str,
+        read: impl Fn(&Value) -> Option<T>,
+    ) -> Result<Vec<T>, Error> {
+        let (mut all, mut params) = (Vec::new(), json!({}));
+        for _ in 0..PAGES_MAX {
+            let page = self.result(method, params, None).await?;
+            all.extend(page[member].as_array().into_iter().flatten().filter_map(&read));
+            match page["nextCursor"].as_str() {
+                Some(cursor) => params = json!({"cursor": cursor}),
+                None => break,
+            }
+        }
+        Ok(all)
+    }
+
+    /// A look at a task, with what it asks, or how it ended.
+    ///
+    /// # Errors
+    /// What the server answers, or why there is no answer.
+    pub async fn task(&self, id: &str) -> Result<Task, Error> {
+        let shown = self.result("tasks/get", json!({"taskId": id}), Some(id)).await?;
+        let mut task =
+            Task::read(&shown).ok_or_else(|| Error::Unexpected("`tasks/get` is answered without a task".to_owned()))?;
+        if matches!(self.era, Era::PerRequest) {
+            return Ok(task);
+        }
+        let params = json!({"taskId": id});
+        match task.status {
+            Status::Completed | Status::Failed => {
+                task.end = Some(match self.result("tasks/result", params, Some(id)).await {
+                    Ok(result) => Ok(result),
+                    Err(Error::Refused(refusal)) => Err(refusal),
+                    Err(error) => return Err(error),
+                });
+            }
+            Status::InputRequired => {
+                let asked = tokio::time::timeout(QUESTION_MAX, self.question(&params, id)).await;
+                task.questions = asked.unwrap_or(Ok(None))?.into_iter().collect();
+            }
+            Status::Working | Status::Cancelled => {}
+        }
+        Ok(task)
+    }
+
+    /// What a task of revision `2025-11-25` asks: it is sent to whoever waits for the result.
+    async fn question(&self, params: &Value, id: &str) -> Result<Option<Question>, Error> {
+        let mut answer = Answer::new(self.send("tasks/result", params.clone(), Some(id)).await?)?;
+        while let Some(message) = answer.next().await? {
+            match message {
+                Message::Request { id, method, params } => {
+                    return Ok(Some(Question { key: id.to_string(), method, params }));
+                }
+                Message::End(_) => break,
+                Message::Notification { .. } => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// Answers a question of a task, with the result that its method has.
+    ///
+    /// # Errors
+    /// What the server answers, or why there is no answer.
+    pub async fn answer(&self, id: &str, question: &Question, answer: Value) -> Result<(), Error> {
+        match &self.era {
+            Era::PerRequest => {
+                let params = json!({"taskId": id, "inputResponses": {&question.key: answer}});
+                self.result("tasks/update", params, Some(id)).await.map(drop)
+            }
+            Era::Handshake(_) => self.respond(&question.key, json!({"result": answer})).await,
+        }
+    }
+
+    /// Answers a request of the server, whose id is `key` as JSON.
+    pub(crate) async fn respond(&self, key: &str, mut answer: Value) -> Result<(), Error> {
+        let id: Value = serde_json::from_str(key).map_err(|error| Error::Unexpected(error.to_string()))?;
+        answer["jsonrpc"] = "2.0".into();
+        answer["id"] = id;
+        let headers = self.headers("", None);
+        in_time(self.wire.post(&answer, headers)).await.map(drop)
+    }
+
+    /// Asks the server to cancel a task, which may end otherwise all the same.
+    ///
+    /// # Errors
+    /// What the server answers, or why there is no answer.
+    pub async fn cancel(&self, id: &str) -> Result<(), Error> {
+        self.result("tasks/cancel", json!({"taskId": id}), Some(id)).await.map(drop)
+    }
+
+    /// Ends the session, if there is one. A task that is shown to its session only cannot be found afterwards.
+    pub async fn close(self) {
+        if let Era::Handshake(session) = &self.era
+            && session.id().is_some()
+        {
+            self.wire.end_session(session.headers()).await;
+        }
+    }
+
+    async fn result(&self, method: &'static str, params: Value, name: Option<&str>) -> Result<Value, Error> {
+        result(self.send(method, params, name)).await
+    }
+
+    async fn send(&self, method: &'static str, params: Value, name: Option<&str>) -> Result<Response, Error> {
+        let params = match &self.era {
+            Era::PerRequest => per_request::with_meta(params, Value::Null),
+            Era::Handshake(_) => params,
+        };
+        self.send_with(method, &params, |client| client.headers(method, name)).await
+    }
+
+    /// Sends a request, in a new session if the server has forgotten the old one: then it did not do it.
+    pub(crate) async fn send_with(
+        &self,
+        method: &str,
+        params: &Value,
+        headers: impl Fn(&Self) -> HeaderMap,
+    ) -> Result<Response, Error> {
+        let sent = self.wire.request(method, params, headers(self)).await;
+        let (Err(Error::SessionGone), Era::Handshake(session)) = (&sent, &self.era) else { return sent };
+        let (other, _info) = Session::begin(&self.wire).await?;
+        session.replace(other);
+        self.wire.request(method, params, headers(self)).await
+    }
+
+    pub(crate) fn headers(&self, method: &'static str, name: Option<&str>) -> HeaderMap {
+        match &self.era {
+            Era::PerRequest => per_request::headers(method, name),
+            Era::Handshake(session) => session.headers(),
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! A client of one MCP server over Streamable HTTP, of whatever revision, for calls that take long.
+//!
+//! A server of revision `2026-07-28` may make a task of a call (the Tasks extension). One of `2025-11-25` makes one if it
+//! is asked to (core tasks). Older ones, and servers without tasks, answer when they are done.
+//!
+//! ```no_run
+//! use longhaul_client::{Call, Called, Client, Nobody, Target};
+//!
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = Client::connect(Target::new("http://127.0.0.1:8080/mcp".parse()?), None).await?;
+//! let arguments = serde_json::json!({"seconds": 60});
+//! let call = Call::new("countdown", arguments.as_object().cloned().unwrap_or_default());
+//! if let Called::Task(task) = client.call(&call, &mut Nobody).await? {
+//!     println!("{} is {:?}", task.id, task.status);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+#![expect(clippy::indexing_slicing, reason = "only values of `serde_json` are indexed: what is not there is null")]
+
+mod answer;
+mod call;
+mod client;
+mod connect;
+mod error;
+mod param_headers;
+mod per_request;
+mod target;
+mod task;
+mod tool;
+mod wire;
+
+pub use call::{Call, Called, Listener, Nobody};
+pub use client::Client;
+pub use error::{Error, Refusal};
+pub use target::Target;
+pub use task::{Progress, Question, Status, Task};
+pub use tool::{TaskSupport, Tool};
