@@ -85,6 +85,11 @@ impl Streams {
         Self { engine, max: settings.streams_max, counted: settings.streams_counted, open_here: Counts::default() }
     }
 
+    /// Whether all streams are those of this process.
+    pub(crate) fn are_here(&self) -> bool {
+        self.counted == StreamsCounted::InProcess
+    }
+
     /// Counts a stream or a wait of the owner that lasts for `longest_ms` at most.
     ///
     /// # Errors

@@ -20,7 +20,6 @@ use serde_json::json;
 use crate::Body;
 use crate::backend::{Backend, Conversation};
 use crate::dialect::Endpoint;
-use crate::settings::StreamsCounted;
 use crate::shared::incoming::{Client, Incoming};
 use crate::shared::session_streams::{Attached, SessionKey};
 use crate::shared::sse::{self, event};
@@ -28,10 +27,7 @@ use crate::shared::{Shared, errors, reply};
 
 /// Whether sessions can be told of changes: by one process that has their streams.
 pub(super) fn is_offered(endpoint: &Endpoint) -> bool {
-    match endpoint.shared().settings.streams_counted {
-        StreamsCounted::InProcess => endpoint.backend().tells_of_changes(None),
-        StreamsCounted::InStore => false,
-    }
+    endpoint.shared().streams.are_here() && endpoint.backend().tells_of_changes(None)
 }
 
 fn key(client: &Client, owner: OwnerId) -> Option<SessionKey> {
