@@ -18,9 +18,6 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// No server is asked more often, whatever it says.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
 
-/// Nor is one left alone for longer.
-const INTERVAL_MAX: Duration = Duration::from_secs(60);
-
 /// The first pause after a look that failed; each further one is twice as long.
 const BACK_OFF: Duration = Duration::from_secs(1);
 const BACK_OFF_MAX: Duration = Duration::from_secs(30);
@@ -47,6 +44,8 @@ pub(crate) struct Follower<'c> {
     pub(crate) screen: Screen,
     /// What is added to a verb so that it finds the server.
     pub(crate) come_back: String,
+    /// How long to wait before the first look.
+    pub(crate) first: Duration,
 }
 
 impl Follower<'_> {
@@ -79,7 +78,11 @@ impl Follower<'_> {
             return Err(Stop::interrupted());
         }
         for id in ids {
-            self.client.cancel(id).await?;
+            match self.client.cancel(id).await {
+                Err(error) if error.may_pass() => return Err(error.into()),
+                // One that is refused has ended, most often.
+                Ok(()) | Err(_) => {}
+            }
         }
         Err(Stop::new(Exit::Interrupted, "interrupted; the server was asked to cancel"))
     }
@@ -88,6 +91,7 @@ impl Follower<'_> {
         let mut view = self.screen.view(if of == 1 { "" } else { id });
         let mut answered = HashSet::new();
         let (mut failures, mut silent) = (0_u32, Duration::ZERO);
+        clock::pause(self.first).await;
         loop {
             let pause = match self.client.task(id).await {
                 Ok(task) => {
@@ -176,7 +180,7 @@ pub(crate) async fn ask(screen: &Screen, question: &Question) -> Asked {
 
 /// How long to wait until the next look.
 pub(crate) fn interval(task: &Task) -> Duration {
-    task.interval_ms.map_or(INTERVAL, |ms| Duration::from_millis(ms).clamp(INTERVAL_MIN, INTERVAL_MAX))
+    task.interval_ms.map_or(INTERVAL, |ms| Duration::from_millis(ms).max(INTERVAL_MIN))
 }
 
 fn back_off(failures: u32, error: &Error) -> Duration {

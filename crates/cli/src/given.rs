@@ -57,6 +57,8 @@ pub(crate) fn resolved<'s>(mut schema: &'s Value, root: &'s Value) -> &'s Value 
     // References may go round.
     for _ in 0..8 {
         let choices = schema["anyOf"].as_array().or_else(|| schema["oneOf"].as_array());
+        // Those with values are a choice of the user's, which is left as it is.
+        let choices = choices.filter(|all| all.iter().all(|one| one.get("const").is_none()));
         let choice = choices.and_then(|all| all.iter().find(|one| one["type"] != "null"));
         let reference = schema["$ref"].as_str().and_then(|reference| root.pointer(reference.strip_prefix('#')?));
         match reference.or(choice.filter(|_| schema["type"].is_null())) {

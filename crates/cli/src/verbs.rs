@@ -1,6 +1,7 @@
 //! What each verb does.
 
 use clap::CommandFactory;
+use longhaul_client::{Client, Task};
 
 use crate::args::{Cli, Global, Verb};
 use crate::exit::{Exit, Stop};
@@ -12,8 +13,6 @@ mod call;
 mod ends;
 mod tasks;
 mod tools;
-
-use longhaul_client::{Client, Task};
 
 /// Does it.
 ///
@@ -56,15 +55,15 @@ async fn connect_to(global: &Global, ids: &[String]) -> Result<(Client, Vec<Opti
 async fn one(global: &Global, id: &str) -> Result<(Client, Task, Option<Entry>), Stop> {
     let (client, known) = connect_to(global, &[id.to_owned()]).await?;
     let known = known.into_iter().next().flatten();
-    let task = client.task(id).await.map_err(|error| not_found(Stop::from(error), id, known.is_some()))?;
+    let task = client.task(id).await.map_err(|error| not_found(error.into(), id, known.as_ref()))?;
     Ok((client, task, known))
 }
 
 /// A task that this machine began, and that is not found, has expired.
-fn not_found(stop: Stop, id: &str, was_begun_here: impl Into<Option<bool>>) -> Stop {
-    match (stop.exit, was_begun_here.into()) {
-        (Exit::Usage, Some(true)) => Stop::new(Exit::Cancelled, format!("the task {id} has expired: {}", stop.why)),
-        (Exit::Usage, _) => Stop::usage(format!("the task {id} is not known: {}", stop.why)),
+fn not_found(stop: Stop, id: &str, known: Option<&Entry>) -> Stop {
+    match (stop.exit, known) {
+        (Exit::Usage, Some(_)) => Stop::new(Exit::Cancelled, format!("the task {id} has expired: {}", stop.why)),
+        (Exit::Usage, None) => Stop::usage(format!("the task {id} is not known: {}", stop.why)),
         _ => stop,
     }
 }

@@ -9,7 +9,7 @@ use super::ends::{end, finish};
 use super::{come_back, tools};
 use crate::args::{Global, How};
 use crate::exit::{Exit, Stop};
-use crate::follow::{Follower, ask, over};
+use crate::follow::{Follower, ask, interval, over};
 use crate::form::Asked;
 use crate::given;
 use crate::out;
@@ -104,7 +104,7 @@ async fn follow(global: &Global, client: &Client, task: &Task, how: &How, screen
         }
         return Ok(Exit::Well);
     }
-    let follower = Follower { client, screen, come_back: come_back(global) };
+    let follower = Follower { client, screen, come_back: come_back(global), first: interval(task) };
     let ids = [task.id.clone()];
     let followed = follower.follow(&ids, how.wait).await?;
     finish(global, &ids, followed)

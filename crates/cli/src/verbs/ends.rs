@@ -18,12 +18,12 @@ use crate::shown;
 pub(super) async fn watch(global: &Global, ids: &[String], wait: Option<Duration>) -> Result<Exit, Stop> {
     let (client, known) = connect_to(global, ids).await?;
     let screen = if global.json { Screen::Json } else { Screen::new() };
-    let follower = Follower { client: &client, screen, come_back: come_back(global) };
+    let follower = Follower { client: &client, screen, come_back: come_back(global), first: Duration::ZERO };
     let mut followed = follower.follow(ids, wait).await?;
     for ((one, id), known) in followed.iter_mut().zip(ids).zip(&known) {
         if let Followed::Stopped(stop) = one {
             let why = std::mem::replace(stop, Stop::interrupted());
-            *stop = not_found(why, id, known.is_some());
+            *stop = not_found(why, id, known.as_ref());
         }
     }
     if global.json { exits(followed) } else { finish(global, ids, followed) }
@@ -138,7 +138,7 @@ pub(super) async fn cancel(global: &Global, ids: &[String]) -> Result<Exit, Stop
         match client.cancel(id).await {
             Ok(()) => out::say(&format!("asked to cancel {}", line(id))),
             Err(error) => {
-                let stop = not_found(error.into(), id, known.is_some());
+                let stop = not_found(error.into(), id, known.as_ref());
                 out::say(&format!("error: {}", block(&stop.why)));
                 worst = worst.max(stop.exit);
             }

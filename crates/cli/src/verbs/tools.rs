@@ -1,15 +1,14 @@
 //! `longhaul tools`.
 
+use longhaul_client::Tool;
 use serde_json::{Value, json};
 
 use crate::args::Global;
 use crate::exit::{Exit, Stop};
+use crate::given::meant;
 use crate::out::{self, block, line};
 use crate::server::{connect, target};
 use crate::shown::signature;
-use longhaul_client::Tool;
-
-use crate::given::meant;
 
 /// Lists the tools, or shows one.
 pub(super) async fn run(global: &Global, name: Option<&str>) -> Result<Exit, Stop> {

@@ -1,5 +1,6 @@
 //! Who may do what: capabilities, owners, headers, names, revisions.
 
+use longhaul_core::{Identity, OwnerId};
 use serde_json::{Value, json};
 
 use crate::schema;
@@ -123,8 +124,20 @@ async fn the_server_declares_tasks_with_an_empty_object() {
     let discovered = world.result(&Sent::new("server/discover", json!({}))).await;
     schema::is("2026-07-28", "DiscoverResult", &discovered);
     let capabilities = &discovered["capabilities"];
-    assert_eq!(capabilities["extensions"], json!({"io.modelcontextprotocol/tasks": {}}));
+    assert_eq!(capabilities["extensions"]["io.modelcontextprotocol/tasks"], json!({}));
     assert_eq!(capabilities.get("tasks"), None);
+}
+
+#[tokio::test]
+async fn idempotency_keys_are_declared_to_those_who_may_use_them() {
+    let world = World::new();
+    let declares = async |sent: Sent| {
+        let discovered = world.result(&sent).await;
+        discovered.pointer("/capabilities/extensions/dev.longhaul~1idempotencyKeys").is_some()
+    };
+    let discover = || Sent::new("server/discover", json!({}));
+    assert!(declares(discover()).await);
+    assert!(!declares(discover().of(OwnerId::of(Identity::Anonymous))).await, "strangers share their owner");
 }
 
 #[tokio::test]
