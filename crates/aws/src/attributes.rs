@@ -73,6 +73,8 @@ pub(crate) const TEXT: &str = "text";
 pub(crate) const KIND: &str = "kind";
 pub(crate) const NAME: &str = "name";
 pub(crate) const VALUE: &str = "value";
+/// When and by whom an entry was recorded, as JSON; absent from those of older versions.
+pub(crate) const RECORDING: &str = "rec";
 /// Task that was created with an idempotency key.
 pub(crate) const TASK: &str = "task";
 /// Number of unfinished tasks of an owner, as far as it was counted.

@@ -30,7 +30,7 @@ pub use class::ToolClass;
 pub use cleaning::{Cleaning, CleaningEnd};
 pub use event::{Advance, Outcome, Suspension, TaskEvent};
 pub use ids::{IdSource, InvalidTaskId, LeaseToken, TaskId, TaskKey};
-pub use journal::{Entry, EntryKind};
+pub use journal::{Entry, EntryKind, Recording};
 pub use mailbox::MailboxId;
 pub use owner::{Identity, InvalidOwner, OwnerId};
 pub use payload::{PartsName, Payload, split};

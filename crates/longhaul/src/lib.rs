@@ -114,8 +114,8 @@ pub mod ports {
     pub use longhaul_core::{
         Advance, Ask, Cleaning, CleaningEnd, Clock, Entry, EntryKind, Failure, FailureKind, IdSource, Identity,
         InvalidOwner, InvalidTaskId, Lease, LeaseToken, MailboxId, Outcome, OwnerId, PartsName, Payload, Policy,
-        Progress, Refusal, RequestedTerms, ResultKind, State, Status, Suspension, Task, TaskEvent, TaskId, TaskKey,
-        TaskRecord, Terms, Timestamp,
+        Progress, Recording, Refusal, RequestedTerms, ResultKind, State, Status, Suspension, Task, TaskEvent, TaskId,
+        TaskKey, TaskRecord, Terms, Timestamp,
     };
 }
 

@@ -52,7 +52,7 @@ fn check_costs_of_a_life(quota: QuotaMode, create: &[&str], end: &[&str]) {
         counted.expect("heartbeat", &["UpdateItem"]);
         store.apply(&key, &given::progress(1, NOW, 0.5), NOW).await.unwrap();
         counted.expect("progress", &["UpdateItem"]);
-        let entry = Entry { kind: EntryKind::Step, name: "a".to_owned(), value: given::inline("1") };
+        let entry = Entry { kind: EntryKind::Step, name: "a".to_owned(), value: given::inline("1"), recording: None };
         store.record(&key, &entry).await.unwrap();
         counted.expect("step", &["PutItem"]);
         store.journal(&key).await.unwrap();

@@ -142,6 +142,7 @@ macro_rules! store_promises {
             the_last_page_says_that_it_is_the_last,
             a_cursor_whose_task_is_gone_still_works,
             the_first_record_of_an_entry_stays,
+            an_entry_keeps_when_and_by_whom_it_was_recorded,
             entries_of_other_names_and_kinds_are_separate,
             entries_of_other_tasks_are_not_seen,
             entries_of_any_size_and_script_come_back_whole,
