@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use longhaul_core::ports::{Left, Recorded, TaskStore};
 use longhaul_core::{Clock as _, Entry, EntryKind, FailureKind, MailboxId, Recording, State, TaskKey};
 use longhaul_engine::{LeaveError, Leg, LegEnd};
-use longhaul_testkit::{Fault, FaultyStore, given};
+use longhaul_testkit::{Fault, FaultyStore, ManualClock, given};
 
 use super::world::{World, ann, completed, run, tool};
 
@@ -39,27 +39,26 @@ fn a_recorded_step_is_not_run_again_after_a_crash() {
     });
 }
 
+async fn crash_then_pay_and_ask(leg: Leg, clock: Arc<ManualClock>) -> LegEnd {
+    if leg.task().attempt == 1 {
+        return LegEnd::Crashed { reason: "it panicked".to_owned() };
+    }
+    let work = || async {
+        clock.advance_ms(412);
+        Ok::<_, Infallible>("1".to_owned())
+    };
+    let Ok(text) = leg.step("pay", work).await;
+    leg.ask("sure", "{}".to_owned()).await;
+    completed(&text)
+}
+
 #[test]
 fn an_entry_says_when_it_was_recorded_by_which_attempt_and_how_long_its_step_took() {
     run(async {
         let world = World::new();
         let key = world.accepted().await.key();
         let clock = Arc::clone(&world.clock);
-        let tool = tool(move |leg| {
-            let clock = Arc::clone(&clock);
-            async move {
-                if leg.task().attempt == 1 {
-                    return LegEnd::Crashed { reason: "it panicked".to_owned() };
-                }
-                let work = || async {
-                    clock.advance_ms(412);
-                    Ok::<_, Infallible>("1".to_owned())
-                };
-                let Ok(text) = leg.step("pay", work).await;
-                leg.ask("sure", "{}".to_owned()).await;
-                completed(&text)
-            }
-        });
+        let tool = tool(move |leg| crash_then_pay_and_ask(leg, Arc::clone(&clock)));
         world.work(&tool).await;
         world.clock.advance_ms(10_000);
         world.work(&tool).await;
