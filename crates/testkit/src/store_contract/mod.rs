@@ -94,6 +94,7 @@ macro_rules! store_promises {
             nothing_is_cleaned_up_after_that_needs_no_cleaning,
             a_message_for_cleaning_is_sent_again,
             of_many_workers_at_once_one_begins_to_clean_up,
+            the_latest_legs_are_on_record,
             an_expired_task_is_not_found,
             an_expired_task_takes_no_event,
             an_expired_task_is_in_no_list,

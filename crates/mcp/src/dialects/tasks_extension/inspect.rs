@@ -1,7 +1,7 @@
 //! `dev.longhaul/tasks/inspect`, a method of our own: all that is on record of a task, for its owner. A value over 4 KiB
 //! is left out of the page, which says so, and can be asked for alone.
 
-use longhaul_core::{Entry, Payload, Recording, Task, TaskKey};
+use longhaul_core::{Entry, LegOutcome, PastLeg, Payload, Recording, Task, TaskKey, Timestamp};
 use longhaul_engine::Engine;
 use rmcp::ErrorData;
 use serde::Deserialize;
@@ -98,6 +98,7 @@ async fn page(engine: &Engine, task: &Task, cursor: Option<&str>) -> Result<Stri
         ("deadlineAt", rfc3339(task.deadline()).into()),
         ("expiresAt", rfc3339(task.expires_at).into()),
         ("arguments", arguments.into()),
+        ("legs", legs(task).into()),
         ("failures", task.failures.into()),
         ("lastFailure", task.last_failure.as_deref().into()),
         ("journal", entries.into()),
@@ -108,6 +109,38 @@ async fn page(engine: &Engine, task: &Task, cursor: Option<&str>) -> Result<Stri
     answer.extend(task.state.outcome().map(|outcome| ("outcomeBytes".to_owned(), outcome.bytes().into())));
     answer.extend(next.map(|next| ("nextCursor".to_owned(), next.to_string().into())));
     Ok(Value::from(answer).to_string())
+}
+
+/// The latest legs. The last one has no end as long as it runs, and ends with its task.
+fn legs(task: &Task) -> Vec<Value> {
+    let mut legs: Vec<_> = task.legs.past.iter().map(past_leg).collect();
+    if let Some(since) = task.legs.since {
+        let end = task.ended_at.map(|_ended| "task");
+        legs.push(shown_leg(task.attempt, since, task.ended_at, end));
+    }
+    legs.into_iter().map(Value::from).collect()
+}
+
+fn past_leg(leg: &PastLeg) -> Map<String, Value> {
+    let (end, reason) = match &leg.end {
+        LegOutcome::Timer => ("timer", None),
+        LegOutcome::Input => ("input", None),
+        LegOutcome::Yield => ("yield", None),
+        LegOutcome::Died => ("died", None),
+        LegOutcome::Failed(reason) => ("failed", Some(reason.as_str())),
+    };
+    let mut shown = shown_leg(leg.attempt, leg.from, Some(leg.to), Some(end));
+    shown.extend(reason.map(|reason| ("reason".to_owned(), reason.into())));
+    shown
+}
+
+fn shown_leg(attempt: u32, from: Timestamp, to: Option<Timestamp>, end: Option<&str>) -> Map<String, Value> {
+    fields([
+        ("attempt", attempt.into()),
+        ("from", rfc3339(from).into()),
+        ("to", to.map(rfc3339).into()),
+        ("end", end.into()),
+    ])
 }
 
 async fn shown_entry(engine: &Engine, task: &Task, entry: &Entry) -> Result<Value, ErrorData> {
