@@ -4,9 +4,9 @@ use aws_sdk_dynamodb::types::{DeleteRequest, KeysAndAttributes, PutRequest, Writ
 use longhaul_core::ports::{Recorded, StoreError};
 use longhaul_core::{Entry, PartsName, TaskKey, Timestamp, limits};
 
-use crate::attributes::{KIND, NAME, PK, SK, TEXT, TTL, VALUE};
+use crate::attributes::{KIND, NAME, PK, RECORDING, SK, TEXT, TTL, VALUE};
 use crate::error::{Unexpected, Written, is_throttled, unavailable};
-use crate::item::{Fields, Item, Unreadable, seconds, text, word};
+use crate::item::{Fields, Item, Unreadable, json, seconds, text, word};
 use crate::keys::ItemKey;
 use crate::store::DynamoStore;
 use crate::{expressions, keys, lifetimes, record};
@@ -38,12 +38,14 @@ const JOURNAL_PAGES_MAX: usize = limits::ENTRIES_MAX;
 impl DynamoStore {
     /// Records an entry, unless there is one already.
     pub(crate) async fn record_entry(&self, key: &TaskKey, entry: &Entry) -> Result<Recorded, StoreError> {
-        let item = keys::entry(key, entry.kind, &entry.name).with(Item::from([
+        let mut attributes = Item::from([
             (KIND.to_owned(), word(&entry.kind)),
             (NAME.to_owned(), text(&entry.name)),
             (VALUE.to_owned(), record::payload(&entry.value)),
             (TTL.to_owned(), seconds(self.lifetime(key).await?)),
-        ]));
+        ]);
+        attributes.extend(entry.recording.as_ref().map(|recording| (RECORDING.to_owned(), json(recording))));
+        let item = keys::entry(key, entry.kind, &entry.name).with(attributes);
         match self.table.put(item, expressions::new_item()).await? {
             Written::Done(()) => Ok(Recorded::First),
             Written::Refused(Some(item)) => Ok(Recorded::Earlier(read_entry(&item)?)),
@@ -243,6 +245,7 @@ fn read_entry(item: &Item) -> Result<Entry, Unreadable> {
         kind: fields.word(KIND)?,
         name: fields.text(NAME)?.to_owned(),
         value: record::read_payload(fields, VALUE)?,
+        recording: fields.optional(RECORDING, Fields::json)?,
     })
 }
 

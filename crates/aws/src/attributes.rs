@@ -29,6 +29,12 @@ pub(crate) const REQUEST: &str = "request";
 pub(crate) const TRACE: &str = "trace";
 pub(crate) const VARIABLES: &str = "variables";
 
+/// When the latest attempt began, as a list of one, unless it is in one of the following.
+pub(crate) const LEG_SINCE: &str = "leg";
+/// Followed by the attempt modulo the [number of legs](longhaul_core::limits::NOTED_LEGS_MAX) that are kept: a leg that
+/// has ended, as a list of what was in [`LEG_SINCE`], its attempt, when it ended, and how.
+pub(crate) const PAST_LEG: &str = "leg";
+
 // The fields of states.
 /// Of a task that has ended: until when the worker that held it may not know.
 pub(crate) const LEASE_UNTIL: &str = "lease_until";
@@ -73,6 +79,8 @@ pub(crate) const TEXT: &str = "text";
 pub(crate) const KIND: &str = "kind";
 pub(crate) const NAME: &str = "name";
 pub(crate) const VALUE: &str = "value";
+/// When and by whom an entry was recorded, as JSON; absent from those of older versions.
+pub(crate) const RECORDING: &str = "rec";
 /// Task that was created with an idempotency key.
 pub(crate) const TASK: &str = "task";
 /// Number of unfinished tasks of an owner, as far as it was counted.

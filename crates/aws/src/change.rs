@@ -92,6 +92,18 @@ impl Change {
         self.with(&format!(":to_{attribute}"), value)
     }
 
+    /// Sets the attribute to the list in `from`, or to `otherwise` if that is absent, with the values of `added` after it.
+    pub(crate) fn set_extended(
+        mut self,
+        attribute: &str,
+        from: &str,
+        otherwise: AttributeValue,
+        added: AttributeValue,
+    ) -> Self {
+        self.sets.push(format!("#{attribute} = list_append(if_not_exists(#{from}, :no_{from}), :to_{attribute})"));
+        self.with(&format!(":no_{from}"), otherwise).with(&format!(":to_{attribute}"), added)
+    }
+
     /// Adds one. The condition has to refuse a repeated write, which would be counted twice otherwise.
     pub(crate) fn increment(mut self, attribute: &str) -> Self {
         self.sets.push(format!("#{attribute} = #{attribute} + :one"));

@@ -28,12 +28,12 @@
 //! repeatedly, say when they were sent.
 
 use longhaul_core::ports::NewTask;
-use longhaul_core::{Advance, Lease, LeaseToken, Outcome, Progress, State, Task, TaskEvent, Timestamp};
+use longhaul_core::{Advance, Lease, LeaseToken, LegOutcome, Outcome, Progress, State, Task, TaskEvent, Timestamp};
 
 use crate::attributes::{
-    ATTEMPT, ENDED_AT, EXPIRES_AT, FAILURES, HEARTBEAT_AT, LAST_FAILURE, LATE_AFTER, LEASE_UNTIL, LEGS, NEW, NEW_SINCE,
-    OF_STATES, OPEN, PROGRESS, RECOUNT_AFTER, RESENDS, SENT_AT, STARTED_AT, STORED, TTL, UPDATED_AT, VARIABLES,
-    VARIABLES_AT,
+    ATTEMPT, ENDED_AT, EXPIRES_AT, FAILURES, HEARTBEAT_AT, LAST_FAILURE, LATE_AFTER, LEASE_UNTIL, LEG_SINCE, LEGS, NEW,
+    NEW_SINCE, OF_STATES, OPEN, PROGRESS, RECOUNT_AFTER, RESENDS, SENT_AT, STARTED_AT, STORED, TTL, UPDATED_AT,
+    VARIABLES, VARIABLES_AT,
 };
 use crate::change::{Change, Condition, Expression};
 use crate::item::{json, moment, number, seconds, text};
@@ -155,7 +155,7 @@ pub(crate) fn at_once(event: &TaskEvent, now: Timestamp) -> Option<Change> {
         }
         TaskEvent::Suspend { attempt, suspension, progress } => {
             let change = become_state(held(*attempt, now), &suspension.state().ok()?).set(SENT_AT, moment(now));
-            let change = change.remove(RESENDS);
+            let change = end_leg(change.remove(RESENDS), *attempt, &suspension.leg_outcome(), now);
             let change = match progress {
                 Some(progress) => change.set(PROGRESS, json(progress)),
                 None => change,
@@ -164,6 +164,7 @@ pub(crate) fn at_once(event: &TaskEvent, now: Timestamp) -> Option<Change> {
         }
         TaskEvent::Retry { attempt, not_before, reason } => {
             let change = held(*attempt, now).and(RETRIES_LEFT).increment(FAILURES).set(LAST_FAILURE, text(reason));
+            let change = end_leg(change, *attempt, &LegOutcome::failed(reason), now);
             let change = become_state(change, &State::Sleeping { until: *not_before });
             Some(change.set(SENT_AT, moment(now)).remove(RESENDS).set(UPDATED_AT, moment(now)))
         }
@@ -232,8 +233,15 @@ fn claim(token: LeaseToken, lease_until: Timestamp, now: Timestamp) -> Change {
     become_state(Change::when(condition), &State::Running { lease })
         .increment(ATTEMPT)
         .set_if_absent(STARTED_AT, moment(now))
+        .set(LEG_SINCE, record::leg_since(now))
         .remove(RESENDS)
         .set(UPDATED_AT, moment(now))
+}
+
+/// Notes how a leg ended that began when the item says.
+fn end_leg(change: Change, attempt: u32, end: &LegOutcome, now: Timestamp) -> Change {
+    let ended = record::leg_end(attempt, now, end);
+    change.set_extended(&record::leg_name(attempt), LEG_SINCE, record::leg_since(now), ended).remove(LEG_SINCE)
 }
 
 fn held(attempt: u32, now: Timestamp) -> Change {

@@ -3,13 +3,16 @@
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use longhaul_core::ports::StoreError;
-use longhaul_core::{Cleaning, Failure, Lease, Payload, State, Task, TaskRecord, Terms, TraceParent};
+use longhaul_core::{
+    Cleaning, Failure, Lease, LegOutcome, Legs, PastLeg, Payload, State, Task, TaskRecord, Terms, Timestamp,
+    TraceParent, limits,
+};
 
 use crate::attributes::{
     ASKS, ATTEMPT, BYTES, CLEANING, CONSECUTIVE_FAILURES_MAX, COUNT, COUNTED, CREATED_AT, DEADLINE_AT, DETAIL,
     ENDED_AT, EXPIRES_AT, FAILURE, FAILURES, FAILURES_MAX, FORMAT, KEY, KIND, LAST_FAILURE, LATE_AFTER, LEASE_TOKEN,
-    LEASE_UNTIL, MESSAGE, PARTS, PK, POLL_MS, PROGRESS, REQUEST, RESENDS, RESULT, RESULT_KIND, RETENTION_MS, REVISION,
-    RUN_MS, SENT_AT, STARTED_AT, STATE, TOOL, TRACE, TTL, TTL_MS, UNTIL, UPDATED_AT, VARIABLES,
+    LEASE_UNTIL, LEG_SINCE, MESSAGE, PARTS, PAST_LEG, PK, POLL_MS, PROGRESS, REQUEST, RESENDS, RESULT, RESULT_KIND,
+    RETENTION_MS, REVISION, RUN_MS, SENT_AT, STARTED_AT, STATE, TOOL, TRACE, TTL, TTL_MS, UNTIL, UPDATED_AT, VARIABLES,
 };
 use crate::item::{Fields, Item, Unreadable, json, moment, number, seconds, text, word};
 use crate::keys;
@@ -63,8 +66,60 @@ pub(crate) fn attributes(task: &Task) -> Item {
         (LEASE_UNTIL, task.held_until.map(moment)),
     ];
     item.extend(optional.into_iter().filter_map(|(name, value)| value.map(|value| (name.to_owned(), value))));
+    item.extend(task.legs.since.map(|since| (LEG_SINCE.to_owned(), leg_since(since))));
+    item.extend(task.legs.past.iter().map(past_leg));
     item.extend(state(&task.state).into_iter().map(|(name, value)| (name.to_owned(), value)));
     item
+}
+
+/// When a leg began: a list, which becomes that of its end.
+pub(crate) fn leg_since(since: Timestamp) -> AttributeValue {
+    AttributeValue::L(vec![moment(since)])
+}
+
+/// What is added to a leg when it has ended.
+pub(crate) fn leg_end(attempt: u32, to: Timestamp, end: &LegOutcome) -> AttributeValue {
+    AttributeValue::L(vec![number(attempt), moment(to), json(end)])
+}
+
+/// The attribute of a leg that has ended.
+pub(crate) fn leg_name(attempt: u32) -> String {
+    format!("{PAST_LEG}{}", attempt % limits::NOTED_LEGS_MAX)
+}
+
+fn past_leg(leg: &PastLeg) -> (String, AttributeValue) {
+    let fields = vec![moment(leg.from), number(leg.attempt), moment(leg.to), json(&leg.end)];
+    (leg_name(leg.attempt), AttributeValue::L(fields))
+}
+
+fn read_legs(item: &Item) -> Result<Legs, Unreadable> {
+    let mut legs = Legs::default();
+    if let Some(since) = item.get(LEG_SINCE) {
+        legs.since = Some(since.as_l().ok().and_then(|since| read_moment(since.first()?)).ok_or(UNREADABLE_LEG)?);
+    }
+    for place in 0..limits::NOTED_LEGS_MAX {
+        if let Some(leg) = item.get(&leg_name(place)) {
+            legs.past.push(leg.as_l().ok().and_then(|leg| read_past_leg(leg)).ok_or(UNREADABLE_LEG)?);
+        }
+    }
+    legs.past.sort_by_key(|leg| leg.attempt);
+    Ok(legs)
+}
+
+const UNREADABLE_LEG: Unreadable = Unreadable { attribute: PAST_LEG };
+
+fn read_past_leg(fields: &[AttributeValue]) -> Option<PastLeg> {
+    let [from, attempt, to, end] = fields else { return None };
+    Some(PastLeg {
+        attempt: attempt.as_n().ok()?.parse().ok()?,
+        from: read_moment(from)?,
+        to: read_moment(to)?,
+        end: serde_json::from_str(end.as_s().ok()?).ok()?,
+    })
+}
+
+fn read_moment(value: &AttributeValue) -> Option<Timestamp> {
+    Some(Timestamp::from_ms(value.as_n().ok()?.parse().ok()?))
 }
 
 /// The attributes of a state.
@@ -176,6 +231,7 @@ fn parse(item: &Item) -> Result<Stored, Unreadable> {
         variables: fields.optional(VARIABLES, read_payload)?,
         cleaning: fields.optional(CLEANING, Fields::json)?.unwrap_or_default(),
         held_until,
+        legs: read_legs(item)?,
     });
     Ok(Stored {
         task,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Payload;
+use crate::{Payload, Timestamp};
 
 /// What a journal entry records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -40,6 +40,21 @@ pub struct Entry {
     pub name: String,
     /// What was recorded.
     pub value: Payload,
+    /// When and by whom. Entries of older versions do not have it. A second record of the same entry is refused
+    /// whatever it says here.
+    #[serde(default)]
+    pub recording: Option<Recording>,
+}
+
+/// When and by whom an entry was recorded. For people who look at a task: nothing depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recording {
+    /// The moment.
+    pub at: Timestamp,
+    /// How long the step's work took, in milliseconds, up to the record; `None` for what is no step.
+    pub took_ms: Option<u64>,
+    /// The attempt that recorded it; 0 for an answer, which a client's request records.
+    pub attempt: u32,
 }
 
 #[cfg(test)]

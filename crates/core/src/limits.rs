@@ -50,6 +50,13 @@ pub const LOOK_EVERY_MS_MIN: u64 = 100;
 /// Bytes of a status message or of the reason of a failure.
 pub const MESSAGE_BYTES_MAX: usize = 1024;
 
+/// Legs of a task that its record remembers.
+pub const NOTED_LEGS_MAX: u32 = 16;
+
+/// Bytes of the reason that a record remembers of a leg that failed: all legs together stay below 1 KB, or at most 1.5 KB
+/// if all of them failed.
+pub const LEG_REASON_BYTES_MAX: usize = 40;
+
 /// Bytes of all variables of a task together.
 pub const VARIABLES_BYTES_MAX: usize = 1024 * 1024;
 

@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use crate::{
-    Advance, Ask, Cleaning, CleaningEnd, Failure, FailureKind, IdSource, Identity, Lease, LeaseToken, Outcome, OwnerId,
-    Payload, Policy, RequestedTerms, ResultKind, State, Suspension, Task, TaskEvent, TaskRecord, Terms, Timestamp,
-    limits,
+    Advance, Ask, Cleaning, CleaningEnd, Failure, FailureKind, IdSource, Identity, Lease, LeaseToken, Legs, Outcome,
+    OwnerId, Payload, Policy, RequestedTerms, ResultKind, State, Suspension, Task, TaskEvent, TaskRecord, Terms,
+    Timestamp, limits,
 };
 
 const NOW: Timestamp = Timestamp::from_ms(1_000_000);
@@ -103,6 +103,7 @@ fn task(state: State, adjust: impl FnOnce(&mut TaskRecord)) -> Task {
         variables: None,
         cleaning: Cleaning::None,
         held_until: None,
+        legs: Legs::default(),
     };
     adjust(&mut record);
     Task::restore(record)

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Cleaning, LeaseToken, OwnerId, Payload, TaskId, TaskKey, Terms, Timestamp, TraceParent};
+use crate::{Cleaning, LeaseToken, Legs, OwnerId, Payload, TaskId, TaskKey, Terms, Timestamp, TraceParent};
 
 /// One durable tool call, as it is on record. Every field can be read; only [`Task::apply`] makes the next version.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -60,6 +60,9 @@ pub struct TaskRecord {
     /// older versions do not have it.
     #[serde(default)]
     pub held_until: Option<Timestamp>,
+    /// The latest legs. Records of older versions do not have them.
+    #[serde(default)]
+    pub legs: Legs,
 }
 
 /// Where a task is in its life. A client sees fewer states: [`Status`].

@@ -5,8 +5,8 @@
 //! must not happen twice is fenced by the attempt.
 
 use crate::{
-    Advance, Ask, Failure, FailureKind, Lease, Outcome, Progress, State, Suspension, Task, TaskEvent, TaskRecord,
-    Timestamp,
+    Advance, Ask, Failure, FailureKind, Lease, LegOutcome, Outcome, Progress, State, Suspension, Task, TaskEvent,
+    TaskRecord, Timestamp,
 };
 
 /// The recorded reason for the failure of a leg that stopped renewing its lease.
@@ -109,6 +109,16 @@ impl Suspension {
             Self::Yield => Ok(State::Queued),
         }
     }
+
+    /// How a leg ended that was suspended like this.
+    #[must_use]
+    pub const fn leg_outcome(&self) -> LegOutcome {
+        match self {
+            Self::Input { .. } => LegOutcome::Input,
+            Self::Timer(_) => LegOutcome::Timer,
+            Self::Yield => LegOutcome::Yield,
+        }
+    }
 }
 
 impl Outcome {
@@ -154,13 +164,14 @@ impl Task {
             TaskEvent::Suspend { attempt, suspension, progress } => {
                 self.held_by(*attempt)?;
                 next.state = suspension.state()?;
+                next.legs.end(*attempt, now, suspension.leg_outcome());
                 note_progress(&mut next, progress.as_ref(), now);
                 reset_failures(&mut next);
                 note_sending(&mut next, now);
             }
             TaskEvent::Retry { attempt, not_before, reason } => {
                 self.held_by(*attempt)?;
-                self.fail_leg(&mut next, reason.clone())?;
+                self.fail_leg(&mut next, reason, LegOutcome::failed(reason), now)?;
                 next.state = State::Sleeping { until: *not_before };
                 note_sending(&mut next, now);
             }
@@ -245,7 +256,7 @@ impl Task {
         }
         match &self.state {
             // The leg before this one died.
-            State::Running { .. } => self.fail_leg(next, LEG_DIED.to_owned())?,
+            State::Running { lease } => self.fail_leg(next, LEG_DIED, LegOutcome::Died, lease.until)?,
             State::Queued
             | State::Sleeping { .. }
             | State::InputRequired { .. }
@@ -254,6 +265,7 @@ impl Task {
             | State::Cancelled => {}
         }
         next.state = State::Running { lease };
+        next.legs.begin(now);
         next.attempt = self.attempt.saturating_add(1);
         next.started_at = self.started_at.or(Some(now));
         next.resends = 0;
@@ -341,12 +353,13 @@ impl Task {
         }
     }
 
-    fn fail_leg(&self, next: &mut TaskRecord, reason: String) -> Result<(), Refusal> {
+    fn fail_leg(&self, next: &mut TaskRecord, reason: &str, end: LegOutcome, to: Timestamp) -> Result<(), Refusal> {
         if self.is_on_last_retry() {
             return Err(Refusal::RetriesExhausted);
         }
         next.failures = self.failures.saturating_add(1);
-        next.last_failure = Some(reason);
+        next.last_failure = Some(reason.to_owned());
+        next.legs.end(self.attempt, to, end);
         Ok(())
     }
 

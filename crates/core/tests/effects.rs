@@ -1,9 +1,9 @@
 //! What each event changes on the record besides the state, field by field, and the exact moments at which it applies.
 
 use longhaul_core::{
-    Advance, Ask, Cleaning, CleaningEnd, Failure, FailureKind, IdSource, Identity, Lease, LeaseToken, Outcome, OwnerId,
-    Payload, Policy, Progress, Refusal, RequestedTerms, ResultKind, State, Status, Suspension, Task, TaskEvent,
-    TaskRecord, Terms, Timestamp,
+    Advance, Ask, Cleaning, CleaningEnd, Failure, FailureKind, IdSource, Identity, Lease, LeaseToken, LegOutcome, Legs,
+    Outcome, OwnerId, PastLeg, Payload, Policy, Progress, Refusal, RequestedTerms, ResultKind, State, Status,
+    Suspension, Task, TaskEvent, TaskRecord, Terms, Timestamp,
 };
 
 const CREATED: Timestamp = Timestamp::from_ms(1_000_000);
@@ -63,6 +63,7 @@ fn record(state: State) -> TaskRecord {
         variables: None,
         cleaning: Cleaning::None,
         held_until: None,
+        legs: Legs::default(),
     }
 }
 
@@ -94,6 +95,15 @@ fn retry(not_before: Timestamp) -> TaskEvent {
     TaskEvent::Retry { attempt: 2, not_before, reason: "no answer".to_owned() }
 }
 
+/// The legs after the leg of attempt 2 ended like this at `NOW`, of which it is not known when it began.
+fn ended_leg(end: LegOutcome) -> Legs {
+    Legs { since: None, past: vec![PastLeg { attempt: 2, from: NOW, to: NOW, end }] }
+}
+
+fn begun_leg() -> Legs {
+    Legs { since: Some(NOW), past: Vec::new() }
+}
+
 fn completed() -> Outcome {
     Outcome::Completed { result: inline("1"), kind: ResultKind::ToolError }
 }
@@ -115,14 +125,21 @@ fn only_a_task_that_waits_for_its_client_has_open_questions() {
 #[test]
 fn the_first_claim_notes_when_the_work_started() {
     let before = TaskRecord { attempt: 0, started_at: None, failures: 0, last_failure: None, ..record(State::Queued) };
-    let after = TaskRecord { state: claimed(), attempt: 1, started_at: Some(NOW), updated_at: NOW, ..before.clone() };
+    let after = TaskRecord {
+        state: claimed(),
+        attempt: 1,
+        started_at: Some(NOW),
+        updated_at: NOW,
+        legs: begun_leg(),
+        ..before.clone()
+    };
     assert_eq!(apply(&before, &claim()), after);
 }
 
 #[test]
 fn a_claim_of_a_task_that_was_released_leaves_the_start_and_the_failures() {
     let before = record(State::Sleeping { until: NOW });
-    let after = TaskRecord { state: claimed(), attempt: 3, updated_at: NOW, ..before.clone() };
+    let after = TaskRecord { state: claimed(), attempt: 3, updated_at: NOW, legs: begun_leg(), ..before.clone() };
     assert_eq!(apply(&before, &claim()), after);
     assert!(!Task::restore(after).follows_a_dead_leg(), "the leg before failed, and did not die");
 }
@@ -136,6 +153,7 @@ fn a_claim_after_a_dead_leg_counts_a_failure() {
         failures: 2,
         last_failure: Some("a worker died or lost its lease".to_owned()),
         updated_at: NOW,
+        legs: Legs { since: Some(NOW), ..ended_leg(LegOutcome::Died) },
         ..before.clone()
     };
     assert_eq!(apply(&before, &claim()), after);
@@ -176,8 +194,16 @@ fn a_suspension_resets_the_failures_and_counts_as_a_sending() {
     ];
     for (suspension, state) in states {
         assert_eq!(suspension.state(), Ok(state.clone()));
-        let after =
-            TaskRecord { state, failures: 0, last_failure: None, sent_at: NOW, updated_at: NOW, ..before.clone() };
+        let legs = ended_leg(suspension.leg_outcome());
+        let after = TaskRecord {
+            state,
+            failures: 0,
+            last_failure: None,
+            sent_at: NOW,
+            updated_at: NOW,
+            legs,
+            ..before.clone()
+        };
         assert_eq!(apply(&before, &suspend(suspension.clone(), None)), after);
         let with_progress = TaskRecord { progress: Some(progress()), ..after };
         assert_eq!(apply(&before, &suspend(suspension, Some(progress()))), with_progress);
@@ -193,9 +219,44 @@ fn a_retry_counts_a_failure_and_keeps_its_reason() {
         last_failure: Some("no answer".to_owned()),
         sent_at: NOW,
         updated_at: NOW,
+        legs: ended_leg(LegOutcome::failed("no answer")),
         ..before.clone()
     };
     assert_eq!(apply(&before, &retry(LATER)), after);
+}
+
+#[test]
+fn a_record_remembers_the_last_16_legs_and_the_beginning_of_the_one_that_runs() {
+    let at = |ms| NOW.plus_ms(ms);
+    let mut task = TaskRecord { attempt: 0, ..record(State::Queued) };
+    for number in 1..=20_u32 {
+        let now = at(u64::from(number) * 10);
+        let claim = TaskEvent::Claim { token: token(2), lease_until: now.plus_ms(5) };
+        task = apply_at(&task, &claim, now).unwrap();
+        let event = match number % 4 {
+            0 => TaskEvent::Suspend { attempt: number, suspension: Suspension::Yield, progress: None },
+            1 => TaskEvent::Suspend { attempt: number, suspension: Suspension::Timer(now), progress: None },
+            2 => TaskEvent::Retry { attempt: number, not_before: now, reason: "é".repeat(100) },
+            // It dies, which the next claim finds.
+            _ => continue,
+        };
+        task = apply_at(&task, &event, now.plus_ms(2)).unwrap();
+    }
+    let told = |number: u32| {
+        let from = at(u64::from(number) * 10);
+        let (end, ms) = match number % 4 {
+            0 => (LegOutcome::Yield, 2),
+            1 => (LegOutcome::Timer, 2),
+            2 => (LegOutcome::Failed(format!("{}…", "é".repeat(18))), 2),
+            _ => (LegOutcome::Died, 5),
+        };
+        PastLeg { attempt: number, from, to: from.plus_ms(ms), end }
+    };
+    assert_eq!(task.legs, Legs { since: None, past: (5..=20).map(told).collect() });
+    let running = apply_at(&task, &claim(), at(500)).unwrap();
+    assert_eq!(running.legs, Legs { since: Some(at(500)), ..task.legs });
+    let finish = TaskEvent::Finish { attempt: 21, outcome: completed(), progress: None };
+    assert_eq!(apply_at(&running, &finish, at(501)).unwrap().legs, running.legs, "the task's end is the leg's");
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! What holds for a task whatever happens to it, in any order and at any time.
 
 use longhaul_core::{
-    Advance, Ask, Cleaning, CleaningEnd, Failure, FailureKind, IdSource, Identity, Lease, LeaseToken, Outcome, OwnerId,
-    PartsName, Payload, Policy, Progress, Refusal, RequestedTerms, ResultKind, State, Status, Suspension, Task,
-    TaskEvent, TaskRecord, Terms, Timestamp,
+    Advance, Ask, Cleaning, CleaningEnd, Failure, FailureKind, IdSource, Identity, Lease, LeaseToken, Legs, Outcome,
+    OwnerId, PartsName, Payload, Policy, Progress, Refusal, RequestedTerms, ResultKind, State, Status, Suspension,
+    Task, TaskEvent, TaskRecord, Terms, Timestamp,
 };
 use proptest::prelude::*;
 
@@ -40,6 +40,7 @@ fn task(terms: Terms) -> Task {
         variables: None,
         cleaning: Cleaning::ARMED,
         held_until: None,
+        legs: Legs::default(),
     })
 }
 

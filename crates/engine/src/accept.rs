@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use longhaul_core::ports::{CreateError, Created, IdempotencyKey, NewTask};
 use longhaul_core::{
-    Cleaning, OwnerId, PartsName, State, Task, TaskId, TaskRecord, Terms, Timestamp, TraceParent, limits,
+    Cleaning, Legs, OwnerId, PartsName, State, Task, TaskId, TaskRecord, Terms, Timestamp, TraceParent, limits,
 };
 use sha2::{Digest, Sha256};
 
@@ -123,6 +123,7 @@ fn new_task(call: Call, id: TaskId, now: Timestamp) -> (Task, Arc<[String]>) {
         variables: None,
         cleaning: call.cleaning,
         held_until: None,
+        legs: Legs::default(),
     });
     (task, parts.into())
 }

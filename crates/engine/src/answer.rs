@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use longhaul_core::ports::ApplyError;
-use longhaul_core::{Entry, EntryKind, PartsName, State, Task, TaskEvent, TaskKey, limits};
+use longhaul_core::{Entry, EntryKind, PartsName, Recording, State, Task, TaskEvent, TaskKey, limits};
 
 use crate::outcome::Taken;
 use crate::{AnswerError, Engine, audited};
@@ -57,7 +57,8 @@ impl Engine {
         let parts = PartsName::Entry { attempt: 0, entry: format!("answer#{name}#{}", self.ports.ids.lease_token()) };
         let value = self.store_payload(key, parts, answer.to_owned(), limits::ENTRY_INLINE_BYTES_MAX).await;
         let value = value.map_err(self.unavailable(AnswerError::Unavailable))?;
-        let entry = Entry { kind: EntryKind::Answer, name: name.to_owned(), value };
+        let recording = Some(Recording { at: self.now(), took_ms: None, attempt: 0 });
+        let entry = Entry { kind: EntryKind::Answer, name: name.to_owned(), value, recording };
         self.with_retry(|| self.store().record(key, &entry))
             .await
             .map_err(self.unavailable(AnswerError::Unavailable))?;

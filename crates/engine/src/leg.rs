@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use longhaul_core::ports::Recorded;
 use longhaul_core::{
-    Ask, Entry, EntryKind, FailureKind, PartsName, Payload, Progress, Task, Timestamp, TraceParent, limits,
+    Ask, Entry, EntryKind, FailureKind, PartsName, Payload, Progress, Recording, Task, Timestamp, TraceParent, limits,
 };
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
@@ -139,8 +139,9 @@ impl Leg {
         }
         self.yield_near_the_end().await;
         let running = self.0.suspend.step_running();
+        let began_at = self.0.engine.now();
         let text = self.run_step(name, run).await?;
-        Ok(self.record_step(name, text, running).await)
+        Ok(self.record_step(name, text, began_at, running).await)
     }
 
     /// Asks the client and returns its answer. If there is no answer yet, the leg ends, and the answer starts the next
@@ -229,8 +230,9 @@ impl Leg {
         Some(self.load_or_abort(&payload).await)
     }
 
-    /// Records `text` and returns what is on record: `text`, or what another leg recorded before.
-    async fn record(&self, kind: EntryKind, name: &str, text: String) -> String {
+    /// Records `text`, which took the work of a step this long, and returns what is on record: `text`, or what another
+    /// leg recorded before.
+    async fn record(&self, kind: EntryKind, name: &str, text: String, took_ms: Option<u64>) -> String {
         if text.len() > limits::ENTRY_BYTES_MAX {
             let (bytes, max) = (text.len(), limits::ENTRY_BYTES_MAX);
             let message = format!("the value of step `{name}` has {bytes} bytes; at most {max} can be recorded");
@@ -245,7 +247,8 @@ impl Leg {
         let recorded =
             match engine.store_payload(&task.key(), parts, text.clone(), limits::ENTRY_INLINE_BYTES_MAX).await {
                 Ok(value) => {
-                    let entry = Entry { kind, name: name.to_owned(), value };
+                    let recording = Some(Recording { at: engine.now(), took_ms, attempt: task.attempt });
+                    let entry = Entry { kind, name: name.to_owned(), value, recording };
                     let recorded = engine.with_retry(async || engine.store().record(&task.key(), &entry).await).await;
                     recorded.map(|recorded| (recorded, entry.value))
                 }
@@ -285,9 +288,10 @@ impl Leg {
         run().instrument(span).await
     }
 
-    /// Records what a step returned, and returns what is on record.
-    async fn record_step(&self, name: &str, text: String, running: StepRunning<'_>) -> String {
-        let text = self.record(EntryKind::Step, name, text).await;
+    /// Records what a step returned that began at a moment, and returns what is on record.
+    async fn record_step(&self, name: &str, text: String, began_at: Timestamp, running: StepRunning<'_>) -> String {
+        let took_ms = self.0.engine.now().since_ms(began_at);
+        let text = self.record(EntryKind::Step, name, text, Some(took_ms)).await;
         drop(running);
         self.name_once(EntryKind::Step, name).await;
         text
@@ -297,7 +301,7 @@ impl Leg {
     async fn recorded_moment(&self, name: &str, moment: Timestamp) -> Timestamp {
         let text = match self.recorded(EntryKind::Timer, name).await {
             Some(text) => text,
-            None => self.record(EntryKind::Timer, name, moment.as_ms().to_string()).await,
+            None => self.record(EntryKind::Timer, name, moment.as_ms().to_string(), None).await,
         };
         match text.parse() {
             Ok(ms) => Timestamp::from_ms(ms),

@@ -1,7 +1,7 @@
 //! What clients do with a task besides answering it: poll, list, cancel, extend its retention, forget it.
 
 use longhaul_core::ports::{ApplyError, Page};
-use longhaul_core::{OwnerId, Status, Task, TaskEvent, TaskId, TaskKey, limits};
+use longhaul_core::{Entry, OwnerId, Status, Task, TaskEvent, TaskId, TaskKey, limits};
 
 use crate::{Engine, PollError, audited};
 
@@ -34,6 +34,15 @@ impl Engine {
     pub async fn list(&self, owner: &OwnerId, before: Option<TaskId>, limit: usize) -> Result<Page, PollError> {
         let limit = limit.clamp(1, limits::PAGE_MAX);
         self.store().list(owner, before, limit, self.now()).await.map_err(self.unavailable(PollError::Unavailable))
+    }
+
+    /// All entries of a task's journal, in no particular order. They are the owner's, whoever asks: the caller has polled
+    /// the task.
+    ///
+    /// # Errors
+    /// [`PollError::Unavailable`]
+    pub async fn journal(&self, key: &TaskKey) -> Result<Vec<Entry>, PollError> {
+        self.store().journal(key).await.map_err(self.unavailable(PollError::Unavailable))
     }
 
     /// Ends the task as `cancelled`; its worker learns of it with the next heartbeat. A task that has already ended

@@ -1,7 +1,7 @@
 //! Attachments, stored outside the record: journal entries and parts.
 
 use longhaul_core::ports::Recorded;
-use longhaul_core::{Entry, EntryKind, PartsName, Payload, TaskKey, Timestamp};
+use longhaul_core::{Entry, EntryKind, PartsName, TaskKey, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::DatabaseError;
@@ -15,19 +15,20 @@ pub(crate) fn record(
     now: Timestamp,
 ) -> Result<Recorded, DatabaseError> {
     let (owner, id, kind) = (key.owner.as_bytes(), key.id.as_bytes(), entry.kind.as_str());
-    let mut statement = connection
-        .prepare_cached("SELECT value FROM journal WHERE owner = ?1 AND id = ?2 AND kind = ?3 AND name = ?4")?;
-    let earlier: Option<String> =
-        statement.query_row(params![owner, id, kind, entry.name], |row| row.get(0)).optional()?;
-    if let Some(value) = earlier {
-        let value: Payload = serde_json::from_str(&value)?;
-        return Ok(Recorded::Earlier(Entry { kind: entry.kind, name: entry.name.clone(), value }));
+    let mut statement = connection.prepare_cached(
+        "SELECT value, recording FROM journal WHERE owner = ?1 AND id = ?2 AND kind = ?3 AND name = ?4",
+    )?;
+    let earlier: Option<(String, Option<String>)> =
+        statement.query_row(params![owner, id, kind, entry.name], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+    if let Some((value, recording)) = earlier {
+        return Ok(Recorded::Earlier(read(entry.kind, entry.name.clone(), &value, recording.as_deref())?));
     }
     let value = serde_json::to_string(&entry.value)?;
+    let recording = entry.recording.as_ref().map(serde_json::to_string).transpose()?;
     execute(
         connection,
-        "INSERT INTO journal (owner, id, kind, name, value) VALUES (?1, ?2, ?3, ?4, ?5)",
-        params![owner, id, kind, entry.name, value],
+        "INSERT INTO journal (owner, id, kind, name, value, recording) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        params![owner, id, kind, entry.name, value, recording],
     )?;
     note_if_orphan(connection, key, now)?;
     Ok(Recorded::First)
@@ -36,17 +37,21 @@ pub(crate) fn record(
 /// All entries of a task.
 pub(crate) fn journal(connection: &Connection, key: &TaskKey) -> Result<Vec<Entry>, DatabaseError> {
     let mut statement =
-        connection.prepare_cached("SELECT kind, name, value FROM journal WHERE owner = ?1 AND id = ?2")?;
+        connection.prepare_cached("SELECT kind, name, value, recording FROM journal WHERE owner = ?1 AND id = ?2")?;
     let rows = statement.query_map(params![key.owner.as_bytes(), key.id.as_bytes()], |row| {
-        Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?))
+        Ok((row.get::<_, String>(0)?, row.get(1)?, row.get::<_, String>(2)?, row.get::<_, Option<String>>(3)?))
     })?;
     let mut entries = Vec::new();
     for row in rows {
-        let (kind, name, value) = row?;
-        let kind: EntryKind = serde_json::from_value(kind.into())?;
-        entries.push(Entry { kind, name, value: serde_json::from_str(&value)? });
+        let (kind, name, value, recording) = row?;
+        entries.push(read(serde_json::from_value(kind.into())?, name, &value, recording.as_deref())?);
     }
     Ok(entries)
+}
+
+fn read(kind: EntryKind, name: String, value: &str, recording: Option<&str>) -> Result<Entry, serde_json::Error> {
+    let recording = recording.map(serde_json::from_str).transpose()?;
+    Ok(Entry { kind, name, value: serde_json::from_str(value)?, recording })
 }
 
 /// Writes `parts` under `name`, replacing all that were there.

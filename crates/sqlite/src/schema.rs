@@ -100,6 +100,10 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     ALTER TABLE quotas ADD COLUMN new INTEGER NOT NULL DEFAULT 0;
     ALTER TABLE quotas ADD COLUMN new_since INTEGER NOT NULL DEFAULT 0;
 ",
+    "
+    -- When and by whom the entry was recorded, as JSON; null for those of older versions.
+    ALTER TABLE journal ADD COLUMN recording TEXT;
+",
 ];
 
 /// Checks that the file is ours or empty, and migrates it to the latest version of `migrations`, all or nothing.
@@ -150,10 +154,10 @@ fn version(connection: &Connection) -> Result<usize, OpenError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use longhaul_core::{MailboxId, Timestamp};
+    use longhaul_core::{Entry, EntryKind, MailboxId, Timestamp};
     use longhaul_testkit::given;
 
-    use crate::{listing, mailboxes, purge, queue, take_up, tasks};
+    use crate::{attachments, listing, mailboxes, purge, queue, take_up, tasks};
 
     /// Polls and lists stay quick however many finished tasks are stored: every query that could grow uses an index.
     #[test]
@@ -201,7 +205,12 @@ mod tests {
             )
             .unwrap();
         connection.execute("INSERT INTO strays VALUES (?1, ?2, 7)", params![owner, id]).unwrap();
+        connection
+            .execute("INSERT INTO journal VALUES (?1, ?2, 'step', 'a', '{\"inline\":\"1\"}')", params![owner, id])
+            .unwrap();
         migrate(&mut connection, MIGRATIONS).unwrap();
+        let entry = Entry { kind: EntryKind::Step, name: "a".to_owned(), value: given::inline("1"), recording: None };
+        assert_eq!(attachments::journal(&connection, &task.key()).unwrap(), [entry]);
         let seen_at: i64 = connection.query_row("SELECT seen_at FROM orphans", [], |row| row.get(0)).unwrap();
         assert_eq!(seen_at, 7);
         let (mailbox, end) = (MailboxId::of(&[b"a"]), Timestamp::from_ms(u64::MAX));

@@ -29,7 +29,7 @@ fn open(path: &Path) -> Database {
 }
 
 fn entry() -> Entry {
-    Entry { kind: EntryKind::Step, name: "a".to_owned(), value: given::inline("1") }
+    Entry { kind: EntryKind::Step, name: "a".to_owned(), value: given::inline("1"), recording: None }
 }
 
 /// The child: writes tasks, entries and messages until it is killed, and prints a line after each answer.

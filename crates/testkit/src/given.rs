@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use longhaul_core::ports::{Created, IdempotencyKey, NewTask, TaskStore};
 use longhaul_core::{
-    Advance, Ask, Cleaning, Failure, FailureKind, IdSource, Identity, LeaseToken, Outcome, OwnerId, PartsName, Payload,
-    Policy, Progress, RequestedTerms, ResultKind, State, Suspension, Task, TaskEvent, TaskKey, TaskRecord, Terms,
-    Timestamp,
+    Advance, Ask, Cleaning, Failure, FailureKind, IdSource, Identity, LeaseToken, Legs, Outcome, OwnerId, PartsName,
+    Payload, Policy, Progress, RequestedTerms, ResultKind, State, Suspension, Task, TaskEvent, TaskKey, TaskRecord,
+    Terms, Timestamp,
 };
 
 use crate::SeededIds;
@@ -55,6 +55,7 @@ pub fn task_with(ids: &SeededIds, owner: OwnerId, now: Timestamp, adjust: impl F
         variables: None,
         cleaning: Cleaning::None,
         held_until: None,
+        legs: Legs::default(),
     };
     adjust(&mut record);
     Task::restore(record)

@@ -4,7 +4,7 @@ use aws_sdk_dynamodb::types::{AttributeValue, ReturnConsumedCapacity};
 use longhaul_aws::clients::Clients;
 use longhaul_aws::{DynamoStore, QuotaMode};
 use longhaul_core::ports::{ApplyError, Created, NewTask, TaskStore};
-use longhaul_core::{Entry, EntryKind, MailboxId, PartsName, Payload, State, TaskEvent, limits};
+use longhaul_core::{Entry, EntryKind, MailboxId, PartsName, Payload, State, Suspension, TaskEvent, limits};
 use longhaul_testkit::given::{self, LEASE_MS, NOW, owner};
 use longhaul_testkit::{SeededIds, at_once, block_on};
 
@@ -52,7 +52,7 @@ fn check_costs_of_a_life(quota: QuotaMode, create: &[&str], end: &[&str]) {
         counted.expect("heartbeat", &["UpdateItem"]);
         store.apply(&key, &given::progress(1, NOW, 0.5), NOW).await.unwrap();
         counted.expect("progress", &["UpdateItem"]);
-        let entry = Entry { kind: EntryKind::Step, name: "a".to_owned(), value: given::inline("1") };
+        let entry = Entry { kind: EntryKind::Step, name: "a".to_owned(), value: given::inline("1"), recording: None };
         store.record(&key, &entry).await.unwrap();
         counted.expect("step", &["PutItem"]);
         store.journal(&key).await.unwrap();
@@ -283,6 +283,25 @@ fn a_poll_of_a_small_task_costs_one_read_unit() {
     });
 }
 
+#[test]
+fn sixteen_legs_take_less_than_a_kilobyte_and_no_further_call() {
+    block_on(async {
+        let counted = Counted::new(QuotaMode::Off).await;
+        let task = given::queued(&counted.store, &counted.ids, owner("alice")).await;
+        let (before, _) = stored_size(&counted, &task.id.to_string()).await;
+        counted.meter.calls();
+        for attempt in 1..=100 {
+            counted.store.apply(&task.key(), &given::claim(1, NOW), NOW).await.unwrap();
+            counted.expect("claim", &["UpdateItem"]);
+            let asks = given::suspend(attempt, Suspension::Timer(NOW));
+            counted.store.apply(&task.key(), &asks, NOW).await.unwrap();
+            counted.expect("suspend", &["UpdateItem"]);
+        }
+        let (after, _) = stored_size(&counted, &task.id.to_string()).await;
+        assert!(after - before <= 16 * 60, "{} bytes", after - before);
+    });
+}
+
 /// The size of the task's item as DynamoDB counts it, and the read units that a consistent read of it costs.
 async fn stored_size(counted: &Counted, id: &str) -> (usize, f64) {
     let client = Clients::new(&emulator::config()).dynamo;
@@ -307,6 +326,7 @@ fn value_size(value: &AttributeValue) -> usize {
         AttributeValue::S(text) => text.len(),
         // Two digits per byte, and one more byte: rounded up.
         AttributeValue::N(digits) => digits.len().div_ceil(2) + 2,
+        AttributeValue::L(list) => 3 + list.iter().map(|value| value_size(value) + 1).sum::<usize>(),
         AttributeValue::M(map) => 3 + map.iter().map(|(name, value)| name.len() + value_size(value) + 1).sum::<usize>(),
         other => panic!("the store writes no {other:?}"),
     }

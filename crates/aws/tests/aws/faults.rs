@@ -311,7 +311,7 @@ fn a_step_whose_answer_was_lost_is_recorded_with_its_own_value() {
     block_on(async {
         let (store, faults) = faulty(QuotaMode::Off).await;
         let key = given::running(&store, &SeededIds::new(1), owner("alice")).await.key();
-        let entry = Entry { kind: EntryKind::Step, name: "a".to_owned(), value: given::inline("1") };
+        let entry = Entry { kind: EntryKind::Step, name: "a".to_owned(), value: given::inline("1"), recording: None };
         faults.next(&[Fault::AnswerLost]);
         assert_eq!(store.record(&key, &entry).await.unwrap(), Recorded::Earlier(entry.clone()));
         faults.next(&[Fault::AnswerLost]);

@@ -39,7 +39,7 @@ async fn run_task(store: impl Fn() -> DynamoStore, adjust: impl FnOnce(&mut Task
     let new = NewTask { request_parts, ..given::new_with_key(task.clone(), 1, 1) };
     store().create(new, NOW).await.unwrap();
     store().apply(&key, &given::claim(1, NOW), NOW).await.unwrap();
-    let entry = Entry { kind: EntryKind::Step, name: "a".to_owned(), value: given::inline("1") };
+    let entry = Entry { kind: EntryKind::Step, name: "a".to_owned(), value: given::inline("1"), recording: None };
     store().record(&key, &entry).await.unwrap();
     store().put_parts(&key, &PartsName::Outcome { attempt: 1 }, &["c"]).await.unwrap();
     // The latest possible end.
@@ -174,7 +174,8 @@ fn a_task_with_the_id_of_an_expired_task_does_not_find_its_steps() {
         let task = given::task(&SeededIds::new(1), owner("alice"), NOW);
         store.create(given::new(task.clone()), NOW).await.unwrap();
         for number in 0..60 {
-            let entry = Entry { kind: EntryKind::Step, name: number.to_string(), value: given::inline("1") };
+            let entry =
+                Entry { kind: EntryKind::Step, name: number.to_string(), value: given::inline("1"), recording: None };
             store.record(&task.key(), &entry).await.unwrap();
         }
         let again = given::task_with(&SeededIds::new(1), owner("alice"), NOW, |record| {

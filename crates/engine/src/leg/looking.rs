@@ -27,8 +27,9 @@ impl Leg {
         loop {
             self.yield_near_the_end().await;
             let looking = self.0.suspend.step_running();
+            let began_at = self.0.engine.now();
             if let Some(text) = self.run_step(name, &mut look).await? {
-                return Ok(self.record_step(name, text, looking).await);
+                return Ok(self.record_step(name, text, began_at, looking).await);
             }
             let now = self.0.engine.now();
             self.wait_until(now.plus_ms(every.pause_ms(now.since_ms(since))), looking).await;

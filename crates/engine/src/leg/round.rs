@@ -75,7 +75,7 @@ impl Leg {
             }
         };
         // Another leg may have recorded its round first: then that one is asked.
-        let text = self.record(EntryKind::Round, &number.to_string(), text).await;
+        let text = self.record(EntryKind::Round, &number.to_string(), text, None).await;
         let recorded = self.read_round(number, &text).await;
         let asks: Vec<Ask> =
             recorded.asks.into_iter().map(|ask| Ask { key: ask.client_key, request: ask.request }).collect();

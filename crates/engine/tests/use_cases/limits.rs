@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use longhaul_core::{
-    Ask, Cleaning, FailureKind, PartsName, Payload, State, Status, Task, TaskRecord, TraceParent, limits,
+    Ask, Cleaning, FailureKind, Legs, PartsName, Payload, State, Status, Task, TaskRecord, TraceParent, limits,
 };
 use longhaul_engine::{AcceptError, LegEnd, LoadError};
 use longhaul_testkit::given;
@@ -75,6 +75,7 @@ fn a_new_task_records_what_was_called() {
             variables: None,
             cleaning: Cleaning::None,
             held_until: None,
+            legs: Legs::default(),
         };
         assert_eq!(task.record(), &expected);
         assert_eq!(world.receive().await.unwrap().message.trace, trace);

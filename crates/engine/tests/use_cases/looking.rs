@@ -126,7 +126,7 @@ fn a_beginning_that_cannot_be_read_ends_the_task_and_says_why() {
         let key = world.accepted().await.key();
         world.killed_in_the_tool(&world.receive().await.unwrap()).await;
         let name = "since job".to_owned();
-        let entry = Entry { kind: EntryKind::Timer, name, value: given::inline("long ago") };
+        let entry = Entry { kind: EntryKind::Timer, name, value: given::inline("long ago"), recording: None };
         world.store.record(&key, &entry).await.unwrap();
         world.clock.advance_ms(world.engine.settings().lease_ms);
         world.work(&looks_at(&Job::there_at(1), Every::growing(SECOND, HOUR))).await;

@@ -58,8 +58,12 @@ fn a_round_that_cannot_be_read_ends_the_task_and_says_why() {
     run(async {
         let world = World::new();
         let key = world.accepted().await.key();
-        let entry =
-            longhaul_core::Entry { kind: EntryKind::Round, name: "0".to_owned(), value: given::inline("no JSON") };
+        let entry = longhaul_core::Entry {
+            kind: EntryKind::Round,
+            name: "0".to_owned(),
+            value: given::inline("no JSON"),
+            recording: None,
+        };
         longhaul_core::ports::TaskStore::record(&*world.store, &key, &entry).await.unwrap();
         world.work(&tool(|_leg| async { LegEnd::Crashed { reason: "it panicked".to_owned() } })).await;
         world.clock.advance_ms(1_000);

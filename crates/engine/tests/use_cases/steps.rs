@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use longhaul_core::ports::{Left, Recorded, TaskStore};
-use longhaul_core::{Clock as _, Entry, EntryKind, FailureKind, MailboxId, State, TaskKey};
+use longhaul_core::{Clock as _, Entry, EntryKind, FailureKind, MailboxId, Recording, State, TaskKey};
 use longhaul_engine::{LeaveError, Leg, LegEnd};
-use longhaul_testkit::{Fault, FaultyStore, given};
+use longhaul_testkit::{Fault, FaultyStore, ManualClock, given};
 
 use super::world::{World, ann, completed, run, tool};
 
@@ -39,10 +39,47 @@ fn a_recorded_step_is_not_run_again_after_a_crash() {
     });
 }
 
+async fn crash_then_pay_and_ask(leg: Leg, clock: Arc<ManualClock>) -> LegEnd {
+    if leg.task().attempt == 1 {
+        return LegEnd::Crashed { reason: "it panicked".to_owned() };
+    }
+    let work = || async {
+        clock.advance_ms(412);
+        Ok::<_, Infallible>("1".to_owned())
+    };
+    let Ok(text) = leg.step("pay", work).await;
+    leg.ask("sure", "{}".to_owned()).await;
+    completed(&text)
+}
+
+#[test]
+fn an_entry_says_when_it_was_recorded_by_which_attempt_and_how_long_its_step_took() {
+    run(async {
+        let world = World::new();
+        let key = world.accepted().await.key();
+        let clock = Arc::clone(&world.clock);
+        let tool = tool(move |leg| crash_then_pay_and_ask(leg, Arc::clone(&clock)));
+        world.work(&tool).await;
+        world.clock.advance_ms(10_000);
+        world.work(&tool).await;
+        let recorded_at = world.clock.now();
+        world.clock.advance_ms(5_000);
+        let answers = [("sure".to_owned(), "true".to_owned())].into();
+        world.engine.answer(&key, &answers).await.unwrap();
+        let mut journal = world.store.journal(&key).await.unwrap();
+        journal.sort_by_key(|entry| entry.kind);
+        let recordings: Vec<_> = journal.iter().map(|entry| entry.recording.unwrap()).collect();
+        let step = Recording { at: recorded_at, took_ms: Some(412), attempt: 2 };
+        let answer = Recording { at: recorded_at.plus_ms(5_000), took_ms: None, attempt: 0 };
+        assert_eq!(recordings, [step, answer]);
+    });
+}
+
 async fn pay_too_late(leg: Leg, store: Arc<FaultyStore>, key: TaskKey) -> LegEnd {
     let body = || async {
         // A worker that was thought to be dead records the same step a moment earlier.
-        let entry = Entry { kind: EntryKind::Step, name: "pay".to_owned(), value: given::inline("\"other\"") };
+        let entry =
+            Entry { kind: EntryKind::Step, name: "pay".to_owned(), value: given::inline("\"other\""), recording: None };
         assert_eq!(store.record(&key, &entry).await.unwrap(), Recorded::First);
         Ok::<_, Infallible>("\"mine\"".to_owned())
     };

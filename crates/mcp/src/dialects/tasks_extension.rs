@@ -13,6 +13,7 @@ use crate::shared::incoming::Incoming;
 use crate::shared::reply;
 
 mod envelope;
+mod inspect;
 mod listen;
 mod stream;
 mod tasks;
@@ -49,6 +50,7 @@ async fn answer_modern(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Respo
         "tasks/get" => Some(tasks::answer(Method::Get, call, endpoint).await),
         "tasks/update" => Some(tasks::answer(Method::Update, call, endpoint).await),
         "tasks/cancel" => Some(tasks::answer(Method::Cancel, call, endpoint).await),
+        inspect::METHOD => Some(tasks::answer(Method::Inspect, call, endpoint).await),
         _ => None,
     }
 }

@@ -76,6 +76,7 @@ impl Gate<'_> {
             "tasks/get"
             | "tasks/list"
             | "tasks/result"
+            | "dev.longhaul/tasks/inspect"
             | "subscriptions/listen"
             | "tools/async/get"
             | "tools/async/join"

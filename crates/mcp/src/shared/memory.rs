@@ -50,12 +50,13 @@ const ID_BYTES_MAX: usize = 256;
 pub(crate) struct Memory {
     requests: Arc<Semaphore>,
     legs: Arc<Semaphore>,
+    journals: Arc<Semaphore>,
 }
 
 impl Default for Memory {
     fn default() -> Self {
         let share = |bytes: usize| Arc::new(Semaphore::new(bytes / 1024));
-        Self { requests: share(REQUESTS_BYTES_MAX), legs: share(LEGS_BYTES_MAX) }
+        Self { requests: share(REQUESTS_BYTES_MAX), legs: share(LEGS_BYTES_MAX), journals: share(1024) }
     }
 }
 
@@ -120,6 +121,16 @@ impl Memory {
         }
         let permits = kib(bytes.min(LEGS_BYTES_MAX));
         Held(Arc::clone(&self.legs).acquire_many_owned(permits).await.ok())
+    }
+
+    /// Waits until no other request reads a journal, which may take [`limits::ENTRIES_MAX`] times
+    /// [`limits::ENTRY_INLINE_BYTES_MAX`]; `None` if that takes too long.
+    pub(crate) async fn for_journal(&self, clock: &dyn Clock) -> Option<Held> {
+        tokio::select! {
+            biased;
+            permit = Arc::clone(&self.journals).acquire_owned() => Some(Held(permit.ok())),
+            () = clock.sleep_ms(WAIT_MS) => None,
+        }
     }
 }
 

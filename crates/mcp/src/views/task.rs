@@ -70,6 +70,16 @@ pub(crate) async fn render(engine: &Engine, task: &Task) -> Result<String, Error
     write(&view, payload)
 }
 
+/// The task as [`render`] shows it, without its variables, and without an outcome of more than `bytes_max`.
+///
+/// # Errors
+/// The error for the client, if the payload cannot be read.
+pub(crate) async fn render_briefly(engine: &Engine, task: &Task, bytes_max: u64) -> Result<String, ErrorData> {
+    let is_long = task.state.outcome().is_some_and(|outcome| outcome.bytes() > bytes_max);
+    let payload = if is_long { Payload::None } else { payload(engine, task).await? };
+    write(&view(task, engine.ports().clock.now(), None), payload)
+}
+
 /// A whole `notifications/tasks` message: exactly what `tasks/get` would answer at this moment.
 ///
 /// # Errors

@@ -255,6 +255,7 @@ async fn reading_has_no_line() {
     let _capturing = capture(&lines, &world);
     for sent in [
         Sent::new("tasks/get", json!({"taskId": task})),
+        Sent::new("dev.longhaul/tasks/inspect", json!({"taskId": task})),
         Sent::call("at_once", json!({})),
         clients.core.sent("tasks/list", json!({})),
         clients.next.sent("tools/async/status", json!({"token": task})),
@@ -271,6 +272,7 @@ fn polls(clients: &Clients, task: &str, token: &str) -> Vec<(&'static str, Sent)
     let job = json!({"name": "get_job_status", "arguments": {"job_id": task, "wait_s": 0}});
     vec![
         ("tasks extension", Sent::new("tasks/get", json!({"taskId": task})).of(clients.owner)),
+        ("an inspection", Sent::new("dev.longhaul/tasks/inspect", json!({"taskId": task})).of(clients.owner)),
         ("core tasks", clients.core.sent("tasks/get", json!({"taskId": task}))),
         ("the result of core tasks", clients.core.sent("tasks/result", json!({"taskId": task}))),
         ("operations", clients.next.sent("tools/async/status", json!({"token": token}))),

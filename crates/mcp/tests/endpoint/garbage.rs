@@ -92,6 +92,7 @@ fn methods() -> impl Strategy<Value = String> {
         "tasks/get",
         "tasks/update",
         "tasks/cancel",
+        "dev.longhaul/tasks/inspect",
         "subscriptions/listen",
         "initialize",
         "server/discover",

@@ -14,6 +14,7 @@ mod core_tasks;
 mod dialects;
 mod garbage;
 mod handle_after;
+mod inspecting;
 mod isolation;
 mod jobs;
 mod keys;

@@ -84,6 +84,7 @@ fn newest(id: &str) -> Vec<Case> {
         case("job status with answers", &status.clone().with_param("inputResponses", json!({})), &[CALL, READ]),
         case("cancelling a job", &Sent::call("cancel_job", job).declaring(no_tasks()), &[CANCEL]),
         case("tasks/get", &Sent::new("tasks/get", task()), &[READ]),
+        case("inspecting", &Sent::new("dev.longhaul/tasks/inspect", task()), &[READ]),
         case("tasks/update", &Sent::new("tasks/update", json!({"taskId": id, "inputResponses": {}})), &[CALL]),
         case("tasks/cancel", &Sent::new("tasks/cancel", task()), &[CANCEL]),
         case("listening", &Sent::new("subscriptions/listen", json!({"notifications": {"taskIds": [id]}})), &[READ]),

@@ -84,6 +84,8 @@ planted_faults! {
     LeaseNotStored breaks LiveWorkerKeepsLease;
     /// What has expired can be written.
     ExpiredIsWritten breaks ExpiredIsNotFound;
+    /// A suspension does not note that its leg has ended.
+    LegNotNoted breaks LegsAreNoted;
 
     // A model of a store or a queue that breaks its port's promise.
 

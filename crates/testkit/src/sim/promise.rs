@@ -58,6 +58,8 @@ pub enum Promise {
     /// A task with cleaning that its tool did not bring to its end is cleaned at least once, never while its tool runs,
     /// and no other task ever is.
     CleansUp,
+    /// The record says of each of the latest legs when it began, when it ended, and how.
+    LegsAreNoted,
     /// When all tasks have ended, nothing more happens.
     BecomesIdle,
     /// A store does what the model does.

@@ -71,6 +71,7 @@ fn changed_answer(
         | (PlantedFault::UnfinishedTaskForgotten, TaskEvent::Forget)
         | (PlantedFault::CompletedIsCleaned, TaskEvent::BeginCleaning { .. } | TaskEvent::EndCleaning { .. })
         | (PlantedFault::LeaseNotStored, TaskEvent::Heartbeat { .. }) => next.state = task.state.clone(),
+        (PlantedFault::LegNotNoted, TaskEvent::Suspend { .. }) => next.legs.past = task.legs.past.clone(),
         (PlantedFault::AttemptNotRaised, _) => next.attempt = task.attempt,
         (PlantedFault::RetriesNotCounted, _) => {
             next.terms.consecutive_failures_max = task.terms.consecutive_failures_max

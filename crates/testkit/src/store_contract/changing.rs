@@ -271,3 +271,34 @@ pub async fn an_event_for_a_missing_task_is_not_found(store: &dyn TaskStore) {
         assert_eq!(on_record(store, &key).await, None);
     }
 }
+
+/// Promise: the record remembers the latest legs, whichever way they ended, and when the one that runs began.
+pub async fn the_latest_legs_are_on_record(store: &dyn TaskStore) {
+    let mut task = queued(store, &SeededIds::new(1), owner("alice")).await;
+    let key = task.key();
+    for attempt in 1..=40 {
+        let began_at = NOW.plus_ms(u64::from(attempt) * LEASE_MS);
+        let ended_at = began_at.plus_ms(7);
+        let end = match attempt % 5 {
+            0 => Some(given::suspend(attempt, Suspension::Yield)),
+            1 => Some(given::suspend(attempt, Suspension::Timer(ended_at))),
+            2 => Some(given::asks(attempt, &["a"], Some(ended_at))),
+            3 => Some(given::retry(attempt, ended_at)),
+            // It dies, which the next claim finds.
+            _ => None,
+        };
+        let events = [Some((given::claim(1, began_at), began_at)), end.map(|end| (end, ended_at))];
+        for (event, now) in events.into_iter().flatten() {
+            let next = task.apply(&event, now).unwrap();
+            assert_eq!(store.apply(&key, &event, now).await.unwrap(), next, "{event:?}");
+            task = next;
+        }
+    }
+    let attempts: Vec<u32> = task.legs.past.iter().map(|leg| leg.attempt).collect();
+    assert_eq!((attempts, task.legs.since), ((25..=40).collect(), None));
+    let now = NOW.plus_ms(41 * LEASE_MS);
+    let running = store.apply(&key, &given::claim(1, now), now).await.unwrap();
+    let ended = store.apply(&key, &TaskEvent::Cancel, now.plus_ms(1)).await.unwrap();
+    assert_eq!(running.legs.since, Some(now));
+    assert_eq!(ended.legs, running.legs, "the leg ended with its task");
+}

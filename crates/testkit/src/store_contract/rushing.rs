@@ -60,6 +60,7 @@ pub async fn of_many_records_of_one_entry_at_once_one_wins(store: &dyn TaskStore
             kind: EntryKind::Step,
             name: format!("step {round}"),
             value: given::inline(&caller.to_string()),
+            recording: None,
         };
         let records = at_once(CALLERS, |caller| async move { store.record(&key, &entry(caller)).await.unwrap() });
         let first: Vec<usize> = (0..CALLERS).filter(|caller| records[*caller] == Recorded::First).collect();

@@ -1,4 +1,4 @@
-//! `tasks/get`, `tasks/update` and `tasks/cancel`: the parameters are read once, and the answer comes straight from the
+//! `tasks/get`, `tasks/update`, `tasks/cancel` and `dev.longhaul/tasks/inspect`: the parameters are read once, and the answer comes straight from the
 //! engine. What `rmcp` checks of a request is checked here in the same order, with the same errors.
 
 use std::collections::BTreeMap;
@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::envelope::{self, Refusal};
+use super::inspect;
 use crate::Body;
 use crate::dialect::Endpoint;
 use crate::shared::incoming::Incoming;
@@ -27,9 +28,10 @@ pub(super) enum Method {
     Get,
     Update,
     Cancel,
+    Inspect,
 }
 
-/// The parameters of all three. Their values are read after the envelope was checked.
+/// What all four have in their parameters. Their values are read after the envelope was checked.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Params<'a> {
@@ -46,6 +48,7 @@ enum Wanted {
     Get(String),
     Update(String, BTreeMap<String, String>),
     Cancel(String),
+    Inspect(String, inspect::Params),
 }
 
 /// Answers the request.
@@ -60,6 +63,7 @@ pub(super) async fn answer(method: Method, call: &Incoming<'_>, endpoint: &Endpo
         Wanted::Get(id) => get(shared, call, &id).await,
         Wanted::Update(id, answers) => update(engine, call, &id, &answers).await,
         Wanted::Cancel(id) => cancel(engine, call, &id).await,
+        Wanted::Inspect(id, params) => inspect(shared, call, &id, &params).await,
     };
     reply::outcome(&call.id, outcome)
 }
@@ -67,6 +71,15 @@ pub(super) async fn answer(method: Method, call: &Incoming<'_>, endpoint: &Endpo
 async fn get(shared: &Shared, call: &Incoming<'_>, id: &str) -> Result<String, ErrorData> {
     let task = shared.polls.poll(&key(call, id)?).await.map_err(|error| error.or(errors::of_poll))?;
     view::render(&shared.engine, &task).await
+}
+
+async fn inspect(
+    shared: &Shared,
+    call: &Incoming<'_>,
+    id: &str,
+    params: &inspect::Params,
+) -> Result<String, ErrorData> {
+    inspect::inspect(shared, &key(call, id)?, params).await
 }
 
 async fn update(
@@ -113,6 +126,7 @@ fn check(method: Method, call: &Incoming<'_>, endpoint: &Endpoint) -> Result<Wan
         Method::Get => Wanted::Get(id),
         Method::Cancel => Wanted::Cancel(id),
         Method::Update => Wanted::Update(id, answers(params.input_responses).ok_or_else(malformed)?),
+        Method::Inspect => Wanted::Inspect(id, call.params().ok_or_else(malformed)?),
     };
     envelope::check_capability(&meta)?;
     Ok(wanted)

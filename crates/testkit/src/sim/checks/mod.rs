@@ -4,6 +4,7 @@
 mod cleaning;
 mod client;
 mod end;
+mod legs;
 mod looks;
 mod places;
 mod record;

@@ -86,6 +86,7 @@ impl Checks {
         self.check_event(actor, before, after, event, at_ms);
         self.check_parts(store, after, at_ms);
         self.check_failures(before, after, event, at_ms);
+        self.check_legs(before, after, event, now, at_ms);
         let seq = self.seq;
         let Some(trace) = self.trace(&key) else { return };
         if let TaskEvent::Claim { .. } = event {

@@ -197,7 +197,7 @@ impl TaskStore for LyingStore {
         ) = (self.fault, event)
         {
             let value = Payload::Inline(until.as_ms().to_string());
-            let entry = Entry { kind: EntryKind::Timer, name: format!("look {attempt}"), value };
+            let entry = Entry { kind: EntryKind::Timer, name: format!("look {attempt}"), value, recording: None };
             self.inner.record(key, &entry).await?;
         }
         if let Some(answer) = self.replacement_for(key, event, now).await {
