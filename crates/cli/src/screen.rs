@@ -34,7 +34,7 @@ impl Screen {
 
     /// What is shown of one task.
     pub(crate) fn view(&self, name: &str) -> View {
-        let name = line(name);
+        let name = if name.is_empty() { String::new() } else { format!("{} ", line(name)) };
         let bar = match self {
             Self::Bars(bars) => {
                 let bar = bars.add(ProgressBar::no_length().with_style(waiting()).with_prefix(name.clone()));
@@ -62,6 +62,7 @@ impl Screen {
 
 /// What is shown of one task. The bar goes when this is dropped.
 pub(crate) struct View {
+    /// Before what is shown; empty if there is only one.
     name: String,
     screen: Screen,
     bar: Option<ProgressBar>,
@@ -114,7 +115,7 @@ impl View {
             bar.set_message(message);
         } else if matches!(self.screen, Screen::Lines) && self.is_due() {
             self.said = Some(clock::instant());
-            out::say(&format!("{}: {message}", self.name));
+            out::say(&format!("{}{message}", self.name));
         }
     }
 
@@ -144,12 +145,12 @@ fn units(count: f64) -> u64 {
 
 /// Before anything is known of how far it is.
 fn waiting() -> ProgressStyle {
-    ProgressStyle::with_template("{spinner} {prefix} {elapsed} {wide_msg}")
+    ProgressStyle::with_template("{spinner} {prefix}{elapsed} {wide_msg}")
         .unwrap_or_else(|_| ProgressStyle::default_spinner())
 }
 
 fn measured() -> ProgressStyle {
-    let template = "{spinner} {prefix} [{bar:24}] {rate}, {eta} left {wide_msg}";
+    let template = "{spinner} {prefix}[{bar:24}] {rate}, {eta} left {wide_msg}";
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
     style.progress_chars("=> ").with_key("rate", |state: &ProgressState, out: &mut dyn Write| {
         // There is nobody to tell if it cannot be written.
