@@ -19,7 +19,7 @@ DOCUMENTED := $(WORKSPACE),longhaul/contract,longhaul/testing
 PUBLIC := core audit logs settings engine sqlite http mcp aws oauth lambda testkit client gateway cli
 PACKAGES := $(PUBLIC:%=-p longhaul-%) -p longhaul
 # Tests that start servers, real clients or the emulator with the template in it.
-END_TO_END := binary(e2e) | binary(aws_e2e) | binary(deployed) | binary(starter) | binary(gateway) | binary(gateway_aws)
+END_TO_END := binary(e2e) | binary(aws_e2e) | binary(deployed) | binary(starter) | binary(gateway) | binary(gateway_aws) | binary(cli)
 
 .PHONY: help run check test nightly lint advisories features fast-tests slow-tests conformance conformance-local e2e local-aws \
 	simulate fuzz mutants bench build build-gateway package deploy deploy-gateway clean
