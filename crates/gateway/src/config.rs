@@ -62,7 +62,8 @@ pub(crate) struct Server {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResourceUpdates {
     PassedOn,
-    /// This process cannot stay connected to a server.
+    /// A function cannot stay connected to a server.
+    #[cfg(feature = "lambda")]
     Unheard,
 }
 
