@@ -128,6 +128,12 @@ pub(crate) struct Discreet {
     params: ParamHeaders,
 }
 
+/// Whether the message is a notification: it may be sent again if its connection was closed at that moment, since it is as
+/// true the second time.
+const fn says_something(message: &ClientJsonRpcMessage) -> bool {
+    matches!(message, ClientJsonRpcMessage::Notification(_))
+}
+
 type Failed = StreamableHttpError<reqwest::Error>;
 type Events = BoxStream<'static, Result<Sse, sse_stream::Error>>;
 
@@ -164,9 +170,18 @@ impl StreamableHttpClient for Discreet {
         bytes_max: usize,
     ) -> Result<StreamableHttpPostResponse, Failed> {
         self.params.add(&message, &mut headers);
-        let posted =
-            self.client.post_message_with_max_sse_event_size(uri, message, session_id, auth_header, headers, bytes_max);
-        posted.await.map_err(without_url)
+        let post = |message, headers| {
+            let (uri, session_id, auth_header) = (Arc::clone(&uri), session_id.clone(), auth_header.clone());
+            self.client.post_message_with_max_sse_event_size(uri, message, session_id, auth_header, headers, bytes_max)
+        };
+        let again = says_something(&message).then(|| (message.clone(), headers.clone()));
+        let posted = match (post(message, headers).await, again) {
+            (Err(Failed::Client(error)), Some((message, headers))) if error.is_request() => {
+                post(message, headers).await
+            }
+            (posted, _) => posted,
+        };
+        posted.map_err(without_url)
     }
 
     async fn delete_session(
