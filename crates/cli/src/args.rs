@@ -4,7 +4,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Parser, Subcommand};
+use longhaul_client::Status;
 
 use crate::clock::duration;
 
@@ -54,8 +56,8 @@ pub(crate) enum Verb {
     /// Lists the tasks
     Tasks {
         /// Only with this status
-        #[arg(long, value_enum)]
-        status: Option<StatusName>,
+        #[arg(long, value_parser = status())]
+        status: Option<Status>,
         /// Only of this tool, as far as this machine began them
         #[arg(long)]
         tool: Option<String>,
@@ -131,14 +133,9 @@ pub(crate) struct How {
     pub(crate) key: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-#[value(rename_all = "snake_case")]
-pub(crate) enum StatusName {
-    Working,
-    InputRequired,
-    Completed,
-    Failed,
-    Cancelled,
+/// The statuses that a task may have, for a flag.
+fn status() -> impl TypedValueParser<Value = Status> {
+    PossibleValuesParser::new(Status::ALL.map(Status::name)).try_map(|name| Status::of(&name).ok_or("is not a status"))
 }
 
 #[cfg(test)]

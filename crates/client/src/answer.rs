@@ -8,7 +8,7 @@ use reqwest::header::CONTENT_TYPE;
 use serde_json::Value;
 use sse_stream::{Sse, SseStream};
 
-use crate::error::{Error, Refusal, chain};
+use crate::error::{Error, Refusal, with_causes};
 
 /// No answer is read beyond so many bytes.
 const BYTES_MAX: usize = 256 << 20;
@@ -69,7 +69,7 @@ impl Answer {
 /// The next event that has a message.
 async fn next_of(events: &mut Events) -> Result<Option<Message>, Error> {
     while let Some(event) = events.next().await {
-        let event = event.map_err(|error| Error::Lost(chain(&error)))?;
+        let event = event.map_err(|error| Error::Lost(with_causes(&error)))?;
         let message = event.data.and_then(|data| serde_json::from_str(&data).ok());
         if let Some(message) = message.and_then(understood) {
             return Ok(Some(message));
@@ -92,7 +92,7 @@ pub(crate) fn is_json(response: &Response) -> bool {
 pub(crate) async fn read(response: Response) -> Result<Vec<u8>, Error> {
     let (mut body, mut chunks) = (Vec::new(), response.bytes_stream());
     while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(|error| Error::Lost(chain(&error.without_url())))?;
+        let chunk = chunk.map_err(|error| Error::Lost(with_causes(&error.without_url())))?;
         if body.len() + chunk.len() > BYTES_MAX {
             return Err(Error::Unexpected("the answer is too long".to_owned()));
         }

@@ -9,9 +9,10 @@ use crate::answer::{Answer, Message};
 use crate::client::Client;
 use crate::connect::Era;
 use crate::error::Error;
+use crate::param_headers::ToolHeaders;
+use crate::per_request;
 use crate::task::{Progress, Question, Task, questions};
 use crate::tool::{TaskSupport, Tool};
-use crate::{param_headers, per_request};
 
 /// How often a server may ask before it answers a call.
 const ROUNDS_MAX: usize = 50;
@@ -184,7 +185,8 @@ impl Client {
     fn headers_of(&self, call: &Call) -> HeaderMap {
         let mut headers = self.headers(METHOD, Some(&call.tool));
         if let (Era::PerRequest, Some(tool)) = (&self.era, &call.listed) {
-            param_headers::add(&mut headers, tool.schema(), &call.arguments);
+            let wanted = tool.schema().as_object().map(ToolHeaders::of);
+            headers.extend(wanted.iter().flat_map(|wanted| wanted.of_call(&call.arguments)));
         }
         headers
     }

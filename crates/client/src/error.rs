@@ -75,8 +75,9 @@ impl Refusal {
     }
 }
 
-/// An error with its causes.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+/// An error with its causes, without those that its text has already.
+#[must_use]
+pub fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

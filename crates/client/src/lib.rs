@@ -33,7 +33,8 @@ mod wire;
 
 pub use call::{Call, Called, Listener, Nobody};
 pub use client::Client;
-pub use error::{Error, Refusal};
+pub use error::{Error, Refusal, with_causes};
+pub use param_headers::ToolHeaders;
 pub use target::Target;
 pub use task::{Progress, Question, Status, Task};
 pub use tool::{TaskSupport, Tool};

@@ -3,32 +3,70 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{HeaderName, HeaderValue};
 use serde_json::{Map, Value};
 
-/// Adds the arguments that the schema wants in headers: only those that are reached through `properties` alone.
-pub(crate) fn add(headers: &mut HeaderMap, schema: &Value, arguments: &Map<String, Value>) {
-    // Those that are left to look at. A schema is a tree, so that this ends.
-    let mut open = vec![(schema, arguments)];
-    while let Some((schema, arguments)) = open.pop() {
-        for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
-            let value = arguments.get(name);
-            if let Some((name, value)) = value.and_then(|value| param(schema, value)) {
-                headers.insert(name, value);
-            }
-            open.extend(value.and_then(Value::as_object).map(|arguments| (schema, arguments)));
-        }
+/// The arguments of one tool that its server wants in headers too: `Mcp-Param-*` (revision `2026-07-28`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolHeaders(Vec<Param>);
+
+/// One argument that goes into a header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Param {
+    /// The names of properties that lead to it.
+    path: Vec<String>,
+    header: HeaderName,
+}
+
+impl ToolHeaders {
+    /// What a tool's schema says: only about properties that are reached through `properties` alone.
+    #[must_use]
+    pub fn of(schema: &Map<String, Value>) -> Self {
+        Self(params_of(schema))
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The headers of a call: of those arguments that are given.
+    pub fn of_call(&self, arguments: &Map<String, Value>) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
+        self.0.iter().filter_map(|param| param.of(arguments))
     }
 }
 
-fn param(schema: &Value, value: &Value) -> Option<(HeaderName, HeaderValue)> {
-    let name = format!("mcp-param-{}", schema["x-mcp-header"].as_str()?).parse().ok()?;
-    let text = match value {
-        Value::String(text) => text.clone(),
-        Value::Bool(_) | Value::Number(_) => value.to_string(),
-        Value::Null | Value::Array(_) | Value::Object(_) => return None,
-    };
-    Some((name, encoded(&text)))
+impl Param {
+    /// The header; none if there is no such argument.
+    fn of(&self, arguments: &Map<String, Value>) -> Option<(HeaderName, HeaderValue)> {
+        let (first, rest) = self.path.split_first()?;
+        let value = rest.iter().try_fold(arguments.get(first)?, |value, name| value.get(name))?;
+        let text = match value {
+            Value::String(text) => text.clone(),
+            Value::Bool(_) | Value::Number(_) => value.to_string(),
+            Value::Null | Value::Array(_) | Value::Object(_) => return None,
+        };
+        Some((self.header.clone(), encoded(&text)))
+    }
+}
+
+fn params_of(schema: &Map<String, Value>) -> Vec<Param> {
+    let mut params = Vec::new();
+    // Those that are left to look at. A schema is a tree, so that this ends.
+    let mut open = vec![(Vec::new(), schema)];
+    while let Some((path, schema)) = open.pop() {
+        let properties = schema.get("properties").and_then(Value::as_object);
+        for (name, schema) in properties.into_iter().flatten() {
+            let Some(schema) = schema.as_object() else { continue };
+            let path: Vec<String> = path.iter().chain([name]).cloned().collect();
+            let header = schema.get("x-mcp-header").and_then(Value::as_str);
+            let header = header.and_then(|name| format!("mcp-param-{name}").parse().ok());
+            params.extend(header.map(|header| Param { path: path.clone(), header }));
+            open.push((path, schema));
+        }
+    }
+    params
 }
 
 /// The value as a header carries it: in base64 if it could not be read back otherwise.
@@ -54,10 +92,11 @@ mod tests {
             "inner": {"properties": {"city": {"x-mcp-header": "City"}}}
         }});
         let arguments = serde_json::json!({"region": "eu", "plain": "x", "inner": {"city": "Zürich"}});
-        let mut headers = HeaderMap::new();
-        add(&mut headers, &schema, arguments.as_object().unwrap());
-        let mut seen: Vec<_> =
-            headers.iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect();
+        let headers = ToolHeaders::of(schema.as_object().unwrap());
+        let mut seen: Vec<_> = headers
+            .of_call(arguments.as_object().unwrap())
+            .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
+            .collect();
         seen.sort();
         assert_eq!(seen, ["mcp-param-city: =?base64?WsO8cmljaA==?=", "mcp-param-region: eu"]);
     }

@@ -8,7 +8,7 @@ use reqwest::{Response, StatusCode};
 use serde_json::{Value, json};
 
 use crate::answer::{self, Answer, Message};
-use crate::error::{Error, Refusal, chain};
+use crate::error::{Error, Refusal, with_causes};
 use crate::target::Target;
 
 /// How long a connection may take to be made.
@@ -41,7 +41,7 @@ impl Wire {
             .redirect(reqwest::redirect::Policy::none())
             .retry(reqwest::retry::never())
             .build()
-            .map_err(|error| Error::Unexpected(chain(&error)))?;
+            .map_err(|error| Error::Unexpected(with_causes(&error)))?;
         Ok(Self { http, target, last_id: AtomicU64::new(0) })
     }
 
@@ -70,7 +70,7 @@ impl Wire {
             request.header(CONTENT_TYPE, "application/json").header(ACCEPT, "application/json, text/event-stream");
         let response = request.body(message.to_string()).send().await.map_err(|error| {
             let error = error.without_url();
-            if error.is_connect() { Error::Unreachable(chain(&error)) } else { Error::Lost(chain(&error)) }
+            if error.is_connect() { Error::Unreachable(with_causes(&error)) } else { Error::Lost(with_causes(&error)) }
         })?;
         let status = response.status();
         if status.is_success() {

@@ -368,6 +368,6 @@ fn answered(error: &ClientInitializeError) -> bool {
 fn unbegun(error: &ClientInitializeError) -> String {
     match error {
         ClientInitializeError::TransportError { error, .. } => http::why(error),
-        other => http::chain(other),
+        other => longhaul_client::with_causes(other),
     }
 }

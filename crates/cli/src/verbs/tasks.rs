@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use comfy_table::{ContentArrangement, Table, presets};
-use longhaul_client::{Client, Error, Task};
+use longhaul_client::{Client, Error, Status, Task};
 use serde_json::{Value, json};
 
 use super::one;
-use crate::args::{Global, StatusName};
+use crate::args::Global;
 use crate::exit::{Exit, Stop};
 use crate::follow::interval;
 use crate::out::{self, line};
@@ -24,22 +24,13 @@ const REFRESH_MIN: Duration = Duration::from_secs(2);
 
 /// Which tasks to show.
 pub(super) struct Filter {
-    pub(super) status: Option<StatusName>,
+    pub(super) status: Option<Status>,
     pub(super) tool: Option<String>,
 }
 
 impl Filter {
     fn takes(&self, task: &Task, tool: Option<&String>) -> bool {
-        let status = self.status.is_none_or(|status| {
-            let name = match status {
-                StatusName::Working => "working",
-                StatusName::InputRequired => "input_required",
-                StatusName::Completed => "completed",
-                StatusName::Failed => "failed",
-                StatusName::Cancelled => "cancelled",
-            };
-            task.status.name() == name
-        });
+        let status = self.status.is_none_or(|status| task.status == status);
         status && self.tool.as_ref().is_none_or(|wanted| tool == Some(wanted))
     }
 }

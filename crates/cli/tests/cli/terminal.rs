@@ -26,8 +26,14 @@ fn code(session: &PtySession) -> i32 {
     }
 }
 
-fn id_in(text: &str) -> &str {
-    text.split("longhaul watch ").nth(1).unwrap().split_whitespace().next().unwrap()
+/// A call that was left with Ctrl-C, and the id of its task.
+fn left_by_ctrl_c(setup: &Setup) -> (PtySession, String) {
+    let mut session = at_terminal(setup, "call countdown seconds=600 steps=600");
+    session.exp_string("/600").unwrap();
+    session.send_control('c').unwrap();
+    let said = session.exp_string("Press Ctrl-C again to cancel").unwrap();
+    let id = said.split("longhaul watch ").nth(1).unwrap().split_whitespace().next().unwrap();
+    (session, id.to_owned())
 }
 
 #[test]
@@ -60,11 +66,7 @@ fn a_question_is_asked_in_a_form() {
 #[test]
 fn ctrl_c_detaches_and_says_how_to_come_back() {
     let (setup, _server) = Setup::local();
-    let mut session = at_terminal(&setup, "call countdown seconds=600 steps=600");
-    session.exp_string("/600").unwrap();
-    session.send_control('c').unwrap();
-    let said = session.exp_string("Press Ctrl-C again to cancel").unwrap();
-    let id = id_in(&said).to_owned();
+    let (mut session, id) = left_by_ctrl_c(&setup);
     session.exp_eof().unwrap();
     assert_eq!(code(&session), 130);
     assert_eq!(setup.run(&["show", &id, "--json"]).json()["status"], "working");
@@ -73,11 +75,7 @@ fn ctrl_c_detaches_and_says_how_to_come_back() {
 #[test]
 fn a_second_ctrl_c_cancels() {
     let (setup, _server) = Setup::local();
-    let mut session = at_terminal(&setup, "call countdown seconds=600 steps=600");
-    session.exp_string("/600").unwrap();
-    session.send_control('c').unwrap();
-    let said = session.exp_string("Press Ctrl-C again to cancel").unwrap();
-    let id = id_in(&said).to_owned();
+    let (mut session, id) = left_by_ctrl_c(&setup);
     session.send_control('c').unwrap();
     session.exp_string("the server was asked to cancel").unwrap();
     session.exp_eof().unwrap();

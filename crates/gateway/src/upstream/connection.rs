@@ -116,6 +116,6 @@ impl Connection {
 fn lost(error: &ServiceError) -> String {
     match error {
         ServiceError::TransportSend(error) => http::why(error),
-        other => http::chain(other),
+        other => longhaul_client::with_causes(other),
     }
 }

@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::stream::BoxStream;
+use longhaul_client::with_causes;
 use rmcp::model::ClientJsonRpcMessage;
 use rmcp::service::ServiceError;
 use rmcp::transport::streamable_http_client::{
@@ -21,23 +22,9 @@ use crate::limits;
 pub(super) fn why(error: &DynamicTransportError) -> String {
     match error.error.downcast_ref::<Failed>() {
         // Its text does not have the cause.
-        Some(Failed::Client(error)) => chain(error),
-        _ => chain(&*error.error),
+        Some(Failed::Client(error)) => with_causes(error),
+        _ => with_causes(&*error.error),
     }
-}
-
-/// An error with its causes.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = error.source();
-    }
-    text
 }
 
 /// How long a connection may take to be made.

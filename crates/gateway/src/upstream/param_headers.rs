@@ -4,11 +4,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
-use http::{HeaderName, HeaderValue};
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, JsonObject, Tool};
-use serde_json::Value;
+use http::HeaderName;
+use longhaul_client::ToolHeaders;
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, Tool};
 
 use crate::config::Headers;
 
@@ -17,20 +15,12 @@ const SIGN_OF_REVISION: HeaderName = HeaderName::from_static("mcp-method");
 
 /// Which arguments of a server's tools go into headers. Clones are the same.
 #[derive(Clone, Default)]
-pub(crate) struct ParamHeaders(Arc<RwLock<HashMap<String, Vec<Param>>>>);
-
-/// One argument that goes into a header.
-#[derive(Debug, PartialEq, Eq)]
-struct Param {
-    /// The names of properties that lead to it.
-    path: Vec<String>,
-    header: HeaderName,
-}
+pub(crate) struct ParamHeaders(Arc<RwLock<HashMap<String, ToolHeaders>>>);
 
 impl ParamHeaders {
     /// Takes what the schemas of these tools say, instead of what was known before.
     pub(crate) fn learn(&self, tools: &[Tool]) {
-        let params = tools.iter().map(|tool| (tool.name.to_string(), params_of(&tool.input_schema)));
+        let params = tools.iter().map(|tool| (tool.name.to_string(), ToolHeaders::of(&tool.input_schema)));
         let params = params.filter(|(_, params)| !params.is_empty()).collect();
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = params;
     }
@@ -42,59 +32,16 @@ impl ParamHeaders {
         let (Some(arguments), true) = (&call.params.arguments, headers.contains_key(&SIGN_OF_REVISION)) else { return };
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(params) = known.get(&*call.params.name) {
-            headers.extend(params.iter().filter_map(|param| param.of(arguments)));
+            headers.extend(params.of_call(arguments));
         }
     }
-}
-
-impl Param {
-    /// The header; none if there is no such argument.
-    fn of(&self, arguments: &JsonObject) -> Option<(HeaderName, HeaderValue)> {
-        let (first, rest) = self.path.split_first()?;
-        let value = rest.iter().try_fold(arguments.get(first)?, |value, name| value.get(name))?;
-        let text = match value {
-            Value::String(text) => text.clone(),
-            Value::Bool(_) | Value::Number(_) => value.to_string(),
-            Value::Null | Value::Array(_) | Value::Object(_) => return None,
-        };
-        Some((self.header.clone(), HeaderValue::from_str(&encoded(text)).ok()?))
-    }
-}
-
-/// What a schema says: only about properties that are reached through `properties` alone.
-fn params_of(schema: &JsonObject) -> Vec<Param> {
-    let mut params = Vec::new();
-    // Those that are left to look at. A schema is a tree, so that this ends.
-    let mut open = vec![(Vec::new(), schema)];
-    while let Some((path, schema)) = open.pop() {
-        let properties = schema.get("properties").and_then(Value::as_object);
-        for (name, schema) in properties.into_iter().flatten() {
-            let Some(schema) = schema.as_object() else { continue };
-            let path: Vec<String> = path.iter().chain([name]).cloned().collect();
-            let header = schema.get("x-mcp-header").and_then(Value::as_str);
-            let header = header.and_then(|name| format!("mcp-param-{name}").parse().ok());
-            params.extend(header.map(|header| Param { path: path.clone(), header }));
-            open.push((path, schema));
-        }
-    }
-    params
-}
-
-/// The value as a header carries it: in base64 if it could not be read back otherwise.
-fn encoded(value: String) -> String {
-    let blank = |character| [' ', '\t'].contains(&character);
-    let is_plain = value.chars().all(|character| matches!(character, ' '..='~'));
-    let is_marked = value.starts_with("=?base64?") && value.ends_with("?=");
-    if is_plain && !is_marked && !value.starts_with(blank) && !value.ends_with(blank) {
-        return value;
-    }
-    format!("=?base64?{}?=", BASE64_STANDARD.encode(value))
 }
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderValue;
     use rmcp::model::{CallToolRequestParams, ClientRequest, RequestId};
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 

@@ -217,7 +217,7 @@ fn request(method: &str, params: &Value) -> Value {
 }
 
 fn lost(error: &(dyn std::error::Error + 'static)) -> Unseen {
-    Unseen::Lost(format!("the connection was lost: {}", super::http::chain(error)))
+    Unseen::Lost(format!("the connection was lost: {}", longhaul_client::with_causes(error)))
 }
 
 fn is_json(response: &Response) -> bool {
