@@ -5,6 +5,8 @@ TOOLS := .cache/tools/bin
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 SEEDS ?= 100000
 SECONDS ?= 60
+# Where bench-peers writes its report.
+PEERS_OUT ?= docs/benchmarks
 SIMULATION := $(CARGO) test --locked --quiet --profile sim -p longhaul-engine
 LISTEN ?= 127.0.0.1:8080
 RUN_ARGS ?= --listen $(LISTEN)
@@ -16,13 +18,13 @@ WORKSPACE := --workspace --features $(FEATURES)
 # Also what only tests of others use.
 DOCUMENTED := $(WORKSPACE),longhaul/contract,longhaul/testing
 # What is published, in one release. The rest of the workspace has `publish = false`.
-PUBLIC := core audit logs settings engine sqlite http mcp aws oauth lambda testkit client gateway cli
+PUBLIC := core audit logs settings engine sqlite http push mcp aws oauth lambda testkit client console jobs gateway cli
 PACKAGES := $(PUBLIC:%=-p longhaul-%) -p longhaul
 # Tests that start servers, real clients or the emulator with the template in it.
-END_TO_END := binary(e2e) | binary(aws_e2e) | binary(deployed) | binary(starter) | binary(gateway) | binary(gateway_aws) | binary(cli)
+END_TO_END := binary(e2e) | binary(aws_e2e) | binary(deployed) | binary(killed) | binary(starter) | binary(gateway) | binary(gateway_aws) | binary(cli) | binary(browser)
 
 .PHONY: help run check test nightly lint advisories features fast-tests slow-tests conformance conformance-local e2e local-aws \
-	simulate fuzz mutants bench build build-gateway package deploy deploy-gateway clean
+	simulate chaos fuzz mutants bench bench-peers pictures build build-gateway package deploy deploy-gateway clean
 # The order of the prerequisites matters: what is quick and fails often comes first.
 .NOTPARALLEL:
 
@@ -38,8 +40,10 @@ check: lint features fast-tests ## Formatting, lints, docs, dependencies, templa
 
 test: fast-tests slow-tests ## All tests: fast, end to end, conformance, simulation
 
-nightly: ## What takes longer than landing a change may take: a million simulated worlds, hostile inputs, and mutants of the code
+nightly: ## What takes longer than landing a change may take: a million simulated worlds, chaos, hostile inputs, a thousand calls of one tool, and mutants of the code
 	$(MAKE) --no-print-directory simulate SEEDS=1000000
+	$(MAKE) --no-print-directory chaos CHAOS_ARGS="--seconds 600"
+	scripts/nextest.sh $(WORKSPACE) --run-ignored only --test e2e -E 'test(children::)'
 	$(MAKE) --no-print-directory fuzz SECONDS=60
 	$(MAKE) --no-print-directory mutants
 
@@ -67,7 +71,7 @@ fast-tests: ## All tests that start no server and no client
 	scripts/nextest.sh $(WORKSPACE) -E 'not ($(END_TO_END))'
 
 slow-tests: ## The other tests: end to end, examples in the docs, conformance, simulation
-	scripts/setup-tools.sh suite ts ts-legacy auth-server python python-legacy upstreams aws aws-lint cargo-lambda
+	scripts/setup-tools.sh suite ts ts-legacy webhooks auth-server python python-legacy upstreams browser aws aws-lint cargo-lambda
 	scripts/nextest.sh $(WORKSPACE) -E '$(END_TO_END)'
 	$(CARGO) test --locked $(WORKSPACE) --doc --quiet
 	CONFORMANCE_SERVER=$(TARGET_DIR)/debug/conformance-server CONFORMANCE_GATEWAY=$(TARGET_DIR)/debug/longhaul $(MAKE) --no-print-directory conformance-local
@@ -86,10 +90,10 @@ conformance-local: ## The same without the template
 	scripts/conformance.sh 2025-11-25 gateway
 	scripts/conformance.sh 2025-06-18 gateway
 
-e2e: ## Real clients and kills: against the local server, and against the template on an emulator; and a new server
-	scripts/setup-tools.sh ts ts-legacy auth-server python python-legacy upstreams aws aws-lint cargo-lambda
+e2e: ## Real clients, a browser and kills: against the local server, and against the template on an emulator; and a new server
+	scripts/setup-tools.sh ts ts-legacy webhooks auth-server python python-legacy upstreams browser aws aws-lint cargo-lambda
 	scripts/nextest.sh -p longhaul-app --features local,lambda --test e2e --test aws_e2e
-	scripts/nextest.sh $(WORKSPACE) --test starter --test gateway --test gateway_aws
+	scripts/nextest.sh $(WORKSPACE) --test starter --test gateway --test gateway_aws --test browser --test killed
 
 local-aws: ## The whole deployment on an AWS emulator on this machine, until it is stopped
 	scripts/setup-tools.sh aws
@@ -119,6 +123,12 @@ else
 	LONGHAUL_SIM_SEEDS=$(SEEDS) $(SIMULATION) --test simulation --test planted -- --nocapture
 endif
 
+chaos: ## Kill, freeze and cut real servers under load, and check what was promised (CHAOS_ARGS="--seed 7 --seconds 600")
+	scripts/setup-tools.sh aws
+	$(CARGO) build --release --locked -p longhaul-chaos -p longhaul-cli --bin chaos --bin chaos-server --bin chaos-api \
+	    --bin chaos-worker --bin longhaul
+	target/release/chaos $(CHAOS_ARGS)
+
 fuzz: ## Look for inputs that break a promise, SECONDS for each target (TARGETS="requests headers" for some)
 	scripts/fuzz.sh $(SECONDS) $(TARGETS)
 
@@ -132,6 +142,16 @@ bench: ## Speed, size and memory, compared with rmcp alone and a bare function (
 	$(CARGO) build --profile function --locked -p longhaul-app -p longhaul-bench-bare --no-default-features \
 	    --features longhaul-app/lambda --bin api --bin worker --bin bare
 	scripts/emulator.sh run-with target/release/bench $(BENCH_ARGS)
+
+bench-peers: ## Longhaul beside Restate, DBOS, FastMCP and rmcp, in one run: docs/benchmarks (PEERS_ARGS="--only longhaul,restate")
+	scripts/setup-tools.sh peers
+	$(CARGO) build --release --locked -p longhaul-bench --bin bench
+	target/release/bench peers --tools .cache/tools --sources crates/bench/peers --out $(PEERS_OUT) $(PEERS_ARGS)
+
+pictures: ## The pictures in the docs: pages of the console, and the command in a terminal
+	scripts/setup-tools.sh browser
+	$(CARGO) build --locked $(WORKSPACE) --bin local --bin longhaul
+	scripts/pictures.sh
 
 clean: ## Remove everything that was built or installed
 	$(CARGO) clean

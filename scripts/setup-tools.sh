@@ -1,16 +1,22 @@
 #!/usr/bin/env bash
-# Installs the pinned tools that the checks need, below .cache/tools. Nothing is installed on the machine itself.
+# Installs the pinned tools that the checks need, below .cache/tools. Only "browser" and "peers" may install something on
+# the machine itself: Chromium and Redis, from the system's packages.
 #
-#   scripts/setup-tools.sh [PART...]        (default: all of them but mutants and mcp-proxy)
+#   scripts/setup-tools.sh [PART...]        (default: all of them but mcp-proxy, peers and mutants)
 #
 #   suite          the MCP conformance suite, and a Node that is new enough for it
 #   ts             the TypeScript SDK that tests/clients/ts/*.mjs use (includes the Node of "suite")
 #   ts-legacy      the TypeScript SDK of older revisions, and the Inspector
 #   python         a virtual environment for tests/clients/python/*.py
 #   python-legacy  virtual environments with the Python SDKs of older revisions
+#   webhooks       the libraries of Standard Webhooks that verify signatures (includes the Node of "suite")
 #   auth-server    the authorization server that tests/auth_server starts (includes the Node of "suite")
 #   upstreams      MCP servers that the gateway's tests put behind it (includes the Node of "suite")
+#   browser        Chromium, and what drives it in the tests of the console (includes the Node of "suite"). Chromium is
+#                  $CHROMIUM or the machine's own, in no particular version; if there is none, root gets it with apt-get
 #   mcp-proxy      another gateway, for the benchmarks
+#   peers          the systems that `make bench-peers` measures beside Longhaul; 600 MB, minutes, and Redis from the
+#                  system's packages
 #   nextest        cargo-nextest as a prebuilt binary; scripts/nextest.sh installs it if the machine has none
 #   deny           cargo-deny as a prebuilt binary
 #   hadolint       hadolint as a prebuilt binary, which reads infra/container/Dockerfile
@@ -24,8 +30,9 @@
 #
 # A part that was installed from the same lock file is left alone. Two runs at the same time are safe: one waits.
 # Afterwards .cache/tools/bin has: node, conformance, inspector, auth-server, python, python-1.30.0, python-1.13.1,
-# python-1.9.4, server-everything, server-filesystem, server-memory, mcp-server-fetch, mcp-server-git,
-# mcp-server-time, mcp-proxy, cargo-nextest, cargo-deny, hadolint, actionlint, ministack, sam, cfn-lint, cargo-lambda.
+# python-1.9.4, verify-webhooks-node, verify-webhooks-python, chromium, server-everything, server-filesystem, server-memory, mcp-server-fetch, mcp-server-git,
+# mcp-server-time, mcp-proxy, python-dbos, python-fastmcp,
+# restate-server, restate-life, redis-server, cargo-nextest, cargo-deny, hadolint, actionlint, ministack, sam, cfn-lint, cargo-lambda.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -33,9 +40,11 @@ tools=$root/.cache/tools
 readonly root tools
 readonly node_major_min=22
 readonly npm_attempts_max=3
+readonly apt_attempts_max=3
+readonly apt_seconds_max=600
 readonly mutants_version=27.1.0
 readonly parts_default=(
-    suite ts ts-legacy auth-server python python-legacy upstreams nextest deny hadolint actionlint aws aws-lint cargo-lambda
+    suite ts ts-legacy webhooks auth-server python python-legacy upstreams browser nextest deny hadolint actionlint aws aws-lint cargo-lambda
 )
 
 say() { printf 'setup-tools: %s\n' "$*" >&2; }
@@ -161,6 +170,20 @@ setup_ts_legacy() {
     mark_current ts-legacy "${pins[@]}"
 }
 
+setup_webhooks() {
+    local source=$root/tests/clients/webhooks
+    local pins=("$source/package.json" "$source/package-lock.json" "$source/requirements.txt")
+    setup_suite
+    if is_current webhooks "${pins[@]}" && [[ -e $source/node_modules ]]; then return; fi
+    install_node_package webhooks "$source"
+    ln -sfn ../../../.cache/tools/webhooks/node_modules "$source/node_modules"
+    install_venv webhooks-python "$source/requirements.txt"
+    launcher verify-webhooks-node "$(node_path)" "$source/verify.mjs"
+    launcher verify-webhooks-python "$tools/webhooks-python/bin/python" "$source/verify.py"
+    "$tools/bin/verify-webhooks-python" </dev/null >/dev/null
+    mark_current webhooks "${pins[@]}"
+}
+
 setup_auth_server() {
     local source=$root/tests/auth_server
     local pins=("$source/package.json" "$source/package-lock.json")
@@ -212,6 +235,64 @@ setup_upstreams() {
     mark_current upstreams "${pins[@]}"
 }
 
+# Prints the path of a browser that answers.
+chromium_of_machine() {
+    local name names=(chromium google-chrome-stable google-chrome chromium-browser)
+    [[ -z ${CHROMIUM:-} ]] || names=("$CHROMIUM")
+    for name in "${names[@]}"; do
+        if "$name" --version >/dev/null 2>&1; then
+            command -v "$name"
+            return
+        fi
+    done
+    return 1
+}
+
+# Installs the system's package $1, which $2 need. Debian's mirrors fail at times, and another run of apt-get may hold
+# its lock.
+install_package() {
+    local package=$1 users=$2
+    local attempt apt=(timeout "$apt_seconds_max" env DEBIAN_FRONTEND=noninteractive apt-get --quiet=2
+        -o Acquire::Retries=3 -o Acquire::http::Timeout=30 -o DPkg::Lock::Timeout=120)
+    if [[ $(id -u) -ne 0 ]] || ! command -v apt-get >/dev/null; then
+        say "$users need the package '$package': install it by hand"
+        return 1
+    fi
+    for ((attempt = 1; attempt <= apt_attempts_max; attempt++)); do
+        say "installing $package from the system's packages"
+        if "${apt[@]}" update >&2 && "${apt[@]}" install --yes --no-install-recommends "$package" >&2; then return 0; fi
+        say "apt-get failed (attempt $attempt of $apt_attempts_max)"
+        sleep "$attempt"
+    done
+    say "$package could not be installed: install it by hand"
+    return 1
+}
+
+# The browser is $CHROMIUM, the machine's own, or one from the system's packages.
+install_chromium() {
+    if [[ -n ${CHROMIUM:-} ]]; then
+        say "CHROMIUM is not the path of a browser that starts"
+        return 1
+    fi
+    install_package chromium "the tests of the console"
+}
+
+setup_browser() {
+    local source=$root/tests/console chromium
+    local pins=("$source/package.json" "$source/package-lock.json")
+    setup_suite
+    # The browser is no part of what is kept below .cache, so it may be gone.
+    if is_current browser "${pins[@]}" && [[ -e $source/node_modules ]] &&
+        "$tools/bin/chromium" --version >/dev/null 2>&1; then return; fi
+    install_node_package browser "$source"
+    ln -sfn ../../.cache/tools/browser/node_modules "$source/node_modules"
+    chromium_of_machine >/dev/null || install_chromium
+    chromium=$(chromium_of_machine)
+    launcher chromium "$chromium"
+    "$tools/bin/chromium" --version >/dev/null
+    mark_current browser "${pins[@]}"
+}
+
 setup_mcp_proxy() {
     local pins=("$root/tests/upstream_servers/requirements-mcp-proxy.txt")
     if is_current mcp-proxy "${pins[@]}"; then return; fi
@@ -219,6 +300,35 @@ setup_mcp_proxy() {
     launcher mcp-proxy "$tools/mcp-proxy/bin/mcp-proxy"
     "$tools/bin/mcp-proxy" --version >/dev/null
     mark_current mcp-proxy "${pins[@]}"
+}
+
+# Redis: the machine's own, in no particular version.
+setup_redis() {
+    redis-server --version >/dev/null 2>&1 || install_package redis-server "the benchmark beside other systems"
+    launcher redis-server "$(command -v redis-server)"
+}
+
+# The systems of `make bench-peers`; Restate's service is built from source, which takes minutes.
+setup_peers() {
+    local source=$root/crates/bench/peers
+    local pins=("$source"/*/requirements.txt "$source"/restate-server/package{,-lock}.json
+        "$source"/restate/Cargo.{toml,lock} "$source"/restate/src/main.rs)
+    if is_current peers "${pins[@]}" && "$tools/bin/redis-server" --version >/dev/null 2>&1; then return; fi
+    setup_redis
+    install_venv peers-dbos "$source/dbos/requirements.txt"
+    launcher python-dbos "$tools/peers-dbos/bin/python"
+    install_venv peers-fastmcp "$source/fastmcp/requirements.txt"
+    launcher python-fastmcp "$tools/peers-fastmcp/bin/python"
+    install_node_package peers-restate "$source/restate-server"
+    launcher restate-server "$(echo "$tools"/peers-restate/node_modules/@restatedev/restate-server-*/bin/restate-server)"
+    say "building Restate's service"
+    CARGO_TARGET_DIR=$root/.cache/peers-target cargo build --release --locked --quiet \
+        --manifest-path "$source/restate/Cargo.toml" >&2
+    launcher restate-life "$root/.cache/peers-target/release/restate-life"
+    "$tools/bin/python-dbos" -c 'import dbos, aiohttp, uvloop' >/dev/null
+    "$tools/bin/python-fastmcp" -c 'import fastmcp_tasks, httptools, uvloop' >/dev/null
+    "$tools/bin/restate-server" --version >/dev/null
+    mark_current peers "${pins[@]}"
 }
 
 # A prebuilt cargo subcommand: cargo-$1, from scripts/requirements-$1.txt.
@@ -299,10 +409,12 @@ setup() {
         suite | conformance) setup_suite ;;
         ts) setup_ts ;;
         ts-legacy) setup_ts_legacy ;;
+        webhooks) setup_webhooks ;;
         auth-server) setup_auth_server ;;
         python) setup_python ;;
         python-legacy) setup_python_legacy ;;
         upstreams) setup_upstreams ;;
+        browser) setup_browser ;;
         mcp-proxy) setup_mcp_proxy ;;
         clients) for part in ts ts-legacy python python-legacy; do setup "$part"; done ;;
         nextest | deny) setup_cargo_tool "$1" ;;
@@ -311,9 +423,10 @@ setup() {
         aws) setup_aws ;;
         aws-lint) setup_aws_lint ;;
         cargo-lambda) setup_cargo_lambda ;;
+        peers) setup_peers ;;
         mutants) setup_mutants ;;
         *)
-            say "unknown part '$1'; the parts are: ${parts_default[*]} mcp-proxy mutants conformance clients"
+            say "unknown part '$1'; the parts are: ${parts_default[*]} mcp-proxy peers mutants conformance clients"
             exit 2
             ;;
     esac

@@ -5,6 +5,7 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::print_stderr,
     clippy::disallowed_methods,
     reason = "a test may end by a panic, and waits in real time"
 )]
@@ -18,6 +19,7 @@ mod inside;
 mod process;
 #[path = "../runtime_host/mod.rs"]
 mod runtime_host;
+mod timed;
 
 /// The programs that are deployed here: those with the fixtures of the suite.
 mod programs {

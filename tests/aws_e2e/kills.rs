@@ -158,6 +158,20 @@ async fn api_without_a_queue(setup: &Setup) -> HttpFrontend {
 }
 
 #[tokio::test]
+async fn a_task_whose_message_was_never_sent_is_run_although_nobody_polls() {
+    let setup = Setup::with(&["ResendUnclaimed=on"]);
+    // What else could send its message: the function that accepts it cannot.
+    let frontend = api_without_a_queue(&setup).await;
+    let id = Caller::new(frontend.url()).call_task("countdown", json!({"seconds": 0.2, "steps": 2})).await;
+    let clients = Setup::clients();
+    until("the task has ended", async || {
+        state_of(&clients, setup.output("Table"), &id).await.as_deref() == Some("completed")
+    })
+    .await;
+    assert_eq!(messages_in(&clients, setup.output("DeadLetterQueueUrl")).await, 0);
+}
+
+#[tokio::test]
 async fn a_message_lost_between_record_and_queue_is_sent_again_by_a_poll() {
     let setup = Setup::new();
     let cut_off = api_without_a_queue(&setup).await;
@@ -176,7 +190,8 @@ async fn a_dead_letter_of_a_healthy_task_is_sent_again() {
     let lost = Caller::new(cut_off.url());
     let id = lost.call_task("countdown", json!({"seconds": 0.5, "steps": 2})).await;
     let clients = Setup::clients();
-    let body = longhaul_aws::body_of(&key_of(&id));
+    let message = longhaul_core::ports::Message { task: key_of(&id), trace: None, attempt: None };
+    let body = longhaul_aws::body_of(&message);
     let letter = clients.sqs.send_message().queue_url(setup.output("DeadLetterQueueUrl")).message_body(body);
     letter.send().await.unwrap();
     // Nobody polls: the dead-letter function alone brings it back.

@@ -6,15 +6,18 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::print_stderr,
     clippy::disallowed_methods,
     reason = "a test may end by a panic, and waits in real time"
 )]
 
+mod announcing;
 #[path = "../e2e/auth_server.rs"]
 #[expect(dead_code, reason = "the local suite uses all of it")]
 mod auth_server;
 #[path = "../e2e/caller.rs"]
 mod caller;
+mod children;
 #[path = "../e2e/clients.rs"]
 mod clients;
 mod containers;
@@ -41,6 +44,9 @@ mod process;
 mod programs;
 #[path = "../e2e/proxy.rs"]
 mod proxy;
+#[path = "../e2e/receiver.rs"]
+#[expect(dead_code, reason = "the local suite uses all of it")]
+mod receiver;
 mod rest_api;
 #[path = "../e2e/rmcp_client.rs"]
 mod rmcp_client;

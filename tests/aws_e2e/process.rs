@@ -2,7 +2,7 @@
 //! so that the same flows run against both.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -12,6 +12,7 @@ use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
 use longhaul_aws::body_of;
 use longhaul_aws::clients::{Clients, https};
+use longhaul_core::ports::Message;
 use longhaul_core::{Identity, OwnerId, TaskKey};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -19,9 +20,16 @@ use serde_json::Value;
 use crate::caller::Caller;
 use crate::programs;
 
-/// Times that suit a test: a dead worker costs two seconds, and a lost message too.
-const TIMES: [&str; 5] =
-    ["WorkerTimeoutSeconds=30", "LeaseMs=2000", "HeartbeatMs=500", "LegMarginMs=500", "ResendMs=2000"];
+/// What suits a test: a dead worker costs two seconds, and a lost message too.
+const PARAMETERS: [&str; 6] = [
+    "WorkerTimeoutSeconds=30",
+    "LeaseMs=2000",
+    "HeartbeatMs=500",
+    "LegMarginMs=500",
+    "ResendMs=2000",
+    // Where a test is about it, it is on. Elsewhere the emulator would read a stream for each of many stacks.
+    "ResendUnclaimed=off",
+];
 
 /// The root of the checkout.
 pub(crate) fn root() -> PathBuf {
@@ -111,7 +119,7 @@ impl Setup {
     /// Deploys the template with these additional parameters.
     pub(crate) fn with(parameters: &[&str]) -> Self {
         let stack = fresh_name();
-        let out = output_of(on_emulator().arg("deploy").arg(&stack).args(TIMES).args(parameters));
+        let out = output_of(on_emulator().arg("deploy").arg(&stack).args(PARAMETERS).args(parameters));
         let outputs = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"));
         Self { stack, outputs }
     }
@@ -141,7 +149,7 @@ impl Setup {
 
     /// Puts a message about a task into the work queue, as the server does.
     pub(crate) async fn send_again(&self, task_id: &str) {
-        let body = body_of(&key_of(task_id));
+        let body = body_of(&Message { task: key_of(task_id), trace: None, attempt: None });
         let sent =
             Self::clients().sqs.send_message().queue_url(self.output("QueueUrl")).message_body(body).send().await;
         sent.expect("the queue takes a message");
@@ -208,8 +216,15 @@ pub(crate) fn sandboxes_of(function: &str) -> Vec<Pid> {
 
 /// Runs a command to its end and returns its standard output; fails the test if the command fails.
 pub(crate) fn output_of(command: &mut Command) -> String {
-    let out = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
+    // Standard error is its own: Node makes what it inherits non-blocking, and what the tests print would be lost.
+    // A file, because what a script leaves running has it open for longer.
+    let mut said = tempfile::tempfile().unwrap();
+    let out = command.stdin(Stdio::null()).stderr(said.try_clone().unwrap()).output();
     let out = out.unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let mut errors = Vec::new();
+    said.rewind().and_then(|()| said.read_to_end(&mut errors)).unwrap();
+    // Shown if the test fails.
+    eprint!("{}", String::from_utf8_lossy(&errors));
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
     assert!(out.status.success(), "{command:?} ended with {}: {text}", out.status);
     text

@@ -9,12 +9,16 @@ use crate::inside::messages_in;
 use crate::process::{Setup, endpoint, fresh_name, output_of, root, sandboxes_of};
 
 /// Runs a program in Python, which prints JSON, with the SDK and its clients for the emulator.
-fn with_sdk(program: &str, arguments: &[&str]) -> Value {
+pub(crate) fn with_sdk(program: &str, arguments: &[&str]) -> Value {
     let mut python = Command::new(root().join(".cache/tools/aws/bin/python"));
     python.args(["-c", &format!("import boto3, json, sys\n{program}")]).args(arguments);
-    python.env("AWS_ENDPOINT_URL", endpoint()).env("AWS_REGION", "us-east-1").env("AWS_DEFAULT_REGION", "us-east-1");
-    python.env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test");
-    serde_json::from_str(&output_of(&mut python)).unwrap()
+    serde_json::from_str(&output_of(on_sdk(&mut python))).unwrap()
+}
+
+/// The same command, with what clients of the SDK need to reach the emulator.
+pub(crate) fn on_sdk(command: &mut Command) -> &mut Command {
+    command.env("AWS_ENDPOINT_URL", endpoint()).env("AWS_REGION", "us-east-1").env("AWS_DEFAULT_REGION", "us-east-1");
+    command.env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test")
 }
 
 /// A secret, a parameter and a policy, as somebody has them before the deployment: their ARNs. The emulator takes the ARN
@@ -33,7 +37,7 @@ fn made(name: &str, secret: &str, parameter: &str) -> [String; 3] {
 }
 
 /// All that the functions have logged, and their configurations.
-fn logs_and_configurations(functions: &[&str]) -> (String, String) {
+pub(crate) fn logs_and_configurations(functions: &[&str]) -> (String, String) {
     let program = "functions = boto3.client('lambda')\nlogs = boto3.client('logs')\n\
         configured = [functions.get_function_configuration(FunctionName=name) for name in sys.argv[1:]]\n\
         groups = {c.get('LoggingConfig', {}).get('LogGroup') or '/aws/lambda/' + c['FunctionName'] for c in configured}\n\

@@ -107,6 +107,8 @@ pub(crate) fn requests(task: &str) -> Vec<Naming> {
 fn of_newest(task: &str) -> Vec<Naming> {
     let tasks = json!({"io.modelcontextprotocol/tasks": {}});
     let answers = json!({"name": {"action": "accept", "content": {"value": "Eve"}}});
+    let filtered = |params| posted(NEWEST, newest("dev.longhaul/tasks/list", params, tasks.clone()), false);
+    let lists = [filtered(json!({"cursor": task})), filtered(json!({"tool": task}))];
     [
         ("tasks/get", json!({"taskId": task}), &tasks),
         ("dev.longhaul/tasks/inspect", json!({"taskId": task}), &tasks),
@@ -120,6 +122,7 @@ fn of_newest(task: &str) -> Vec<Naming> {
     ]
     .into_iter()
     .map(|(method, params, extensions)| posted(NEWEST, newest(method, params, extensions.clone()), true))
+    .chain(lists)
     .collect()
 }
 
@@ -131,6 +134,8 @@ fn of_older(revision: &'static str, task: &str) -> Vec<Naming> {
         ("tasks/result", json!({"taskId": task}), core),
         ("tasks/cancel", json!({"taskId": task}), core),
         ("tasks/list", json!({"cursor": task}), false),
+        ("dev.longhaul/tasks/list", json!({"cursor": task}), false),
+        ("dev.longhaul/tasks/list", json!({"tool": task}), false),
         ("tools/async/status", json!({"token": task}), operations),
         ("tools/async/result", json!({"token": task}), operations),
         ("tools/async/join", json!({"token": task, "keepAlive": 7_200}), true),
@@ -160,9 +165,15 @@ fn of_older(revision: &'static str, task: &str) -> Vec<Naming> {
 pub(crate) fn in_sessions() -> Vec<Naming> {
     let mut all = Vec::new();
     for revision in REVISIONS {
-        for method in
-            ["ping", "tools/list", "tools/call", "tasks/list", "tools/async/status", "notifications/cancelled"]
-        {
+        for method in [
+            "ping",
+            "tools/list",
+            "tools/call",
+            "tasks/list",
+            "dev.longhaul/tasks/list",
+            "tools/async/status",
+            "notifications/cancelled",
+        ] {
             let params = json!({"name": "add", "arguments": {}, "token": "t", "requestId": 7});
             all.push(posted(revision, message(method, &params), true));
         }

@@ -1,6 +1,7 @@
 //! The authorization server of `tests/auth_server` in its own process, and what a test does to it while it runs.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
@@ -11,6 +12,8 @@ use crate::clients::root;
 /// A running authorization server. It ends when dropped, or when the test's process ends.
 pub(crate) struct AuthServer {
     child: Child,
+    /// Its standard error. Node makes what it inherits non-blocking, and what the tests print would be lost.
+    said: File,
     issuer: String,
     control: String,
 }
@@ -27,12 +30,14 @@ impl AuthServer {
         assert!(program.exists(), "{} is not installed: run scripts/setup-tools.sh", program.display());
         let mut command = Command::new(program);
         command.args(["--control", "--until-stdin-closes", "--scopes", "mcp:tools etl:run"]).args(flags);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the server starts");
+        let said = tempfile::tempfile().expect("a temporary file can be made");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(said.try_clone().expect("it is open"));
+        let mut child = command.spawn().expect("the server starts");
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("stdout is piped")).read_line(&mut line).expect("it prints text");
         let ready: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
         let url = |name: &str| ready[name].as_str().expect("it prints its URLs").to_owned();
-        Self { child, issuer: url("issuer"), control: url("control") }
+        Self { child, said, issuer: url("issuer"), control: url("control") }
     }
 
     /// Who issues its tokens; also where it listens.
@@ -116,5 +121,9 @@ impl Drop for AuthServer {
         // It may have ended already.
         drop(self.child.kill());
         drop(self.child.wait());
+        let mut said = Vec::new();
+        drop(self.said.rewind().and_then(|()| self.said.read_to_end(&mut said)));
+        // Shown if the test fails.
+        eprint!("{}", String::from_utf8_lossy(&said));
     }
 }

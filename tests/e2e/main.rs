@@ -12,6 +12,7 @@
 mod abuse;
 mod auth_server;
 mod caller;
+mod children;
 mod clients;
 mod connections;
 mod containers;
@@ -29,8 +30,10 @@ mod logs;
 mod memory;
 mod process;
 mod proxy;
+mod receiver;
 mod rmcp_client;
 mod seen;
 mod startup;
 mod strangers;
 mod tokens;
+mod webhooks;

@@ -1,7 +1,7 @@
 //! A `local` server in its own process, which a test may kill and start again on the same file.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -178,10 +178,12 @@ impl Drop for Local {
 
 /// Runs a command to its end and returns its standard output; fails the test if the command fails.
 pub(crate) fn output_of(command: &mut Command) -> String {
-    let mut child = command.stdout(Stdio::piped()).spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    let mut out = String::new();
-    child.stdout.take().expect("stdout is piped").read_to_string(&mut out).expect("stdout is text");
-    let status = child.wait().expect("it was started here");
-    assert!(status.success(), "{command:?} ended with {status}: {out}");
+    // Standard error is its own: Node makes what it inherits non-blocking, and what the tests print would be lost.
+    let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let ended = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let out = String::from_utf8(ended.stdout).expect("stdout is text");
+    // Shown if the test fails.
+    eprint!("{}", String::from_utf8_lossy(&ended.stderr));
+    assert!(ended.status.success(), "{command:?} ended with {}: {out}", ended.status);
     out
 }

@@ -9,6 +9,7 @@ it is asked to: each look is one. FOLDER/hold keeps all jobs where they are whil
 before it is answered.
 """
 
+import fcntl
 import json
 import os
 import sys
@@ -105,7 +106,10 @@ def answer(message):
     elif method == "tools/list":
         result = {"tools": TOOLS}
     elif method == "tools/call":
-        result = call(params["name"], params.get("arguments", {}))
+        # Each call may have a process of its own, and all of them change one file.
+        with open(path("lock"), "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            result = call(params["name"], params.get("arguments", {}))
     elif request is None:
         return None
     else:

@@ -16,15 +16,20 @@ mod calls;
 mod command_line;
 mod ends;
 mod folds;
+#[path = "../aws_e2e/gate.rs"]
+#[expect(dead_code, reason = "other tests use the rest")]
+mod gate;
 mod http;
 mod kills;
 mod lists;
 mod lock;
 mod older;
+mod outside_jobs;
 mod passing;
 mod pool;
 mod process;
 mod real;
 mod starts;
+mod states;
 mod subscriptions;
 mod upstream_tasks;

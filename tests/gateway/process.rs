@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -26,12 +26,28 @@ pub(crate) fn tool(name: &str) -> String {
     path.canonicalize().unwrap().to_str().unwrap().to_owned()
 }
 
+/// The endpoint of an AWS emulator, which all test processes share and which runs at least as long as this one.
+pub(crate) fn endpoint() -> &'static str {
+    static EMULATOR: OnceLock<(File, String)> = OnceLock::new();
+    let (_used, endpoint) = EMULATOR.get_or_init(|| {
+        let state = root().join(".cache/emulator");
+        std::fs::create_dir_all(&state).unwrap();
+        let used = File::options().create(true).append(true).open(state.join("users.lock")).unwrap();
+        used.lock_shared().unwrap();
+        let output = Command::new(root().join("scripts/emulator.sh")).arg("shared").output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        (used, String::from_utf8(output.stdout).unwrap().trim().to_owned())
+    });
+    endpoint
+}
+
 const ANY_PORT: &str = "127.0.0.1:0";
 
 /// How to start a gateway, again and again on the same file.
 pub(crate) struct Setup {
     folder: Arc<tempfile::TempDir>,
     servers: Vec<String>,
+    env: Vec<(String, String)>,
 }
 
 impl Setup {
@@ -59,12 +75,12 @@ impl Setup {
     /// A gateway in front of the server that this command starts.
     pub(crate) fn command(command: &[&str]) -> Self {
         let servers = ["--"].iter().chain(command).map(|&part| part.to_owned()).collect();
-        Self { folder: Arc::new(tempfile::tempdir().unwrap()), servers }
+        Self { folder: Arc::new(tempfile::tempdir().unwrap()), servers, env: Vec::new() }
     }
 
     /// A gateway with a configuration, which is made for the folder of the test.
     pub(crate) fn config(config: impl FnOnce(&Self) -> Value) -> Self {
-        let setup = Self { folder: Arc::new(tempfile::tempdir().unwrap()), servers: Vec::new() };
+        let setup = Self { folder: Arc::new(tempfile::tempdir().unwrap()), servers: Vec::new(), env: Vec::new() };
         let file = setup.path("mcp.json");
         let mut config = config(&setup);
         if config["longhaul"]["defaults"].is_null() {
@@ -78,7 +94,15 @@ impl Setup {
     pub(crate) fn with(&self, more: &[&str]) -> Self {
         let folder = Arc::clone(&self.folder);
         let more = more.iter().map(|arg| (*arg).to_owned());
-        Self { folder, servers: more.chain(self.servers.iter().cloned()).collect() }
+        Self { folder, servers: more.chain(self.servers.iter().cloned()).collect(), env: self.env.clone() }
+    }
+
+    /// The same in the same folder, with AWS at this endpoint.
+    pub(crate) fn with_aws(&self, endpoint: &str) -> Self {
+        let known = [("AWS_ACCESS_KEY_ID", "test"), ("AWS_SECRET_ACCESS_KEY", "test"), ("AWS_REGION", "us-east-1")];
+        let env = known.into_iter().chain([("AWS_ENDPOINT_URL", endpoint)]);
+        let env = env.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        Self { folder: Arc::clone(&self.folder), servers: self.servers.clone(), env }
     }
 
     /// The fixture as an entry of a configuration.
@@ -139,6 +163,15 @@ impl Setup {
         self.finds("SELECT count(*) FROM tasks WHERE instr(record, ?) > 0", &format!("\"{status}\""))
     }
 
+    /// The owner of the only task.
+    pub(crate) fn owner_of_the_task(&self) -> String {
+        let program = "import base64, sqlite3, sys; db = sqlite3.connect(f'file:{sys.argv[1]}?mode=ro', uri=True); \
+                       owner = db.execute('SELECT owner FROM tasks').fetchone()[0]; \
+                       print(base64.urlsafe_b64encode(owner).decode().rstrip('='))";
+        let read = Command::new("python3").args(["-c", program, &self.path("tasks.db")]).output().unwrap();
+        String::from_utf8(read.stdout).unwrap().trim().to_owned()
+    }
+
     fn finds(&self, query: &str, text: &str) -> bool {
         let program = "import sqlite3, sys; db = sqlite3.connect(f'file:{sys.argv[1]}?mode=ro', uri=True); \
                        print(db.execute(sys.argv[2], (sys.argv[3],)).fetchone()[0])";
@@ -151,6 +184,7 @@ impl Setup {
         let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
         command.args(["gateway", "--listen", address, "--lease-ms", "1500", "--heartbeat-ms", "200"]);
         command.arg("--db").arg(self.path("tasks.db")).args(&self.servers);
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
@@ -179,6 +213,15 @@ impl Setup {
         // Whoever prints wants to be read.
         std::thread::spawn(move || std::io::copy(&mut stdout, &mut std::io::sink()));
         Gateway { child, url, log: log.into() }
+    }
+
+    /// What `longhaul gateway rights` prints.
+    pub(crate) fn rights(&self) -> Value {
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_longhaul")).args(["gateway", "rights"]).args(&self.servers).output();
+        let Output { status, stdout, stderr } = output.unwrap();
+        assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
+        serde_json::from_slice(&stdout).unwrap()
     }
 
     /// Starts a gateway that refuses to start, and returns what it says.

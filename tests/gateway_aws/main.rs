@@ -5,6 +5,7 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::print_stderr,
     clippy::disallowed_methods,
     reason = "a test may end by a panic, and waits in real time"
 )]
@@ -18,12 +19,15 @@ mod gate;
 mod ground;
 #[path = "../aws_e2e/inside.rs"]
 mod inside;
+mod outside;
 mod packages;
 #[path = "../aws_e2e/process.rs"]
 mod process;
 #[path = "../runtime_host/mod.rs"]
 mod runtime_host;
 mod setup;
+#[path = "../gateway/states.rs"]
+mod states;
 
 /// The programs that run here.
 mod programs {

@@ -56,6 +56,19 @@ impl Setup {
         setup
     }
 
+    /// Functions whose tools are jobs of other systems, so that there is no lock file.
+    pub(crate) async fn of_jobs(jobs: Value) -> Self {
+        let setup = Self { folder: tempfile::tempdir().unwrap(), resources: Resources::new().await };
+        let config = json!({"mcpServers": jobs, "longhaul": {"defaults": {"handleAfter": "0s"}}});
+        std::fs::write(setup.file("mcp.json"), config.to_string()).unwrap();
+        setup
+    }
+
+    /// The name of the work queue.
+    pub(crate) fn queue(&self) -> &str {
+        self.resources.queue_url.rsplit('/').next().unwrap()
+    }
+
     fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }

@@ -47,6 +47,7 @@ static WITH_DIAGNOSTICS: LazyLock<ToolRouter<App>> = LazyLock::new(|| {
         + App::countdown_tool()
         + App::fail_tool()
         + App::ask_tool()
+        + App::gather_tool()
         + App::large_result_tool()
         + App::tool_env_tool()
 });
@@ -115,6 +116,7 @@ fn with_diagnostics(server: Server) -> Server {
         .task("fail", TaskPolicy::optional().run_at_most(Duration::from_secs(diagnostics::fail::RUN_S_MAX)))
         .clean_up("fail", diagnostics::fail::clean_up)
         .task("ask", with_questions())
+        .task("gather", TaskPolicy::required().run_at_most(Duration::from_secs(26 * 3_600)))
         .task("large_result", TaskPolicy::optional())
         .task("tool_env", TaskPolicy::optional())
 }
@@ -130,7 +132,7 @@ mod tests {
     #[test]
     fn no_text_that_clients_read_has_a_rustdoc_link() {
         let tools = WITH_DIAGNOSTICS.list_all();
-        assert_eq!(tools.len(), 9, "all tools, with their schemas, and below the forms that they ask with");
+        assert_eq!(tools.len(), 10, "all tools, with their schemas, and below the forms that they ask with");
         let read = serde_json::json!([tools, schema_for!(Confirmation), schema_for!(Answer)]).to_string();
         assert!(!read.contains("[`"), "a doc comment of a schema has a link: {read}");
     }

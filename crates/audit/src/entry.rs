@@ -13,6 +13,8 @@ pub enum Event {
     Answer,
     /// To cancel a task.
     Cancel,
+    /// To send the value of a callback, with its token.
+    Callback,
     /// To send a request: is logged only if it is refused.
     Request,
     /// To be identified: is logged only if the caller was not.
@@ -20,7 +22,8 @@ pub enum Event {
 }
 
 impl Event {
-    pub(crate) const ALL: [Self; 5] = [Self::Accept, Self::Answer, Self::Cancel, Self::Request, Self::LogIn];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Accept, Self::Answer, Self::Cancel, Self::Callback, Self::Request, Self::LogIn];
 
     /// As it is in the log.
     #[must_use]
@@ -29,6 +32,7 @@ impl Event {
             Self::Accept => "accept",
             Self::Answer => "answer",
             Self::Cancel => "cancel",
+            Self::Callback => "callback",
             Self::Request => "request",
             Self::LogIn => "login",
         }

@@ -53,6 +53,7 @@ impl Event {
             Self::Accept => "to have a call accepted as a task",
             Self::Answer => "to answer questions of a task",
             Self::Cancel => "to cancel a task",
+            Self::Callback => "to send the value of a callback, with its token",
             Self::Request => "to send a request: only lines of requests that were refused",
             Self::LogIn => "to be identified: only lines of callers who were not",
         }

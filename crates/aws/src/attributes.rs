@@ -34,6 +34,10 @@ pub(crate) const LEG_SINCE: &str = "leg";
 /// Followed by the attempt modulo the [number of legs](longhaul_core::limits::NOTED_LEGS_MAX) that are kept: a leg that
 /// has ended, as a list of what was in [`LEG_SINCE`], its attempt, when it ended, and how.
 pub(crate) const PAST_LEG: &str = "leg";
+/// The moment before which the first attempt does not begin, if the caller asked for one.
+pub(crate) const NOT_BEFORE: &str = "not_before";
+/// The task whose tool made this one.
+pub(crate) const PARENT: &str = "parent";
 
 // The fields of states.
 /// Of a task that has ended: until when the worker that held it may not know.

@@ -2,12 +2,17 @@
 
 use std::time::Duration;
 
+use aws_config::BehaviorVersion;
+pub use aws_config::SdkConfig;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
-use aws_config::{BehaviorVersion, SdkConfig};
 use aws_sdk_dynamodb::config::SharedHttpClient;
 use aws_smithy_http_client::Builder;
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
+
+mod function;
+
+pub use function::function_config;
 
 /// Tries of one call, including the first. The SDK waits between them, with jitter, and longer each time. Callers retry
 /// on top of that if it makes sense.
@@ -37,16 +42,11 @@ pub struct Clients {
     pub sqs: aws_sdk_sqs::Client,
 }
 
-/// The account, region and endpoints that the environment of this process names, with an HTTP client.
-pub async fn sdk_config() -> SdkConfig {
-    aws_config::defaults(BehaviorVersion::latest()).http_client(https()).load().await
-}
-
 impl Clients {
     /// Clients for the account, region and endpoints that the environment of this process names, as the SDK finds them:
     /// variables, profiles, web identities, containers, instances. Credentials are looked for when they are first needed.
     pub async fn from_environment() -> Self {
-        Self::new(&sdk_config().await)
+        Self::new(&aws_config::defaults(BehaviorVersion::latest()).http_client(https()).load().await)
     }
 
     /// Whether the environment names a region. Without one, every call fails.

@@ -13,6 +13,7 @@
 //! | the same, where places have to be cleared first | `UpdateItem` | legs | [`UNCHANGED`] |
 //! | take over a place, give it back | `UpdateItem` | legs | the attribute of the task |
 //! | list | one `Query` per shard at the same time, consistent | shard, before an id | [`LISTED`] |
+//! | filtered list | the same, as long as at most [`CHOSEN_FROM_MAX`](longhaul_core::limits::CHOSEN_FROM_MAX) items are read | shard, before an id | [`LISTED`], the states, [`OF_TOOL`] |
 //! | record a step | `PutItem` | entry | [`ABSENT`] |
 //! | read the journal | `Query`, consistent | attachments of a task, [`keys::JOURNAL`](crate::keys::JOURNAL) | |
 //! | extend the retention | `Query` for parts with too early a TTL, then `UpdateItem` each, before the event itself | parts, key | [`TTL_IS_TOO_EARLY`] |
@@ -28,11 +29,14 @@
 //! repeatedly, say when they were sent.
 
 use longhaul_core::ports::NewTask;
-use longhaul_core::{Advance, Lease, LeaseToken, LegOutcome, Outcome, Progress, State, Task, TaskEvent, Timestamp};
+use longhaul_core::{
+    Advance, Lease, LeaseToken, LegOutcome, NOTICE_TOOL, Outcome, Progress, State, Task, TaskEvent, TaskFilter,
+    Timestamp,
+};
 
 use crate::attributes::{
     ATTEMPT, ENDED_AT, EXPIRES_AT, FAILURES, HEARTBEAT_AT, LAST_FAILURE, LATE_AFTER, LEASE_UNTIL, LEG_SINCE, LEGS, NEW,
-    NEW_SINCE, OF_STATES, OPEN, PROGRESS, RECOUNT_AFTER, RESENDS, SENT_AT, STARTED_AT, STORED, TTL, UPDATED_AT,
+    NEW_SINCE, OF_STATES, OPEN, PROGRESS, RECOUNT_AFTER, RESENDS, SENT_AT, STARTED_AT, STORED, TTL, UNTIL, UPDATED_AT,
     VARIABLES, VARIABLES_AT,
 };
 use crate::change::{Change, Condition, Expression};
@@ -53,13 +57,16 @@ const TTL_IS_TOO_EARLY: &str = "attribute_exists(#pk) AND #ttl < :to_ttl";
 const EXISTS_UNEXPIRED: &str = "attribute_exists(#pk) AND attribute_not_exists(#format) AND #expires_at > :now";
 
 /// Can the task that a query found be read, and has it not expired?
-pub(crate) const LISTED: &str = "#expires_at > :now AND attribute_not_exists(#format)";
+const LISTED: &str = "#expires_at > :now AND attribute_not_exists(#format)";
+
+/// Is its tool the one that a list is of?
+const OF_TOOL: &str = "#tool = :tool";
 
 /// Does this attempt hold the task? A later claim has raised the attempt, and a suspended task is not running.
 const HELD: &str = "#state = :running AND #attempt = :attempt";
 
-/// Was this claim sent after everything that is stored?
-const CLAIM_IS_LATEST: &str = "#updated_at <= :now";
+/// Was this event sent after everything that is stored?
+const IS_LATEST: &str = "#updated_at <= :now";
 
 /// Was no later heartbeat written?
 const HEARTBEAT_IS_LATEST: &str = "attribute_not_exists(#heard_at) OR #heard_at <= :now";
@@ -80,6 +87,10 @@ const WAITS_FOR_WORKER: &str = "#state = :queued OR (#state IN (:sleeping, :inpu
 const COULD_START: &str = "#state = :queued OR (#state IN (:sleeping, :input_required) AND #until <= :now) \
      OR (#state = :running AND #lease_until <= :now)";
 
+/// Does it wait for a later moment than this one, and not for a retry?
+const WAITS_LONGER: &str =
+    "#state IN (:sleeping, :input_required) AND #until > :at AND #failures = :zero AND #attempt > :zero";
+
 /// Has the task not ended?
 const UNFINISHED: &str = "#state IN (:queued, :running, :sleeping, :input_required)";
 
@@ -98,8 +109,9 @@ const EXPIRES_AS_SEEN: &str = "#expires_at = :expires_at_seen AND #keep_ms = :ke
 /// Is the item unchanged since it was read? Whoever changes its format changes the revision too.
 const UNCHANGED: &str = "attribute_exists(#pk) AND #revision = :revision";
 
-/// Is the task that a query found unfinished?
-const OPEN_UNEXPIRED: &str = "#expires_at > :now AND #state IN (:queued, :running, :sleeping, :input_required)";
+/// Is the task that a query found unfinished, and no notice?
+const OPEN_UNEXPIRED: &str =
+    "#expires_at > :now AND #state IN (:queued, :running, :sleeping, :input_required) AND #tool <> :notice_tool";
 
 /// Has nobody else begun to count since the item was read?
 const COUNT_IS_DUE: &str = "attribute_exists(#pk) AND (attribute_not_exists(#recount_after) OR #recount_after = :seen)";
@@ -171,6 +183,7 @@ pub(crate) fn at_once(event: &TaskEvent, now: Timestamp) -> Option<Change> {
         TaskEvent::Finish { attempt, outcome, progress } => {
             Some(finish(*attempt, outcome, progress.as_ref(), now).and(ENDS_IN_TIME))
         }
+        TaskEvent::Wake { at } => Some(wake(*at, now)),
         TaskEvent::Cancel => Some(cancel(now).and(ENDS_IN_TIME)),
         TaskEvent::Resend { not_since } => {
             let condition =
@@ -215,6 +228,7 @@ pub(crate) fn after_seeing(seen: &Stored, event: &TaskEvent, next: &Task, now: T
         | TaskEvent::Suspend { .. }
         | TaskEvent::Retry { .. }
         | TaskEvent::Answer { .. }
+        | TaskEvent::Wake { .. }
         | TaskEvent::Resend { .. }
         | TaskEvent::RetriesExhausted
         | TaskEvent::TimeOut
@@ -227,13 +241,26 @@ pub(crate) fn after_seeing(seen: &Stored, event: &TaskEvent, next: &Task, now: T
 
 /// A claim after no leg died: otherwise the claim counts one more failure, which may be one too many.
 fn claim(token: LeaseToken, lease_until: Timestamp, now: Timestamp) -> Change {
-    let condition = Condition::all(&[EXISTS_UNEXPIRED, BEFORE_DEADLINE, WAITS_FOR_WORKER, CLAIM_IS_LATEST])
-        .with(":now", moment(now));
+    let condition =
+        Condition::all(&[EXISTS_UNEXPIRED, BEFORE_DEADLINE, WAITS_FOR_WORKER, IS_LATEST]).with(":now", moment(now));
     let lease = Lease { until: lease_until, token };
     become_state(Change::when(condition), &State::Running { lease })
         .increment(ATTEMPT)
         .set_if_absent(STARTED_AT, moment(now))
         .set(LEG_SINCE, record::leg_since(now))
+        .remove(RESENDS)
+        .set(UPDATED_AT, moment(now))
+}
+
+/// A wake of a task that has had a leg, and has not failed since its last one: one that asks something else may have.
+fn wake(at: Timestamp, now: Timestamp) -> Change {
+    let condition = Condition::all(&[EXISTS_UNEXPIRED, WAITS_LONGER, IS_LATEST])
+        .with(":now", moment(now))
+        .with(":at", moment(at))
+        .with(":zero", number(0));
+    Change::when(condition)
+        .set(UNTIL, moment(at))
+        .set(SENT_AT, moment(now))
         .remove(RESENDS)
         .set(UPDATED_AT, moment(now))
 }
@@ -450,7 +477,24 @@ pub(crate) fn give_place_back(place: &Place) -> Change {
 
 /// The tasks of a shard that are unfinished.
 pub(crate) fn open_unexpired(now: Timestamp) -> Expression {
-    Condition::that(OPEN_UNEXPIRED).with(":now", moment(now)).into_expression()
+    Condition::that(OPEN_UNEXPIRED).with(":now", moment(now)).with(":notice_tool", text(NOTICE_TOOL)).into_expression()
+}
+
+/// Whether a list shows the item.
+pub(crate) fn listed(now: Timestamp) -> Expression {
+    Condition::that(LISTED).with(":now", moment(now)).into_expression()
+}
+
+/// Whether a list with this filter, which has a status, shows the item.
+pub(crate) fn listed_by(filter: &TaskFilter, now: Timestamp) -> Expression {
+    let states = filter.statuses.iter().flat_map(|status| record::states_of(*status));
+    let states: Vec<String> = states.map(|state| format!(":{state}")).collect();
+    let in_states = format!("#state IN ({})", states.join(", "));
+    let condition = match &filter.tool {
+        None => Condition::all(&[LISTED, &in_states]),
+        Some(tool) => Condition::all(&[LISTED, &in_states, OF_TOOL]).with(":tool", text(tool)),
+    };
+    condition.with(":now", moment(now)).into_expression()
 }
 
 /// Would the part that a query found be deleted too early?
@@ -520,6 +564,18 @@ mod tests {
                 item.insert(crate::attributes::REVISION.to_owned(), number(3));
                 let stored = record::read(&item).unwrap();
                 prop_assert_eq!((stored.task, stored.revision, stored.slots), (task.clone(), 3, 0));
+            }
+        }
+    }
+
+    #[test]
+    fn dynamodb_accepts_the_condition_of_every_list() {
+        let now = given::NOW;
+        is_valid(&listed(now)).unwrap();
+        for status in longhaul_core::Status::ALL {
+            for tool in [None, Some("a".repeat(1_000))] {
+                is_valid(&listed_by(&TaskFilter { statuses: [status].into(), tool: tool.clone() }, now)).unwrap();
+                is_valid(&listed_by(&TaskFilter { tool, ..TaskFilter::default() }, now)).unwrap();
             }
         }
     }

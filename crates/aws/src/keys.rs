@@ -145,7 +145,14 @@ mod tests {
     }
 
     fn kind() -> impl Strategy<Value = EntryKind> {
-        prop_oneof![Just(EntryKind::Step), Just(EntryKind::Timer), Just(EntryKind::Answer), Just(EntryKind::Round)]
+        prop_oneof![
+            Just(EntryKind::Step),
+            Just(EntryKind::Timer),
+            Just(EntryKind::Answer),
+            Just(EntryKind::Fact),
+            Just(EntryKind::Token),
+            Just(EntryKind::Round)
+        ]
     }
 
     #[test]

@@ -1,14 +1,16 @@
-//! One page of an owner's tasks: all shards at the same time, merged by id.
+//! One page of an owner's tasks, or of some of them: all shards at the same time, merged by id.
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 use futures::future::try_join_all;
 use longhaul_core::ports::{Page, StoreError};
-use longhaul_core::{OwnerId, Task, TaskId, Timestamp, limits};
+use longhaul_core::{OwnerId, Task, TaskFilter, TaskId, Timestamp, limits};
 
-use crate::attributes::{EXPIRES_AT, FORMAT, PK, SK};
+use crate::attributes::{PK, SK};
+use crate::change::Expression;
 use crate::error::Unexpected;
-use crate::item::{Item, moment, text};
+use crate::item::{Item, text};
 use crate::keys::SHARDS;
 use crate::store::DynamoStore;
 use crate::{expressions, keys, record};
@@ -47,6 +49,22 @@ impl Shard {
     fn has_to_be_asked(&self) -> bool {
         self.tasks.is_empty() && !matches!(self.rest, Rest::Nothing)
     }
+
+    /// The oldest task that it has read, if there are older ones.
+    fn reached(&self) -> Option<TaskId> {
+        match &self.rest {
+            Rest::After(item) => keys::task_key(item).map(|key| key.id),
+            Rest::All | Rest::Nothing => None,
+        }
+    }
+}
+
+/// What a list is of.
+struct Wanted<'a> {
+    owner: &'a OwnerId,
+    before: Option<TaskId>,
+    /// What a task has to be.
+    condition: Expression,
 }
 
 impl DynamoStore {
@@ -59,50 +77,79 @@ impl DynamoStore {
         limit: usize,
         now: Timestamp,
     ) -> Result<Page, StoreError> {
+        let wanted = Wanted { owner, before, condition: expressions::listed(now) };
+        match self.page_from(&wanted, limit, usize::MAX).await? {
+            Found::Page(page) => Ok(page),
+            Found::Stopped(_) => Err(Unexpected::Endless("a list").into()),
+        }
+    }
+
+    /// The same of those tasks that `filter` takes. `DynamoDB` reads the others, too, and bills them: so it stops after
+    /// [`CHOSEN_FROM_MAX`](limits::CHOSEN_FROM_MAX).
+    pub(crate) async fn filtered_page_of(
+        &self,
+        owner: &OwnerId,
+        filter: &TaskFilter,
+        before: Option<TaskId>,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<Page, StoreError> {
+        if filter.statuses.is_empty() {
+            return Ok(Page { tasks: Vec::new(), next: None });
+        }
+        let wanted = Wanted { owner, before, condition: expressions::listed_by(filter, now) };
+        match self.page_from(&wanted, limit, limits::CHOSEN_FROM_MAX).await? {
+            Found::Page(page) | Found::Stopped(page) => Ok(page),
+        }
+    }
+
+    /// A page from at most `items_left` items.
+    async fn page_from(&self, wanted: &Wanted<'_>, limit: usize, mut items_left: usize) -> Result<Found, StoreError> {
         let limit = limit.min(limits::PAGE_MAX);
-        let wanted = limit.saturating_add(1);
+        let tasks_max = limit.saturating_add(1);
         let mut shards: Vec<Shard> = (0..SHARDS).map(Shard::new).collect();
         let mut tasks = Vec::new();
-        let mut items_max = first_items(wanted);
+        let mut items_max = first_items(tasks_max);
         for _ in 0..ROUNDS_MAX {
-            let asked = shards.iter_mut().filter(|shard| shard.has_to_be_asked());
-            try_join_all(asked.map(|shard| self.ask(owner, before, items_max, now, shard))).await?;
+            let asked: Vec<&mut Shard> = shards.iter_mut().filter(|shard| shard.has_to_be_asked()).collect();
+            let items = items_max.min(items_left.checked_div(asked.len()).unwrap_or(0));
+            if items == 0 {
+                break;
+            }
+            items_left = items_left.saturating_sub(items.saturating_mul(asked.len()));
+            try_join_all(asked.into_iter().map(|shard| self.ask(wanted, items, shard))).await?;
             items_max = REFILL_ITEMS;
-            merge(&mut shards, &mut tasks, wanted);
-            if tasks.len() >= wanted || shards.iter().all(|shard| matches!(shard.rest, Rest::Nothing)) {
-                let more = tasks.len() > limit;
-                tasks.truncate(limit);
-                let next = tasks.last().filter(|_oldest| more).map(|oldest| oldest.id);
-                return Ok(Page { tasks, next });
+            merge(&mut shards, &mut tasks, tasks_max);
+            if tasks.len() >= tasks_max || shards.iter().all(|shard| matches!(shard.rest, Rest::Nothing)) {
+                return Ok(Found::Page(Page::of(tasks, limit, None)));
             }
         }
-        Err(Unexpected::Endless("a list").into())
+        // All tasks that are not older than this have been read.
+        let reached = shards.iter().filter_map(Shard::reached).max();
+        let mut found: Vec<Task> = shards.into_iter().flat_map(|shard| shard.tasks).collect();
+        found.retain(|task| reached.is_none_or(|reached| task.id >= reached));
+        found.sort_unstable_by_key(|task| Reverse(task.id));
+        tasks.extend(found);
+        Ok(Found::Stopped(Page::of(tasks, limit, reached)))
     }
 
     /// Gets the next tasks of a shard.
-    async fn ask(
-        &self,
-        owner: &OwnerId,
-        before: Option<TaskId>,
-        items_max: usize,
-        now: Timestamp,
-        shard: &mut Shard,
-    ) -> Result<(), StoreError> {
+    async fn ask(&self, wanted: &Wanted<'_>, items_max: usize, shard: &mut Shard) -> Result<(), StoreError> {
         let from = match std::mem::replace(&mut shard.rest, Rest::Nothing) {
             Rest::All => None,
             Rest::After(item) => Some(item),
             Rest::Nothing => return Ok(()),
         };
+        let Wanted { owner, before, condition } = wanted;
         let mut query = self
             .table
             .query()
             .key_condition_expression(if before.is_some() { "#pk = :pk AND #sk < :before" } else { "#pk = :pk" })
-            .filter_expression(expressions::LISTED)
+            .filter_expression(&condition.condition)
+            .set_expression_attribute_names(Some(condition.names.clone()))
+            .set_expression_attribute_values(condition.values())
             .expression_attribute_names("#pk", PK)
-            .expression_attribute_names("#expires_at", EXPIRES_AT)
-            .expression_attribute_names("#format", FORMAT)
             .expression_attribute_values(":pk", text(keys::shard(owner, shard.number)))
-            .expression_attribute_values(":now", moment(now))
             .scan_index_forward(false)
             .limit(i32::try_from(items_max).unwrap_or(i32::MAX))
             .set_exclusive_start_key(from);
@@ -118,6 +165,14 @@ impl DynamoStore {
         shard.rest = page.rest.map_or(Rest::Nothing, Rest::After);
         Ok(())
     }
+}
+
+/// What was found.
+enum Found {
+    /// A whole page, or all that there is.
+    Page(Page),
+    /// What was found until enough was read.
+    Stopped(Page),
 }
 
 /// How many items to request from each shard first. Ids are spread evenly, so a shard has its share of a page, and

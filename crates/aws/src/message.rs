@@ -26,13 +26,16 @@ struct Body {
     v: u32,
     owner: OwnerId,
     id: TaskId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    attempt: Option<u32>,
 }
 
-/// The body that says "work on this task".
+/// The body of a message; its trace is an attribute.
 #[must_use]
-pub fn body_of(task: &TaskKey) -> String {
-    // Two texts and a number can always be written as JSON.
-    serde_json::to_string(&Body { v: VERSION, owner: task.owner, id: task.id }).unwrap_or_default()
+pub fn body_of(message: &Message) -> String {
+    let Message { task, trace: _, attempt } = message;
+    // Texts and numbers can always be written as JSON.
+    serde_json::to_string(&Body { v: VERSION, owner: task.owner, id: task.id, attempt: *attempt }).unwrap_or_default()
 }
 
 /// The message with this body and trace; a trace that cannot be read is dropped. For programs that get messages from Lambda instead of
@@ -51,7 +54,8 @@ pub fn read_message(body: &str, trace: Option<&str>) -> Result<Message, Unreadab
         return Err(UnreadableMessage::UnknownVersion(version.v));
     }
     let body: Body = serde_json::from_str(body).map_err(UnreadableMessage::Malformed)?;
-    Ok(Message { task: TaskKey::new(body.owner, body.id), trace: trace.and_then(TraceParent::parse) })
+    let task = TaskKey::new(body.owner, body.id);
+    Ok(Message { task, trace: trace.and_then(TraceParent::parse), attempt: body.attempt })
 }
 
 #[cfg(test)]
@@ -60,30 +64,38 @@ mod tests {
 
     use super::*;
 
+    fn message() -> Message {
+        let task = given::task(&SeededIds::new(1), given::owner("alice"), given::NOW).key();
+        Message { task, trace: None, attempt: Some(7) }
+    }
+
     #[test]
     fn a_message_is_read_as_it_was_written() {
-        let task = given::task(&SeededIds::new(1), given::owner("alice"), given::NOW).key();
         let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-        let read = read_message(&body_of(&task), Some(trace)).unwrap();
-        assert_eq!(read, Message { task, trace: TraceParent::parse(trace) });
-        let without = read_message(&body_of(&task), Some("00-a-b-01")).unwrap();
-        assert_eq!(without, Message { task, trace: None });
+        let read = read_message(&body_of(&message()), Some(trace)).unwrap();
+        assert_eq!(read, Message { trace: TraceParent::parse(trace), ..message() });
+        assert_eq!(read_message(&body_of(&message()), Some("00-a-b-01")).unwrap(), message());
+    }
+
+    #[test]
+    fn a_message_of_an_older_version_has_no_attempt() {
+        let older = Message { attempt: None, ..message() };
+        assert!(!body_of(&older).contains("attempt"));
+        assert_eq!(read_message(&body_of(&older), None).unwrap(), older);
     }
 
     #[test]
     fn unreadable_messages_are_refused_with_the_reason() {
-        let task = given::task(&SeededIds::new(1), given::owner("alice"), given::NOW).key();
         for body in ["", "hello", "{}", "[]", r#"{"v":1}"#, r#"{"v":1,"owner":"x","id":"y"}"#] {
             assert!(matches!(read_message(body, None), Err(UnreadableMessage::Malformed(_))), "{body}");
         }
-        let newer = body_of(&task).replace(r#""v":1"#, r#""v":2,"more":[]"#);
+        let newer = body_of(&message()).replace(r#""v":1"#, r#""v":2,"more":[]"#);
         assert!(matches!(read_message(&newer, None), Err(UnreadableMessage::UnknownVersion(2))));
     }
 
     #[test]
     fn unknown_fields_of_the_same_version_are_ignored() {
-        let task = given::task(&SeededIds::new(1), given::owner("alice"), given::NOW).key();
-        let more = body_of(&task).replace('}', r#","hint":"x"}"#);
-        assert_eq!(read_message(&more, None).unwrap().task, task);
+        let more = body_of(&message()).replace('}', r#","hint":"x"}"#);
+        assert_eq!(read_message(&more, None).unwrap(), message());
     }
 }

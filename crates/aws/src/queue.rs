@@ -9,7 +9,8 @@ use aws_sdk_sqs::types::{MessageAttributeValue, MessageSystemAttributeName};
 use longhaul_core::ports::{Delivery, Message, QueueError, WorkQueue};
 
 use crate::error::{Unexpected, is_delete_of_nothing, is_extension_of_nothing, queue_unavailable};
-use crate::message::{TRACE_ATTRIBUTE, body_of, read_message};
+use crate::message::{TRACE_ATTRIBUTE, body_of};
+use crate::wake::read_delivered;
 
 /// The longest delay of a message that SQS accepts: 15 minutes.
 const DELAY_S_MAX: i32 = 900;
@@ -125,7 +126,7 @@ impl WorkQueue for SqsQueue {
             .client
             .send_message()
             .queue_url(&self.queue_url)
-            .message_body(body_of(&message.task))
+            .message_body(body_of(message))
             // On a standard queue this does not order messages: it makes the queue fair to owners that send little.
             .message_group_id(message.task.owner.to_string())
             .delay_seconds(seconds(delay_ms, DELAY_S_MAX));
@@ -191,7 +192,7 @@ fn delivery(message: &aws_sdk_sqs::types::Message) -> Option<Delivery> {
     let trace = message.message_attributes().and_then(|attributes| attributes.get(TRACE_ATTRIBUTE));
     let trace = trace.and_then(MessageAttributeValue::string_value);
     let message_id = message.message_id().unwrap_or_default();
-    let read = match read_message(message.body().unwrap_or_default(), trace) {
+    let (read, purpose) = match read_delivered(message.body().unwrap_or_default(), trace) {
         Ok(read) => read,
         Err(error) => {
             let error: &dyn std::error::Error = &error;
@@ -205,6 +206,7 @@ fn delivery(message: &aws_sdk_sqs::types::Message) -> Option<Delivery> {
         receipt: message.receipt_handle()?.to_owned(),
         // It was requested, so it is present; a message that is here was delivered at least once.
         receives: receives.and_then(|count| count.parse().ok()).unwrap_or(1),
+        purpose,
     })
 }
 

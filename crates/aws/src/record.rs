@@ -4,15 +4,16 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 use longhaul_core::ports::StoreError;
 use longhaul_core::{
-    Cleaning, Failure, Lease, LegOutcome, Legs, PastLeg, Payload, State, Task, TaskRecord, Terms, Timestamp,
+    Cleaning, Failure, Lease, LegOutcome, Legs, PastLeg, Payload, State, Status, Task, TaskRecord, Terms, Timestamp,
     TraceParent, limits,
 };
 
 use crate::attributes::{
     ASKS, ATTEMPT, BYTES, CLEANING, CONSECUTIVE_FAILURES_MAX, COUNT, COUNTED, CREATED_AT, DEADLINE_AT, DETAIL,
     ENDED_AT, EXPIRES_AT, FAILURE, FAILURES, FAILURES_MAX, FORMAT, KEY, KIND, LAST_FAILURE, LATE_AFTER, LEASE_TOKEN,
-    LEASE_UNTIL, LEG_SINCE, MESSAGE, PARTS, PAST_LEG, PK, POLL_MS, PROGRESS, REQUEST, RESENDS, RESULT, RESULT_KIND,
-    RETENTION_MS, REVISION, RUN_MS, SENT_AT, STARTED_AT, STATE, TOOL, TRACE, TTL, TTL_MS, UNTIL, UPDATED_AT, VARIABLES,
+    LEASE_UNTIL, LEG_SINCE, MESSAGE, NOT_BEFORE, PARENT, PARTS, PAST_LEG, PK, POLL_MS, PROGRESS, REQUEST, RESENDS,
+    RESULT, RESULT_KIND, RETENTION_MS, REVISION, RUN_MS, SENT_AT, STARTED_AT, STATE, TOOL, TRACE, TTL, TTL_MS, UNTIL,
+    UPDATED_AT, VARIABLES,
 };
 use crate::item::{Fields, Item, Unreadable, json, moment, number, seconds, text, word};
 use crate::keys;
@@ -64,6 +65,8 @@ pub(crate) fn attributes(task: &Task) -> Item {
         (VARIABLES, task.variables.as_ref().map(payload)),
         (CLEANING, Some(task.cleaning).filter(|cleaning| *cleaning != Cleaning::None).as_ref().map(json)),
         (LEASE_UNTIL, task.held_until.map(moment)),
+        (PARENT, task.parent.as_ref().map(json)),
+        (NOT_BEFORE, task.not_before.map(moment)),
     ];
     item.extend(optional.into_iter().filter_map(|(name, value)| value.map(|value| (name.to_owned(), value))));
     item.extend(task.legs.since.map(|since| (LEG_SINCE.to_owned(), leg_since(since))));
@@ -151,6 +154,17 @@ pub(crate) const COMPLETED: &str = "completed";
 pub(crate) const FAILED: &str = "failed";
 pub(crate) const CANCELLED: &str = "cancelled";
 
+/// The names of the states that clients see as this status.
+pub(crate) const fn states_of(status: Status) -> &'static [&'static str] {
+    match status {
+        Status::Working => &[QUEUED, RUNNING, SLEEPING],
+        Status::InputRequired => &[INPUT_REQUIRED],
+        Status::Completed => &[COMPLETED],
+        Status::Failed => &[FAILED],
+        Status::Cancelled => &[CANCELLED],
+    }
+}
+
 const fn state_name(state: &State) -> &'static str {
     match state {
         State::Queued => QUEUED,
@@ -219,6 +233,7 @@ fn parse(item: &Item) -> Result<Stored, Unreadable> {
         last_failure: fields.optional(LAST_FAILURE, Fields::text)?.map(str::to_owned),
         terms,
         created_at: fields.moment(CREATED_AT)?,
+        not_before: fields.optional(NOT_BEFORE, Fields::moment)?,
         updated_at: fields.moment(UPDATED_AT)?,
         sent_at: fields.moment(SENT_AT)?,
         resends: fields.optional(RESENDS, Fields::number)?.unwrap_or(0),
@@ -232,6 +247,7 @@ fn parse(item: &Item) -> Result<Stored, Unreadable> {
         cleaning: fields.optional(CLEANING, Fields::json)?.unwrap_or_default(),
         held_until,
         legs: read_legs(item)?,
+        parent: fields.optional(PARENT, Fields::json)?,
     });
     Ok(Stored {
         task,

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use aws_sdk_dynamodb::Client;
 use longhaul_core::ports::{ApplyError, CreateError, Created, Left, NewTask, Page, Recorded, StoreError, TaskStore};
 use longhaul_core::{
-    Clock, Entry, IdSource, MailboxId, OwnerId, PartsName, Task, TaskEvent, TaskId, TaskKey, Timestamp,
+    Clock, Entry, IdSource, MailboxId, OwnerId, PartsName, Task, TaskEvent, TaskFilter, TaskId, TaskKey, Timestamp,
 };
 
 use crate::lifetimes::Lifetimes;
@@ -90,6 +90,17 @@ impl TaskStore for DynamoStore {
         now: Timestamp,
     ) -> Result<Page, StoreError> {
         self.page_of(owner, before, limit, now).await
+    }
+
+    async fn list_filtered(
+        &self,
+        owner: &OwnerId,
+        filter: &TaskFilter,
+        before: Option<TaskId>,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<Page, StoreError> {
+        self.filtered_page_of(owner, filter, before, limit, now).await
     }
 
     async fn record(&self, key: &TaskKey, entry: &Entry) -> Result<Recorded, StoreError> {

@@ -80,6 +80,13 @@ impl Figure {
         if sorted.len().is_multiple_of(2) { f64::midpoint(lower, upper) } else { upper }
     }
 
+    /// The lowest and the highest round, if there are several.
+    pub(crate) fn range(&self) -> Option<(f64, f64)> {
+        let sorted = self.sorted();
+        let ends = sorted.first().copied().zip(sorted.last().copied());
+        ends.filter(|_ends| sorted.len() > 1)
+    }
+
     /// Whether the target is met, if there is one.
     fn is_met(&self) -> Option<bool> {
         let ratio = self.ratio.as_ref().map(|ratio| ratio.is);
@@ -93,12 +100,10 @@ impl Figure {
     }
 
     fn cells(&self) -> [String; 6] {
-        let sorted = self.sorted();
-        let ends = sorted.first().zip(sorted.last()).filter(|_ends| sorted.len() > 1);
         [
             self.name.clone(),
             format!("{} {}", number(self.median()), self.unit),
-            ends.map(|(least, most)| format!("{} to {}", number(*least), number(*most))).unwrap_or_default(),
+            self.range().map(|(least, most)| format!("{} to {}", number(least), number(most))).unwrap_or_default(),
             self.target.map(Target::text).unwrap_or_default(),
             self.is_met().map(|met| if met { "yes" } else { "NO" }.to_owned()).unwrap_or_default(),
             self.ratio.as_ref().map(|ratio| format!("{:.2} x {}", ratio.is, ratio.to)).unwrap_or_default(),
@@ -150,7 +155,7 @@ fn line(text: &mut String, cells: impl Iterator<Item = String>) {
 }
 
 /// Three significant digits, or all digits before the point.
-fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 => format!("{value:.0}"),
         size if size >= 10.0 => format!("{value:.1}"),

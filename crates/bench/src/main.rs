@@ -22,6 +22,7 @@ mod ground;
 mod latency;
 mod load;
 mod measure;
+mod peers;
 mod proc;
 mod process;
 #[expect(
@@ -49,7 +50,7 @@ struct Cli {
     #[command(flatten)]
     choice: Choice,
     #[command(subcommand)]
-    server: Option<ServerOf>,
+    other: Option<Other>,
 }
 
 /// The options of a run.
@@ -89,9 +90,12 @@ struct Choice {
     functions: Option<PathBuf>,
 }
 
-/// The servers that this program measures in addition to `local`, each in its own process.
+/// What this program does besides: the comparison with other systems, and the servers that it measures in addition to
+/// `local`, each in its own process.
 #[derive(Subcommand)]
-enum ServerOf {
+enum Other {
+    /// Compares Longhaul with other systems, and writes a report.
+    Peers(peers::Choice),
     /// A server on the facade with a tool that does nothing.
     #[command(hide = true)]
     ServeNoop {
@@ -113,11 +117,16 @@ enum ServerOf {
 
 fn main() -> anyhow::Result<()> {
     let cli = Cli::parse();
-    match cli.server {
-        Some(ServerOf::ServeNoop { listen, db }) => servers::noop::run(listen, db),
-        Some(ServerOf::ServeRmcp { listen }) => servers::rmcp_alone::run(listen),
-        Some(ServerOf::AtOnce) => servers::stdio::run(),
-        // One thread: the client should use little of the two cores that it shares with the server.
-        None => tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(measure::run(&cli.choice)),
+    match cli.other {
+        Some(Other::Peers(choice)) => one_thread()?.block_on(peers::run(&choice)),
+        Some(Other::ServeNoop { listen, db }) => servers::noop::run(listen, db),
+        Some(Other::ServeRmcp { listen }) => servers::rmcp_alone::run(listen),
+        Some(Other::AtOnce) => servers::stdio::run(),
+        None => one_thread()?.block_on(measure::run(&cli.choice)),
     }
+}
+
+/// One thread: the client should use little of the cores that it shares with the server.
+fn one_thread() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
 }

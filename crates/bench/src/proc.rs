@@ -13,6 +13,23 @@ pub(crate) fn memory_peak_mib(pid: u32) -> anyhow::Result<f64> {
     Ok(f64::from(kib) / 1024.0)
 }
 
+/// The processor time that a process has used so far, threads that have ended included, to a hundredth of a second.
+pub(crate) fn processor_time(pid: u32) -> anyhow::Result<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    // The name in parentheses may hold spaces; user and system time are the 12th and 13th field after it.
+    let (_, fields) = stat.rsplit_once(") ").context("no fields")?;
+    let ticks: Result<Vec<u64>, _> = fields.split(' ').skip(11).take(2).map(str::parse).collect();
+    // The kernel counts in hundredths of a second.
+    Ok(Duration::from_millis(10 * ticks?.iter().sum::<u64>()))
+}
+
+/// The bytes that a process has handed to the disk so far; a page that is written twice counts twice.
+pub(crate) fn written_bytes(pid: u32) -> anyhow::Result<u64> {
+    let io = fs::read_to_string(format!("/proc/{pid}/io"))?;
+    let written = io.lines().find_map(|line| line.strip_prefix("write_bytes: ")).context("no write_bytes")?;
+    Ok(written.parse()?)
+}
+
 /// The processor time that the live threads of a process have used, to the nanosecond.
 pub(crate) fn cpu(pid: u32) -> anyhow::Result<Duration> {
     let mut nanos = 0;

@@ -1,6 +1,5 @@
 //! A server in its own process.
 
-use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -78,12 +77,7 @@ impl Spawned {
 
     /// The processor time that it has used so far.
     pub(crate) fn cpu(&self) -> anyhow::Result<Duration> {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        // The name in parentheses may hold spaces; user and system time are the 12th and 13th field after it.
-        let (_, fields) = stat.rsplit_once(") ").context("no fields")?;
-        let ticks: Result<Vec<u64>, _> = fields.split(' ').skip(11).take(2).map(str::parse).collect();
-        // The kernel counts in hundredths of a second.
-        Ok(Duration::from_millis(10 * ticks?.iter().sum::<u64>()))
+        proc::processor_time(self.child.id())
     }
 
     /// Asks it to stop, and returns once it has.
@@ -122,6 +116,6 @@ async fn is_ready(address: SocketAddr) -> bool {
 }
 
 /// An address on which nothing listens now.
-fn free_address() -> anyhow::Result<SocketAddr> {
+pub(crate) fn free_address() -> anyhow::Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }

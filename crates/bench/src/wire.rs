@@ -10,6 +10,9 @@ use serde::Deserialize;
 /// A request that can be sent.
 pub(crate) type Call = Request<Full<Bytes>>;
 
+/// What every request of a client without tasks says about it.
+const PLAIN_META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}"#;
+
 /// What every request says about the client.
 const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}"#;
 
@@ -42,8 +45,17 @@ impl TaskView<'_> {
 
 /// `tools/call` of a tool that becomes a task; `arguments` is JSON text.
 pub(crate) fn call(tool: &str, arguments: &str) -> anyhow::Result<Call> {
+    call_with(tool, arguments, META)
+}
+
+/// `tools/call` by a client that knows no tasks, and is answered with the result.
+pub(crate) fn plain_call(tool: &str, arguments: &str) -> anyhow::Result<Call> {
+    call_with(tool, arguments, PLAIN_META)
+}
+
+fn call_with(tool: &str, arguments: &str, meta: &str) -> anyhow::Result<Call> {
     let body = format!(
-        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"{tool}","arguments":{arguments},{META}}}}}"#
+        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"{tool}","arguments":{arguments},{meta}}}}}"#
     );
     request("tools/call", tool, body)
 }

@@ -1,14 +1,16 @@
 //! The verbs and their flags.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
+use jiff::Timestamp;
 use longhaul_client::Status;
 
-use crate::clock::duration;
+use crate::clock::{duration, moment, timestamp};
 
 /// See and steer the tasks of an MCP server, or make one whose tools are durable.
 #[derive(Debug, Parser)]
@@ -26,7 +28,7 @@ Exit codes: 0 ended well, 1 unexpected, 2 usage (also an unknown tool or task), 
             130 interrupted";
 
 /// What all verbs but `gateway` and `completions` take.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct Global {
     /// The server: its URL, or its name in `.mcp.json` of this folder
     #[arg(long, short, global = true, env = "LONGHAUL_SERVER", value_name = "NAME|URL")]
@@ -35,6 +37,11 @@ pub(crate) struct Global {
     /// Sends a header with every request; may be repeated
     #[arg(short = 'H', long = "header", global = true, value_name = "NAME: VALUE")]
     pub(crate) headers: Vec<String>,
+    /// Signs every request for AWS, with the credentials that the AWS CLI would use. The service and the region are those
+    /// of the server's name, or these
+    #[arg(long, global = true, env = "LONGHAUL_AWS_SIGN", value_name = "[SERVICE/]REGION|SERVICE")]
+    #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
+    pub(crate) aws_sign: Option<String>,
     /// Writes JSON: one object, or one a line where there are several
     #[arg(long, global = true)]
     pub(crate) json: bool,
@@ -55,10 +62,10 @@ pub(crate) enum Verb {
     },
     /// Lists the tasks
     Tasks {
-        /// Only with this status
-        #[arg(long, value_parser = status())]
-        status: Option<Status>,
-        /// Only of this tool, as far as this machine began them
+        /// Only with this status, or one of several: working,failed
+        #[arg(long, value_parser = status(), value_delimiter = ',')]
+        status: Vec<Status>,
+        /// Only of this tool
         #[arg(long)]
         tool: Option<String>,
         /// Shows them again and again
@@ -66,7 +73,12 @@ pub(crate) enum Verb {
         watch: bool,
     },
     /// Shows a task
-    Show { id: String },
+    Show {
+        id: String,
+        /// With its legs and its journal, if the server shows them
+        #[arg(long)]
+        journal: bool,
+    },
     /// Waits for the end of tasks
     Watch {
         #[arg(required = true, num_args = 1..=64, value_name = "ID")]
@@ -100,11 +112,26 @@ pub(crate) enum Verb {
         #[arg(required = true, num_args = 1..=64, value_name = "ID")]
         ids: Vec<String>,
     },
-    /// Makes the call of a task again, as a new task: of those that this machine began
+    /// Makes the call of a task again, as a new task, if this machine began it or the server shows its arguments
     Again {
         id: String,
         #[command(flatten)]
         how: How,
+    },
+    /// Serves the tasks of the server as pages for the browser, until Ctrl-C
+    Console(ConsoleFlags),
+    /// Logs in to a server in the browser
+    Login {
+        #[command(flatten)]
+        how: LogIn,
+    },
+    /// Forgets the log-in at a server
+    Logout,
+    /// Passes what a client says on its standard input and output on to a server behind a URL, signed or logged in
+    Bridge {
+        /// The server, instead of --server
+        #[arg(value_name = "NAME|URL")]
+        to: Option<String>,
     },
     /// Writes completions for a shell
     Completions { shell: clap_complete::Shell },
@@ -119,7 +146,26 @@ pub(crate) enum Verb {
     },
 }
 
-/// How a call is waited for.
+/// How to log in.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct LogIn {
+    /// Opens no browser, and writes the address of the page only
+    #[arg(long)]
+    pub(crate) no_browser: bool,
+    /// The id of a client that the authorization server knows, or the https URL of a document about one. Its secret, if it
+    /// has one, is in LONGHAUL_CLIENT_SECRET. Without it, a client is registered
+    #[arg(long, value_name = "ID|URL")]
+    pub(crate) client_id: Option<String>,
+    /// The port on loopback to which the browser comes back, for clients that are registered with one; otherwise any that
+    /// is free
+    #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
+    pub(crate) callback_port: u16,
+    /// Asks for these scopes, separated by blanks, instead of those that the server wants
+    #[arg(long, value_name = "SCOPES")]
+    pub(crate) scope: Option<String>,
+}
+
+/// When a call starts, and how it is waited for.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct How {
     /// Writes the id of the task, and does not wait for its end
@@ -131,6 +177,48 @@ pub(crate) struct How {
     /// The call's idempotency key: the same key with the same call is the same task
     #[arg(long)]
     pub(crate) key: Option<String>,
+    /// Starts then, and not now: 2026-12-01T09:00Z; without a zone it is this machine's
+    #[arg(long, value_parser = moment, value_name = "MOMENT", conflicts_with = "after")]
+    at: Option<Timestamp>,
+    /// Starts after this time, and not now: 90s, 10m, 2h, 3d
+    #[arg(long = "in", value_parser = duration, value_name = "TIME")]
+    after: Option<Duration>,
+}
+
+impl How {
+    /// Whether the call starts later.
+    pub(crate) const fn is_later(&self) -> bool {
+        self.at.is_some() || self.after.is_some()
+    }
+
+    /// When the call starts, if that is not now.
+    ///
+    /// # Errors
+    /// If that is further away than a calendar goes.
+    pub(crate) fn start(&self) -> Result<Option<Timestamp>, String> {
+        match (self.at, self.after) {
+            (Some(at), _) => Ok(Some(at)),
+            (None, Some(after)) => timestamp().checked_add(after).map(Some).map_err(|error| error.to_string()),
+            (None, None) => Ok(None),
+        }
+    }
+}
+
+/// Who may see the console, and what it lets them do.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ConsoleFlags {
+    /// Where to listen: other addresses than those of loopback need a token file
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8081")]
+    pub(crate) listen: SocketAddr,
+    /// Only shows: nothing can be called, answered or cancelled
+    #[arg(long)]
+    pub(crate) read_only: bool,
+    /// People log in with the token in this file, or by the link that is written at the start and works once
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// A further name that the console is called by
+    #[arg(long, value_name = "HOST")]
+    pub(crate) allow_host: Vec<String>,
 }
 
 /// The statuses that a task may have, for a flag.

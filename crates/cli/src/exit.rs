@@ -51,7 +51,7 @@ impl From<Error> for Stop {
     fn from(error: Error) -> Self {
         let exit = match &error {
             Error::Unreachable(_) | Error::Lost(_) | Error::Busy { .. } | Error::SessionGone => Exit::Unreachable,
-            Error::NotSignedIn(_) => Exit::NotSignedIn,
+            Error::NotSignedIn(_) | Error::NoCredentials(_) => Exit::NotSignedIn,
             // What was asked for does not fit: a tool, a task, an argument.
             error if error.is_about_params() => Exit::Usage,
             Error::Refused(_) => Exit::Failed,

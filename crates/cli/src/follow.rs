@@ -183,7 +183,8 @@ pub(crate) fn interval(task: &Task) -> Duration {
     task.interval_ms.map_or(INTERVAL, |ms| Duration::from_millis(ms).max(INTERVAL_MIN))
 }
 
-fn back_off(failures: u32, error: &Error) -> Duration {
+/// How long to wait after so many looks in a row that failed.
+pub(crate) fn back_off(failures: u32, error: &Error) -> Duration {
     let own = BACK_OFF.saturating_mul(1 << failures.min(5)).min(BACK_OFF_MAX);
     match error {
         Error::Busy { after: Some(after), .. } => own.max(*after),

@@ -3,9 +3,9 @@
 use inquire::validator::Validation;
 use inquire::{Confirm, InquireError, MultiSelect, Select, Text};
 use longhaul_client::Question;
+use longhaul_client::form::{About, Choice, Field, Kind, accept, decline, fields};
 use serde_json::{Map, Value, json};
 
-use crate::fields::{Choice, Field, Kind, fields};
 use crate::out::{self, line};
 
 /// What came of asking.
@@ -18,42 +18,13 @@ pub(crate) enum Asked {
     CannotAsk,
 }
 
-/// What a question is about.
-pub(crate) enum About<'q> {
-    /// A form, with its schema.
-    Form(&'q Value),
-    /// Something to do at this address.
-    Address(&'q str),
-    /// Something else, such as sampling.
-    Other,
-}
-
-/// What a question is about.
-pub(crate) fn about(question: &Question) -> About<'_> {
-    let params = &question.params;
-    match (question.method.as_str(), params["mode"].as_str(), params["url"].as_str()) {
-        ("elicitation/create", Some("url"), Some(url)) => About::Address(url),
-        ("elicitation/create", ..) => About::Form(&params["requestedSchema"]),
-        _ => About::Other,
-    }
-}
-
 pub(crate) fn message(question: &Question) -> String {
     line(question.params["message"].as_str().unwrap_or("the task asks something"))
 }
 
-/// The answer of a form that was filled in.
-pub(crate) fn accept(content: Map<String, Value>) -> Value {
-    json!({"action": "accept", "content": content})
-}
-
-pub(crate) fn decline() -> Value {
-    json!({"action": "decline"})
-}
-
 /// Asks the user, who is at a terminal.
 pub(crate) fn ask(question: &Question) -> Asked {
-    let asked = match about(question) {
+    let asked = match question.about() {
         About::Form(schema) => form(question, schema),
         About::Address(url) => address(question, url),
         About::Other => return Asked::CannotAsk,

@@ -12,6 +12,7 @@ use longhaul::settings::{ProcessEnv, table};
 use longhaul_gateway::{Config, Gateway, Lock, StartError, settings};
 
 mod lock;
+mod rights;
 
 const ABOUT: &str = "Puts MCP servers, unchanged, behind a gateway that makes their tools durable.
 
@@ -26,6 +27,9 @@ A server sees PATH, HOME and LANG of this environment, and the variables that it
 pub(crate) fn run(args: Vec<OsString>) -> anyhow::Result<ExitCode> {
     if args.first().is_some_and(|first| first == "lock") {
         return lock::run(args);
+    }
+    if args.first().is_some_and(|first| first == "rights") {
+        return rights::run(args);
     }
     let (flags, command) = split(args);
     let command_line =
@@ -130,8 +134,9 @@ fn refuse(why: &str) -> ExitCode {
 #[expect(clippy::print_stdout, reason = "this output is for the user who started the program")]
 fn print_welcome(address: SocketAddr, tools: usize) {
     let url = format!("http://{address}/mcp");
+    let tools = if tools == 1 { "one durable tool".to_owned() } else { format!("{tools} durable tools") };
     println!(
-        r#"Longhaul serves {tools} durable tools on {url}
+        r#"Longhaul serves {tools} on {url}
 
 Configuration for a client:
 

@@ -2,6 +2,7 @@
 
 use std::io::Read;
 
+use longhaul_client::form::{resolved, typed};
 use serde_json::{Map, Value};
 
 /// More is not read from a file or from the standard input.
@@ -50,45 +51,6 @@ fn pair(pair: &str, schema: &Value) -> Result<(String, Value), String> {
     let value = typed(value, resolved(&schema["properties"][name], schema))
         .map_err(|expected| format!("`{name}` must be {expected}"))?;
     Ok((name.to_owned(), value))
-}
-
-/// The schema behind a reference, and behind a choice between something and nothing.
-pub(crate) fn resolved<'s>(mut schema: &'s Value, root: &'s Value) -> &'s Value {
-    // References may go round.
-    for _ in 0..8 {
-        let choices = schema["anyOf"].as_array().or_else(|| schema["oneOf"].as_array());
-        // Those with values are a choice of the user's, which is left as it is.
-        let choices = choices.filter(|all| all.iter().all(|one| one.get("const").is_none()));
-        let choice = choices.and_then(|all| all.iter().find(|one| one["type"] != "null"));
-        let reference = schema["$ref"].as_str().and_then(|reference| root.pointer(reference.strip_prefix('#')?));
-        match reference.or(choice.filter(|_| schema["type"].is_null())) {
-            Some(next) => schema = next,
-            None => break,
-        }
-    }
-    schema
-}
-
-/// The type that a schema wants; nothing if it does not say one.
-pub(crate) fn type_of(schema: &Value) -> Option<&str> {
-    let listed = || schema["type"].as_array()?.iter().filter_map(Value::as_str).find(|name| *name != "null");
-    schema["type"].as_str().or_else(listed)
-}
-
-/// A text as the value that its schema wants.
-///
-/// # Errors
-/// What is expected.
-pub(crate) fn typed(text: &str, schema: &Value) -> Result<Value, &'static str> {
-    let json = |fits: fn(&Value) -> bool| serde_json::from_str(text).ok().filter(fits);
-    match type_of(schema) {
-        Some("integer") => json(|value| value.is_i64() || value.is_u64()).ok_or("a whole number"),
-        Some("number") => json(Value::is_number).ok_or("a number"),
-        Some("boolean") => json(Value::is_boolean).ok_or("true or false"),
-        Some("array") => json(Value::is_array).ok_or("a JSON array, such as '[\"a\", \"b\"]'"),
-        Some("object") => json(Value::is_object).ok_or("a JSON object, such as '{\"a\": 1}'"),
-        _ => Ok(text.into()),
-    }
 }
 
 fn check_names(all: &Map<String, Value>, schema: &Value) -> Result<(), String> {

@@ -3,13 +3,15 @@
 #![expect(clippy::indexing_slicing, reason = "only values of `serde_json` are indexed: what is not there is null")]
 
 mod args;
+mod bridge;
 mod clock;
+mod credentials;
 mod exit;
-mod fields;
 mod follow;
 mod form;
 mod gateway;
 mod given;
+mod inspected;
 mod out;
 mod record;
 mod screen;

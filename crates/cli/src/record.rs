@@ -42,15 +42,20 @@ impl Entry {
     }
 }
 
+/// Where this user's things are kept; `None` if nobody says where.
+pub(crate) fn state_folder() -> Option<PathBuf> {
+    let folder = |name: &str| ProcessEnv.get(name).map(PathBuf::from).filter(|folder| folder.is_absolute());
+    let state = folder("XDG_STATE_HOME").or_else(|| Some(folder("HOME")?.join(".local/state")));
+    Some(state?.join("longhaul"))
+}
+
 /// The file; nothing is remembered if nobody says where.
 pub(crate) struct Record(Option<PathBuf>);
 
 impl Record {
     /// That of this user: `longhaul/tasks.jsonl` below `XDG_STATE_HOME`, or below `.local/state` at home.
     pub(crate) fn of_user() -> Self {
-        let folder = |name: &str| ProcessEnv.get(name).map(PathBuf::from).filter(|folder| folder.is_absolute());
-        let state = folder("XDG_STATE_HOME").or_else(|| Some(folder("HOME")?.join(".local/state")));
-        Self(state.map(|state| state.join("longhaul/tasks.jsonl")))
+        Self(state_folder().map(|folder| folder.join("tasks.jsonl")))
     }
 
     /// Adds a task. One that cannot be added is said, and is no reason to stop.

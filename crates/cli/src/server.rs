@@ -1,21 +1,57 @@
 //! Which server is meant, and what is sent to it with every request.
 
+use std::sync::Arc;
+
+use http::header::AUTHORIZATION;
 use longhaul::settings::ProcessEnv;
-use longhaul_client::{Client, Target};
+use longhaul_client::{Client, Credentials, Target};
 use longhaul_gateway::Config;
-use url::Url;
+use url::{Host, Url};
 
 use crate::args::Global;
+use crate::credentials::{AwsSignature, Bearer};
 use crate::exit::Stop;
+use crate::verbs::come_back;
 
 /// Where servers have names.
 const FILE: &str = ".mcp.json";
 
-/// The server that the user named.
+/// The server that the user named, and what shows it who calls: a header of the user's own, a signature, or a log-in.
 ///
 /// # Errors
-/// If there is none.
+/// If there is none, or no way to show it.
 pub(crate) fn target(global: &Global) -> Result<Target, Stop> {
+    let mut target = named_target(global)?;
+    let has_own = target.headers.contains_key(AUTHORIZATION);
+    if let Some(wanted) = global.aws_sign.as_ref().filter(|wanted| !wanted.is_empty()) {
+        if has_own {
+            return Err(Stop::usage(
+                "a request is either signed, or has a header `Authorization` of yours: leave out one",
+            ));
+        }
+        check_secure(&target.url)?;
+        let signature = AwsSignature::of(&target.url, wanted).map_err(Stop::usage)?;
+        target.credentials = Some(Arc::new(signature));
+    } else if !has_own && check_secure(&target.url).is_ok() {
+        let bearer = Bearer::of(&target.url, format!("longhaul login{}", come_back(global)));
+        target.credentials = bearer.map(|bearer| Arc::new(bearer) as Arc<dyn Credentials>);
+    }
+    Ok(target)
+}
+
+/// The server that the user wants to log in to.
+///
+/// # Errors
+/// If there is none, or another way was chosen.
+pub(crate) fn without_credentials(global: &Global) -> Result<Target, Stop> {
+    let target = named_target(global)?;
+    if global.aws_sign.as_ref().is_some_and(|wanted| !wanted.is_empty()) || target.headers.contains_key(AUTHORIZATION) {
+        return Err(Stop::usage("who logs in neither signs nor has a header `Authorization`: leave that out"));
+    }
+    Ok(target)
+}
+
+fn named_target(global: &Global) -> Result<Target, Stop> {
     let mut target = if global.server.contains("://") {
         let url = Url::parse(&global.server).map_err(|error| Stop::usage(format!("`{}`: {error}", global.server)))?;
         if !["http", "https"].contains(&url.scheme()) {
@@ -34,6 +70,30 @@ pub(crate) fn target(global: &Global) -> Result<Target, Stop> {
     Ok(target)
 }
 
+/// Refuses to send what shows who calls over a network that others may read.
+///
+/// # Errors
+/// If others may read it.
+pub(crate) fn check_secure(url: &Url) -> Result<(), Stop> {
+    if url.scheme() == "https" || is_loopback(url) {
+        return Ok(());
+    }
+    let host = url.host_str().unwrap_or_default();
+    Err(Stop::usage(format!(
+        "{host} is asked over plain http, which others may read: what shows who calls is not sent"
+    )))
+}
+
+/// Whether the server is on this machine.
+pub(crate) fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
 fn named(name: &str) -> Result<Target, Stop> {
     let text = std::fs::read_to_string(FILE).map_err(|error| {
         Stop::usage(format!(
@@ -42,7 +102,7 @@ fn named(name: &str) -> Result<Target, Stop> {
     })?;
     let (url, headers) =
         Config::endpoint_of(&text, name, &ProcessEnv).map_err(|error| Stop::usage(format!("{FILE}: {error}")))?;
-    Ok(Target { url, headers })
+    Ok(Target { headers, ..Target::new(url) })
 }
 
 /// A connection to it, in this session if it was begun before.

@@ -1,12 +1,11 @@
 //! Tools, tasks and results in words.
 
+use longhaul_client::form::{About, Kind, fields, resolved, type_of};
 use longhaul_client::{Question, Refusal, Task, Tool};
 use serde_json::Value;
 
 use crate::clock;
-use crate::fields::{Kind, fields};
-use crate::form::{About, about, message};
-use crate::given::{resolved, type_of};
+use crate::form::message;
 use crate::out::{block, line};
 
 /// For example `countdown(seconds: number, steps?: integer)`.
@@ -53,7 +52,7 @@ pub(crate) fn refusal(refusal: &Refusal) -> String {
 /// A question and its fields, and how to answer it.
 pub(crate) fn question(task: &str, question: &Question) -> String {
     let mut text = format!("it asks: {}", message(question));
-    match about(question) {
+    match question.about() {
         About::Form(schema) => {
             let mut given = String::new();
             for field in fields(schema) {

@@ -1,15 +1,21 @@
 //! What each verb does.
 
+use std::ffi::OsString;
+
 use clap::CommandFactory;
-use longhaul_client::{Client, Task};
+use longhaul::settings::{EnvSource, ProcessEnv};
+use longhaul_client::{Client, Task, TaskFilter};
 
 use crate::args::{Cli, Global, Verb};
+use crate::bridge;
+use crate::credentials::{login, logout};
 use crate::exit::{Exit, Stop};
 use crate::record::{Entry, Record};
-use crate::server::{connect, target};
+use crate::server::{connect, target, without_credentials};
 
 mod answer;
 mod call;
+mod console;
 mod ends;
 mod tasks;
 mod tools;
@@ -25,15 +31,28 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit, Stop> {
         Verb::Call { tool, given, how } => call::run(global, &tool, &given, &how).await,
         Verb::Again { id, how } => call::again(global, &id, &how).await,
         Verb::Tasks { status, tool, watch } => {
-            let filter = tasks::Filter { status, tool };
+            let filter = TaskFilter { statuses: status, tool };
             if watch { tasks::watch(global, &filter).await } else { tasks::list(global, &filter).await }
         }
-        Verb::Show { id } => tasks::show(global, &id).await,
+        Verb::Show { id, journal: false } => tasks::show(global, &id).await,
+        Verb::Show { id, journal: true } => tasks::inspect(global, &id).await,
         Verb::Watch { ids, wait } => ends::watch(global, &ids, wait).await,
         Verb::Result { id, output } => ends::result(global, &id, output.as_deref()).await,
-        Verb::Answer { id, decline: true, question, .. } => answer::decline(global, &id, question.as_deref()).await,
+        Verb::Answer { id, decline: true, question, .. } => answer::refuse(global, &id, question.as_deref()).await,
         Verb::Answer { id, given, question, .. } => answer::give(global, &id, &given, question.as_deref()).await,
         Verb::Cancel { ids } => ends::cancel(global, &ids).await,
+        Verb::Console(flags) => console::run(global, flags).await,
+        Verb::Login { how } => {
+            let secret = ProcessEnv.get("LONGHAUL_CLIENT_SECRET").filter(|secret| !secret.is_empty());
+            let secret = secret.map(OsString::into_string).transpose();
+            let secret = secret.map_err(|_not| Stop::usage("LONGHAUL_CLIENT_SECRET is not UTF-8"))?;
+            login(without_credentials(global)?, &how, secret).await
+        }
+        Verb::Logout => logout(&without_credentials(global)?.url),
+        Verb::Bridge { to } => {
+            let named = Global { server: to.unwrap_or_else(|| global.server.clone()), ..global.clone() };
+            bridge::run(target(&named)?).await
+        }
         Verb::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "longhaul", &mut std::io::stdout());
             Ok(Exit::Well)
@@ -69,7 +88,7 @@ fn not_found(stop: Stop, id: &str, known: Option<&Entry>) -> Stop {
 }
 
 /// What is added to a verb, so that it finds the same server.
-fn come_back(global: &Global) -> String {
+pub(crate) fn come_back(global: &Global) -> String {
     if global.server == DEFAULT { String::new() } else { format!(" --server {}", global.server) }
 }
 

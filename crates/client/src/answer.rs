@@ -35,10 +35,11 @@ impl Answer {
     /// # Errors
     /// If it is of a type that no answer has.
     pub(crate) fn new(response: Response) -> Result<Self, Error> {
-        match kind(&response) {
-            kind if kind.starts_with(JSON) => return Ok(Self::Json(Some(response))),
-            kind if kind.starts_with("text/event-stream") => {}
-            kind => return Err(Error::Unexpected(format!("an answer of the type `{kind}`"))),
+        if is_json(&response) {
+            return Ok(Self::Json(Some(response)));
+        }
+        if !is_events(&response) {
+            return Err(Error::Unexpected(format!("an answer of the type `{}`", kind(&response))));
         }
         let mut left = BYTES_MAX;
         let bytes = response.bytes_stream().map(move |chunk| {
@@ -86,6 +87,10 @@ fn kind(response: &Response) -> &str {
 
 pub(crate) fn is_json(response: &Response) -> bool {
     kind(response).starts_with(JSON)
+}
+
+pub(crate) fn is_events(response: &Response) -> bool {
+    kind(response).starts_with("text/event-stream")
 }
 
 /// A whole body.

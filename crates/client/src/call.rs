@@ -33,13 +33,15 @@ pub struct Call {
     pub key: Option<String>,
     /// What the server says about the tool, if that is known.
     pub listed: Option<Tool>,
+    /// When it is to start, if that is not now.
+    pub not_before: Option<jiff::Timestamp>,
 }
 
 impl Call {
     /// A call without a key, of a tool that nothing else is known of.
     #[must_use]
     pub fn new(tool: &str, arguments: Map<String, Value>) -> Self {
-        Self { tool: tool.to_owned(), arguments, key: None, listed: None }
+        Self { tool: tool.to_owned(), arguments, key: None, listed: None, not_before: None }
     }
 }
 
@@ -80,8 +82,12 @@ impl Client {
     ///
     /// # Errors
     /// What the server answers, or why there is no answer. A call whose answer was lost is sent once more if it has a key,
-    /// or if the server says that the tool may be called twice.
+    /// or if the server says that the tool may be called twice. [`Error::Unsupported`] for a call that is to start later, if
+    /// the server does not say that it heeds that: then nothing was sent.
     pub async fn call(&self, call: &Call, listener: &mut impl Listener) -> Result<Called, Error> {
+        if call.not_before.is_some() && !self.starts_later() {
+            return Err(Error::Unsupported("the server does not say that calls may start later".to_owned()));
+        }
         let may_be_repeated = call.key.is_some() || call.listed.as_ref().is_some_and(Tool::may_be_repeated);
         match self.call_once(call, listener).await {
             Err(error) if may_be_repeated && error.may_pass() => {
@@ -170,6 +176,9 @@ impl Client {
         let mut meta = json!({"progressToken": "call"});
         if let Some(key) = &call.key {
             meta["dev.longhaul/idempotencyKey"] = key.clone().into();
+        }
+        if let Some(start) = call.not_before {
+            meta["dev.longhaul/notBefore"] = start.to_string().into();
         }
         if matches!(self.era, Era::PerRequest) {
             return per_request::with_meta(params.into(), meta);

@@ -16,7 +16,7 @@ use crate::tool::Tool;
 use crate::wire::{Wire, in_time, result};
 
 /// At most so many pages of a list are read.
-const PAGES_MAX: usize = 100;
+const PAGES_MAX: u32 = 100;
 
 /// How long a server of revision `2025-11-25` may take to ask, once it has said that it asks.
 const QUESTION_MAX: Duration = Duration::from_secs(5);
@@ -24,11 +24,14 @@ const QUESTION_MAX: Duration = Duration::from_secs(5);
 /// What our own servers declare: a call may be sent again with its idempotency key.
 const KEYS: &str = "/extensions/dev.longhaul~1idempotencyKeys";
 
+/// Where a server says that a call may ask to start later.
+const LATER_STARTS: &str = "/extensions/dev.longhaul~1laterStarts";
+
 /// A client of one server.
 pub struct Client {
     pub(crate) wire: Wire,
     pub(crate) era: Era,
-    capabilities: Value,
+    pub(crate) capabilities: Value,
 }
 
 impl Client {
@@ -48,7 +51,7 @@ impl Client {
         Self::with_handshake(wire).await
     }
 
-    async fn with_handshake(wire: Wire) -> Result<Self, Error> {
+    pub(crate) async fn with_handshake(wire: Wire) -> Result<Self, Error> {
         let (session, info) = Session::begin(&wire).await?;
         Ok(Self { wire, era: Era::Handshake(session), capabilities: info["capabilities"].clone() })
     }
@@ -77,6 +80,12 @@ impl Client {
         self.capabilities.pointer(KEYS).is_some()
     }
 
+    /// Whether a call may ask to start later: other servers would not heed it, and start the call at once.
+    #[must_use]
+    pub fn starts_later(&self) -> bool {
+        self.capabilities.pointer(LATER_STARTS).is_some()
+    }
+
     /// Whether the server may make tasks of calls.
     #[must_use]
     pub fn makes_tasks(&self) -> bool {
@@ -92,45 +101,29 @@ impl Client {
     /// # Errors
     /// What the server answers, or why there is no answer.
     pub async fn tools(&self) -> Result<Vec<Tool>, Error> {
-        self.pages("tools/list", "tools", Tool::read).await
+        Ok(self.pages("tools/list", json!({}), "tools", usize::MAX, Tool::read).await?.0)
     }
 
-    /// The tasks of this caller, newest first or as the server lists them. A server of `2026-07-28` has no list, so it is
-    /// asked for that of `2025-11-25`.
-    ///
-    /// # Errors
-    /// [`Error::Unsupported`] if the server has none; otherwise what it answers, or why there is no answer.
-    pub async fn tasks(&self) -> Result<Vec<Task>, Error> {
-        let other;
-        let client = match &self.era {
-            Era::Handshake(_) => self,
-            Era::PerRequest => {
-                other = Self::with_handshake(self.wire.again()).await?;
-                &other
-            }
-        };
-        if client.capabilities.pointer("/tasks/list").is_none() {
-            return Err(Error::Unsupported("the server has no list of tasks".to_owned()));
-        }
-        client.pages("tasks/list", "tasks", Task::read).await
-    }
-
-    async fn pages<T>(
+    /// What is in `member` of the pages of a list, and their number: no more of them than `enough` values need.
+    pub(crate) async fn pages<T>(
         &self,
         method: &'static str,
+        mut params: Value,
         member: &str,
+        enough: usize,
         read: impl Fn(&Value) -> Option<T>,
-    ) -> Result<Vec<T>, Error> {
-        let (mut all, mut params) = (Vec::new(), json!({}));
-        for _ in 0..PAGES_MAX {
-            let page = self.result(method, params, None).await?;
+    ) -> Result<(Vec<T>, u32), Error> {
+        let (mut all, mut pages) = (Vec::new(), 0);
+        while pages < PAGES_MAX && all.len() < enough {
+            let page = self.result(method, params.clone(), None).await?;
+            pages += 1;
             all.extend(page[member].as_array().into_iter().flatten().filter_map(&read));
             match page["nextCursor"].as_str() {
-                Some(cursor) => params = json!({"cursor": cursor}),
+                Some(cursor) => params["cursor"] = cursor.into(),
                 None => break,
             }
         }
-        Ok(all)
+        Ok((all, pages))
     }
 
     /// A look at a task, with what it asks, or how it ended.
@@ -217,7 +210,7 @@ impl Client {
         }
     }
 
-    async fn result(&self, method: &'static str, params: Value, name: Option<&str>) -> Result<Value, Error> {
+    pub(crate) async fn result(&self, method: &'static str, params: Value, name: Option<&str>) -> Result<Value, Error> {
         result(self.send(method, params, name)).await
     }
 

@@ -16,6 +16,9 @@ pub enum Error {
     /// The server wants to know who calls, or does not let this caller in.
     #[error("the server refuses this caller: {0}")]
     NotSignedIn(String),
+    /// There is nothing that could show the server who calls. Nothing was sent, or it was refused.
+    #[error("{0}")]
+    NoCredentials(String),
     /// The server has too much to do, and wants to be asked later.
     #[error("the server is busy (status {status})")]
     Busy {
@@ -67,9 +70,10 @@ impl Refusal {
     /// An error as it is in messages and tasks.
     #[must_use]
     pub fn of(error: &Value) -> Self {
+        let message = error["message"].as_str().filter(|message| !message.trim().is_empty());
         Self {
             code: error["code"].as_i64().unwrap_or_default(),
-            message: error["message"].as_str().unwrap_or("an error without a message").to_owned(),
+            message: message.unwrap_or("an error without a message").to_owned(),
             data: error.get("data").cloned(),
         }
     }

@@ -70,7 +70,8 @@ fn params_of(schema: &Map<String, Value>) -> Vec<Param> {
 }
 
 /// The value as a header carries it: in base64 if it could not be read back otherwise.
-pub(crate) fn encoded(text: &str) -> HeaderValue {
+#[must_use]
+pub fn encoded(text: &str) -> HeaderValue {
     let blank = |character| [' ', '\t'].contains(&character);
     let is_plain = text.chars().all(|character| matches!(character, ' '..='~'));
     let is_marked = text.starts_with("=?base64?") && text.ends_with("?=");

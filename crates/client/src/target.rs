@@ -1,9 +1,12 @@
 //! Where a server is.
 
 use std::fmt;
+use std::sync::Arc;
 
 use reqwest::header::HeaderMap;
 use url::Url;
+
+use crate::credentials::Credentials;
 
 /// A server, and what is sent to it with every request.
 #[derive(Clone)]
@@ -12,13 +15,15 @@ pub struct Target {
     pub url: Url,
     /// Headers, which may be secrets.
     pub headers: HeaderMap,
+    /// What shows it who calls, if headers are not enough.
+    pub credentials: Option<Arc<dyn Credentials>>,
 }
 
 impl Target {
     /// A server that needs no headers.
     #[must_use]
     pub fn new(url: Url) -> Self {
-        Self { url, headers: HeaderMap::new() }
+        Self { url, headers: HeaderMap::new(), credentials: None }
     }
 }
 

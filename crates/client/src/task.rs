@@ -134,10 +134,23 @@ impl Task {
         })
     }
 
-    /// How far it is, if its message says it.
+    /// The tool that was called, if the server shows it.
+    #[must_use]
+    pub fn tool(&self) -> Option<&str> {
+        self.raw.get("tool").and_then(Value::as_str)
+    }
+
+    /// Whether a list says that its tool reported an error.
+    #[must_use]
+    pub fn reports_error(&self) -> bool {
+        self.raw.get("isError").is_some_and(|reports| *reports == true)
+    }
+
+    /// How far it is, if the server or its message says it.
     #[must_use]
     pub fn progress(&self) -> Option<Progress> {
-        Progress::of_message(self.message.as_deref()?)
+        let said = self.raw.get("progress").and_then(Progress::of_params);
+        said.or_else(|| Progress::of_message(self.message.as_deref()?))
     }
 }
 

@@ -23,7 +23,9 @@ pub struct Tool {
 }
 
 impl Tool {
-    pub(crate) fn read(raw: &Value) -> Option<Self> {
+    /// A tool as a list has it; `None` if it has no name.
+    #[must_use]
+    pub fn read(raw: &Value) -> Option<Self> {
         Some(Self { name: raw["name"].as_str()?.to_owned(), raw: raw.clone() })
     }
 
@@ -50,7 +52,8 @@ impl Tool {
     }
 
     /// Whether a second call does no harm, as the server says.
-    pub(crate) fn may_be_repeated(&self) -> bool {
+    #[must_use]
+    pub fn may_be_repeated(&self) -> bool {
         let hints = &self.raw["annotations"];
         ["readOnlyHint", "idempotentHint"].iter().any(|hint| hints[hint] == Value::Bool(true))
     }

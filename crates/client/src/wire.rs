@@ -4,10 +4,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, RETRY_AFTER, WWW_AUTHENTICATE};
-use reqwest::{Response, StatusCode};
+use reqwest::{Method, Request, RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
 
 use crate::answer::{self, Answer, Message};
+use crate::credentials::{Challenge, Credentials};
 use crate::error::{Error, Refusal, with_causes};
 use crate::target::Target;
 
@@ -64,42 +65,99 @@ impl Wire {
     /// # Errors
     /// If it was not answered, or by a status that is an error.
     pub(crate) async fn post(&self, message: &Value, headers: HeaderMap) -> Result<Response, Error> {
-        let in_session = headers.contains_key(SESSION);
-        let request = self.http.post(self.target.url.clone()).headers(self.target.headers.clone()).headers(headers);
-        let request =
-            request.header(CONTENT_TYPE, "application/json").header(ACCEPT, "application/json, text/event-stream");
-        let response = request.body(message.to_string()).send().await.map_err(|error| {
-            let error = error.without_url();
-            if error.is_connect() { Error::Unreachable(with_causes(&error)) } else { Error::Lost(with_causes(&error)) }
-        })?;
+        let within = Within::of(&headers);
+        let response = self.post_text(message.to_string(), headers).await?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);
         }
-        match refused(status, response).await {
-            error @ Error::Refused(Refusal { code: METHOD_NOT_FOUND | INVALID_PARAMS, .. }) => Err(error),
-            _ if in_session && status == StatusCode::NOT_FOUND => Err(Error::SessionGone),
-            error => Err(error),
-        }
+        Err(refused(status, response, within).await.0)
+    }
+
+    /// Sends a message as it was written, whatever the server answers.
+    ///
+    /// # Errors
+    /// If it was not answered.
+    pub(crate) async fn post_text(&self, message: String, headers: HeaderMap) -> Result<Response, Error> {
+        let request = self.request_of(Method::POST, headers).header(CONTENT_TYPE, "application/json");
+        self.send(request.header(ACCEPT, "application/json, text/event-stream").body(message)).await
     }
 
     /// Ends a session. A server that does not hear of it ends it later.
     pub(crate) async fn end_session(&self, headers: HeaderMap) {
-        let request = self.http.delete(self.target.url.clone()).headers(self.target.headers.clone()).headers(headers);
-        drop(tokio::time::timeout(Duration::from_secs(2), request.send()).await);
+        let request = self.send(self.request_of(Method::DELETE, headers));
+        drop(tokio::time::timeout(Duration::from_secs(2), request).await);
+    }
+
+    pub(crate) fn request_of(&self, method: Method, headers: HeaderMap) -> RequestBuilder {
+        let request = self.http.request(method, self.target.url.clone());
+        request.headers(self.target.headers.clone()).headers(headers)
+    }
+
+    /// Sends a request with credentials; a second time with other ones if the server refuses those.
+    pub(crate) async fn send(&self, request: RequestBuilder) -> Result<Response, Error> {
+        let request = request.build().map_err(|error| Error::Unexpected(with_causes(&error.without_url())))?;
+        match &self.target.credentials {
+            Some(credentials) => self.send_with(request, &**credentials).await,
+            None => self.execute(request).await,
+        }
+    }
+
+    async fn send_with(&self, mut request: Request, credentials: &dyn Credentials) -> Result<Response, Error> {
+        let again = request.try_clone();
+        credentials.add(&mut request).await?;
+        let sent = request.headers().clone();
+        let response = self.execute(request).await?;
+        let status = response.status();
+        if !matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            return Ok(response);
+        }
+        let text = header(&response, WWW_AUTHENTICATE.as_str());
+        let is_renewed = credentials.renew(&Challenge { status, text: text.as_deref(), sent: &sent }).await?;
+        match again {
+            Some(mut again) if is_renewed => {
+                credentials.add(&mut again).await?;
+                self.execute(again).await
+            }
+            _ => Ok(response),
+        }
+    }
+
+    async fn execute(&self, request: Request) -> Result<Response, Error> {
+        self.http.execute(request).await.map_err(|error| {
+            let error = error.without_url();
+            if error.is_connect() { Error::Unreachable(with_causes(&error)) } else { Error::Lost(with_causes(&error)) }
+        })
     }
 }
 
-/// What a status and its body say.
-async fn refused(status: StatusCode, response: Response) -> Error {
+/// Where a request belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Within {
+    Session,
+    Nothing,
+}
+
+impl Within {
+    /// As its headers say.
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
+        if headers.contains_key(SESSION) { Self::Session } else { Self::Nothing }
+    }
+}
+
+/// What a status and its body say, with the body.
+pub(crate) async fn refused(status: StatusCode, response: Response, within: Within) -> (Error, Vec<u8>) {
     let after = header(&response, RETRY_AFTER.as_str()).and_then(|after| after.parse().ok()).map(Duration::from_secs);
     let challenge = header(&response, WWW_AUTHENTICATE.as_str());
-    let body = if answer::is_json(&response) { answer::read(response).await.ok() } else { None };
-    let body: Value = body.and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or_default();
-    let refusal = body.get("error").filter(|error| error.is_object()).map(Refusal::of);
-    match status {
+    let body = if answer::is_json(&response) { answer::read(response).await.unwrap_or_default() } else { Vec::new() };
+    let said: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let refusal = said.get("error").filter(|error| error.is_object()).map(Refusal::of);
+    let is_about_request =
+        refusal.as_ref().is_some_and(|refusal| matches!(refusal.code, METHOD_NOT_FOUND | INVALID_PARAMS));
+    let error = match status {
+        StatusCode::NOT_FOUND if within == Within::Session && !is_about_request => Error::SessionGone,
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-            let why = refusal.map(|refusal| refusal.message).or(challenge);
+            let why = refusal.map(|refusal| refusal.message).or(challenge).or_else(|| message_of_gateway(&said));
             Error::NotSignedIn(why.map_or_else(|| format!("status {status}"), |why| format!("status {status}, {why}")))
         }
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
@@ -110,7 +168,13 @@ async fn refused(status: StatusCode, response: Response) -> Error {
             None if status.is_server_error() => Error::Lost(format!("status {status}")),
             None => Error::Unexpected(format!("status {status}")),
         },
-    }
+    };
+    (error, body)
+}
+
+/// What the services say that stand before a server, such as those that check signatures.
+fn message_of_gateway(body: &Value) -> Option<String> {
+    body["message"].as_str().or_else(|| body["Message"].as_str()).map(str::to_owned)
 }
 
 /// What names a session.

@@ -9,6 +9,7 @@ mod resources;
 mod rounds;
 mod streaming;
 mod tasks;
+mod waiting;
 
 use std::sync::LazyLock;
 
@@ -36,6 +37,7 @@ static TOOLS: LazyLock<ToolRouter<Fixtures>> = LazyLock::new(|| {
         + Fixtures::legacy_request_router()
         + Fixtures::round_router()
         + Fixtures::task_router()
+        + Fixtures::waiting_router()
 });
 
 /// The suite calls the tool that is listed first, without arguments, and expects success.

@@ -1,5 +1,6 @@
 //! The server that the MCP conformance suite calls: the same fixtures in one process, or as two Lambda functions. For tests
-//! only; it is never deployed to AWS.
+//! only; it is never deployed to AWS. Some tools and the schedules are for tests of other things, which need a server of
+//! their own as processes and functions, too.
 
 #![expect(deprecated, reason = "the suite also tests what newer revisions have deprecated")]
 
@@ -7,7 +8,8 @@ mod fixtures;
 
 use std::time::Duration;
 
-use longhaul::{Server, TaskPolicy};
+use longhaul::{Overlap, Schedule, Server, TaskPolicy};
+use serde_json::json;
 
 use fixtures::Fixtures;
 pub use fixtures::ListChanges;
@@ -24,6 +26,18 @@ pub fn server(list_changes: ListChanges) -> Server {
         .task("failing_job", required.clone())
         .task("protocol_error_job", optional.clone())
         .task("confirm_delete", optional.clone())
-        .task("multi_input", optional)
+        .task("multi_input", optional.clone())
         .task("test_tool_with_task", required.after_input())
+        .task("approval", optional.clone())
+        .task("eager", optional.clone())
+        .task("patient", optional)
+}
+
+/// The same server, which calls three of its tools each minute: one that ends at once, and two that wait.
+pub fn with_schedules(server: Server) -> Server {
+    let each_minute = |name: &str, tool: &str| Schedule::new(name, "* * * * *", tool, json!({}));
+    server
+        .schedule(each_minute("quick", "slow_compute"))
+        .schedule(each_minute("eager", "eager").overlap(Overlap::Allow))
+        .schedule(each_minute("patient", "patient"))
 }

@@ -63,6 +63,12 @@ pub enum TaskEvent {
         /// Which ones.
         keys: Vec<String>,
     },
+    /// What the task waits for may be there: its next leg may start sooner than it would. Whoever records a fact is not
+    /// the tool, and does not know whether anything waits for it.
+    Wake {
+        /// When the next leg may start.
+        at: Timestamp,
+    },
     /// The client cancelled the task.
     Cancel,
     /// A message for the task is about to be sent again, unless one was sent after `not_since`. The record counts these
@@ -109,6 +115,7 @@ impl TaskEvent {
             | Self::Suspend { .. }
             | Self::Retry { .. }
             | Self::Answer { .. }
+            | Self::Wake { .. }
             | Self::Resend { .. }
             | Self::ExtendRetention { .. }
             | Self::Forget

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use uuid::{Builder, Uuid};
 
 use crate::{OwnerId, Timestamp};
@@ -32,6 +33,28 @@ impl TaskId {
     /// [`InvalidTaskId`] if the bytes are not a UUID of version 7.
     pub fn from_bytes(bytes: [u8; 16]) -> Result<Self, InvalidTaskId> {
         Self::checked(Uuid::from_bytes(bytes))
+    }
+
+    /// The moment that the id begins with, to the millisecond.
+    #[must_use]
+    pub const fn begins_at(&self) -> Timestamp {
+        let [a, b, c, d, e, f, ..] = *self.as_bytes();
+        Timestamp::from_ms(u64::from_be_bytes([0, 0, a, b, c, d, e, f]))
+    }
+
+    /// The id that begins with `at` and otherwise follows from these words: the same for the same words, whoever derives
+    /// it. It cannot be guessed if one of the words cannot.
+    #[must_use]
+    pub fn derived(at: Timestamp, words: &[&[u8]]) -> Self {
+        let mut hash = Sha256::new();
+        for word in words {
+            hash.update((word.len() as u64).to_be_bytes());
+            hash.update(word);
+        }
+        let hash: [u8; 32] = hash.finalize().into();
+        let mut random = [0; 10];
+        random.iter_mut().zip(hash).for_each(|(byte, hashed)| *byte = hashed);
+        Self(Builder::from_unix_timestamp_millis(at.as_ms(), &random).into_uuid())
     }
 
     /// Which of `shards` parts of an owner's tasks this one belongs to, taken from the random bits.
@@ -181,6 +204,20 @@ mod tests {
         let id: TaskId = "0199aaaa-0000-7000-8000-00000000002a".parse().unwrap();
         assert_eq!(id.as_bytes(), &[0x01, 0x99, 0xaa, 0xaa, 0, 0, 0x70, 0, 0x80, 0, 0, 0, 0, 0, 0, 0x2a]);
         assert_eq!(TaskId::from_bytes(*id.as_bytes()), Ok(id));
+        assert_eq!(id.begins_at(), Timestamp::from_ms(0x0199_aaaa_0000));
+        assert_eq!(Fixed(0xff).task_id(Timestamp::from_ms(1_900_000_000_123)).begins_at().as_ms(), 1_900_000_000_123);
+    }
+
+    #[test]
+    fn a_derived_id_is_the_same_for_the_same_words_only() {
+        let id = |at, words: &[&[u8]]| TaskId::derived(Timestamp::from_ms(at), words);
+        let first = id(7, &[b"a", b"bc"]);
+        assert_eq!(first, id(7, &[b"a", b"bc"]));
+        assert_eq!(TaskId::from_bytes(*first.as_bytes()), Ok(first), "it is a task id");
+        for other in [id(8, &[b"a", b"bc"]), id(7, &[b"ab", b"c"]), id(7, &[b"a"])] {
+            assert_ne!(first, other);
+        }
+        assert!(first < id(8, &[]), "sorted by its moment");
     }
 
     #[test]

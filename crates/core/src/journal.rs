@@ -14,6 +14,10 @@ pub enum EntryKind {
     Timer,
     /// A client's answer to an input request.
     Answer,
+    /// What a tool waits for, recorded by somebody else.
+    Fact,
+    /// Who may record a fact: the hash of a token that was handed out, and the name of the fact.
+    Token,
     /// A round of questions that the tool asked by returning them, and the state it wants back.
     Round,
 }
@@ -26,12 +30,14 @@ impl EntryKind {
             Self::Step => "step",
             Self::Timer => "timer",
             Self::Answer => "answer",
+            Self::Fact => "fact",
+            Self::Token => "token",
             Self::Round => "round",
         }
     }
 }
 
-/// One recorded fact about a task. Its key is its kind and name: the first record wins and is never changed.
+/// One thing on record about a task. Its key is its kind and name: the first record wins and is never changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// What is recorded.
@@ -53,7 +59,7 @@ pub struct Recording {
     pub at: Timestamp,
     /// How long the step's work took, in milliseconds, up to the record; `None` for what is no step.
     pub took_ms: Option<u64>,
-    /// The attempt that recorded it; 0 for an answer, which a client's request records.
+    /// The attempt that recorded it; 0 for an answer or a fact, which somebody else records.
     pub attempt: u32,
 }
 
@@ -63,7 +69,8 @@ mod tests {
 
     #[test]
     fn every_kind_has_its_name() {
-        let kinds = [EntryKind::Step, EntryKind::Timer, EntryKind::Answer, EntryKind::Round];
-        assert_eq!(kinds.map(EntryKind::as_str), ["step", "timer", "answer", "round"]);
+        let kinds =
+            [EntryKind::Step, EntryKind::Timer, EntryKind::Answer, EntryKind::Fact, EntryKind::Token, EntryKind::Round];
+        assert_eq!(kinds.map(EntryKind::as_str), ["step", "timer", "answer", "fact", "token", "round"]);
     }
 }

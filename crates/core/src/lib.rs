@@ -6,10 +6,12 @@
 
 #![warn(clippy::wildcard_enum_match_arm)]
 
+mod announcement;
 mod causes;
 mod class;
 mod cleaning;
 mod event;
+mod filter;
 mod ids;
 mod journal;
 mod legs;
@@ -26,10 +28,12 @@ mod time;
 mod trace;
 mod transition;
 
+pub use announcement::{Announced, Announcement, NOTICE_TOOL};
 pub use causes::with_causes;
 pub use class::ToolClass;
 pub use cleaning::{Cleaning, CleaningEnd};
 pub use event::{Advance, Outcome, Suspension, TaskEvent};
+pub use filter::TaskFilter;
 pub use ids::{IdSource, InvalidTaskId, LeaseToken, TaskId, TaskKey};
 pub use journal::{Entry, EntryKind, Recording};
 pub use legs::{LegOutcome, Legs, PastLeg};
@@ -38,7 +42,7 @@ pub use owner::{Identity, InvalidOwner, OwnerId};
 pub use payload::{PartsName, Payload, split};
 pub use principal::{MissingScopes, Principal, Scopes, VerifiedIdentity};
 pub use table::transition_table;
-pub use task::{Ask, Failure, FailureKind, Lease, Progress, ResultKind, State, Status, Task, TaskRecord};
+pub use task::{Ask, Failure, FailureKind, Lease, Parent, Progress, ResultKind, State, Status, Task, TaskRecord};
 pub use terms::{Policy, RequestedTerms, Terms};
 pub use time::{Clock, Timestamp};
 pub use trace::{InvalidTraceParent, TraceParent};

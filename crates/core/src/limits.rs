@@ -44,6 +44,31 @@ pub const ASKS_BYTES_MAX: usize = 256 * 1024;
 /// How often the cleaning of a task is begun.
 pub const CLEANING_TRIES_MAX: u32 = 5;
 
+/// Schedules of one server: a look at all of them takes milliseconds.
+pub const SCHEDULES_MAX: usize = 256;
+
+/// Bytes of the arguments of a schedule, as JSON.
+pub const SCHEDULE_ARGUMENTS_BYTES_MAX: usize = 64 * 1024;
+
+/// How many tasks may be above one that a tool made by calling another tool.
+pub const CHILD_DEPTH_MAX: u8 = 8;
+
+/// The longest time for which a task that has a parent sleeps at a time, in milliseconds: then it looks whether its parent
+/// was ended.
+pub const CHILD_LOOK_MS_MAX: u64 = 900_000;
+
+/// How many children are cancelled at a time.
+pub const CHILDREN_CANCELLED_AT_A_TIME: usize = 32;
+
+/// The first wait of a task for a fact, in milliseconds, before it looks whether the fact is there although nobody woke it.
+pub const FACT_LOOK_MS_FIRST: u64 = 60_000;
+
+/// The longest of these waits: the longest delay of a message in SQS.
+pub const FACT_LOOK_MS_MAX: u64 = 900_000;
+
+/// The longest time that a task with many legs lets pass after it was woken, in milliseconds.
+pub const WAKE_DELAY_MS_MAX: u64 = 5_000;
+
 /// The shortest pause between two looks of a tool at the same thing, in milliseconds.
 pub const LOOK_EVERY_MS_MIN: u64 = 100;
 
@@ -71,6 +96,10 @@ pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 256;
 
 /// Tasks on one page of a list.
 pub const PAGE_MAX: usize = 100;
+
+/// Tasks that one page of a filtered list is chosen from, at most, by stores that read each of them (`DynamoDB`: 16
+/// queries for 64 items each).
+pub const CHOSEN_FROM_MAX: usize = 1_024;
 
 /// Unfinished tasks of one owner, unless configured otherwise.
 pub const OPEN_TASKS_MAX_DEFAULT: u32 = 10_000;
@@ -125,6 +154,13 @@ pub const POLL_SETTLED_MS: u64 = 1_000;
 /// The age below which the author's hint for polling is used unchanged.
 pub const POLL_FIRST_STEP_MS: u64 = 10_000;
 
+/// The longest suggested poll interval of a task that is to start later.
+pub const POLL_MS_BEFORE_START_MAX: u64 = 60_000;
+
+/// How far ahead a call may ask to start: 90 days. On AWS a task that waits costs a message and a refused claim each 15
+/// minutes.
+pub const START_AHEAD_MS_MAX: u64 = 90 * 86_400_000;
+
 /// Suggested poll interval by age: (younger than, interval), both in milliseconds.
 pub const POLL_STEPS: [(u64, u64); 3] = [(POLL_FIRST_STEP_MS, 1_000), (60_000, 3_000), (600_000, 5_000)];
 
@@ -140,6 +176,15 @@ pub const fn minute_left_ms(since: Timestamp, now: Timestamp) -> u64 {
         return 0;
     }
     NEW_TASKS_WINDOW_MS.saturating_sub(now.since_ms(since)).saturating_add(ahead_ms)
+}
+
+/// How long the next leg of a task waits that is woken after this many attempts, in milliseconds: the first ones do not, and
+/// the later ones wait longer. What is recorded in that time is found by the same leg, so that a thousand facts that are
+/// recorded in one go cost tens of legs, and not a thousand.
+#[must_use]
+pub const fn wake_delay_ms(attempt: u32) -> u64 {
+    let delay_ms = (attempt / 16) as u64 * 250;
+    if delay_ms < WAKE_DELAY_MS_MAX { delay_ms } else { WAKE_DELAY_MS_MAX }
 }
 
 /// `text` cut to `bytes_max` at a character boundary, with an ellipsis if anything was cut.
@@ -171,6 +216,7 @@ mod tests {
         assert_eq!(STORED_BYTES_MAX_DEFAULT, 1_073_741_824);
         assert_eq!(VARIABLE_STRING_BYTES_MAX, 65_536);
         assert_eq!(TTL_MS_CEILING, 34_560_000_000);
+        assert_eq!(START_AHEAD_MS_MAX, 7_776_000_000);
     }
 
     #[test]

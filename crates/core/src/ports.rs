@@ -7,7 +7,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::{
-    Entry, LeaseToken, MailboxId, OwnerId, PartsName, Refusal, Task, TaskEvent, TaskId, TaskKey, Timestamp, TraceParent,
+    Announcement, Entry, LeaseToken, MailboxId, OwnerId, PartsName, Refusal, Task, TaskEvent, TaskFilter, TaskId,
+    TaskKey, Timestamp, TraceParent, limits,
 };
 
 /// A store that could not answer.
@@ -119,6 +120,18 @@ pub struct Page {
     pub next: Option<TaskId>,
 }
 
+impl Page {
+    /// The page with the first `limit` of these tasks, which are in order. If there are no more of them, the next page
+    /// begins at `rest`.
+    #[must_use]
+    pub fn of(mut tasks: Vec<Task>, limit: usize, rest: Option<TaskId>) -> Self {
+        let more = tasks.len() > limit;
+        tasks.truncate(limit);
+        let next = if more { tasks.last().map(|oldest| oldest.id) } else { rest };
+        Self { tasks, next }
+    }
+}
+
 /// The result of recording a journal entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Recorded {
@@ -180,6 +193,35 @@ pub trait TaskStore: Send + Sync {
         now: Timestamp,
     ) -> Result<Page, StoreError>;
 
+    /// Those of the tasks that [`list`](Self::list) shows that `filter` takes. A store may stop once it has read
+    /// [`CHOSEN_FROM_MAX`](limits::CHOSEN_FROM_MAX) tasks, whatever it has found: then the page may be short or empty, and
+    /// `next` says where to go on. A task that does not change in the meantime is on exactly one of the pages that follow
+    /// each other, or on none if the filter does not take it.
+    ///
+    /// What is written here does that for every store; one that can do with fewer reads has its own.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    async fn list_filtered(
+        &self,
+        owner: &OwnerId,
+        filter: &TaskFilter,
+        mut before: Option<TaskId>,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<Page, StoreError> {
+        let (mut tasks, mut read) = (Vec::new(), 0_usize);
+        loop {
+            let page = self.list(owner, before, limits::PAGE_MAX, now).await?;
+            read = read.saturating_add(page.tasks.len());
+            tasks.extend(page.tasks.into_iter().filter(|task| filter.takes(task)));
+            before = page.next;
+            if tasks.len() > limit || before.is_none() || read >= limits::CHOSEN_FROM_MAX {
+                return Ok(Page::of(tasks, limit, before));
+            }
+        }
+    }
+
     /// Records a journal entry unless there is one of its kind and name. Once it returns, the entry that it returns,
     /// or its own, is the one that every later reader finds.
     ///
@@ -239,13 +281,17 @@ pub trait TaskStore: Send + Sync {
 #[error("the queue is not available")]
 pub struct QueueError(#[source] pub Box<dyn Error + Send + Sync>);
 
-/// "Work on this task." Carries the key, and nothing else that is in the record but the trace.
+/// "Work on this task." Carries the key, and nothing else that is in the record but the trace and the
+/// attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     /// Which task.
     pub task: TaskKey,
     /// The trace that the call belongs to.
     pub trace: Option<TraceParent>,
+    /// The task's highest attempt when it was sent, if that is known. A message that is delivered for the first time after
+    /// a later attempt is not the one that the later attempt came from: then there is another one, and this one may go.
+    pub attempt: Option<u32>,
 }
 
 /// One delivery of a message. A message may be delivered several times, and a task may have several messages.
@@ -257,6 +303,18 @@ pub struct Delivery {
     pub receipt: String,
     /// How often the message was delivered, this delivery included.
     pub receives: u32,
+    /// What it is for.
+    pub purpose: Purpose,
+}
+
+/// What a message is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Purpose {
+    /// The engine sent it: "work on this task".
+    #[default]
+    Work,
+    /// Somebody else sent it, where others may send to a queue: "what the task waits for may be there".
+    Wake,
 }
 
 /// A queue that delivers every message at least once.
@@ -355,4 +413,36 @@ pub trait LegPlaces: Send + Sync {
     /// # Errors
     /// [`StoreError`]; the place may be free.
     async fn give_back(&self, place: &LegPlace) -> Result<(), StoreError>;
+}
+
+/// Announcements that are not passed on yet. No store needs them: with one that has them, and was told to, each event
+/// that ends a task, or after which it waits for its client, leaves the announcement of that, in the same atomic write.
+/// Such a store does not count [notices](Task::is_notice) among what is limited for their owners.
+#[async_trait]
+pub trait Outbox: Send + Sync {
+    /// Up to `max` announcements, those first that were left first; waits up to `wait_ms` for the first one. Sees every
+    /// announcement of an event that is on record, until it is [removed](Self::remove).
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    async fn announcements(&self, max: usize, wait_ms: u64) -> Result<Vec<Announcement>, StoreError>;
+
+    /// Removes announcements. Once it returns, they are not returned again. One that is not there counts as removed.
+    ///
+    /// # Errors
+    /// [`StoreError`]; they may be removed.
+    async fn remove(&self, announcements: &[Announcement]) -> Result<(), StoreError>;
+}
+
+/// The unfinished tasks of all owners. No store needs them: with one that has them, whoever runs the server can look after
+/// tasks that nobody polls.
+#[async_trait]
+pub trait UnfinishedTasks: Send + Sync {
+    /// Up to `max` unfinished tasks after `after`, in the order of their keys, without those past their time to live. A
+    /// task that stays unfinished is on one of the pages that follow each other. A store that is a queue, too, leaves out
+    /// those that have a message.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    async fn unfinished(&self, after: Option<TaskKey>, max: usize, now: Timestamp) -> Result<Vec<Task>, StoreError>;
 }

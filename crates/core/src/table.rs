@@ -91,6 +91,7 @@ fn task(state: State, adjust: impl FnOnce(&mut TaskRecord)) -> Task {
         last_failure: None,
         terms,
         created_at,
+        not_before: None,
         updated_at: created_at,
         sent_at: created_at,
         resends: 0,
@@ -103,6 +104,7 @@ fn task(state: State, adjust: impl FnOnce(&mut TaskRecord)) -> Task {
         variables: None,
         cleaning: Cleaning::None,
         held_until: None,
+        parent: None,
         legs: Legs::default(),
     };
     adjust(&mut record);
@@ -134,9 +136,20 @@ fn states() -> Vec<(&'static str, Task)> {
             "Running, lease over, last try",
             task(running(PAST), |record| record.failures = record.terms.consecutive_failures_max - 1),
         ),
-        ("Sleeping", task(State::Sleeping { until: FUTURE }, unchanged)),
-        ("Sleeping, due", task(State::Sleeping { until: PAST }, unchanged)),
+        ("Sleeping", task(State::Sleeping { until: FUTURE }, |record| record.failures = 0)),
+        ("Sleeping before a retry", task(State::Sleeping { until: FUTURE }, unchanged)),
+        (
+            "Sleeping before a later start",
+            task(State::Sleeping { until: FUTURE }, |record| {
+                (record.attempt, record.failures, record.not_before) = (0, 0, Some(FUTURE));
+            }),
+        ),
+        ("Sleeping, due", task(State::Sleeping { until: PAST }, |record| record.failures = 0)),
         ("InputRequired a, b", task(State::InputRequired { asks: vec![ask("a"), ask("b")], until: None }, unchanged)),
+        (
+            "InputRequired a, not due",
+            task(State::InputRequired { asks: vec![ask("a")], until: Some(FUTURE) }, unchanged),
+        ),
         ("InputRequired a, due", task(State::InputRequired { asks: vec![ask("a")], until: Some(PAST) }, unchanged)),
         ("Completed", task(State::Completed { result, kind: ResultKind::Success }, unchanged)),
         ("Failed", task(State::Failed { failure: failure() }, unchanged)),
@@ -172,6 +185,7 @@ fn events() -> Vec<(&'static str, TaskEvent)> {
         ("Answer a", answer(&["a"])),
         ("Answer a, b", answer(&["a", "b"])),
         ("Answer z", answer(&["z"])),
+        ("Wake", TaskEvent::Wake { at: NOW }),
         ("Cancel", TaskEvent::Cancel),
         ("Resend", TaskEvent::Resend { not_since: PAST }),
         ("Resend, sent lately", TaskEvent::Resend { not_since: Timestamp::from_ms(0) }),

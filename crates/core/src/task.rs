@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Cleaning, LeaseToken, Legs, OwnerId, Payload, TaskId, TaskKey, Terms, Timestamp, TraceParent};
+use crate::{
+    Cleaning, LeaseToken, Legs, NOTICE_TOOL, OwnerId, Payload, TaskId, TaskKey, Terms, Timestamp, TraceParent, limits,
+};
 
 /// One durable tool call, as it is on record. Every field can be read; only [`Task::apply`] makes the next version.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,6 +32,10 @@ pub struct TaskRecord {
     pub terms: Terms,
     /// When the call was accepted.
     pub created_at: Timestamp,
+    /// The moment that the caller has asked for as the earliest one for the first attempt; `None` if that may begin at once.
+    /// Always later than `created_at`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<Timestamp>,
     /// When the record last changed in a way that a client can see.
     pub updated_at: Timestamp,
     /// When a message for the task was last sent.
@@ -63,6 +69,18 @@ pub struct TaskRecord {
     /// The latest legs. Records of older versions do not have them.
     #[serde(default)]
     pub legs: Legs,
+    /// The task whose tool made this one by calling a tool; `None` if a client's call or a schedule did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Parent>,
+}
+
+/// The task whose tool called the tool of another task. Both have the same owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parent {
+    /// Its id.
+    pub id: TaskId,
+    /// How many tasks are above the child: at most [`CHILD_DEPTH_MAX`](crate::limits::CHILD_DEPTH_MAX).
+    pub depth: u8,
 }
 
 /// Where a task is in its life. A client sees fewer states: [`Status`].
@@ -105,7 +123,7 @@ pub enum State {
 }
 
 /// The part of a [`State`] that a client sees (Tasks extension, "Task Status").
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Status {
     /// Waiting for a worker, running, or asleep.
     Working,
@@ -213,6 +231,12 @@ impl Task {
         TaskKey::new(self.0.owner, self.0.id)
     }
 
+    /// How many tasks are above it.
+    #[must_use]
+    pub fn depth(&self) -> u8 {
+        self.0.parent.map_or(0, |parent| parent.depth)
+    }
+
     /// The status that a client sees.
     #[must_use]
     pub const fn status(&self) -> Status {
@@ -226,10 +250,43 @@ impl Task {
         self.0.state.status().is_terminal()
     }
 
+    /// Whether the task tells an endpoint of what happened to another one. It does not count among the tasks of its owner
+    /// that are limited, and nothing is announced of it.
+    #[must_use]
+    pub fn is_notice(&self) -> bool {
+        self.0.tool == NOTICE_TOOL
+    }
+
+    /// From when on a worker may take the task: its creation, or the later moment that its caller asked for. The longest run
+    /// and the time to live count from then.
+    #[must_use]
+    pub const fn due_at(&self) -> Timestamp {
+        match self.0.not_before {
+            Some(not_before) => not_before,
+            None => self.0.created_at,
+        }
+    }
+
+    /// The later moment that the task waits for, if it was asked for one and no worker has taken the task yet.
+    #[must_use]
+    pub const fn awaited_start(&self) -> Option<Timestamp> {
+        match self.0.state {
+            // A delay before a retry comes after an attempt.
+            State::Sleeping { until } if self.0.attempt == 0 => Some(until),
+            State::Sleeping { .. }
+            | State::Queued
+            | State::Running { .. }
+            | State::InputRequired { .. }
+            | State::Completed { .. }
+            | State::Failed { .. }
+            | State::Cancelled => None,
+        }
+    }
+
     /// When work on the task is stopped.
     #[must_use]
     pub const fn deadline(&self) -> Timestamp {
-        self.0.created_at.plus_ms(self.0.terms.run_ms)
+        self.due_at().plus_ms(self.0.terms.run_ms)
     }
 
     /// Whether the task is "not found" at `now`.
@@ -238,16 +295,18 @@ impl Task {
         now >= self.0.expires_at
     }
 
-    /// Time from creation to expiry: what was agreed on, or more if the task ended late.
+    /// Time from creation to expiry: what was agreed on, or more if the task starts later or ended late.
     #[must_use]
     pub const fn ttl_ms(&self) -> u64 {
         self.0.expires_at.since_ms(self.0.created_at)
     }
 
-    /// How long a client should wait before it polls again.
+    /// How long a client should wait before it polls again. Before a later start that is the time until then, or a minute.
     #[must_use]
     pub fn poll_interval_ms(&self, now: Timestamp) -> u64 {
-        self.0.terms.poll_interval_ms(now.since_ms(self.0.created_at))
+        let left_ms = self.awaited_start().map_or(0, |start| start.since_ms(now));
+        let by_age_ms = self.0.terms.poll_interval_ms(now.since_ms(self.due_at()));
+        left_ms.min(limits::POLL_MS_BEFORE_START_MAX).max(by_age_ms)
     }
 
     /// How many bytes its arguments have, and its result or error.
@@ -318,6 +377,15 @@ impl State {
 }
 
 impl Status {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Working, Self::InputRequired, Self::Completed, Self::Failed, Self::Cancelled];
+
+    /// The status of this name on the wire.
+    #[must_use]
+    pub fn of(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == name)
+    }
+
     /// Whether a task with this status has ended.
     #[must_use]
     pub const fn is_terminal(self) -> bool {

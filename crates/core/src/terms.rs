@@ -7,7 +7,7 @@ use crate::limits;
 /// What the author of a tool decides about its tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// How long a task may take from its creation to its end, waits included.
+    /// How long a task may take from its creation, or its later start, to its end, waits included.
     pub run_ms_max: u64,
     /// How long the result is retained after the end, at least.
     pub retention_ms: u64,
@@ -46,12 +46,12 @@ pub struct RequestedTerms {
 /// What holds for one task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms {
-    /// Time from creation until the record may be deleted.
+    /// Time from when the task is [due](crate::Task::due_at) until the record may be deleted.
     pub ttl_ms: u64,
     /// Time that the result is retained after the end, at least.
     #[serde(rename = "keep_ms")]
     pub retention_ms: u64,
-    /// Time from creation until work is stopped.
+    /// Time from when the task is [due](crate::Task::due_at) until work is stopped.
     pub run_ms: u64,
     /// The author's hint for polling.
     pub poll_ms: Option<u64>,

@@ -69,6 +69,10 @@ pub enum Refusal {
     /// The task's tool has no cleaning, it is done or given up, or the tool brought the task to its end itself.
     #[error("there is nothing to clean up")]
     NothingToClean,
+    /// The task does not wait for anything from outside: it runs or is about to, waits for its client alone, for the delay
+    /// before a retry, or for a later start.
+    #[error("the task waits for nothing that could be there sooner")]
+    NothingToWake,
     /// A suspension without questions.
     #[error("a suspension for input must ask at least one question")]
     NothingAsked,
@@ -91,6 +95,7 @@ impl Refusal {
             | Self::NotEnded
             | Self::BeforeDeadline
             | Self::SentAlready { .. }
+            | Self::NothingToWake
             | Self::NothingAsked => false,
         }
     }
@@ -180,10 +185,8 @@ impl Task {
                 note_progress(&mut next, progress.as_ref(), now);
                 end(&mut next, outcome.state(), now);
             }
-            TaskEvent::Answer { keys } => {
-                next.state = self.answered(keys)?;
-                note_sending(&mut next, now);
-            }
+            TaskEvent::Answer { keys } => go_on(&mut next, self.answered(keys)?, now),
+            TaskEvent::Wake { at } => go_on(&mut next, self.woken(*at)?, now),
             TaskEvent::Cancel => {
                 self.must_not_have_ended()?;
                 self.end_from_outside(&mut next, State::Cancelled, now);
@@ -228,6 +231,8 @@ impl Task {
                 self.attempt == *attempt && self.state == State::Sleeping { until: *not_before }
             }
             TaskEvent::Finish { attempt, outcome, .. } => self.attempt == *attempt && self.state == outcome.state(),
+            // A task that goes on at exactly this moment for another reason is taken for woken, and gets one more message.
+            TaskEvent::Wake { at } => self.waits_until() == Some(*at),
             TaskEvent::BeginCleaning { lease } => self.has_begun_cleaning(*lease),
             TaskEvent::EndCleaning { token, end } => self.has_ended_cleaning(*token, *end),
             // These leave nothing that identifies their writer, or are rightly refused the second time.
@@ -289,7 +294,7 @@ impl Task {
 
     /// Whether the task expires before what was agreed on. An earlier write that arrives late must not bring it back.
     fn was_forgotten(&self) -> bool {
-        let lives_until = self.created_at.plus_ms(self.terms.ttl_ms);
+        let lives_until = self.due_at().plus_ms(self.terms.ttl_ms);
         let retained_until = self.ended_at.map(|ended_at| ended_at.plus_ms(self.terms.retention_ms));
         self.expires_at < lives_until || retained_until.is_some_and(|until| self.expires_at < until)
     }
@@ -353,6 +358,38 @@ impl Task {
         }
     }
 
+    /// The moment that the task waits for, unless it is the end of a delay before a retry, or a later start.
+    fn waits_until(&self) -> Option<Timestamp> {
+        match &self.state {
+            State::Sleeping { until } if self.failures == 0 && self.attempt > 0 => Some(*until),
+            State::InputRequired { until, .. } => *until,
+            State::Sleeping { .. }
+            | State::Queued
+            | State::Running { .. }
+            | State::Completed { .. }
+            | State::Failed { .. }
+            | State::Cancelled => None,
+        }
+    }
+
+    /// The same state, until `at`. A question alone has no moment to which the tool would go on without an answer: then
+    /// it waits for nothing else.
+    fn woken(&self, at: Timestamp) -> Result<State, Refusal> {
+        self.must_not_have_ended()?;
+        if self.waits_until().is_none_or(|until| until <= at) {
+            return Err(Refusal::NothingToWake);
+        }
+        Ok(match &self.state {
+            State::InputRequired { asks, .. } => State::InputRequired { asks: asks.clone(), until: Some(at) },
+            State::Queued
+            | State::Running { .. }
+            | State::Sleeping { .. }
+            | State::Completed { .. }
+            | State::Failed { .. }
+            | State::Cancelled => State::Sleeping { until: at },
+        })
+    }
+
     fn fail_leg(&self, next: &mut TaskRecord, reason: &str, end: LegOutcome, to: Timestamp) -> Result<(), Refusal> {
         if self.is_on_last_retry() {
             return Err(Refusal::RetriesExhausted);
@@ -407,6 +444,12 @@ fn note_progress(next: &mut TaskRecord, progress: Option<&Progress>, now: Timest
 fn reset_failures(next: &mut TaskRecord) {
     next.failures = 0;
     next.last_failure = None;
+}
+
+/// Leads to a state in which a message is due.
+fn go_on(next: &mut TaskRecord, state: State, now: Timestamp) {
+    next.state = state;
+    note_sending(next, now);
 }
 
 const fn note_sending(next: &mut TaskRecord, now: Timestamp) {

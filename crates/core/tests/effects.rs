@@ -51,6 +51,7 @@ fn record(state: State) -> TaskRecord {
         last_failure: Some("it panicked".to_owned()),
         terms,
         created_at: CREATED,
+        not_before: None,
         updated_at: CREATED,
         sent_at: CREATED,
         resends: 0,
@@ -63,6 +64,7 @@ fn record(state: State) -> TaskRecord {
         variables: None,
         cleaning: Cleaning::None,
         held_until: None,
+        parent: None,
         legs: Legs::default(),
     }
 }
@@ -296,6 +298,30 @@ fn answers_close_questions_and_the_last_one_queues_the_task() {
 }
 
 #[test]
+fn a_wake_moves_what_the_task_waits_for_and_nothing_else() {
+    let wake = TaskEvent::Wake { at: NOW.plus_ms(5) };
+    let asks = vec![ask("a")];
+    for (waiting, woken) in [
+        (State::Sleeping { until: LATER }, State::Sleeping { until: NOW.plus_ms(5) }),
+        (
+            State::InputRequired { asks: asks.clone(), until: Some(LATER) },
+            State::InputRequired { asks, until: Some(NOW.plus_ms(5)) },
+        ),
+    ] {
+        let before = TaskRecord { resends: 3, failures: 0, ..record(waiting) };
+        let after = TaskRecord { state: woken, sent_at: NOW, updated_at: NOW, resends: 0, ..before.clone() };
+        assert_eq!(apply(&before, &wake), after);
+        assert_eq!(apply_at(&after, &wake, NOW), Err(Refusal::NothingToWake));
+    }
+}
+
+#[test]
+fn a_wake_does_not_cut_the_delay_before_a_retry_short() {
+    let before = TaskRecord { failures: 1, ..record(State::Sleeping { until: LATER }) };
+    assert_eq!(apply_at(&before, &TaskEvent::Wake { at: NOW }, NOW), Err(Refusal::NothingToWake));
+}
+
+#[test]
 fn a_resend_is_noted_and_nothing_else_changes() {
     let before = record(State::Queued);
     let after = TaskRecord { sent_at: NOW, resends: 1, ..before.clone() };
@@ -523,6 +549,7 @@ fn only_ended_and_expired_tasks_leave_nothing_to_do() {
         Refusal::NotEnded,
         Refusal::BeforeDeadline,
         Refusal::SentAlready { at },
+        Refusal::NothingToWake,
         Refusal::NothingAsked,
     ] {
         assert!(!refusal.is_permanent(), "{refusal:?}");
@@ -541,6 +568,46 @@ fn a_task_has_the_status_that_clients_see() {
     let words = statuses.map(Status::as_str);
     assert_eq!(words, ["working", "input_required", "completed", "failed", "cancelled"]);
     assert_eq!(statuses.map(Status::is_terminal), [false, false, true, true, true]);
+}
+
+/// A task that is to start at `LATER`, and that no worker has had.
+fn later() -> TaskRecord {
+    let terms = record(State::Queued).terms;
+    TaskRecord {
+        attempt: 0,
+        failures: 0,
+        last_failure: None,
+        started_at: None,
+        not_before: Some(LATER),
+        expires_at: LATER.plus_ms(terms.ttl_ms),
+        ..record(State::Sleeping { until: LATER })
+    }
+}
+
+#[test]
+fn a_later_start_is_not_brought_forward_and_its_deadline_counts_from_it() {
+    let claim = TaskEvent::Claim { token: token(1), lease_until: LATER.plus_ms(1_000) };
+    let early = LATER.minus_ms(1);
+    assert_eq!(apply_at(&later(), &claim, early), Err(Refusal::NotDue { until: LATER }));
+    assert_eq!(apply_at(&later(), &TaskEvent::Wake { at: early }, early), Err(Refusal::NothingToWake));
+    assert_eq!(apply_at(&later(), &TaskEvent::Resend { not_since: NOW }, early), Err(Refusal::NotDue { until: LATER }));
+    let begun = apply_at(&later(), &claim, LATER).unwrap();
+    assert_eq!((begun.attempt, begun.started_at, begun.not_before), (1, Some(LATER), Some(LATER)));
+    let deadline = LATER.plus_ms(begun.terms.run_ms);
+    assert_eq!(Task::restore(begun).deadline(), deadline);
+    assert_eq!(apply_at(&later(), &TaskEvent::TimeOut, deadline.minus_ms(1)), Err(Refusal::BeforeDeadline));
+    assert_eq!(apply_at(&later(), &TaskEvent::Cancel, early).unwrap().state, State::Cancelled);
+}
+
+#[test]
+fn a_task_that_starts_later_is_polled_when_it_starts_or_each_minute() {
+    let task = Task::restore(later());
+    assert_eq!(task.awaited_start(), Some(LATER));
+    let interval_before = |ms| task.poll_interval_ms(LATER.minus_ms(ms));
+    assert_eq!([100_000, 60_000, 5_000, 5, 0].map(interval_before), [60_000, 60_000, 5_000, 100, 100]);
+    assert_eq!(task.ttl_ms(), LATER.since_ms(CREATED) + task.terms.ttl_ms);
+    let begun = Task::restore(TaskRecord { not_before: Some(LATER), ..record(running()) });
+    assert_eq!((begun.awaited_start(), begun.poll_interval_ms(LATER.plus_ms(20_000))), (None, 3_000));
 }
 
 #[test]

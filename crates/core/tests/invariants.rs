@@ -17,29 +17,31 @@ impl IdSource for FixedIds {
     }
 }
 
-fn task(terms: Terms) -> Task {
+fn task(terms: Terms, not_before: Option<Timestamp>) -> Task {
     Task::restore(TaskRecord {
         owner: OwnerId::of(Identity::Anonymous),
         id: FixedIds.task_id(NOW),
         trace: None,
         tool: "tool".to_owned(),
-        state: State::Queued,
+        state: not_before.map_or(State::Queued, |until| State::Sleeping { until }),
         attempt: 0,
         failures: 0,
         last_failure: None,
         terms,
         created_at: NOW,
+        not_before,
         updated_at: NOW,
         sent_at: NOW,
         resends: 0,
         started_at: None,
         ended_at: None,
-        expires_at: NOW.plus_ms(terms.ttl_ms),
+        expires_at: not_before.unwrap_or(NOW).plus_ms(terms.ttl_ms),
         progress: None,
         request: Payload::Inline("{}".to_owned()),
         variables: None,
         cleaning: Cleaning::ARMED,
         held_until: None,
+        parent: None,
         legs: Legs::default(),
     })
 }
@@ -50,6 +52,11 @@ fn terms() -> impl Strategy<Value = Terms> {
             Policy { run_ms_max, retention_ms, ttl_ms: 0, ttl_ms_max: 0, poll_ms: None, consecutive_failures_max };
         Terms::negotiate(&policy, RequestedTerms::default())
     })
+}
+
+/// A later start, or none.
+fn not_before() -> impl Strategy<Value = Option<Timestamp>> {
+    prop_oneof![3 => Just(None), 1 => (1_u64..3_000).prop_map(|ms| Some(NOW.plus_ms(ms)))]
 }
 
 fn moment() -> impl Strategy<Value = Timestamp> {
@@ -116,6 +123,7 @@ fn event() -> impl Strategy<Value = TaskEvent> {
         1 => (attempt(), outcome(), progress())
             .prop_map(|(attempt, outcome, progress)| TaskEvent::Finish { attempt, outcome, progress }),
         3 => proptest::collection::vec("[abz]", 0..3).prop_map(|keys| TaskEvent::Answer { keys }),
+        2 => moment().prop_map(|at| TaskEvent::Wake { at }),
         1 => Just(TaskEvent::Cancel),
         2 => moment().prop_map(|not_since| TaskEvent::Resend { not_since }),
         1 => Just(TaskEvent::RetriesExhausted),
@@ -145,8 +153,9 @@ struct Change {
 /// different machines do.
 fn life() -> impl Strategy<Value = Vec<Change>> {
     let step = prop_oneof![4 => 0_i64..200, 1 => -300_i64..2_000];
-    (terms(), proptest::collection::vec((event(), step), 1..60)).prop_map(|(terms, steps)| {
-        let (mut task, mut now, mut life) = (task(terms), NOW, Vec::new());
+    let steps = proptest::collection::vec((event(), step), 1..60);
+    (terms(), not_before(), steps).prop_map(|(terms, not_before, steps)| {
+        let (mut task, mut now, mut life) = (task(terms, not_before), NOW, Vec::new());
         for (event, step) in steps {
             now = Timestamp::from_ms(now.as_ms().saturating_add_signed(step)).max(NOW);
             let after = task.apply(&event, now);
@@ -173,6 +182,7 @@ fn writer(event: &TaskEvent) -> Option<u32> {
         | TaskEvent::Finish { attempt, .. } => Some(*attempt),
         TaskEvent::Claim { .. }
         | TaskEvent::Answer { .. }
+        | TaskEvent::Wake { .. }
         | TaskEvent::Cancel
         | TaskEvent::Resend { .. }
         | TaskEvent::RetriesExhausted
@@ -308,6 +318,17 @@ proptest! {
     }
 
     #[test]
+    fn no_leg_starts_before_a_later_start(life in life()) {
+        for (before, event, now, after) in changes(&life) {
+            prop_assert_eq!(before.not_before, after.not_before);
+            if matches!(event, TaskEvent::Claim { .. }) {
+                prop_assert!(now >= before.due_at());
+            }
+            prop_assert!(after.awaited_start().is_none() || before.awaited_start() == after.awaited_start());
+        }
+    }
+
+    #[test]
     fn terms_never_change_except_to_extend_the_retention(life in life()) {
         for (before, event, _, after) in changes(&life) {
             let agreed = |task: &Task| {
@@ -367,6 +388,7 @@ proptest! {
                 | TaskEvent::Suspend { .. }
                 | TaskEvent::Retry { .. }
                 | TaskEvent::Finish { .. }
+                | TaskEvent::Wake { .. }
                 | TaskEvent::EndCleaning { .. } => true,
                 TaskEvent::BeginCleaning { .. } => after.cleaning != Cleaning::GivenUp,
                 TaskEvent::Heartbeat { .. }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use longhaul_core::ports::{CreateError, Created, IdempotencyKey, NewTask};
 use longhaul_core::{
-    Cleaning, Legs, OwnerId, PartsName, State, Task, TaskId, TaskRecord, Terms, Timestamp, TraceParent, limits,
+    Announcement, Cleaning, Legs, NOTICE_TOOL, OwnerId, Parent, PartsName, State, Task, TaskId, TaskRecord, Terms,
+    Timestamp, TraceParent, limits,
 };
 use sha2::{Digest, Sha256};
 
@@ -29,6 +30,28 @@ pub struct Call {
     pub trace: Option<TraceParent>,
     /// Whether the tool has cleaning: [`Cleaning::ARMED`], or [`Cleaning::None`].
     pub cleaning: Cleaning,
+    /// The earliest moment for the first attempt, if the caller asks for one. One that is past is none. At most
+    /// [`START_AHEAD_MS_MAX`](limits::START_AHEAD_MS_MAX) ahead.
+    pub not_before: Option<Timestamp>,
+}
+
+/// What one endpoint is told of an announcement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// The name of the endpoint.
+    pub endpoint: String,
+    /// What runs the notice gets, as JSON text, opaque here.
+    pub request: String,
+    /// How long is tried to tell the endpoint, and how long it is shown how that went.
+    pub terms: Terms,
+}
+
+/// What is allowed to the owner of a new task.
+#[derive(Clone, Copy)]
+struct OwnerLimits {
+    open_max: u32,
+    stored_max: u64,
+    new_max: Option<u32>,
 }
 
 /// How a retry of the same call is recognised.
@@ -58,20 +81,69 @@ impl Engine {
     /// [`AcceptError`]
     pub async fn accept_as(&self, id: TaskId, call: Call) -> Result<Accepted, AcceptError> {
         let (owner, tool, began_at) = (call.owner, call.tool.clone(), self.now());
-        let accepted = self.recorded(id, call).await;
+        let accepted = self.recorded(id, call, None, self.owner_limits()).await;
         audited::accept(owner, &tool, began_at, &accepted);
         accepted
     }
 
-    async fn recorded(&self, id: TaskId, call: Call) -> Result<Accepted, AcceptError> {
+    /// Accepts `call` as the task `id` that the tool of `parent` makes. There is one task of this id, however often this is
+    /// done.
+    ///
+    /// # Errors
+    /// [`AcceptError`]
+    pub(crate) async fn accept_child(&self, parent: Parent, id: TaskId, call: Call) -> Result<Accepted, AcceptError> {
+        let (owner, tool, began_at) = (call.owner, call.tool.clone(), self.now());
+        let accepted = self.recorded(id, call, Some(parent), self.owner_limits()).await;
+        audited::accept(owner, &tool, began_at, &accepted);
+        accepted
+    }
+
+    /// Creates the task that tells `endpoint` of `announcement`, once: if it exists, its message is sent again. It is not
+    /// held to the limits of its owner.
+    ///
+    /// # Errors
+    /// [`AcceptError::Unavailable`], or [`AcceptError::TooLarge`]
+    pub async fn accept_notice(&self, announcement: &Announcement, notice: Notice) -> Result<(), AcceptError> {
+        let call = Call {
+            owner: announcement.task.owner,
+            tool: NOTICE_TOOL.to_owned(),
+            request: notice.request,
+            terms: notice.terms,
+            idempotency: None,
+            trace: announcement.trace,
+            cleaning: Cleaning::None,
+            not_before: None,
+        };
+        let limits = OwnerLimits { open_max: u32::MAX, stored_max: u64::MAX, new_max: None };
+        self.recorded(announcement.notice_id(&notice.endpoint), call, None, limits).await.map(drop)
+    }
+
+    /// What an owner's calls are held to.
+    const fn owner_limits(&self) -> OwnerLimits {
+        OwnerLimits {
+            open_max: self.settings.open_tasks_max,
+            stored_max: self.settings.stored_bytes_max,
+            new_max: self.settings.new_tasks_max,
+        }
+    }
+
+    async fn recorded(
+        &self,
+        id: TaskId,
+        call: Call,
+        parent: Option<Parent>,
+        limits: OwnerLimits,
+    ) -> Result<Accepted, AcceptError> {
         let idempotency = call.idempotency.as_ref().map(recognise).transpose()?;
         if call.request.len() > limits::REQUEST_BYTES_MAX {
             return Err(AcceptError::TooLarge { bytes: call.request.len(), bytes_max: limits::REQUEST_BYTES_MAX });
         }
         let now = self.now();
-        let (task, request_parts) = new_task(call, id, now);
-        let (open_max, stored_max) = (self.settings.open_tasks_max, self.settings.stored_bytes_max);
-        let new_max = self.settings.new_tasks_max;
+        if call.not_before.is_some_and(|start| start.since_ms(now) > limits::START_AHEAD_MS_MAX) {
+            return Err(AcceptError::TooFarAhead { ahead_ms_max: limits::START_AHEAD_MS_MAX });
+        }
+        let (task, request_parts) = new_task(call, id, parent, now);
+        let OwnerLimits { open_max, stored_max, new_max } = limits;
         let new = NewTask { task, request_parts, idempotency, open_max, stored_max, new_max };
         match self.with_retry(async || retriable_create(self.store().create(new.clone(), now).await)).await {
             Ok(Ok(Created::New(task))) => Ok(Accepted::New(self.queued(task).await)),
@@ -92,31 +164,34 @@ impl Engine {
     async fn queued(&self, task: Task) -> Task {
         self.note_on_span(&task);
         self.observer().accepted(&task);
-        let _logged = self.send(&task, 0).await;
+        let delay_ms = task.awaited_start().map_or(0, |start| start.since_ms(self.now()));
+        let _logged = self.send(&task, delay_ms).await;
         task
     }
 }
 
 /// The task of a call, and the parts of its request if it is too large for the record: the store writes them with the
 /// record, or not at all.
-fn new_task(call: Call, id: TaskId, now: Timestamp) -> (Task, Arc<[String]>) {
+fn new_task(call: Call, id: TaskId, parent: Option<Parent>, now: Timestamp) -> (Task, Arc<[String]>) {
     let (request, parts) = payload(PartsName::Request, call.request, limits::INLINE_BYTES_MAX);
+    let not_before = call.not_before.filter(|start| *start > now);
     let task = Task::restore(TaskRecord {
         owner: call.owner,
         id,
         tool: call.tool,
-        state: State::Queued,
+        state: not_before.map_or(State::Queued, |until| State::Sleeping { until }),
         attempt: 0,
         failures: 0,
         last_failure: None,
         terms: call.terms,
         created_at: now,
+        not_before,
         updated_at: now,
         sent_at: now,
         resends: 0,
         started_at: None,
         ended_at: None,
-        expires_at: now.plus_ms(call.terms.ttl_ms),
+        expires_at: not_before.unwrap_or(now).plus_ms(call.terms.ttl_ms),
         progress: None,
         request,
         trace: call.trace,
@@ -124,6 +199,7 @@ fn new_task(call: Call, id: TaskId, now: Timestamp) -> (Task, Arc<[String]>) {
         cleaning: call.cleaning,
         held_until: None,
         legs: Legs::default(),
+        parent,
     });
     (task, parts.into())
 }

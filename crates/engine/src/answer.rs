@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use longhaul_core::ports::ApplyError;
-use longhaul_core::{Entry, EntryKind, PartsName, Recording, State, Task, TaskEvent, TaskKey, limits};
+use longhaul_core::{EntryKind, State, Task, TaskEvent, TaskKey, limits};
 
 use crate::outcome::Taken;
 use crate::{AnswerError, Engine, audited};
@@ -53,13 +53,7 @@ impl Engine {
             let (bytes, bytes_max) = (answer.len(), limits::ENTRY_BYTES_MAX);
             return Err(AnswerError::TooLarge { key: name.to_owned(), bytes, bytes_max });
         }
-        // Two clients may answer at once, and parts of the same name are replaced: each writer uses its own name.
-        let parts = PartsName::Entry { attempt: 0, entry: format!("answer#{name}#{}", self.ports.ids.lease_token()) };
-        let value = self.store_payload(key, parts, answer.to_owned(), limits::ENTRY_INLINE_BYTES_MAX).await;
-        let value = value.map_err(self.unavailable(AnswerError::Unavailable))?;
-        let recording = Some(Recording { at: self.now(), took_ms: None, attempt: 0 });
-        let entry = Entry { kind: EntryKind::Answer, name: name.to_owned(), value, recording };
-        self.with_retry(|| self.store().record(key, &entry))
+        self.record_from_outside(key, EntryKind::Answer, name, answer)
             .await
             .map_err(self.unavailable(AnswerError::Unavailable))?;
         Ok(())

@@ -20,6 +20,7 @@ pub(crate) fn accept(owner: OwnerId, tool: &str, began_at: Timestamp, accepted: 
         Err(AcceptError::KeyReused) => entry(Outcome::Refused).because("key_reused").log(),
         Err(AcceptError::TooManyOpen { .. }) => entry(Outcome::Refused).because("too_many_open").log(),
         Err(AcceptError::TooManyNew { .. }) => entry(Outcome::Refused).because("too_many_new").log(),
+        Err(AcceptError::TooFarAhead { .. }) => entry(Outcome::Refused).because("too_far_ahead").log(),
         Err(AcceptError::TooMuchStored { .. }) => entry(Outcome::Refused).because("too_much_stored").log(),
     }
 }

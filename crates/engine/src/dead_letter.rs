@@ -1,6 +1,6 @@
 //! Dead letters: messages that were delivered too often.
 
-use longhaul_core::ports::Delivery;
+use longhaul_core::ports::{Delivery, Purpose};
 use longhaul_core::{State, Task, TaskEvent, Timestamp};
 
 use crate::{Disposition, Engine};
@@ -19,6 +19,9 @@ impl Engine {
     /// Recovers the task of a dead letter. Whether the task has failed is decided by the failures in its record: a
     /// task that was merely unlucky gets a new message.
     pub async fn run_dead_letter(&self, letter: &Delivery) -> Disposition {
+        if letter.purpose == Purpose::Wake {
+            return self.run_wake(letter).await;
+        }
         let key = &letter.message.task;
         let now = self.now();
         let task = match self.with_retry(|| self.store().get(key, now)).await {
@@ -47,7 +50,7 @@ impl Engine {
 
     fn need_of(&self, task: &Task, now: Timestamp) -> Need {
         if task.needs_cleaning() {
-            return Need::Message(Self::cleaning_due_at(task).max(now.plus_ms(self.settings.retry_ms)));
+            return Need::Message(self.cleaning_due_at(task).max(now.plus_ms(self.settings.retry_ms)));
         }
         if task.has_ended() {
             return Need::Nothing;

@@ -1,13 +1,13 @@
 //! Running one delivery: claim the task, run a leg, write how the leg ended.
 
-use longhaul_core::ports::{ApplyError, Delivery};
+use longhaul_core::ports::{ApplyError, Delivery, Purpose};
 use longhaul_core::{LeaseToken, Refusal, State, Task, TaskEvent, Timestamp, TraceParent};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 use tracing::field::Empty;
 
 use crate::leg::Start;
-use crate::{Engine, Leg, LoadError, ToolRunner};
+use crate::{Engine, Leg, LoadError, ToolRunner, Woken};
 
 mod clean;
 mod conclude;
@@ -70,6 +70,9 @@ impl Engine {
             receives = delivery.receives,
             trace = message.trace.as_ref().map(TraceParent::as_str)
         );
+        if delivery.purpose == Purpose::Wake {
+            return self.run_wake(delivery).instrument(span).await;
+        }
         let work = Work { delivery, runner, signals, lease: self.ports.ids.lease_token() };
         let leg = async {
             match &self.leg_limit {
@@ -78,6 +81,18 @@ impl Engine {
             }
         };
         leg.instrument(span).await
+    }
+
+    /// Wakes the task that somebody else's message names.
+    pub(crate) async fn run_wake(&self, delivery: &Delivery) -> Disposition {
+        match self.wake(&delivery.message.task).await {
+            Ok(Woken::Now | Woken::NotWaiting) => Disposition::Acknowledge,
+            Err(error) => {
+                let (task_id, error) = (delivery.message.task.id, &error as &dyn std::error::Error);
+                tracing::warn!(%task_id, error, "a task could not be woken");
+                self.later()
+            }
+        }
     }
 
     async fn run_leg(&self, work: Work<'_>) -> Disposition {
@@ -94,7 +109,11 @@ impl Engine {
         tracing::info!(task_id = %task.id, attempt = task.attempt, tool = task.tool, "a leg begins");
         self.count_claim(&task, began_at);
         let claimed = task.clone();
-        let disposition = match self.start(task, signals).await {
+        let started = match self.cancel_if_parent_ended(&claimed).await {
+            Some(cancelled) => Err(cancelled),
+            None => self.start(task, signals).await,
+        };
+        let disposition = match started {
             Ok(leg) => {
                 let end = self.watch(&leg, delivery, runner, signals).await;
                 self.conclude(&leg, end).await
@@ -104,7 +123,9 @@ impl Engine {
         self.observer().leg_ended(&claimed, self.now().since_ms(began_at));
         match disposition {
             Disposition::Acknowledge if claimed.cleaning.is_armed() => {
-                self.clean_if_needed(&claimed.key(), Comes::FromItsLeg(claimed.attempt), work, disposition).await
+                // A leg that died without a word may only have lost its lease, by a clock that is behind, and run on.
+                let comes = if claimed.follows_a_dead_leg() { Comes::Anew } else { Comes::FromItsLeg(claimed.attempt) };
+                self.clean_if_needed(&claimed.key(), comes, work, disposition).await
             }
             Disposition::Acknowledge | Disposition::RetryAfter { .. } => disposition,
         }
@@ -114,7 +135,7 @@ impl Engine {
         if task.follows_a_dead_leg() {
             self.observer().recovered(task);
         }
-        let waited_ms = (task.attempt == 1).then(|| now.since_ms(task.created_at));
+        let waited_ms = (task.attempt == 1).then(|| now.since_ms(task.due_at()));
         self.observer().leg_began(task, waited_ms);
     }
 
@@ -133,7 +154,7 @@ impl Engine {
     }
 
     async fn refused_claim(&self, current: &Task, why: Refusal, work: Work<'_>) -> Disposition {
-        let disposition = self.settle_refused_claim(current, why, work.delivery.receives).await;
+        let disposition = self.settle_refused_claim(current, why, work.delivery).await;
         match disposition {
             Disposition::Acknowledge if current.cleaning.is_armed() => {
                 self.clean_if_needed(&current.key(), Comes::Anew, work, disposition).await
@@ -142,8 +163,9 @@ impl Engine {
         }
     }
 
-    async fn settle_refused_claim(&self, current: &Task, why: Refusal, receives: u32) -> Disposition {
+    async fn settle_refused_claim(&self, current: &Task, why: Refusal, delivery: &Delivery) -> Disposition {
         let now = self.now();
+        let is_spare = is_spare(delivery, current);
         let why = match current.state {
             // The message for the timer alongside a question. The answer may never come, so this message must not be lost.
             State::InputRequired { until: Some(until), .. } if why == Refusal::WaitsForInput => {
@@ -158,12 +180,17 @@ impl Engine {
             | State::Cancelled => why,
         };
         match why {
+            // It stays what it is: a new message of its own would be one that the task needs.
+            Refusal::Leased { until } if is_spare => {
+                self.send_later(&delivery.message, until.since_ms(now).max(1)).await
+            }
             // Another worker is alive. The message stays, in case that worker dies.
             Refusal::Leased { until } => Disposition::RetryAfter { after_ms: until.since_ms(now).max(1) },
+            Refusal::NotDue { .. } if is_spare => Disposition::Acknowledge,
             // The message came early, as for a timer that is longer than the queue's longest delay: send a new one. But
             // a worker that died may have sent one in place of this message already: then it stays the one that it is, or
             // its copies would come early too, and be copied.
-            Refusal::NotDue { until } if receives > 1 => {
+            Refusal::NotDue { until } if delivery.receives > 1 => {
                 Disposition::RetryAfter { after_ms: until.since_ms(now).max(1) }
             }
             Refusal::NotDue { until } => self.replace_message(current, until.since_ms(now).max(1)).await,
@@ -180,6 +207,7 @@ impl Engine {
             | Refusal::NotEnded
             | Refusal::SentAlready { .. }
             | Refusal::NothingToClean
+            | Refusal::NothingToWake
             | Refusal::NothingAsked => Disposition::Acknowledge,
         }
     }
@@ -199,6 +227,13 @@ impl Engine {
         } else {
             Vec::new()
         };
+        if let State::Running { lease } = task.state
+            && lease.until <= self.now()
+        {
+            // What was read may be less than what was recorded: the task may have been ended and forgotten meanwhile.
+            tracing::warn!(task_id = %task.id, attempt = task.attempt, "the lease was over before the tool could run");
+            return Err(self.give_back_unrun(&task, self.settings.retry_ms).await);
+        }
         let own_end = self.settings.leg_ms_max.map(|ms| self.now().plus_ms(ms));
         let ends_at = own_end.into_iter().chain(signals.until).min();
         Ok(Leg::new(self.clone(), Start { task, request, journal, ends_at }))
@@ -214,4 +249,15 @@ impl Engine {
     pub(crate) const fn later(&self) -> Disposition {
         Disposition::RetryAfter { after_ms: self.settings.retry_ms }
     }
+}
+
+/// Whether the task does not need the message of this delivery: another one is there, or was. A woken task goes on by a
+/// message that was sent for that, and the message of its suspension comes later, when further legs may have suspended
+/// the task with a message of their own. Those that nobody needs any more must not be kept, or they would be more and
+/// more.
+///
+/// That another attempt has begun since the message was sent is not enough: it may have begun by this message. Then this is
+/// not its first delivery.
+fn is_spare(delivery: &Delivery, current: &Task) -> bool {
+    delivery.receives == 1 && delivery.message.attempt.is_some_and(|attempt| attempt < current.attempt)
 }

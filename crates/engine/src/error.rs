@@ -50,6 +50,12 @@ pub enum AcceptError {
         /// After this time there is room again.
         retry_ms: u64,
     },
+    /// The call asks to start too late.
+    #[error("a call may ask to start at most {} days ahead", ahead_ms_max / 86_400_000)]
+    TooFarAhead {
+        /// The limit.
+        ahead_ms_max: u64,
+    },
     /// The store failed.
     #[error("the call could not be recorded")]
     Unavailable(#[source] StoreError),
@@ -84,6 +90,37 @@ pub enum AnswerError {
     },
     /// The store failed; the same answers may be sent again.
     #[error("the answers could not be recorded")]
+    Unavailable(#[source] StoreError),
+}
+
+/// Why a fact was not recorded.
+#[derive(Debug, thiserror::Error)]
+pub enum FactError {
+    /// There is no such task, or it has expired.
+    #[error("task not found")]
+    NotFound,
+    /// The task waits for nothing any more.
+    #[error("the task has ended")]
+    Ended,
+    /// Its name is empty or too long.
+    #[error("the name of a fact must have 1 to {bytes_max} bytes")]
+    Name {
+        /// The limit.
+        bytes_max: usize,
+    },
+    /// Its text is empty, which no JSON is.
+    #[error("a fact must be JSON")]
+    Empty,
+    /// Its text is too large.
+    #[error("the fact has {bytes} bytes; at most {bytes_max} are allowed")]
+    TooLarge {
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        bytes_max: usize,
+    },
+    /// The store failed; the same fact may be recorded again.
+    #[error("the fact could not be recorded")]
     Unavailable(#[source] StoreError),
 }
 

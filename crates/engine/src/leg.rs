@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use longhaul_core::ports::Recorded;
 use longhaul_core::{
-    Ask, Entry, EntryKind, FailureKind, PartsName, Payload, Progress, Recording, Task, Timestamp, TraceParent, limits,
+    Ask, Entry, EntryKind, FailureKind, IdSource, PartsName, Payload, Progress, Recording, Task, Timestamp,
+    TraceParent, limits,
 };
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
@@ -19,9 +20,12 @@ use crate::suspension::{Driven, Reason, StepRunning, SuspendState, Wait};
 use crate::variables::Variables;
 use crate::{Engine, IsRecorded, LoadError};
 
+mod calling;
+mod facts;
 mod looking;
 mod pending;
 mod round;
+mod tokens;
 mod variables;
 
 pub(crate) use pending::News;
@@ -79,6 +83,18 @@ impl Leg {
     #[must_use]
     pub fn task(&self) -> &Task {
         &self.0.task
+    }
+
+    /// What time it is.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.0.engine.now()
+    }
+
+    /// Where randomness comes from.
+    #[must_use]
+    pub fn ids(&self) -> &dyn IdSource {
+        &*self.0.engine.ports.ids
     }
 
     /// The request that made the task.

@@ -21,6 +21,27 @@ impl Accepted {
     }
 }
 
+/// What became of a fact.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FactRecorded {
+    /// It is on record.
+    First,
+    /// This text was recorded before, and stays.
+    Earlier(String),
+    /// The task's wait for it was over before, and it went on without.
+    TooLate,
+}
+
+/// What became of a wake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Woken {
+    /// The task's next leg starts now, or within seconds.
+    Now,
+    /// The task waits for nothing that could be there: it runs or is about to, waits for its client alone or for the delay
+    /// before a retry, has ended, or is not there.
+    NotWaiting,
+}
+
 /// What became of answers, with the task.
 pub(crate) enum Taken {
     /// Those to open questions are on record.

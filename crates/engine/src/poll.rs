@@ -1,7 +1,7 @@
 //! What clients do with a task besides answering it: poll, list, cancel, extend its retention, forget it.
 
 use longhaul_core::ports::{ApplyError, Page};
-use longhaul_core::{Entry, OwnerId, Status, Task, TaskEvent, TaskId, TaskKey, limits};
+use longhaul_core::{Entry, OwnerId, Status, Task, TaskEvent, TaskFilter, TaskId, TaskKey, limits};
 
 use crate::{Engine, PollError, audited};
 
@@ -34,6 +34,23 @@ impl Engine {
     pub async fn list(&self, owner: &OwnerId, before: Option<TaskId>, limit: usize) -> Result<Page, PollError> {
         let limit = limit.clamp(1, limits::PAGE_MAX);
         self.store().list(owner, before, limit, self.now()).await.map_err(self.unavailable(PollError::Unavailable))
+    }
+
+    /// The same of those tasks that `filter` takes. A page may be short, and even empty, where
+    /// [`limits::CHOSEN_FROM_MAX`] tasks had to be read for it: its `next` says whether there may be more.
+    ///
+    /// # Errors
+    /// [`PollError::Unavailable`]
+    pub async fn list_filtered(
+        &self,
+        owner: &OwnerId,
+        filter: &TaskFilter,
+        before: Option<TaskId>,
+        limit: usize,
+    ) -> Result<Page, PollError> {
+        let limit = limit.clamp(1, limits::PAGE_MAX);
+        let page = self.store().list_filtered(owner, filter, before, limit, self.now()).await;
+        page.map_err(self.unavailable(PollError::Unavailable))
     }
 
     /// All entries of a task's journal, in no particular order. They are the owner's, whoever asks: the caller has polled

@@ -18,6 +18,7 @@ impl Engine {
                 self.observer().recovered(&recovered);
                 if event.ends_task() {
                     self.observer().ended(&recovered);
+                    self.tell_family(&recovered).await;
                     self.send_for_cleaning(&recovered).await;
                 } else {
                     // A failure is logged; the record remembers this sending, and the next poll after the bound repeats
@@ -63,8 +64,8 @@ impl Engine {
     }
 
     /// When a message should be visible for the cleaning of the task.
-    fn cleaning_wanted_at(&self, task: &Task) -> Timestamp {
-        let due_at = Self::cleaning_due_at(task).max(task.sent_at);
+    pub(crate) fn cleaning_wanted_at(&self, task: &Task) -> Timestamp {
+        let due_at = self.cleaning_due_at(task).max(task.sent_at);
         match task.cleaning {
             Cleaning::Armed { lease: Some(lease), .. } => due_at.max(lease.until),
             Cleaning::Armed { lease: None, .. } | Cleaning::None | Cleaning::Done | Cleaning::GivenUp => due_at,
@@ -74,7 +75,7 @@ impl Engine {
     /// Sends the message for the cleaning of a task that has just ended without a worker.
     pub(crate) async fn send_for_cleaning(&self, task: &Task) {
         if task.needs_cleaning() {
-            let delay_ms = Self::cleaning_due_at(task).since_ms(self.now());
+            let delay_ms = self.cleaning_due_at(task).since_ms(self.now());
             // A failure is logged, and a poll sends it again.
             let _logged = self.send(task, delay_ms).await;
         }

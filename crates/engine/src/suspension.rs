@@ -24,7 +24,12 @@ pub struct Suspended(pub(crate) Reason);
 #[derive(Debug)]
 pub(crate) enum Reason {
     /// Normally: another leg will continue the work.
-    Suspend(Suspension),
+    Suspend {
+        /// What the next leg waits for.
+        suspension: Suspension,
+        /// The facts among that, by their names.
+        facts: Vec<String>,
+    },
     /// What the tool did cannot be recorded now, but perhaps later.
     Retry(String),
     /// What the tool did cannot be recorded at all.
@@ -58,6 +63,13 @@ pub(crate) enum Wait {
     Ask(Ask),
     /// A moment far away: ends the leg.
     Sleep(Timestamp),
+    /// A fact: ends the leg.
+    Fact {
+        /// Its name.
+        name: String,
+        /// When to look for it although nobody woke the task.
+        look_at: Timestamp,
+    },
     /// A moment that the leg waits for itself. It does not end the leg, but a leg that ends for another reason resumes
     /// at this moment.
     ShortSleep(Timestamp),
@@ -138,21 +150,28 @@ impl Waits {
         }
         // Yielding comes first: a branch that has work to do must not wait for another branch's answer.
         if self.yields {
-            return Some(Reason::Suspend(Suspension::Yield));
+            return Some(Reason::Suspend { suspension: Suspension::Yield, facts: Vec::new() });
         }
-        let (mut asks, mut sleeps, mut first) = (Vec::new(), false, None::<Timestamp>);
+        let (mut asks, mut facts, mut sleeps, mut first) = (Vec::new(), Vec::new(), false, None::<Timestamp>);
+        let earliest = |first: Option<Timestamp>, at: Timestamp| Some(first.map_or(at, |earlier| earlier.min(at)));
         for (_, wait) in &self.waiting {
             match wait {
                 Wait::Ask(ask) => asks.push(ask.clone()),
                 Wait::Sleep(until) | Wait::ShortSleep(until) => {
                     sleeps |= matches!(wait, Wait::Sleep(_));
-                    first = Some(first.map_or(*until, |earlier| earlier.min(*until)));
+                    first = earliest(first, *until);
+                }
+                Wait::Fact { name, look_at } => {
+                    facts.push(name.clone());
+                    first = earliest(first, *look_at);
                 }
             }
         }
         match first {
-            until if !asks.is_empty() => Some(Reason::Suspend(Suspension::Input { asks, until })),
-            Some(until) if sleeps => Some(Reason::Suspend(Suspension::Timer(until))),
+            until if !asks.is_empty() => Some(Reason::Suspend { suspension: Suspension::Input { asks, until }, facts }),
+            Some(until) if sleeps || !facts.is_empty() => {
+                Some(Reason::Suspend { suspension: Suspension::Timer(until), facts })
+            }
             Some(_) | None => None,
         }
     }

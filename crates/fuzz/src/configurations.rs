@@ -1,9 +1,10 @@
-//! The gateway's configuration and lock file: each mistake is named with its place, in a bounded number of words, and a
+//! The gateway's configuration and lock file, and that of webhooks: each mistake is named with its place, in a bounded number of words, and a
 //! variable that was not asked for is in none of them.
 
 use std::collections::BTreeMap;
 
 use longhaul_gateway::{Config, Lock};
+use longhaul_push::{Reach, SecretSource};
 
 /// A variable that configurations may name, and what it holds. The value is a secret: no error shows it.
 const VARIABLE: (&str, &str) = ("TOKEN", "a-secret-value-a-secret-value");
@@ -12,7 +13,16 @@ const VARIABLE: (&str, &str) = ("TOKEN", "a-secret-value-a-secret-value");
 const ERROR_FACTOR: usize = 200;
 const ERROR_BYTES: usize = 4_000;
 
-/// Reads the input as both.
+/// A source of secrets, all of which are the variable, or none.
+struct Secrets;
+
+impl SecretSource for Secrets {
+    fn secret(&self, source: &str) -> Result<String, String> {
+        if source.starts_with("env:") { Ok(VARIABLE.1.to_owned()) } else { Err("cannot be read".to_owned()) }
+    }
+}
+
+/// Reads the input as each of them.
 pub(crate) fn run(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     if let Err(error) = Config::from_json(text, &BTreeMap::from([VARIABLE])) {
@@ -25,6 +35,11 @@ pub(crate) fn run(input: &[u8]) {
             assert_eq!(Lock::from_json(&written).unwrap().to_json(), written);
         }
         Err(error) => judge(text, &error.to_string()),
+    }
+    for reach in [Reach::Public, Reach::ThisMachineToo] {
+        if let Err(error) = longhaul_push::read(text, &Secrets, reach) {
+            judge(text, &error.to_string());
+        }
     }
 }
 

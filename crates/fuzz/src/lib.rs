@@ -12,6 +12,7 @@
     reason = "a broken promise shows as a panic; nothing here runs in production"
 )]
 
+mod client;
 mod configurations;
 mod data_sets;
 mod dialogue;
@@ -41,7 +42,7 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 14] = [
+pub const TARGETS: [Target; 15] = [
     Target { name: "requests", run: dialogue::run },
     Target { name: "headers", run: headers::run },
     Target { name: "signed", run: signed::run },
@@ -56,6 +57,7 @@ pub const TARGETS: [Target; 14] = [
     Target { name: "tokens", run: tokens::run },
     Target { name: "configurations", run: configurations::run },
     Target { name: "upstream", run: upstream::run },
+    Target { name: "client", run: client::run },
 ];
 
 /// The target called `name`.

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use aws_lambda_events::sqs::SqsEvent;
-use longhaul_aws::{body_of, read_message};
+use longhaul_aws::{body_of, read_delivered};
+use longhaul_core::ports::Purpose;
 use longhaul_core::{Clock, TaskKey};
 use longhaul_lambda::{DeadLetters, Worker};
 use longhaul_testkit::{SeededIds, given};
@@ -58,8 +59,9 @@ pub(crate) fn run(input: &[u8]) {
 
 /// The task that a body names. What is read can be written, and is then read as the same.
 fn named(body: Option<&str>) -> Option<TaskKey> {
-    let message = read_message(body?, None).ok()?;
-    let again = read_message(&body_of(&message.task), None).unwrap();
-    assert_eq!(again.task, message.task);
+    let (message, purpose) = read_delivered(body?, None).ok()?;
+    if purpose == Purpose::Work {
+        assert_eq!(read_delivered(&body_of(&message), None).unwrap(), (message.clone(), purpose));
+    }
     Some(message.task)
 }

@@ -32,7 +32,7 @@ enum Place {
     Body,
 }
 
-const VALUES: [Signed; 3] = [
+const VALUES: [Signed; 4] = [
     Signed {
         name: "{session}",
         place: Place::Header,
@@ -80,6 +80,20 @@ content-type: application/json
 mcp-protocol-version: 2025-11-25
 
 {'jsonrpc':'2.0','id':1,'method':'tasks/list','params':{'cursor':'{cursor}'}}",
+    },
+    Signed {
+        name: "{cursor}",
+        place: Place::Body,
+        made_by: "alice POST /mcp
+content-type: application/json
+mcp-protocol-version: 2025-11-25
+
+{'jsonrpc':'2.0','id':1,'method':'dev.longhaul/tasks/list','params':{'status':['working']}}",
+        sent_with: "alice POST /mcp
+content-type: application/json
+mcp-protocol-version: 2025-11-25
+
+{'jsonrpc':'2.0','id':1,'method':'dev.longhaul/tasks/list','params':{'status':['working'],'cursor':'{cursor}'}}",
     },
 ];
 

@@ -20,7 +20,7 @@ pub(crate) fn run(input: &[u8]) {
             assert_eq!(trace.as_str(), line);
         }
         if let Ok(message) = read_message(line, Some(line)) {
-            assert_eq!(read_message(&body_of(&message.task), None).unwrap().task, message.task);
+            assert_eq!(read_message(&body_of(&message), Some(line)).unwrap(), message);
             assert_eq!(message.trace, None, "a message is no trace");
         }
     }

@@ -25,7 +25,7 @@ const STATUSES: [u16; 3] = [200, 400, 404];
 
 /// Starts one gateway.
 pub(crate) fn run(input: &[u8]) {
-    let answers: Vec<Vec<u8>> = blocks(input).take(BLOCKS_MAX).map(<[u8]>::to_vec).collect();
+    let answers = answers_of(input);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
@@ -37,8 +37,13 @@ pub(crate) fn run(input: &[u8]) {
     });
 }
 
+/// The answers in an input.
+pub(crate) fn answers_of(input: &[u8]) -> Vec<Vec<u8>> {
+    blocks(input).take(BLOCKS_MAX).map(<[u8]>::to_vec).collect()
+}
+
 /// Answers each request with the block for its method, and all others with a status of 500.
-async fn serve(listener: TcpListener, answers: Vec<Vec<u8>>) {
+pub(crate) async fn serve(listener: TcpListener, answers: Vec<Vec<u8>>) {
     loop {
         let (stream, _) = listener.accept().await.unwrap();
         let Some(asked) = read_request(stream).await else { continue };

@@ -11,7 +11,7 @@ use http_body_util::{BodyExt, Full};
 use longhaul_core::ports::{TaskStore, WorkQueue};
 use longhaul_core::{Clock, Identity, OwnerId, Task};
 use longhaul_engine::{Disposition, Engine, Ports, Settings, WorkerSignals};
-use longhaul_http::{Challenge, HttpFrontend, Identified, Identify, OriginPolicy, Rejection};
+use longhaul_http::{Challenge, HttpFrontend, Identified, Identify, OriginPolicy, Rejection, Sender};
 use longhaul_mcp::{Body, McpServer, McpSettings};
 use longhaul_testkit::{ManualClock, SeededIds};
 
@@ -104,7 +104,10 @@ impl World {
 
     /// Sends a request through the frontend, and reads the whole answer.
     pub(crate) async fn send(&self, request: Request<Bytes>) -> Answer {
-        let mcp = async |request, caller| self.mcp.respond(request, caller).await;
+        let mcp = async |request, sender| match sender {
+            Sender::Caller(caller) => self.mcp.respond(request, *caller).await,
+            Sender::Holder { token } => self.mcp.call_back(&token, request.body()).await,
+        };
         read(self.frontend.answer(request.map(Full::new), mcp).await).await
     }
 

@@ -179,6 +179,11 @@ fn upstream() {
 }
 
 #[test]
+fn client() {
+    withstands("client");
+}
+
+#[test]
 fn every_target_has_a_test() {
     let tests = include_str!("targets.rs");
     let missing = TARGETS.iter().find(|target| !tests.contains(&format!("withstands(\"{}\")", target.name)));

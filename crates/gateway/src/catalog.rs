@@ -1,6 +1,6 @@
 //! What the servers have: their tools, prompts and resources under the names that clients see.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -140,7 +140,7 @@ pub(crate) struct ToolRoute {
 impl ToolRoute {
     /// How long a call may take.
     pub(crate) fn run_at_most(&self) -> Duration {
-        self.terms.run_at_most.unwrap_or(limits::RUN_MAX)
+        self.terms.run_at_most()
     }
 
     /// Whether its calls become tasks.
@@ -159,7 +159,7 @@ pub(crate) enum Callers {
 
 impl Callers {
     /// What the operator says, otherwise what the server says about its tool.
-    fn of(durable: Option<Durable>, tool: &str, says: Option<&Known>) -> Self {
+    pub(crate) fn of(durable: Option<Durable>, tool: &str, says: Option<&Known>) -> Self {
         match durable {
             Some(Durable::Required) => Self::KnowTasks,
             None if says.is_some_and(|says| says.requires_task(tool)) => Self::KnowTasks,
@@ -198,15 +198,22 @@ pub(crate) struct Catalog {
     pub(crate) prompts: Vec<(Prompt, Route)>,
     pub(crate) resources: Vec<(Resource, usize)>,
     pub(crate) templates: Vec<(ResourceTemplate, usize)>,
+    /// The names of tools that no server has, and that no server may have.
+    reserved: BTreeSet<String>,
 }
 
 impl Catalog {
+    /// A catalog without anything in it, in which no tool may have one of these names.
+    pub(crate) fn without(reserved: BTreeSet<String>) -> Self {
+        Self { reserved, ..Self::default() }
+    }
+
     /// Puts the lists of all servers together.
     ///
     /// # Errors
     /// Every name that is taken twice or is too long, and every pattern that matches no tool.
-    pub(crate) fn of(listed: &[Listed], servers: &[Server]) -> Result<Self, Vec<Problem>> {
-        let (catalog, mut problems) = Self::collect(listed, servers, &Self::default());
+    pub(crate) fn of(listed: &[Listed], servers: &[Server], reserved: BTreeSet<String>) -> Result<Self, Vec<Problem>> {
+        let (catalog, mut problems) = Self::collect(listed, servers, &Self::without(reserved));
         for (listed, server) in listed.iter().zip(servers) {
             let (tools, _reported) = folds::shown(&listed.tools, server);
             let unmatched = server.tools.iter().map(|(pattern, _)| pattern);
@@ -227,12 +234,13 @@ impl Catalog {
     }
 
     fn too_many(&self) -> Option<Problem> {
-        (self.tools.len() > limits::TOOLS_MAX).then_some(Problem::TooManyTools { tools: self.tools.len() })
+        let tools = self.tools.len() + self.reserved.len();
+        (tools > limits::TOOLS_MAX).then_some(Problem::TooManyTools { tools })
     }
 
     /// Everything but what is in the way of something else, and why that is left out.
     fn collect(listed: &[Listed], servers: &[Server], before: &Self) -> (Self, Vec<Problem>) {
-        let (mut catalog, mut problems) = (Self::default(), Vec::new());
+        let (mut catalog, mut problems) = (Self::without(before.reserved.clone()), Vec::new());
         let prefixes: Vec<String> = servers.iter().map(|server| prefix_of(server, servers.len())).collect();
         let still_has = |route: &Route| {
             listed.get(route.server).is_some_and(|listed| listed.tools.iter().any(|tool| tool.name == route.name))
@@ -279,6 +287,10 @@ impl Catalog {
         let name = format!("{prefix}{name}");
         if let Some(problem) = too_long(&name, &of.name) {
             return Some(problem);
+        }
+        if self.reserved.contains(&name) {
+            let (first, second) = (name.clone(), of.name.clone());
+            return Some(Problem::Clash { kind: "tool", name, first, second });
         }
         let before = kept.get(&name).copied();
         let other = before.filter(|before| before.route.server != server).or_else(|| self.tools.get(&name));

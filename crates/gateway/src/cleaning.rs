@@ -5,24 +5,39 @@ use std::sync::Arc;
 use longhaul::{EndedTask, Server};
 use serde_json::Value;
 
-use crate::catalog::ToolRoute;
 use crate::config::Fold;
 use crate::folded::{JOB, arguments};
 use crate::following::STARTED;
+use crate::handler::Shared;
 use crate::looks::{self, Unseen};
 use crate::upstream::Upstream;
 use crate::upstream::tasks::Started;
 
-/// The server with what this tool needs to be cleaned up after. Nothing is left of a process, unless a fold says so.
-pub(crate) fn with_cleaning(server: Server, name: &str, route: &ToolRoute, upstream: &Arc<Upstream>) -> Server {
-    let (upstream, fold) = (Arc::clone(upstream), route.fold.clone());
-    if upstream.is_process() && fold.as_ref().is_none_or(|fold| fold.stop.is_none()) {
-        return server;
-    }
-    server.clean_up(name, move |ended: EndedTask| {
-        let (upstream, fold) = (Arc::clone(&upstream), fold.clone());
-        Box::pin(async move { clean_up(&upstream, fold.as_deref(), &ended).await })
-    })
+/// The server, which cleans up after its tools: also after those that its servers begin to have later.
+pub(crate) fn with_cleaning(server: Server, shared: &Arc<Shared>) -> Server {
+    let (covering, cleaning) = (Arc::clone(shared), Arc::clone(shared));
+    server.clean_up_where(
+        move |tool| {
+            let leaves = |(upstream, fold): (&Upstream, Option<Arc<Fold>>)| leaves_something(upstream, fold.as_deref());
+            covering.outside.find(tool).is_some() || covering.durable(tool).is_some_and(leaves)
+        },
+        move |ended: EndedTask| {
+            let shared = Arc::clone(&cleaning);
+            async move {
+                if let Some(outside) = shared.outside.find(ended.tool()) {
+                    return outside.clean_up(&ended).await;
+                }
+                let gone = || format!("no server has the tool `{}` any more", ended.tool());
+                let (upstream, fold) = shared.durable(ended.tool()).ok_or_else(gone)?;
+                clean_up(upstream, fold.as_deref(), &ended).await
+            }
+        },
+    )
+}
+
+/// Nothing is left of a process, unless a fold says so.
+fn leaves_something(upstream: &Upstream, fold: Option<&Fold>) -> bool {
+    !upstream.is_process() || fold.is_some_and(|fold| fold.stop.is_some())
 }
 
 /// Cancels the task of the server, and stops the job, if one of them is on record. An answer that is an error is an

@@ -16,12 +16,14 @@ mod fold;
 #[cfg(feature = "lambda")]
 pub(crate) mod in_function;
 mod life;
+mod outside;
 mod pattern;
 mod read;
 mod reader;
 mod terms;
 
 pub(crate) use fold::{Fold, Pointer};
+pub(crate) use outside::{Kind, OutsideJob};
 pub(crate) use pattern::Pattern;
 pub(crate) use read::is_of_names;
 pub(crate) use reader::unknown;
@@ -32,9 +34,11 @@ pub(crate) use terms::{Durable, Terms};
 const PASSED_ON: [&str; 3] = ["HOME", "LANG", "PATH"];
 
 /// Which servers are behind the gateway, and on which terms their tools run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     pub(crate) servers: Vec<Server>,
+    /// Tools that are jobs of other systems.
+    pub(crate) jobs: Vec<OutsideJob>,
 }
 
 /// One server of a configuration.
@@ -118,7 +122,7 @@ impl Config {
             env: environment(named, env),
             cwd: None,
         };
-        Self { servers: vec![Server::new("upstream", Target::Child(launch))] }
+        Self { servers: vec![Server::new("upstream", Target::Child(launch))], jobs: Vec::new() }
     }
 
     /// The servers of a configuration as clients have it: `mcpServers` of Claude Desktop, Claude Code and Cursor, or
@@ -146,6 +150,25 @@ impl Config {
     /// [`ConfigError`], which names every mistake.
     pub fn from_json(text: &str, env: &dyn EnvSource) -> Result<Self, ConfigError> {
         read::config(text, env, reader::NotSet::Mistake)
+    }
+
+    /// What the outside jobs of such a configuration need from AWS: the document of an IAM policy. Variables that are not
+    /// set are no mistake where they do not matter for it.
+    ///
+    /// # Errors
+    /// [`ConfigError`], which names every mistake.
+    pub fn rights(text: &str, env: &dyn EnvSource) -> Result<serde_json::Value, ConfigError> {
+        let config = read::config(text, env, reader::NotSet::Elsewhere)?;
+        let (mut rights, mut faults) = (Vec::new(), Vec::new());
+        for job in &config.jobs {
+            match &job.kind {
+                Ok(kind) => rights.extend(kind.rights()),
+                // Nothing of AWS.
+                Err(_) if !job.system.starts_with("aws-") => {}
+                Err(why) => faults.push(Fault { pointer: job.place.clone(), what: why.clone() }),
+            }
+        }
+        if faults.is_empty() { Ok(longhaul_jobs::Rights::policy(&rights)) } else { Err(ConfigError { faults }) }
     }
 
     /// Where the server of this name is in such a configuration: its URL, and the headers that are sent to it. The other

@@ -44,10 +44,14 @@ fn gateway(values: &Values, env: ToolEnv, role: Role) -> anyhow::Result<Gateway>
         }
     };
     let config = in_function::read(&text, &Env(env), role).with_context(|| format!("{shown} cannot be used"))?;
+    let runtime = tokio::runtime::Builder::new_current_thread().build().context("no threads can be started")?;
+    if config.servers.is_empty() {
+        // Jobs are known from the configuration alone.
+        return Ok(runtime.block_on(Gateway::locked(config, Lock::empty()))?);
+    }
     let file = values.get(&settings::LOCK)?;
     let lock = read(&file, "write it with `longhaul gateway lock`, and put it into the bundle")?;
     let lock = Lock::from_json(&lock).with_context(|| format!("{} cannot be used", file.display()))?;
-    let runtime = tokio::runtime::Builder::new_current_thread().build().context("no threads can be started")?;
     Ok(runtime.block_on(Gateway::locked(config, lock))?)
 }
 

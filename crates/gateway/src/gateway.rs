@@ -18,6 +18,7 @@ use crate::handler::{Handler, Shared};
 use crate::limits;
 use crate::lists::{Lists, Renewal, list};
 use crate::lock::Lock;
+use crate::outside::OutsideTools;
 use crate::policy::with_policies;
 use crate::start_error::{Problem, StartError};
 use crate::upstream::process::Groups;
@@ -40,7 +41,9 @@ impl Gateway {
         let groups = Groups::default();
         let upstreams = upstreams(&config, &groups);
         let listed = list_all(&upstreams).await?;
-        Self::of(config, upstreams, listed, Renewal::Asked, groups).await
+        let outside = OutsideTools::of(&config.jobs).await?;
+        outside.check().await?;
+        Self::of(config, upstreams, listed, outside, (Renewal::Asked, groups)).await
     }
 
     /// Starts no server and connects to none: what they have is in `lock`.
@@ -60,33 +63,30 @@ impl Gateway {
         if !problems.is_empty() {
             return Err(StartError(problems));
         }
-        Self::of(config, upstreams, listed, Renewal::Pinned, groups).await
+        let outside = OutsideTools::of(&config.jobs).await?;
+        Self::of(config, upstreams, listed, outside, (Renewal::Pinned, groups)).await
     }
 
     async fn of(
         config: Config,
         upstreams: Vec<Arc<Upstream>>,
         listed: Vec<Listed>,
-        renewal: Renewal,
-        groups: Groups,
+        outside: OutsideTools,
+        (renewal, groups): (Renewal, Groups),
     ) -> Result<Self, StartError> {
         let telling = telling(&listed, &config.servers);
         let info = info(&listed, &telling);
-        let mut catalog = Catalog::of(&listed, &config.servers).map_err(StartError)?;
+        let mut catalog = Catalog::of(&listed, &config.servers, outside.names()).map_err(StartError)?;
         let problems = with_policies(&mut catalog).await;
         if !problems.is_empty() {
             return Err(StartError(problems));
         }
-        let tools = catalog.tools.len();
+        let tools = catalog.tools.len() + outside.names().len();
         let lists = Arc::new(Lists::new(config.servers, listed, catalog, renewal));
-        let shared = Arc::new(Shared { upstreams, lists: Arc::clone(&lists), telling, info });
-        let handler = Handler(Arc::clone(&shared));
-        let mut server = Server::new(move || handler.clone()).policies(move |tool| lists.policy(tool));
-        for (name, route) in shared.lists.catalog().tools.iter().filter(|(_, route)| route.is_durable()) {
-            if let Some(upstream) = shared.upstreams.get(route.route.server) {
-                server = with_cleaning(server, name, route, upstream);
-            }
-        }
+        let shared = Arc::new(Shared { upstreams, lists, outside, telling, info });
+        let (handler, policies) = (Handler(Arc::clone(&shared)), Arc::clone(&shared));
+        let server = Server::new(move || handler.clone()).policies(move |tool| policies.policy(tool));
+        let server = with_cleaning(server, &shared);
         Ok(Self { server, tools, shared, groups })
     }
 

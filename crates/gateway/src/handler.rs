@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 use futures::stream::{select_all, unfold};
+use longhaul::TaskPolicy;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult, GetPromptRequestParams,
     GetPromptResponse, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
@@ -18,10 +19,12 @@ use rmcp::{ErrorData, ServerHandler};
 
 use crate::call::Call;
 use crate::catalog::Catalog;
+use crate::config::Fold;
 use crate::folded::FoldedCall;
 use crate::limits;
 use crate::lists::Lists;
 use crate::looks::Unseen;
+use crate::outside::OutsideTools;
 use crate::upstream::client::Client;
 use crate::upstream::{Connection, Upstream};
 
@@ -29,9 +32,25 @@ use crate::upstream::{Connection, Upstream};
 pub(crate) struct Shared {
     pub(crate) upstreams: Vec<Arc<Upstream>>,
     pub(crate) lists: Arc<Lists>,
+    pub(crate) outside: OutsideTools,
     /// The servers that tell of changes of their resources.
     pub(crate) telling: BTreeSet<usize>,
     pub(crate) info: ServerConfig,
+}
+
+impl Shared {
+    /// On which terms calls of a tool become tasks; `None` if there is none of this name, or its calls become no tasks.
+    pub(crate) fn policy(&self, tool: &str) -> Option<TaskPolicy> {
+        let outside = self.outside.find(tool).map(|outside| outside.policy.clone());
+        outside.or_else(|| self.lists.policy(tool))
+    }
+
+    /// The server of a tool whose calls become tasks, and the fold if it is a folded one.
+    pub(crate) fn durable(&self, tool: &str) -> Option<(&Upstream, Option<Arc<Fold>>)> {
+        let catalog = self.lists.catalog();
+        let route = catalog.tools.get(tool).filter(|route| route.is_durable())?;
+        Some((self.upstreams.get(route.route.server)?, route.fold.clone()))
+    }
 }
 
 /// The handler. Clones are the same.
@@ -87,7 +106,8 @@ impl ServerHandler for Handler {
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        self.0.lists.catalog().tools.get(name).map(|route| route.tool.clone())
+        let outside = self.0.outside.find(name).map(|outside| outside.tool.clone());
+        outside.or_else(|| self.0.lists.catalog().tools.get(name).map(|route| route.tool.clone()))
     }
 
     async fn list_tools(
@@ -97,7 +117,8 @@ impl ServerHandler for Handler {
     ) -> Result<ListToolsResult, ErrorData> {
         let catalog = self.lists().await;
         let listed = catalog.tool_order.iter().filter_map(|name| catalog.tools.get(name));
-        Ok(ListToolsResult::with_all_items(listed.map(|route| route.tool.clone()).collect()))
+        let outside = self.0.outside.all().map(|outside| outside.tool.clone());
+        Ok(ListToolsResult::with_all_items(listed.map(|route| route.tool.clone()).chain(outside).collect()))
     }
 
     async fn call_tool(
@@ -105,6 +126,9 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        if let Some(outside) = self.0.outside.find(&request.name) {
+            return outside.call(request, &context).await;
+        }
         let catalog = self.catalog();
         let route = catalog.tools.get(&*request.name);
         let route = route.ok_or_else(|| ErrorData::invalid_params(format!("unknown tool: {}", request.name), None))?;

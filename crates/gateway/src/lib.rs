@@ -32,6 +32,7 @@ mod limits;
 mod lists;
 mod lock;
 mod looks;
+mod outside;
 mod policy;
 pub mod settings;
 mod start_error;

@@ -118,3 +118,6 @@ pub(crate) const HEAR_AGAIN_MS_MAX: u64 = 60_000;
 
 /// How often a server that tells of changes is asked whether it is still there.
 pub(crate) const PING_EVERY_MS: u64 = 60_000;
+
+/// How long a start waits for a system to say whether a job can be started there.
+pub(crate) const CHECK_MAX: Duration = Duration::from_secs(10);

@@ -75,6 +75,12 @@ impl Lock {
         serde_json::from_str(text).map_err(LockError::Json)
     }
 
+    /// That of a configuration without servers.
+    #[cfg(feature = "lambda")]
+    pub(crate) fn empty() -> Self {
+        Self { version: VERSION, servers: BTreeMap::new() }
+    }
+
     /// The text of the file, for people and for version control: the same lists give the same text.
     #[must_use]
     pub fn to_json(&self) -> String {

@@ -7,7 +7,8 @@ use longhaul::{Server, TaskPolicy, ToolError};
 use rmcp::ServerHandler;
 use rmcp::model::Tool;
 
-use crate::catalog::{Callers, Catalog, ToolRoute};
+use crate::catalog::{Callers, Catalog};
+use crate::config::Terms;
 use crate::limits;
 use crate::start_error::Problem;
 
@@ -17,7 +18,7 @@ pub(crate) async fn with_policies(catalog: &mut Catalog) -> Vec<Problem> {
     let (mut problems, mut unchecked, mut left_out) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
     let new = catalog.tools.iter_mut().filter(|(_, route)| route.is_durable() && route.policy.is_none());
     for (name, route) in new {
-        let policy = policy(route);
+        let policy = policy(&route.terms, route.callers);
         match check(&route.tool, &policy).await {
             Ok(()) => route.policy = Some(policy),
             // Most often its dialect is an older one.
@@ -48,23 +49,24 @@ impl ServerHandler for Only {
     }
 }
 
-async fn check(tool: &Tool, policy: &TaskPolicy) -> Result<(), ToolError> {
+pub(crate) async fn check(tool: &Tool, policy: &TaskPolicy) -> Result<(), ToolError> {
     let only = Only(tool.clone());
     Server::new(move || only.clone()).task(tool.name.to_string(), policy.clone()).check().await
 }
 
-fn policy(route: &ToolRoute) -> TaskPolicy {
+/// The policy of a tool on these terms.
+pub(crate) fn policy(terms: &Terms, callers: Callers) -> TaskPolicy {
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-    let run_at_most = route.run_at_most();
-    let wait = route.terms.handle_after.unwrap_or(limits::HANDLE_AFTER);
-    let policy = match (route.callers, route.terms.handle_after) {
+    let run_at_most = terms.run_at_most();
+    let wait = terms.handle_after.unwrap_or(limits::HANDLE_AFTER);
+    let policy = match (callers, terms.handle_after) {
         (Callers::All, _) => TaskPolicy::optional().handle_after(wait),
         (Callers::KnowTasks, Some(_)) => TaskPolicy::required().handle_after(wait),
         // When it has been answered what it asks, it becomes a task: that it must says that it is not quick.
         (Callers::KnowTasks, None) => TaskPolicy::required(),
     };
     let policy = policy.questions_within(wait).run_at_most(run_at_most).consecutive_failures_max(limits::DEATHS_MAX);
-    match route.terms.retention {
+    match terms.retention {
         Some(retention) => policy.retention(retention).ttl_at_most(DAY.max(run_at_most.saturating_add(retention))),
         None => policy.ttl_at_most(DAY.max(run_at_most.saturating_mul(2))),
     }

@@ -32,6 +32,8 @@ pub(crate) enum Problem {
     #[error("no tool of `{server}` is called `{pattern}`, as its terms say; there are: {}", .tools.join(", "))]
     NoSuchTool { server: String, pattern: String, tools: Vec<String> },
     #[error("{place}: {what}")]
+    Job { place: String, what: String },
+    #[error("{place}: {what}")]
     Fold { place: String, what: String },
     #[error(transparent)]
     Tool(#[from] ToolError),

@@ -14,7 +14,6 @@ pub(crate) mod client;
 mod connection;
 pub(crate) mod http;
 mod in_order;
-mod lines;
 mod param_headers;
 mod pool;
 pub(crate) mod process;

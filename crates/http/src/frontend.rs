@@ -18,7 +18,10 @@ use longhaul_core::{MissingScopes, Principal};
 use crate::audited;
 use crate::budget::{Budget, Held};
 use crate::rejection::full;
-use crate::{Anyone, Challenge, HEALTH_PATH, Identified, Identify, MCP_PATH, OriginPolicy, Rejection, SlowBody, cors};
+use crate::{
+    Anyone, CALLBACKS_PATH, Challenge, HEALTH_PATH, Identified, Identify, MCP_PATH, OriginPolicy, Rejection, SlowBody,
+    cors,
+};
 
 /// Extension of an answer: nobody verified the caller, and the audit log has a denied log-in.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +29,18 @@ pub struct DeniedLogIn;
 
 /// The body of a response: bytes at once, or a stream of events.
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
+
+/// Who sent a request that was admitted.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Sender {
+    /// A caller of the MCP endpoint, as it was identified.
+    Caller(Box<Principal>),
+    /// Whoever has the token of a callback. Nobody asks who that is.
+    Holder {
+        /// The token, as it stands in the path.
+        token: String,
+    },
+}
 
 /// Headers that carry the caller's credentials. They are removed once the owner is known: tools can read all headers, and
 /// must not be able to act with the caller's credentials.
@@ -62,22 +77,27 @@ impl HttpFrontend {
         self
     }
 
-    /// Answers `request`: directly, or through `mcp` once the request has been checked, its owner is known, and its body
-    /// has been read completely.
-    pub async fn answer<B, F, Fut>(&self, request: Request<B>, mcp: F) -> Response<Body>
+    /// Answers `request`: directly, or through `server` once the request has been checked, its sender is known, and its
+    /// body has been read completely.
+    pub async fn answer<B, F, Fut>(&self, request: Request<B>, server: F) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-        F: FnOnce(Request<Bytes>, Principal) -> Fut + Send,
+        F: FnOnce(Request<Bytes>, Sender) -> Fut + Send,
         Fut: Future<Output = Response<Body>> + Send,
     {
         let page = self.origin_policy.page(request.headers());
         let answer = match self.admit(request).await {
             Ok(Admitted::Mcp(request, identified, held)) => {
                 let Identified { principal, challenge } = *identified;
-                let answer = mcp(*request, principal).await;
+                let answer = server(*request, Sender::Caller(Box::new(principal))).await;
                 drop(held);
                 challenged(answer, &challenge)
+            }
+            Ok(Admitted::Callback(request, token, held)) => {
+                let answer = server(*request, Sender::Holder { token }).await;
+                drop(held);
+                answer
             }
             Ok(Admitted::Preflight) => return cors::permission(page),
             Ok(Admitted::Document(document)) => published(document),
@@ -110,13 +130,18 @@ impl HttpFrontend {
                 if let Some(caller) = parts.extensions.get::<CallerSpan>() {
                     caller.identified(&identified.principal);
                 }
-                if parts.method == Method::POST && !body.is_end_stream() && !is_json(&parts.headers) {
-                    discard(Box::pin(body)).await;
-                    return Err(Rejection::ContentType);
-                }
-                let (body, held) = read(body, &self.budget).await?;
-                let request = Request::from_parts(without_credentials(parts), body);
+                let (body, held) = self.read_json(&parts, body).await?;
+                let request = Request::from_parts(without_credentials(parts, MCP_PATH), body);
                 Ok(Admitted::Mcp(Box::new(request), Box::new(identified), held))
+            }
+            path if path.starts_with(CALLBACKS_PATH) => {
+                if parts.method != Method::POST {
+                    return Err(Rejection::OnlyPost);
+                }
+                let token = path.strip_prefix(CALLBACKS_PATH).unwrap_or_default().to_owned();
+                let (body, held) = self.read_json(&parts, body).await?;
+                let request = Request::from_parts(without_credentials(parts, CALLBACKS_PATH), body);
+                Ok(Admitted::Callback(Box::new(request), token, held))
             }
             _ => match document {
                 Some(document) if matches!(parts.method, Method::GET | Method::HEAD) => {
@@ -129,6 +154,21 @@ impl HttpFrontend {
     }
 }
 
+impl HttpFrontend {
+    /// The whole body, which has to be JSON if it is posted.
+    async fn read_json<B>(&self, parts: &Parts, body: B) -> Result<(Bytes, Held), Rejection>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        if parts.method == Method::POST && !body.is_end_stream() && !is_json(&parts.headers) {
+            discard(Box::pin(body)).await;
+            return Err(Rejection::ContentType);
+        }
+        read(body, &self.budget).await
+    }
+}
+
 impl std::fmt::Debug for HttpFrontend {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("HttpFrontend").field("origin_policy", &self.origin_policy).finish_non_exhaustive()
@@ -137,6 +177,7 @@ impl std::fmt::Debug for HttpFrontend {
 
 enum Admitted {
     Mcp(Box<Request<Bytes>>, Box<Identified>, Held),
+    Callback(Box<Request<Bytes>>, String, Held),
     Document(Bytes),
     Health,
     /// A browser asks whether a page may send a request.
@@ -154,20 +195,20 @@ fn rejected(rejection: &Rejection) -> Response<Body> {
     answer
 }
 
-fn without_credentials(mut parts: Parts) -> Parts {
+fn without_credentials(mut parts: Parts, path: &'static str) -> Parts {
     for name in &CREDENTIALS {
         parts.headers.remove(name);
     }
-    strip_query(&mut parts);
+    strip_query(&mut parts, path);
     // The Lambda runtime repeats the query and the authorizer's claims in here.
     parts.extensions.clear();
     parts
 }
 
-/// Removes the query, which may carry credentials under any name. The endpoint has no parameters.
-fn strip_query(parts: &mut Parts) {
+/// Removes the query, which may carry credentials under any name. The endpoints have no parameters.
+fn strip_query(parts: &mut Parts, path: &'static str) {
     if parts.uri.query().is_some() {
-        parts.uri = Uri::from_static(MCP_PATH);
+        parts.uri = Uri::from_static(path);
     }
 }
 
@@ -297,12 +338,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_two_paths_exist() {
+    async fn only_three_paths_exist() {
         assert_eq!(status(Method::POST, "/mcp", Bytes::new()).await, StatusCode::OK);
         assert_eq!(status(Method::GET, "/healthz", Bytes::new()).await, StatusCode::OK);
         assert_eq!(status(Method::POST, "/healthz", Bytes::new()).await, StatusCode::METHOD_NOT_ALLOWED);
         assert_eq!(status(Method::POST, "/", Bytes::new()).await, StatusCode::NOT_FOUND);
         assert_eq!(status(Method::POST, "/mcp/x", Bytes::new()).await, StatusCode::NOT_FOUND);
+        assert_eq!(status(Method::POST, "/callbacks/x", Bytes::new()).await, StatusCode::OK);
+        assert_eq!(status(Method::GET, "/callbacks/x", Bytes::new()).await, StatusCode::METHOD_NOT_ALLOWED);
+        assert_eq!(status(Method::POST, "/callbacks", Bytes::new()).await, StatusCode::NOT_FOUND);
     }
 
     #[tokio::test]
@@ -367,6 +411,32 @@ mod tests {
         let frontend = HttpFrontend::new(OriginPolicy::default());
         let answer = frontend.answer(request.body(Slow(false)).unwrap(), async |_, _| panic!("MCP was reached")).await;
         assert_eq!(answer.status(), StatusCode::REQUEST_TIMEOUT);
+    }
+
+    #[tokio::test]
+    async fn a_callback_needs_no_caller_and_brings_json_of_a_limited_size() {
+        let frontend = HttpFrontend::new(OriginPolicy::default()).identified_by(Arc::new(Nobody));
+        let answer = async |kind: &str, origin: Option<&str>, body: Bytes| {
+            let request = Request::post("/callbacks/token?key=secret").header("host", "localhost");
+            let request = request.header("content-type", kind).header("authorization", "Bearer secret");
+            let request = origin.into_iter().fold(request, |request, origin| request.header("origin", origin));
+            frontend
+                .answer(request.body(Full::new(body)).unwrap(), async |_, sender| of_a_holder(&sender))
+                .await
+                .status()
+        };
+        let json = || Bytes::from_static(b"{}");
+        assert_eq!(answer("application/json", None, json()).await, StatusCode::OK);
+        assert_eq!(answer("text/plain", None, json()).await, StatusCode::UNSUPPORTED_MEDIA_TYPE);
+        let evil = Some("https://evil.example.com");
+        assert_eq!(answer("application/json", evil, json()).await, StatusCode::FORBIDDEN);
+        let over = vec![b' '; BODY_BYTES_MAX + 1].into();
+        assert_eq!(answer("application/json", None, over).await, StatusCode::PAYLOAD_TOO_LARGE);
+    }
+
+    fn of_a_holder(sender: &Sender) -> Response<Body> {
+        assert_eq!(sender, &Sender::Holder { token: "token".to_owned() });
+        Response::new(full(Bytes::new()))
     }
 
     const DOCUMENT_PATH: &str = "/.well-known/oauth-protected-resource";

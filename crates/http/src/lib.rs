@@ -9,17 +9,21 @@ pub mod cors;
 mod frontend;
 mod identify;
 mod origin_policy;
+pub mod public;
 mod rejection;
 
 pub use audited::audited;
 pub use challenge::{Challenge, InvalidToken};
-pub use frontend::{Body, DeniedLogIn, HttpFrontend};
+pub use frontend::{Body, DeniedLogIn, HttpFrontend, Sender};
 pub use identify::{Anyone, Identified, Identify};
 pub use origin_policy::{Host, OriginPolicy};
 pub use rejection::{Rejection, SlowBody};
 
 /// The path of the MCP endpoint.
 pub const MCP_PATH: &str = "/mcp";
+
+/// The path of callbacks, before the token.
+pub const CALLBACKS_PATH: &str = "/callbacks/";
 
 /// The path of the health check.
 pub const HEALTH_PATH: &str = "/healthz";

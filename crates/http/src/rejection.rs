@@ -81,6 +81,9 @@ pub enum Rejection {
     /// There is nothing at this path.
     #[error("not found; the MCP endpoint is POST /mcp")]
     NoSuchPath,
+    /// The path of a callback exists, but only to send to.
+    #[error("method not allowed; send the value with POST")]
+    OnlyPost,
     /// The path exists, but not with this method.
     #[error("method not allowed")]
     Method,
@@ -107,7 +110,7 @@ impl Rejection {
             Self::SlowBody => StatusCode::REQUEST_TIMEOUT,
             Self::TooSlow => StatusCode::GATEWAY_TIMEOUT,
             Self::NoSuchPath => StatusCode::NOT_FOUND,
-            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Method | Self::OnlyPost => StatusCode::METHOD_NOT_ALLOWED,
         }
     }
 
@@ -115,6 +118,7 @@ impl Rejection {
     fn header(&self) -> Option<(HeaderName, HeaderValue)> {
         match self {
             Self::Method => Some((ALLOW, HeaderValue::from_static("GET, HEAD"))),
+            Self::OnlyPost => Some((ALLOW, HeaderValue::from_static("POST"))),
             Self::Busy => Some((RETRY_AFTER, HeaderValue::from_static("2"))),
             Self::NoKeys { retry_after_s } => Some((RETRY_AFTER, HeaderValue::from(*retry_after_s))),
             Self::Unauthorized { challenge, .. } | Self::SeveralTokens { challenge } => {

@@ -12,12 +12,13 @@ use http_body_util::{BodyExt, Full};
 use lambda_http::request::{LambdaRequest, RequestContext};
 use lambda_http::{Adapter, LambdaEvent, RequestExt, StreamAdapter};
 use lambda_runtime::tower::ServiceBuilder;
-use longhaul_core::{Clock, Principal, Timestamp};
-use longhaul_http::{HttpFrontend, OriginPolicy, Rejection, audited};
+use longhaul_core::{Clock, Timestamp};
+use longhaul_http::{HttpFrontend, OriginPolicy, Rejection, Sender, audited};
 use longhaul_mcp::{Body, McpServer};
 use tracing::field::Empty;
 use tracing::{Instrument, Span};
 
+use crate::buffered::Whole;
 use crate::caller::{AwsCaller, source_address};
 use crate::metrics::EmbeddedMetrics;
 use crate::nodelay::Nodelay;
@@ -128,11 +129,14 @@ impl Api {
     }
 
     async fn answer_whenever(&self, request: Request<Bytes>, span: &Span) -> Response<Body> {
-        let mcp = async |request: Request<Bytes>, caller: Principal| {
-            span.record("owner", tracing::field::display(caller.owner));
-            self.mcp.respond(request, caller).await
+        let server = async |request: Request<Bytes>, sender: Sender| match sender {
+            Sender::Caller(caller) => {
+                span.record("owner", tracing::field::display(caller.owner));
+                self.mcp.respond(request, *caller).await
+            }
+            Sender::Holder { token } => self.mcp.call_back(&token, request.body()).await,
         };
-        let answer = self.frontend.answer(request.map(Full::new), mcp).await;
+        let answer = self.frontend.answer(request.map(Full::new), server).await;
         tracing::info!(status = answer.status().as_u16(), "answered");
         answer
     }
@@ -146,7 +150,7 @@ impl Api {
         let api = &self;
         match config.responses {
             Responses::Buffered => {
-                let answer = |request| async move { Ok::<_, Infallible>(api.answer_whole(request).await) };
+                let answer = |request| async move { Ok::<_, Infallible>(Whole(api.answer_whole(request).await)) };
                 let adapter = Adapter::from(lambda_http::service_fn(answer));
                 lambda_runtime::run(ServiceBuilder::new().map_request(read).service(adapter)).await
             }

@@ -1,10 +1,13 @@
 //! Answers that Lambda delivers as a whole. It takes such an answer as a text within a JSON object, and refuses one that
 //! has too many bytes in that form: the caller would get nothing but "internal server error".
 
+use std::pin::Pin;
+
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
+use lambda_http::IntoResponse;
 use longhaul_mcp::Body;
 use serde::Deserialize;
 use serde_json::json;
@@ -27,13 +30,27 @@ struct Asked<'a> {
     id: Option<&'a RawValue>,
 }
 
+/// An answer that is delivered as a whole. By itself, `lambda_http` would decode it from any character set that it names,
+/// with tables of all of them that make the function 150 kB larger: ours are UTF-8.
+pub(crate) struct Whole(pub(crate) Response<Body>);
+
+impl IntoResponse for Whole {
+    fn into_response(self) -> Pin<Box<dyn Future<Output = Response<lambda_http::Body>> + Send>> {
+        Box::pin(async move {
+            let (head, body) = self.0.into_parts();
+            let body = match String::from_utf8(read(body).await.into()) {
+                Ok(text) => lambda_http::Body::Text(text),
+                Err(no_text) => lambda_http::Body::Binary(no_text.into_bytes()),
+            };
+            Response::from_parts(head, body)
+        })
+    }
+}
+
 /// The answer, or if it is too large, an error for each request in `asked` that expects an answer.
 pub(crate) async fn deliverable(answer: Response<Body>, asked: &[u8]) -> Response<Body> {
     let (mut head, body) = answer.into_parts();
-    let body = match body.collect().await {
-        Ok(body) => body.to_bytes(),
-        Err(never) => match never {},
-    };
+    let body = read(body).await;
     let bytes = delivered_bytes(&head.headers, &body);
     if bytes <= ANSWER_BYTES_MAX {
         return Response::from_parts(head, whole(body));
@@ -43,6 +60,13 @@ pub(crate) async fn deliverable(answer: Response<Body>, asked: &[u8]) -> Respons
     head.headers.remove(CONTENT_LENGTH);
     head.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Response::from_parts(head, whole(refusal(asked, bytes).into()))
+}
+
+async fn read(body: Body) -> Bytes {
+    match body.collect().await {
+        Ok(body) => body.to_bytes(),
+        Err(never) => match never {},
+    }
 }
 
 fn whole(body: Bytes) -> Body {
@@ -77,14 +101,9 @@ fn delivered_bytes(headers: &HeaderMap, body: &[u8]) -> usize {
     let header = |(name, value): (&http::HeaderName, &HeaderValue)| {
         name.as_str().len() + escaped_bytes(value.as_bytes()) + HEADER_BYTES
     };
-    let body = if is_text(headers) { escaped_bytes(body) } else { body.len().div_ceil(3) * 4 };
+    // What is no text is sent in base64.
+    let body = if str::from_utf8(body).is_ok() { escaped_bytes(body) } else { body.len().div_ceil(3) * 4 };
     ENVELOPE_BYTES + headers.iter().map(header).sum::<usize>() + body
-}
-
-/// Whether an answer of this kind is sent as it is, rather than in base64. Ours are JSON or events.
-fn is_text(headers: &HeaderMap) -> bool {
-    let kind = headers.get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
-    kind.starts_with(b"text") || kind.starts_with(b"application/json")
 }
 
 /// How many bytes a text has within a JSON text, without its quotation marks.
@@ -111,6 +130,14 @@ mod tests {
             let json = serde_json::to_string(&text).unwrap();
             assert_eq!(escaped_bytes(text.as_bytes()) + 2, json.len(), "{character:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn what_is_no_text_stays_as_it_is_and_is_counted_as_base64() {
+        let bytes: &[u8] = &[0xff, 0x00, b'"'];
+        assert_eq!(delivered_bytes(&HeaderMap::new(), bytes), ENVELOPE_BYTES + 4);
+        let sent = Whole(Response::new(whole(Bytes::from_static(bytes)))).into_response().await.into_body();
+        assert_eq!(sent, lambda_http::Body::Binary(bytes.to_vec()));
     }
 
     async fn delivered(kind: &'static str, body: Vec<u8>, asked: &str) -> (String, Bytes) {

@@ -10,6 +10,7 @@ use longhaul_engine::Settings;
 use longhaul_logs::Payloads;
 use longhaul_mcp::{McpSettings, NeededScopes, StreamsCounted};
 use longhaul_oauth::OauthConfig;
+use longhaul_push::Reach;
 use longhaul_settings::table::{self, Audit, Callers};
 pub use longhaul_settings::table::{IamOwner, Responses};
 use longhaul_settings::{EnvSource, Flags, Place, SettingsError, Values};
@@ -104,6 +105,12 @@ pub struct WorkerConfig {
     pub owner_legs_max: Option<u32>,
     /// The ARNs of the secrets that tools read, by the tools' names for them.
     pub secret_arns: BTreeMap<String, String>,
+    /// Who is told by webhook how tasks end, as JSON; `None` for nobody.
+    pub webhooks: Option<String>,
+    /// Which addresses webhooks are sent to.
+    pub reach: Reach,
+    /// The event bus that is told how tasks end, which makes the function one that [announces](crate::Announcer).
+    pub event_bus: Option<String>,
 }
 
 impl ApiConfig {
@@ -178,6 +185,9 @@ impl WorkerConfig {
             concurrency: usize::try_from(values.get(&table::CONCURRENCY)?).unwrap_or(usize::MAX),
             owner_legs_max: values.find(&table::OWNER_CONCURRENCY)?.and_then(|max| u32::try_from(max).ok()),
             secret_arns: secret_arns(values)?,
+            webhooks: values.find(&table::WEBHOOKS)?,
+            reach: if values.get(&table::WEBHOOKS_TO_THIS_MACHINE)? { Reach::ThisMachineToo } else { Reach::Public },
+            event_bus: values.find(&table::EVENT_BUS)?,
         })
     }
 }

@@ -150,7 +150,7 @@ impl Observer for EmbeddedMetrics {
     }
 
     fn ended(&self, task: &Task) {
-        let took_ms = task.ended_at.map_or(0, |ended_at| ended_at.since_ms(task.created_at));
+        let took_ms = task.ended_at.map_or(0, |ended_at| ended_at.since_ms(task.due_at()));
         let status = task.status();
         let by_status = [Metric::count(TASKS_ENDED), Metric::ms(TASK_TIME, took_ms)];
         let failed = Metric::number(TASKS_FAILED, u64::from(status == Status::Failed));

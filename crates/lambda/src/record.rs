@@ -1,7 +1,7 @@
 //! One record of an SQS event: which queue it comes from, and its message.
 
 use aws_lambda_events::sqs::SqsMessage;
-use longhaul_aws::{TRACE_ATTRIBUTE, UnreadableMessage, read_message};
+use longhaul_aws::{TRACE_ATTRIBUTE, UnreadableMessage, read_delivered};
 use longhaul_core::ports::Delivery;
 
 /// The attribute of a record that says how often its message was received.
@@ -27,6 +27,18 @@ pub(crate) enum Unreadable {
     NoReceipt,
 }
 
+/// What a body says if it is not about a task: "look at the schedules". Nothing in it is believed but that.
+#[derive(serde::Deserialize)]
+struct Tick {
+    #[serde(rename = "lookAtSchedules")]
+    _look_at_schedules: serde_json::Value,
+}
+
+/// Whether `record` tells the worker to look at the schedules of its server.
+pub(crate) fn is_tick(record: &SqsMessage) -> bool {
+    record.body.as_deref().is_some_and(|body| serde_json::from_str::<Tick>(body).is_ok())
+}
+
 /// Where `record` comes from. A dead letter is recognised by its queue, so that one binary serves both queues, in two
 /// functions or in one.
 pub(crate) fn source(record: &SqsMessage, dead_letter_queue: &str) -> Source {
@@ -49,10 +61,11 @@ pub(crate) fn queue_name(url: &str) -> &str {
 /// [`Unreadable`]
 pub(crate) fn delivery(record: &SqsMessage) -> Result<Delivery, Unreadable> {
     let trace = record.message_attributes.get(TRACE_ATTRIBUTE).and_then(|attribute| attribute.string_value.as_deref());
-    let message = read_message(record.body.as_deref().unwrap_or_default(), trace).map_err(Unreadable::Body)?;
+    let body = record.body.as_deref().unwrap_or_default();
+    let (message, purpose) = read_delivered(body, trace).map_err(Unreadable::Body)?;
     let receipt = record.receipt_handle.clone().filter(|receipt| !receipt.is_empty()).ok_or(Unreadable::NoReceipt)?;
     let receives = record.attributes.get(RECEIVES).and_then(|count| count.parse().ok()).unwrap_or(1);
-    Ok(Delivery { message, receipt, receives })
+    Ok(Delivery { message, receipt, receives, purpose })
 }
 
 #[cfg(test)]

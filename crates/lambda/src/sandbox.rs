@@ -3,25 +3,36 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use longhaul_aws::clients::{Clients, sdk_config};
-use longhaul_aws::{DynamoStore, QuotaMode, SECRET, SqsQueue, ToolSecretError, read_tool_secrets};
+use longhaul_aws::clients::{Clients, SdkConfig, function_config};
+use longhaul_aws::{DynamoStore, EventBus, QuotaMode, SECRET, SqsQueue, ToolSecretError, read_tool_secrets};
 use longhaul_core::ports::{StoreError, WorkQueue};
 use longhaul_core::{Clock, IdSource, ToolClass};
 use longhaul_engine::{Engine, LegLimit, Ports};
 use longhaul_mcp::{McpServer, McpSettings, Policies};
+use longhaul_settings::EnvSource;
 
 use crate::api::Api;
 use crate::metrics::EmbeddedMetrics;
 use crate::worker::{DeadLetters, Worker};
-use crate::{ApiConfig, Common, WorkerConfig};
+use crate::{Announcer, ApiConfig, Common, WorkerConfig, webhooks};
 
-/// The sources of time and randomness for a sandbox.
+/// What a sandbox is not to find for itself: time, randomness, and its environment.
 #[derive(Clone)]
 pub struct World {
     /// What time it is.
     pub clock: Arc<dyn Clock>,
     /// Where randomness comes from.
     pub ids: Arc<dyn IdSource>,
+    /// What its environment variables say.
+    pub environment: Arc<dyn EnvSource + Send + Sync>,
+}
+
+impl World {
+    /// Which AWS account, region and endpoints the environment names.
+    fn aws(&self) -> SdkConfig {
+        let environment = Arc::clone(&self.environment);
+        function_config(move |name| environment.get(name)?.into_string().ok())
+    }
 }
 
 /// Why a sandbox cannot start.
@@ -30,6 +41,9 @@ pub enum StartError {
     /// A secret of the tools cannot be read.
     #[error(transparent)]
     Secret(#[from] ToolSecretError),
+    /// Webhooks are configured, and cannot be sent.
+    #[error("the webhooks of LONGHAUL_WEBHOOKS cannot be used")]
+    Webhooks(#[source] longhaul_push::ConfigError),
     /// The table does not answer, or this function may not read it.
     #[error("the table `{table}` cannot be used: is LONGHAUL_TABLE right, and may this function read and write it?")]
     Table {
@@ -52,7 +66,7 @@ pub async fn start_api(
     policies: &Policies,
     build: impl FnOnce(Engine, McpSettings) -> McpServer,
 ) -> Result<Api, StartError> {
-    let clients = Clients::from_environment().await;
+    let clients = Clients::new(&world.aws());
     let store = store(&clients, &config.common, &world);
     let unusable = |cause| StartError::Table { table: config.common.table.clone(), cause };
     let secret = store.secret(SECRET, &*world.ids).await.map_err(unusable)?;
@@ -78,7 +92,8 @@ pub async fn start_worker(
     policies: &Policies,
     build: impl FnOnce(Engine, McpSettings) -> McpServer,
 ) -> Result<Worker, StartError> {
-    let clients = Clients::from_environment().await;
+    let (aws, clock) = (world.aws(), Arc::clone(&world.clock));
+    let clients = Clients::new(&aws);
     let store = store(&clients, &config.common, &world);
     store.connect().await.map_err(|cause| StartError::Table { table: config.common.table.clone(), cause })?;
     let queues = Queues { clients, dead_letter_url: &config.dead_letter_queue_url };
@@ -91,10 +106,28 @@ pub async fn start_worker(
     let engine = engine(&config.common, store, queues.at(&config.common.queue_url), world, metrics)
         .with_own_queues(queues.of_classes(&config.common, policies));
     let engine = places.into_iter().fold(engine, Engine::limited_by);
-    let runner = build(engine.clone(), McpSettings::new(secret)).runner();
-    let worker = Worker::new(engine, runner, dead_letters, config.concurrency);
+    let server = build(engine.clone(), McpSettings::new(secret));
+    let runner = webhooks::runner(config, &aws, &*clock, server.runner(), &engine).await?;
+    let worker = Worker::new(engine, runner, dead_letters, config.concurrency).keeps_schedules_of(server);
     let of_classes = config.common.class_queues.values();
     Ok(of_classes.fold(worker, |worker, url| worker.and_takes_from(url, queues.at(url))))
+}
+
+/// Sets up the announcer function, which tells `bus`.
+///
+/// # Errors
+/// [`StartError`]
+pub async fn start_announcer(config: &WorkerConfig, bus: &str, world: World) -> Result<Announcer, StartError> {
+    let aws = world.aws();
+    let endpoints = webhooks::without_secrets(config)?;
+    let clients = Clients::new(&aws);
+    let store = store(&clients, &config.common, &world);
+    store.connect().await.map_err(|cause| StartError::Table { table: config.common.table.clone(), cause })?;
+    // It only sends.
+    let queue = Queues { clients, dead_letter_url: "" }.at(&config.common.queue_url);
+    let bus = EventBus::new(&aws, bus, Arc::clone(&world.clock));
+    let metrics = metrics(&config.common, &world);
+    Ok(Announcer::new(engine(&config.common, store, queue, world, metrics), bus, endpoints))
 }
 
 /// Makes the queues of a sandbox.
@@ -135,7 +168,7 @@ pub async fn tool_secrets(config: &WorkerConfig, world: &World) -> Result<BTreeM
     if config.secret_arns.is_empty() {
         return Ok(BTreeMap::new());
     }
-    Ok(read_tool_secrets(&sdk_config().await, &config.secret_arns, &*world.clock).await?)
+    Ok(read_tool_secrets(&world.aws(), &config.secret_arns, &*world.clock).await?)
 }
 
 fn store(clients: &Clients, config: &Common, world: &World) -> DynamoStore {

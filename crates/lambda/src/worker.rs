@@ -13,12 +13,15 @@ use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use futures::FutureExt;
 use futures::future::{Either, join_all, select};
 use lambda_runtime::LambdaEvent;
+use longhaul_aws::StreamEvent;
 use longhaul_core::Timestamp;
 use longhaul_core::ports::{Delivery, QueueError, WorkQueue};
 use longhaul_engine::{Disposition, Engine, ToolRunner, WorkerSignals};
+use longhaul_mcp::McpServer;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::record::{self, Source, Unreadable};
+use crate::unclaimed::{self, WorkerEvent};
 
 /// How long before the function's deadline a leg is aborted, so that there is time to record it.
 const RESERVE_MS: u64 = 1_000;
@@ -35,6 +38,8 @@ pub struct Worker {
     runner: Arc<dyn ToolRunner>,
     dead_letters: DeadLetters,
     concurrency: usize,
+    /// Whose schedules are kept.
+    scheduled: Option<McpServer>,
 }
 
 /// The queue for messages that were delivered too often.
@@ -73,7 +78,14 @@ impl Worker {
     #[must_use]
     pub fn new(engine: Engine, runner: Arc<dyn ToolRunner>, dead_letters: DeadLetters, concurrency: usize) -> Self {
         let of_classes = BTreeMap::new();
-        Self { engine, of_classes, runner, dead_letters, concurrency: concurrency.max(1) }
+        Self { engine, of_classes, runner, dead_letters, concurrency: concurrency.max(1), scheduled: None }
+    }
+
+    /// The same function, which looks at the schedules of `server` when a message tells it to.
+    #[must_use]
+    pub fn keeps_schedules_of(mut self, server: McpServer) -> Self {
+        self.scheduled = Some(server);
+        self
     }
 
     /// The same function, which also takes what comes from the queue at `url`, which `queue` reaches: that of a class.
@@ -103,15 +115,24 @@ impl Worker {
         response
     }
 
+    /// Sees to it that the tasks in records of the table's stream have messages, if no worker has taken them. The response
+    /// names the records that have to come again.
+    pub async fn see_to(&self, event: &StreamEvent) -> SqsBatchResponse {
+        unclaimed::see_to(&self.engine, event).await
+    }
+
     /// Runs batches until the sandbox ends.
     ///
     /// # Errors
     /// If the Runtime API does not answer.
     pub async fn run(self) -> Result<(), lambda_runtime::Error> {
         let worker = &self;
-        let run_batch = move |event: LambdaEvent<SqsEvent>| async move {
+        let run_batch = move |event: LambdaEvent<WorkerEvent>| async move {
             let deadline = Timestamp::from_ms(event.context.deadline);
-            Ok::<_, Infallible>(worker.run_batch(event.payload, deadline).await)
+            Ok::<_, Infallible>(match event.payload {
+                WorkerEvent::Messages(messages) => worker.run_batch(messages, deadline).await,
+                WorkerEvent::Records(records) => worker.see_to(&records).await,
+            })
         };
         lambda_runtime::run(lambda_runtime::service_fn(run_batch)).await
     }
@@ -134,6 +155,10 @@ impl Worker {
     }
 
     async fn run_record(&self, record: &SqsMessage, batch: &Batch) -> Reported {
+        if record::is_tick(record) {
+            self.look_at_schedules().await;
+            return Reported::Acknowledged;
+        }
         let source = record::source(record, &self.dead_letters.name);
         let delivery = match record::delivery(record) {
             Ok(delivery) => delivery,
@@ -157,6 +182,19 @@ impl Worker {
             Disposition::RetryAfter { after_ms } => {
                 log_failure(queue.extend(&delivery.receipt, after_ms).await);
                 Reported::Failed
+            }
+        }
+    }
+
+    /// What fails is left to the next message, which comes within a minute.
+    async fn look_at_schedules(&self) {
+        match &self.scheduled {
+            Some(server) if server.has_schedules() => {
+                let looked = server.look_at_schedules().await;
+                tracing::debug!(?looked, "looked at the schedules");
+            }
+            Some(_) | None => {
+                tracing::warn!("told to look at schedules, and this server has none: set Schedules=off");
             }
         }
     }

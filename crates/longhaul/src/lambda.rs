@@ -43,7 +43,8 @@ use std::sync::Arc;
 use longhaul_core::with_causes;
 pub use longhaul_lambda::StartError;
 use longhaul_lambda::{
-    ApiConfig, Common, LogSettings, WorkerConfig, World, init_logs, start_api, start_worker, tool_secrets,
+    ApiConfig, Common, LogSettings, WorkerConfig, World, init_logs, start_announcer, start_api, start_worker,
+    tool_secrets,
 };
 use longhaul_settings::{Declared, Flags, Place, SettingsError, Values, table};
 
@@ -93,8 +94,8 @@ pub fn api(server: impl FnOnce(ToolEnv) -> Server) -> ExitCode {
 }
 
 /// All of the `main` of a worker function: reads the environment and the secrets of its tools, makes the server with
-/// them, and runs its tools until the sandbox ends. The same function takes dead letters, if it is given any. What goes
-/// wrong is printed, with its causes.
+/// them, and runs its tools until the sandbox ends. The same function takes dead letters, if it is given any, and announces
+/// how tasks ended, if its settings say so. What goes wrong is printed, with its causes.
 pub fn worker(server: impl FnOnce(ToolEnv) -> Server) -> ExitCode {
     let run = || {
         let function = WorkerFunction::from_env(&[])?;
@@ -213,7 +214,8 @@ impl WorkerFunction {
         Ok(plain.into_iter().chain(secrets).collect())
     }
 
-    /// Runs the tools of `server` until the sandbox ends.
+    /// Runs the tools of `server` until the sandbox ends; or announces how their tasks ended, if the setting `event-bus` says
+    /// that this function does that.
     ///
     /// # Errors
     /// [`FunctionError`], which says what to do.
@@ -223,6 +225,9 @@ impl WorkerFunction {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(WORKER_THREADS).enable_all().build().map_err(FunctionError::Runtime)?;
         runtime.block_on(async {
+            if let Some(bus) = &config.event_bus {
+                return start_announcer(config, bus, world()).await?.run().await.map_err(FunctionError::RuntimeApi);
+            }
             server.check().await?;
             let build = |engine, settings| server.build(engine, settings);
             let worker = start_worker(config, world(), server.tasks(), build);
@@ -242,7 +247,7 @@ fn read(place: Place, own: &[&'static dyn Declared]) -> Result<Values, SettingsE
 }
 
 fn world() -> World {
-    World { clock: Arc::new(SystemClock), ids: Arc::new(OsIds) }
+    World { clock: Arc::new(SystemClock), ids: Arc::new(OsIds), environment: Arc::new(ProcessEnv) }
 }
 
 #[cfg(test)]

@@ -87,8 +87,9 @@ pub mod testing;
 mod tool_env;
 
 pub use longhaul_mcp::{
-    Amount, Answer, End, EndedTask, EndedTaskError, Every, InputResponse, ProgressReport, SchemaError, StepValue,
-    TaskContext, TaskPolicy, ToolError, UnknownTool, UseTryStep, VariableError, VariableLimit, VerifiedCaller,
+    Amount, Answer, End, EndedTask, EndedTaskError, Every, InputResponse, Overlap, ProgressReport, Schedule,
+    ScheduleError, ScheduleFault, SchemaError, StepValue, TaskContext, TaskPolicy, ToolError, UnknownTool, UseTryStep,
+    VariableError, VariableLimit, VerifiedCaller,
 };
 pub use rmcp;
 pub use server::Server;
@@ -108,14 +109,14 @@ pub mod ports {
     pub use async_trait::async_trait;
     pub use longhaul_core::limits;
     pub use longhaul_core::ports::{
-        ApplyError, CreateError, Created, Delivery, IdempotencyKey, Left, Message, NewTask, Page, QueueError, Recorded,
-        StoreError, TaskStore, WorkQueue,
+        ApplyError, CreateError, Created, Delivery, IdempotencyKey, Left, Message, NewTask, Page, Purpose, QueueError,
+        Recorded, StoreError, TaskStore, WorkQueue,
     };
     pub use longhaul_core::{
         Advance, Ask, Cleaning, CleaningEnd, Clock, Entry, EntryKind, Failure, FailureKind, IdSource, Identity,
         InvalidOwner, InvalidTaskId, Lease, LeaseToken, LegOutcome, Legs, MailboxId, Outcome, OwnerId, PartsName,
         PastLeg, Payload, Policy, Progress, Recording, Refusal, RequestedTerms, ResultKind, State, Status, Suspension,
-        Task, TaskEvent, TaskId, TaskKey, TaskRecord, Terms, Timestamp,
+        Task, TaskEvent, TaskFilter, TaskId, TaskKey, TaskRecord, Terms, Timestamp,
     };
 }
 

@@ -39,16 +39,19 @@ mod backend;
 mod bearer;
 mod command_line;
 mod connections;
+mod console;
 mod error;
 mod health;
 mod http_server;
 mod logs;
 mod options;
 mod running;
+mod schedules;
 #[cfg(feature = "aws")]
 mod shared;
 mod storage;
 mod tool_env;
+mod webhooks;
 mod worker;
 
 use std::net::SocketAddr;

@@ -6,8 +6,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use longhaul_engine::Engine;
-use longhaul_mcp::{EndedTask, McpServer, McpSettings, Policies, TaskPolicy, ToolError, check_tools};
+use longhaul_mcp::{
+    EndedTask, McpServer, McpSettings, Policies, Schedule, TaskPolicy, ToolError, check_schedules, check_tools,
+};
 use rmcp::ServerHandler;
+use serde_json::Value;
 
 /// A durable server that is not running yet. `longhaul::local` runs it as one process, `longhaul::lambda` as two
 /// Lambda functions.
@@ -35,6 +38,8 @@ pub struct Server {
     tasks: Policies,
     /// The scopes that tools need whether or not they may become tasks.
     scopes: BTreeMap<String, BTreeSet<String>>,
+    /// What it calls by itself.
+    schedules: Vec<Schedule>,
     handlers: Arc<dyn Handlers>,
 }
 
@@ -47,7 +52,12 @@ impl Server {
         H: ServerHandler,
         F: Fn() -> H + Clone + Send + Sync + 'static,
     {
-        Self { tasks: Policies::default(), scopes: BTreeMap::new(), handlers: Arc::new(Made(make_handler)) }
+        Self {
+            tasks: Policies::default(),
+            scopes: BTreeMap::new(),
+            schedules: Vec::new(),
+            handlers: Arc::new(Made(make_handler)),
+        }
     }
 
     /// Says that calls of `tool` may become tasks, and on which terms. Tools that are not named here are answered as
@@ -149,6 +159,44 @@ impl Server {
         self
     }
 
+    /// Has `clean_up` run, as [`clean_up`](Self::clean_up) says, after the tasks of all tools for which `covers` returns
+    /// true: for servers whose tools are not known when they are built, as with [`policies`](Self::policies). `covers` is
+    /// asked when a task is accepted. It has to be quick, and to say the same about a tool on every machine. Tools that are
+    /// named with [`clean_up`](Self::clean_up) have what they are named with.
+    ///
+    /// ```
+    /// # use longhaul::rmcp::{ErrorData, ServerHandler};
+    /// # #[derive(Clone)]
+    /// # struct Machines;
+    /// # impl ServerHandler for Machines {}
+    /// use longhaul::{EndedTask, Server, TaskPolicy};
+    ///
+    /// # async fn stop_machine(_machine: u64) -> Result<(), ErrorData> { Ok(()) }
+    /// let server = Server::new(|| Machines).policies(|_tool| Some(TaskPolicy::optional())).clean_up_where(
+    ///     |tool| tool.starts_with("start_"),
+    ///     async |ended: EndedTask| -> Result<(), ErrorData> {
+    ///         if let Some(machine) = ended.step::<u64>("machine").await? {
+    ///             stop_machine(machine).await?;
+    ///         }
+    ///         Ok(())
+    ///     },
+    /// );
+    /// ```
+    #[must_use]
+    pub fn clean_up_where<F, Fut, E>(
+        mut self,
+        covers: impl Fn(&str) -> bool + Send + Sync + 'static,
+        clean_up: F,
+    ) -> Self
+    where
+        F: Fn(EndedTask) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), E>> + Send + 'static,
+        E: Display,
+    {
+        self.tasks.clean_up_where(covers, clean_up);
+        self
+    }
+
     /// Says that callers need this scope to call `tool`. Repeat it for several: all of them are needed then. It does the
     /// same as [`TaskPolicy::scope`], for tools that do not become tasks, too. The server does not start if the handler has
     /// no tool of this name, or with something that is not a scope (RFC 6749, section 3.3).
@@ -182,6 +230,57 @@ impl Server {
         self
     }
 
+    /// Has the server call `tool` by itself, as a task, at the times of a cron line in UTC:
+    /// [`schedule`](Self::schedule), with everything else as it is by default.
+    ///
+    /// ```
+    /// # use longhaul::{Server, TaskPolicy};
+    /// # use longhaul::rmcp::{ServerHandler, tool, tool_handler, tool_router};
+    /// # #[derive(Clone)]
+    /// # struct Reports;
+    /// # #[tool_router]
+    /// # impl Reports {
+    /// #     #[tool]
+    /// #     async fn report(&self) -> String { String::new() }
+    /// # }
+    /// # #[tool_handler]
+    /// # impl ServerHandler for Reports {}
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use serde_json::json;
+    ///
+    /// let server = Server::new(|| Reports)
+    ///     .task("report", TaskPolicy::optional())
+    ///     .every("nightly", "30 3 * * *", "report", json!({}));
+    /// # server.check().await.unwrap();
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn every(
+        self,
+        name: impl Into<String>,
+        cron: impl Into<String>,
+        tool: impl Into<String>,
+        arguments: Value,
+    ) -> Self {
+        self.schedule(Schedule::new(name, cron, tool, arguments))
+    }
+
+    /// Has the server call a tool by itself, as a task, at the times of a schedule. Each time is one task, however many
+    /// processes the server has, and whatever dies or is done twice. No caller is there: the tool cannot ask anybody, and
+    /// [`TaskContext::caller`](crate::TaskContext::caller) is `None`.
+    ///
+    /// A local server looks at its schedules as long as it runs, unless its role is to answer requests only. A deployment
+    /// has to be told to: by the parameter `Schedules` of its template.
+    ///
+    /// The server does not start with a cron line that is wrong or has no times, an unknown time zone or tool, a tool whose
+    /// calls do not become tasks, arguments that it does not take, a name that is there twice, or more than 256 schedules.
+    #[must_use]
+    pub fn schedule(mut self, schedule: Schedule) -> Self {
+        self.schedules.push(schedule);
+        self
+    }
+
     /// The scopes that its tools need, in the order of the alphabet: those that an authorization server has to know,
     /// besides the ones that the settings of a deployment name. Those of [`policies`](Self::policies) are not among them.
     #[must_use]
@@ -203,7 +302,8 @@ impl Server {
     ///
     /// # Errors
     /// [`ToolError`] for the first name that the handler does not have, with the most similar one that it has; or for the
-    /// first schema that cannot be compiled, scope or class that cannot be one, or policy that contradicts itself.
+    /// first schema that cannot be compiled, scope or class that cannot be one, policy that contradicts itself, or schedule
+    /// that cannot be kept.
     ///
     /// ```
     /// # use longhaul::{Server, TaskPolicy};
@@ -225,7 +325,7 @@ impl Server {
     /// # }
     /// ```
     pub async fn check(&self) -> Result<(), ToolError> {
-        self.handlers.check(&self.tasks, &self.scopes).await
+        self.handlers.check(&self.tasks, &self.scopes, &self.schedules).await
     }
 
     #[cfg_attr(
@@ -234,13 +334,17 @@ impl Server {
     )]
     pub(crate) fn build(&self, engine: Engine, mut settings: McpSettings) -> McpServer {
         settings.scopes.tools.clone_from(&self.scopes);
-        self.handlers.build(self.tasks.clone(), engine, settings)
+        self.handlers.build(self.tasks.clone(), engine, settings).with_schedules(&self.schedules)
     }
 }
 
 impl std::fmt::Debug for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Server").field("tasks", &self.tasks).field("scopes", &self.scopes).finish_non_exhaustive()
+        f.debug_struct("Server")
+            .field("tasks", &self.tasks)
+            .field("scopes", &self.scopes)
+            .field("schedules", &self.schedules)
+            .finish_non_exhaustive()
     }
 }
 
@@ -249,7 +353,12 @@ impl std::fmt::Debug for Server {
 trait Handlers: Send + Sync {
     fn build(&self, tasks: Policies, engine: Engine, settings: McpSettings) -> McpServer;
 
-    async fn check(&self, tasks: &Policies, scopes: &BTreeMap<String, BTreeSet<String>>) -> Result<(), ToolError>;
+    async fn check(
+        &self,
+        tasks: &Policies,
+        scopes: &BTreeMap<String, BTreeSet<String>>,
+        schedules: &[Schedule],
+    ) -> Result<(), ToolError>;
 }
 
 struct Made<F>(F);
@@ -264,7 +373,13 @@ where
         McpServer::new(self.0.clone(), tasks, engine, settings)
     }
 
-    async fn check(&self, tasks: &Policies, scopes: &BTreeMap<String, BTreeSet<String>>) -> Result<(), ToolError> {
-        check_tools(&self.0, tasks, scopes).await
+    async fn check(
+        &self,
+        tasks: &Policies,
+        scopes: &BTreeMap<String, BTreeSet<String>>,
+        schedules: &[Schedule],
+    ) -> Result<(), ToolError> {
+        check_tools(&self.0, tasks, scopes).await?;
+        Ok(check_schedules(&self.0, tasks, schedules).await?)
     }
 }

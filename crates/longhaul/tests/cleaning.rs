@@ -2,6 +2,7 @@
 
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a broken promise shows as a panic")]
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -123,6 +124,28 @@ async fn a_cancelled_task_is_cleaned_up_after_by_what_its_steps_recorded() {
     let refused = ended.arguments::<String>().unwrap_err().to_string();
     assert!(refused.starts_with("the arguments of the task cannot be read"), "{refused}");
     assert!(ended.caller().is_none() && !format!("{ended:?}").contains("north"), "{ended:?}");
+}
+
+/// A tool counts that is covered when its task is accepted, which may be long after the server's start.
+#[tokio::test]
+async fn tools_that_a_function_covers_are_cleaned_up_after() {
+    let (machines, is_there) = (Machines::default(), Arc::new(AtomicBool::new(false)));
+    let (handler, cleaning, covered) = (machines.clone(), machines.clone(), Arc::clone(&is_there));
+    let server = Server::new(move || handler.clone())
+        .policies(|tool| (tool == "deploy").then(|| TaskPolicy::optional().run_at_most(8 * HOUR)))
+        .clean_up_where(
+            move |tool| tool == "deploy" && covered.load(Ordering::Relaxed),
+            move |ended: EndedTask| {
+                let machines = cleaning.clone();
+                async move { machines.stop(ended, &never).await }
+            },
+        );
+    // Both tasks have the same id here, and so the same machine.
+    for (covered, cleaned, running) in [(false, 0, 1), (true, 1, 0)] {
+        is_there.store(covered, Ordering::Relaxed);
+        let run = call(&server, 3).cancel_after("machine").to_end().await.unwrap();
+        assert_eq!((run.cleanings().len(), machines.running()), (cleaned, running));
+    }
 }
 
 #[tokio::test]

@@ -124,12 +124,13 @@ impl Calls {
             state: State::Queued,
             attempt: 0,
             created_at: now,
+            not_before: None,
             sent_at: now,
             started_at: None,
             ended_at: None,
             ..self.pattern.record().clone()
         });
-        let message = Message { task: task.key(), trace: None };
+        let message = Message { task: task.key(), trace: None, attempt: None };
         let new = NewTask {
             task,
             request_parts: Arc::default(),

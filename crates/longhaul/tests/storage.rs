@@ -30,12 +30,16 @@ async fn refused(args: &[&str], env: &[(&str, &str)]) -> String {
 
 #[tokio::test]
 async fn values_that_name_no_store_and_no_queue_are_refused_with_what_to_do() {
-    let cases: [(&[&str], &[&str]); 15] = [
+    let cases: [(&[&str], &[&str]); 16] = [
         (&["--store", "foo:"], &["--store is `foo:`", "`sqlite:FILE`", "`dynamodb:TABLE`"]),
         (&["--store", "tasks.db"], &["--store is `tasks.db`", "`sqlite:FILE`"]),
         (&["--store", "sqlite:"], &["--store is `sqlite:`", "`sqlite:FILE`"]),
         (&["--store", "dynamodb:", "--queue", QUEUE], &["--store is `dynamodb:`", "3 to 255"]),
         (&["--store", "dynamodb:my tasks", "--queue", QUEUE], &["--store is `dynamodb:my tasks`", "3 to 255"]),
+        (
+            &["--store", "dynamodb:tasks", "--queue", QUEUE, "--webhooks", "webhooks.json"],
+            &["--webhooks is `webhooks.json`", "only a server with a database file", "leave this out"],
+        ),
         (&["--store", "dynamodb:tasks"], &["--store is `dynamodb:tasks`", "--queue sqs:URL"]),
         (&["--store", "dynamodb:tasks", "--queue", "work"], &["--queue is `work`", "`sqs:` and the URL"]),
         (&["--store", "dynamodb:tasks", "--queue", "sqs:work"], &["--queue is `sqs:work`", "`sqs:` and the URL"]),

@@ -253,6 +253,30 @@ fn looks() -> testing::Call {
 }
 
 #[tokio::test]
+async fn the_journal_says_when_each_entry_was_recorded_by_which_attempt_and_how_long_its_step_took() {
+    let crashes = || {
+        testing::tool(async |task: TaskContext| {
+            let first = task.step("first", async || 1).await;
+            task.sleep(Duration::from_secs(600)).await;
+            Ok::<_, ErrorData>(task.step("second", async || first + 1).await.to_string())
+        })
+    };
+    let run = crashes().crash_after("first").to_end().await.unwrap();
+    let found: Vec<_> = run
+        .journal()
+        .iter()
+        .map(|entry| {
+            let recording = entry.recording.unwrap();
+            (entry.name.as_str(), recording.attempt, recording.took_ms.is_some(), recording.at)
+        })
+        .collect();
+    let [("first", 1, true, first), ("0", 2, false, sleep), ("second", 3, true, second)] = found[..] else {
+        panic!("{found:?}")
+    };
+    assert!(first <= sleep && second.since_ms(sleep) >= 600_000, "{found:?}");
+}
+
+#[tokio::test]
 async fn time_passes_between_looks_and_only_what_was_found_is_on_record() {
     let run = looks().to_end().await.unwrap();
     assert_eq!(run.text(), "true true true");

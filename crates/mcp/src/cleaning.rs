@@ -5,14 +5,14 @@ use std::future::{self, Future};
 use std::sync::Arc;
 
 use futures::FutureExt;
-use longhaul_core::{FailureKind, State, with_causes};
+use longhaul_core::{FailureKind, State, TaskKey, with_causes};
 use longhaul_engine::{Ended, LoadError};
 use rmcp::ErrorData;
 use rmcp::model::JsonObject;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::policy::Policies;
+use crate::policy::{Cleaner, Policies};
 use crate::shared::record::StoredCall;
 use crate::shared::verified_caller::VerifiedCaller;
 
@@ -115,6 +115,12 @@ impl EndedTask {
         self.0.ended.task().id.to_string()
     }
 
+    /// The task's id and its owner, as in [`TaskContext::task_key`](crate::TaskContext::task_key).
+    #[must_use]
+    pub fn task_key(&self) -> TaskKey {
+        self.0.ended.task().key()
+    }
+
     /// The arguments of the call, as the type that the tool takes in its
     /// [`Parameters`](rmcp::handler::server::wrapper::Parameters).
     ///
@@ -169,10 +175,28 @@ impl Policies {
         Fut: Future<Output = Result<(), E>> + Send + 'static,
         E: Display,
     {
-        let cleaner = move |ended| match EndedTask::read(ended) {
-            Ok(ended) => clean_up(ended).map(|cleaned| cleaned.map_err(|error| format!("{error:#}"))).boxed(),
-            Err(error) => future::ready(Err(error)).boxed(),
-        };
-        self.insert_cleaner(tool, Arc::new(cleaner));
+        self.insert_cleaner(tool, cleaner(clean_up));
     }
+
+    /// The same for all tools that are not named and that `covers` says to have something to clean up.
+    pub fn clean_up_where<F, Fut, E>(&mut self, covers: impl Fn(&str) -> bool + Send + Sync + 'static, clean_up: F)
+    where
+        F: Fn(EndedTask) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), E>> + Send + 'static,
+        E: Display,
+    {
+        self.clean_others(Arc::new(covers), cleaner(clean_up));
+    }
+}
+
+fn cleaner<F, Fut, E>(clean_up: F) -> Arc<Cleaner>
+where
+    F: Fn(EndedTask) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<(), E>> + Send + 'static,
+    E: Display,
+{
+    Arc::new(move |ended| match EndedTask::read(ended) {
+        Ok(ended) => clean_up(ended).map(|cleaned| cleaned.map_err(|error| format!("{error:#}"))).boxed(),
+        Err(error) => future::ready(Err(error)).boxed(),
+    })
 }

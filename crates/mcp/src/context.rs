@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::future::Either;
-use longhaul_core::{FailureKind, Timestamp};
+use longhaul_core::{FailureKind, TaskKey, Timestamp};
 use longhaul_engine::Leg;
 use rmcp::ErrorData;
 use rmcp::handler::server::common::{AsRequestContext, FromContextPart};
@@ -19,12 +19,16 @@ use tokio_util::sync::CancellationToken;
 
 use crate::VerifiedCaller;
 
+mod callback;
+mod calling;
+mod calls;
 mod input;
 mod looking;
 mod plain;
 mod progress;
 mod variables;
 
+pub(crate) use calls::Calls;
 pub use input::{Answer, InputResponse};
 pub(crate) use plain::{PlainCall, PlainEnd, Rounds, Start as PlainStart};
 pub use progress::{Amount, ProgressReport};
@@ -65,6 +69,8 @@ struct Inner {
     /// What the client answered before this call became a task, or in earlier rounds of a plain call.
     given: BTreeMap<String, Value>,
     caller: Option<VerifiedCaller>,
+    /// Makes its calls of other tools, in a task.
+    calls: Option<Arc<dyn Calls>>,
 }
 
 enum Run {
@@ -78,8 +84,9 @@ impl TaskContext {
         capabilities: ClientCapabilities,
         given: BTreeMap<String, Value>,
         caller: Option<VerifiedCaller>,
+        calls: Arc<dyn Calls>,
     ) -> Self {
-        Self(Arc::new(Inner { run: Run::Task(leg), capabilities, given, caller }))
+        Self(Arc::new(Inner { run: Run::Task(leg), capabilities, given, caller, calls: Some(calls) }))
     }
 
     pub(crate) fn plain(
@@ -88,7 +95,7 @@ impl TaskContext {
         given: BTreeMap<String, Value>,
         caller: Option<VerifiedCaller>,
     ) -> Self {
-        Self(Arc::new(Inner { run: Run::Plain(call), capabilities, given, caller }))
+        Self(Arc::new(Inner { run: Run::Plain(call), capabilities, given, caller, calls: None }))
     }
 
     /// Runs `run` once and records its value; later legs get the recorded value and do not run it again.
@@ -241,6 +248,16 @@ impl TaskContext {
     #[must_use]
     pub fn caller(&self) -> Option<&VerifiedCaller> {
         self.0.caller.as_ref()
+    }
+
+    /// The task's id and its owner, under which it is stored: for other systems that are to name the task when they have
+    /// something for it. `None` in a plain call.
+    #[must_use]
+    pub fn task_key(&self) -> Option<TaskKey> {
+        match &self.0.run {
+            Run::Task(leg) => Some(leg.task().key()),
+            Run::Plain(_) => None,
+        }
     }
 
     /// A key for other systems that recognise a repeated request by one. In a task it is the task's id, the same in

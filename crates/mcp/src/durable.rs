@@ -53,8 +53,14 @@ fn declare_keys(extensions: &mut Option<ExtensionCapabilities>) {
     extensions.get_or_insert_default().insert(KEYS_EXTENSION_ID.to_owned(), serde_json::Map::new());
 }
 
-/// The name of that extension of ours.
+/// Declares that a call may ask to start later: another server would start it at once.
+fn declare_later_starts(extensions: &mut Option<ExtensionCapabilities>) {
+    extensions.get_or_insert_default().insert(LATER_STARTS_EXTENSION_ID.to_owned(), serde_json::Map::new());
+}
+
+/// The names of these extensions of ours.
 const KEYS_EXTENSION_ID: &str = "dev.longhaul/idempotencyKeys";
+const LATER_STARTS_EXTENSION_ID: &str = "dev.longhaul/laterStarts";
 
 #[deny(clippy::missing_trait_methods)]
 impl<H: ServerHandler> ServerHandler for Durable<H> {
@@ -78,6 +84,7 @@ impl<H: ServerHandler> ServerHandler for Durable<H> {
         let takes_keys = !scope::is_shared(self.shared.settings.anonymous_callers, &owner.owner);
         let mut discovered = guard(self.inner.discover(context)).await?;
         declare_tasks(&mut discovered.capabilities.extensions);
+        declare_later_starts(&mut discovered.capabilities.extensions);
         if takes_keys {
             declare_keys(&mut discovered.capabilities.extensions);
         }

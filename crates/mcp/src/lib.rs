@@ -10,6 +10,7 @@
 //! the code against it.
 
 mod backend;
+mod callbacks;
 mod cleaning;
 mod context;
 mod dialect;
@@ -20,6 +21,9 @@ mod policy;
 mod revision;
 mod router;
 mod runner;
+mod schedule;
+mod schedule_check;
+mod schedules;
 mod schema;
 mod server;
 mod settings;
@@ -31,6 +35,9 @@ pub use cleaning::{End, EndedTask, EndedTaskError};
 pub use context::{Amount, Answer, InputResponse, ProgressReport, StepValue, TaskContext, UseTryStep, VariableError};
 pub use longhaul_engine::{Every, VariableLimit};
 pub use policy::{Policies, TaskPolicy};
+pub use schedule::{Overlap, Schedule, ScheduleError, ScheduleFault};
+pub use schedule_check::check_schedules;
+pub use schedules::Looked;
 pub use schema::SchemaError;
 pub use server::McpServer;
 pub use settings::{AnonymousCallers, McpSettings, NeededScopes, StreamsCounted};

@@ -7,8 +7,8 @@ use longhaul_core::{Policy, limits};
 
 mod policies;
 
-pub(crate) use policies::Cleaners;
 pub use policies::Policies;
+pub(crate) use policies::{Cleaner, Cleaners};
 
 /// Whether calls of a tool become tasks, and on which terms. One goes with each name in `Server::task`.
 ///

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use longhaul_core::{Ask, ResultKind};
+use longhaul_core::{Ask, NOTICE_TOOL, ResultKind};
 use longhaul_engine::{Cleaned, Driven, Ended, Leg, LegEnd, Round, ToolRunner};
 use rmcp::model::{
     CallToolResponse, CallToolResult, ClientCapabilities, InitializeRequestParams, InputRequiredResult, InputResponses,
@@ -14,15 +14,16 @@ use rmcp::service::{RequestContext, RunningService, serve_directly};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
 use crate::TaskContext;
+use crate::context::Calls;
 use crate::policy::Cleaners;
 use crate::shared::guard::{Panicked, catch};
-use crate::shared::memory::Memory;
 use crate::shared::record::StoredCall;
-use crate::shared::task_logs::TaskLogs;
 use crate::shared::wire::{UnusedService, Wire};
-use crate::shared::{capabilities, errors, tool_list};
+use crate::shared::{Shared, capabilities, errors, tool_list};
+use calls::CallsOf;
 use pump::Pump;
 
+mod calls;
 mod pump;
 
 /// Runs the tools of `H`.
@@ -31,8 +32,7 @@ pub(crate) struct Runner<H> {
     /// The tools that have policies. When the server started, the handler had them.
     tools: BTreeSet<String>,
     cleaners: Cleaners,
-    memory: Arc<Memory>,
-    logs: TaskLogs,
+    shared: Arc<Shared>,
 }
 
 /// How a call of the handler ended, or that it is waiting.
@@ -43,15 +43,17 @@ impl<H: ServerHandler> Runner<H> {
         make_handler: Arc<dyn Fn() -> H + Send + Sync>,
         tools: BTreeSet<String>,
         cleaners: Cleaners,
-        memory: Arc<Memory>,
-        logs: TaskLogs,
+        shared: Arc<Shared>,
     ) -> Self {
-        Self { make_handler, tools, cleaners, memory, logs }
+        Self { make_handler, tools, cleaners, shared }
     }
 
     /// Whether the handler does not have the tool of a task: another server has accepted it, with other tools or another
-    /// version of this one. A handler that names no tools has every one.
+    /// version of this one. A handler that names no tools has every one, but not that of notices.
     async fn lacks(&self, tool: &str) -> bool {
+        if tool == NOTICE_TOOL {
+            return true;
+        }
         if self.tools.contains(tool) {
             return false;
         }
@@ -77,7 +79,8 @@ impl<H: ServerHandler> Runner<H> {
         let declared = call.meta.client_capabilities().unwrap_or_default();
         let (wire, pipes) = Wire::new();
         let service = serve_directly::<RoleServer, _, _, _, _>(UnusedService, wire, Some(client(declared.clone())));
-        let context = context(&service, leg, &call, &declared);
+        let calls = CallsOf { make_handler: Arc::clone(&self.make_handler), shared: Arc::clone(&self.shared) };
+        let context = context(&service, leg, &call, &declared, Arc::new(calls));
         let params = call.into_params(&leg.task().tool, round);
         let make_handler = Arc::clone(&self.make_handler);
         let tool = {
@@ -86,7 +89,7 @@ impl<H: ServerHandler> Runner<H> {
             let call = async move { make_handler().call_tool(params, context).await };
             async move { leg.drive(catch(call)).await }
         };
-        match Pump::new(leg.clone(), declared.clone(), pipes, self.logs.of(leg.task().id)).run(tool).await {
+        match Pump::new(leg.clone(), declared.clone(), pipes, self.shared.logs.of(leg.task().id)).run(tool).await {
             Ok(called) => end(leg, called, &declared).await,
             Err(reason) => LegEnd::Crashed { reason },
         }
@@ -99,7 +102,7 @@ impl<H: ServerHandler> ToolRunner for Runner<H> {
         if self.lacks(&leg.task().tool).await {
             return LegEnd::NoSuchTool;
         }
-        let _held = self.memory.for_leg(leg.request()).await;
+        let _held = self.shared.memory.for_leg(leg.request()).await;
         let call: StoredCall = match serde_json::from_str(leg.request()) {
             Ok(call) => call,
             Err(error) => return failed(&errors::internal("the stored call cannot be read", &error)),
@@ -116,8 +119,8 @@ impl<H: ServerHandler> ToolRunner for Runner<H> {
     }
 
     async fn clean(&self, ended: &Ended) -> Cleaned {
-        let Some(cleaner) = self.cleaners.get(&ended.task().tool) else { return Cleaned::NoSuchTool };
-        let _held = self.memory.for_leg(ended.request()).await;
+        let Some(cleaner) = self.cleaners.of(&ended.task().tool) else { return Cleaned::NoSuchTool };
+        let _held = self.shared.memory.for_leg(ended.request()).await;
         // The author's code is called inside, so that a panic there is caught too.
         match catch(async { cleaner(ended.clone()).await }).await {
             Ok(Ok(())) => Cleaned::Done,
@@ -150,6 +153,7 @@ fn context(
     leg: &Leg,
     call: &StoredCall,
     declared: &ClientCapabilities,
+    calls: Arc<dyn Calls>,
 ) -> RequestContext<RoleServer> {
     let id = NumberOrString::String(leg.task().id.to_string().into());
     let mut context = RequestContext::new(id.clone(), service.peer().clone());
@@ -157,7 +161,7 @@ fn context(
     context.meta = call.meta_for(ProgressToken(id));
     call.caller.clone().into_iter().for_each(|caller| drop(context.extensions.insert(caller)));
     let (given, caller) = (call.given.clone(), call.caller.clone());
-    context.extensions.insert(TaskContext::task(leg.clone(), declared.clone(), given, caller));
+    context.extensions.insert(TaskContext::task(leg.clone(), declared.clone(), given, caller, calls));
     context
 }
 

@@ -9,8 +9,11 @@ use longhaul_core::ports::StoreError;
 use longhaul_engine::{Engine, ToolRunner};
 use rmcp::ServerHandler;
 
+use crate::callbacks;
 use crate::router::Router;
 use crate::runner::Runner;
+use crate::schedule::Schedule;
+use crate::schedules::{Looked, Schedules};
 use crate::shared::Shared;
 use crate::{Body, McpSettings, Policies};
 use rmcp_backend::RmcpBackend;
@@ -25,6 +28,7 @@ pub struct McpServer {
     router: Arc<Router>,
     runner: Arc<dyn ToolRunner>,
     shared: Arc<Shared>,
+    schedules: Arc<Schedules>,
 }
 
 impl McpServer {
@@ -41,10 +45,30 @@ impl McpServer {
         let cleaners = policies.cleaners().clone();
         let shared = Arc::new(Shared::new(engine, policies, settings));
         let make_handler: Arc<dyn Fn() -> H + Send + Sync> = Arc::new(make_handler);
-        let (memory, logs) = (Arc::clone(&shared.memory), shared.logs.clone());
-        let runner = Arc::new(Runner::new(Arc::clone(&make_handler), tools, cleaners, memory, logs));
+        let runner = Arc::new(Runner::new(Arc::clone(&make_handler), tools, cleaners, Arc::clone(&shared)));
         let backend = Arc::new(RmcpBackend::new(make_handler, Arc::clone(&shared)));
-        Self { router: Arc::new(Router::new(backend, Arc::clone(&shared))), runner, shared }
+        let schedules = Arc::new(Schedules::new(Arc::clone(&shared), &[]));
+        Self { router: Arc::new(Router::new(backend, Arc::clone(&shared))), runner, shared, schedules }
+    }
+
+    /// The same server, which makes the calls of these schedules when it is asked to look at them.
+    #[must_use]
+    pub fn with_schedules(mut self, schedules: &[Schedule]) -> Self {
+        self.schedules = Arc::new(Schedules::new(Arc::clone(&self.shared), schedules));
+        self
+    }
+
+    /// Whether there is anything to look at.
+    #[must_use]
+    pub fn has_schedules(&self) -> bool {
+        !self.schedules.are_none()
+    }
+
+    /// Accepts a task for each schedule that is due, unless that was done. It may be called at any time, as often as one
+    /// likes, and in many processes at once: each run is one task. A run is made up for if nobody looks at its time, so
+    /// looking once a minute, and soon after the time that [`Looked::next_at`] says, is enough.
+    pub async fn look_at_schedules(&self) -> Looked {
+        self.schedules.look().await
     }
 
     /// Answers a request to the MCP endpoint, of any HTTP method. `caller` is who sent it, as the HTTP frontend verified
@@ -52,6 +76,12 @@ impl McpServer {
     /// body of the answer.
     pub async fn respond(&self, request: Request<Bytes>, caller: impl Into<Principal>) -> Response<Body> {
         self.router.respond(request, caller.into()).await
+    }
+
+    /// Takes the value that whoever has this token of a callback sends: the token is the right to send it. The HTTP frontend
+    /// has checked the rest of the request.
+    pub async fn call_back(&self, token: &str, value: &[u8]) -> Response<Body> {
+        callbacks::answer(&self.shared, token, value).await
     }
 
     /// Reads the keys that sign what clients carry between their requests, and makes them if no instance has. Every

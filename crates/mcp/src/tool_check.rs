@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::nearest::nearest;
 use crate::policy::ArgumentCheck;
+use crate::schedule::ScheduleError;
 use crate::schema::{Schema, SchemaError};
 use crate::shared::guard::catch;
 use crate::shared::tool_list;
@@ -84,6 +85,9 @@ pub enum ToolError {
         /// What is wrong with it.
         why: String,
     },
+    /// A schedule cannot be kept.
+    #[error(transparent)]
+    Schedule(#[from] ScheduleError),
 }
 
 /// Checks that the handler has every tool that `policies`, their cleaners or `scopes` name: that its `get_tool` returns it, or its `list_tools`
@@ -125,7 +129,7 @@ async fn check<H: ServerHandler>(
     policies: &Policies,
     scopes: &BTreeMap<String, BTreeSet<String>>,
 ) -> Result<(), ToolError> {
-    let named = policies.named().map(|(tool, _)| tool).chain(scopes.keys()).chain(policies.cleaners().keys());
+    let named = policies.named().map(|(tool, _)| tool).chain(scopes.keys()).chain(policies.cleaners().names());
     let named: BTreeSet<&String> = named.collect();
     let mut schemas: BTreeMap<_, _> =
         named.iter().filter_map(|name| Some(((*name).clone(), handler.get_tool(name)?.input_schema))).collect();
@@ -137,7 +141,7 @@ async fn check<H: ServerHandler>(
             return Err(UnknownTool { nearest: nearest(tool, known.iter()).cloned(), tool: tool.clone() }.into());
         }
     }
-    if let Some(tool) = policies.cleaners().keys().find(|tool| policies.get(tool).is_none()) {
+    if let Some(tool) = policies.cleaners().names().find(|tool| policies.get(tool).is_none()) {
         return Err(ToolError::NeverATask { tool: tool.clone() });
     }
     for (tool, schema) in &schemas {

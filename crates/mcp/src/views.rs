@@ -3,6 +3,7 @@
 
 pub(crate) mod advice;
 pub(crate) mod fields;
+pub(crate) mod filtered;
 pub(crate) mod job;
 pub(crate) mod job_tools;
 pub(crate) mod outcome;

@@ -17,7 +17,7 @@ const REPLACED: [(&str, &str); 8] = [
     ("[Architecture, Diagnostics, ", "[Architecture, "),
     (
         "  Diagnostics:\n    Description: \"Also serve the tools for checking a deployment: echo, countdown, fail, ask, \
-         large_result, tool_env.\"\n    Type: String\n    AllowedValues: [\"true\", \"false\"]\n    Default: \"false\"\n",
+         gather, large_result, tool_env.\"\n    Type: String\n    AllowedValues: [\"true\", \"false\"]\n    Default: \"false\"\n",
         "",
     ),
     ("          LONGHAUL_DIAGNOSTICS: !Ref Diagnostics\n", ""),

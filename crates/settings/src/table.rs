@@ -80,6 +80,17 @@ pub enum Audit {
     Off,
 }
 
+/// Whether the local server has a console in the browser.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Console {
+    /// It shows tasks, calls tools, answers questions and cancels.
+    On,
+    /// It only shows.
+    ReadOnly,
+    /// None.
+    Off,
+}
+
 /// Where the local server listens.
 pub static LISTEN: Setting<Address> = Setting::new(
     "listen",
@@ -681,6 +692,37 @@ pub fn is_name(name: &str) -> bool {
     begins && name.len() <= 128 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
+/// Who is told how tasks end.
+pub static WEBHOOKS: Setting<Text> = Setting::new(
+    "webhooks",
+    "LONGHAUL_WEBHOOKS",
+    Text("FILE_OR_JSON"),
+    "Who is told by webhook that tasks have ended or wait for their clients (`docs/push.md`): JSON, or a file that has it.",
+)
+.local(Unset("nobody"))
+.worker(Unset("nobody"))
+.parameter("Webhooks");
+
+/// Whether webhooks may go to this machine.
+pub static WEBHOOKS_TO_THIS_MACHINE: Setting<Switch> = Setting::new(
+    "webhooks-to-this-machine",
+    "LONGHAUL_WEBHOOKS_TO_THIS_MACHINE",
+    Switch,
+    "Whether `webhooks` may name endpoints on this machine, also without `https`: for development.",
+)
+.local(Value("false"))
+.worker(Value("false"));
+
+/// Which event bus is told how tasks end.
+pub static EVENT_BUS: Setting<Text> = Setting::new(
+    "event-bus",
+    "LONGHAUL_EVENT_BUS",
+    Text("NAME"),
+    "The event bus of EventBridge that is told that tasks have ended or wait for their clients (`docs/push.md`). A worker \
+     function that has it runs no tools: it is invoked with what the table's stream has, and announces that.",
+)
+.worker(Unset("none"));
+
 /// What to log.
 pub static LOG: Setting<Text> =
     Setting::new("log", "LONGHAUL_LOG", Text("FILTER"), "What to log, as filter directives of the Rust crate tracing.")
@@ -720,8 +762,18 @@ pub static AUDIT: Setting<Words<Audit>> = Setting::new(
 .lambda(Value("on"))
 .parameter("AuditLog");
 
+/// Whether the local server has a console.
+pub static CONSOLE: Setting<Words<Console>> = Setting::new(
+    "console",
+    "LONGHAUL_CONSOLE",
+    Words(&[("on", Console::On), ("read-only", Console::ReadOnly), ("off", Console::Off)]),
+    "Whether `/console` shows the tasks in a browser (`docs/console.md`): with `read-only` nothing can be called, answered or \
+     cancelled there. Only with `auth` `loopback`; for all others there is `longhaul console`.",
+)
+.local(Unset("`on` with `auth` `loopback`, otherwise `off`"));
+
 /// All of them, in the order of the documentation.
-pub static ALL: [&dyn Declared; 61] = [
+pub static ALL: [&dyn Declared; 65] = [
     &LISTEN,
     &DB,
     &STORE,
@@ -778,9 +830,13 @@ pub static ALL: [&dyn Declared; 61] = [
     &SECRETS,
     &SECRET_NAMES,
     &SECRET_ARNS,
+    &WEBHOOKS,
+    &WEBHOOKS_TO_THIS_MACHINE,
+    &EVENT_BUS,
     &METRICS,
     &LOG,
     &LOG_PAYLOADS,
     &LOG_FORMAT,
     &AUDIT,
+    &CONSOLE,
 ];

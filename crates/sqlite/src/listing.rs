@@ -1,7 +1,9 @@
 //! One page of an owner's tasks.
 
+use std::cmp::Reverse;
+
 use longhaul_core::ports::Page;
-use longhaul_core::{OwnerId, Task, TaskId, Timestamp, limits};
+use longhaul_core::{OwnerId, Task, TaskFilter, TaskId, Timestamp, limits};
 use rusqlite::{Connection, params};
 
 use crate::DatabaseError;
@@ -10,6 +12,11 @@ use crate::tasks::{moment, parse, record_text};
 /// The query for one page.
 pub(crate) const PAGE: &str =
     "SELECT record FROM tasks WHERE owner = ?1 AND id < ?2 AND expires_at > ?3 ORDER BY id DESC LIMIT ?4";
+
+/// The query for those of one status, which compares the tool inside the index.
+pub(crate) const OF_STATUS: &str = "SELECT record FROM tasks INDEXED BY tasks_by_status \
+     WHERE owner = ?1 AND status = ?2 AND id < ?3 AND expires_at > ?4 AND (?5 IS NULL OR tool = ?5) \
+     ORDER BY id DESC LIMIT ?6";
 
 /// The unexpired tasks of `owner` before `before`, newest first. It reads one task more than requested, to know whether
 /// another page follows: a cursor must not lead to an empty page.
@@ -28,8 +35,29 @@ pub(crate) fn page(
     for record in statement.query_map(params![owner.as_bytes(), before, moment(now), rows], record_text)? {
         tasks.push(parse(&record?)?);
     }
-    let more = tasks.len() > limit;
-    tasks.truncate(limit);
-    let next = tasks.last().filter(|_oldest| more).map(|oldest| oldest.id);
-    Ok(Page { tasks, next })
+    Ok(Page::of(tasks, limit, None))
+}
+
+/// The same of those tasks that `filter` takes: its statuses one after the other, merged.
+pub(crate) fn filtered_page(
+    connection: &Connection,
+    owner: &OwnerId,
+    filter: &TaskFilter,
+    before: Option<TaskId>,
+    limit: usize,
+    now: Timestamp,
+) -> Result<Page, DatabaseError> {
+    let limit = limit.min(limits::PAGE_MAX);
+    let before = before.map_or([0xff; 16], |id| *id.as_bytes());
+    let mut statement = connection.prepare_cached(OF_STATUS)?;
+    let rows = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
+    let mut tasks: Vec<Task> = Vec::new();
+    for status in &filter.statuses {
+        let values = params![owner.as_bytes(), status.as_str(), before, moment(now), filter.tool, rows];
+        for record in statement.query_map(values, record_text)? {
+            tasks.push(parse(&record?)?);
+        }
+    }
+    tasks.sort_unstable_by_key(|task| Reverse(task.id));
+    Ok(Page::of(tasks, limit, None))
 }

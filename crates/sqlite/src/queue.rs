@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use longhaul_core::ports::{Delivery, Message, QueueError, WorkQueue};
+use longhaul_core::ports::{Delivery, Message, Purpose, QueueError, WorkQueue};
 use longhaul_core::{OwnerId, Timestamp, TraceParent};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -27,11 +27,11 @@ pub(crate) const NEXT_OWNER: &str = "SELECT owner, visible_at FROM messages INDE
      WHERE dead = 0 AND owner > ?1 ORDER BY owner, visible_at, seq LIMIT 1";
 
 /// The owner's message that has been visible longest.
-pub(crate) const FIRST_OF_OWNER: &str = "SELECT seq, turn, receives, owner, id, trace FROM messages \
+pub(crate) const FIRST_OF_OWNER: &str = "SELECT seq, turn, receives, owner, id, trace, attempt FROM messages \
      INDEXED BY messages_by_owner WHERE dead = 0 AND owner = ?1 AND visible_at <= ?2 ORDER BY visible_at, seq LIMIT 1";
 
 /// The dead letters that are visible.
-pub(crate) const DEAD: &str = "SELECT seq, turn, receives, owner, id, trace FROM messages \
+pub(crate) const DEAD: &str = "SELECT seq, turn, receives, owner, id, trace, attempt FROM messages \
      WHERE dead = 1 AND visible_at <= ?1 ORDER BY visible_at, seq LIMIT ?2";
 
 /// Messages among which owners are looked for first. Fewer of them than this are all that there are.
@@ -171,7 +171,7 @@ impl Stored {
     fn of(row: &Row<'_>) -> rusqlite::Result<Self> {
         let task = key_in(row, 3, 4)?;
         let trace: Option<String> = row.get(5)?;
-        let message = Message { task, trace: trace.as_deref().and_then(TraceParent::parse) };
+        let message = Message { task, trace: trace.as_deref().and_then(TraceParent::parse), attempt: row.get(6)? };
         Ok(Self { seq: row.get(0)?, turn: row.get(1)?, receives: row.get(2)?, message })
     }
 
@@ -186,6 +186,7 @@ impl Stored {
             message: self.message,
             receipt: format!("{}-{}", self.seq, self.turn.saturating_add(1)),
             receives: self.receives.saturating_add(1),
+            purpose: Purpose::Work,
         })
     }
 
@@ -202,12 +203,13 @@ impl Stored {
 fn insert(connection: &Connection, message: &Message, visible_at: Timestamp) -> Result<(), DatabaseError> {
     execute(
         connection,
-        "INSERT INTO messages (visible_at, owner, id, trace) VALUES (?1, ?2, ?3, ?4)",
+        "INSERT INTO messages (visible_at, owner, id, trace, attempt) VALUES (?1, ?2, ?3, ?4, ?5)",
         params![
             moment(visible_at),
             message.task.owner.as_bytes(),
             message.task.id.as_bytes(),
-            message.trace.as_ref().map(TraceParent::as_str)
+            message.trace.as_ref().map(TraceParent::as_str),
+            message.attempt
         ],
     )
 }

@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use longhaul_core::ports::{ApplyError, CreateError, Created, Left, NewTask, Page, Recorded, StoreError, TaskStore};
-use longhaul_core::{Entry, MailboxId, OwnerId, PartsName, Task, TaskEvent, TaskId, TaskKey, Timestamp};
+use longhaul_core::{Entry, MailboxId, OwnerId, PartsName, Task, TaskEvent, TaskFilter, TaskId, TaskKey, Timestamp};
 
 use crate::database::Shared;
 use crate::tasks::{Application, NotCreated};
-use crate::{attachments, listing, mailboxes, tasks};
+use crate::{Announcements, attachments, listing, mailboxes, outbox, tasks};
 
 /// The tasks in a [`Database`](crate::Database).
 #[derive(Clone)]
 pub struct SqliteStore {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 impl SqliteStore {
@@ -43,10 +43,24 @@ impl TaskStore for SqliteStore {
 
     async fn apply(&self, key: &TaskKey, event: &TaskEvent, now: Timestamp) -> Result<Task, ApplyError> {
         let (key, event) = (*key, event.clone());
-        let application = self.shared.writer.call(move |connection| tasks::apply(connection, &key, &event, now)).await;
-        match application.map_err(StoreError::from)? {
-            Application::Done(task) => Ok(task),
-            Application::Refused { current, why } => Err(ApplyError::Refused { current: Box::new(current), why }),
+        let announcements = self.shared.settings.announcements;
+        let application = self.shared.writer.call(move |connection| {
+            let application = tasks::apply(connection, &key, &event, now)?;
+            let is_left = match (&application, announcements) {
+                (Application::Done { before: Some(before), after }, Announcements::Left) => {
+                    outbox::leave(connection, before, after)?
+                }
+                _ => false,
+            };
+            Ok((application, is_left))
+        });
+        let (application, is_left) = application.await.map_err(StoreError::from)?;
+        if is_left {
+            self.shared.announcements.notify_waiters();
+        }
+        match application {
+            Application::Done { after, .. } => Ok(*after),
+            Application::Refused { current, why } => Err(ApplyError::Refused { current, why }),
             Application::NotFound => Err(ApplyError::NotFound),
         }
     }
@@ -60,6 +74,19 @@ impl TaskStore for SqliteStore {
     ) -> Result<Page, StoreError> {
         let owner = *owner;
         Ok(self.shared.read(move |connection| listing::page(connection, &owner, before, limit, now)).await?)
+    }
+
+    async fn list_filtered(
+        &self,
+        owner: &OwnerId,
+        filter: &TaskFilter,
+        before: Option<TaskId>,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<Page, StoreError> {
+        let (owner, filter) = (*owner, filter.clone());
+        let read = move |connection: &_| listing::filtered_page(connection, &owner, &filter, before, limit, now);
+        Ok(self.shared.read(read).await?)
     }
 
     async fn record(&self, key: &TaskKey, entry: &Entry) -> Result<Recorded, StoreError> {

@@ -65,7 +65,7 @@ fn hidden(connection: &Connection, now: Timestamp) -> Result<Vec<(i64, TaskKey)>
 fn end_lease(connection: &Connection, task: &Task, now: Timestamp) -> Result<bool, DatabaseError> {
     let last =
         TaskEvent::Heartbeat { attempt: task.attempt, lease_until: now, progress: None, advance: Advance::NotYet };
-    Ok(matches!(apply(connection, &task.key(), &last, now)?, Application::Done(_)))
+    Ok(matches!(apply(connection, &task.key(), &last, now)?, Application::Done { .. }))
 }
 
 /// Ends the try to clean up after a task during which the process died: the next one may begin now. Returns whether there
@@ -76,7 +76,7 @@ fn end_cleaning(connection: &Connection, task: &Task, now: Timestamp) -> Result<
         return Ok(false);
     }
     let failed = TaskEvent::EndCleaning { token: lease.token, end: CleaningEnd::Failed { again_at: now } };
-    Ok(matches!(apply(connection, &task.key(), &failed, now)?, Application::Done(_)))
+    Ok(matches!(apply(connection, &task.key(), &failed, now)?, Application::Done { .. }))
 }
 
 /// Makes the message visible at `at`, unless it is earlier anyway.

@@ -26,8 +26,16 @@ pub(crate) type Creation = Result<Created, NotCreated>;
 
 /// The outcome of an event.
 pub(crate) enum Application {
-    Done(Task),
-    Refused { current: Task, why: Refusal },
+    Done {
+        /// As it was; `None` if the event has changed nothing.
+        before: Option<Box<Task>>,
+        /// As it is.
+        after: Box<Task>,
+    },
+    Refused {
+        current: Box<Task>,
+        why: Refusal,
+    },
     NotFound,
 }
 
@@ -78,14 +86,15 @@ pub(crate) fn create(connection: &Connection, new: &NewTask, now: Timestamp) -> 
     if let Some(task) = read_unexpired(connection, &key, now)? {
         return Ok(Ok(Created::Existing(task)));
     }
-    if !has_free_slot(connection, new, now)? {
+    let is_notice = new.task.is_notice();
+    if !is_notice && !has_free_slot(connection, new, now)? {
         return Ok(Err(NotCreated::TooManyOpen));
     }
-    if !has_room(connection, new)? {
+    if !is_notice && !has_room(connection, new)? {
         return Ok(Err(NotCreated::TooMuchStored));
     }
     let window = window(connection, &key.owner, now)?;
-    if let Some(new_max) = new.new_max.filter(|new_max| window.new >= *new_max) {
+    if let Some(new_max) = new.new_max.filter(|new_max| !is_notice && window.new >= *new_max) {
         return Ok(Err(NotCreated::TooManyNew { new_max, retry_ms: limits::minute_left_ms(window.since, now) }));
     }
     if forget(connection, &key)? {
@@ -167,17 +176,22 @@ fn window(connection: &Connection, owner: &OwnerId, now: Timestamp) -> Result<Wi
 fn insert(connection: &Connection, new: &NewTask, window: Window) -> Result<(), DatabaseError> {
     let task = &new.task;
     let (owner, id) = (task.owner.as_bytes(), task.id.as_bytes());
-    let counted = i64::from(!task.has_ended());
+    let counted = i64::from(!task.has_ended() && !task.is_notice());
+    // A notice is not one that its owner has created.
+    let new_in_window = window.new.saturating_add(u32::from(!task.is_notice()));
     execute(
         connection,
-        "INSERT INTO tasks (owner, id, counted, expires_at, idempotency, record) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        "INSERT INTO tasks (owner, id, counted, expires_at, idempotency, record, status, tool) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
         params![
             owner,
             id,
             counted,
             moment(task.expires_at),
             new.idempotency.map(|idempotency| idempotency.key),
-            serde_json::to_string(task)?
+            serde_json::to_string(task)?,
+            task.status().as_str(),
+            task.tool
         ],
     )?;
     if let Some(idempotency) = new.idempotency {
@@ -192,7 +206,7 @@ fn insert(connection: &Connection, new: &NewTask, window: Window) -> Result<(), 
         "INSERT INTO quotas (owner, open, bytes, new, new_since) VALUES (?1, ?2, ?3, ?4, ?5) \
          ON CONFLICT DO UPDATE SET open = open + excluded.open, bytes = bytes + excluded.bytes, \
          new = excluded.new, new_since = excluded.new_since",
-        params![owner, counted, bytes(task), window.new.saturating_add(1), moment(window.since)],
+        params![owner, counted, bytes(task), new_in_window, moment(window.since)],
     )?;
     execute(connection, "DELETE FROM orphans WHERE owner = ?1 AND id = ?2", params![owner, id])
 }
@@ -235,7 +249,7 @@ fn change_quota(connection: &Connection, key: &TaskKey, open: i64, bytes: i64) -
 
 /// What the task adds to its owner's stored bytes.
 fn bytes(task: &Task) -> i64 {
-    i64::try_from(task.stored_bytes()).unwrap_or(i64::MAX)
+    if task.is_notice() { 0 } else { i64::try_from(task.stored_bytes()).unwrap_or(i64::MAX) }
 }
 
 /// Does what [`Task::apply`] does to the task under `key`.
@@ -247,19 +261,20 @@ pub(crate) fn apply(
 ) -> Result<Application, DatabaseError> {
     let Some(task) = read_unexpired(connection, key, now)? else { return Ok(Application::NotFound) };
     match task.apply(event, now) {
-        Err(why) => Ok(Application::Refused { current: task, why }),
+        Err(why) => Ok(Application::Refused { current: Box::new(task), why }),
         Ok(next) => {
-            if next != task {
-                write(connection, &task, &next)?;
+            if next == task {
+                return Ok(Application::Done { before: None, after: Box::new(next) });
             }
-            Ok(Application::Done(next))
+            write(connection, &task, &next)?;
+            Ok(Application::Done { before: Some(Box::new(task)), after: Box::new(next) })
         }
     }
 }
 
 fn write(connection: &Connection, before: &Task, after: &Task) -> Result<(), DatabaseError> {
     let (owner, id, record) = (after.owner.as_bytes(), after.id.as_bytes(), serde_json::to_string(after)?);
-    if !after.has_ended() && before.expires_at == after.expires_at {
+    if before.status() == after.status() && !after.has_ended() && before.expires_at == after.expires_at {
         // The usual case, mostly heartbeats, changes no index.
         return execute(
             connection,
@@ -271,8 +286,9 @@ fn write(connection: &Connection, before: &Task, after: &Task) -> Result<(), Dat
     change_quota(connection, &after.key(), -i64::from(released), bytes(after).saturating_sub(bytes(before)))?;
     execute(
         connection,
-        "UPDATE tasks SET record = ?3, expires_at = ?4, counted = counted AND ?5 WHERE owner = ?1 AND id = ?2",
-        params![owner, id, record, moment(after.expires_at), i64::from(!after.has_ended())],
+        "UPDATE tasks SET record = ?3, expires_at = ?4, counted = counted AND ?5, status = ?6 \
+         WHERE owner = ?1 AND id = ?2",
+        params![owner, id, record, moment(after.expires_at), i64::from(!after.has_ended()), after.status().as_str()],
     )
 }
 

@@ -106,7 +106,8 @@ impl Writer {
             let call = Call { work: Some(work), done: None, reply };
             jobs.send(Box::new(call)).await.map_err(|_closed| DatabaseError::Closed)?;
         }
-        answer.await.map_err(|_dropped| DatabaseError::Closed)?
+        let done = answer.await.map_err(|_dropped| DatabaseError::Closed)?;
+        done.inspect_err(log_cause)
     }
 
     /// Accepts no more calls, and returns once the waiting ones are answered and the file is closed.
@@ -186,6 +187,18 @@ fn roll_back(connection: &Connection) {
     }
 }
 
+/// Says what SQLite says, for example that the disk is full: above, it is only known that nothing was written.
+fn log_cause(error: &DatabaseError) {
+    let cause = match error {
+        DatabaseError::Sqlite(cause) => cause,
+        DatabaseError::NotCommitted(cause) => cause.as_ref(),
+        DatabaseError::RolledBack | DatabaseError::Corrupt(_) | DatabaseError::Panicked | DatabaseError::Closed => {
+            return;
+        }
+    };
+    tracing::warn!(error = %cause, "SQLite did not do what it was asked for");
+}
+
 fn execute(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
     connection.prepare_cached(sql)?.execute([]).map(|_rows| ())
 }
@@ -223,6 +236,27 @@ mod tests {
         assert!(matches!(failed, Err(DatabaseError::Sqlite(_))), "{failed:?}");
         last.unwrap();
         assert_eq!(count(&writer).await, 2);
+    }
+
+    #[tokio::test]
+    async fn the_log_says_that_the_disk_is_full_and_calls_work_again_when_there_is_room() {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let lines = Arc::new(log.reopen().unwrap());
+        let _logging = tracing::subscriber::set_default(tracing_subscriber::fmt().with_writer(lines).finish());
+        let writer = writer();
+        // They answer with the limit that holds then.
+        let [few, many] = ["PRAGMA max_page_count = 10", "PRAGMA max_page_count = 1000"]
+            .map(|sql| move |connection: &Connection| Ok(connection.query_row(sql, [], |_row| Ok(()))?));
+        let large = |connection: &Connection| {
+            Ok(connection.execute("INSERT INTO t VALUES (zeroblob(100000))", []).map(|_rows| ())?)
+        };
+        writer.call(few).await.unwrap();
+        assert!(writer.call(large).await.is_err());
+        let said = std::fs::read_to_string(log.path()).unwrap();
+        assert!(said.contains("database or disk is full"), "{said}");
+        writer.call(many).await.unwrap();
+        writer.call(large).await.unwrap();
+        assert_eq!(count(&writer).await, 1);
     }
 
     #[tokio::test]

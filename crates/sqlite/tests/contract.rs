@@ -29,6 +29,7 @@ const SETTINGS: Settings = Settings {
     durability: longhaul_sqlite::Durability::PowerLoss,
     receives_max: 3,
     owner_in_flight_max: usize::MAX,
+    announcements: longhaul_sqlite::Announcements::None,
     busy_ms_max: 5_000,
 };
 

@@ -48,7 +48,7 @@ async fn write(database: &Database, ids: SeededIds) {
         say("claimed", &task.key());
         assert_eq!(store.record(&task.key(), &entry()).await.unwrap(), Recorded::First);
         say("recorded", &task.key());
-        queue.send(&Message { task: task.key(), trace: None }, 0).await.unwrap();
+        queue.send(&Message { task: task.key(), trace: None, attempt: None }, 0).await.unwrap();
         say("sent", &task.key());
         store.apply(&task.key(), &given::finish(1, "{}"), NOW).await.unwrap();
         say("finished", &task.key());

@@ -33,7 +33,7 @@ impl World {
 
     async fn send_later(&self, owner: OwnerId, count: usize, delay_ms: u64) {
         for _ in 0..count {
-            let message = Message { task: given::task(&self.ids, owner, NOW).key(), trace: None };
+            let message = Message { task: given::task(&self.ids, owner, NOW).key(), trace: None, attempt: None };
             self.queue.send(&message, delay_ms).await.unwrap();
         }
     }
@@ -83,8 +83,8 @@ fn messages_of_one_owner_come_in_the_order_in_which_they_became_visible() {
         let world = World::with(usize::MAX);
         let task = || given::task(&world.ids, owner("alice"), NOW).key();
         let (late, early) = (task(), task());
-        world.queue.send(&Message { task: late, trace: None }, 2_000).await.unwrap();
-        world.queue.send(&Message { task: early, trace: None }, 1_000).await.unwrap();
+        world.queue.send(&Message { task: late, trace: None, attempt: None }, 2_000).await.unwrap();
+        world.queue.send(&Message { task: early, trace: None, attempt: None }, 1_000).await.unwrap();
         world.clock.advance_ms(3_000);
         let came: Vec<_> = world.receive(2).await.into_iter().map(|delivery| delivery.message.task).collect();
         assert_eq!(came, [early, late]);

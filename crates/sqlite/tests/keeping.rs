@@ -44,7 +44,7 @@ fn tasks_and_messages_survive_a_restart() {
         let (database, _) = open(&path);
         let task = given::running(&database.store(), &SeededIds::new(1), owner("alice")).await;
         write_attachments(&database, &task.key()).await;
-        let message = Message { task: task.key(), trace: None };
+        let message = Message { task: task.key(), trace: None, attempt: None };
         database.queue().send(&message, 0).await.unwrap();
         let stale = database.queue().receive(1, 0, 0).await.unwrap();
         database.close().await;
@@ -105,7 +105,8 @@ fn a_receive_that_waits_wakes_when_the_first_delayed_message_is_due() {
         let directory = tempfile::tempdir().unwrap();
         let (database, clock) = open(&directory.path().join("longhaul.db"));
         let queue = database.queue();
-        let message = Message { task: given::task(&SeededIds::new(1), owner("alice"), NOW).key(), trace: None };
+        let message =
+            Message { task: given::task(&SeededIds::new(1), owner("alice"), NOW).key(), trace: None, attempt: None };
         queue.send(&message, 5_000).await.unwrap();
         queue.send(&message, 2_000).await.unwrap();
         let due = clock.now().plus_ms(2_000);
@@ -398,7 +399,7 @@ fn a_dead_letter_cannot_be_deleted_with_the_last_receipt_from_before() {
     let database = Database::open(&path, Arc::clone(&clock) as _, settings).unwrap();
     block_on(async {
         let (queue, ids) = (database.queue(), SeededIds::new(1));
-        let message = Message { task: given::task(&ids, owner("alice"), NOW).key(), trace: None };
+        let message = Message { task: given::task(&ids, owner("alice"), NOW).key(), trace: None, attempt: None };
         queue.send(&message, 0).await.unwrap();
         let delivered = queue.receive(1, 1_000, 0).await.unwrap();
         clock.advance_ms(1_000);

@@ -20,7 +20,7 @@ fn open(path: &Path) -> Result<Database, OpenError> {
 }
 
 async fn send(database: &Database, task: &Task, delay_ms: u64) {
-    database.queue().send(&Message { task: task.key(), trace: None }, delay_ms).await.unwrap();
+    database.queue().send(&Message { task: task.key(), trace: None, attempt: None }, delay_ms).await.unwrap();
 }
 
 /// Sends the task's message and receives it, as a worker does that is killed next.

@@ -8,7 +8,7 @@ use longhaul_core::ports::{
     ApplyError, CreateError, Created, Delivery, Left, Message, NewTask, Page, QueueError, Recorded, StoreError,
     TaskStore, WorkQueue,
 };
-use longhaul_core::{Entry, MailboxId, OwnerId, PartsName, Task, TaskEvent, TaskId, TaskKey, Timestamp};
+use longhaul_core::{Entry, MailboxId, OwnerId, PartsName, Task, TaskEvent, TaskFilter, TaskId, TaskKey, Timestamp};
 use tokio::sync::Notify;
 
 /// What happens to a call.
@@ -37,7 +37,7 @@ pub enum StoreCall<'a> {
     Get(&'a TaskKey),
     /// [`TaskStore::apply`]
     Apply(&'a TaskKey, &'a TaskEvent),
-    /// [`TaskStore::list`]
+    /// [`TaskStore::list`] and [`TaskStore::list_filtered`]
     List(&'a OwnerId),
     /// [`TaskStore::record`]
     Record(&'a TaskKey, &'a Entry),
@@ -181,6 +181,17 @@ impl TaskStore for FaultyStore {
         now: Timestamp,
     ) -> Result<Page, StoreError> {
         self.run(StoreCall::List(owner), self.inner.list(owner, before, limit, now)).await
+    }
+
+    async fn list_filtered(
+        &self,
+        owner: &OwnerId,
+        filter: &TaskFilter,
+        before: Option<TaskId>,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<Page, StoreError> {
+        self.run(StoreCall::List(owner), self.inner.list_filtered(owner, filter, before, limit, now)).await
     }
 
     async fn record(&self, key: &TaskKey, entry: &Entry) -> Result<Recorded, StoreError> {

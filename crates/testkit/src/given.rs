@@ -44,6 +44,7 @@ pub fn task_with(ids: &SeededIds, owner: OwnerId, now: Timestamp, adjust: impl F
         last_failure: None,
         terms,
         created_at: now,
+        not_before: None,
         updated_at: now,
         sent_at: now,
         resends: 0,
@@ -55,10 +56,21 @@ pub fn task_with(ids: &SeededIds, owner: OwnerId, now: Timestamp, adjust: impl F
         variables: None,
         cleaning: Cleaning::None,
         held_until: None,
+        parent: None,
         legs: Legs::default(),
     };
     adjust(&mut record);
     Task::restore(record)
+}
+
+/// A call of `owner` that was just accepted, and is to start at `start`.
+#[must_use]
+pub fn later(ids: &SeededIds, owner: OwnerId, start: Timestamp) -> Task {
+    task_with(ids, owner, NOW, |record| {
+        record.state = State::Sleeping { until: start };
+        record.not_before = Some(start);
+        record.expires_at = start.plus_ms(record.terms.ttl_ms);
+    })
 }
 
 /// `task`, to be created without idempotency key and without a limit that matters.

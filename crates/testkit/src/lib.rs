@@ -30,7 +30,7 @@ pub use lines::Lines;
 pub use model::{StoreModel, check_store_model, store_equals_the_model};
 #[cfg(feature = "contract")]
 pub use queue_contract::QueueHarness;
-pub use run::{at_once, block_on};
+pub use run::{at_once, block_on, is_one_of_many};
 pub use seeded_ids::SeededIds;
 #[cfg(feature = "contract")]
 pub use store_contract::StoreHarness;

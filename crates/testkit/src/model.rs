@@ -63,6 +63,7 @@ impl StoreModel {
                 TaskEvent::Finish { attempt, outcome, progress }
             }),
             3 => proptest::collection::vec("[abz]", 0..3).prop_map(|keys| TaskEvent::Answer { keys }),
+            2 => Self::moment().prop_map(|at| TaskEvent::Wake { at }),
             1 => Just(TaskEvent::Cancel),
             2 => Self::moment().prop_map(|not_since| TaskEvent::Resend { not_since }),
             1 => Just(TaskEvent::RetriesExhausted),

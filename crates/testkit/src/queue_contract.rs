@@ -35,7 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 fn message(ids: &SeededIds) -> Message {
     let trace = longhaul_core::TraceParent::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
-    Message { task: given::task(ids, owner("alice"), NOW).key(), trace }
+    Message { task: given::task(ids, owner("alice"), NOW).key(), trace, attempt: Some(7) }
 }
 
 async fn sent(harness: &dyn QueueHarness) -> Message {

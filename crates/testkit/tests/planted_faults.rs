@@ -41,7 +41,9 @@ fn every_promise_is_in_the_list() {
         include_str!("../src/store_contract/cleaning.rs"),
         include_str!("../src/store_contract/creating.rs"),
         include_str!("../src/store_contract/expiring.rs"),
+        include_str!("../src/store_contract/filtering.rs"),
         include_str!("../src/store_contract/keeping.rs"),
+        include_str!("../src/store_contract/later.rs"),
         include_str!("../src/store_contract/limiting.rs"),
         include_str!("../src/store_contract/listing.rs"),
         include_str!("../src/store_contract/mailboxes.rs"),
@@ -132,6 +134,17 @@ mod the_contract_finds {
         a_page_that_is_short: Fault::PagesAreShort;
         a_last_page_with_a_cursor: Fault::LastPageHasNext;
         a_cursor_that_has_to_be_a_task: Fault::CursorMustBeATask;
+        a_filter_that_ignores_the_status: Fault::FilteredOfAnyStatus;
+        a_filter_by_the_status_of_the_beginning: Fault::FilteredOfTheFirstStatus;
+        a_filter_that_ignores_the_tool: Fault::FilteredOfAnyTool;
+        a_filter_by_a_part_of_the_tools_name: Fault::FilteredByPartOfTool;
+        a_filter_that_sees_one_page_only: Fault::FilteredBySlice;
+        a_filtered_list_in_the_wrong_order: Fault::FilteredOldestFirst;
+        a_filtered_page_that_skips_a_task: Fault::FilteredPageSkipsOne;
+        a_filtered_list_without_its_last_task: Fault::FilteredLosesItsLast;
+        a_filter_without_a_status_that_takes_all: Fault::FilteredWithoutStatusHasAll;
+        a_filtered_list_that_ignores_expiry: Fault::FilteredIgnoresExpiry;
+        a_filtered_list_of_any_owner: Fault::FilteredOfAnyOwner;
         text_that_is_cut: Fault::TextIsCut;
         text_that_loses_characters: Fault::NulIsDropped;
         numbers_that_are_rounded: Fault::NumbersAreRounded;
@@ -174,6 +187,13 @@ mod the_contract_finds {
         cleaning_after_any_end: Fault::CleaningAfterAnyEnd;
         cleaning_whose_message_is_not_sent_again: Fault::CleaningNotResent;
         cleanings_that_race: Fault::CleaningsRace;
+        a_wake_that_delays: Fault::WakeMovesLater;
+        a_wake_that_cuts_a_retry_short: Fault::WakeCutsRetryShort;
+        a_wake_that_ends_a_question: Fault::WakeWaitsForAnswers;
+        a_later_start_that_is_not_stored: Fault::LaterStartNotStored;
+        a_later_start_that_a_wake_moves: Fault::LaterStartMovedByWake;
+        a_later_start_that_takes_no_slot: Fault::LaterStartTakesNoSlot;
+        a_later_start_that_cannot_be_cancelled: Fault::LaterStartNotCancelled;
     }
 }
 
@@ -187,6 +207,31 @@ fn each_promise_about_cleaning_finds_its_mistake() {
         ("nothing_is_cleaned_up_after_that_needs_no_cleaning", Fault::CleaningAfterAnyEnd),
         ("a_message_for_cleaning_is_sent_again", Fault::CleaningNotResent),
         ("of_many_workers_at_once_one_begins_to_clean_up", Fault::CleaningsRace),
+    ] {
+        let broken = broken_by(fault);
+        assert!(broken.contains(&promise), "{promise} does not find {fault:?}, which breaks {broken:?}");
+    }
+}
+
+#[test]
+fn each_promise_about_wakes_finds_its_mistake() {
+    for (promise, fault) in [
+        ("a_waiting_task_is_woken_once", Fault::WakeMovesLater),
+        ("nothing_else_is_woken", Fault::WakeCutsRetryShort),
+        ("nothing_else_is_woken", Fault::WakeWaitsForAnswers),
+    ] {
+        let broken = broken_by(fault);
+        assert!(broken.contains(&promise), "{promise} does not find {fault:?}, which breaks {broken:?}");
+    }
+}
+
+#[test]
+fn each_promise_about_later_starts_finds_its_mistake() {
+    for (promise, fault) in [
+        ("a_later_start_moves_the_deadline_and_the_expiry", Fault::LaterStartNotStored),
+        ("a_task_that_starts_later_is_not_begun_before", Fault::LaterStartMovedByWake),
+        ("a_task_that_starts_later_takes_a_slot", Fault::LaterStartTakesNoSlot),
+        ("a_task_that_starts_later_can_be_cancelled_before", Fault::LaterStartNotCancelled),
     ] {
         let broken = broken_by(fault);
         assert!(broken.contains(&promise), "{promise} does not find {fault:?}, which breaks {broken:?}");

@@ -11,7 +11,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import pathlib
+import shlex
 import sys
 import warnings
 from collections.abc import AsyncIterator
@@ -20,6 +22,7 @@ from typing import Any
 import anyio
 import mcp.types as types
 from mcp import ClientSession, McpError
+from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamablehttp_client
 
 sys.path.append(str(pathlib.Path(__file__).parent.parent))
@@ -39,11 +42,19 @@ async def fill_in(context: Any, params: types.ElicitRequestParams) -> types.Elic
     return types.ElicitResult(action="accept", content={"answer": f"my answer to {params.message}"})
 
 
+def opened(url: str, login: Login | None) -> Any:
+    """A URL that begins with `stdio:` is the command of a process that the client starts, instead."""
+    if not url.startswith("stdio:"):
+        return streamablehttp_client(url, auth=login.provider if login else None)
+    program, *args = shlex.split(url.removeprefix("stdio:"))
+    return stdio_client(StdioServerParameters(command=program, args=args, env=dict(os.environ)))
+
+
 @contextlib.asynccontextmanager
 async def connected(
     url: str, login: Login | None
 ) -> AsyncIterator[tuple[ClientSession, types.InitializeResult]]:
-    async with streamablehttp_client(url, auth=login.provider if login else None) as (read, write, _):
+    async with opened(url, login) as (read, write, *_):
         async with ClientSession(read, write, elicitation_callback=fill_in) as session:
             initialized = await session.initialize()
             expect(initialized.protocolVersion == REVISION, f"the server speaks {initialized.protocolVersion}")

@@ -12,13 +12,16 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import pathlib
+import shlex
 import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
 import anyio
-from mcp import Client
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.shared.exceptions import MCPError
@@ -29,6 +32,8 @@ from login import Login
 from wire import TASKS, CreatedTask, DetailedTask, TasksExtension, answer_task, cancel_task, follow_task, get_task
 
 REVISION = "2026-07-28"
+# A URL that begins so is the command of a process that the client starts, instead.
+STDIO = "stdio:"
 UNKNOWN_TASK = "01890000-0000-7000-8000-000000000000"
 INVALID_PARAMS = -32602
 
@@ -39,6 +44,9 @@ async def connected(
 ) -> AsyncIterator[Client]:
     async with create_mcp_http_client(headers=headers, auth=login.provider if login else None) as http:
         transport = streamable_http_client(url, http_client=http)
+        if url.startswith(STDIO):
+            program, *args = shlex.split(url.removeprefix(STDIO))
+            transport = stdio_client(StdioServerParameters(command=program, args=args, env=dict(os.environ)))
 
         async def never_asked(context: Any, params: Any) -> types.ElicitResult:
             raise AssertionError("a task is answered with tasks/update")

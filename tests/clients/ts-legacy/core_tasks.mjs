@@ -8,6 +8,7 @@
 
 import { parseArgs } from 'node:util';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { CallToolResultSchema, ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js';
 import { Login, loggedIn } from '../login.mjs';
@@ -31,6 +32,10 @@ async function connect(transport) {
 }
 
 function connected(url, login) {
+  if (url.startsWith('stdio:')) {
+    const [command, ...args] = url.slice('stdio:'.length).split(' ');
+    return connect(new StdioClientTransport({ command, args, env: process.env }));
+  }
   const transport = () => new StreamableHTTPClientTransport(new URL(url), { authProvider: login });
   return loggedIn(login, transport(), connect, () => connect(transport()));
 }

@@ -1,6 +1,7 @@
 // Connects the official TypeScript SDK to a server: the SDK's client, and a session of its Tasks extension on top.
 
 import { Client, SdkHttpError, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { createTaskSessionFromClient } from '@modelcontextprotocol/ext-tasks/client';
 import { loggedIn } from '../login.mjs';
 
@@ -9,7 +10,12 @@ const TASKS = 'io.modelcontextprotocol/tasks';
 const CLIENT_INFO = { name: 'longhaul-driver-ts', version: '1.0.0' };
 const CAPABILITIES = { elicitation: { form: {} } };
 
-const transportTo = (url, login) => new StreamableHTTPClientTransport(new URL(url), { authProvider: login });
+/** A URL that begins with `stdio:` is the command of a process that the client starts, instead. */
+function transportTo(url, login) {
+  if (!url.startsWith('stdio:')) return new StreamableHTTPClientTransport(new URL(url), { authProvider: login });
+  const [command, ...args] = url.slice('stdio:'.length).split(' ');
+  return new StdioClientTransport({ command, args, env: process.env });
+}
 
 /** A client, which logs in if there is a `login` and the server asks for it. */
 async function openClient(url, login) {

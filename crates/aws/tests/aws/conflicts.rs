@@ -13,7 +13,7 @@ use aws_smithy_types::body::SdkBody;
 use futures::future::join_all;
 use longhaul_aws::clients::{Clients, https};
 use longhaul_aws::{DynamoStore, QuotaMode};
-use longhaul_core::ports::{Created, Delivery, Message, NewTask, TaskStore};
+use longhaul_core::ports::{Created, Delivery, Message, NewTask, Purpose, TaskStore};
 use longhaul_core::{Clock, IdSource, Policy, RequestedTerms, ResultKind, State, TaskKey, Terms, Timestamp};
 use longhaul_engine::{
     Accepted, Call, Disposition, Engine, Idempotency, Leg, LegEnd, Ports, Settings, ToolRunner, WorkerSignals,
@@ -184,6 +184,7 @@ impl Deployment {
             idempotency: key.map(|key| Idempotency { key, fingerprint: [1; 32] }),
             trace: None,
             cleaning: longhaul_core::Cleaning::None,
+            not_before: None,
         };
         match self.engine.accept(call).await.unwrap() {
             Accepted::New(task) | Accepted::Existing(task) => task.key(),
@@ -191,7 +192,12 @@ impl Deployment {
     }
 
     async fn deliver(&self, key: TaskKey, tool: &Counting) -> Disposition {
-        let delivery = Delivery { message: Message { task: key, trace: None }, receipt: String::new(), receives: 1 };
+        let delivery = Delivery {
+            message: Message { task: key, trace: None, attempt: None },
+            receipt: String::new(),
+            receives: 1,
+            purpose: Purpose::Work,
+        };
         self.engine.run_delivery(&delivery, tool, &WorkerSignals::default()).await
     }
 

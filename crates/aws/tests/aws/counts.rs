@@ -1,15 +1,21 @@
 //! What operations cost: the calls that the SDK sends, and the read units of a small task.
 
+use std::collections::HashMap;
+
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnConsumedCapacity};
+use futures::StreamExt;
 use longhaul_aws::clients::Clients;
 use longhaul_aws::{DynamoStore, QuotaMode};
 use longhaul_core::ports::{ApplyError, Created, NewTask, TaskStore};
-use longhaul_core::{Entry, EntryKind, MailboxId, PartsName, Payload, State, Suspension, TaskEvent, limits};
+use longhaul_core::{
+    Entry, EntryKind, MailboxId, NOTICE_TOOL, PartsName, Payload, State, Status, Suspension, Task, TaskEvent,
+    TaskFilter, limits,
+};
 use longhaul_testkit::given::{self, LEASE_MS, NOW, owner};
 use longhaul_testkit::{SeededIds, at_once, block_on};
 
 use crate::emulator;
-use crate::meter::Meter;
+use crate::meter::{Call, Meter};
 
 /// A store whose calls are counted.
 struct Counted {
@@ -75,6 +81,26 @@ fn a_task_costs_three_writes_and_each_poll_one_read() {
 #[test]
 fn a_counted_slot_costs_one_write_before_the_creation_and_one_after_the_end() {
     check_costs_of_a_life(QuotaMode::Counted, &["UpdateItem", "PutItem"], &["UpdateItem", "UpdateItem"]);
+}
+
+/// What an end costs that is told by webhook, besides its own writes, which stay what they are.
+#[test]
+fn a_notice_costs_three_writes_and_is_counted_nowhere() {
+    block_on(async {
+        let counted = Counted::new(QuotaMode::Counted).await;
+        let store = &counted.store;
+        let notice = given::task_with(&counted.ids, owner("alice"), NOW, |record| record.tool = NOTICE_TOOL.to_owned());
+        let key = notice.key();
+        store
+            .create(NewTask { open_max: 0, stored_max: 0, new_max: Some(0), ..given::new(notice) }, NOW)
+            .await
+            .unwrap();
+        counted.expect("create", &["PutItem"]);
+        store.apply(&key, &given::claim(1, NOW), NOW).await.unwrap();
+        counted.expect("claim", &["UpdateItem"]);
+        store.apply(&key, &given::finish(1, &"long ".repeat(2_000)), NOW).await.unwrap();
+        counted.expect("finish", &["UpdateItem"]);
+    });
 }
 
 #[test]
@@ -178,6 +204,83 @@ fn a_page_of_twenty_costs_at_most_one_query_per_shard() {
             println!("page of 20: {} queries, {sent} bytes sent, {received} received", names.len());
             assert!(names.len() <= 16 && names.iter().all(|name| name == "Query"), "{names:?}");
         }
+    });
+}
+
+/// 1,100 tasks of Alice; the two oldest failed.
+async fn tasks_of_whom_the_oldest_failed(counted: &Counted) -> Vec<Task> {
+    let tasks: Vec<_> =
+        (0..1_100).map(|number| given::task(&counted.ids, owner("alice"), NOW.plus_ms(number))).collect();
+    let creations = tasks.iter().map(|task| counted.store.create(given::new(task.clone()), NOW));
+    futures::stream::iter(creations).buffer_unordered(32).for_each(|created| async { drop(created.unwrap()) }).await;
+    let mut failed = Vec::new();
+    for task in &tasks[..2] {
+        counted.store.apply(&task.key(), &given::claim(1, NOW), NOW).await.unwrap();
+        failed.push(counted.store.apply(&task.key(), &given::fail(1), NOW).await.unwrap());
+    }
+    failed.reverse();
+    failed
+}
+
+/// How many items the queries may read, and how many queries there are.
+fn items_asked_for(calls: &[Call]) -> (u64, usize) {
+    let body = |call: &Call| serde_json::from_str::<serde_json::Value>(&call.body).unwrap();
+    let limits = calls.iter().map(|call| {
+        assert_eq!(call.name, "Query");
+        body(call)["Limit"].as_u64().unwrap()
+    });
+    (limits.sum(), calls.len())
+}
+
+/// The read units of consistent queries for the newest `limit` items of each of Alice's shards: one for each 4 KB of a
+/// query, rounded up. The emulator counts one for each query.
+async fn units_of_queries(counted: &Counted, limit: i32) -> usize {
+    let client = Clients::new(&emulator::config()).dynamo;
+    let mut units = 0;
+    for shard in 0..16 {
+        let query = client
+            .query()
+            .table_name(&counted.table)
+            .key_condition_expression("pk = :pk")
+            .expression_attribute_values(":pk", AttributeValue::S(format!("o#{}#{shard:x}", owner("alice"))))
+            .scan_index_forward(false)
+            .consistent_read(true)
+            .limit(limit);
+        let found = query.send().await.unwrap();
+        let bytes: usize = found.items().iter().map(item_size).sum();
+        units += bytes.div_ceil(4_096).max(1);
+    }
+    units
+}
+
+#[test]
+fn a_page_of_a_filtered_list_reads_at_most_1024_items_and_the_next_one_goes_on() {
+    block_on(async {
+        let counted = Counted::new(QuotaMode::Off).await;
+        let failed = tasks_of_whom_the_oldest_failed(&counted).await;
+        let list = async |statuses: &[Status], before, limit| {
+            let filter = TaskFilter { statuses: statuses.iter().copied().collect(), tool: None };
+            counted.meter.calls();
+            let page = counted.store.list_filtered(&owner("alice"), &filter, before, limit, NOW).await.unwrap();
+            let (items, queries) = items_asked_for(&counted.meter.calls());
+            println!("{} of {limit} found: {queries} queries for {items} items", page.tasks.len());
+            assert!(items <= 1_024 && queries <= 70, "{queries} queries for {items} items");
+            page
+        };
+        let (first, mut seen) = (list(&[Status::Failed], None, 50).await, Vec::new());
+        assert_eq!(first.tasks, [], "it has read a part, in which there is none");
+        let mut before = first.next;
+        assert!(before.is_some());
+        while before.is_some() {
+            let page = list(&[Status::Failed], before, 50).await;
+            seen.extend(page.tasks);
+            before = page.next;
+        }
+        assert_eq!(seen, failed);
+        // What the newest tasks fill is one round.
+        assert_eq!(list(&[Status::Working], None, 50).await.tasks.len(), 50);
+        println!("13 items of each shard: {} read units", units_of_queries(&counted, 13).await);
+        println!("64 items of each shard: {} read units", units_of_queries(&counted, 64).await);
     });
 }
 
@@ -307,7 +410,7 @@ async fn stored_size(counted: &Counted, id: &str) -> (usize, f64) {
     let client = Clients::new(&emulator::config()).dynamo;
     let scanned = client.scan().table_name(&counted.table).send().await.unwrap();
     let item = scanned.items().iter().find(|item| item["sk"].as_s().unwrap() == id).unwrap();
-    let size = item.iter().map(|(name, value)| name.len() + value_size(value)).sum();
+    let size = item_size(item);
     let read = client
         .get_item()
         .table_name(&counted.table)
@@ -319,6 +422,10 @@ async fn stored_size(counted: &Counted, id: &str) -> (usize, f64) {
         .await
         .unwrap();
     (size, read.consumed_capacity.unwrap().capacity_units.unwrap())
+}
+
+fn item_size(item: &HashMap<String, AttributeValue>) -> usize {
+    item.iter().map(|(name, value)| name.len() + value_size(value)).sum()
 }
 
 fn value_size(value: &AttributeValue) -> usize {

@@ -4,7 +4,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use longhaul_aws::clients::Clients;
 use longhaul_aws::{DynamoStore, QuotaMode};
 use longhaul_core::ports::{CreateError, Created, NewTask, TaskStore};
-use longhaul_core::{Outcome, PartsName, Payload, ResultKind, TaskEvent, Timestamp};
+use longhaul_core::{NOTICE_TOOL, Outcome, PartsName, Payload, ResultKind, TaskEvent, Timestamp};
 use longhaul_testkit::given::{self, NOW, owner};
 use longhaul_testkit::{SeededIds, at_once, block_on};
 
@@ -83,6 +83,25 @@ impl Limited {
         let delete = self.clients.dynamo.delete_item().table_name(&self.table).key("pk", pk).key("sk", sk);
         delete.send().await.unwrap();
     }
+}
+
+#[test]
+fn notices_take_no_slot_of_their_owner_also_when_the_tasks_are_counted_one_by_one() {
+    block_on(async {
+        let limited = Limited::new().await;
+        limited.created().await;
+        for _ in 0..3 {
+            let notice =
+                given::task_with(&limited.ids, owner("alice"), NOW, |record| record.tool = NOTICE_TOOL.to_owned());
+            limited.store.create(NewTask { open_max: 2, ..given::new(notice) }, NOW).await.unwrap();
+        }
+        // A count that is too high, so that the next creation counts the tasks.
+        limited.set_the_count(2).await;
+        let later = NOW.plus_ms(60_000);
+        let task = given::task(&limited.ids, owner("alice"), later);
+        let created = limited.store.create(NewTask { open_max: 2, ..given::new(task) }, later).await;
+        assert!(matches!(created, Ok(Created::New(_))), "{created:?}");
+    });
 }
 
 #[test]

@@ -3,13 +3,17 @@
 use longhaul_aws::clients::Clients;
 use longhaul_aws::{SqsQueue, body_of};
 use longhaul_core::TaskKey;
-use longhaul_core::ports::WorkQueue;
+use longhaul_core::ports::{Message, WorkQueue};
 use longhaul_testkit::{SeededIds, given};
 
 use crate::emulator::{config, queues};
 
 fn key() -> TaskKey {
     given::task(&SeededIds::new(1), given::owner("alice"), given::NOW).key()
+}
+
+fn body() -> String {
+    body_of(&Message { task: key(), trace: None, attempt: None })
 }
 
 #[tokio::test]
@@ -19,7 +23,7 @@ async fn the_dead_letters_of_a_queue_are_found_by_its_redrive_policy() {
     let queue = SqsQueue::with_its_dead_letters(clients.sqs.clone(), &url).await.unwrap();
     assert!(queue.has_dead_letters());
     queue.check().await.unwrap();
-    clients.sqs.send_message().queue_url(&dead).message_body(body_of(&key())).send().await.unwrap();
+    clients.sqs.send_message().queue_url(&dead).message_body(body()).send().await.unwrap();
     let letters = queue.receive_dead(10, 30_000).await.unwrap();
     let [letter] = letters.as_slice() else { panic!("{letters:?}") };
     assert_eq!(letter.message.task, key());
@@ -51,7 +55,7 @@ async fn a_dead_letter_that_cannot_be_read_is_put_aside_and_kept() {
     let clients = Clients::new(&config());
     let (url, dead) = queues(&clients).await;
     let queue = SqsQueue::with_its_dead_letters(clients.sqs.clone(), &url).await.unwrap();
-    for body in ["not a task", &body_of(&key())] {
+    for body in ["not a task", &body()] {
         clients.sqs.send_message().queue_url(&dead).message_body(body).send().await.unwrap();
     }
     // Visible again at once, if it were not put aside.

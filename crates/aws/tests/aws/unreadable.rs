@@ -17,7 +17,8 @@ fn a_message_that_cannot_be_read_does_not_stop_others_and_becomes_a_dead_letter(
         for body in ["hello", "{}", r#"{"v":99}"#] {
             clients.sqs.send_message().queue_url(&url).message_body(body).send().await.unwrap();
         }
-        let message = Message { task: given::task(&SeededIds::new(1), owner("alice"), NOW).key(), trace: None };
+        let message =
+            Message { task: given::task(&SeededIds::new(1), owner("alice"), NOW).key(), trace: None, attempt: None };
         queue.send(&message, 0).await.unwrap();
         let mut received = Vec::new();
         for _ in 0..=emulator::RECEIVES_MAX {

@@ -18,7 +18,7 @@ async fn metered() -> (SqsQueue, Meter) {
 }
 
 fn message() -> Message {
-    Message { task: given::task(&SeededIds::new(1), owner("alice"), NOW).key(), trace: None }
+    Message { task: given::task(&SeededIds::new(1), owner("alice"), NOW).key(), trace: None, attempt: None }
 }
 
 /// The only call since the last reading.

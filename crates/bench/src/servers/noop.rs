@@ -1,4 +1,4 @@
-//! The durable server: a tool that does nothing, and one that never ends.
+//! The durable server: a tool that does nothing, one that never ends, one of steps, and one with a long result.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -7,9 +7,15 @@ use std::time::Duration;
 
 use longhaul::local::{self, Options};
 use longhaul::settings::table;
-use longhaul::{Server, TaskPolicy};
+use longhaul::{Server, TaskContext, TaskPolicy};
 use rmcp::handler::server::router::tool::ToolRouter;
+use rmcp::handler::server::wrapper::Parameters;
 use rmcp::{ServerHandler, tool, tool_handler, tool_router};
+
+use super::life::{self, Blob, Life};
+
+/// How long ended tasks stay: longer than a run takes.
+const RETENTION: Duration = Duration::from_hours(6);
 
 struct Noop;
 
@@ -26,6 +32,20 @@ impl Noop {
     async fn hold(&self) -> String {
         std::future::pending().await
     }
+
+    #[tool(description = "Runs steps, and answers with the sum of their numbers")]
+    async fn life(&self, Parameters(life): Parameters<Life>, task: TaskContext) -> String {
+        let mut sum = 0;
+        for number in 0..life.steps {
+            sum += task.step(&format!("step {number}"), || life::step(&life, number)).await;
+        }
+        sum.to_string()
+    }
+
+    #[tool(description = "Answers with a long text")]
+    async fn blob(&self, Parameters(blob): Parameters<Blob>) -> String {
+        blob.text()
+    }
 }
 
 #[tool_handler(router = ROUTER)]
@@ -33,7 +53,13 @@ impl ServerHandler for Noop {}
 
 /// Serves until it is asked to stop.
 pub(crate) fn run(listen: SocketAddr, db: PathBuf) -> anyhow::Result<()> {
-    let policy = TaskPolicy::required().retention(Duration::from_secs(6 * 3600));
-    let server = Server::new(|| Noop).task("noop", policy.clone()).task("hold", policy);
+    let policy = TaskPolicy::required().retention(RETENTION);
+    // Clients that know no tasks get the plain answer.
+    let either = TaskPolicy::optional().retention(RETENTION);
+    let server = Server::new(|| Noop)
+        .task("noop", policy.clone())
+        .task("hold", policy)
+        .task("life", either.clone())
+        .task("blob", either);
     Ok(local::run(server, Options::default().with(&table::LISTEN, listen).with(&table::DB, db))?)
 }

@@ -14,7 +14,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CreateTaskResult, GetTaskParams,
-    GetTaskResult, ServerCapabilities, ServerConfig,
+    GetTaskResult, JsonObject, ServerCapabilities, ServerConfig,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use rmcp::task_manager::{TaskExit, TaskManager, TaskOptions};
@@ -22,6 +22,8 @@ use rmcp::transport::streamable_http_server::session::never::NeverSessionManager
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{ErrorData, ServerHandler};
 use tokio::net::TcpListener;
+
+use super::life::{self, Blob, Life};
 
 /// How long a task of `noop` is retained. Short, since every call walks over all retained tasks.
 const KEEP_MS: u64 = 1_000;
@@ -36,12 +38,23 @@ struct Alone {
     tasks: TaskManager,
 }
 
-/// The tool `noop` ends at once, the other one never.
-async fn end_of(tool: Cow<'static, str>) -> Result<CallToolResult, TaskExit> {
-    if tool != "noop" {
-        std::future::pending::<()>().await;
-    }
-    Ok(CallToolResult::success(vec![ContentBlock::text("done")]))
+/// The tool `noop` ends at once, `life` after its steps, which are recorded nowhere, `blob` with a long text, any other
+/// one never.
+async fn end_of(tool: Cow<'static, str>, arguments: JsonObject) -> Result<CallToolResult, TaskExit> {
+    let text = match &*tool {
+        "noop" => "done".to_owned(),
+        "life" => {
+            let life: Life = serde_json::from_value(arguments.into()).unwrap_or_default();
+            let mut sum = 0;
+            for number in 0..life.steps {
+                sum += life::step(&life, number).await;
+            }
+            sum.to_string()
+        }
+        "blob" => serde_json::from_value::<Blob>(arguments.into()).unwrap_or_default().text(),
+        _ => std::future::pending().await,
+    };
+    Ok(CallToolResult::success(vec![ContentBlock::text(text)]))
 }
 
 impl ServerHandler for Alone {
@@ -50,13 +63,11 @@ impl ServerHandler for Alone {
         request: CallToolRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let retention_ms = if request.arguments.is_some_and(|arguments| arguments.contains_key("keep")) {
-            KEEP_LONG_MS
-        } else {
-            KEEP_MS
-        };
+        let arguments = request.arguments.unwrap_or_default();
+        let keeps = request.name == "blob" || arguments.contains_key("keep");
+        let retention_ms = if keeps { KEEP_LONG_MS } else { KEEP_MS };
         let options = TaskOptions::new().with_ttl_ms(retention_ms);
-        let task = self.tasks.spawn(options, move |_context| Box::pin(end_of(request.name)));
+        let task = self.tasks.spawn(options, move |_context| Box::pin(end_of(request.name, arguments)));
         Ok(CallToolResponse::Task(CreateTaskResult::new(task)))
     }
 

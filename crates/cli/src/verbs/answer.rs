@@ -1,5 +1,6 @@
 //! `longhaul answer`.
 
+use longhaul_client::form::{About, accept, check, decline};
 use longhaul_client::{Question, Task};
 use serde_json::{Value, json};
 
@@ -7,9 +8,9 @@ use super::one;
 use crate::args::Global;
 use crate::exit::{Exit, Stop};
 use crate::follow::ask;
-use crate::form::{self, About, Asked, about};
+use crate::form::Asked;
 use crate::screen::Screen;
-use crate::{fields, given, out, shown};
+use crate::{given, out, shown};
 
 /// Answers a question of a task: with what is given, or in a form.
 pub(super) async fn give(global: &Global, id: &str, given: &[String], key: Option<&str>) -> Result<Exit, Stop> {
@@ -22,13 +23,13 @@ pub(super) async fn give(global: &Global, id: &str, given: &[String], key: Optio
 }
 
 /// Declines to answer a question of a task.
-pub(super) async fn decline(global: &Global, id: &str, key: Option<&str>) -> Result<Exit, Stop> {
+pub(super) async fn refuse(global: &Global, id: &str, key: Option<&str>) -> Result<Exit, Stop> {
     let (client, task, _known) = one(global, id).await?;
     let question = find(&task, key)?;
-    if matches!(about(question), About::Other) {
+    if matches!(question.about(), About::Other) {
         return Err(Stop::new(Exit::Unanswered, shown::question(id, question)));
     }
-    client.answer(id, question, form::decline()).await?;
+    client.answer(id, question, decline()).await?;
     out::say("declined");
     Ok(Exit::Well)
 }
@@ -48,11 +49,11 @@ fn find<'t>(task: &'t Task, key: Option<&str>) -> Result<&'t Question, Stop> {
 }
 
 fn content(question: &Question, given: &[String]) -> Result<Value, Stop> {
-    match about(question) {
+    match question.about() {
         About::Form(schema) => {
             let content = given::read(given, schema).map_err(Stop::usage)?;
-            fields::check(&content, schema).map_err(Stop::usage)?;
-            Ok(form::accept(content))
+            check(&content, schema).map_err(Stop::usage)?;
+            Ok(accept(content))
         }
         About::Address(_) => Ok(json!({"action": "accept"})),
         About::Other => Err(Stop::new(Exit::Unanswered, shown::question("", question))),

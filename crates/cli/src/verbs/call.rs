@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
-use longhaul_client::{Call, Called, Client, Listener, Progress, Question, Target, Task, Tool};
+use longhaul_client::{Call, Called, Client, Error, Listener, Progress, Question, Target, Task, Tool};
 use serde_json::{Map, Value};
 
 use super::ends::{end, finish};
-use super::{come_back, tools};
+use super::{come_back, not_found, tools};
 use crate::args::{Global, How};
 use crate::exit::{Exit, Stop};
 use crate::follow::{Follower, ask, interval, over};
@@ -30,17 +30,23 @@ pub(super) async fn run(global: &Global, tool: &str, given: &[String], how: &How
 /// Makes a call again.
 pub(super) async fn again(global: &Global, id: &str, how: &How) -> Result<Exit, Stop> {
     let target = target(global)?;
-    let Some(entry) = Record::of_user().find(target.url.as_str(), id) else {
-        return Err(Stop::usage(format!(
-            "this machine did not begin the task {id} at this server, and servers do not show what a task was called with"
-        )));
-    };
-    let Some(arguments) = entry.arguments else {
-        return Err(Stop::usage(format!("the arguments of the task {id} were too large to be remembered")));
-    };
     let client = connect(&target, None).await?;
+    let (tool, arguments) = match Record::of_user().find(target.url.as_str(), id) {
+        Some(Entry { tool, arguments: Some(arguments), .. }) => (tool, arguments),
+        Some(_) | None => shown_by_server(&client, id).await?,
+    };
     let tools = client.tools().await?;
-    make(global, &target, client, tools::find(&tools, &entry.tool)?, arguments, how).await
+    make(global, &target, client, tools::find(&tools, &tool)?, arguments, how).await
+}
+
+/// What a task was called with that this machine did not begin, or whose arguments were too large to be remembered.
+async fn shown_by_server(client: &Client, id: &str) -> Result<(String, Map<String, Value>), Stop> {
+    client.called(id).await.map_err(|error| match error {
+        Error::Unsupported(_) => Stop::usage(format!(
+            "this machine does not remember what the task {id} was called with, and the server does not show it"
+        )),
+        error => not_found(error.into(), id, None),
+    })
 }
 
 async fn make(
@@ -55,7 +61,12 @@ async fn make(
         Some(key) => Some(key.clone()),
         None => client.takes_keys().then(new_key).transpose()?,
     };
-    let call = Call { tool: listed.name.clone(), arguments, key, listed: Some(listed.clone()) };
+    let not_before = how.start().map_err(Stop::usage)?;
+    if not_before.is_some() && !client.starts_later() {
+        let why = "the server does not say that calls may start later, and might start this one at once";
+        return Err(Stop::usage(why.to_owned()));
+    }
+    let call = Call { key, listed: Some(listed.clone()), not_before, ..Call::new(&listed.name, arguments) };
     let screen = Screen::new();
     let mut shown = Shown { view: screen.view(""), screen: screen.clone(), has_left: false };
     let given_up =
@@ -97,6 +108,9 @@ fn remember(target: &Target, client: &Client, call: &Call, task: &Task) {
 
 async fn follow(global: &Global, client: &Client, task: &Task, how: &How, screen: Screen) -> Result<Exit, Stop> {
     if how.detach {
+        if let Some(message) = task.message.as_deref().filter(|_| how.is_later()) {
+            out::say(&out::line(message));
+        }
         if global.json {
             out::json(&Value::Object(task.raw.clone()));
         } else {

@@ -4,8 +4,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// How long a test waits for something that has to happen.
@@ -45,7 +45,12 @@ impl Server {
 
     /// A program that listens at this port soon.
     pub(crate) fn start(command: &mut Command, port: u16) -> Self {
-        let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Self::start_into(command, port, Stdio::null())
+    }
+
+    /// The same, and where its standard output goes.
+    pub(crate) fn start_into(command: &mut Command, port: u16, output: Stdio) -> Self {
+        let command = command.stdin(Stdio::null()).stdout(output).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         let begun = Instant::now();
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
@@ -98,6 +103,33 @@ impl Lossy {
     }
 }
 
+fn hide_discovery(mut client: TcpStream, mut server: TcpStream) {
+    each_chunk(&mut client, |bytes| {
+        let text = String::from_utf8_lossy(bytes).replace("server/discover", "server/nonsense");
+        server.write_all(text.as_bytes()).is_ok()
+    });
+    drop(server.shutdown(Shutdown::Write));
+}
+
+/// A way to a server on which nobody learns that it speaks `2026-07-28`: what asks for that asks for something unknown.
+pub(crate) fn without_discovery(port: u16) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            let server = TcpStream::connect(("127.0.0.1", port)).unwrap();
+            let (from, to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+            std::thread::spawn(move || hide_discovery(from, to));
+            let (mut from, mut to) = (server, client);
+            std::thread::spawn(move || {
+                each_chunk(&mut from, |bytes| to.write_all(bytes).is_ok());
+                drop(to.shutdown(Shutdown::Both));
+            });
+        }
+    });
+    url
+}
+
 fn pass(client: &TcpStream, server: &TcpStream, has_lost: &Arc<AtomicBool>) {
     let loses = Arc::new(AtomicBool::new(false));
     let there = (client.try_clone().unwrap(), server.try_clone().unwrap(), Arc::clone(&loses), Arc::clone(has_lost));
@@ -129,23 +161,48 @@ fn each_chunk(from: &mut TcpStream, mut take: impl FnMut(&[u8]) -> bool) {
     }
 }
 
+/// The head of a request, with the names of its headers as `reqwest` writes them: in small letters.
+fn head_of(reader: &mut impl BufRead) -> String {
+    let mut head = String::new();
+    while reader.read_line(&mut head).is_ok_and(|read| read > 2) {}
+    head
+}
+
 /// Answers every request by HTTP as `answer` says: a status line, headers and a body.
 pub(crate) fn answering(answer: &'static str) -> String {
+    serve(move |_server, _head, _body| answer.to_owned()).0
+}
+
+/// Answers every request by HTTP with what `answer` makes of its body.
+pub(crate) fn answering_with(answer: impl Fn(&str) -> String + Send + 'static) -> String {
+    serve(move |_server, _head, body| answer(body)).0
+}
+
+/// Answers every request by HTTP with what `answer` makes of the server's own URL, without a path, and the head of the
+/// request. The heads can be looked at.
+pub(crate) fn serving(answer: impl Fn(&str, &str) -> String + Send + 'static) -> (String, Arc<Mutex<Vec<String>>>) {
+    serve(move |server, head, _body| answer(server, head))
+}
+
+fn serve(answer: impl Fn(&str, &str, &str) -> String + Send + 'static) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let server = format!("http://{}", listener.local_addr().unwrap());
+    let (url, heads) = (format!("{server}/mcp"), Arc::new(Mutex::new(Vec::new())));
+    let seen = Arc::clone(&heads);
     std::thread::spawn(move || {
         for client in listener.incoming().map_while(Result::ok) {
             let mut reader = BufReader::new(client);
-            let (mut line, mut length) = (String::new(), 0);
-            while reader.read_line(&mut line).is_ok_and(|read| read > 2) {
-                let header = line.to_lowercase();
-                length = header.strip_prefix("content-length:").map_or(length, |length| length.trim().parse().unwrap());
-                line.clear();
+            let head = head_of(&mut reader);
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok());
+            let mut body = vec![0; length.unwrap_or(0)];
+            // A client may connect, and go without a word.
+            if reader.read_exact(&mut body).is_ok() && !head.is_empty() {
+                let text = answer(&server, &head, &String::from_utf8(body).unwrap());
+                // Whoever has the answer may look at the heads.
+                seen.lock().unwrap().push(head);
+                drop(reader.get_mut().write_all(text.as_bytes()));
             }
-            let mut body = vec![0; length];
-            reader.read_exact(&mut body).unwrap();
-            reader.get_mut().write_all(answer.as_bytes()).unwrap();
         }
     });
-    url
+    (url, heads)
 }

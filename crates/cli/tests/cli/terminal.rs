@@ -91,3 +91,23 @@ fn what_a_result_would_do_to_the_terminal_is_written_out() {
     session.exp_eof().unwrap();
     assert_eq!(code(&session), 0);
 }
+
+#[test]
+fn a_result_of_more_than_a_mebibyte_goes_to_a_file_and_not_to_a_terminal() {
+    let (setup, _server) = Setup::local();
+    for (letters, is_written) in [(1_000_000, true), (1_100_000, false)] {
+        let arguments = serde_json::json!({"text": "x".repeat(letters)});
+        std::fs::write(setup.folder().join("large.json"), arguments.to_string()).unwrap();
+        let mut session = at_terminal(&setup, "call echo @large.json");
+        if is_written {
+            session.exp_string(&"x".repeat(100)).unwrap();
+        } else {
+            let said = session.exp_string("too many for a terminal").unwrap();
+            assert!(said.contains("1100000 bytes") && !said.contains("xxx"), "{said}");
+            session.exp_regex("longhaul result [0-9a-f-]+ -o FILE|> FILE").unwrap();
+        }
+        session.exp_eof().unwrap();
+        assert_eq!(code(&session), if is_written { 0 } else { 2 });
+    }
+    assert_eq!(setup.run(&["call", "echo", "@large.json"]).out().len(), 1_100_000);
+}

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 
 use crate::command::{Said, Setup};
-use crate::servers::{Server, answering};
+use crate::servers::{Server, answering, answering_with, without_discovery};
 
 #[test]
 fn every_way_to_end_has_its_exit_code_and_says_why() {
@@ -39,7 +39,7 @@ fn every_way_to_end_has_its_exit_code_and_says_why() {
         (2, &["tools", "--server", "ftp://a/mcp"], "is not an http or https URL"),
         (2, &["tools", "-H", "wrong"], "a header is written as"),
         (2, &["show", nothing], "is not known: task not found"),
-        (2, &["again", nothing], "this machine did not begin the task"),
+        (2, &["again", nothing], "is not known: task not found"),
         (2, &["answer", &cancelled], "the task asks nothing: it is cancelled"),
         (3, &["tools", "--server", &refusing], "the server refuses this caller: status 401"),
         (4, &["tools", "--server", nobody], "127.0.0.1:1: the server cannot be reached"),
@@ -64,6 +64,43 @@ fn tools_are_shown_with_their_signature_and_schema() {
     assert!(one.starts_with("echo(text: string)") && one.contains("\"required\": ["), "{one}");
     assert_eq!(setup.run(&["tools", "echo", "--json"]).json()["name"], "echo");
     assert!(setup.run(&["tools", "--json"]).json()["tools"].as_array().unwrap().len() > 5);
+}
+
+#[test]
+fn a_call_starts_later_and_is_shown_and_cancelled_before() {
+    let (setup, _server) = Setup::local();
+    let said = setup.run(&["call", "countdown", "seconds=0", "--in", "2h", "--detach"]);
+    assert!(said.code == 0 && said.err.starts_with("starts at 2"), "{said:?}");
+    let id = said.out.trim();
+    let listed = setup.run(&["tasks", "--status", "working"]).out();
+    assert!(listed.contains(id) && listed.contains("starts at 2"), "{listed}");
+    assert!(setup.run(&["show", id]).out().contains("starts at 2"));
+    let waited = setup.run(&["watch", id, "--wait", "300ms"]);
+    assert_eq!(waited.code, 7, "{waited:?}");
+    setup.run(&["cancel", id]).out();
+    setup.until(id, "cancelled");
+    // A past moment is now.
+    let now = setup.run(&["call", "countdown", "seconds=0", "--at", "2001-01-01T00:00Z", "--json"]).json();
+    assert_eq!(now["structuredContent"]["attempts"], 1);
+    for (code, args, expected) in [
+        (2, ["--in", "1h", "--at", "2030-01-01T00:00Z"].as_slice(), "cannot be used with"),
+        (2, ["--at", "tomorrow"].as_slice(), "write a moment such as"),
+        (2, ["--in", "91d"].as_slice(), "at most 90 days ahead"),
+    ] {
+        let said = setup.run(&[["call", "countdown", "seconds=0"].as_slice(), args].concat());
+        assert!(said.code == code && said.err.contains(expected), "{args:?}: {said:?}");
+    }
+    let plain = setup.run(&["call", "echo", "text=hi", "--in", "1h"]);
+    assert!(plain.code == 2 && plain.err.contains("do not become tasks"), "{plain:?}");
+}
+
+/// Another server does not know what that means, and would start the call at once.
+#[test]
+fn a_call_for_later_is_not_sent_to_a_server_that_does_not_say_that_it_heeds_it() {
+    let (mut setup, _server) = Setup::local();
+    setup.url = without_discovery(setup.port);
+    let said = setup.run(&["call", "countdown", "seconds=0", "--in", "1h"]);
+    assert!(said.code == 2 && said.err.contains("might start this one at once"), "{said:?}");
 }
 
 #[test]
@@ -108,6 +145,21 @@ fn a_task_is_begun_shown_watched_and_made_again() {
 }
 
 #[test]
+fn another_machine_sees_what_is_on_record_and_makes_the_call_again() {
+    let (setup, _server) = Setup::local();
+    let id = setup.detach(&["countdown", "seconds=0.3", "steps=3"]);
+    setup.run(&["watch", &id]).out();
+    std::fs::remove_file(setup.remembered()).unwrap();
+    let shown = setup.run(&["show", &id, "--journal"]).out();
+    assert!(shown.contains("tool      countdown") && shown.contains("ended the task"), "{shown}");
+    assert_eq!(shown.lines().filter(|line| line.contains("  step ")).count(), 3, "{shown}");
+    let shown = setup.run(&["show", &id, "--journal", "--json"]).json();
+    assert_eq!(shown["arguments"]["value"], json!({"seconds": 0.3, "steps": 3}));
+    let again = setup.run(&["again", &id, "--json"]).json();
+    assert_eq!(again["structuredContent"]["steps"], 3);
+}
+
+#[test]
 fn the_same_key_is_the_same_task() {
     let (setup, _server) = Setup::local();
     let call = ["countdown", "seconds=600", "--key", "k"];
@@ -141,9 +193,53 @@ fn tasks_are_listed_by_status_and_tool() {
     assert_eq!(ids(&["--status", "input_required"]), [asking.as_str()]);
     assert_eq!(ids(&["--tool", "countdown"]), [running.as_str()]);
     assert!(ids(&["--tool", "echo"]).is_empty());
+    assert_eq!(ids(&["--status", "working,input_required"]).len(), 2);
+    assert!(ids(&["--status", "working", "--tool", "ask"]).is_empty());
+    // The server says which tools they are of, also of what another machine began.
+    std::fs::remove_file(setup.remembered()).unwrap();
+    assert_eq!(ids(&["--tool", "countdown"]), [running.as_str()]);
+    assert_eq!(ids(&["--status", "input_required", "--tool", "ask"]), [asking.as_str()]);
     let table = setup.run(&["tasks"]).out();
     assert!(table.starts_with("TASK") && table.contains("countdown") && table.contains("input_required"), "{table}");
     assert_eq!(setup.run(&["tasks", "--status", "odd"]).code, 2);
+}
+
+/// What a server of an older version of ours answers: it has a plain list only.
+fn older(body: &str) -> String {
+    let request: Value = serde_json::from_str(body).unwrap();
+    let keys = json!({"dev.longhaul/idempotencyKeys": {}});
+    let row = |id: &str, status: &str| json!({"taskId": id, "status": status, "createdAt": "2026-01-01T00:00:00Z"});
+    let result = match request["method"].as_str().unwrap() {
+        "server/discover" => json!({"supportedVersions": ["2026-07-28"], "capabilities": {"extensions": keys}}),
+        "initialize" => json!({"protocolVersion": "2025-11-25", "capabilities": {"tasks": {"list": {}}}}),
+        "tasks/list" if request["params"]["cursor"] == "c" => {
+            json!({"tasks": [row("b", "failed"), row("d", "failed")]})
+        }
+        "tasks/list" => json!({"tasks": [row("a", "failed"), row("c", "working")], "nextCursor": "c"}),
+        _ => Value::Null,
+    };
+    let answer = match result {
+        Value::Null => json!({"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32601, "message": "no"}}),
+        result => json!({"jsonrpc": "2.0", "id": request["id"], "result": result}),
+    };
+    let answer = answer.to_string();
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length:";
+    format!("{head} {}\r\n\r\n{answer}", answer.len())
+}
+
+#[test]
+fn of_a_server_that_cannot_filter_all_tasks_are_asked_for_and_filtered_here() {
+    let mut setup = Setup::new();
+    setup.url = answering_with(older);
+    let ids = |flags: &[&str]| {
+        let listed = setup.run(&[&["tasks", "--json"], flags].concat()).json();
+        let ids = listed["tasks"].as_array().unwrap().iter();
+        ids.map(|task| task["taskId"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(&[]), ["a", "c", "b", "d"]);
+    assert_eq!(ids(&["--status", "failed"]), ["a", "b", "d"]);
+    assert_eq!(ids(&["--status", "cancelled"]), [""; 0]);
+    assert_eq!(ids(&["--tool", "x"]), [""; 0], "nothing says which tools they are of");
 }
 
 #[test]
@@ -180,6 +276,41 @@ fn a_question_is_answered_by_arguments_and_declined() {
     setup.run(&["answer", id, "--decline"]).out();
     let result: Value = serde_json::from_str(&setup.run(&["watch", id]).out()).unwrap();
     assert_eq!((&result["answers"][0]["answer"], &result["answers"][1]["action"]), (&json!("May"), &json!("decline")));
+}
+
+#[test]
+fn a_question_is_asked_and_answered_over_the_wire_of_2025_11_25() {
+    let (mut setup, _server) = Setup::local();
+    setup.url = without_discovery(setup.port);
+    let said = setup.run(&["call", "ask", "questions:=[\"Which month?\", \"Why?\"]"]);
+    assert!(said.code == 6 && said.err.contains("it asks: Which month?"), "{said:?}");
+    let id = said.err.split("the task ").nth(1).unwrap().split_whitespace().next().unwrap();
+    assert!(setup.run(&["tasks", "--status", "input_required"]).out().contains(id));
+    setup.run(&["answer", id, "answer=May"]).out();
+    let second = setup.run(&["watch", id]);
+    assert!(second.code == 6 && second.err.contains("it asks: Why?"), "{second:?}");
+    setup.run(&["answer", id, "--decline"]).out();
+    let result: Value = serde_json::from_str(&setup.run(&["watch", id]).out()).unwrap();
+    assert_eq!((&result["answers"][0]["answer"], &result["answers"][1]["action"]), (&json!("May"), &json!("decline")));
+}
+
+#[test]
+fn a_task_that_its_server_does_not_have_any_more_has_expired() {
+    let (setup, server) = Setup::local();
+    let id = setup.detach(&["countdown", "seconds=0.1"]);
+    setup.run(&["watch", &id]).out();
+    server.kill();
+    for file in ["tasks.db", "tasks.db-wal", "tasks.db-shm"] {
+        drop(std::fs::remove_file(setup.folder().join(file)));
+    }
+    let _server = Server::local(setup.folder(), setup.port);
+    for verb in ["show", "result", "watch"] {
+        let said = setup.run(&[verb, &id]);
+        assert!(said.code == 8 && said.err.contains("has expired"), "{verb}: {said:?}");
+    }
+    assert!(!setup.run(&["tasks"]).out().contains(&id));
+    let again: Value = serde_json::from_str(&setup.run(&["again", &id]).out()).unwrap();
+    assert_eq!(again["steps"], 10, "its call is remembered here");
 }
 
 #[test]
@@ -220,4 +351,28 @@ fn completions_are_written_for_shells() {
         let script = setup.run(&["completions", shell]).out();
         assert!(script.contains("countdown") || script.contains("detach"), "{shell}");
     }
+}
+
+/// What bash completes in this line, with the written completions.
+fn completed(setup: &Setup, words: &[&str]) -> Vec<String> {
+    let script = setup.run(&["completions", "bash"]).out();
+    std::fs::write(setup.folder().join("longhaul.bash"), script).unwrap();
+    let line = r#"source longhaul.bash || exit 1; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
+        "$(complete -p longhaul | sed 's/.* -F \([^ ]*\) .*/\1/')" longhaul "${!#}" "${COMP_WORDS[$(($# - 2))]}"
+        printf '%s\n' "${COMPREPLY[@]}""#;
+    let mut bash = std::process::Command::new("bash");
+    setup.prepare(&mut bash);
+    let output = bash.args(["--norc", "-c", line, "bash"]).args(words).output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap().split_whitespace().map(str::to_owned).collect()
+}
+
+#[test]
+fn bash_completes_verbs_flags_and_statuses() {
+    let setup = Setup::new();
+    assert_eq!(completed(&setup, &["longhaul", "ca"]), ["call", "cancel"]);
+    assert_eq!(completed(&setup, &["longhaul", "tasks", "--st"]), ["--status"]);
+    let statuses = completed(&setup, &["longhaul", "tasks", "--status", ""]);
+    assert_eq!(statuses, ["working", "input_required", "completed", "failed", "cancelled"]);
+    assert_eq!(completed(&setup, &["longhaul", "nonsense-"]), [""; 0]);
 }

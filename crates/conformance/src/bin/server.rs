@@ -1,11 +1,12 @@
 //! `conformance-server`: serves the fixtures of the MCP conformance suite from one process.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use clap::Parser;
 use longhaul::local;
 use longhaul::settings::table;
-use longhaul_conformance::{ListChanges, server};
+use longhaul_conformance::{ListChanges, server, with_schedules};
 
 #[derive(Parser)]
 #[command(about, version)]
@@ -13,10 +14,17 @@ struct Settings {
     /// Where to listen; port 0 chooses a free one, which is then written to standard error.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
+    /// Keeps its tasks in this file, and calls some of its tools by itself each minute.
+    #[arg(long)]
+    scheduled: Option<PathBuf>,
 }
 
 fn main() -> Result<(), local::ServeError> {
     let settings = Settings::parse();
-    let options = local::Options::default().with(&table::LISTEN, settings.listen).with(&table::DB, ":memory:");
-    local::run(server(ListChanges::Notified), options)
+    let server = server(ListChanges::Notified);
+    let options = local::Options::default().with(&table::LISTEN, settings.listen);
+    match settings.scheduled {
+        Some(db) => local::run(with_schedules(server), options.with(&table::DB, db)),
+        None => local::run(server, options.with(&table::DB, ":memory:")),
+    }
 }

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use longhaul::lambda;
-use longhaul_conformance::{ListChanges, server};
+use longhaul_conformance::{ListChanges, server, with_schedules};
 
 fn main() -> ExitCode {
-    lambda::worker(|_env| server(ListChanges::NotNotified))
+    lambda::worker(|_env| with_schedules(server(ListChanges::NotNotified)))
 }

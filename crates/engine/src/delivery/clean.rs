@@ -29,7 +29,7 @@ impl Engine {
                 return self.later();
             }
         };
-        let due_at = Self::cleaning_due_at(&task);
+        let due_at = self.cleaning_due_at(&task);
         match comes {
             Comes::FromItsLeg(attempt) if attempt == task.attempt && self.has_time_to_clean(work) => {
                 self.clean(&task, work).await
@@ -45,10 +45,11 @@ impl Engine {
         work.signals.until.is_none_or(|killed_at| over_at <= killed_at)
     }
 
-    /// From when on no leg of the task runs its tool. A worker whose lease is over counts as dead.
-    pub(crate) fn cleaning_due_at(task: &Task) -> Timestamp {
+    /// From when on no leg of the task runs its tool. A worker that held the task may not know of its end before its lease
+    /// is over, and clocks differ: so others wait for a lease at least.
+    pub(crate) fn cleaning_due_at(&self, task: &Task) -> Timestamp {
         let ended_at = task.ended_at.unwrap_or(task.updated_at);
-        task.held_until.map_or(ended_at, |until| until.max(ended_at))
+        task.held_until.map_or(ended_at, |until| until.max(ended_at.plus_ms(self.settings.lease_ms)))
     }
 
     async fn clean(&self, task: &Task, work: Work<'_>) -> Disposition {

@@ -1,9 +1,9 @@
 //! Writing how a leg ended, and deciding what to do with its message.
 
-use longhaul_core::ports::{ApplyError, StoreError};
+use longhaul_core::ports::{ApplyError, Message, StoreError};
 use longhaul_core::{
     Advance, Failure, FailureKind, Outcome, PartsName, Payload, Progress, Refusal, ResultKind, Suspension, Task,
-    TaskEvent, TaskKey, limits,
+    TaskEvent, TaskKey, Timestamp, limits,
 };
 
 use super::watch::End;
@@ -18,14 +18,16 @@ impl Engine {
             End::Tool(LegEnd::Failed { message, detail }) => self.fail(leg, message, detail).await,
             End::Tool(LegEnd::Crashed { reason }) => self.retry(leg, reason).await,
             End::Tool(LegEnd::NoSuchTool) => self.leave_to_others(leg.task()).await,
-            End::Tool(LegEnd::Suspended(Suspended(Reason::Suspend(suspension)))) => self.suspend(leg, suspension).await,
+            End::Tool(LegEnd::Suspended(Suspended(Reason::Suspend { suspension, facts }))) => {
+                self.suspend(leg, suspension, &facts).await
+            }
             End::Tool(LegEnd::Suspended(Suspended(Reason::Retry(reason)))) => self.retry(leg, reason).await,
             End::Tool(LegEnd::Suspended(Suspended(Reason::Fail(kind, message)))) => {
                 self.finish(leg, failed(kind, &message, None)).await
             }
             End::PastDeadline => self.end_for_good(leg.task(), TaskEvent::TimeOut).await,
             End::Overran => self.retry(leg, self.overrun()).await,
-            End::Stopped => self.suspend(leg, Suspension::Yield).await,
+            End::Stopped => self.suspend(leg, Suspension::Yield, &[]).await,
             End::Lost(why) => self.refused(&leg.task().key(), why, self.settings.lease_ms),
         }
     }
@@ -62,7 +64,7 @@ impl Engine {
     /// Gives back a task that was claimed, and of which nothing was run: it goes on in another leg after this time.
     pub(crate) async fn give_back_unrun(&self, task: &Task, after_ms: u64) -> Disposition {
         let event = TaskEvent::Suspend { attempt: task.attempt, suspension: Suspension::Yield, progress: None };
-        self.release(task, &event, Some(after_ms)).await
+        self.release(task, &event, Some(after_ms), &[]).await
     }
 
     /// Writes an end that any worker may write, not only the one that holds the task.
@@ -79,6 +81,18 @@ impl Engine {
         match self.send(task, delay_ms).await {
             Ok(()) => Disposition::Acknowledge,
             Err(_logged) => Disposition::RetryAfter { after_ms: delay_ms },
+        }
+    }
+
+    /// Sends the delivered message once more, so that its delivery does not count. If that fails, the delivered one stays.
+    pub(crate) async fn send_later(&self, message: &Message, delay_ms: u64) -> Disposition {
+        match self.queue().send(message, delay_ms).await {
+            Ok(()) => Disposition::Acknowledge,
+            Err(error) => {
+                let (task_id, error) = (message.task.id, &error as &dyn std::error::Error);
+                tracing::warn!(%task_id, error, "the message was not sent; the delivered one stays");
+                Disposition::RetryAfter { after_ms: delay_ms }
+            }
         }
     }
 
@@ -155,9 +169,14 @@ impl Engine {
         }
     }
 
-    async fn suspend(&self, leg: &Leg, suspension: Suspension) -> Disposition {
+    async fn suspend(&self, leg: &Leg, suspension: Suspension, facts: &[String]) -> Disposition {
         let task = leg.task();
         let suspension = if task.cleaning.is_armed() { until_deadline(suspension, task) } else { suspension };
+        let suspension = if task.parent.is_some() {
+            at_the_latest(suspension, self.now().plus_ms(limits::CHILD_LOOK_MS_MAX))
+        } else {
+            suspension
+        };
         if let Suspension::Input { asks, .. } = &suspension {
             let bytes = asks.iter().map(|ask| ask.key.len() + ask.request.len()).sum::<usize>();
             if asks.len() > limits::ASKS_MAX || bytes > limits::ASKS_BYTES_MAX {
@@ -172,7 +191,7 @@ impl Engine {
         };
         let (progress, _) = leg.shared().pending.take();
         let event = TaskEvent::Suspend { attempt: task.attempt, suspension, progress };
-        self.release(task, &event, resume_in_ms).await
+        self.release(task, &event, resume_in_ms, facts).await
     }
 
     async fn retry(&self, leg: &Leg, reason: String) -> Disposition {
@@ -208,13 +227,20 @@ impl Engine {
     }
 
     /// Writes `event`, after which no worker holds the task, and sends the message for the next leg if there is a time
-    /// for it.
-    async fn release(&self, task: &Task, event: &TaskEvent, resume_in_ms: Option<u64>) -> Disposition {
+    /// for it, which is soon if one of these facts is there.
+    async fn release(
+        &self,
+        task: &Task,
+        event: &TaskEvent,
+        resume_in_ms: Option<u64>,
+        facts: &[String],
+    ) -> Disposition {
         let released = match self.apply_with_retry(&task.key(), event).await {
             Ok(released) => released,
             Err(error) => return self.not_applied(&task.key(), error, self.settings.lease_ms),
         };
-        match resume_in_ms {
+        let woken_at = self.wake_if_there(&released, facts).await;
+        match woken_at.map(|at| at.since_ms(self.now())).or(resume_in_ms) {
             Some(delay_ms) => self.replace_message(&released, delay_ms).await,
             None => Disposition::Acknowledge,
         }
@@ -229,12 +255,15 @@ impl Engine {
 /// The same suspension, until the task's deadline at the latest: a message then finds the task past it, so that it is
 /// cleaned although nobody polls.
 fn until_deadline(suspension: Suspension, task: &Task) -> Suspension {
-    let deadline = task.deadline();
+    at_the_latest(suspension, task.deadline())
+}
+
+fn at_the_latest(suspension: Suspension, at: Timestamp) -> Suspension {
     match suspension {
         Suspension::Input { asks, until } => {
-            Suspension::Input { asks, until: Some(until.map_or(deadline, |until| until.min(deadline))) }
+            Suspension::Input { asks, until: Some(until.map_or(at, |until| until.min(at))) }
         }
-        Suspension::Timer(until) => Suspension::Timer(until.min(deadline)),
+        Suspension::Timer(until) => Suspension::Timer(until.min(at)),
         Suspension::Yield => Suspension::Yield,
     }
 }

@@ -93,7 +93,7 @@ impl Engine {
     }
 
     /// Sends the message again, so that waiting does not count as a delivery, and only then lets the delivered one be
-    /// deleted. A task that would not be claimed anyway does not wait.
+    /// deleted. One that was delivered before is kept instead. A task that would not be claimed anyway does not wait.
     async fn wait_for_a_place(&self, limit: &LegLimit, work: Work<'_>) -> Disposition {
         let (message, now) = (&work.delivery.message, self.now());
         let waited_ms = match self.store().get(&message.task, now).await {
@@ -115,14 +115,12 @@ impl Engine {
         } else {
             tracing::debug!(task_id = %message.task.id, waited_ms, delay_ms, "the task still waits for a leg of its owner");
         }
-        match self.queue().send(message, delay_ms).await {
-            Ok(()) => Disposition::Acknowledge,
-            Err(error) => {
-                let (task_id, error) = (message.task.id, &error as &dyn std::error::Error);
-                tracing::warn!(%task_id, error, "the message was not sent; the delivered one stays");
-                Disposition::RetryAfter { after_ms: delay_ms }
-            }
+        if work.delivery.receives > 1 {
+            // A worker that died, or could not delete it, may have sent one in its place already: copies would be copied
+            // at every try, and be more and more.
+            return Disposition::RetryAfter { after_ms: delay_ms };
         }
+        self.send_later(message, delay_ms).await
     }
 
     /// When the leg can no longer run.

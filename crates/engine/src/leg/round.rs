@@ -85,7 +85,7 @@ impl Leg {
         } else {
             Suspension::Input { asks, until: None }
         };
-        LegEnd::Suspended(Suspended(Reason::Suspend(suspension)))
+        LegEnd::Suspended(Suspended(Reason::Suspend { suspension, facts: Vec::new() }))
     }
 
     fn rounds(&self) -> usize {

@@ -1,5 +1,6 @@
 //! A task ends once; a task always ends; a cancel request reaches the worker; expiry is exact.
 
+use longhaul_core::ports::Delivery;
 use longhaul_core::{FailureKind, State, Status, limits};
 use longhaul_engine::{Cancelled, Disposition, PollError, WorkerSignals};
 
@@ -96,8 +97,9 @@ fn a_delivery_of_a_task_that_a_living_worker_has_waits_and_is_no_failure() {
         let task = world.accepted().await;
         let delivery = world.receive().await.unwrap();
         world.killed_in_the_tool(&delivery).await;
-        for _ in 0..2 {
-            let disposition = world.engine.run_delivery(&delivery, &quick(), &WorkerSignals::default()).await;
+        for receives in 2..4 {
+            let again = Delivery { receives, ..delivery.clone() };
+            let disposition = world.engine.run_delivery(&again, &quick(), &WorkerSignals::default()).await;
             assert_eq!(disposition, Disposition::RetryAfter { after_ms: world.engine.settings().lease_ms });
         }
         assert_eq!(world.on_record(&task.key()).await.failures, 0);

@@ -3,7 +3,8 @@
 use std::convert::Infallible;
 
 use longhaul_core::{
-    Ask, Cleaning, FailureKind, Legs, PartsName, Payload, State, Status, Task, TaskRecord, TraceParent, limits,
+    Ask, Cleaning, FailureKind, Legs, PartsName, Payload, State, Status, Task, TaskFilter, TaskRecord, TraceParent,
+    limits,
 };
 use longhaul_engine::{AcceptError, LegEnd, LoadError};
 use longhaul_testkit::given;
@@ -63,6 +64,7 @@ fn a_new_task_records_what_was_called() {
             last_failure: None,
             terms: call.terms,
             created_at: now,
+            not_before: None,
             updated_at: now,
             sent_at: now,
             resends: 0,
@@ -75,6 +77,7 @@ fn a_new_task_records_what_was_called() {
             variables: None,
             cleaning: Cleaning::None,
             held_until: None,
+            parent: None,
             legs: Legs::default(),
         };
         assert_eq!(task.record(), &expected);
@@ -104,6 +107,28 @@ fn a_page_has_1_to_100_tasks() {
         for (limit, count) in [(0, 1), (1, 1), (100, 100), (1_000, 100)] {
             assert_eq!(world.engine.list(&ann(), None, limit).await.unwrap().tasks.len(), count);
         }
+    });
+}
+
+#[test]
+fn a_page_of_a_filtered_list_has_1_to_100_tasks_that_its_filter_takes() {
+    run(async {
+        let world = World::new();
+        let cancelled = world.accepted().await;
+        world.engine.cancel(&cancelled.key()).await.unwrap();
+        for _ in 0..101 {
+            world.accepted().await;
+        }
+        let of = |status| TaskFilter { statuses: [status].into(), tool: None };
+        for (limit, count) in [(0, 1), (1, 1), (100, 100), (1_000, 100)] {
+            let page = world.engine.list_filtered(&ann(), &of(Status::Working), None, limit).await.unwrap();
+            assert_eq!((page.tasks.len(), page.next.is_some()), (count, true));
+        }
+        let page = world.engine.list_filtered(&ann(), &of(Status::Cancelled), None, 10).await.unwrap();
+        assert_eq!(page.tasks.iter().map(|task| task.id).collect::<Vec<_>>(), [cancelled.id]);
+        let of_another_tool = TaskFilter { tool: Some("another".to_owned()), ..TaskFilter::default() };
+        let page = world.engine.list_filtered(&ann(), &of_another_tool, None, 10).await.unwrap();
+        assert_eq!((page.tasks.len(), page.next), (0, None));
     });
 }
 

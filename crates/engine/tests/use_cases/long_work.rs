@@ -248,6 +248,8 @@ fn an_early_message_of_a_question_with_a_timer_is_sent_again() {
             completed("1")
         });
         world.deliver(&delivery, &tool).await;
+        let mut delivery = delivery;
+        delivery.message.attempt = Some(1);
         for _ in 0..2 {
             world.took();
             let signals = longhaul_engine::WorkerSignals::default();

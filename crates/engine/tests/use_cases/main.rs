@@ -3,10 +3,13 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a broken promise shows as a panic")]
 
 mod accepting;
+mod announcing;
 mod auditing;
+mod children;
 mod cleaning;
 mod dead_letters;
 mod ending;
+mod facts;
 mod heartbeats;
 mod limits;
 mod listening;
@@ -19,6 +22,9 @@ mod recovering;
 mod retries;
 mod rounds;
 mod sleeping;
+mod starting_later;
 mod steps;
+mod sweeping;
+mod unclaimed;
 mod variables;
 mod world;

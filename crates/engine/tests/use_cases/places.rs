@@ -352,7 +352,7 @@ fn a_place_that_another_task_got_is_not_taken_over_by_a_worker_whose_clock_is_be
         assert_eq!(places.inner.take(&next, 1, until).await.unwrap(), Taken::Place);
         places.asked();
         let (tool, delivery) = (quick(), world.receive().await.unwrap());
-        assert_eq!(world.deliver(&delivery, &tool).await, Disposition::Acknowledge);
+        let Disposition::RetryAfter { .. } = world.deliver(&delivery, &tool).await else { panic!("it is lost") };
         assert_eq!((places.asked(), tool.runs()), (vec!["take"], 0), "the task waits");
         places.inner.give_back(&next).await.unwrap();
         assert_eq!(world.work_until_ended(&key, &tool, 1_000, 120).await.status(), Status::Completed);
@@ -485,6 +485,24 @@ fn a_task_that_cannot_be_read_while_it_waits_keeps_waiting() {
         world.delays();
         assert_eq!(world.deliver(&delivery, &quick()).await, Disposition::Acknowledge);
         assert_eq!(world.delays().len(), 1);
+    });
+}
+
+/// Found by the simulation (seed 410783 with limited legs): a message that could not be deleted was replaced at every
+/// further delivery, and so were its copies.
+#[test]
+fn a_message_that_was_delivered_before_is_not_replaced_but_stays() {
+    run(async {
+        let (world, _places) = limited(1, Settings::default());
+        let (first, _) = killed(&world).await;
+        let second = world.accepted().await.key();
+        let mut delivery = all_but_the_first(&world, &first).await;
+        delivery.receives = 2;
+        world.took();
+        let Disposition::RetryAfter { after_ms } = world.deliver(&delivery, &quick()).await else { panic!("replaced") };
+        assert!((1_000..=2_000).contains(&after_ms), "{after_ms}");
+        assert_eq!(world.took(), ["get"], "nothing is sent");
+        assert_eq!(world.on_record(&second).await.status(), Status::Working);
     });
 }
 

@@ -225,6 +225,30 @@ fn a_leg_whose_journal_cannot_be_read_releases_the_task_without_a_failure() {
     });
 }
 
+/// A worker that stood still meanwhile may read the journal of a task that another one has ended, and its client has
+/// forgotten: nothing of it may be left.
+#[test]
+fn a_leg_whose_lease_is_over_before_its_tool_runs_does_not_run_it() {
+    run(async {
+        let world = World::new();
+        let task = world.accepted().await;
+        world.work(&crashing()).await;
+        world.clock.advance_ms(1_000);
+        let delivery = world.receive().await.unwrap();
+        let (clock, lease_ms) = (Arc::clone(&world.clock), world.engine.settings().lease_ms);
+        world.store_fails(move |call| {
+            if matches!(call, StoreCall::Journal(_)) {
+                clock.advance_ms(lease_ms);
+            }
+            false
+        });
+        let tool = quick();
+        assert_eq!(world.deliver(&delivery, &tool).await, Disposition::Acknowledge);
+        assert_eq!(tool.runs(), 0);
+        assert_eq!(world.on_record(&task.key()).await.state, State::Queued);
+    });
+}
+
 #[test]
 fn a_message_that_cannot_be_replaced_stays() {
     run(async {

@@ -171,7 +171,7 @@ fn a_message_that_comes_early_again_is_hidden_until_it_is_due_and_not_copied() {
         let world = World::new();
         let (key, tool) = (world.accepted().await.key(), sleeps_for(1_000_000));
         world.work(&tool).await;
-        world.queue.send(&Message { task: key, trace: None }, 0).await.unwrap();
+        world.queue.send(&Message { task: key, trace: None, attempt: None }, 0).await.unwrap();
         world.delays();
         let early = world.receive().await.unwrap();
         world.queue.extend(&early.receipt, 0).await.unwrap();

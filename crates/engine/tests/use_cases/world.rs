@@ -232,6 +232,7 @@ pub(crate) fn call() -> Call {
         idempotency: None,
         trace: None,
         cleaning: longhaul_core::Cleaning::None,
+        not_before: None,
     }
 }
 
@@ -337,6 +338,7 @@ fn verb(call: StoreCall<'_>) -> &'static str {
             TaskEvent::Retry { .. } => "retry",
             TaskEvent::Finish { .. } => "finish",
             TaskEvent::Answer { .. } => "answer",
+            TaskEvent::Wake { .. } => "wake",
             TaskEvent::Cancel => "cancel",
             TaskEvent::Resend { .. } => "resend",
             TaskEvent::RetriesExhausted => "retries exhausted",

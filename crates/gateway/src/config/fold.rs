@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::outside::required;
 use super::read::is_of_names;
 use super::reader::{Members, Node, Reader};
 
@@ -148,27 +149,12 @@ fn fold(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Fold> {
     })
 }
 
-fn required<'e, T>(
-    reader: &mut Reader<'e>,
-    members: &mut Members<'_>,
-    key: &'static str,
-    read: impl FnOnce(&mut Reader<'e>, &Node<'_>) -> Option<T>,
-) -> Option<T> {
-    match members.find(key) {
-        Some(node) => read(reader, &node),
-        None => {
-            reader.fault(&members.node.pointer, format!("it has no `{key}`"));
-            None
-        }
-    }
-}
-
-fn pointer(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Pointer> {
+pub(super) fn pointer(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Pointer> {
     let text = reader.text(node)?;
     reader.read(node, Pointer::new(text))
 }
 
-fn states(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Vec<String>> {
+pub(super) fn states(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Vec<String>> {
     let states = reader.texts(node)?;
     if states.is_empty() {
         reader.fault(&node.pointer, "names no state");

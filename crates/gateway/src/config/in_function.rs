@@ -43,6 +43,11 @@ pub(crate) fn read(text: &str, env: &dyn EnvSource, role: Role) -> Result<Config
             }
         }
     }
+    if role == Role::Api {
+        for job in &mut config.jobs {
+            job.kind = Err("only workers run it".to_owned());
+        }
+    }
     if faults.is_empty() { Ok(config) } else { Err(ConfigError { faults }) }
 }
 

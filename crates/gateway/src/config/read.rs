@@ -11,6 +11,7 @@ use url::Url;
 use super::comments::without_comments;
 use super::fold::folds;
 use super::life::{Life, concurrency};
+use super::outside::{self, OutsideJob};
 use super::reader::{Members, Node, NotSet, Reader, unknown};
 use super::terms::{Durable, Repeat, Terms};
 use super::{Config, ConfigError, Headers, Pattern, Server, environment};
@@ -39,23 +40,25 @@ const RESERVED: [&str; 5] = ["accept", "content-type", "last-event-id", "mcp-pro
 pub(super) fn config(text: &str, env: &dyn EnvSource, not_set: NotSet) -> Result<Config, ConfigError> {
     let mut reader = Reader::new(env, not_set);
     let Some(value) = json(&mut reader, text) else {
-        return reader.end(Config { servers: Vec::new() });
+        return reader.end(Config { servers: Vec::new(), jobs: Vec::new() });
     };
     let root = Node { value: &value, pointer: String::new() };
-    let (mut servers, mut names) = (Vec::new(), Vec::new());
+    let (mut servers, mut jobs, mut names) = (Vec::new(), Vec::new(), Vec::new());
     if let Some(mut members) = reader.members(&root) {
         for key in ["mcpServers", "servers"] {
             if let Some(entries) = members.find(key).and_then(|node| reader.members(&node)) {
-                names.extend(entries.all().map(|(name, _)| name.as_str()));
-                servers.extend(entries.all().filter_map(|(name, node)| server(&mut reader, env, name, &node)));
+                let (outside, own): (Vec<_>, Vec<_>) = entries.all().partition(|(_, node)| outside::is_one(node));
+                names.extend(own.iter().map(|(name, _)| name.as_str()));
+                jobs.extend(outside.iter().filter_map(|(name, node)| outside::read(&mut reader, name, node)));
+                servers.extend(own.iter().filter_map(|(name, node)| server(&mut reader, env, name, node)));
             }
         }
-        check_names(&mut reader, &servers);
+        check_names(&mut reader, &servers, &jobs);
         if let Some(section) = members.find("longhaul").and_then(|node| reader.members(&node)) {
-            apply(&mut reader, &mut servers, &names, section);
+            apply(&mut reader, &mut servers, &mut jobs, &names, section);
         }
     }
-    reader.end(Config { servers })
+    reader.end(Config { servers, jobs })
 }
 
 fn json(reader: &mut Reader<'_>, text: &str) -> Option<Value> {
@@ -91,8 +94,8 @@ pub(super) fn endpoint_of(text: &str, name: &str, env: &dyn EnvSource) -> Result
     Err(reader.into_error())
 }
 
-fn check_names(reader: &mut Reader<'_>, servers: &[Server]) {
-    if servers.is_empty() && reader.has_found_nothing() {
+fn check_names(reader: &mut Reader<'_>, servers: &[Server], jobs: &[OutsideJob]) {
+    if servers.is_empty() && jobs.is_empty() && reader.has_found_nothing() {
         reader.fault("", "names no server: it needs `mcpServers` (or `servers`) with at least one that can be used");
     }
     if servers.len() > limits::SERVERS_MAX {
@@ -101,6 +104,11 @@ fn check_names(reader: &mut Reader<'_>, servers: &[Server]) {
     for (index, server) in servers.iter().enumerate() {
         if servers.iter().take(index).any(|other| other.name == server.name) {
             reader.fault(&format!("/servers/{}", server.name), "is also in `mcpServers`: choose another name");
+        }
+    }
+    for (index, job) in jobs.iter().enumerate() {
+        if jobs.iter().take(index).any(|other| other.name == job.name) {
+            reader.fault(&job.place, "is also in `mcpServers`: choose another name");
         }
     }
 }
@@ -147,7 +155,7 @@ fn server(reader: &mut Reader<'_>, env: &dyn EnvSource, name: &str, node: &Node<
         (Some(other), ..) => {
             reader.fault(
                 &format!("{}/type", node.pointer),
-                format!("`{other}` is not supported: it must be `stdio` or `http`"),
+                format!("`{other}` is not supported: it must be `stdio` or `http`, or the kind of an outside job such as `aws-step-functions`"),
             );
             None
         }
@@ -219,7 +227,13 @@ fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), String> 
 }
 
 /// The section `longhaul`.
-fn apply(reader: &mut Reader<'_>, servers: &mut [Server], names: &[&str], mut section: Members<'_>) {
+fn apply(
+    reader: &mut Reader<'_>,
+    servers: &mut [Server],
+    jobs: &mut [OutsideJob],
+    names: &[&str],
+    mut section: Members<'_>,
+) {
     let (defaults, mut life) = (section.find("defaults"), Life::default());
     if let Some(mut members) = defaults.and_then(|node| reader.members(&node)) {
         let terms = terms(reader, &mut members);
@@ -229,6 +243,9 @@ fn apply(reader: &mut Reader<'_>, servers: &mut [Server], names: &[&str], mut se
             server.terms = terms;
             life.apply(server);
         }
+        for job in jobs.iter_mut() {
+            job.terms = job.terms.or(&terms);
+        }
     }
     if let Some(named) = section.find("servers").and_then(|node| reader.members(&node)) {
         for (name, node) in named.all() {
@@ -236,6 +253,9 @@ fn apply(reader: &mut Reader<'_>, servers: &mut [Server], names: &[&str], mut se
                 Some(server) => apply_to(reader, server, &life, &node),
                 // It is switched off, or has mistakes of its own.
                 None if names.contains(&name.as_str()) => {}
+                None if jobs.iter().any(|job| job.name == *name) => {
+                    reader.fault(&node.pointer, "is an outside job: write its terms into its entry");
+                }
                 None => reader.fault(&node.pointer, unknown(name, names.iter().copied())),
             }
         }
@@ -281,7 +301,7 @@ pub(crate) fn is_of_names(character: char) -> bool {
     character.is_ascii_alphanumeric() || ['_', '-', '.'].contains(&character)
 }
 
-fn terms(reader: &mut Reader<'_>, members: &mut Members<'_>) -> Terms {
+pub(super) fn terms(reader: &mut Reader<'_>, members: &mut Members<'_>) -> Terms {
     let repeats = [("hints", Repeat::Hints), ("always", Repeat::Always), ("never", Repeat::Never)];
     let run_at_most = members.find("runAtMost").and_then(|node| {
         let time = reader.duration(&node)?;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::limits;
+
 /// Whether a call that was interrupted may be made again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeat {
@@ -38,6 +40,11 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
+    /// How long a call may take.
+    pub(crate) fn run_at_most(&self) -> Duration {
+        self.run_at_most.unwrap_or(limits::RUN_MAX)
+    }
+
     /// These, and `other` where they say nothing.
     pub(crate) fn or(self, other: &Self) -> Self {
         Self {

@@ -13,8 +13,8 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinHandle;
 
-use super::lines::{Line, Lines, Overlong};
 use crate::limits;
+use longhaul_client::{Line, Lines, Overlong};
 
 /// How a process is started.
 #[derive(Clone, PartialEq, Eq)]

@@ -11,11 +11,11 @@ use rmcp::transport::Transport;
 use tokio::io::AsyncWriteExt;
 use tokio::process::ChildStdout;
 
-use super::lines::{Line, Lines, Overlong};
 use super::process::{Notes, Pipes, Stdin, ended};
 use super::task_tools::TaskTools;
 use super::watch::Watch;
 use crate::limits;
+use longhaul_client::{Line, Lines, Overlong};
 
 /// The gateway's end. `rmcp` has a transport for child processes, but that one skips a line that is too long, so that its
 /// call would wait forever, and does not notice the end of a process whose output somebody else keeps open.

@@ -2,11 +2,13 @@
 
 use crate::world::file;
 
+const PAGE: &str = "docs/costs.md";
+
 /// A line of a table: what, its arithmetic if it has one, and the amount.
-struct Line {
-    what: String,
-    exact: Option<f64>,
-    amount: String,
+pub(crate) struct Line {
+    pub(crate) what: String,
+    pub(crate) exact: Option<f64>,
+    pub(crate) amount: String,
 }
 
 /// The value of a product, as in "`3 × 0.125`".
@@ -15,9 +17,9 @@ fn product(arithmetic: &str) -> Option<f64> {
     Some(factors.map(|factor| factor.parse::<f64>().unwrap_or_else(|error| panic!("{arithmetic}: {error}"))).product())
 }
 
-/// The lines of all tables that show arithmetic, table by table.
-fn tables() -> Vec<Vec<Line>> {
-    let page = file("docs/costs.md");
+/// The lines of all tables of a page that show arithmetic, table by table.
+pub(crate) fn tables(page: &str) -> Vec<Vec<Line>> {
+    let page = file(page);
     let blocks = page.split("\n\n").filter(|block| block.contains("| arithmetic |"));
     let line = |line: &str| {
         let [what, arithmetic, amount]: [&str; 3] =
@@ -29,8 +31,8 @@ fn tables() -> Vec<Vec<Line>> {
 
 #[test]
 fn every_amount_is_what_its_arithmetic_says() {
-    let tables = tables();
-    assert_eq!(tables.len(), 6);
+    let tables = tables(PAGE);
+    assert_eq!(tables.len(), 12);
     for line in tables.iter().flatten() {
         match line.exact {
             // Half a cent is rounded up.
@@ -42,7 +44,7 @@ fn every_amount_is_what_its_arithmetic_says() {
 
 #[test]
 fn every_sum_is_that_of_its_lines() {
-    for table in tables() {
+    for table in tables(PAGE) {
         let sum: f64 = table.iter().filter_map(|line| line.exact).sum();
         if let Some(line) = table.iter().find(|line| line.what == "**sum**") {
             assert_eq!(format!("{:.2}", sum + 1e-9), line.amount, "{}", table[0].what);
@@ -52,9 +54,9 @@ fn every_sum_is_that_of_its_lines() {
 
 #[test]
 fn what_the_text_adds_up_is_right() {
-    let page = file("docs/costs.md");
+    let page = file(PAGE);
     let sum = |table: &[Line]| table.iter().filter_map(|line| line.exact).sum::<f64>();
-    let tables = tables();
+    let tables = tables(PAGE);
     let task = sum(&tables[0]);
     let own_second = tables[0].iter().find(|line| line.what.contains("of the worker")).unwrap().exact.unwrap();
     assert!(page.contains(&format!("second is {:.2}", task - own_second)), "{}", task - own_second);

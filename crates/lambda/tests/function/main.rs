@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test panics")]
 #![expect(clippy::future_not_send, reason = "a test runs on one thread, as the API function does")]
 
+mod announcing;
 mod answering;
 mod audit;
 mod costs;
@@ -13,6 +14,8 @@ mod logs;
 mod metrics;
 mod oauth;
 mod rest_api;
+mod scale;
 mod template;
+mod unclaimed;
 mod working;
 mod world;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::Response;
-use longhaul_core::ports::Delivery;
+use longhaul_core::ports::{Delivery, Purpose};
 use longhaul_core::{RequestedTerms, ResultKind, TaskKey, Terms};
 use longhaul_engine::{Call, Cleaned, Ended, Leg, LegEnd, ToolRunner, WorkerSignals};
 use longhaul_lambda::metrics::EmbeddedMetrics;
@@ -55,13 +55,19 @@ async fn accept_with(world: &World, cleaning: longhaul_core::Cleaning) -> (longh
         idempotency: None,
         trace: None,
         cleaning,
+        not_before: None,
     };
     let task = engine.accept(call).await.unwrap().into_task();
     (engine, lines, task.key())
 }
 
 fn delivery(task: TaskKey) -> Delivery {
-    Delivery { message: longhaul_core::ports::Message { task, trace: None }, receipt: "r".to_owned(), receives: 1 }
+    Delivery {
+        message: longhaul_core::ports::Message { task, trace: None, attempt: None },
+        receipt: "r".to_owned(),
+        receives: 1,
+        purpose: Purpose::Work,
+    }
 }
 
 #[tokio::test]

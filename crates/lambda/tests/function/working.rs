@@ -1,15 +1,19 @@
 //! The worker function: SQS events in, the failed records out.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use aws_lambda_events::sqs::SqsEvent;
 use longhaul_aws::read_message;
-use longhaul_core::{Clock, FailureKind, ResultKind, State, Status, TaskEvent, TaskKey};
+use longhaul_core::{Clock, FailureKind, Identity, OwnerId, ResultKind, State, Status, TaskEvent, TaskKey};
 use longhaul_engine::{Leg, LegEnd, LegLimit, ToolRunner};
 use longhaul_lambda::{DeadLetters, Worker};
+use longhaul_mcp::{McpServer, McpSettings, Overlap, Schedule, TaskPolicy};
 use longhaul_testkit::sim::FakePlaces;
+use rmcp::ServerHandler;
+use rmcp::model::{JsonObject, Tool};
 use serde_json::{Value, json};
 use tokio::sync::{Barrier, Semaphore};
 
@@ -22,7 +26,7 @@ const LONG_MS: u64 = 900_000;
 const MEETING: usize = 3;
 
 /// Runs each task as its tool's name says.
-struct Scripted {
+pub(crate) struct Scripted {
     running: AtomicUsize,
     running_max: AtomicUsize,
     meeting: Barrier,
@@ -359,4 +363,47 @@ async fn a_dead_letter_that_cannot_be_read_stays_in_its_queue() {
 
 fn given_token() -> longhaul_core::LeaseToken {
     longhaul_core::LeaseToken::from_random([9; 16])
+}
+
+/// A handler with the one tool that a schedule calls.
+struct Reports;
+
+impl ServerHandler for Reports {
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        (name == "report").then(|| Tool::new("report", "", JsonObject::new()))
+    }
+}
+
+fn tick() -> Value {
+    let mut event = event("worker-batch");
+    let record = &mut event["Records"][0];
+    record["body"] = r#"{"lookAtSchedules":"2033-05-18T12:00:00Z"}"#.into();
+    json!({"Records": [record]})
+}
+
+#[tokio::test]
+async fn a_worker_that_is_told_so_makes_the_calls_of_schedules_that_are_due() {
+    let (world, runner) = (World::new(), Arc::default());
+    let owner = OwnerId::of(Identity::Anonymous);
+    let schedule = Schedule::new("often", "* * * * *", "report", json!({})).owner(owner).overlap(Overlap::Allow);
+    let policies = BTreeMap::from([("report".to_owned(), TaskPolicy::optional())]);
+    let server = McpServer::new(|| Reports, policies, world.engine.clone(), McpSettings::new([1; 32]));
+    let worker = worker(&world, &runner, 1).keeps_schedules_of(server.with_schedules(&[schedule]));
+    for accepted in [0, 1, 2] {
+        // Messages are delivered more than once.
+        for _ in 0..2 {
+            assert_eq!(answer(&worker, &tick(), LONG_MS, &world).await, failed(&[]));
+        }
+        let tasks = world.engine.list(&owner, None, 10).await.unwrap().tasks;
+        assert_eq!(tasks.len(), accepted);
+        assert!(tasks.iter().all(|task| task.tool == "report"));
+        world.clock.advance_ms(60_000);
+    }
+}
+
+#[tokio::test]
+async fn a_server_without_schedules_needs_none() {
+    let (world, runner) = (World::new(), Arc::default());
+    assert_eq!(answer(&worker(&world, &runner, 1), &tick(), LONG_MS, &world).await, failed(&[]));
+    assert_eq!(world.queue.asked(), []);
 }

@@ -43,6 +43,13 @@ pub enum ServeError {
         #[source]
         cause: Box<dyn Error + Send + Sync>,
     },
+    /// It cannot be read who is to be told by webhook.
+    #[error("the webhooks of --webhooks cannot be used")]
+    Webhooks {
+        /// Why, with each mistake and its place. Without any secret.
+        #[source]
+        cause: Box<dyn Error + Send + Sync>,
+    },
     /// The address is taken, or does not belong to this machine.
     #[error("cannot listen on {address}; choose another address with --listen")]
     Listen {

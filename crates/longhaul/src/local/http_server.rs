@@ -11,8 +11,9 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use hyper_util::server::conn::auto;
+use longhaul_console::Console;
 use longhaul_core::Clock;
-use longhaul_http::{Body, HttpFrontend, audited};
+use longhaul_http::{Body, HttpFrontend, Sender, audited};
 use longhaul_mcp::McpServer;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
@@ -54,6 +55,7 @@ pub(crate) struct Service {
     pub(crate) health: Arc<Health>,
     /// Unless the process answers questions about its health only.
     pub(crate) endpoint: Option<Endpoint>,
+    pub(crate) console: Option<Console>,
 }
 
 /// The MCP endpoint.
@@ -194,11 +196,13 @@ impl Server {
         peer: IpAddr,
         exchange: Exchange,
     ) -> Result<Response<AnswerBody>, Infallible> {
-        let Service { health, endpoint } = &self.service;
-        let answer = match (health.answer(request.method(), request.uri().path()).await, endpoint) {
-            (Some(answer), _) => answer,
-            (None, None) => health::nothing_else(),
-            (None, Some(endpoint)) => {
+        let Service { health, endpoint, console } = &self.service;
+        let console = console.as_ref().filter(|_| Console::has(request.uri().path()));
+        let answer = match (health.answer(request.method(), request.uri().path()).await, console, endpoint) {
+            (Some(answer), ..) => answer,
+            (None, Some(console), _) => console.respond(request.map(|body| RequestBody::new(body, &exchange))).await,
+            (None, None, None) => health::nothing_else(),
+            (None, None, Some(endpoint)) => {
                 let mut request = request.map(|body| RequestBody::new(body, &exchange));
                 let audited = audited(&mut request, Some(peer.to_canonical()), None);
                 endpoint.answer(request).instrument(audited).await
@@ -210,9 +214,10 @@ impl Server {
 
 impl Endpoint {
     async fn answer(&self, request: Request<RequestBody>) -> Response<Body> {
-        let answer = async move |request, caller| match self.mcp.get() {
-            Some(mcp) => mcp.respond(request, caller).await,
-            None => health::starting(),
+        let answer = async move |request: Request<bytes::Bytes>, sender| match (self.mcp.get(), sender) {
+            (Some(mcp), Sender::Caller(caller)) => mcp.respond(request, *caller).await,
+            (Some(mcp), Sender::Holder { token }) => mcp.call_back(&token, request.body()).await,
+            (None, _) => health::starting(),
         };
         self.frontend.answer(request, answer).await
     }

@@ -9,11 +9,12 @@ use longhaul_engine::Settings;
 use longhaul_http::{Host, OriginPolicy};
 use longhaul_mcp::{AnonymousCallers, NeededScopes};
 use longhaul_oauth::OauthConfig;
-use longhaul_settings::table::{Callers, Role};
+use longhaul_settings::table::{Callers, Console, Role};
 use longhaul_settings::{Declared, Kind, Place, Setting, SettingsError, Values, table};
 
 use super::connections::ConnectionSettings;
 use super::storage::{self, Storage};
+use super::webhooks::{self, WebhookSettings};
 use super::{CommandLine, OptionsError, ToolEnvError, tool_env};
 use crate::ToolEnv;
 use crate::settings::ProcessEnv;
@@ -139,10 +140,12 @@ impl Options {
         let owner_concurrency = owner_concurrency
             .map_or_else(|| share_of_one(concurrency), |legs| usize::try_from(legs).unwrap_or(usize::MAX));
         let role = values.get(&table::ROLE)?;
+        let callers = callers(values, listen, role)?;
         Ok(Config {
             listen,
             role,
-            callers: callers(values, listen, role)?,
+            console: console(values, &callers, role)?,
+            callers,
             allow_host: values.find(&table::ALLOW_HOST)?.unwrap_or_default(),
             allow_origin: values.find(&table::ALLOW_ORIGIN)?.unwrap_or_default(),
             concurrency,
@@ -158,6 +161,7 @@ impl Options {
                 ..NeededScopes::default()
             },
             engine,
+            webhooks: webhooks::settings(values, is_shared)?,
             connections: ConnectionSettings::read(values)?,
         })
     }
@@ -168,6 +172,7 @@ impl Options {
 pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
     pub(crate) role: Role,
+    pub(crate) console: Console,
     pub(crate) callers: LocalCallers,
     pub(crate) concurrency: usize,
     pub(crate) owner_concurrency: usize,
@@ -177,6 +182,7 @@ pub(crate) struct Config {
     pub(crate) streams_max: u32,
     pub(crate) scopes: NeededScopes,
     pub(crate) engine: Settings,
+    pub(super) webhooks: Option<WebhookSettings>,
     pub(crate) connections: ConnectionSettings,
     allow_host: Vec<String>,
     allow_origin: Vec<String>,
@@ -201,6 +207,21 @@ impl LocalCallers {
         match self {
             Self::OneUser => AnonymousCallers::OneUser,
             Self::Strangers | Self::WithToken(_) | Self::WithAccessToken(_) => AnonymousCallers::Strangers,
+        }
+    }
+}
+
+/// Whether there is a console: by itself where whoever reaches it may do all of it anyway.
+fn console(values: &Values, callers: &LocalCallers, role: Role) -> Result<Console, SettingsError> {
+    let is_possible = *callers == LocalCallers::OneUser && role != Role::Worker;
+    match values.find(&table::CONSOLE)? {
+        None if is_possible => Ok(Console::On),
+        None => Ok(Console::Off),
+        Some(console) if console == Console::Off || is_possible => Ok(console),
+        Some(console) => {
+            let why = "it is for a process that answers requests with `--auth loopback`, where nobody logs in: leave it out, \
+                       and look at the server's tasks with `longhaul console --server URL`";
+            Err(values.refuse(&table::CONSOLE, &console, why))
         }
     }
 }

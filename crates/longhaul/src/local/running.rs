@@ -5,25 +5,30 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use longhaul_console::Console;
 use longhaul_core::Clock;
 use longhaul_engine::{Engine, Ports};
 use longhaul_http::HttpFrontend;
 use longhaul_mcp::{McpServer, McpSettings};
 use longhaul_oauth::ResourceServer;
-use longhaul_settings::table::Role;
-use longhaul_sqlite::{Database, DatabaseError, Purged};
+use longhaul_push::{Endpoints, NoticeRunner};
+use longhaul_settings::table::{self, Role};
+use longhaul_sqlite::{Announcements, Database, DatabaseError, Purged};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::bearer::TokenFile;
+use super::console::Pages;
 use super::health::{Health, Probe, StoreAlone};
 use super::options::{Config, LocalCallers};
+use super::schedules;
 #[cfg(feature = "aws")]
 use super::shared::Shared;
 use super::storage::Storage;
 use super::worker::{Receives, Workers};
-use super::{Backend, Options, ServeError, http_server};
+use super::{Backend, Options, ServeError, console, http_server, webhooks};
+use crate::settings::ProcessEnv;
 use crate::{OsIds, Server, SystemClock};
 
 /// How often expired tasks are deleted.
@@ -53,6 +58,7 @@ pub struct Running {
     /// Ends the HTTP server, and what serves it.
     stop: CancellationToken,
     rest: TaskTracker,
+    console: Option<Console>,
 }
 
 /// What answers requests and runs tools, once there is a store.
@@ -74,12 +80,14 @@ struct Opened {
     receives: Receives,
     /// How often a request that waits looks for what other processes have changed; `None` for the default.
     listen_poll_ms: Option<u64>,
+    /// Who is told by webhook; `None` if nobody is.
+    told: Option<Endpoints>,
 }
 
 impl Opened {
     fn alone(backend: Backend) -> Self {
         let probe = Arc::new(StoreAlone(Arc::clone(&backend.store)));
-        Self { backend, probe, receives: Receives::INSIDE, listen_poll_ms: None }
+        Self { backend, probe, receives: Receives::INSIDE, listen_poll_ms: None, told: None }
     }
 }
 
@@ -103,20 +111,31 @@ impl Running {
     /// Starts on the application's own store and queue.
     pub(crate) async fn start_on(server: &Server, backend: Backend, options: &Options) -> Result<Self, ServeError> {
         server.check().await?;
+        webhooks::refuse(options.values())?;
         let running = Self::listen(server, None, options.config()?).await?;
-        running.parts.begin(Opened::alone(backend));
+        drop(running.parts.begin(Opened::alone(backend)));
         Ok(running)
     }
 
     /// Starts on the embedded database.
     async fn start_on_file(server: &Server, file: &Path, config: Config) -> Result<Self, ServeError> {
+        let endpoints = match &config.webhooks {
+            Some(webhooks) => webhooks.endpoints(&ProcessEnv)?,
+            None => Endpoints::default(),
+        };
         let database = open(file, &config)?;
         take_up(&database).await?;
         let signing_key = database.secret("request-state", &OsIds).await;
         let signing_key = signing_key.map_err(|cause| ServeError::Database(cause.into()))?;
         let (store, queue) = (Arc::new(database.store()), Arc::new(database.queue()));
         let running = Self::listen(server, Some(database.clone()), config).await?;
-        running.parts.begin(Opened::alone(Backend { store, queue, signing_key }));
+        let (tasks, outbox) = (database.store(), database.outbox());
+        let told = (!endpoints.is_empty()).then(|| endpoints.clone());
+        let engine = running.parts.begin(Opened { told, ..Opened::alone(Backend { store, queue, signing_key }) });
+        running.rest.spawn(webhooks::sweep(engine.clone(), tasks, running.stop.clone()));
+        if !endpoints.is_empty() {
+            running.rest.spawn(webhooks::announce(engine, outbox, endpoints, running.stop.clone()));
+        }
         running.rest.spawn(purge(database, running.stop.clone()));
         Ok(running)
     }
@@ -126,6 +145,11 @@ impl Running {
         let identified = Identified::by(&config.callers).await?;
         let listener = listen(&config).await?;
         let address = listener.local_addr().map_err(|cause| ServeError::Listen { address: config.listen, cause })?;
+        let console = match config.console {
+            table::Console::On => Some(console::of(address, &Pages::ThatAct)?),
+            table::Console::ReadOnly => Some(console::of(address, &Pages::ThatOnlyShow)?),
+            table::Console::Off => None,
+        };
         let parts = Parts {
             server: server.clone(),
             config: Arc::new(config),
@@ -134,7 +158,8 @@ impl Running {
             drain: CancellationToken::new(),
             workers: TaskTracker::new(),
         };
-        let running = Self { address, database, parts, stop: CancellationToken::new(), rest: TaskTracker::new() };
+        let (stop, rest) = (CancellationToken::new(), TaskTracker::new());
+        let running = Self { address, database, parts, stop, rest, console };
         running.serve_http(listener, identified);
         Ok(running)
     }
@@ -160,6 +185,9 @@ impl Running {
         if let Some(mcp) = mcp.get() {
             mcp.close();
         }
+        if let Some(console) = &self.console {
+            console.close();
+        }
         self.stop.cancel();
         self.rest.close();
         self.rest.wait().await;
@@ -173,7 +201,7 @@ impl Running {
         let Parts { config, health, mcp, .. } = &self.parts;
         let endpoint = (config.role != Role::Worker)
             .then(|| http_server::Endpoint { frontend: self.frontend(identified), mcp: Arc::clone(mcp) });
-        let service = http_server::Service { health: Arc::clone(health), endpoint };
+        let service = http_server::Service { health: Arc::clone(health), endpoint, console: self.console.clone() };
         let limits = config.connections.in_this_process();
         self.rest.spawn(http_server::serve(listener, service, limits, self.stop.clone()));
     }
@@ -196,7 +224,7 @@ impl Running {
     #[cfg(feature = "aws")]
     async fn begin_when_open(&self, shared: Shared) {
         match open_shared(&shared).await {
-            Some(opened) => self.parts.begin(opened),
+            Some(opened) => drop(self.parts.begin(opened)),
             None => {
                 let (drain, again) = (self.parts.drain.clone(), open_again(self.parts.clone(), shared));
                 self.parts.workers.spawn(async move { drain.run_until_cancelled(again).await });
@@ -211,7 +239,7 @@ async fn open_shared(shared: &Shared) -> Option<Opened> {
     match shared.open().await {
         Ok((backend, probe)) => {
             let listen_poll_ms = Some(LISTEN_POLL_MS_SHARED);
-            Some(Opened { backend, probe, receives: Receives::OUTSIDE, listen_poll_ms })
+            Some(Opened { backend, probe, receives: Receives::OUTSIDE, listen_poll_ms, told: None })
         }
         Err(unusable) => {
             tracing::error!(error = %unusable, cause = unusable.cause(), "not ready");
@@ -227,16 +255,16 @@ async fn open_again(parts: Parts, shared: Shared) {
         SystemClock.sleep_ms(pause_ms).await;
         if let Some(opened) = open_shared(&shared).await {
             tracing::info!("the table and the queue can be used now");
-            return parts.begin(opened);
+            return drop(parts.begin(opened));
         }
         pause_ms = RETRY_MS.1.min(pause_ms * 2);
     }
 }
 
 impl Parts {
-    /// Answers requests and runs tools, as far as that is the role of this process.
-    fn begin(&self, opened: Opened) {
-        let Opened { backend, probe, receives, listen_poll_ms } = opened;
+    /// Answers requests and runs tools, as far as that is the role of this process. Returns the engine that does.
+    fn begin(&self, opened: Opened) -> Engine {
+        let Opened { backend, probe, receives, listen_poll_ms, told } = opened;
         let Backend { store, queue, signing_key } = backend;
         let config = &self.config;
         let ports = Ports { store, queue, clock: Arc::new(SystemClock), ids: Arc::new(OsIds) };
@@ -255,16 +283,24 @@ impl Parts {
             ..defaults
         };
         let mcp = self.server.build(engine.clone(), settings);
-        let runner = mcp.runner();
+        let scheduled = mcp.has_schedules().then(|| mcp.clone());
+        let runner = match (told, &config.webhooks) {
+            (Some(endpoints), Some(webhooks)) => {
+                Arc::new(NoticeRunner::new(mcp.runner(), engine.clone(), endpoints, webhooks.reach))
+            }
+            _ => mcp.runner(),
+        };
         // A server begins once.
         drop(self.mcp.set(mcp));
         if config.role != Role::Http {
             let stop = self.drain.clone();
-            let workers = Workers { engine, runner, stop, legs_max: config.concurrency, receives };
+            let workers = Workers { engine: engine.clone(), runner, stop, legs_max: config.concurrency, receives };
             self.workers.spawn(workers.clone().run());
             self.workers.spawn(workers.run_dead_letters());
+            scheduled.into_iter().for_each(|mcp| drop(self.workers.spawn(schedules::keep(mcp, self.drain.clone()))));
         }
         self.health.started(probe);
+        engine
     }
 }
 
@@ -294,6 +330,7 @@ fn open(file: &Path, config: &Config) -> Result<Database, ServeError> {
     let clock = Arc::new(SystemClock);
     let settings = longhaul_sqlite::Settings {
         owner_in_flight_max: config.owner_concurrency,
+        announcements: if config.webhooks.is_some() { Announcements::Left } else { Announcements::None },
         ..longhaul_sqlite::Settings::default()
     };
     let opened = if file.as_os_str() == ":memory:" {

@@ -81,7 +81,7 @@ fn secret(name: &str, source: &str, env: &dyn EnvSource) -> Result<String, ToolE
 }
 
 /// The text in a file, without the end of its last line, which editors add.
-fn text_of(path: &Path) -> io::Result<String> {
+pub(super) fn text_of(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     std::fs::File::open(path)?.take(SECRET_BYTES_MAX + 1).read_to_string(&mut text)?;
     if text.len() as u64 > SECRET_BYTES_MAX {

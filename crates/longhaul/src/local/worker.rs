@@ -159,7 +159,7 @@ mod tests {
     use std::sync::Mutex;
 
     use async_trait::async_trait;
-    use longhaul_core::ports::Message;
+    use longhaul_core::ports::{Message, Purpose};
     use longhaul_engine::{Leg, LegEnd, Ports, Settings};
     use longhaul_testkit::given::{self, NOW, owner};
     use longhaul_testkit::sim::FakeStore;
@@ -185,8 +185,8 @@ mod tests {
             self.asked.notify_one();
             self.answers.notified().await;
             let task = given::task(&SeededIds::new(1), owner("alice"), NOW).key();
-            let message = Message { task, trace: None };
-            Ok(vec![Delivery { message, receipt: "late".to_owned(), receives: 1 }])
+            let message = Message { task, trace: None, attempt: None };
+            Ok(vec![Delivery { message, receipt: "late".to_owned(), receives: 1, purpose: Purpose::Work }])
         }
 
         async fn extend(&self, receipt: &str, visibility_ms: u64) -> Result<(), QueueError> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul_core::{EntryKind, FailureKind, Progress, State, Status, Task};
+use longhaul_core::{EntryKind, FailureKind, Progress, Recording, State, Status, Task};
 use rmcp::ErrorData;
 use rmcp::model::CallToolResult;
 use serde_json::{Map, Value};
@@ -39,6 +39,8 @@ pub struct JournalEntry {
     pub name: String,
     /// The recorded value.
     pub value: Value,
+    /// When it was recorded, by which attempt, and how long the step's work took, in the time of the test.
+    pub recording: Option<Recording>,
 }
 
 impl Run {

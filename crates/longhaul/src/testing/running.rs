@@ -197,7 +197,7 @@ impl Running {
             let text = self.world.engine.load(&self.key, &entry.value).await.map_err(|error| unexpected(&error))?;
             // What a tool returns as a state between rounds of questions is any text.
             let value = serde_json::from_str(&text).unwrap_or(Value::String(text));
-            journal.push(JournalEntry { kind: entry.kind, name: entry.name, value });
+            journal.push(JournalEntry { kind: entry.kind, name: entry.name, value, recording: entry.recording });
         }
         let order = self.world.script.recorded();
         let position =

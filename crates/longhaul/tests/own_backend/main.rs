@@ -9,7 +9,10 @@ mod store;
 use std::sync::Arc;
 
 use longhaul::contract::{ManualClock, QueueHarness};
-use longhaul::ports::{Clock, WorkQueue, async_trait};
+use longhaul::ports::{
+    Cleaning, Clock, IdSource, Identity, Legs, NewTask, OwnerId, Payload, Policy, RequestedTerms, State, Task,
+    TaskFilter, TaskRecord, TaskStore, Terms, Timestamp, WorkQueue, async_trait,
+};
 
 use queue::{MemoryQueue, RECEIVES_MAX};
 use store::MemoryStore;
@@ -51,4 +54,60 @@ mod store_contract {
 
 mod queue_contract {
     longhaul::contract::queue_contract!(super::empty_queue);
+}
+
+/// Ids that differ by their moments only.
+struct Plain;
+
+impl IdSource for Plain {
+    fn fill(&self, bytes: &mut [u8]) {
+        bytes.fill(7);
+    }
+}
+
+fn task(owner: OwnerId, tool: &str, at: Timestamp) -> Task {
+    let terms = Terms::negotiate(&Policy::default(), RequestedTerms::default());
+    Task::restore(TaskRecord {
+        owner,
+        id: Plain.task_id(at),
+        tool: tool.to_owned(),
+        state: State::Queued,
+        attempt: 0,
+        failures: 0,
+        last_failure: None,
+        terms,
+        created_at: at,
+        not_before: None,
+        updated_at: at,
+        sent_at: at,
+        resends: 0,
+        started_at: None,
+        ended_at: None,
+        expires_at: at.plus_ms(terms.ttl_ms),
+        progress: None,
+        request: Payload::Inline("{}".to_owned()),
+        trace: None,
+        variables: None,
+        cleaning: Cleaning::None,
+        held_until: None,
+        parent: None,
+        legs: Legs::default(),
+    })
+}
+
+/// A store has filtered lists without a line of its own, and each page of them ends.
+#[tokio::test]
+async fn a_filtered_list_stops_after_many_tasks_and_says_where_to_go_on() {
+    let (store, owner, now) = (empty_store().await, OwnerId::of(Identity::Anonymous), Timestamp::from_ms(1_000_000));
+    for number in 0..1_200 {
+        let task = task(owner, if number == 0 { "rare" } else { "common" }, now.plus_ms(number));
+        let (open_max, stored_max, new_max) = (u32::MAX, u64::MAX, None);
+        let new = NewTask { task, request_parts: Arc::default(), idempotency: None, open_max, stored_max, new_max };
+        store.create(new, now).await.unwrap();
+    }
+    let filter = TaskFilter { tool: Some("rare".to_owned()), ..TaskFilter::default() };
+    let first = store.list_filtered(&owner, &filter, None, 10, now).await.unwrap();
+    assert!(first.tasks.is_empty() && first.next.is_some(), "1,100 tasks were read, and none of them is taken");
+    let second = store.list_filtered(&owner, &filter, first.next, 10, now).await.unwrap();
+    assert_eq!((second.tasks.len(), second.next), (1, None));
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use longhaul::ports::{Clock, Delivery, Message, QueueError, Timestamp, WorkQueue, async_trait};
+use longhaul::ports::{Clock, Delivery, Message, Purpose, QueueError, Timestamp, WorkQueue, async_trait};
 use tokio::sync::Notify;
 
 /// A message that was delivered this often goes to the dead letters.
@@ -59,7 +59,12 @@ impl Messages {
             held.receipt = self.receipts.to_string();
             held.receives += 1;
             held.visible_at = visible_at;
-            Delivery { message: held.message.clone(), receipt: held.receipt.clone(), receives: held.receives }
+            Delivery {
+                message: held.message.clone(),
+                receipt: held.receipt.clone(),
+                receives: held.receives,
+                purpose: Purpose::Work,
+            }
         };
         here.take(max).map(deliver).collect()
     }

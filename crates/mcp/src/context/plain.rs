@@ -155,13 +155,18 @@ impl PlainCall {
                 "this tool sleeps longer than the {} ms that a plain call may; call it as a task",
                 self.0.start.wait_ms_max
             );
-            self.change(|waits| {
-                waits.broken.get_or_insert(ErrorData::invalid_request(message, None));
-            });
-            return std::future::pending().await;
+            return self.refuse(ErrorData::invalid_request(message, None)).await;
         }
         let clock = &self.0.start.clock;
         clock.sleep_ms(until.since_ms(clock.now())).await;
+    }
+
+    /// Ends the call with an error that its tool does not see.
+    pub(crate) async fn refuse<T>(&self, error: ErrorData) -> T {
+        self.change(|waits| {
+            waits.broken.get_or_insert(error);
+        });
+        std::future::pending().await
     }
 
     pub(crate) async fn progress(&self, progress: Progress) {

@@ -14,7 +14,8 @@ use crate::policy::Need;
 use crate::revision::Generation;
 use crate::shared::Shared;
 use crate::shared::incoming::Incoming;
-use crate::shared::{errors, reply, scope};
+use crate::shared::{errors, reply};
+use crate::views::filtered;
 
 mod call;
 mod list;
@@ -42,7 +43,11 @@ impl Dialect for CoreTasks {
             "tasks/get" => Some(reply::outcome(&call.id, get(call, shared).await)),
             "tasks/cancel" => Some(reply::outcome(&call.id, cancel(call, shared).await)),
             "tasks/result" => Some(result::answer(call, shared).await),
-            "tasks/list" if may_list(shared, &call.owner) => {
+            filtered::METHOD if filtered::is_for(call, shared) => {
+                let page = filtered::page(call, shared).await;
+                Some(reply::outcome(&call.id, page.map(|page| Value::from(page).to_string())))
+            }
+            "tasks/list" if filtered::is_for(call, shared) => {
                 Some(reply::outcome(&call.id, list::answer(call, shared).await))
             }
             _ => None,
@@ -78,19 +83,13 @@ fn speaks(call: &Incoming<'_>) -> bool {
     call.client.revision() == REVISION
 }
 
-/// An anonymous caller may not see the tasks of other anonymous callers, unless the operator says that there is only
-/// one.
-fn may_list(shared: &Shared, owner: &OwnerId) -> bool {
-    !scope::is_shared(shared.settings.anonymous_callers, owner)
-}
-
 /// Declares tasks in the handshake, if this revision was negotiated.
 fn declare(call: &Incoming<'_>, shared: &Shared, result: &mut Map<String, Value>) {
     if result.get("protocolVersion").and_then(Value::as_str) != Some(REVISION) || shared.policies.is_empty() {
         return;
     }
     let mut tasks = json!({"cancel": {}, "requests": {"tools": {"call": {}}}});
-    if let Some(tasks) = tasks.as_object_mut().filter(|_| may_list(shared, &call.owner)) {
+    if let Some(tasks) = tasks.as_object_mut().filter(|_| filtered::is_for(call, shared)) {
         tasks.insert("list".to_owned(), json!({}));
     }
     let capabilities = result.entry("capabilities").or_insert_with(|| json!({}));

@@ -11,9 +11,11 @@ use crate::dialect::{Dialect, Endpoint};
 use crate::revision::Generation;
 use crate::shared::incoming::Incoming;
 use crate::shared::reply;
+use crate::views::filtered;
 
 mod envelope;
 mod inspect;
+mod list;
 mod listen;
 mod stream;
 mod tasks;
@@ -50,6 +52,8 @@ async fn answer_modern(call: &Incoming<'_>, endpoint: &Endpoint) -> Option<Respo
         "tasks/get" => Some(tasks::answer(Method::Get, call, endpoint).await),
         "tasks/update" => Some(tasks::answer(Method::Update, call, endpoint).await),
         "tasks/cancel" => Some(tasks::answer(Method::Cancel, call, endpoint).await),
+        filtered::METHOD if filtered::is_for(call, endpoint.shared()) => Some(list::answer(call, endpoint).await),
+        filtered::METHOD => Some(no_such_method(call)),
         inspect::METHOD => Some(tasks::answer(Method::Inspect, call, endpoint).await),
         _ => None,
     }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use longhaul_core::{RequestedTerms, Task, TaskKey};
+use longhaul_core::{RequestedTerms, Task, TaskKey, Timestamp};
 use rmcp::model::{CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock};
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -17,7 +17,7 @@ use crate::revision::{Generation, InputErrors};
 use crate::shared::accept::NewTask;
 use crate::shared::caller::{self, Caller};
 use crate::shared::record::StoredCall;
-use crate::shared::{accept, arguments, errors};
+use crate::shared::{accept, arguments, errors, start};
 use crate::views::job_tools::JobTool;
 use crate::views::task as view;
 
@@ -43,7 +43,7 @@ impl<H: ServerHandler> Durable<H> {
             context.ct = ending.left;
         }
         let caller = Caller::of(&context)?;
-        let plan = self.plan(&request, &caller).await?;
+        let plan = self.plan(&request, &caller, start::asked(&context.meta)?).await?;
         if let Err(faults) = arguments::check(&self.inner, &self.shared, &request.name, &mut request.arguments).await {
             return match caller.input_errors {
                 InputErrors::Results => Ok(CallToolResult::error(vec![ContentBlock::text(faults)]).into()),
@@ -60,8 +60,16 @@ impl<H: ServerHandler> Durable<H> {
     }
 
     /// Decides before anything is written, so that a refused call leaves nothing behind.
-    async fn plan(&self, request: &CallToolRequestParams, caller: &Caller) -> Result<Plan<'_>, ErrorData> {
+    async fn plan(
+        &self,
+        request: &CallToolRequestParams,
+        caller: &Caller,
+        not_before: Option<Timestamp>,
+    ) -> Result<Plan<'_>, ErrorData> {
         let Some(policy) = self.shared.policies.get(&request.name) else {
+            if not_before.is_some() {
+                return Err(start::never_a_task(&request.name));
+            }
             return Ok(self.job_tool(&request.name).map_or(Plan::Plain, Plan::AboutJob));
         };
         if policy.need() == Need::Required && !caller.knows_tasks() && caller.generation == Generation::PerRequest {
@@ -69,7 +77,8 @@ impl<H: ServerHandler> Durable<H> {
         }
         must_have(&self.inner, &self.shared, &request.name).await?;
         match policy.start() {
-            Start::AfterInput if request.input_responses.is_none() => Ok(Plan::Plain),
+            // A tool that asks first must not run now either: it asks when its task has started.
+            Start::AfterInput if request.input_responses.is_none() && not_before.is_none() => Ok(Plan::Plain),
             Start::AtOnce | Start::AfterInput if caller.knows_tasks() => Ok(Plan::Task(policy)),
             Start::AtOnce | Start::AfterInput => Ok(Plan::Job(policy)),
         }
@@ -98,7 +107,7 @@ impl<H: ServerHandler> Durable<H> {
             }
         };
         let wait_ms = wait_ms.min(shared.settings.inline_wait_ms);
-        if wait_ms == 0 {
+        if wait_ms == 0 || task.awaited_start().is_some() {
             return Ok(view::created(&task, shared.engine.ports().clock.now()).into());
         }
         let view = if questions_within_ms == 0 { View::ResultOrHandle } else { View::ResultOrQuestionsOrHandle };

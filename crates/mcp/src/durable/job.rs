@@ -37,11 +37,14 @@ impl<H: ServerHandler> Durable<H> {
         policy: &TaskPolicy,
     ) -> Result<CallToolResponse, ErrorData> {
         let Verified { answers, state, binding, job, .. } = verified;
-        let key = match job {
-            Some(job) => self.answer_job(TaskKey::new(caller.owner, job), &request).await?,
-            None => self.begin(request, &context, caller, (answers, state), policy).await?.key(),
+        let longest_ms = self.shared.settings.inline_wait_ms;
+        let (key, wait_ms) = match job {
+            Some(job) => (self.answer_job(TaskKey::new(caller.owner, job), &request).await?, longest_ms),
+            None => {
+                let task = self.begin(request, &context, caller, (answers, state), policy).await?;
+                (task.key(), if task.awaited_start().is_some() { 0 } else { longest_ms })
+            }
         };
-        let wait_ms = self.shared.settings.inline_wait_ms;
         let (shared, context) = (&*self.shared, &context);
         Waiting { shared, context, caller, binding: &binding, view: View::Result, wait_ms }.follow(key).await
     }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use longhaul_core::{ToolClass, limits};
+use longhaul_core::{NOTICE_TOOL, ToolClass, limits};
 use longhaul_engine::Ended;
 
 use super::{Need, TaskPolicy};
@@ -20,13 +20,38 @@ pub struct Policies {
     cleaners: Cleaners,
 }
 
-/// What cleans up after the tasks of a tool, by the tools' names.
-pub(crate) type Cleaners = BTreeMap<String, Arc<Cleaner>>;
+/// What cleans up after the tasks of a tool: those that are named, and those that a function covers.
+#[derive(Clone, Default)]
+pub(crate) struct Cleaners {
+    named: BTreeMap<String, Arc<Cleaner>>,
+    others: Option<(Arc<Covers>, Arc<Cleaner>)>,
+}
 
 /// Cleans up after one task, or says why it could not.
 pub(crate) type Cleaner = dyn Fn(Ended) -> BoxFuture<'static, Result<(), String>> + Send + Sync;
 
+/// Says whether a tool has something to clean up.
+type Covers = dyn Fn(&str) -> bool + Send + Sync;
+
 type PolicyFunction = dyn Fn(&str) -> Option<TaskPolicy> + Send + Sync;
+
+impl Cleaners {
+    /// Whether new tasks of this tool are to be cleaned up after.
+    pub(crate) fn cover(&self, tool: &str) -> bool {
+        self.named.contains_key(tool) || self.others.as_ref().is_some_and(|(covers, _)| covers(tool))
+    }
+
+    /// What cleans up after a task of this tool that is to be cleaned up after. Whether the tool is covered was asked when
+    /// the task was accepted: the answer may be another one by now.
+    pub(crate) fn of(&self, tool: &str) -> Option<&Arc<Cleaner>> {
+        self.named.get(tool).or_else(|| self.others.as_ref().map(|(_, cleaner)| cleaner))
+    }
+
+    /// The tools that are named.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &String> {
+        self.named.keys()
+    }
+}
 
 impl Policies {
     /// Names a tool. What a function says about it no longer counts.
@@ -41,16 +66,25 @@ impl Policies {
 
     /// Has `cleaner` clean up after the tasks of this tool. It replaces an earlier one.
     pub(crate) fn insert_cleaner(&mut self, tool: String, cleaner: Arc<Cleaner>) {
-        self.cleaners.insert(tool, cleaner);
+        self.cleaners.named.insert(tool, cleaner);
+    }
+
+    /// Has `cleaner` clean up after the tasks of all tools that are not named and that `covers` says to have something to
+    /// clean up. It replaces an earlier one.
+    pub(crate) fn clean_others(&mut self, covers: Arc<Covers>, cleaner: Arc<Cleaner>) {
+        self.cleaners.others = Some((covers, cleaner));
     }
 
     pub(crate) const fn cleaners(&self) -> &Cleaners {
         &self.cleaners
     }
 
-    /// The policy of this tool; `None` if its calls are plain.
+    /// The policy of this tool; `None` if its calls are plain. Nobody's call becomes a notice.
     #[must_use]
     pub fn get(&self, tool: &str) -> Option<Cow<'_, TaskPolicy>> {
+        if tool == NOTICE_TOOL {
+            return None;
+        }
         match self.named.get(tool) {
             Some(policy) => Some(Cow::Borrowed(policy)),
             None => Some(Cow::Owned(self.by_function.as_ref()?(tool)?)),
@@ -104,14 +138,27 @@ impl Policies {
 
 impl From<BTreeMap<String, TaskPolicy>> for Policies {
     fn from(named: BTreeMap<String, TaskPolicy>) -> Self {
-        Self { named, by_function: None, cleaners: Cleaners::new() }
+        Self { named, by_function: None, cleaners: Cleaners::default() }
     }
 }
 
 impl fmt::Debug for Policies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut policies = f.debug_struct("Policies");
-        policies.field("named", &self.named).field("cleaned_up", &self.cleaners.keys());
+        policies.field("named", &self.named).field("cleaned_up", &self.cleaners.named.keys());
         if self.has_function() { policies.finish_non_exhaustive() } else { policies.finish() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_policy_makes_a_notice_of_a_call() {
+        let mut policies = Policies::from(BTreeMap::from([(NOTICE_TOOL.to_owned(), TaskPolicy::optional())]));
+        policies.decide_by(|_tool| Some(TaskPolicy::optional()));
+        assert!(policies.get("report").is_some());
+        assert!(policies.get(NOTICE_TOOL).is_none());
     }
 }

@@ -77,6 +77,7 @@ impl Gate<'_> {
             | "tasks/list"
             | "tasks/result"
             | "dev.longhaul/tasks/inspect"
+            | "dev.longhaul/tasks/list"
             | "subscriptions/listen"
             | "tools/async/get"
             | "tools/async/join"

@@ -8,6 +8,7 @@ use crate::TaskPolicy;
 use crate::shared::Shared;
 use crate::shared::errors;
 use crate::shared::record::StoredCall;
+use crate::shared::start;
 use crate::shared::verified_caller::VerifiedCaller;
 
 /// A call that is to become a task.
@@ -35,8 +36,9 @@ pub(crate) async fn accept(shared: &Shared, new: NewTask<'_>) -> Result<Accepted
 /// # Errors
 /// The error for the client.
 pub(crate) fn call(shared: &Shared, mut new: NewTask<'_>) -> Result<Call, ErrorData> {
-    let is_cleaned = shared.policies.cleaners().contains_key(&new.tool);
+    let is_cleaned = shared.policies.cleaners().cover(&new.tool);
     let trace = trace_of(&mut new.call);
+    let not_before = start::taken(&mut new.call.meta)?;
     new.call.caller = known(new.caller)?;
     let request =
         serde_json::to_string(&new.call).map_err(|error| errors::internal("the call could not be written", &error))?;
@@ -48,6 +50,7 @@ pub(crate) fn call(shared: &Shared, mut new: NewTask<'_>) -> Result<Call, ErrorD
         idempotency: new.idempotency,
         trace,
         cleaning: if is_cleaned { Cleaning::ARMED } else { Cleaning::None },
+        not_before,
     })
 }
 

@@ -60,6 +60,13 @@ impl Names {
     }
 }
 
+/// The key of the task of `owner` that these parts name, as [`Names::task_key`] makes it, for parts that no client chose:
+/// whoever knows them and the owner can compute it, in any process.
+pub(crate) fn named_openly(owner: &OwnerId, at: Timestamp, parts: &[&[u8]]) -> TaskKey {
+    let of_owner = hash(&[b"tasks of", owner.as_bytes()]);
+    TaskKey::new(*owner, Hashed(keyed_hash(&of_owner, parts)).task_id(at))
+}
+
 #[cfg(test)]
 mod tests {
     use longhaul_core::Identity;

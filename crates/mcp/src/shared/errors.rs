@@ -34,6 +34,7 @@ pub(crate) fn task_not_found() -> ErrorData {
 pub(crate) fn of_accept(error: AcceptError) -> ErrorData {
     match error {
         AcceptError::TooLarge { .. }
+        | AcceptError::TooFarAhead { .. }
         | AcceptError::InvalidKey { .. }
         | AcceptError::KeyReused
         | AcceptError::TooManyOpen { .. }

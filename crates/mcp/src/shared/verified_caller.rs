@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::request::Parts;
-use longhaul_core::{Principal, Scopes, VerifiedIdentity};
+use longhaul_core::{OwnerId, Principal, Scopes, VerifiedIdentity};
 use rmcp::RoleServer;
 use rmcp::service::RequestContext;
 use serde::{Deserialize, Serialize};
@@ -46,6 +46,14 @@ impl VerifiedCaller {
     /// What is known about `principal`; `None` if nobody identified it.
     pub(crate) fn known(principal: &Principal) -> Option<Self> {
         Some(Self { identity: principal.identity.clone()?, scopes: principal.scopes.clone() })
+    }
+
+    /// Who calls a tool from the task of such a caller, or of one whom nobody identified.
+    pub(crate) fn principal_of(known: Option<&Self>, owner: OwnerId) -> Principal {
+        known.map_or_else(
+            || Principal::from(owner),
+            |known| Principal { owner, identity: Some(known.identity.clone()), scopes: known.scopes.clone() },
+        )
     }
 
     /// Who vouches for the [subject](Self::subject): the issuer of the caller's token, or `aws-iam`.

@@ -12,7 +12,8 @@ const JOB_CADENCE_LAST_S: u64 = 30;
 /// How long to wait before each poll, in seconds, for a dialect that says it once: the interval of a young task would be
 /// much too short for the rest of a long one. Whole seconds are integers on the wire: some decoders take nothing else.
 pub(crate) fn poll_interval_once_s(task: &Task, now: Timestamp) -> Value {
-    let ms = task.terms.poll_interval_ms(age_ms(task, now).max(limits::POLL_SETTLED_MS));
+    let settled_ms = task.terms.poll_interval_ms(age_ms(task, now).max(limits::POLL_SETTLED_MS));
+    let ms = settled_ms.max(task.poll_interval_ms(now));
     if ms.is_multiple_of(1_000) {
         return (ms / 1_000).into();
     }
@@ -21,9 +22,10 @@ pub(crate) fn poll_interval_once_s(task: &Task, now: Timestamp) -> Value {
 }
 
 /// When a model should ask for a job again, in seconds. The request for its status waits for the end by itself, so this
-/// is how long to do something else after it waited in vain.
+/// is how long to do something else after it waited in vain. Before a later start there is nothing to ask for.
 pub(crate) fn job_poll_after_s(task: &Task, now: Timestamp) -> u64 {
-    job_cadence_s(age_ms(task, now))
+    let left_ms = task.awaited_start().map_or(0, |start| start.since_ms(now));
+    job_cadence_s(age_ms(task, now)).max(left_ms.div_ceil(1_000))
 }
 
 fn job_cadence_s(age_ms: u64) -> u64 {
@@ -31,7 +33,7 @@ fn job_cadence_s(age_ms: u64) -> u64 {
 }
 
 const fn age_ms(task: &Task, now: Timestamp) -> u64 {
-    now.since_ms(task.record().created_at)
+    now.since_ms(task.due_at())
 }
 
 #[cfg(test)]

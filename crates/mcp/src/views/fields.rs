@@ -63,6 +63,9 @@ const fn reason(kind: FailureKind) -> &'static str {
 
 /// A message about the task's present state, if there is one.
 pub(crate) fn status_message(task: &Task) -> Option<String> {
+    if let Some(start) = task.awaited_start() {
+        return Some(format!("starts at {}", rfc3339(start)));
+    }
     match &task.state {
         State::Failed { failure } => Some(failure.message.clone()),
         State::Queued | State::Running { .. } | State::Sleeping { .. } | State::InputRequired { .. } => {

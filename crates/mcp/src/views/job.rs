@@ -18,14 +18,16 @@ pub(crate) fn unfinished(task: &Task, now: Timestamp, wait_ms: u64) -> CallToolR
     let wait_s = wait_ms / 1_000;
     let waits = match &task.state {
         State::InputRequired { .. } => {
-            " It is waiting for an answer that only the user can give, and this client cannot be asked."
+            " It is waiting for an answer that only the user can give, and this client cannot be asked.".to_owned()
         }
         State::Queued
         | State::Running { .. }
         | State::Sleeping { .. }
         | State::Completed { .. }
         | State::Failed { .. }
-        | State::Cancelled => "",
+        | State::Cancelled => {
+            task.awaited_start().map(|start| format!(" It starts at {}.", fields::rfc3339(start))).unwrap_or_default()
+        }
     };
     let id = task.id;
     let sentence = format!(
@@ -75,7 +77,7 @@ pub(crate) fn not_found(job_id: &str) -> CallToolResult {
 
 fn job(task: &Task) -> Map<String, Value> {
     let status = match &task.state {
-        State::Queued if task.attempt == 0 => "queued",
+        State::Queued | State::Sleeping { .. } if task.attempt == 0 => "queued",
         State::Queued | State::Running { .. } | State::Sleeping { .. } | State::InputRequired { .. } => "running",
         State::Completed { kind: ResultKind::Success, .. } => "completed",
         State::Completed { kind: ResultKind::ToolError, .. } | State::Failed { .. } | State::Cancelled => "failed",

@@ -80,6 +80,11 @@ pub(crate) async fn render_briefly(engine: &Engine, task: &Task, bytes_max: u64)
     write(&view(task, engine.ports().clock.now(), None), payload)
 }
 
+/// The task as [`render`] shows it, without variables and payload.
+pub(crate) fn brief(task: &Task, now: Timestamp) -> serde_json::Value {
+    json!(view(task, now, None))
+}
+
 /// A whole `notifications/tasks` message: exactly what `tasks/get` would answer at this moment.
 ///
 /// # Errors

@@ -93,6 +93,7 @@ fn methods() -> impl Strategy<Value = String> {
         "tasks/update",
         "tasks/cancel",
         "dev.longhaul/tasks/inspect",
+        "dev.longhaul/tasks/list",
         "subscriptions/listen",
         "initialize",
         "server/discover",

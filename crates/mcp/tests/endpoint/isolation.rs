@@ -16,6 +16,9 @@ use crate::dialects::{self, Naming, REVISIONS};
 use crate::older_client::{Older, Stream, another_instance, everything};
 use crate::world::{Answer, Sent, World, alice, bob, no_tasks, other_tenant, read};
 
+/// The list of some of a caller's tasks.
+const FILTERED: &str = "dev.longhaul/tasks/list";
+
 /// What a request may name.
 #[derive(Clone)]
 struct Thing {
@@ -38,6 +41,8 @@ struct Signed {
     question: String,
     event: String,
     cursor: String,
+    /// Of a filtered list.
+    filtered: String,
     state: String,
     rejection: String,
 }
@@ -146,11 +151,14 @@ fn of_signed(clients: &Clients, signed: &Signed) -> Vec<Named> {
     let retried = Sent::call("asks_side_by_side", json!({})).of(clients.owner).declaring(no_tasks());
     let retried = retried.with_param("inputResponses", json!({"name": {"action": "decline"}}));
     let rejection = json!({"token": signed.rejection, "timeout": 0});
+    let newest_filtered = Sent::new(FILTERED, json!({"tool": "add", "cursor": signed.filtered})).of(clients.owner);
     let posted = [
         ("an answer", answer(core, "result")),
         ("an answer in another dialect", answer(next, "result")),
         ("a refusal to answer", answer(june, "error")),
         ("a cursor", core.sent("tasks/list", json!({"cursor": signed.cursor}))),
+        ("a cursor of a filtered list", core.sent(FILTERED, json!({"tool": "add", "cursor": signed.filtered}))),
+        ("the same in the newest revision", newest_filtered),
         ("a request state", retried.with_param("requestState", json!(signed.state))),
         ("join a rejected call", june.sent("tools/async/join", rejection.clone())),
         ("get a rejected call", june.sent("tools/async/get", rejection)),
@@ -202,7 +210,9 @@ async fn see(world: &World, request: Request<Bytes>, owner: OwnerId, thing: &Thi
     let answer = async { read(world.mcp.respond(request, owner).await).await };
     let Answer { status, headers, text } = world.while_time_passes(answer).await;
     let mut text = text.replace(&id, "7").replace(&thing.task, "<named>").replace(&thing.token, "<named>");
-    for signed in thing.signed.iter().flat_map(|signed| [&signed.rejection, &signed.question, &signed.cursor]) {
+    for signed in
+        thing.signed.iter().flat_map(|signed| [&signed.rejection, &signed.question, &signed.cursor, &signed.filtered])
+    {
         text = text.replace(signed.as_str(), "<named>");
     }
     Seen { status: status.as_u16(), headers, text: without_ids(&text), calls: world.calls.take() }
@@ -238,6 +248,7 @@ fn nothing(like: &Thing) -> Thing {
             question: tampered(&signed.question),
             event: tampered(&signed.event),
             cursor: tampered(&signed.cursor),
+            filtered: tampered(&signed.filtered),
             state: tampered(&signed.state),
             rejection: tampered(&signed.rejection),
         }),
@@ -260,11 +271,13 @@ async fn things(world: &World) -> Vec<Thing> {
         world.result(&add(&format!("key {number}"))).await;
     }
     let listed = core.result(&world.mcp, "tasks/list", json!({})).await;
+    let filtered = core.result(&world.mcp, FILTERED, json!({"tool": "add"})).await;
     let signed = Signed {
         sessions: clients.older.iter().map(|client| client.session.clone()).collect(),
         question,
         event: event_id(&mut stream),
         cursor: listed["nextCursor"].as_str().unwrap().to_owned(),
+        filtered: filtered["nextCursor"].as_str().unwrap().to_owned(),
         state,
         rejection: rejected["token"].as_str().unwrap().to_owned(),
     };
@@ -381,12 +394,14 @@ async fn what_others_have_makes_no_difference_to_lists_and_limits() {
             let client = Older::connect_as(&world.mcp, "2025-11-25", owner, everything()).await;
             drop(world.calls.take());
             let call = call.clone().of(owner);
-            let sent = [client.sent("tasks/list", json!({})), call.clone(), call.clone(), call.clone(), call];
+            let filtered = Sent::new(FILTERED, json!({"status": ["working"], "tool": "sleeps"})).of(owner);
+            let lists = [client.sent("tasks/list", json!({})), filtered];
+            let sent: Vec<_> = lists.into_iter().chain(vec![call; 4]).collect();
             let answers = stream::iter(&sent).then(|sent| answered(world, sent)).collect::<Vec<_>>().await;
             seen.push(answers);
         }
         assert_eq!(seen[0], seen[1], "{owner:?}");
-        assert!(seen[0][4].2.contains("3 unfinished tasks"), "{:?}", seen[0][4]);
+        assert!(seen[0][5].2.contains("3 unfinished tasks"), "{:?}", seen[0][5]);
     }
 }
 

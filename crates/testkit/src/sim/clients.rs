@@ -4,21 +4,25 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 
-use longhaul_core::{Identity, OwnerId, Policy, RequestedTerms, State, Task, TaskKey, Terms};
+use async_trait::async_trait;
+use longhaul_core::ports::{StoreError, UnfinishedTasks};
+use longhaul_core::{Identity, OwnerId, State, Status, Task, TaskFilter, TaskKey, Timestamp};
 use longhaul_engine::{AcceptError, AnswerError, Call, Engine, Idempotency, PollError};
 use sha2::{Digest, Sha256};
 
 use super::checks::Observation;
 use super::fault_profile::InjectedFault;
+use super::kernel::EPOCH_MS;
 use super::lying::Instance;
 use super::plan::{Act, Care, ClientPlan, request_of};
+use super::planted::PlantedFault;
 use super::ports::engine;
 use super::randomness::Randomness;
 use super::world::{Killable, State as WorldState, World, stream};
 
 /// A client and the API instances that it reaches.
 pub(crate) struct Client {
-    world: Arc<World>,
+    pub(super) world: Arc<World>,
     number: usize,
     owner: OwnerId,
     apis: Vec<(Engine, i64)>,
@@ -69,7 +73,7 @@ impl Client {
     }
 
     /// One request to one API instance, which may die during the request.
-    async fn request<'a, T, F>(&'a self, request: impl FnOnce(&'a Engine) -> F) -> Option<(Observation, T)>
+    pub(super) async fn request<'a, T, F>(&'a self, request: impl FnOnce(&'a Engine) -> F) -> Option<(Observation, T)>
     where
         F: Future<Output = T> + 'a,
     {
@@ -97,14 +101,6 @@ impl Client {
     /// Makes the call, and returns whether there was an answer.
     async fn call(&self, number: usize) -> bool {
         let plan = &self.world.plan.calls[number];
-        let policy = Policy {
-            run_ms_max: plan.run_ms,
-            retention_ms: plan.retention_ms,
-            ttl_ms: 1,
-            ttl_ms_max: plan.run_ms + plan.retention_ms,
-            poll_ms: None,
-            consecutive_failures_max: plan.consecutive_failures_max,
-        };
         let request = request_of(number, plan.request_bytes);
         let idempotency =
             plan.key.map(|key| Idempotency { key: format!("key {key}"), fingerprint: Sha256::digest(&request).into() });
@@ -112,10 +108,11 @@ impl Client {
             owner: self.owner,
             tool: "tool".to_owned(),
             request,
-            terms: Terms::negotiate(&policy, RequestedTerms::default()),
+            terms: plan.terms(),
             idempotency: idempotency.clone(),
             trace: None,
             cleaning: plan.cleaning,
+            not_before: plan.not_before_ms.map(|ms| Timestamp::from_ms(EPOCH_MS + ms)),
         };
         self.world.kernel.tell(|| format!("makes call {number}"));
         let Some((observed, answer)) = self.request(|engine| engine.accept(call)).await else { return false };
@@ -279,14 +276,69 @@ impl Client {
     }
 }
 
+/// Filtered lists that a reader reads; enough for all of a world's first part, and few enough to end.
+const FILTERED_LISTS: u32 = 40;
+
+/// Tasks on a page of theirs: so few that there are several pages.
+const FILTERED_PAGE: usize = 2;
+
+impl Client {
+    /// Reads filtered lists for a while.
+    pub(crate) async fn read_filtered_lists(self) {
+        let Some(every_ms) = self.world.plan.filtered_lists_ms else { return };
+        for number in 0..FILTERED_LISTS {
+            self.world.kernel.sleep(every_ms).await;
+            let unfinished = [Status::Working, Status::InputRequired];
+            let statuses: &[Status] = match number % 3 {
+                0 => &unfinished,
+                1 => &[Status::Completed],
+                _ => &Status::ALL,
+            };
+            let filter = TaskFilter { statuses: statuses.iter().copied().collect(), tool: None };
+            self.read_filtered_list(&filter).await;
+        }
+    }
+
+    /// Reads all pages, unless one of them cannot be had.
+    async fn read_filtered_list(&self, filter: &TaskFilter) {
+        let (owner, mut before, mut seen) = (self.owner, None, Vec::new());
+        let mut since = None;
+        loop {
+            let page =
+                self.request(|engine| async move { engine.list_filtered(&owner, filter, before, FILTERED_PAGE).await });
+            let Some((observed, Ok(page))) = page.await else { return };
+            let first = *since.get_or_insert(observed);
+            let mut state = self.world.lock();
+            for task in &page.tasks {
+                state.checks.observed_task(observed, task);
+            }
+            seen.extend(page.tasks);
+            before = page.next;
+            // A list that repeats itself has no end.
+            if before.is_none() || seen.len() > 100 {
+                let whole = Observation { at_ms: observed.at_ms, ..first };
+                state.checks.observed_filtered_list(whole, filter, &seen);
+                return;
+            }
+        }
+    }
+}
+
 /// Attends to all accepted calls: answers questions, and polls if the plan says so.
 pub(crate) async fn care(world: &Arc<World>, carers: &[Client]) {
+    if world.plan.care == Care::Server {
+        let sweeper = Sweeper(world);
+        for carer in carers.iter().take(1) {
+            // What it could not read, the next sweep reads.
+            let _swept = carer.request(|engine| engine.sweep(&sweeper)).await;
+        }
+    }
     for (number, carer) in carers.iter().enumerate() {
         let keys: Vec<TaskKey> = cared_for(world).into_iter().filter(|key| key.owner == owner(number)).collect();
         for key in keys {
             match world.plan.care {
                 Care::Polls => carer.poll_and_fetch(key).await,
-                Care::Nobody => {}
+                Care::Nobody | Care::Server | Care::Stream => {}
             }
             carer.answer_all(key).await;
         }
@@ -298,7 +350,7 @@ pub(crate) fn cared_for(world: &World) -> Vec<TaskKey> {
     let state = world.lock();
     match world.plan.care {
         Care::Polls => state.known.iter().flatten().copied().collect(),
-        Care::Nobody => state.store.tasks().map(|task| task.key()).collect(),
+        Care::Nobody | Care::Server | Care::Stream => state.store.tasks().map(|task| task.key()).collect(),
     }
 }
 
@@ -310,7 +362,7 @@ impl Client {
         // A task with a timer alongside its question continues by itself, and has to. One with cleaning has its deadline
         // there.
         let waits_for_answers = until.is_none_or(|until| until >= task.deadline());
-        if !waits_for_answers && self.world.plan.care == Care::Nobody {
+        if !waits_for_answers && self.world.plan.care != Care::Polls {
             return;
         }
         let answers = asks.into_iter().map(|ask| (ask.key.clone(), format!("\"{}:all\"", ask.key))).collect();
@@ -319,6 +371,24 @@ impl Client {
                 return;
             }
         }
+    }
+}
+
+/// What the server reads when it looks after unfinished tasks.
+struct Sweeper<'a>(&'a Arc<World>);
+
+#[async_trait]
+impl UnfinishedTasks for Sweeper<'_> {
+    async fn unfinished(&self, after: Option<TaskKey>, max: usize, now: Timestamp) -> Result<Vec<Task>, StoreError> {
+        let state = self.0.lock();
+        let passes_over = self.0.planted == Some(PlantedFault::UnclaimedNotSwept);
+        let open = state.store.tasks().filter(|task| !task.has_ended() && !task.has_expired(now));
+        let open = open.filter(|task| after.is_none_or(|after| task.key() > after));
+        let mut tasks: Vec<Task> =
+            open.filter(|task| !passes_over || task.attempt > 0).map(|task| Task::clone(task)).collect();
+        tasks.sort_by_key(|task| task.key());
+        tasks.truncate(max);
+        Ok(tasks)
     }
 }
 

@@ -7,7 +7,9 @@ use longhaul_core::ports::{
     ApplyError, CreateError, Created, Delivery, Left, LegPlace, LegPlaces, Message, NewTask, Page, QueueError,
     Recorded, StoreError, Taken, TaskStore, WorkQueue,
 };
-use longhaul_core::{Clock, Entry, MailboxId, OwnerId, PartsName, Task, TaskEvent, TaskId, TaskKey, Timestamp};
+use longhaul_core::{
+    Clock, Entry, MailboxId, OwnerId, PartsName, Task, TaskEvent, TaskFilter, TaskId, TaskKey, Timestamp,
+};
 
 use super::places::PlacesModel;
 use super::queue::QueueModel;
@@ -47,6 +49,17 @@ impl TaskStore for FakeStore {
         now: Timestamp,
     ) -> Result<Page, StoreError> {
         Ok(self.lock().list(owner, before, limit, now))
+    }
+
+    async fn list_filtered(
+        &self,
+        owner: &OwnerId,
+        filter: &TaskFilter,
+        before: Option<TaskId>,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<Page, StoreError> {
+        Ok(self.lock().list_filtered(owner, filter, before, limit, now))
     }
 
     async fn record(&self, key: &TaskKey, entry: &Entry) -> Result<Recorded, StoreError> {

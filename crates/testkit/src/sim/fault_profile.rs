@@ -94,6 +94,14 @@ impl FaultProfile {
         self
     }
 
+    /// The profile without faults.
+    pub(crate) const NONE: Self = Self { rates: [0; InjectedFault::ALL.len()], clocks_differ: false };
+
+    /// Whether no fault is injected.
+    pub(crate) fn is_none(&self) -> bool {
+        self.rates.iter().all(|rate| *rate == 0)
+    }
+
     /// The rate of `fault` per 1,000 occasions.
     #[must_use]
     pub const fn rate(&self, fault: InjectedFault) -> u64 {

@@ -9,12 +9,15 @@
     reason = "the numbers of a small world fit into every type used here, and nothing here runs in production"
 )]
 
+mod announcing;
+mod calling;
 mod checks;
 mod clients;
 mod fakes;
 mod fault_profile;
 mod kernel;
 mod lying;
+mod outside;
 mod places;
 mod places_port;
 mod plan;
@@ -26,24 +29,30 @@ mod queue_port;
 mod randomness;
 mod roll;
 mod run;
+mod schedule_plan;
 mod seeds;
 mod sentences;
 mod shrink;
 mod store;
 mod store_port;
 mod story;
+mod stream_records;
+mod timed;
 mod tools;
 mod transition;
 mod workers;
 mod world;
+mod worlds;
 
 pub use fakes::{FakePlaces, FakeQueue, FakeStore};
 pub use fault_profile::{FaultProfile, InjectedFault};
 pub use plan::{Act, After, CallPlan, Care, ClientPlan, Ending, Op, Plan, Slack, Tool, WorkerPlan};
 pub use planted::PlantedFault;
 pub use promise::{Promise, Violation};
-pub use run::{Real, Report, run, run_with};
+pub use run::{Real, Report, run, run_scheduled, run_with};
+pub use schedule_plan::{Overlaps, SCHEDULED_TOOL, SchedulePlan};
 pub use seeds::{SeedSearch, search};
 pub use shrink::{Shrunk, shrink};
 pub use story::{Line, StoryMode};
+pub use timed::{Looks, MakeLooks};
 pub use world::Injected;

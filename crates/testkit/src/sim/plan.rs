@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use longhaul_core::Cleaning;
+use longhaul_core::{Cleaning, Policy, RequestedTerms, Terms};
 use longhaul_engine::Settings;
 
 use super::fault_profile::FaultProfile;
+use super::schedule_plan::SchedulePlan;
 
 /// A world before it begins. Made from a seed, and made smaller by the shrinker.
 #[derive(Clone, Debug)]
@@ -25,6 +26,8 @@ pub struct Plan {
     pub chaos_ms: u64,
     /// How many legs one owner may run at a time, if that is limited.
     pub owner_legs: Option<u32>,
+    /// How often clients read filtered lists, in milliseconds; `None` for never.
+    pub filtered_lists_ms: Option<u64>,
     /// The longest usual time of one trip to or from a port.
     pub latency_ms: u64,
     /// The calls.
@@ -41,6 +44,10 @@ pub struct Plan {
     pub visibility_ms: u64,
     /// What happens when all tasks have ended.
     pub after: After,
+    /// How many endpoints are told of each end and of each question.
+    pub endpoints: usize,
+    /// The schedule, if there is one.
+    pub schedule: Option<SchedulePlan>,
     /// Occasions at which no fault is injected; the list of the shrinker.
     pub spared: BTreeSet<u64>,
 }
@@ -61,6 +68,11 @@ pub enum Care {
     Polls,
     /// Nobody ever polls; nothing is lost between record and message, and work has to continue by itself.
     Nobody,
+    /// Nobody ever polls, and messages are lost; the server looks after unfinished tasks.
+    Server,
+    /// Nobody ever polls, and processes die between a record and its message; somebody hears of each record that waits for a
+    /// worker, and sees to its message.
+    Stream,
 }
 
 /// What happens when all tasks have ended.
@@ -97,6 +109,8 @@ pub struct CallPlan {
     pub cleaning: Cleaning,
     /// How often the cleaning fails before it succeeds.
     pub cleaning_fails: u32,
+    /// The moment before which it is not to start, in milliseconds since the world began; `None` for at once.
+    pub not_before_ms: Option<u64>,
 }
 
 /// Whether a tool has more time than it needs.
@@ -139,6 +153,10 @@ pub enum Op {
     /// Looks until something is there, which is so long after the first look; the pauses grow from the second time to the
     /// third.
     Look(u64, u64, u64),
+    /// Waits for a fact, which is recorded so long after the tool told somebody.
+    Fact(u64),
+    /// Calls these tools at once, as tasks of their own: the calls from the first number, so many of them.
+    Call(usize, usize),
     /// A progress report.
     Progress,
     /// Sets a variable; a large one if it is over the limit of a record.
@@ -218,13 +236,16 @@ impl Plan {
         if let Some(legs_max) = self.owner_legs {
             writeln!(f, "  at most {legs_max} leg(s) of one owner at a time")?;
         }
+        if let Some(every_ms) = self.filtered_lists_ms {
+            writeln!(f, "  filtered lists are read every {every_ms} ms")?;
+        }
         for (number, call) in self.calls.iter().enumerate() {
             let made = |client: &ClientPlan| client.acts.contains(&Act::Call(number));
             if self.clients.iter().any(made) {
                 writeln!(
                     f,
-                    "  call {number}: {:?}, then {:?}; may run {} ms, {} failures in a row, key {:?}",
-                    call.tool, call.ending, call.run_ms, call.consecutive_failures_max, call.key
+                    "  call {number}: {:?}, then {:?}; may run {} ms, {} failures in a row, key {:?}, not before {:?} ms",
+                    call.tool, call.ending, call.run_ms, call.consecutive_failures_max, call.key, call.not_before_ms
                 )?;
             }
         }
@@ -238,6 +259,33 @@ impl Plan {
     #[must_use]
     pub const fn leg_ms(&self) -> u64 {
         self.settings.lease_ms * 8
+    }
+
+    /// Whether tools wait for facts.
+    #[must_use]
+    pub fn has_facts(&self) -> bool {
+        let waits =
+            |call: &CallPlan| matches!(&call.tool, Tool::Script(ops) if ops.iter().any(|op| matches!(op, Op::Fact(_))));
+        self.calls.iter().any(waits)
+    }
+
+    /// Whether tools call other tools.
+    #[must_use]
+    pub fn has_children(&self) -> bool {
+        let calls = |call: &CallPlan| matches!(&call.tool, Tool::Script(ops) if ops.iter().any(|op| matches!(op, Op::Call(..))));
+        self.calls.iter().any(calls)
+    }
+
+    /// The latest moment before which a call is not to start, in milliseconds since the world began.
+    #[must_use]
+    pub fn last_start_ms(&self) -> u64 {
+        self.calls.iter().filter_map(|call| call.not_before_ms).max().unwrap_or(0)
+    }
+
+    /// Whether no fault is injected and nobody polls, so that everything happens as soon as it can.
+    #[must_use]
+    pub fn is_calm(&self) -> bool {
+        self.care == Care::Nobody && self.fault_profile.is_none()
     }
 
     /// The most that two clocks of this world differ, in milliseconds.
@@ -265,6 +313,19 @@ impl CallPlan {
         }
     }
 
+    /// What is agreed on with its caller.
+    pub(crate) fn terms(&self) -> Terms {
+        let policy = Policy {
+            run_ms_max: self.run_ms,
+            retention_ms: self.retention_ms,
+            ttl_ms: 1,
+            ttl_ms_max: self.run_ms + self.retention_ms,
+            poll_ms: None,
+            consecutive_failures_max: self.consecutive_failures_max,
+        };
+        Terms::negotiate(&policy, RequestedTerms::default())
+    }
+
     /// Whether the longest run is far longer than the tool ever takes.
     #[must_use]
     pub const fn has_time(&self) -> bool {
@@ -286,8 +347,9 @@ impl Op {
     pub(crate) const fn entries_max(self) -> usize {
         match self {
             Self::Work(_) | Self::Progress | Self::Variable(_) | Self::Crash(_) | Self::Hang => 0,
-            Self::Step(..) | Self::Sleep(_) | Self::Ask => 1,
+            Self::Step(..) | Self::Sleep(_) | Self::Ask | Self::Fact(_) => 1,
             Self::TwoSteps(..) | Self::TwoAsks => 2,
+            Self::Call(_, count) => 2 * count,
             Self::AskOrSleep(_) => 3,
             Self::Look(_, first_ms, longest_ms) => {
                 if first_ms < longest_ms {
@@ -301,10 +363,16 @@ impl Op {
 
     const fn ms(self) -> u64 {
         match self {
-            Self::Work(ms) | Self::Step(ms, _) | Self::Sleep(ms) | Self::AskOrSleep(ms) => ms,
+            Self::Work(ms) | Self::Step(ms, _) | Self::Sleep(ms) | Self::AskOrSleep(ms) | Self::Fact(ms) => ms,
             Self::TwoSteps(one, two) => one + two,
             Self::Look(there_ms, _, longest_ms) => there_ms + longest_ms,
-            Self::Ask | Self::TwoAsks | Self::Progress | Self::Variable(_) | Self::Crash(_) | Self::Hang => 0,
+            Self::Ask
+            | Self::TwoAsks
+            | Self::Call(..)
+            | Self::Progress
+            | Self::Variable(_)
+            | Self::Crash(_)
+            | Self::Hang => 0,
         }
     }
 }

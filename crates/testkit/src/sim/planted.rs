@@ -33,6 +33,69 @@ macro_rules! planted_faults {
                 )
             }
 
+            /// Whether it shows only where tools wait for facts.
+            #[must_use]
+            pub const fn is_of_facts(self) -> bool {
+                matches!(self, Self::FactWithoutWake | Self::SuspendedWithoutLook | Self::WakeWithoutMessage)
+            }
+
+            /// Whether it shows only where tools call tools.
+            #[must_use]
+            pub const fn is_of_children(self) -> bool {
+                matches!(
+                    self,
+                    Self::ChildMadeTwice
+                        | Self::DepthNotCounted
+                        | Self::ChildAwaitedInLeg
+                        | Self::EndNotToldToParent
+                        | Self::EndOfChildMadeUp
+                        | Self::CancelStopsAtParent
+                        | Self::ParentNotLookedAt
+                )
+            }
+
+            /// Whether it shows only where there is a schedule.
+            #[must_use]
+            pub const fn is_of_schedules(self) -> bool {
+                matches!(
+                    self,
+                    Self::TimeMadeTwice | Self::TimeNotNoted | Self::OverlapNotSeen | Self::EachTimeCountsAsHandled
+                )
+            }
+
+            /// Whether it shows only where ends and questions are announced.
+            #[must_use]
+            pub const fn is_of_announcements(self) -> bool {
+                matches!(
+                    self,
+                    Self::CancelNotAnnounced | Self::AnnouncementsRemovedWhenRead | Self::SecondEndpointNotTold
+                )
+            }
+
+            /// Whether it shows only where somebody hears of records that wait for a worker.
+            #[must_use]
+            pub const fn is_of_stream(self) -> bool {
+                matches!(self, Self::UntreatedRecordDropped | Self::ResentWithoutMessage)
+            }
+
+            /// Whether it shows only where calls are to start later.
+            #[must_use]
+            pub const fn is_of_later_starts(self) -> bool {
+                matches!(self, Self::LaterStartIgnored | Self::LaterStartForgotten)
+            }
+
+            /// Whether it shows only where clients read filtered lists.
+            #[must_use]
+            pub const fn is_of_filtered_lists(self) -> bool {
+                matches!(self, Self::FilterIgnored | Self::FilteredPageSkipsOne | Self::FilteredPageRepeats)
+            }
+
+            /// Whether it shows only where the server looks after unfinished tasks.
+            #[must_use]
+            pub const fn is_of_sweeps(self) -> bool {
+                matches!(self, Self::UnclaimedNotSwept)
+            }
+
             /// The promise that it breaks.
             #[must_use]
             pub const fn breaks(self) -> Promise {
@@ -84,11 +147,15 @@ planted_faults! {
     LeaseNotStored breaks LiveWorkerKeepsLease;
     /// What has expired can be written.
     ExpiredIsWritten breaks ExpiredIsNotFound;
+    /// The write that claims a task does not check whether its later start has come.
+    LaterStartIgnored breaks StartsAtItsMoment;
     /// A suspension does not note that its leg has ended.
     LegNotNoted breaks LegsAreNoted;
 
     // A model of a store or a queue that breaks its port's promise.
 
+    /// Who looks after unfinished tasks passes over those that no worker has ever claimed.
+    UnclaimedNotSwept breaks EndsWithoutPolls;
     /// A refused write is reported as applied.
     RefusalIsSuccess breaks StaleCannotWrite;
     /// What has expired can be read.
@@ -99,6 +166,12 @@ planted_faults! {
     GetOfAnyOwner breaks OwnersSeeOnlyTheirOwn;
     /// A list does not check the owner.
     ListOfAnyOwner breaks OwnersSeeOnlyTheirOwn;
+    /// A filtered list has tasks that its filter does not take.
+    FilterIgnored breaks FilteredListsAreWhole;
+    /// A page of a filtered list begins one task too late.
+    FilteredPageSkipsOne breaks FilteredListsAreWhole;
+    /// A page of a filtered list begins with the last task of the page before it.
+    FilteredPageRepeats breaks FilteredListsAreWhole;
     /// A creation replaces the record with the same id.
     CreateOverwrites breaks EndsOnce;
     /// The idempotency key is not looked up.
@@ -154,6 +227,8 @@ planted_faults! {
     AnswerWithoutMessage breaks ContinuesWithoutPolls;
     /// The caller's idempotency key is not passed on.
     KeyNotPassedOn breaks SameKeySameTask;
+    /// A task is to start later, and no message comes then.
+    LaterStartForgotten breaks ContinuesWithoutPolls;
     /// A task sleeps, and no message will wake it.
     SleepForgotten breaks ContinuesWithoutPolls;
     /// A leg treats every sleep on record as over.
@@ -189,6 +264,59 @@ planted_faults! {
     RetryNotSent breaks ContinuesWithoutPolls;
     /// A leg does not use the rounds that are on record.
     RoundForgotten breaks EndsInTime;
+
+    // The two halves of the race between a fact and the task that waits for it. Their worlds are those with facts.
+
+    /// A fact is recorded, and its task is not woken.
+    FactWithoutWake breaks FactsWake;
+    /// A leg that waits for a fact suspends its task, and does not look once more.
+    SuspendedWithoutLook breaks FactsWake;
+    /// A task is woken on record, and no message is sent.
+    WakeWithoutMessage breaks FactsWake;
+
+    // Tools that call tools. Their worlds are those with children.
+
+    /// A call that is made again makes a second task.
+    ChildMadeTwice breaks OneChildPerName;
+    /// Every child counts as one that has no grandparent.
+    DepthNotCounted breaks DepthIsLimited;
+    /// A tool waits in its leg for the tool that it called.
+    ChildAwaitedInLeg breaks CallsWaitWithoutLeg;
+    /// Whoever ends a child does not record it for the parent.
+    EndNotToldToParent breaks ParentsHearTheEnd;
+    /// A parent is told that its child was cancelled, however it ended.
+    EndOfChildMadeUp breaks ParentsHearTheEnd;
+    /// Whoever cancels a parent does not cancel its children.
+    CancelStopsAtParent breaks CancelReachesAll;
+    /// A child does not look at its parent.
+    ParentNotLookedAt breaks CancelReachesAll;
+
+    // A schedule that is not kept. Their worlds are those with a schedule.
+
+    /// A time whose task is there already gets a second one.
+    TimeMadeTwice breaks TimesAreOneTask;
+    /// Nobody notes that a time was handled.
+    TimeNotNoted breaks TimesAreOneTask;
+    /// Whoever looks does not find the task of the time before.
+    OverlapNotSeen breaks OverlapsAreLeftOut;
+    /// Each time counts as handled.
+    EachTimeCountsAsHandled breaks TimesAreKept;
+
+    // Announcements that are lost. Their worlds are those with announcements.
+
+    /// A task that is cancelled leaves no announcement.
+    CancelNotAnnounced breaks EndsAreAnnounced;
+    /// Announcements are removed before they are passed on.
+    AnnouncementsRemovedWhenRead breaks EndsAreAnnounced;
+    /// Only the first endpoint is told.
+    SecondEndpointNotTold breaks EndsAreAnnounced;
+
+    // Whoever hears of records that wait for a worker. Its worlds are those with a stream.
+
+    /// A record that could not be treated counts as treated.
+    UntreatedRecordDropped breaks EndsWithoutPolls;
+    /// A message is noted as sent again, and is not sent.
+    ResentWithoutMessage breaks EndsWithoutPolls;
 
     // Places of running legs that are counted wrongly. Their worlds are those with limited legs.
 

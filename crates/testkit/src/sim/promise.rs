@@ -11,6 +11,8 @@ pub enum Promise {
     EndsInTime,
     /// Work continues without polls if nothing was lost between record and message.
     ContinuesWithoutPolls,
+    /// No task needs a client that polls it, whatever is lost, if the server looks after unfinished tasks.
+    EndsWithoutPolls,
     /// Only the highest attempt writes, and there is one worker for an attempt.
     StaleCannotWrite,
     /// A worker that is alive keeps its lease.
@@ -27,6 +29,9 @@ pub enum Promise {
     ReadsAreMonotonic,
     /// Owners see only their own tasks.
     OwnersSeeOnlyTheirOwn,
+    /// A filtered list shows, newest first, each task that its filter takes exactly once, and no other one: of those
+    /// that do not change while its pages are read.
+    FilteredListsAreWhole,
     /// The same idempotency key gives the same task.
     SameKeySameTask,
     /// What has expired is not found, and not a moment earlier.
@@ -39,7 +44,7 @@ pub enum Promise {
     RepliesMatchTheRecord,
     /// Arguments, results and steps are read back as they were written, whatever their size.
     NothingIsTruncated,
-    /// The first answer to a question counts, and the tool gets it.
+    /// The first answer to a question counts, and the tool gets it. So does the first record of a fact.
     AnswersAreFinal,
     /// The message is sent after the record was written.
     RecordBeforeMessage,
@@ -49,6 +54,8 @@ pub enum Promise {
     VariablesAreKept,
     /// Progress of one attempt does not go back.
     ProgressOnlyGrows,
+    /// A task whose caller asked for a later start is not begun before.
+    StartsAtItsMoment,
     /// A sleep lasts as long as the tool asked for.
     SleepsLastAsAsked,
     /// A tool that looks until something is there pauses between two looks for as long as it asked for.
@@ -60,6 +67,27 @@ pub enum Promise {
     CleansUp,
     /// The record says of each of the latest legs when it began, when it ended, and how.
     LegsAreNoted,
+    /// Where nothing disturbs it, a task that waits for a fact goes on soon after it is on record, whichever came first,
+    /// and although nobody polls.
+    FactsWake,
+    /// A tool that is run again calls another tool once for each name.
+    OneChildPerName,
+    /// Tools call each other as deep as allowed, and are refused only then.
+    DepthIsLimited,
+    /// A tool that waits for the tool that it called has no leg.
+    CallsWaitWithoutLeg,
+    /// A tool gets how the tool that it called ended; where nothing disturbs it, soon.
+    ParentsHearTheEnd,
+    /// When a task was cancelled, failed or timed out, so do all below it, whatever dies.
+    CancelReachesAll,
+    /// Each end, and each question, is announced to each endpoint at least once, and nothing else is.
+    EndsAreAnnounced,
+    /// Each time of a schedule has one task at most, however many look, whatever dies, and whatever is gone by then.
+    TimesAreOneTask,
+    /// Each time of a schedule that somebody looked at has its task, and nothing else has.
+    TimesAreKept,
+    /// A time is left out if the task of the one before has not ended, where the schedule says so.
+    OverlapsAreLeftOut,
     /// When all tasks have ended, nothing more happens.
     BecomesIdle,
     /// A store does what the model does.

@@ -3,7 +3,7 @@
 
 use std::task::Waker;
 
-use longhaul_core::ports::{Delivery, Message};
+use longhaul_core::ports::{Delivery, Message, Purpose};
 
 use super::planted::PlantedFault;
 use super::randomness::Randomness;
@@ -87,6 +87,7 @@ impl QueueModel {
             message: held.message.clone(),
             receipt: format!("{}.{receipt}", held.number),
             receives: held.receives,
+            purpose: Purpose::Work,
         };
         if self.has(PlantedFault::ReceiveDeletes) {
             self.messages.swap_remove(at);

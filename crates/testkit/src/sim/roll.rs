@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use longhaul_core::Cleaning;
+use longhaul_core::{Cleaning, limits};
 use longhaul_engine::Settings;
 
 use super::fault_profile::FaultProfile;
@@ -39,6 +39,7 @@ impl Plan {
             fault_profile,
             chaos_ms,
             owner_legs: None,
+            filtered_lists_ms: None,
             latency_ms: dice.one_of(&[1, 5, lease_ms / 50]),
             calls,
             clients,
@@ -47,6 +48,8 @@ impl Plan {
             delay_ms_max: dice.one_of(&[u64::MAX / 4, lease_ms / 2, lease_ms * 2]),
             visibility_ms: dice.one_of(&[lease_ms, lease_ms, lease_ms * 6]),
             after: if dice.happens(250) { After::Expiry } else { After::Stop },
+            endpoints: 0,
+            schedule: None,
             spared: BTreeSet::new(),
         };
         plan.ensure_every_call_is_made();
@@ -61,6 +64,64 @@ impl Plan {
     pub fn with_limited_legs(seed: u64) -> Self {
         let legs_max = Randomness::stream(seed, 4).between(1, 2) as u32;
         Self { owner_legs: Some(legs_max), ..Self::of(seed) }
+    }
+
+    /// The world of `seed`, in which two more clients read filtered lists again and again.
+    #[must_use]
+    pub fn with_filtered_lists(seed: u64) -> Self {
+        let plan = Self::of(seed);
+        let every_ms = plan.settings.lease_ms / 4;
+        Self { filtered_lists_ms: Some(every_ms), ..plan }
+    }
+
+    /// The world of `seed`, in which tools wait for facts that somebody outside records. In half of these worlds no fault is
+    /// injected and nobody polls.
+    #[must_use]
+    pub fn with_facts(seed: u64) -> Self {
+        let dice = &mut Randomness::stream(seed, 7);
+        let mut plan = Self::of(seed);
+        let lease_ms = plan.settings.lease_ms;
+        if dice.happens(500) {
+            plan.be_calm();
+        }
+        for call in &mut plan.calls {
+            let ops = (0..dice.between(1, 3)).flat_map(|_| told_and_awaited(dice, lease_ms, plan.latency_ms)).collect();
+            call.tool = Tool::Script(ops);
+            call.cleaning = Cleaning::None;
+            call.slack = Slack::Plenty;
+            call.run_ms = plan.chaos_ms * 4 + lease_ms * 1_000 + 40 * limits::FACT_LOOK_MS_MAX;
+        }
+        plan.delay_ms_max = limits::FACT_LOOK_MS_MAX;
+        // Long waits have long runs, and nothing would happen until they are over.
+        plan.after = After::Stop;
+        plan
+    }
+
+    /// The world of `seed`, in which most calls are to start later: before the faults stop, after, or when it is too late for
+    /// that already.
+    #[must_use]
+    pub fn with_later_starts(seed: u64) -> Self {
+        let dice = &mut Randomness::stream(seed, 8);
+        let mut plan = Self::of(seed);
+        let (lease_ms, chaos_ms) = (plan.settings.lease_ms, plan.chaos_ms);
+        for call in &mut plan.calls {
+            if dice.happens(750) {
+                let longest_ms = dice.one_of(&[lease_ms, chaos_ms, chaos_ms + lease_ms * 20]);
+                call.not_before_ms = Some(dice.below(longest_ms));
+            }
+        }
+        plan
+    }
+
+    /// The world of `seed`, in which no client polls, and the server looks after unfinished tasks.
+    #[must_use]
+    pub fn with_sweeps(seed: u64) -> Self {
+        let mut plan = Self::of(seed);
+        plan.care = Care::Server;
+        // Cleaning up is not looked after: it needs polls, if its message is lost.
+        plan.calls.iter_mut().for_each(|call| call.cleaning = Cleaning::None);
+        plan.never_poll();
+        plan
     }
 
     /// From separate dice, so that the seeds of the corpus still give the same worlds.
@@ -121,6 +182,13 @@ impl Plan {
             }
         }
     }
+}
+
+/// A fact that a tool waits for, perhaps after a step.
+fn told_and_awaited(dice: &mut Randomness, lease_ms: u64, latency_ms: u64) -> Vec<Op> {
+    let step = dice.happens(600).then(|| Op::Step(dice.below(lease_ms / 3), 12));
+    let fact = Op::Fact(dice.one_of(&[0, 1, latency_ms * 4, lease_ms / 3, lease_ms * 2]));
+    step.into_iter().chain([fact]).collect()
 }
 
 fn settings(dice: &mut Randomness) -> Settings {
@@ -188,6 +256,7 @@ fn call(dice: &mut Randomness, settings: &Settings, owners: usize, chaos_ms: u64
         consecutive_failures_max: dice.between(1, 4) as u32,
         cleaning: Cleaning::None,
         cleaning_fails: 0,
+        not_before_ms: None,
     }
 }
 

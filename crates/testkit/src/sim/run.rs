@@ -3,21 +3,24 @@
 use std::sync::Arc;
 
 use longhaul_core::ports::{TaskStore, WorkQueue};
-use longhaul_core::{Cleaning, Clock, Task, TaskKey};
+use longhaul_core::{Cleaning, Clock, Task, TaskKey, limits};
 
 use super::clients::{Client, care, cared_for, owner, stream_of};
 use super::kernel::{Kernel, RunEnd};
-use super::plan::{After, CallPlan, Plan};
+use super::outside::record_facts;
+use super::plan::{After, CallPlan, Care, Plan};
 use super::planted::PlantedFault;
 use super::promise::{Promise, Violation};
 use super::story::{Line, StoryMode};
+use super::timed::MakeLooks;
 use super::world::{Injected, State, World, stream};
-use super::{ports, workers};
+use super::{announcing, ports, stream_records, timed, workers};
 
 /// More events than any world needs.
 const EVENTS_MAX: u64 = 60_000;
-/// The same for worlds with cleaning, in which each message of a task that waits comes again until its deadline.
-const EVENTS_MAX_WITH_CLEANING: u64 = 4 * EVENTS_MAX;
+/// The same for worlds with cleaning, in which each message of a task that waits comes again until its deadline, and for those
+/// whose children sleep for an hour.
+const EVENTS_MAX_OF_LONG_WAITS: u64 = 4 * EVENTS_MAX;
 
 /// The result of a run.
 #[derive(Clone, Debug)]
@@ -57,6 +60,27 @@ pub fn run_with(
     story_mode: StoryMode,
     open: impl FnOnce(Arc<dyn Clock>) -> Option<Real>,
 ) -> Report {
+    run_as(plan, planted, story_mode, None, open)
+}
+
+/// Runs the world of `plan`, whose schedule those look at whom `make` makes.
+#[must_use]
+pub fn run_scheduled(
+    plan: &Plan,
+    planted: Option<PlantedFault>,
+    story_mode: StoryMode,
+    make: &Arc<MakeLooks>,
+) -> Report {
+    run_as(plan, planted, story_mode, Some(make), |_clock| None)
+}
+
+fn run_as(
+    plan: &Plan,
+    planted: Option<PlantedFault>,
+    story_mode: StoryMode,
+    make: Option<&Arc<MakeLooks>>,
+    open: impl FnOnce(Arc<dyn Clock>) -> Option<Real>,
+) -> Report {
     let kernel = Kernel::new(plan.seed, story_mode);
     let world = World::new(Arc::clone(&kernel), plan.clone(), planted);
     if let Some(real) = open(ports::true_clock(&world)) {
@@ -65,8 +89,17 @@ pub fn run_with(
         state.real_queue = Some(real.queue);
     }
     spawn_actors(&world);
+    let lookers = plan.schedule.as_ref().map_or(0, |schedule| schedule.lookers.len());
+    for (number, make) in make.into_iter().flat_map(|make| (0..lookers).map(move |number| (number, make))) {
+        let looks = timed::look(Arc::clone(&world), Arc::clone(make), number);
+        kernel.spawn(stream_of(70 + number), format!("looker {}", number + 1), looks);
+    }
     let has_cleaning = plan.calls.iter().any(|call| call.cleaning != Cleaning::None);
-    let events_max = if has_cleaning { EVENTS_MAX_WITH_CLEANING } else { EVENTS_MAX };
+    let events_max = if has_cleaning || plan.has_children() || plan.schedule.is_some() {
+        EVENTS_MAX_OF_LONG_WAITS
+    } else {
+        EVENTS_MAX
+    };
     let end = kernel.run(events_max);
     let mut state = world.lock();
     let at_ms = kernel.now_ms();
@@ -105,6 +138,21 @@ fn spawn_actors(world: &Arc<World>) {
     }
     let dead_letters = workers::handle_dead_letters(Arc::clone(world));
     kernel.spawn(stream::DEAD_LETTERS, "the dead-letter consumer".to_owned(), dead_letters);
+    // After the workers, which the checks know by their numbers.
+    for number in plan.filtered_lists_ms.iter().flat_map(|_| 0..2) {
+        let reader = Client::new(world, 2_000 + number, owner(number));
+        kernel.spawn(stream_of(50 + number), format!("reader {}", number + 1), reader.read_filtered_lists());
+    }
+    if plan.has_facts() {
+        let client = Client::new(world, 3_000, owner(0));
+        kernel.spawn(stream_of(60), "somebody outside".to_owned(), record_facts(Arc::clone(world), client));
+    }
+    if plan.care == Care::Stream {
+        kernel.spawn(stream::STREAM, "who hears of records".to_owned(), stream_records::hear(Arc::clone(world)));
+    }
+    if plan.endpoints > 0 {
+        kernel.spawn(stream::ANNOUNCER, "the announcer".to_owned(), announcing::announce(Arc::clone(world)));
+    }
     if world.lock().real_store.is_some() {
         // A real store deletes expired tasks by itself; what has expired is not found either way.
         return;
@@ -141,6 +189,8 @@ async fn direct(world: Arc<World>) {
         checks.must_have_ended(store, &keys, plan.care, now, at_ms);
         checks.must_be_clean(store, &keys, now, at_ms);
         checks.ends_have_reasons(at_ms);
+        checks.must_be_announced(plan.endpoints, at_ms);
+        checks.must_have_kept_times(at_ms);
     }
     if plan.after == After::Expiry {
         check_expiry(&world, &carers).await;
@@ -155,7 +205,11 @@ async fn check_rest(world: &Arc<World>) {
     let longest_ms = world.plan.visibility_ms.max(lease_ms) * (u64::from(world.plan.receives_max) + 3);
     let now = world.clock(0);
     let until_deadline_ms = world.lock().checks.last_deadline().map_or(0, |deadline| deadline.since_ms(now));
-    world.kernel.sleep(until_deadline_ms + longest_ms + 8 * lease_ms).await;
+    // The message of a wait that was cut short comes when that wait would have been over.
+    let waits_ms = if world.plan.has_facts() || world.plan.has_children() { 2 * limits::FACT_LOOK_MS_MAX } else { 0 };
+    // So does that of a task that was cancelled before its start.
+    let starts_ms = world.plan.last_start_ms();
+    world.kernel.sleep(until_deadline_ms + longest_ms + waits_ms + starts_ms + 8 * lease_ms).await;
     let at_ms = world.kernel.now_ms();
     let mut state = world.lock();
     let messages: Vec<TaskKey> = state.queue.messages().map(|message| message.task).collect();
@@ -177,15 +231,35 @@ fn patience_ms(plan: &Plan) -> u64 {
         + settings.retry_ms_max;
     // A worker that dies leaves its leg's place taken, and those that wait look for one at times.
     let limited_ms = if plan.owner_legs.is_some() { tries * (plan.leg_ms() + settings.lease_ms) } else { 0 };
+    // A task looks for a fact itself if whoever recorded it died: twice, if a leg dies too.
+    let facts_ms = if plan.has_facts() { tries * 2 * limits::FACT_LOOK_MS_MAX } else { 0 };
     // A task may be cleaned only a lease after its end, and each try may die too.
     let clean_ms = 6 * (settings.lease_ms + settings.cleaning_ms + settings.retry_ms_max) + settings.resend_ms_max;
-    clean_ms + limited_ms + 4 * work_ms + hang_ms + tries * lost_ms + 20 * plan.latency_ms + plan.skew_ms_max()
+    // The same for the ends of children. One that sleeps looks at its parent now and then, and each generation does so anew.
+    let children_ms = if plan.has_children() {
+        tries * 2 * limits::FACT_LOOK_MS_MAX + u64::from(limits::CHILD_DEPTH_MAX) * limits::CHILD_LOOK_MS_MAX
+    } else {
+        0
+    };
+    clean_ms
+        + limited_ms
+        + children_ms
+        + facts_ms
+        + plan.last_start_ms()
+        + 4 * work_ms
+        + hang_ms
+        + tries * lost_ms
+        + 20 * plan.latency_ms
+        + plan.skew_ms_max()
 }
 
 fn all_ended(world: &World) -> bool {
     let now = world.clock(0);
     let keys = cared_for(world);
     let state = world.lock();
+    if state.checks.untold(world.plan.endpoints).is_some() {
+        return false;
+    }
     let done = |key: &TaskKey| {
         let over = |task: &Arc<Task>| (task.has_ended() && !task.needs_cleaning()) || task.has_expired(now);
         state.store.peek(key).is_none_or(over)

@@ -42,6 +42,7 @@ fn requested(name: &str, event: &TaskEvent) -> String {
             }
         },
         TaskEvent::Answer { keys } => format!("notes that {} of {name} is answered", keys.join(" and ")),
+        TaskEvent::Wake { at } => format!("wakes {name} at {}", moment(*at)),
         TaskEvent::Cancel => format!("cancels {name}"),
         TaskEvent::Resend { .. } => format!("notes that a message for {name} is sent again"),
         TaskEvent::RetriesExhausted => format!("fails {name} because no retries are left"),

@@ -150,6 +150,9 @@ impl Search {
             for position in (0..ops.len()).rev() {
                 gain = or(gain, self.without_op(call, position));
             }
+            if self.best.calls[call].not_before_ms.is_some() {
+                gain = or(gain, self.change(|plan| plan.calls[call].not_before_ms = None));
+            }
             if self.best.calls[call].request_bytes > 10 {
                 gain = or(gain, self.change(|plan| plan.calls[call].request_bytes = 10));
             }

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use longhaul_core::ports::{ApplyError, CreateError, Created, IdempotencyKey, Left, NewTask, Page, Recorded};
 use longhaul_core::{
-    Entry, EntryKind, MailboxId, OwnerId, PartsName, Refusal, Task, TaskEvent, TaskId, TaskKey, Timestamp, limits,
+    Announcement, Entry, EntryKind, MailboxId, OwnerId, PartsName, Refusal, Task, TaskEvent, TaskFilter, TaskId,
+    TaskKey, Timestamp, limits,
 };
 
 use super::planted::PlantedFault;
+use super::schedule_plan::SCHEDULED_TOOL;
 use super::transition;
 
 /// Tasks and what belongs to them.
@@ -20,6 +22,8 @@ pub(crate) struct StoreModel {
     /// When each owner's window of new tasks began, and how many are in it.
     windows: Vec<(OwnerId, Timestamp, u32)>,
     mailboxes: Vec<Mailbox>,
+    /// What ends and questions have left there.
+    outbox: Vec<Announcement>,
     planted: Option<PlantedFault>,
 }
 
@@ -85,7 +89,30 @@ impl StoreModel {
         found.journal.iter().find(|entry| entry.kind == kind && entry.name == name)
     }
 
+    /// The announcements that are not passed on yet.
+    pub(crate) const fn outbox(&mut self) -> &mut Vec<Announcement> {
+        &mut self.outbox
+    }
+
+    /// A new task as a store with a planted fault has it, and the domain's otherwise.
+    fn as_planted(&self, new: NewTask, now: Timestamp) -> NewTask {
+        let is_taken = self.live(&new.task.key(), now).is_some();
+        let is_made_twice = match new.task.parent {
+            Some(_) => self.has(PlantedFault::ChildMadeTwice),
+            None => self.has(PlantedFault::TimeMadeTwice) && new.task.tool == SCHEDULED_TOOL,
+        };
+        let mut record = new.task.into_record();
+        if is_taken && is_made_twice {
+            record.id = TaskId::derived(record.id.begins_at(), &[record.id.as_bytes()]);
+        }
+        if self.has(PlantedFault::DepthNotCounted) {
+            record.parent = record.parent.map(|parent| longhaul_core::Parent { depth: 1, ..parent });
+        }
+        NewTask { task: Task::restore(record), ..new }
+    }
+
     pub(crate) fn create(&mut self, new: NewTask, now: Timestamp) -> Result<Created, CreateError> {
+        let new = self.as_planted(new, now);
         let key = new.task.key();
         if let Some(idempotency) = new.idempotency.filter(|_| !self.has(PlantedFault::KeyNotLookedUp)) {
             let any_owner = self.has(PlantedFault::KeyOfAnyOwner);
@@ -180,6 +207,8 @@ impl StoreModel {
                 }
                 let after = Arc::clone(&row.task);
                 let ends = !before.has_ended() && after.has_ended();
+                let is_untold = planted == Some(PlantedFault::CancelNotAnnounced) && *event == TaskEvent::Cancel;
+                self.outbox.extend(Announcement::between(&before, &after).filter(|_| !is_untold));
                 if ends && !(planted == Some(PlantedFault::CounterKeptOnCancel) && *event == TaskEvent::Cancel) {
                     self.count_open(&key.owner, -1);
                 }
@@ -206,14 +235,35 @@ impl StoreModel {
         let alive = |task: &&Arc<Task>| !self.has_expired(task, now) && before.is_none_or(|before| task.id < before);
         let mut tasks: Vec<&Arc<Task>> = self.tasks().filter(mine).filter(alive).collect();
         tasks.sort_by_key(|task| std::cmp::Reverse(task.id));
-        let next = if tasks.len() > limit { tasks.get(limit - 1).map(|task| task.id) } else { None };
-        Page { tasks: tasks.into_iter().take(limit).map(|task| Task::clone(task)).collect(), next }
+        Page::of(tasks.into_iter().map(|task| Task::clone(task)).collect(), limit, None)
+    }
+
+    pub(crate) fn list_filtered(
+        &self,
+        owner: &OwnerId,
+        filter: &TaskFilter,
+        before: Option<TaskId>,
+        limit: usize,
+        now: Timestamp,
+    ) -> Page {
+        let mut tasks = self.list(owner, before, usize::MAX, now).tasks;
+        tasks.retain(|task| filter.takes(task) || self.has(PlantedFault::FilterIgnored));
+        if self.has(PlantedFault::FilteredPageSkipsOne) && before.is_some() && !tasks.is_empty() {
+            tasks.remove(0);
+        }
+        let mut page = Page::of(tasks, limit, None);
+        if self.has(PlantedFault::FilteredPageRepeats) && page.next.is_some() && page.tasks.len() > 1 {
+            page.next = page.tasks.iter().rev().nth(1).map(|task| task.id);
+        }
+        page
     }
 
     pub(crate) fn record(&mut self, key: &TaskKey, entry: &Entry) -> Recorded {
         let overwrites = match entry.kind {
-            EntryKind::Answer => self.has(PlantedFault::AnswerOverwritten),
-            EntryKind::Step | EntryKind::Timer | EntryKind::Round => self.has(PlantedFault::StepOverwritten),
+            EntryKind::Answer | EntryKind::Fact => self.has(PlantedFault::AnswerOverwritten),
+            EntryKind::Step | EntryKind::Timer | EntryKind::Token | EntryKind::Round => {
+                self.has(PlantedFault::StepOverwritten)
+            }
         };
         let attachments = self.attachments(key);
         let found =

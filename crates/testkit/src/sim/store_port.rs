@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::executor::block_on;
 use longhaul_core::ports::{ApplyError, CreateError, Created, Left, NewTask, Page, Recorded, StoreError, TaskStore};
-use longhaul_core::{Entry, MailboxId, OwnerId, PartsName, Task, TaskEvent, TaskId, TaskKey, Timestamp};
+use longhaul_core::{Entry, MailboxId, OwnerId, PartsName, Task, TaskEvent, TaskFilter, TaskId, TaskKey, Timestamp};
 
 use super::kernel::Actor;
 use super::sentences;
@@ -97,6 +97,7 @@ fn apply(
     let (answer, change) = state.store.apply(key, event, now);
     same(world, state, "apply", &answer, |store| block_on(store.apply(key, event, now)));
     if let Some(change) = change {
+        state.note_record(&change.after);
         state.checks.seq += 1;
         let State { checks, store, .. } = state;
         checks.changed(store, actor, &change, event, now, at_ms);
@@ -115,6 +116,7 @@ impl TaskStore for SimStore {
             let created = state.store.create(new.clone(), now);
             same(world, state, "create", &created, |store| block_on(store.create(new.clone(), now)));
             if let Ok(Created::New(task)) = &created {
+                state.note_record(task);
                 state.checks.seq += 1;
                 let State { checks, store, .. } = state;
                 checks.created(store, task, &new, now, at_ms);
@@ -167,6 +169,23 @@ impl TaskStore for SimStore {
         self.call("the list", |world, state| {
             let page = Ok(state.store.list(owner, before, limit, now));
             same(world, state, "list", &page, |store| block_on(store.list(owner, before, limit, now)));
+            page
+        })
+        .await
+    }
+
+    async fn list_filtered(
+        &self,
+        owner: &OwnerId,
+        filter: &TaskFilter,
+        before: Option<TaskId>,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<Page, StoreError> {
+        self.call("the filtered list", |world, state| {
+            let page = Ok(state.store.list_filtered(owner, filter, before, limit, now));
+            let real = |store: &dyn TaskStore| block_on(store.list_filtered(owner, filter, before, limit, now));
+            same(world, state, "list_filtered", &page, real);
             page
         })
         .await

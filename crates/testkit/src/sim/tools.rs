@@ -10,10 +10,12 @@ use longhaul_core::{Ask, EntryKind, Progress, ResultKind, TaskKey};
 use longhaul_engine::{Cleaned, Driven, Ended, Every, Leg, LegEnd, Round, ToolRunner};
 use serde_json::Value;
 
+use super::announcing::read_notice;
 use super::plan::{CallPlan, Ending, Op, Tool, call_of};
 use super::planted::PlantedFault;
 use super::promise::Promise;
-use super::world::World;
+use super::schedule_plan::SCHEDULED_TOOL;
+use super::world::{HandedOut, World};
 
 /// Runs all tools.
 pub(crate) struct SimTools {
@@ -21,11 +23,11 @@ pub(crate) struct SimTools {
 }
 
 /// One tool, running.
-struct Running<'a> {
-    world: &'a World,
-    leg: &'a Leg,
-    key: TaskKey,
-    attempt: u32,
+pub(super) struct Running<'a> {
+    pub(super) world: &'a World,
+    pub(super) leg: &'a Leg,
+    pub(super) key: TaskKey,
+    pub(super) attempt: u32,
     call: usize,
     plan: &'a CallPlan,
     received: std::sync::Mutex<Vec<(String, String)>>,
@@ -43,8 +45,12 @@ impl ToolRunner for SimTools {
     async fn run(&self, leg: Leg) -> LegEnd {
         let world = &*self.world;
         let at_ms = world.kernel.now_ms();
-        let call = call_of(leg.request());
+        let scheduled = world.plan.schedule.as_ref().filter(|_| leg.task().tool == SCHEDULED_TOOL);
+        let call = scheduled.map(|schedule| schedule.call).or_else(|| call_of(leg.request()));
         world.lock().checks.tool_begins(leg.task(), call, leg.request(), at_ms);
+        if leg.task().is_notice() {
+            return self.tell(&leg);
+        }
         let Some((call, plan)) = call.and_then(|call| Some((call, world.plan.calls.get(call)?))) else {
             return LegEnd::Crashed { reason: "there is no such call".to_owned() };
         };
@@ -82,8 +88,25 @@ impl ToolRunner for SimTools {
     }
 }
 
+impl SimTools {
+    /// Tells an endpoint of an announcement.
+    fn tell(&self, leg: &Leg) -> LegEnd {
+        let world = &*self.world;
+        let at_ms = world.kernel.now_ms();
+        let mut state = world.lock();
+        if let Some((announcement, endpoint)) = read_notice(leg.request()) {
+            world.kernel.tell(|| format!("tells endpoint {endpoint} of {announcement}"));
+            state.checks.told(announcement, endpoint, at_ms);
+        }
+        let (task, result) = (leg.task(), "{}".to_owned());
+        state.checks.tool_gave(&task.key(), task.attempt, &result);
+        state.checks.tool_stops(&task.key(), task.attempt, at_ms);
+        LegEnd::Completed { result, kind: ResultKind::Success }
+    }
+}
+
 impl Running<'_> {
-    fn now_ms(&self) -> u64 {
+    pub(super) fn now_ms(&self) -> u64 {
         self.world.kernel.now_ms()
     }
 
@@ -120,6 +143,8 @@ impl Running<'_> {
                 let growing = Every::growing(Duration::from_millis(first_ms), Duration::from_millis(longest_ms));
                 self.look(position, there_ms, growing).await;
             }
+            Op::Fact(after_ms) => self.fact(position, after_ms).await,
+            Op::Call(first, count) => return self.call_all(first, count).await,
             Op::Progress => self.leg.progress(Progress { done: position as f64, total: None, message: None }),
             Op::Variable(bytes) => return self.variable(position, bytes).await,
             Op::Crash(times) => return self.crash(position, times),
@@ -198,6 +223,19 @@ impl Running<'_> {
         let Ok(text) = self.leg.look_until(&name, every, look).await;
         self.world.lock().checks.looks_end(&self.key, self.attempt);
         self.got(EntryKind::Step, &name, &text);
+    }
+
+    /// Somebody is told, who records the fact later; the telling is not on record, and is done again by every leg.
+    async fn fact(&self, position: usize, after_ms: u64) {
+        let name = format!("f{position}");
+        let due_ms = self.now_ms() + after_ms;
+        {
+            let mut state = self.world.lock();
+            state.checks.fact_begins(&self.key, &name);
+            state.hand_out(HandedOut { key: self.key, name: name.clone(), due_ms });
+        }
+        let text = self.leg.fact(&name, self.leg.task().created_at, None).await.unwrap_or_default();
+        self.got(EntryKind::Fact, &name, &text);
     }
 
     async fn variable(&self, position: usize, bytes: usize) -> Option<LegEnd> {

@@ -40,6 +40,9 @@ fn changed_input(fault: PlantedFault, task: &Task, event: &TaskEvent, now: Times
         (PlantedFault::LeaseNeverChecked, TaskEvent::Claim { .. } | TaskEvent::Resend { .. }) => {
             end_the_lease(&mut record, now);
         }
+        (PlantedFault::LaterStartIgnored, TaskEvent::Claim { .. }) if task.awaited_start().is_some() => {
+            record.state = State::Queued;
+        }
         (PlantedFault::ClaimIgnoresTheLease, TaskEvent::Claim { .. }) if is_leased(task, now) => {
             record.state = State::Queued;
         }
@@ -102,6 +105,7 @@ const fn set_attempt(event: &mut TaskEvent, latest: u32) {
         | TaskEvent::Finish { attempt, .. } => *attempt = latest,
         TaskEvent::Claim { .. }
         | TaskEvent::Answer { .. }
+        | TaskEvent::Wake { .. }
         | TaskEvent::Cancel
         | TaskEvent::Resend { .. }
         | TaskEvent::RetriesExhausted

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
 use longhaul_core::ports::{TaskStore, WorkQueue};
-use longhaul_core::{TaskKey, Timestamp};
+use longhaul_core::{Policy, RequestedTerms, Task, TaskKey, Terms, Timestamp};
 
 use super::checks::Checks;
 use super::fault_profile::InjectedFault;
@@ -23,6 +23,8 @@ pub(crate) mod stream {
     pub(crate) const WORKER: u64 = 200;
     pub(crate) const DEAD_LETTERS: u64 = 300;
     pub(crate) const SWEEPER: u64 = 301;
+    pub(crate) const STREAM: u64 = 302;
+    pub(crate) const ANNOUNCER: u64 = 303;
     pub(crate) const LATE: u64 = 1_000;
 }
 
@@ -33,6 +35,15 @@ pub(crate) struct World {
     /// The one planted fault of this world, which the checkers should find.
     pub(crate) planted: Option<PlantedFault>,
     state: Mutex<State>,
+}
+
+/// What a tool waits for, as somebody outside knows it.
+#[derive(Clone, Debug)]
+pub(crate) struct HandedOut {
+    pub(crate) key: TaskKey,
+    pub(crate) name: String,
+    /// When it is recorded.
+    pub(crate) due_ms: u64,
 }
 
 /// What changes.
@@ -51,6 +62,14 @@ pub(crate) struct State {
     /// How often each call's tool crashed.
     pub(crate) crashes: Vec<Vec<u32>>,
     pub(crate) injected: Vec<Injected>,
+    /// What somebody outside is to record.
+    pub(crate) handed_out: Vec<HandedOut>,
+    /// Somebody outside, who waits to be told something.
+    pub(crate) listener: Option<std::task::Waker>,
+    /// The tasks whose records somebody is to hear of.
+    pub(crate) heard_of: Vec<TaskKey>,
+    /// What tools have told, ever.
+    told: Vec<(TaskKey, String)>,
     /// Clients that have not finished their plans.
     pub(crate) clients_busy: usize,
     hits: Vec<u64>,
@@ -109,7 +128,13 @@ impl World {
         }
         let stream = self.kernel.stream();
         let client = (stream::CLIENT..stream::WORKER).contains(&stream) || stream == stream::DIRECTOR;
-        if self.plan.care == Care::Nobody && client {
+        let spared = match self.plan.care {
+            Care::Polls | Care::Server => false,
+            Care::Nobody => client,
+            // A worker deletes a message when the queue has its next one. What the queue has it does not lose.
+            Care::Stream => fault == InjectedFault::SendLost && !client,
+        };
+        if spared {
             return false;
         }
         let actor = self.kernel.actor();
@@ -212,6 +237,20 @@ impl World {
         }
     }
 
+    /// The terms of a task that tells an endpoint: nobody looks at how that went.
+    pub(crate) fn notice_terms(&self) -> Terms {
+        let lease_ms = self.plan.settings.lease_ms;
+        let policy = Policy {
+            run_ms_max: self.plan.chaos_ms * 4 + lease_ms * 1_000,
+            retention_ms: lease_ms,
+            ttl_ms: 1,
+            ttl_ms_max: u64::MAX / 4,
+            poll_ms: None,
+            consecutive_failures_max: 100,
+        };
+        Terms::negotiate(&policy, RequestedTerms::default())
+    }
+
     /// A random stream for a write that lands late.
     pub(crate) fn late_stream(&self) -> u64 {
         let mut state = self.lock();
@@ -241,9 +280,30 @@ impl State {
             known: vec![None; calls],
             crashes: vec![Vec::new(); calls],
             injected: Vec::new(),
+            handed_out: Vec::new(),
+            listener: None,
+            heard_of: Vec::new(),
+            told: Vec::new(),
             clients_busy: plan.clients.len(),
             hits: Vec::new(),
             late_writes: 0,
+        }
+    }
+
+    /// Whoever hears of records that wait for a worker will hear of this one, if it is one.
+    pub(crate) fn note_record(&mut self, after: &Task) {
+        if is_heard_of(after) {
+            self.heard_of.push(after.key());
+        }
+    }
+
+    /// A tool tells somebody outside what it waits for, who hears it once.
+    pub(crate) fn hand_out(&mut self, handed_out: HandedOut) {
+        let told = (handed_out.key, handed_out.name.clone());
+        if !self.told.contains(&told) {
+            self.told.push(told);
+            self.handed_out.push(handed_out);
+            self.listener.take().into_iter().for_each(std::task::Waker::wake);
         }
     }
 
@@ -251,4 +311,10 @@ impl State {
     pub(crate) fn name(&self, key: &TaskKey) -> String {
         self.checks.name(key)
     }
+}
+
+/// Whether somebody hears of a record that has become this one.
+fn is_heard_of(after: &Task) -> bool {
+    let waits = after.state == longhaul_core::State::Queued || after.needs_cleaning();
+    waits && after.resends == 0
 }

@@ -26,6 +26,7 @@ fn unfenced_events() -> Vec<TaskEvent> {
     vec![
         given::claim(9, NOW),
         given::answer(&["a"]),
+        TaskEvent::Wake { at: NOW },
         TaskEvent::Cancel,
         TaskEvent::Resend { not_since: NOW.plus_ms(1) },
         TaskEvent::RetriesExhausted,
@@ -33,7 +34,7 @@ fn unfenced_events() -> Vec<TaskEvent> {
     ]
 }
 
-async fn refused(store: &dyn TaskStore, key: &TaskKey, event: &TaskEvent, now: Timestamp) -> Refusal {
+pub(super) async fn refused(store: &dyn TaskStore, key: &TaskKey, event: &TaskEvent, now: Timestamp) -> Refusal {
     match store.apply(key, event, now).await {
         Err(ApplyError::Refused { why, .. }) => why,
         other => panic!("{event:?} was not refused: {other:?}"),
@@ -216,6 +217,49 @@ pub async fn answers_close_their_questions_one_by_one(store: &dyn TaskStore) {
     let whole = store.apply(&task.key(), &given::answer(&["b"]), NOW).await.unwrap();
     assert_eq!(whole.state, State::Queued);
     assert_eq!(on_record(store, &task.key()).await, Some(whole));
+}
+
+/// Promise: whoever recorded what a task waits for has its next leg start at once, and open questions stay open.
+pub async fn a_waiting_task_is_woken_once(store: &dyn TaskStore) {
+    let (ids, hour) = (SeededIds::new(1), NOW.plus_ms(3_600_000));
+    let timer = Suspension::Timer(hour);
+    for (event, state) in [
+        (given::suspend(1, timer), State::Sleeping { until: NOW.plus_ms(5) }),
+        (
+            given::asks(1, &["a", "b"], Some(hour)),
+            State::InputRequired { asks: vec![given::ask("a"), given::ask("b")], until: Some(NOW.plus_ms(5)) },
+        ),
+    ] {
+        let key = running(store, &ids, owner("alice")).await.key();
+        store.apply(&key, &event, NOW).await.unwrap();
+        let (wake, now) = (TaskEvent::Wake { at: NOW.plus_ms(5) }, NOW.plus_ms(3));
+        let woken = store.apply(&key, &wake, now).await.unwrap();
+        assert_eq!((&woken.state, woken.sent_at, woken.resends), (&state, now, 0));
+        assert_eq!(on_record(store, &key).await, Some(woken));
+        for late in [5, 6] {
+            let again = TaskEvent::Wake { at: NOW.plus_ms(late) };
+            assert_eq!(refused(store, &key, &again, now).await, Refusal::NothingToWake, "{state:?}");
+        }
+        let claimed = store.apply(&key, &given::claim(2, NOW.plus_ms(5)), NOW.plus_ms(5)).await.unwrap();
+        assert_eq!(claimed.attempt, 2);
+    }
+}
+
+/// Promise: what does not wait for anything from outside is not woken: a leg that runs or is about to, a question alone,
+/// the delay before a retry.
+pub async fn nothing_else_is_woken(store: &dyn TaskStore) {
+    let ids = SeededIds::new(1);
+    let wake = TaskEvent::Wake { at: NOW };
+    let before = queued(store, &ids, owner("alice")).await;
+    assert_eq!(refused(store, &before.key(), &wake, NOW).await, Refusal::NothingToWake);
+    for event in [None, Some(given::asks(1, &["a"], None)), Some(given::retry(1, NOW.plus_ms(60_000)))] {
+        let mut task = running(store, &ids, owner("alice")).await;
+        if let Some(event) = &event {
+            task = store.apply(&task.key(), event, NOW).await.unwrap();
+        }
+        assert_eq!(refused(store, &task.key(), &wake, NOW).await, Refusal::NothingToWake, "{event:?}");
+        assert_eq!(on_record(store, &task.key()).await, Some(task), "{event:?}");
+    }
 }
 
 /// Promise: of all pollers that find a task without a message, one sends it.

@@ -43,6 +43,7 @@ pub async fn every_field_of_a_record_comes_back_as_it_was_written(store: &dyn Ta
             record.trace = longhaul_core::TraceParent::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
             record.failures = 2;
             record.last_failure = Some("the other side was busy".to_owned());
+            record.not_before = Some(NOW.plus_ms(1));
             record.started_at = Some(NOW.plus_ms(3));
             record.ended_at = Some(NOW.plus_ms(4));
             record.updated_at = NOW.plus_ms(5);

@@ -5,7 +5,9 @@ mod changing;
 mod cleaning;
 mod creating;
 mod expiring;
+mod filtering;
 mod keeping;
+mod later;
 mod limiting;
 mod listing;
 mod mailboxes;
@@ -16,7 +18,9 @@ pub use changing::*;
 pub use cleaning::*;
 pub use creating::*;
 pub use expiring::*;
+pub use filtering::*;
 pub use keeping::*;
+pub use later::*;
 pub use limiting::*;
 pub use listing::*;
 pub use mailboxes::*;
@@ -81,6 +85,12 @@ macro_rules! store_promises {
             a_task_that_waits_for_answers_is_not_claimed,
             a_task_that_waits_for_answers_is_claimed_when_its_timer_is_due,
             answers_close_their_questions_one_by_one,
+            a_waiting_task_is_woken_once,
+            nothing_else_is_woken,
+            a_task_that_starts_later_is_not_begun_before,
+            a_later_start_moves_the_deadline_and_the_expiry,
+            a_task_that_starts_later_can_be_cancelled_before,
+            a_task_that_starts_later_takes_a_slot,
             a_message_is_sent_again_once_per_bound,
             resends_are_counted_until_the_task_is_claimed,
             failures_are_counted_across_calls,
@@ -142,6 +152,12 @@ macro_rules! store_promises {
             pages_are_full_also_where_tasks_expired_in_between,
             the_last_page_says_that_it_is_the_last,
             a_cursor_whose_task_is_gone_still_works,
+            a_filtered_list_has_what_its_filter_takes,
+            a_filtered_list_has_only_the_tasks_of_its_owner,
+            a_filtered_list_follows_each_change,
+            a_filter_without_a_status_takes_nothing,
+            a_filtered_list_passes_over_what_has_expired,
+            pages_of_a_filtered_list_have_no_gaps_and_no_duplicates,
             the_first_record_of_an_entry_stays,
             an_entry_keeps_when_and_by_whom_it_was_recorded,
             entries_of_other_names_and_kinds_are_separate,

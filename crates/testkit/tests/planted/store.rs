@@ -9,7 +9,7 @@ use longhaul_core::ports::{
 };
 use longhaul_core::{
     Cleaning, Entry, EntryKind, MailboxId, OwnerId, PartsName, Payload, Refusal, State, Status, Task, TaskEvent,
-    TaskId, TaskKey, TaskRecord, Timestamp, limits,
+    TaskFilter, TaskId, TaskKey, TaskRecord, Timestamp, limits,
 };
 
 /// A mistake that an adapter may make.
@@ -77,6 +77,17 @@ pub(crate) enum Fault {
     PagesAreShort,
     LastPageHasNext,
     CursorMustBeATask,
+    FilteredOfAnyStatus,
+    FilteredOfTheFirstStatus,
+    FilteredOfAnyTool,
+    FilteredByPartOfTool,
+    FilteredBySlice,
+    FilteredOldestFirst,
+    FilteredPageSkipsOne,
+    FilteredLosesItsLast,
+    FilteredWithoutStatusHasAll,
+    FilteredIgnoresExpiry,
+    FilteredOfAnyOwner,
     TextIsCut,
     NulIsDropped,
     NumbersAreRounded,
@@ -119,6 +130,13 @@ pub(crate) enum Fault {
     CleaningAfterAnyEnd,
     CleaningNotResent,
     CleaningsRace,
+    WakeMovesLater,
+    WakeCutsRetryShort,
+    WakeWaitsForAnswers,
+    LaterStartNotStored,
+    LaterStartMovedByWake,
+    LaterStartTakesNoSlot,
+    LaterStartNotCancelled,
 }
 
 #[derive(Default)]
@@ -153,10 +171,11 @@ impl PlantedStore {
         work(&mut self.tables.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A pause between a read and a write that are not atomic.
-    fn gap(&self, planted: bool) {
-        if planted {
-            std::thread::sleep(std::time::Duration::from_millis(2));
+    /// A pause between a read and a write that are not atomic: long enough that on a busy machine too another of many
+    /// callers reads before this one writes.
+    fn gap() {
+        if longhaul_testkit::is_one_of_many() {
+            std::thread::sleep(std::time::Duration::from_millis(50));
         }
     }
 
@@ -183,6 +202,9 @@ impl PlantedStore {
         };
         if let Payload::Inline(request) = &mut record.request {
             text(request);
+        }
+        if self.has(Fault::LaterStartNotStored) {
+            record.not_before = None;
         }
         if self.has(Fault::TraceIsDropped) {
             record.trace = None;
@@ -223,6 +245,7 @@ impl PlantedStore {
             let mine = task.owner == owner || self.has(Fault::LimitForAllOwners);
             let open = match self.fault {
                 Fault::SlotNotReleasedOn(status) => !task.has_ended() || task.status() == status,
+                Fault::LaterStartTakesNoSlot if task.not_before.is_some() => false,
                 _ => !task.has_ended(),
             };
             mine && open && (self.has(Fault::SlotNotReleasedOnExpiry) || !task.has_expired(now))
@@ -369,6 +392,7 @@ impl PlantedStore {
             }
             TaskEvent::Claim { .. }
             | TaskEvent::Answer { .. }
+            | TaskEvent::Wake { .. }
             | TaskEvent::Cancel
             | TaskEvent::Resend { .. }
             | TaskEvent::RetriesExhausted
@@ -409,11 +433,28 @@ impl PlantedStore {
         if let (Fault::SleepIgnored, State::Sleeping { .. }) = (self.fault, &task.state) {
             record.state = State::Queued;
         }
+        self.distort_waiting(&mut record, event);
         self.distort_cleaning(&mut record, event);
         if self.has(Fault::ApplyIgnoresExpiry) {
             record.expires_at = Timestamp::from_ms(u64::MAX);
         }
         Task::restore(record)
+    }
+
+    fn distort_waiting(&self, record: &mut TaskRecord, event: &TaskEvent) {
+        if !matches!(event, TaskEvent::Wake { .. }) {
+            return;
+        }
+        let far = Timestamp::from_ms(u64::MAX);
+        match (self.fault, &mut record.state) {
+            (Fault::WakeMovesLater, State::Sleeping { until } | State::InputRequired { until: Some(until), .. }) => {
+                *until = far;
+            }
+            (Fault::WakeCutsRetryShort, State::Sleeping { .. }) => record.failures = 0,
+            (Fault::LaterStartMovedByWake, State::Sleeping { .. }) => record.attempt = record.attempt.max(1),
+            (Fault::WakeWaitsForAnswers, State::InputRequired { until, .. }) => *until = Some(far),
+            _ => {}
+        }
     }
 
     fn distort_cleaning(&self, record: &mut TaskRecord, event: &TaskEvent) {
@@ -441,6 +482,7 @@ impl PlantedStore {
             | TaskEvent::Suspend { .. }
             | TaskEvent::Retry { .. }
             | TaskEvent::Answer { .. }
+            | TaskEvent::Wake { .. }
             | TaskEvent::Resend { .. }
             | TaskEvent::RetriesExhausted
             | TaskEvent::TimeOut
@@ -476,6 +518,9 @@ impl PlantedStore {
         let mut record = next.into_record();
         if self.has(Fault::LateEndMovesNoExpiry) {
             record.expires_at = before.expires_at;
+        }
+        if self.has(Fault::LaterStartNotCancelled) && before.not_before.is_some() && record.state == State::Cancelled {
+            record.state = before.state.clone();
         }
         if self.has(Fault::FailuresNotStored) {
             record.failures = 0;
@@ -532,14 +577,14 @@ impl TaskStore for PlantedStore {
             if let Some(decided) = self.tables(|tables| self.create_in(tables, &new, now))? {
                 return Ok(decided);
             }
-            self.gap(true);
+            Self::gap();
             return Ok(self.tables(|tables| self.put(tables, &new)));
         }
         if self.has(Fault::NewRaces) {
             if let Some(refused) = self.tables(|tables| self.too_many_new(tables, &new, now)) {
                 return Err(refused);
             }
-            self.gap(true);
+            Self::gap();
             self.tables(|tables| self.count_new(tables, &new, now));
             return Ok(self.tables(|tables| self.put(tables, &new)));
         }
@@ -575,7 +620,7 @@ impl TaskStore for PlantedStore {
         };
         if self.races(event) {
             let next = self.tables(|tables| self.decide(tables, key, event, now))?;
-            self.gap(true);
+            Self::gap();
             self.tables(|tables| keep(tables, &next));
             return Ok(next);
         }
@@ -619,12 +664,55 @@ impl TaskStore for PlantedStore {
         Ok(Page { tasks: all, next })
     }
 
+    async fn list_filtered(
+        &self,
+        owner: &OwnerId,
+        filter: &TaskFilter,
+        before: Option<TaskId>,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<Page, StoreError> {
+        let any = self.has(Fault::FilteredWithoutStatusHasAll) && filter.statuses.is_empty();
+        let of_status = |task: &Task| {
+            let key = task.key();
+            let first = self.tables(|tables| tables.first.get(&key).map(Task::status));
+            let status = if self.has(Fault::FilteredOfTheFirstStatus) { first } else { None };
+            any || filter.statuses.contains(&status.unwrap_or(task.status())) || self.has(Fault::FilteredOfAnyStatus)
+        };
+        let of_tool = |task: &Task| {
+            let Some(tool) = &filter.tool else { return true };
+            let by_part = self.has(Fault::FilteredByPartOfTool) && task.tool.starts_with(tool.as_str());
+            task.tool == *tool || by_part || self.has(Fault::FilteredOfAnyTool)
+        };
+        let mut all: Vec<Task> = self.tables(|tables| tables.tasks.values().cloned().collect());
+        all.retain(|task| task.owner == *owner || self.has(Fault::FilteredOfAnyOwner));
+        all.retain(|task| {
+            before.is_none_or(|id| task.id < id) && !self.expired(task, now, Fault::FilteredIgnoresExpiry)
+        });
+        all.sort_by_key(|task| std::cmp::Reverse(task.id));
+        if self.has(Fault::FilteredBySlice) {
+            all.truncate(limit);
+        }
+        all.retain(|task| of_status(task) && of_tool(task));
+        if self.has(Fault::FilteredPageSkipsOne) && before.is_some() && !all.is_empty() {
+            all.remove(0);
+        }
+        if self.has(Fault::FilteredLosesItsLast) && all.len() <= limit {
+            all.pop();
+        }
+        let mut page = Page::of(all, limit, None);
+        if self.has(Fault::FilteredOldestFirst) {
+            page.tasks.reverse();
+        }
+        Ok(page)
+    }
+
     async fn record(&self, key: &TaskKey, entry: &Entry) -> Result<Recorded, StoreError> {
         let name = self.entry_key(key, entry);
         let earlier = |tables: &Tables| tables.journal.get(&name).cloned();
         if self.has(Fault::RecordsRace) {
             let found = self.tables(|tables| earlier(tables));
-            self.gap(true);
+            Self::gap();
             if let Some(earlier) = found {
                 return Ok(Recorded::Earlier(earlier));
             }
@@ -687,7 +775,7 @@ impl TaskStore for PlantedStore {
         let text = text[..text.floor_char_boundary(cut)].to_owned();
         if self.has(Fault::MailboxesRace) {
             let found = self.tables(|tables| self.earlier_text(tables, &key, now));
-            self.gap(true);
+            Self::gap();
             if let Some(earlier) = found {
                 return Ok(Left::Earlier(earlier));
             }

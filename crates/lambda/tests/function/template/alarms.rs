@@ -13,9 +13,9 @@ use crate::world::file;
 fn alarms(template: &Value) -> Vec<(String, Value)> {
     let all = template["Resources"].as_object().unwrap().iter();
     let names = all.filter(|(_, resource)| resource["Type"] == "AWS::CloudWatch::Alarm").map(|(name, _)| name.clone());
-    // Some exist with one endpoint only, or with a class of tools.
-    let stacks =
-        ["function-url", "http-api", "rest-api"].map(|endpoint| [("Endpoint", endpoint), ("WorkerClass", "heavy")]);
+    // Some exist with one endpoint only, with a class of tools, or if somebody is told how tasks end.
+    let stacks = ["function-url", "http-api", "rest-api"]
+        .map(|endpoint| [("Endpoint", endpoint), ("WorkerClass", "heavy"), ("Push", "on")]);
     let found = |name: &str| stacks.iter().find_map(|parameters| Stack::new(template, parameters).resource(name));
     names.map(|name| (name.clone(), found(&name).unwrap_or_else(|| panic!("{name} never exists")))).collect()
 }

@@ -63,7 +63,7 @@ fn a_rest_api_wants_signatures_except_for_what_cannot_be_signed() {
             .collect::<BTreeSet<_>>()
     };
     let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
-    let signed = set(&["DELETE/mcp", "GET/healthz", "GET/mcp", "POST/mcp"]);
+    let signed = set(&["DELETE/mcp", "GET/healthz", "GET/mcp", "POST/callbacks/{token}", "POST/mcp"]);
     let open = set(&["GET/.well-known/{proxy+}", "OPTIONS/.well-known/{proxy+}", "OPTIONS/mcp"]);
     assert_eq!((names(&[REST], false), names(&[REST], true)), (signed.clone(), open));
     assert!(names(&[REST, ("AuthMode", "anonymous")], false).is_empty());
@@ -72,7 +72,8 @@ fn a_rest_api_wants_signatures_except_for_what_cannot_be_signed() {
     let policy = stack.resource("CallerPolicy").unwrap();
     let [statement]: [Value; 1] = policy["PolicyDocument"]["Statement"].as_array().unwrap().clone().try_into().unwrap();
     assert_eq!(statement["Action"], "execute-api:Invoke");
-    let named = |resource: &Value| text(&resource["Fn::Sub"]).split_once("${RestApi}/prod/").unwrap().1.to_owned();
+    let named =
+        |resource: &Value| text(&resource["Fn::Sub"]).split_once("${RestApi}/prod/").unwrap().1.replace('*', "{token}");
     let allowed: BTreeSet<_> = statement["Resource"].as_array().unwrap().iter().map(named).collect();
     assert_eq!(allowed, signed);
     assert_eq!(stack.resource("RestApi").unwrap()["StageName"], "prod");

@@ -1,6 +1,7 @@
 //! `template.yaml`, compared with the code and with what the docs promise.
 
 mod alarms;
+mod announcer;
 mod endpoints;
 mod operation;
 mod parameters;
@@ -23,10 +24,14 @@ use resolve::{Stack, text};
 use yaml::template;
 
 const FUNCTIONS: [&str; 3] = ["Api", "Worker", "DeadLetterWorker"];
+const ANNOUNCER: &str = "Announcer";
 const WORKERS: [&str; 2] = ["Worker", "DeadLetterWorker"];
 
 /// What the template sets for the application and for the gateway, whose own tests check it.
 const OF_APPLICATIONS: [&str; 2] = ["LONGHAUL_CONFIG_JSON", "LONGHAUL_DIAGNOSTICS"];
+
+/// What the template does not set: it is for development.
+const FOR_DEVELOPMENT: [&str; 1] = ["LONGHAUL_WEBHOOKS_TO_THIS_MACHINE"];
 
 /// Parameters that allow less than the settings, and why.
 const NARROWER: [(&str, &str); 4] = [
@@ -89,9 +94,16 @@ fn the_template_and_the_code_have_the_same_settings() {
         ("GatewayConfig", "{}"),
         ("ToolSecretNames", "KEY"),
         ("ToolSecretArns", "arn:aws:ssm:eu-west-1:111122223333:parameter/key"),
+        ("Push", "on"),
+        ("Webhooks", "{}"),
+        ("WebhookSecretArns", "arn:aws:ssm:eu-west-1:111122223333:parameter/hook"),
     ];
     let stack = Stack::new(&template, &optional);
-    let set: BTreeSet<_> = FUNCTIONS.iter().flat_map(|function| stack.environment(function).into_keys()).collect();
+    let functions = FUNCTIONS.iter().chain([&ANNOUNCER]);
+    let set: BTreeSet<_> = functions
+        .flat_map(|function| stack.environment(function).into_keys())
+        .chain(FOR_DEVELOPMENT.map(str::to_owned))
+        .collect();
     let read = |place| table::ALL.iter().filter(move |setting| setting.preset(place) != Preset::Absent);
     let known = read(Place::Api).chain(read(Place::Worker)).map(|setting| setting.variable()).chain(OF_APPLICATIONS);
     assert_eq!(set, known.map(str::to_owned).collect());
@@ -385,8 +397,9 @@ fn the_dashboard_shows_the_metrics_that_the_code_emits() {
 fn every_alarm_notifies_the_topic() {
     let template = template();
     let topic = ("AlarmTopicArn", "arn:aws:sns:us-east-1:111122223333:alarms");
-    let stacks = ["function-url", "http-api", "rest-api"]
-        .map(|endpoint| Stack::new(&template, &[topic, ("Endpoint", endpoint), ("WorkerClass", "heavy")]));
+    let stacks = ["function-url", "http-api", "rest-api"].map(|endpoint| {
+        Stack::new(&template, &[topic, ("Endpoint", endpoint), ("WorkerClass", "heavy"), ("Push", "on")])
+    });
     let mut watched = BTreeSet::new();
     for (name, resource) in template["Resources"].as_object().unwrap() {
         if resource["Type"] != "AWS::CloudWatch::Alarm" {

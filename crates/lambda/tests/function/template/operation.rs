@@ -46,8 +46,10 @@ fn a_first_deployment_that_fails_can_delete_its_empty_table() {
 #[test]
 fn the_queues_refuse_what_comes_without_tls() {
     let template = template();
-    let stack = Stack::new(&template, &[]);
-    for (policy, queue) in [("WorkNeedsTls", "Work"), ("DeadLettersNeedTls", "DeadLetters")] {
+    let stack = Stack::new(&template, &[("Push", "on")]);
+    for (policy, queue) in
+        [("WorkNeedsTls", "Work"), ("DeadLettersNeedTls", "DeadLetters"), ("NotAnnouncedNeedsTls", "NotAnnounced")]
+    {
         let policy = stack.resource(policy).unwrap();
         assert!(policy["Queues"][0].as_str().unwrap().ends_with(&format!("/{queue}")));
         let [statement]: [serde_json::Value; 1] =
@@ -63,15 +65,15 @@ fn the_queues_refuse_what_comes_without_tls() {
 fn a_key_of_ones_own_encrypts_table_and_queues_and_the_functions_may_use_it() {
     const KEY: &str = "arn:aws:kms:us-east-1:111122223333:key/11111111-2222-3333-4444-555555555555";
     let template = template();
-    let stack = Stack::new(&template, &[("KmsKeyArn", KEY)]);
+    let stack = Stack::new(&template, &[("KmsKeyArn", KEY), ("Push", "on")]);
     assert_eq!(stack.resource("Tasks").unwrap()["SSESpecification"]["KMSMasterKeyId"], KEY);
-    for queue in ["Work", "DeadLetters"] {
+    for queue in ["Work", "DeadLetters", "NotAnnounced"] {
         let queue = stack.resource(queue).unwrap();
         assert_eq!(queue["KmsMasterKeyId"], KEY);
         assert!(queue["SqsManagedSseEnabled"].is_null(), "SQS takes one of the two");
     }
     let policy = stack.resource("KeyUse").unwrap();
-    assert_eq!(policy["Roles"], json!(["ApiRole", "WorkerRole", "DeadLetterWorkerRole"]));
+    assert_eq!(policy["Roles"], json!(["ApiRole", "WorkerRole", "DeadLetterWorkerRole", "AnnouncerRole"]));
     let statement = &policy["PolicyDocument"]["Statement"][0];
     assert_eq!(statement["Resource"], KEY);
     let actions = statement["Action"].as_array().unwrap();

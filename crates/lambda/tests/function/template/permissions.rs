@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use longhaul_core::{Identity, OwnerId};
 use serde_json::{Value, json};
 
 use super::resolve::Stack;
 use super::yaml::template;
 
 /// What a role may do, as (action, resource).
-fn allowed(stack: &Stack<'_>, role: &str) -> BTreeSet<(String, String)> {
+pub(super) fn allowed(stack: &Stack<'_>, role: &str) -> BTreeSet<(String, String)> {
     let role = stack.resource(role).unwrap();
     assert_eq!(role["ManagedPolicyArns"], Value::Null, "a role's permissions are written out");
     let policies = role["Policies"].as_array().unwrap();
@@ -20,7 +21,9 @@ fn pairs(statement: &Value) -> Vec<(String, String)> {
     assert_eq!(statement["Effect"], "Allow");
     assert!(statement.get("NotAction").is_none() && statement.get("NotResource").is_none());
     let resources = each(&statement["Resource"]);
-    let resource = |value: &Value| value["Fn::GetAtt"].as_str().or(value.as_str()).unwrap().to_owned();
+    let resource = |value: &Value| {
+        value["Fn::GetAtt"].as_str().or(value["Fn::Sub"].as_str()).or(value.as_str()).unwrap().to_owned()
+    };
     let of = |action: Value| {
         let action = action.as_str().unwrap().to_owned();
         resources.iter().map(move |value| (action.clone(), resource(value))).collect::<Vec<_>>()
@@ -33,7 +36,7 @@ fn each(value: &Value) -> Vec<Value> {
     value.as_array().cloned().unwrap_or_else(|| vec![value.clone()])
 }
 
-fn list(actions: &[&str], resource: &str) -> BTreeSet<(String, String)> {
+pub(super) fn list(actions: &[&str], resource: &str) -> BTreeSet<(String, String)> {
     actions.iter().map(|action| ((*action).to_owned(), resource.to_owned())).collect()
 }
 
@@ -47,7 +50,7 @@ const ON_TASKS: [&str; 6] = [
 ];
 const TAKE: [&str; 4] =
     ["sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage"];
-const LOG: [&str; 2] = ["logs:CreateLogStream", "logs:PutLogEvents"];
+pub(super) const LOG: [&str; 2] = ["logs:CreateLogStream", "logs:PutLogEvents"];
 
 #[test]
 fn the_api_function_sends_work_and_cannot_take_it() {
@@ -73,11 +76,38 @@ fn the_dead_letter_function_ends_tasks_and_creates_none() {
         list(&["sqs:SendMessage"], "Work.Arn"),
         list(&LOG, "DeadLetterWorkerLogs.Arn"),
     ];
-    assert_eq!(allowed(&Stack::new(&template, &[]), "DeadLetterWorkerRole"), expected.into_iter().flatten().collect());
+    let stack = Stack::new(&template, &[("ResendUnclaimed", "off")]);
+    assert_eq!(allowed(&stack, "DeadLetterWorkerRole"), expected.into_iter().flatten().collect());
+}
+
+#[test]
+fn the_dead_letter_function_sees_unclaimed_tasks_unless_the_stack_asks_for_none() {
+    let template = template();
+    assert_eq!(Stack::new(&template, &[("ResendUnclaimed", "off")]).resource("UnclaimedTasks"), None);
+    let stack = Stack::new(&template, &[]);
+    let allowed = allowed(&stack, "DeadLetterWorkerRole");
+    let stream =
+        ["dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator", "dynamodb:ListStreams"];
+    assert!(list(&stream, "Tasks.StreamArn").is_subset(&allowed), "{allowed:?}");
+    assert!(list(&["sqs:SendMessage"], "DeadLetters.Arn").is_subset(&allowed), "what it cannot treat");
+    assert_eq!(
+        stack.resource("Tasks").unwrap()["StreamSpecification"],
+        json!({"StreamViewType": "NEW_AND_OLD_IMAGES"})
+    );
+    let mapping = stack.resource("UnclaimedTasks").unwrap();
+    assert_eq!(mapping["EventSourceArn"], json!({"Fn::GetAtt": "Tasks.StreamArn"}));
+    assert_eq!(mapping["DestinationConfig"]["OnFailure"]["Destination"], json!({"Fn::GetAtt": "DeadLetters.Arn"}));
+    assert_eq!(mapping["FunctionResponseTypes"], json!(["ReportBatchItemFailures"]));
+    let window_s = mapping["MaximumBatchingWindowInSeconds"].as_u64().unwrap();
+    assert!((30..=60).contains(&window_s), "nearly all tasks are taken by then");
+    for filter in mapping["FilterCriteria"]["Filters"].as_array().unwrap() {
+        let pattern: Value = serde_json::from_str(filter["Pattern"].as_str().unwrap()).unwrap();
+        assert!(pattern["dynamodb"]["NewImage"]["state"]["S"].is_array(), "only tasks have a state: {pattern}");
+    }
 }
 
 /// The partition keys that a role may use, as patterns; `None` if it may use all of them.
-fn leading_keys(stack: &Stack<'_>, role: &str) -> Option<Vec<String>> {
+pub(super) fn leading_keys(stack: &Stack<'_>, role: &str) -> Option<Vec<String>> {
     let role = stack.resource(role).unwrap();
     let policies = role["Policies"].as_array().unwrap();
     let mut statements = policies.iter().flat_map(|policy| policy["PolicyDocument"]["Statement"].as_array().unwrap());
@@ -109,7 +139,7 @@ fn the_workers_reach_tasks_and_neither_keys_nor_what_only_requests_use() {
 fn only_tracing_is_allowed_on_all_resources() {
     let template = template();
     for tracing in ["off", "active"] {
-        let stack = Stack::new(&template, &[("Tracing", tracing)]);
+        let stack = Stack::new(&template, &[("Tracing", tracing), ("Schedules", "on"), ("Push", "on")]);
         for (name, resource) in template["Resources"].as_object().unwrap() {
             if resource["Type"] != "AWS::IAM::Role" {
                 continue;
@@ -123,11 +153,39 @@ fn only_tracing_is_allowed_on_all_resources() {
     }
 }
 
+/// Who looks at schedules notes what was done in the mailboxes of one owner, whom no caller can be.
+#[test]
+fn with_schedules_a_worker_reaches_the_notes_of_schedules_and_no_other_mailbox() {
+    let template = template();
+    let stack = Stack::new(&template, &[("Schedules", "on")]);
+    let notes = OwnerId::of(Identity::Verified { issuer: "longhaul", subject: "schedules", tenant: "" });
+    let keys = leading_keys(&stack, "WorkerRole").unwrap();
+    assert_eq!(keys, ["o#*".to_owned(), "t#*".to_owned(), "q#*".to_owned(), format!("m#{notes}#*")]);
+    assert_eq!(leading_keys(&stack, "DeadLetterWorkerRole").unwrap(), ["o#*", "q#*"]);
+}
+
+#[test]
+fn a_stack_is_told_to_look_at_schedules_each_minute_if_it_asks_for_that() {
+    let template = template();
+    for off in ["Tick", "TickRole"] {
+        assert_eq!(Stack::new(&template, &[]).resource(off), None, "{off} costs nothing by default");
+    }
+    let stack = Stack::new(&template, &[("Schedules", "on")]);
+    assert_eq!(allowed(&stack, "TickRole"), list(&["sqs:SendMessage"], "Work.Arn"));
+    let tick = stack.resource("Tick").unwrap();
+    assert_eq!(tick["ScheduleExpression"], "rate(1 minute)");
+    assert_eq!(tick["Target"]["Arn"], json!({"Fn::GetAtt": "Work.Arn"}));
+    let input: Value = serde_json::from_str(tick["Target"]["Input"].as_str().unwrap()).unwrap();
+    assert!(input["lookAtSchedules"].is_string(), "the worker knows it by this: {input}");
+    let trust = stack.resource("TickRole").unwrap()["AssumeRolePolicyDocument"]["Statement"][0].clone();
+    assert_eq!(trust["Principal"], json!({"Service": "scheduler.amazonaws.com"}));
+}
+
 #[test]
 fn only_lambda_assumes_the_roles() {
     let template = template();
-    let stack = Stack::new(&template, &[]);
-    for role in ["ApiRole", "WorkerRole", "DeadLetterWorkerRole"] {
+    let stack = Stack::new(&template, &[("Push", "on")]);
+    for role in ["ApiRole", "WorkerRole", "DeadLetterWorkerRole", "AnnouncerRole"] {
         let trust = stack.resource(role).unwrap()["AssumeRolePolicyDocument"]["Statement"].clone();
         let lambda =
             json!([{"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}, "Action": "sts:AssumeRole"}]);
@@ -178,7 +236,9 @@ fn callers_may_call_every_signed_route_and_nothing_else() {
     assert!(!signed.contains("$default"), "the docs of AWS do not say what a policy has to name for it");
     let policy = stack.resource("CallerPolicy").unwrap();
     let [statement]: [Value; 1] = policy["PolicyDocument"]["Statement"].as_array().unwrap().clone().try_into().unwrap();
-    let named = |resource: &Value| resource["Fn::Sub"].as_str().unwrap().split_once("/$default/").unwrap().1.to_owned();
+    let named = |resource: &Value| {
+        resource["Fn::Sub"].as_str().unwrap().split_once("/$default/").unwrap().1.replace('*', "{token}")
+    };
     let allowed: BTreeSet<_> = each(&statement["Resource"]).iter().map(named).collect();
     assert_eq!(allowed, signed);
 }
@@ -215,7 +275,8 @@ fn the_endpoint_is_open_only_if_the_function_asks_for_tokens_or_everyone_may_cal
     let url = ["AnyoneMayInvokeThroughTheUrl", "AnyoneMayUseTheUrl", "ApiUrl"].map(str::to_owned);
     assert_eq!(open(&[("AuthMode", "anonymous")]), url.clone().into());
     assert_eq!(open(&[("AuthMode", "oauth")]), url.into());
-    let http_api = ["HttpApiDelete", "HttpApiGet", "HttpApiHealth", "HttpApiPost"].map(str::to_owned);
+    let http_api = ["HttpApiCallbacks", "HttpApiDelete", "HttpApiGet", "HttpApiHealth", "HttpApiPost"];
+    let http_api = http_api.map(str::to_owned);
     assert_eq!(open(&[("AuthMode", "anonymous"), HTTP_API]), http_api.clone().into());
     let with_documents = http_api.into_iter().chain(["HttpApiMetadata".to_owned()]).collect();
     assert_eq!(open(&[("AuthMode", "oauth"), HTTP_API]), with_documents);
@@ -228,14 +289,17 @@ fn a_gateway_that_verifies_tokens_lets_nothing_through_without_one_but_the_way_t
     let template = template();
     let tokens = [("OAuthIssuers", super::ISSUER), ("OAuthAudiences", "https://mcp.example.com/mcp,api://longhaul")];
     let stack = Stack::new(&template, &[&tokens[..], &[HTTP_API, ("AuthMode", "gateway")]].concat());
-    let open = ["HttpApiMetadata", "HttpApiHealth"].map(str::to_owned);
+    let open = ["HttpApiMetadata", "HttpApiHealth", "HttpApiCallbacks"].map(str::to_owned);
     assert_eq!(open_to_all(&stack, &template), open.into());
     let of =
         |kind: &str| routes(&stack, &template).into_iter().filter(|(_, by)| by == kind).map(|(key, _)| key).collect();
     let by_token: BTreeSet<String> = of("JWT");
     assert_eq!(by_token, ["DELETE /mcp", "GET /mcp", "POST /mcp"].map(str::to_owned).into());
     let without: BTreeSet<String> = of("NONE");
-    assert_eq!(without, ["GET /.well-known/{proxy+}", "GET /healthz", PREFLIGHT].map(str::to_owned).into());
+    assert_eq!(
+        without,
+        ["GET /.well-known/{proxy+}", "GET /healthz", "POST /callbacks/{token}", PREFLIGHT].map(str::to_owned).into()
+    );
     let authorizer = stack.resource("HttpApiTokens").unwrap();
     assert_eq!(authorizer["AuthorizerType"], "JWT");
     assert_eq!(authorizer["IdentitySource"], json!(["$request.header.Authorization"]));

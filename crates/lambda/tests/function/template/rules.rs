@@ -23,6 +23,8 @@ fn every_way_to_log_in_has_what_it_needs() {
         &[role, header],
         &[("ToolSecretNames", "A"), ("ToolSecretArns", "arn:aws:ssm:eu-west-1:111122223333:parameter/a")],
         &[("VpcSubnetIds", "subnet-1"), ("VpcSecurityGroupIds", "sg-1")],
+        &[("Push", "on")],
+        &[("Push", "on"), ("Webhooks", "{}"), ("WebhookSecretArns", "arn:aws:ssm:eu-west-1:111122223333:parameter/a")],
     ] {
         assert_eq!(refusals(accepted), Vec::<String>::new(), "{accepted:?}");
     }
@@ -33,6 +35,8 @@ fn every_way_to_log_in_has_what_it_needs() {
         (&[gateway, issuer, audience], "Endpoint=http-api"),
         (&[("ToolSecretNames", "A")], "ToolSecretNames and ToolSecretArns need each other"),
         (&[("VpcSubnetIds", "subnet-1")], "VpcSubnetIds and VpcSecurityGroupIds need each other"),
+        (&[("Webhooks", "{}"), ("WebhookSecretArns", "arn:aws:ssm:eu-west-1:111122223333:parameter/a")], "Push=on"),
+        (&[("Push", "on"), ("Webhooks", "{}")], "Webhooks and WebhookSecretArns need each other"),
         (&[role], "need each other"),
         (&[header], "need each other"),
         (&[role, header, ("AuthMode", "oauth"), issuer], "AuthMode=iam"),

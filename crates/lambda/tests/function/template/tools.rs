@@ -238,7 +238,10 @@ fn workers_get_the_policies_layers_and_network_of_their_tools() {
 #[test]
 fn a_boundary_bounds_every_role_and_a_key_encrypts_every_environment() {
     let template = template();
-    let stack = Stack::new(&template, &[("PermissionsBoundaryArn", POLICY), ("KmsKeyArn", KEY), HEAVY]);
+    let stack = Stack::new(
+        &template,
+        &[("PermissionsBoundaryArn", POLICY), ("KmsKeyArn", KEY), HEAVY, ("Schedules", "on"), ("Push", "on")],
+    );
     for (name, resource) in template["Resources"].as_object().unwrap() {
         if resource["Type"] == "AWS::IAM::Role" {
             assert_eq!(stack.resource(name).unwrap()["PermissionsBoundary"], POLICY, "{name}");

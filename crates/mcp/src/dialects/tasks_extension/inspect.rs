@@ -106,6 +106,7 @@ async fn page(engine: &Engine, task: &Task, cursor: Option<&str>) -> Result<Stri
     if let Some(variables) = &task.variables {
         answer.insert("variables".to_owned(), shown_payload(engine, task, variables).await?.into());
     }
+    answer.extend(task.not_before.map(|moment| ("notBefore".to_owned(), rfc3339(moment).into())));
     answer.extend(task.state.outcome().map(|outcome| ("outcomeBytes".to_owned(), outcome.bytes().into())));
     answer.extend(next.map(|next| ("nextCursor".to_owned(), next.to_string().into())));
     Ok(Value::from(answer).to_string())

@@ -1,7 +1,7 @@
 //! Checkers of what clients observe.
 
 use longhaul_core::ports::Page;
-use longhaul_core::{OwnerId, State, Task, TaskKey};
+use longhaul_core::{OwnerId, State, Task, TaskFilter, TaskKey};
 use longhaul_engine::{AcceptError, Accepted};
 
 use super::super::kernel::EPOCH_MS;
@@ -139,6 +139,7 @@ impl Checks {
                 }
             }
             AcceptError::TooLarge { .. }
+            | AcceptError::TooFarAhead { .. }
             | AcceptError::InvalidKey { .. }
             | AcceptError::TooMuchStored { .. }
             | AcceptError::TooManyNew { .. }
@@ -217,6 +218,27 @@ impl Checks {
         }
     }
 
+    /// A client got all pages of a filtered list.
+    pub(crate) fn observed_filtered_list(&mut self, observed: Observation, filter: &TaskFilter, tasks: &[Task]) {
+        let has = |key: TaskKey| tasks.iter().any(|task| task.key() == key);
+        let latest_now_ms = EPOCH_MS + observed.at_ms + self.skew_ms;
+        let missing = self.traces.iter().find(|trace| {
+            let Some((since_ms, task)) = trace.versions.last() else { return false };
+            let unchanged = *since_ms < observed.begun_ms && latest_now_ms < task.expires_at.as_ms();
+            trace.key.owner == observed.owner && unchanged && is_taken(filter, task) && !has(trace.key)
+        });
+        let what = if tasks.windows(2).any(|pair| pair[0].id <= pair[1].id) {
+            "a filtered list is out of order, or shows a task twice".to_owned()
+        } else if let Some(wrong) = tasks.iter().find(|task| !is_taken(filter, task)) {
+            format!("a filtered list shows {}, which its filter does not take", self.name(&wrong.key()))
+        } else if let Some(key) = missing.map(|trace| trace.key) {
+            format!("{} is missing from a filtered list", self.name(&key))
+        } else {
+            return;
+        };
+        self.fail(Promise::FilteredListsAreWhole, observed.at_ms, what);
+    }
+
     /// A client read a whole result.
     pub(crate) fn observed_result(
         &mut self,
@@ -250,6 +272,12 @@ impl Checks {
             );
         }
     }
+}
+
+/// What a filter takes, in the checker's own words.
+fn is_taken(filter: &TaskFilter, task: &Task) -> bool {
+    let is_of_status = filter.statuses.iter().any(|status| status.as_str() == task.status().as_str());
+    is_of_status && filter.tool.as_deref().is_none_or(|tool| tool == task.tool)
 }
 
 fn is_open(task: &Task, name: &str) -> bool {

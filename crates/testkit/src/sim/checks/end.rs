@@ -27,6 +27,7 @@ impl Checks {
             let promise = match care {
                 Care::Polls => Promise::EndsInTime,
                 Care::Nobody => Promise::ContinuesWithoutPolls,
+                Care::Server | Care::Stream => Promise::EndsWithoutPolls,
             };
             let what =
                 format!("{} has not ended, although no faults are injected any more: {:?}", self.name(key), task.state);

@@ -10,12 +10,13 @@ use super::super::plan::{Op, Tool, call_of};
 use super::super::promise::Promise;
 use super::super::store::{Change, StoreModel};
 use super::rules::{broken_by, ended};
-use super::state::{Checks, Leg, Looks, RecordedEntry, Trace, Variable};
+use super::state::{Calls, Checks, Facts, Leg, Looks, RecordedEntry, Trace, Variable};
 
 impl Checks {
     /// A task was created.
     pub(crate) fn created(&mut self, store: &StoreModel, task: &Task, new: &NewTask, now: Timestamp, at_ms: u64) {
         let key = task.key();
+        self.check_time(task, at_ms);
         if self.position(&key).is_some() {
             return self.fail(Promise::EndsOnce, at_ms, format!("{} was created a second time", self.name(&key)));
         }
@@ -40,7 +41,7 @@ impl Checks {
         }
         self.traces.push(Trace {
             key,
-            call: text.as_deref().and_then(call_of).unwrap_or(usize::MAX),
+            call: self.scheduled_call(task).or_else(|| text.as_deref().and_then(call_of)).unwrap_or(usize::MAX),
             fingerprint,
             versions: vec![(at_ms, Arc::new(task.clone()))],
             legs: Vec::new(),
@@ -51,10 +52,13 @@ impl Checks {
             variable: Variable::default(),
             sleeps: Vec::new(),
             looks: Looks::default(),
+            facts: Facts::default(),
+            calls: Calls::default(),
             cleanings: 0,
             is_cleaned: false,
             progress: (0, 0.0),
         });
+        self.check_child(task, self.traces.last().map_or(usize::MAX, |trace| trace.call), at_ms);
         if text.is_none() {
             let what = format!("{} is on record, but its arguments are not", self.name(&key));
             self.fail(Promise::NothingIsTruncated, at_ms, what);
@@ -87,6 +91,8 @@ impl Checks {
         self.check_parts(store, after, at_ms);
         self.check_failures(before, after, event, at_ms);
         self.check_legs(before, after, event, now, at_ms);
+        self.check_wake(after, event, at_ms);
+        self.check_family(before, after, at_ms);
         let seq = self.seq;
         let Some(trace) = self.trace(&key) else { return };
         if let TaskEvent::Claim { .. } = event {
@@ -143,7 +149,8 @@ impl Checks {
                 }
             }
             TaskEvent::Answer { .. } => self.check_answer(before, after, at_ms),
-            TaskEvent::Cancel
+            TaskEvent::Wake { .. }
+            | TaskEvent::Cancel
             | TaskEvent::RetriesExhausted
             | TaskEvent::TimeOut
             | TaskEvent::ExtendRetention { .. }
@@ -273,6 +280,10 @@ impl Checks {
         let seq = self.seq;
         let on_record = store.entry(key, entry.kind, &entry.name).and_then(|held| text_of(store, key, &held.value));
         let Some(trace) = self.trace(key) else { return };
+        if store.peek(key).is_none() {
+            // What a leg still records of a task that was forgotten and deleted holds for that leg alone.
+            trace.entries.retain(|held| (held.kind, &held.name) != (entry.kind, &entry.name));
+        }
         let known = trace.entries.iter().find(|held| held.kind == entry.kind && held.name == entry.name);
         let problem = match (known, on_record) {
             (_, None) => Some(format!("{name}: the {} `{}` cannot be read back", entry.kind.as_str(), entry.name)),
@@ -284,7 +295,7 @@ impl Checks {
             }
             (Some(_), Some(_)) => None,
             (None, Some(text)) => {
-                if entry.kind != EntryKind::Answer {
+                if !matches!(entry.kind, EntryKind::Answer | EntryKind::Fact) {
                     trace.legs_in_a_row = trace.legs_in_a_row.min(1);
                 }
                 trace.entries.push(RecordedEntry { kind: entry.kind, name: entry.name.clone(), seq, text });
@@ -293,11 +304,14 @@ impl Checks {
         };
         if let Some(what) = problem {
             let promise = match entry.kind {
-                EntryKind::Answer => Promise::AnswersAreFinal,
-                EntryKind::Step | EntryKind::Timer | EntryKind::Round => Promise::StepsAreRecordedOnce,
+                EntryKind::Answer | EntryKind::Fact => Promise::AnswersAreFinal,
+                EntryKind::Step | EntryKind::Timer | EntryKind::Token | EntryKind::Round => {
+                    Promise::StepsAreRecordedOnce
+                }
             };
             self.fail(promise, at_ms, what);
         }
+        self.fact_recorded(key, at_ms);
         self.check_entries(key, at_ms);
     }
 

@@ -88,11 +88,12 @@ pub(super) fn broken_by(before: &Task, after: &Task, event: &TaskEvent, now: Tim
     if after.expires_at < before.expires_at {
         return Some((Promise::ExpiredIsNotFound, "expires earlier than agreed".to_owned()));
     }
-    let fixed = |task: &Task| (task.key(), task.tool.clone(), task.request.clone(), task.terms, task.created_at);
+    let moments = |task: &Task| (task.created_at, task.not_before);
+    let fixed = |task: &Task| (task.key(), task.tool.clone(), task.request.clone(), task.terms, moments(task));
     if fixed(before) != fixed(after) {
         return Some((
             Promise::NothingIsTruncated,
-            "its key, tool, request, terms or creation time changed".to_owned(),
+            "its key, tool, request, terms, creation time or start changed".to_owned(),
         ));
     }
     let rise = after.attempt.wrapping_sub(before.attempt);
@@ -116,7 +117,7 @@ pub(super) fn broken_by(before: &Task, after: &Task, event: &TaskEvent, now: Tim
         {
             Some((Promise::SleepsLastAsAsked, "a sleep is not on record".to_owned()))
         }
-        TaskEvent::TimeOut if now.as_ms() < before.created_at.as_ms() + before.terms.run_ms => {
+        TaskEvent::TimeOut if now.as_ms() < deadline_ms(before) => {
             Some((Promise::EndsInTime, "timed out before its deadline".to_owned()))
         }
         TaskEvent::RetriesExhausted => match &before.state {
@@ -158,10 +159,18 @@ fn retention_broken_by(before: &Task, after: &Task, event: &TaskEvent, now: Time
     (!kept).then(|| (Promise::ExpiredIsNotFound, "is not retained for as long as requested".to_owned()))
 }
 
+/// The longest run counts from the creation, or from a later start.
+fn deadline_ms(task: &Task) -> u64 {
+    task.not_before.unwrap_or(task.created_at).as_ms() + task.terms.run_ms
+}
+
 fn claim_broken_by(before: &Task, now: Timestamp) -> Option<(Promise, String)> {
     match &before.state {
         State::Running { lease } if now < lease.until => {
             Some((Promise::StaleCannotWrite, "was claimed while another attempt held its lease".to_owned()))
+        }
+        State::Sleeping { until } if before.attempt == 0 && now < *until => {
+            Some((Promise::StartsAtItsMoment, "was claimed before its start".to_owned()))
         }
         State::Sleeping { until } | State::InputRequired { until: Some(until), .. } if now < *until => {
             Some((Promise::SleepsLastAsAsked, "was claimed before its time".to_owned()))
@@ -169,7 +178,7 @@ fn claim_broken_by(before: &Task, now: Timestamp) -> Option<(Promise, String)> {
         State::InputRequired { until: None, .. } => {
             Some((Promise::AnswersAreFinal, "was claimed before it was answered".to_owned()))
         }
-        _ if now.as_ms() >= before.created_at.as_ms() + before.terms.run_ms => {
+        _ if now.as_ms() >= deadline_ms(before) => {
             Some((Promise::DeadlineStopsTheTool, "was claimed after its deadline".to_owned()))
         }
         _ => None,

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use longhaul_core::{EntryKind, LeaseToken, OwnerId, Task, TaskKey, Timestamp};
+use longhaul_core::{EntryKind, LeaseToken, OwnerId, Task, TaskId, TaskKey, Timestamp};
 use longhaul_engine::{Every, Settings};
 
 use super::super::kernel::Actor;
 use super::super::plan::{CallPlan, Plan};
 use super::super::promise::{Promise, Violation};
+use super::super::schedule_plan::SchedulePlan;
 use super::super::story::task_name;
 
 /// All checkers, and what they remember.
@@ -24,10 +25,18 @@ pub(crate) struct Checks {
     pub(super) settings: Settings,
     pub(super) latency_ms: u64,
     pub(super) skew_ms: u64,
+    /// How long faults are injected.
+    pub(super) chaos_ms: u64,
+    /// The schedule, if there is one.
+    pub(super) times: Option<Times>,
+    /// Which endpoints were told of which announcements.
+    pub(super) told: Vec<(String, usize)>,
     pub(super) open_max: usize,
     pub(super) owner_legs: Option<u32>,
     pub(super) legs: Legs,
     pub(super) calls: Vec<CallPlan>,
+    /// Whether everything happens as soon as it can.
+    pub(super) is_calm: bool,
     /// How long each actor may run one delivery, if that is limited.
     pub(super) timeouts_ms: Vec<Option<u64>>,
     /// Tools are not checked any more: the world is being taken down.
@@ -61,10 +70,19 @@ pub(super) struct Trace {
     pub(super) variable: Variable,
     pub(super) sleeps: Vec<(usize, u64)>,
     pub(super) looks: Looks,
+    pub(super) facts: Facts,
+    pub(super) calls: Calls,
     /// How often its cleaning has begun.
     pub(super) cleanings: u32,
     pub(super) is_cleaned: bool,
     pub(super) progress: (u32, f64),
+}
+
+/// The facts that a tool waits for, and since when one of them is on record while the task waits.
+#[derive(Default)]
+pub(super) struct Facts {
+    pub(super) awaited: Vec<String>,
+    pub(super) there_since_ms: Option<u64>,
 }
 
 /// A claim, and the tool that ran under it.
@@ -119,10 +137,14 @@ impl Checks {
             observed: Observed::default(),
             disturbed_until_ms: Vec::new(),
             lease_ms: settings.lease_ms,
+            is_calm: plan.is_calm(),
             heartbeat_ms: settings.heartbeat_ms,
             settings: *settings,
             latency_ms: plan.latency_ms,
             skew_ms: plan.skew_ms_max(),
+            chaos_ms: plan.chaos_ms,
+            times: plan.schedule.clone().map(Times::new),
+            told: Vec::new(),
             open_max: settings.open_tasks_max as usize,
             owner_legs: plan.owner_legs,
             legs: Legs::default(),
@@ -210,4 +232,26 @@ pub(super) struct Observed {
     pub(super) seen: Vec<(usize, TaskKey, u32)>,
     /// Tasks and idempotency keys that belong together, as clients were told.
     pub(super) keys: Vec<(OwnerId, u8, TaskKey)>,
+}
+
+/// What is remembered of a task as a parent.
+#[derive(Default)]
+pub(super) struct Calls {
+    /// The attempt whose tool waits for these children, and since when.
+    pub(super) waits: Option<(u32, u64)>,
+    /// The children whose ends a leg has got.
+    pub(super) heard: Vec<TaskId>,
+}
+
+/// What is remembered of a schedule.
+pub(super) struct Times {
+    pub(super) plan: SchedulePlan,
+    /// When looks that handled everything began and were over.
+    pub(super) looks: Vec<(u64, u64)>,
+}
+
+impl Times {
+    const fn new(plan: SchedulePlan) -> Self {
+        Self { plan, looks: Vec::new() }
+    }
 }

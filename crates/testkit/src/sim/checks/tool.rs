@@ -24,10 +24,21 @@ impl Checks {
         }
         leg.began = Some(at_ms);
         leg.tool_runs = true;
+        self.must_be_due(call, &name, at_ms);
         self.leg_begins(task, at_ms);
-        if request != Some(call) || expected.is_none_or(|bytes| whole.len() < bytes) {
+        // What runs a notice gets no call.
+        if !task.is_notice() && (request != Some(call) || expected.is_none_or(|bytes| whole.len() < bytes)) {
             let what = format!("the tool of {name} got arguments that differ from the call's: {} bytes", whole.len());
             self.fail(Promise::NothingIsTruncated, at_ms, what);
+        }
+    }
+
+    /// No leg of a call begins before the moment that its caller asked for.
+    fn must_be_due(&mut self, call: usize, name: &str, at_ms: u64) {
+        let start_ms = self.calls.get(call).and_then(|call| call.not_before_ms).unwrap_or(0);
+        if at_ms + self.skew_ms < start_ms {
+            let what = format!("the tool of {name} was to start at {start_ms} ms at the earliest, and runs already");
+            self.fail(Promise::StartsAtItsMoment, at_ms, what);
         }
     }
 
@@ -36,6 +47,9 @@ impl Checks {
         let heartbeats_ms = self.heartbeat_ms + 8 * self.latency_ms + 1;
         let (skew_ms, lease_ms) = (self.skew_ms, self.lease_ms);
         self.leg_stops(key, attempt);
+        if let Some(actor) = self.trace(key).and_then(|trace| trace.leg(attempt)).map(|leg| leg.actor) {
+            self.check_wait(key, attempt, self.disturbed_until_ms(actor), at_ms);
+        }
         let name = self.name(key);
         let Some(trace) = self.trace(key) else { return };
         let ended = trace.ended;

@@ -1,14 +1,14 @@
 //! A task store that lies.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use longhaul_core::ports::{
     ApplyError, CreateError, Created, Left, Message, NewTask, Page, Recorded, StoreError, TaskStore, WorkQueue,
 };
 use longhaul_core::{
-    Entry, EntryKind, MailboxId, OwnerId, PartsName, Payload, Refusal, State, Suspension, Task, TaskEvent, TaskId,
-    TaskKey, Timestamp,
+    Entry, EntryKind, MailboxId, OwnerId, PartsName, Payload, Refusal, State, Suspension, Task, TaskEvent, TaskFilter,
+    TaskId, TaskKey, Timestamp,
 };
 
 use super::super::planted::PlantedFault;
@@ -23,17 +23,21 @@ pub(super) struct LyingStore {
     inner: Arc<dyn TaskStore>,
     queue: Arc<dyn WorkQueue>,
     memo: Arc<Memo>,
+    /// The task that this instance has just suspended.
+    suspended: Memo,
+    /// The parents that this instance has kept from learning of an end, and of whose.
+    untold: Mutex<Vec<(TaskKey, String)>>,
 }
 
 impl LyingStore {
-    pub(super) const fn new(
+    pub(super) fn new(
         fault: PlantedFault,
         instance: Instance,
         inner: Arc<dyn TaskStore>,
         queue: Arc<dyn WorkQueue>,
         memo: Arc<Memo>,
     ) -> Self {
-        Self { fault, instance, inner, queue, memo }
+        Self { fault, instance, inner, queue, memo, suspended: Memo::default(), untold: Mutex::default() }
     }
 
     /// Reports a write as done, and writes nothing.
@@ -46,7 +50,7 @@ impl LyingStore {
         let event = TaskEvent::Resend { not_since: now.plus_ms(1) };
         match self.inner.apply(&task.key(), &event, now).await {
             Ok(task) => {
-                let message = Message { task: task.key(), trace: task.trace };
+                let message = Message { task: task.key(), trace: task.trace, attempt: Some(task.attempt) };
                 let _lost = self.queue.send(&message, 0).await;
                 task
             }
@@ -71,6 +75,17 @@ impl LyingStore {
             (PlantedFault::CancelNotWritten, TaskEvent::Cancel) => {
                 let current = self.unchanged(key, now).await;
                 Some(current.map(|task| task.apply(event, now).unwrap_or(task)))
+            }
+            (PlantedFault::CancelStopsAtParent, TaskEvent::Cancel) if self.instance == Instance::Api => {
+                self.unchanged(key, now).await.ok().filter(|task| task.parent.is_some()).map(Ok)
+            }
+            (PlantedFault::FactWithoutWake, TaskEvent::Wake { .. }) if self.instance == Instance::Api => {
+                let current = self.unchanged(key, now).await;
+                Some(
+                    current.and_then(|task| {
+                        Err(ApplyError::Refused { current: Box::new(task), why: Refusal::NothingToWake })
+                    }),
+                )
             }
             (
                 PlantedFault::RecoveryNever,
@@ -101,7 +116,9 @@ impl LyingStore {
             (PlantedFault::AnswerWithoutMessage, TaskEvent::Answer { .. })
             | (PlantedFault::CleaningNotSent | PlantedFault::CleaningBesideTheTool, TaskEvent::Cancel) => true,
             (PlantedFault::SleepForgotten, TaskEvent::Suspend { suspension: Suspension::Timer(_), .. })
-            | (PlantedFault::RetryNotSent, TaskEvent::Retry { .. }) => written.is_some(),
+            | (PlantedFault::RetryNotSent, TaskEvent::Retry { .. })
+            | (PlantedFault::ResentWithoutMessage, TaskEvent::Resend { .. })
+            | (PlantedFault::WakeWithoutMessage, TaskEvent::Wake { .. }) => written.is_some(),
             (PlantedFault::LeasedMessageDropped, TaskEvent::Claim { .. }) => {
                 matches!(refused, Some((_, Refusal::Leased { .. })))
             }
@@ -152,6 +169,22 @@ impl LyingStore {
         Task::restore(record)
     }
 
+    /// Whether a worker with the mistake would not see this task, which a leg may look at as its parent.
+    fn looks_away(&self, task: &Task) -> bool {
+        self.fault == PlantedFault::ParentNotLookedAt && self.instance == Instance::Worker && is_ended_root(task)
+    }
+
+    /// Whether this instance records the end of this child for the first time.
+    fn is_first(&self, parent: &TaskKey, child: &str) -> bool {
+        let mut untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = (*parent, child.to_owned());
+        let is_first = !untold.contains(&told);
+        if is_first {
+            untold.push(told);
+        }
+        is_first
+    }
+
     /// The task as it is shown to the worker that claimed it.
     fn claimed(&self, task: Task) -> Task {
         let mut record = task.into_record();
@@ -170,17 +203,28 @@ impl TaskStore for LyingStore {
     async fn create(&self, mut new: NewTask, now: Timestamp) -> Result<Created, CreateError> {
         match self.fault {
             PlantedFault::MessageBeforeRecord => {
-                let message = Message { task: new.task.key(), trace: new.task.trace };
+                let message = Message { task: new.task.key(), trace: new.task.trace, attempt: Some(0) };
                 let _lost = self.queue.send(&message, 0).await;
             }
             PlantedFault::KeyNotPassedOn => new.idempotency = None,
             _ => {}
         }
-        self.inner.create(new, now).await
+        let created = self.inner.create(new, now).await;
+        if let (PlantedFault::LaterStartForgotten, Ok(Created::New(task) | Created::Existing(task))) =
+            (self.fault, &created)
+            && task.awaited_start().is_some()
+        {
+            self.memo.set(&task.key());
+        }
+        created
     }
 
     async fn get(&self, key: &TaskKey, now: Timestamp) -> Result<Option<Task>, StoreError> {
         match self.inner.get(key, now).await? {
+            Some(task) if self.looks_away(&task) => Ok(None),
+            Some(task) if self.fault == PlantedFault::OverlapNotSeen && self.instance == Instance::Api => {
+                Ok(Some(task).filter(Task::has_ended))
+            }
             Some(task) if self.instance == Instance::Worker => Ok(Some(self.seen_after_the_end(task, now))),
             Some(task) if self.fault == PlantedFault::RecoveryWithoutBound && self.instance == Instance::Api => {
                 Ok(Some(self.resend(task, now).await))
@@ -204,6 +248,10 @@ impl TaskStore for LyingStore {
             return answer;
         }
         let answer = self.inner.apply(key, event, now).await;
+        match event {
+            TaskEvent::Suspend { .. } if self.fault == PlantedFault::SuspendedWithoutLook => self.suspended.set(key),
+            _ => self.suspended.clear(),
+        }
         self.note(key, event, &answer);
         self.changed(event, answer)
     }
@@ -218,9 +266,28 @@ impl TaskStore for LyingStore {
         self.inner.list(owner, before, limit, now).await
     }
 
+    async fn list_filtered(
+        &self,
+        owner: &OwnerId,
+        filter: &TaskFilter,
+        before: Option<TaskId>,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<Page, StoreError> {
+        self.inner.list_filtered(owner, filter, before, limit, now).await
+    }
+
     async fn record(&self, key: &TaskKey, entry: &Entry) -> Result<Recorded, StoreError> {
         if self.fault == PlantedFault::AnswerWithoutRecord && entry.kind == EntryKind::Answer {
             return Ok(Recorded::First);
+        }
+        let is_end_of_child = entry.kind == EntryKind::Fact && entry.name.parse::<TaskId>().is_ok();
+        if is_end_of_child && self.fault == PlantedFault::EndNotToldToParent && self.is_first(key, &entry.name) {
+            return Ok(Recorded::First);
+        }
+        if is_end_of_child && self.fault == PlantedFault::EndOfChildMadeUp {
+            let value = Payload::Inline("\"cancelled\"".to_owned());
+            return self.inner.record(key, &Entry { value, ..entry.clone() }).await;
         }
         match self.inner.record(key, entry).await? {
             Recorded::Earlier(_) if self.fault == PlantedFault::StepGivesItsOwnValue => Ok(Recorded::First),
@@ -232,6 +299,9 @@ impl TaskStore for LyingStore {
     }
 
     async fn journal(&self, key: &TaskKey) -> Result<Vec<Entry>, StoreError> {
+        if self.suspended.take() == Some(*key) {
+            return Ok(Vec::new());
+        }
         let mut journal = self.inner.journal(key).await?;
         match self.fault {
             PlantedFault::StepRunAgain => journal.retain(|entry| entry.kind != EntryKind::Step),
@@ -265,6 +335,9 @@ impl TaskStore for LyingStore {
         expires_at: Timestamp,
         now: Timestamp,
     ) -> Result<Left, StoreError> {
+        if self.fault == PlantedFault::TimeNotNoted && text.parse::<TaskId>().is_ok() {
+            return Ok(Left::First);
+        }
         self.inner.leave(owner, mailbox, text, expires_at, now).await
     }
 
@@ -274,8 +347,16 @@ impl TaskStore for LyingStore {
         mailbox: &MailboxId,
         now: Timestamp,
     ) -> Result<Option<String>, StoreError> {
+        if self.fault == PlantedFault::EachTimeCountsAsHandled {
+            return Ok(Some(TaskId::derived(now, &[]).to_string()));
+        }
         self.inner.collect(owner, mailbox, now).await
     }
+}
+
+/// Whether this is a task that no tool made, and that has ended otherwise than by a result.
+fn is_ended_root(task: &Task) -> bool {
+    task.parent.is_none() && matches!(task.state, State::Cancelled | State::Failed { .. })
 }
 
 /// Whether the entry says when an interval between looks began.

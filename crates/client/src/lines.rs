@@ -4,7 +4,7 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
 /// What became of a line that is too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Overlong {
+pub enum Overlong {
     /// It ends the reading.
     Refused,
     /// Its rest is skipped.
@@ -13,7 +13,7 @@ pub(crate) enum Overlong {
 
 /// One line, or why there is none.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Line {
+pub enum Line {
     /// Without its line break.
     Text(Vec<u8>),
     /// It is longer than allowed. Nothing is read after it.
@@ -23,7 +23,8 @@ pub(crate) enum Line {
 }
 
 /// Reads lines, and never keeps more than the allowed number of bytes.
-pub(crate) struct Lines<R> {
+#[derive(Debug)]
+pub struct Lines<R> {
     read: BufReader<R>,
     line: Vec<u8>,
     bytes_max: usize,
@@ -31,7 +32,8 @@ pub(crate) struct Lines<R> {
 }
 
 impl<R: AsyncRead + Unpin> Lines<R> {
-    pub(crate) fn new(read: R, bytes_max: usize, overlong: Overlong) -> Self {
+    /// Reads lines of at most `bytes_max` bytes.
+    pub fn new(read: R, bytes_max: usize, overlong: Overlong) -> Self {
         Self { read: BufReader::new(read), line: Vec::new(), bytes_max, overlong }
     }
 
@@ -41,7 +43,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     }
 
     /// The next line. If this is dropped before it returns, nothing is lost: what was read stays for the next call.
-    pub(crate) async fn next(&mut self) -> Line {
+    pub async fn next(&mut self) -> Line {
         loop {
             let Ok(bytes) = self.read.fill_buf().await else {
                 return Line::End;

@@ -1,0 +1,195 @@
+//! Signed requests with a JSON body, to services of which the program needs one operation: docs/adr/0016 and 0026 say why
+//! there is no client of the SDK for them. They are signed and sent with what the SDK has brought along for DynamoDB and SQS.
+
+use std::error::Error;
+use std::fmt;
+use std::time::{Duration, UNIX_EPOCH};
+
+use aws_config::SdkConfig;
+use aws_credential_types::Credentials;
+use aws_credential_types::provider::ProvideCredentials;
+use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
+use aws_sigv4::sign::v4;
+use aws_smithy_http_client::Connector;
+use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
+use aws_smithy_runtime_api::client::http::HttpConnector;
+use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
+use aws_smithy_types::body::SdkBody;
+use aws_types::service_config::ServiceConfigKey;
+use futures::future::{Either, select};
+use http::Request;
+use http_body_util::{BodyExt, Limited};
+use longhaul_core::{Clock, limits, with_causes};
+use serde::Deserialize;
+
+/// The longest answer: a secret has at most 64 KiB, and JSON may need six bytes for one.
+const ANSWER_BYTES_MAX: usize = 512 * 1024;
+
+/// How long one try may take.
+const TRY_MS_MAX: u64 = 3_000;
+
+/// Tries of one call, with a pause before each further one.
+const TRIES_MAX: u64 = 4;
+const PAUSE_MS: u64 = 200;
+
+/// Why a call was not successful. Says nothing about what was sent.
+#[derive(Debug)]
+pub(crate) struct Refused(pub(crate) String);
+
+impl Refused {
+    fn because(error: &(dyn Error + 'static)) -> Self {
+        Self(limits::cut(&with_causes(error), limits::MESSAGE_BYTES_MAX))
+    }
+}
+
+/// A try that may be followed by another one, or not.
+enum Try {
+    Again(Refused),
+    Never(Refused),
+}
+
+/// One call of an operation.
+pub(crate) struct Call<'a> {
+    /// The first label of the service's host name, which is also what the request is signed for.
+    pub(crate) service: &'a str,
+    /// What the variable for its endpoint ends with, in the SDKs' words: `AWS_ENDPOINT_URL_` and this in capitals.
+    pub(crate) id: &'a str,
+    pub(crate) partition: &'a str,
+    pub(crate) region: &'a str,
+    /// The value of `x-amz-target`.
+    pub(crate) target: &'a str,
+    pub(crate) body: String,
+    /// What the log says that it is about.
+    pub(crate) about: &'a str,
+}
+
+impl Call<'_> {
+    /// The address of the service in its region.
+    pub(crate) fn url(&self) -> String {
+        let suffix = match self.partition {
+            "aws-cn" => "amazonaws.com.cn",
+            "aws-eusc" => "amazonaws.eu",
+            _ => "amazonaws.com",
+        };
+        format!("https://{}.{}.{suffix}/", self.service, self.region)
+    }
+}
+
+/// Makes such calls, for the account and the endpoints of a configuration.
+pub(crate) struct Caller {
+    config: SdkConfig,
+    connector: Connector,
+}
+
+impl Caller {
+    pub(crate) fn new(config: &SdkConfig) -> Self {
+        let connector = Connector::builder().tls_provider(Provider::Rustls(CryptoMode::AwsLc)).build();
+        Self { config: config.clone(), connector }
+    }
+
+    /// The body of a successful answer, after a few tries.
+    pub(crate) async fn call(&self, call: &Call<'_>, clock: &dyn Clock) -> Result<Vec<u8>, Refused> {
+        for number in 1..TRIES_MAX {
+            match self.attempt(call, clock).await {
+                Ok(body) => return Ok(body),
+                Err(Try::Never(refused)) => return Err(refused),
+                Err(Try::Again(refused)) => {
+                    tracing::warn!(about = call.about, why = refused.0, "a call was not successful; retrying");
+                }
+            }
+            clock.sleep_ms(PAUSE_MS * number).await;
+        }
+        self.attempt(call, clock).await.map_err(|(Try::Again(refused) | Try::Never(refused))| refused)
+    }
+
+    async fn attempt(&self, call: &Call<'_>, clock: &dyn Clock) -> Result<Vec<u8>, Try> {
+        let credentials = self.credentials().await.map_err(Try::Again)?;
+        let request = self.request(call, &credentials, clock).map_err(Try::Never)?;
+        let answer = std::pin::pin!(self.answer(request));
+        let (status, body) = match select(answer, clock.sleep_ms(TRY_MS_MAX)).await {
+            Either::Left((answer, _)) => answer.map_err(Try::Again)?,
+            Either::Right(_) => return Err(Try::Again(Refused(format!("there was no answer in {TRY_MS_MAX} ms")))),
+        };
+        match status {
+            200 => Ok(body),
+            500.. | 429 => Err(Try::Again(refusal(status, &body))),
+            _ if is_throttled(&body) => Err(Try::Again(refusal(status, &body))),
+            _ => Err(Try::Never(refusal(status, &body))),
+        }
+    }
+
+    async fn credentials(&self) -> Result<Credentials, Refused> {
+        let provider = self.config.credentials_provider();
+        let provider = provider.ok_or_else(|| Refused("this process has no credentials for AWS".to_owned()))?;
+        provider.provide_credentials().await.map_err(|error| Refused::because(&error))
+    }
+
+    /// Where the configuration says that the service is, or where it is otherwise.
+    fn url(&self, call: &Call<'_>) -> String {
+        let key =
+            ServiceConfigKey::builder().service_id(call.id).env("AWS_ENDPOINT_URL").profile("endpoint_url").build();
+        let own = key.ok().and_then(|key| self.config.service_config()?.load_config(key));
+        own.or_else(|| self.config.endpoint_url().map(str::to_owned)).unwrap_or_else(|| call.url())
+    }
+
+    fn request(&self, call: &Call<'_>, credentials: &Credentials, clock: &dyn Clock) -> Result<HttpRequest, Refused> {
+        let url = self.url(call);
+        let headers = [("content-type", "application/x-amz-json-1.1"), ("x-amz-target", call.target)];
+        let identity = credentials.clone().into();
+        let params = v4::SigningParams::builder()
+            .identity(&identity)
+            .region(call.region)
+            .name(call.service)
+            .time(UNIX_EPOCH + Duration::from_millis(clock.now().as_ms()))
+            .settings(SigningSettings::default())
+            .build()
+            .map_err(|error| Refused::because(&error))?
+            .into();
+        let body = SignableBody::Bytes(call.body.as_bytes());
+        let signable = SignableRequest::new("POST", url.as_str(), headers.into_iter(), body);
+        let signed = sign(signable.map_err(|error| Refused::because(&error))?, &params);
+        let (instructions, _signature) = signed.map_err(|error| Refused::because(&error))?.into_parts();
+        let builder = headers.iter().fold(Request::post(url), |builder, (name, value)| builder.header(*name, *value));
+        let request = builder.body(SdkBody::from(call.body.clone()));
+        let mut request = request.map_err(|error| Refused::because(&error))?;
+        instructions.apply_to_request_http1x(&mut request);
+        HttpRequest::try_from(request).map_err(|error| Refused::because(&error))
+    }
+
+    async fn answer(&self, request: HttpRequest) -> Result<(u16, Vec<u8>), Refused> {
+        let answer = self.connector.call(request).await.map_err(|error| Refused::because(&error))?;
+        let status = answer.status().as_u16();
+        let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
+        let body = body.map_err(|_error| Refused("the answer was cut off, or is too long".to_owned()))?;
+        Ok((status, body.to_bytes().to_vec()))
+    }
+}
+
+impl fmt::Debug for Caller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Caller").finish_non_exhaustive()
+    }
+}
+
+/// What a service says about a refusal.
+#[derive(Deserialize)]
+struct Problem {
+    #[serde(rename = "__type")]
+    kind: Option<String>,
+    #[serde(alias = "Message")]
+    message: Option<String>,
+}
+
+fn problem(body: &[u8]) -> Option<Problem> {
+    serde_json::from_slice(body).ok()
+}
+
+fn is_throttled(body: &[u8]) -> bool {
+    problem(body).and_then(|problem| problem.kind).is_some_and(|kind| kind.contains("Throttl"))
+}
+
+fn refusal(status: u16, body: &[u8]) -> Refused {
+    let Some(Problem { kind, message }) = problem(body) else { return Refused(format!("HTTP status {status}")) };
+    let words = [kind, message].into_iter().flatten().collect::<Vec<_>>().join(": ");
+    Refused(limits::cut(&format!("HTTP status {status}, {words}"), limits::MESSAGE_BYTES_MAX))
+}

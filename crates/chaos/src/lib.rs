@@ -1,0 +1,190 @@
+//! The server that `chaos` runs: its tools note what they do in files, so that it can be seen from outside what was done how
+//! often. `LEDGER` in the environment of its tools says in which folder.
+
+#![expect(clippy::disallowed_methods, reason = "the tools of a test take some time")]
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use longhaul::rmcp::handler::server::wrapper::{Json, Parameters};
+use longhaul::rmcp::{self, ErrorData, ServerHandler, tool, tool_handler, tool_router};
+use longhaul::{Answer, Server, TaskContext, TaskPolicy, ToolEnv};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+/// How long a step takes.
+const STEP: Duration = Duration::from_millis(30);
+
+/// How long a callback is waited for.
+const CALLBACK: Duration = Duration::from_secs(600);
+
+/// How many steps each call of `family` takes.
+pub const CHILD_STEPS: u32 = 2;
+
+/// Which of the calls of `family` fails.
+pub const CHILD_FAILS: u32 = 1;
+
+/// The file in which the runs of the schedule are noted.
+pub const TICKS: &str = "ticks";
+
+#[derive(Clone)]
+struct Noting {
+    env: Arc<ToolEnv>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Steps {
+    /// Which file.
+    name: String,
+    /// How many steps.
+    steps: u32,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Family {
+    /// The beginning of the names of its calls, and the file of its own.
+    name: String,
+    /// How many other tools it calls.
+    children: u32,
+    /// How many steps each of them takes.
+    steps: u32,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Nap {
+    /// Which file.
+    name: String,
+    /// How long.
+    ms: u64,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Named {
+    /// Which file.
+    name: String,
+}
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+struct Reply {
+    answer: String,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Done {
+    /// Whose result it is.
+    name: String,
+    /// What was done, or answered.
+    done: String,
+}
+
+impl Noting {
+    fn note(&self, name: &str, line: &str) -> Result<(), ErrorData> {
+        let file = PathBuf::from(self.env.get("LEDGER")?).join(name);
+        let written = OpenOptions::new().create(true).append(true).open(&file).and_then(|mut file| {
+            // In one write, so that a kill leaves all of the line or nothing.
+            file.write_all(format!("{line}\n").as_bytes())
+        });
+        written.map_err(|error| ErrorData::internal_error(format!("{}: {error}", file.display()), None))
+    }
+
+    /// Notes which task this is, in each of its legs.
+    fn note_task(&self, name: &str, task: &TaskContext) -> Result<(), ErrorData> {
+        task.task_key().map_or(Ok(()), |key| self.note(name, &format!("task {}", key.id)))
+    }
+
+    async fn step(&self, task: &TaskContext, name: &str, line: &str) -> Result<(), ErrorData> {
+        let noted = || async {
+            self.note(name, line)?;
+            tokio::time::sleep(STEP).await;
+            Ok::<_, ErrorData>(())
+        };
+        task.try_step(line, noted).await
+    }
+}
+
+#[tool_router]
+impl Noting {
+    #[tool(description = "Notes each of its steps")]
+    async fn steps(&self, Parameters(args): Parameters<Steps>, task: TaskContext) -> Result<Json<Done>, ErrorData> {
+        self.note_task(&args.name, &task)?;
+        for number in 1..=args.steps {
+            self.step(&task, &args.name, &number.to_string()).await?;
+            task.progress(number).of(args.steps).await;
+        }
+        Ok(Json(Done { name: args.name, done: args.steps.to_string() }))
+    }
+
+    #[tool(description = "Does something, sleeps, and does something else")]
+    async fn nap(&self, Parameters(args): Parameters<Nap>, task: TaskContext) -> Result<Json<Done>, ErrorData> {
+        self.step(&task, &args.name, "before").await?;
+        task.sleep(Duration::from_millis(args.ms)).await;
+        self.step(&task, &args.name, "after").await?;
+        Ok(Json(Done { name: args.name, done: "slept".to_owned() }))
+    }
+
+    #[tool(description = "Asks, and returns the answer")]
+    async fn ask(&self, Parameters(args): Parameters<Named>, task: TaskContext) -> Result<Json<Done>, ErrorData> {
+        self.step(&task, &args.name, "asked").await?;
+        let done = match task.ask::<Reply>("which", "Which one?").await? {
+            Answer::Accepted(Reply { answer }) => answer,
+            _ => "none".to_owned(),
+        };
+        Ok(Json(Done { name: args.name, done }))
+    }
+
+    #[tool(description = "Calls other tools, one of which fails, and waits for all of them")]
+    async fn family(&self, Parameters(args): Parameters<Family>, task: TaskContext) -> Result<Json<Done>, ErrorData> {
+        self.note_task(&args.name, &task)?;
+        let calls = (0..args.children).map(|number| {
+            let (task, name) = (task.clone(), format!("{}.{number}", args.name));
+            let tool = if number == CHILD_FAILS { "fail" } else { "steps" };
+            let arguments = json!({"name": name, "steps": args.steps});
+            async move { task.call(&name, tool, arguments).await }
+        });
+        let ends = join_all(calls).await.into_iter().map(|called| match called {
+            Ok(result) => result.structured_content.unwrap_or_default().to_string(),
+            Err(error) => error.message.into_owned(),
+        });
+        Ok(Json(Done { name: args.name, done: ends.collect::<Vec<_>>().join("\n") }))
+    }
+
+    #[tool(description = "Hands out a token, and returns what comes back with it")]
+    async fn wait(&self, Parameters(args): Parameters<Named>, task: TaskContext) -> Result<Json<Done>, ErrorData> {
+        let file = format!("{}.token", args.name);
+        let hand_out = |token: String| async move { self.note(&file, &token) };
+        let brought: Option<String> = task.callback("news", CALLBACK, hand_out).await?;
+        Ok(Json(Done { name: args.name, done: brought.unwrap_or_else(|| "nothing".to_owned()) }))
+    }
+
+    #[tool(description = "Is called each minute")]
+    async fn tick(&self, task: TaskContext) -> Result<Json<Done>, ErrorData> {
+        self.note_task(TICKS, &task)?;
+        Ok(Json(Done { name: TICKS.to_owned(), done: String::new() }))
+    }
+
+    #[tool(description = "Does something, and fails")]
+    async fn fail(&self, Parameters(args): Parameters<Named>, task: TaskContext) -> Result<Json<Done>, ErrorData> {
+        self.step(&task, &args.name, "tried").await?;
+        Err(ErrorData::invalid_params(format!("{} fails, as it should", args.name), None))
+    }
+}
+
+#[tool_handler]
+impl ServerHandler for Noting {}
+
+/// The server, with tools that read this environment.
+#[must_use]
+pub fn server(env: ToolEnv) -> Server {
+    let env = Arc::new(env);
+    ["steps", "nap", "ask", "family", "wait", "tick", "fail"]
+        .into_iter()
+        .fold(Server::new(move || Noting { env: Arc::clone(&env) }), |server, tool| {
+            server.task(tool, TaskPolicy::optional())
+        })
+        .every("each minute", "* * * * *", "tick", json!({}))
+}

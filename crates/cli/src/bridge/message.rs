@@ -1,0 +1,164 @@
+//! What the bridge has to know of a message that a client wrote: who answers it, and what its headers say.
+
+use longhaul_client::encoded;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::Value;
+
+/// Requests that may be sent again if their answer was lost: they change nothing, or nothing more the second time.
+const REPEATABLE: [&str; 15] = [
+    "initialize",
+    "server/discover",
+    "ping",
+    "completion/complete",
+    "logging/setLevel",
+    "resources/read",
+    "resources/subscribe",
+    "resources/unsubscribe",
+    "prompts/get",
+    "subscriptions/listen",
+    "tasks/get",
+    "tasks/result",
+    "tasks/update",
+    "tasks/cancel",
+    "dev.longhaul/tasks/inspect",
+];
+
+/// What a client names a call by, so that its server makes it once.
+const KEY: &str = "dev.longhaul/idempotencyKey";
+
+/// A message, as it was written.
+#[derive(Clone, Debug)]
+pub(super) struct Message {
+    pub(super) text: String,
+    value: Value,
+}
+
+/// What a message is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// It is answered.
+    Request,
+    /// It is not: a notification, or an answer to the server.
+    OneWay,
+    /// Several of them in one: so does revision `2025-03-26`.
+    Batch,
+}
+
+impl Message {
+    /// # Errors
+    /// What is wrong with the line, for whoever wrote it.
+    pub(super) fn read(line: Vec<u8>) -> Result<Self, String> {
+        let text = String::from_utf8(line).map_err(|error| error.to_string())?;
+        let value: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+        if value.is_object() || value.is_array() {
+            Ok(Self { text, value })
+        } else {
+            Err("it is no message".to_owned())
+        }
+    }
+
+    pub(super) fn kind(&self) -> Kind {
+        match (self.value.is_array(), self.value.get("id"), self.value.get("method")) {
+            (true, ..) => Kind::Batch,
+            (false, Some(_), Some(_)) => Kind::Request,
+            (false, ..) => Kind::OneWay,
+        }
+    }
+
+    /// Null for what has none.
+    pub(super) fn id(&self) -> &Value {
+        &self.value["id"]
+    }
+
+    pub(super) fn method(&self) -> &str {
+        self.value["method"].as_str().unwrap_or_default()
+    }
+
+    pub(super) fn params(&self) -> &Value {
+        &self.value["params"]
+    }
+
+    /// The revision that a request names which says everything itself.
+    pub(super) fn revision(&self) -> Option<&str> {
+        self.params()["_meta"]["io.modelcontextprotocol/protocolVersion"].as_str()
+    }
+
+    /// Whether the answer may be lost and the request be sent again. Of a tool nothing is known here.
+    pub(super) fn is_repeatable(&self) -> bool {
+        let method = self.method();
+        let has_key = self.params()["_meta"][KEY].is_string();
+        REPEATABLE.contains(&method) || method.ends_with("/list") || (method == "tools/call" && has_key)
+    }
+
+    /// The headers of a request that says everything itself: what it says is in them too.
+    pub(super) fn headers(&self, revision: &str) -> HeaderMap {
+        let params = self.params();
+        let name = match self.method() {
+            "tools/call" | "prompts/get" => params["name"].as_str(),
+            "resources/read" => params["uri"].as_str(),
+            "tasks/get" | "tasks/update" | "tasks/cancel" | "dev.longhaul/tasks/inspect" => params["taskId"].as_str(),
+            _ => None,
+        };
+        let mut headers = HeaderMap::new();
+        let mut put = |header: &'static str, value: HeaderValue| headers.insert(HeaderName::from_static(header), value);
+        put("mcp-protocol-version", encoded(revision));
+        put("mcp-method", encoded(self.method()));
+        name.map(|name| put("mcp-name", encoded(name)));
+        headers
+    }
+
+    /// Whether `text` answers this request: a result or an error with its id, and no request of the server.
+    pub(super) fn is_answered_by(&self, answer: &Value) -> bool {
+        answer.get("method").is_none() && answer.get("id") == self.value.get("id")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(text: &str) -> Message {
+        Message::read(text.as_bytes().to_vec()).unwrap()
+    }
+
+    #[test]
+    fn calls_are_repeatable_only_by_their_key() {
+        assert!(message(r#"{"id":1,"method":"tools/list"}"#).is_repeatable());
+        assert!(message(r#"{"id":1,"method":"tasks/get"}"#).is_repeatable());
+        assert!(!message(r#"{"id":1,"method":"tools/call","params":{"name":"t"}}"#).is_repeatable());
+        assert!(!message(r#"{"id":1,"method":"somebody/elses"}"#).is_repeatable());
+        let keyed = r#"{"id":1,"method":"tools/call","params":{"_meta":{"dev.longhaul/idempotencyKey":"k"}}}"#;
+        assert!(message(keyed).is_repeatable());
+    }
+
+    #[test]
+    fn headers_say_what_the_request_says() {
+        let call = message(r#"{"id":1,"method":"tools/call","params":{"name":"größe"}}"#);
+        let headers = call.headers("2026-07-28");
+        assert_eq!(headers["mcp-protocol-version"], "2026-07-28");
+        assert_eq!(headers["mcp-method"], "tools/call");
+        assert_eq!(headers["mcp-name"], "=?base64?Z3LDtsOfZQ==?=");
+        let get = message(r#"{"id":1,"method":"tasks/get","params":{"taskId":"a-b"}}"#);
+        assert_eq!(get.headers("2026-07-28")["mcp-name"], "a-b");
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused() {
+        for wrong in ["", "x", "1", "\"a\"", "{\"id\":1"] {
+            assert!(Message::read(wrong.as_bytes().to_vec()).is_err(), "{wrong}");
+        }
+        assert!(Message::read(vec![b'"', 0xff, b'"']).is_err());
+        assert_eq!(message("[]").kind(), Kind::Batch);
+        assert_eq!(message(r#"{"id":1,"result":{}}"#).kind(), Kind::OneWay);
+        assert_eq!(message(r#"{"id":0,"method":"ping"}"#).kind(), Kind::Request);
+    }
+
+    #[test]
+    fn a_request_of_the_server_is_no_answer() {
+        let call = message(r#"{"id":1,"method":"tools/call"}"#);
+        let answers = |text: &str| call.is_answered_by(&serde_json::from_str(text).unwrap());
+        assert!(answers(r#"{"id":1,"result":{}}"#) && answers(r#"{"id":1,"error":{}}"#));
+        assert!(!answers(r#"{"id":1,"method":"elicitation/create"}"#) && !answers(r#"{"id":2,"result":{}}"#));
+        assert!(!answers(r#"{"id":"1","result":{}}"#));
+    }
+}

@@ -1,0 +1,104 @@
+//! What the lists of tools say that pass through the bridge: which arguments go into headers, and which calls may be made
+//! again.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use longhaul_client::{Content, Error, Reply, Tool, ToolHeaders};
+use reqwest::header::HeaderMap;
+use serde_json::{Value, json};
+
+use super::Bridge;
+use super::exchange::answer_in;
+use super::message::Message;
+
+/// So many tools are remembered.
+const TOOLS_MAX: usize = 10_000;
+
+/// At most so many pages of a list are read.
+const PAGES_MAX: usize = 100;
+
+/// The error of a request whose headers do not say what it says.
+const HEADER_MISMATCH: i64 = -32020;
+
+/// The tools that are known.
+#[derive(Default)]
+pub(super) struct Tools(Mutex<HashMap<String, Known>>);
+
+struct Known {
+    headers: ToolHeaders,
+    may_be_repeated: bool,
+}
+
+impl Tools {
+    /// Notes an answer to `tools/list`.
+    pub(super) fn note(&self, answer: &Value) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let listed = answer["result"]["tools"].as_array().into_iter().flatten();
+        for tool in listed.filter_map(Tool::read) {
+            if known.len() < TOOLS_MAX || known.contains_key(&tool.name) {
+                let headers = ToolHeaders::of(tool.schema().as_object().unwrap_or(&serde_json::Map::new()));
+                let may_be_repeated = tool.may_be_repeated();
+                known.insert(tool.name, Known { headers, may_be_repeated });
+            }
+        }
+    }
+
+    fn knows(&self, name: &str) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains_key(name)
+    }
+
+    /// Whether the server says that this call may be made again.
+    pub(super) fn may_be_repeated(&self, call: &Message) -> bool {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        name_of(call).and_then(|name| known.get(name)).is_some_and(|known| known.may_be_repeated)
+    }
+
+    /// The headers for the arguments of a call.
+    pub(super) fn headers(&self, call: &Message) -> HeaderMap {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut headers = HeaderMap::new();
+        if let Some(tool) = name_of(call).and_then(|name| known.get(name))
+            && let Some(arguments) = call.params()["arguments"].as_object()
+        {
+            headers.extend(tool.headers.of_call(arguments));
+        }
+        headers
+    }
+}
+
+impl Bridge {
+    /// Whether a server refuses a call because it wants headers for arguments of a tool that is not known yet: the client, to
+    /// which headers are nothing, has not asked for the list.
+    pub(super) fn wants_headers(&self, call: &Message, reply: &Reply) -> bool {
+        let (Some(name), Content::Message(text)) = (name_of(call), &reply.content) else { return false };
+        let answer: Value = serde_json::from_str(text).unwrap_or_default();
+        answer["error"]["code"] == HEADER_MISMATCH && !self.tools.knows(name)
+    }
+
+    /// Reads the list. Whether the tool of this call is known now; otherwise the refusal is the answer.
+    pub(super) async fn learns(&self, call: &Message) -> bool {
+        let (Some(name), Some(revision)) = (name_of(call), call.revision()) else { return false };
+        self.list(call, revision).await.is_ok() && self.tools.knows(name)
+    }
+
+    async fn list(&self, call: &Message, revision: &str) -> Result<(), Error> {
+        let mut params = json!({"_meta": call.params()["_meta"]});
+        for _ in 0..PAGES_MAX {
+            let list = json!({"jsonrpc": "2.0", "id": "longhaul bridge", "method": "tools/list", "params": params});
+            let list = Message::read(list.to_string().into_bytes()).map_err(Error::Unexpected)?;
+            let content = self.raw.post(list.text.clone(), list.headers(revision)).await?.content;
+            let page = answer_in(&list, content).await?;
+            self.tools.note(&page);
+            match page["result"]["nextCursor"].as_str() {
+                Some(cursor) => params["cursor"] = cursor.into(),
+                None => break,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn name_of(call: &Message) -> Option<&str> {
+    call.params()["name"].as_str().filter(|_| call.method() == "tools/call")
+}

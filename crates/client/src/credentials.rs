@@ -1,0 +1,31 @@
+//! What shows a server who calls.
+
+use futures::future::BoxFuture;
+use reqwest::header::HeaderMap;
+use reqwest::{Request, StatusCode};
+
+use crate::error::Error;
+
+/// A refusal of a server that wants to know who calls, or to know it better.
+#[derive(Debug)]
+pub struct Challenge<'a> {
+    /// 401 or 403.
+    pub status: StatusCode,
+    /// The header `WWW-Authenticate`, as it came.
+    pub text: Option<&'a str>,
+    /// The headers of the refused request, with the credentials that were not enough.
+    pub sent: &'a HeaderMap,
+}
+
+/// What shows a server who calls: a signature, or a token. It is asked for each request of its own.
+pub trait Credentials: Send + Sync {
+    /// Adds to a request, which is complete otherwise, what shows who sends it.
+    ///
+    /// The future fails if there is nothing that could be added.
+    fn add<'a>(&'a self, request: &'a mut Request) -> BoxFuture<'a, Result<(), Error>>;
+
+    /// Whether a refused request is worth to be sent once more with what [`add`](Self::add) adds now.
+    ///
+    /// The future fails if the user has to do something first.
+    fn renew<'a>(&'a self, challenge: &'a Challenge<'a>) -> BoxFuture<'a, Result<bool, Error>>;
+}

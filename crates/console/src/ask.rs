@@ -1,0 +1,87 @@
+//! What is asked of a page.
+
+use std::sync::Arc;
+
+use maud::Markup;
+use url::form_urlencoded;
+
+use crate::console::Shared;
+use crate::source::Source;
+
+/// A longer query is not read, in bytes.
+const QUERY_BYTES_MAX: usize = 8 << 10;
+
+/// A request for a page.
+#[derive(Clone)]
+pub(crate) struct Ask {
+    shared: Arc<Shared>,
+    name: String,
+    query: Vec<(String, String)>,
+    pub(crate) now_ms: i64,
+}
+
+impl Ask {
+    /// That for a path below [`PATH`](crate::PATH), with its query.
+    pub(crate) fn new(shared: &Arc<Shared>, path: &str, query: &str, now_ms: i64) -> Self {
+        let name = path.strip_prefix(crate::PATH).unwrap_or(path).trim_matches('/').to_owned();
+        let query = if query.len() > QUERY_BYTES_MAX { "" } else { query };
+        let query = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+        Self { shared: Arc::clone(shared), name, query, now_ms }
+    }
+
+    /// The page's name in its path; empty for the first one.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// A parameter of its query, if that is not empty.
+    pub(crate) fn value(&self, name: &str) -> Option<&str> {
+        let mut fitting = self.query.iter().filter(|(field, value)| field == name && !value.is_empty());
+        fitting.next().map(|(_, value)| value.as_str())
+    }
+
+    /// The address of the same page with other parameters: `None` leaves one out.
+    pub(crate) fn link_with(&self, changes: &[(&str, Option<&str>)]) -> String {
+        let kept = self.query.iter().filter(|(name, value)| {
+            !value.is_empty() && name != "did" && name != "n" && changes.iter().all(|(changed, _)| changed != name)
+        });
+        let kept = kept.map(|(name, value)| (name.as_str(), value.as_str()));
+        let changed = changes.iter().filter_map(|(name, value)| Some((*name, (*value)?)));
+        link(&self.name, &kept.chain(changed).collect::<Vec<_>>())
+    }
+
+    /// Where the tasks are from.
+    pub(crate) fn source(&self) -> &dyn Source {
+        &*self.shared.source
+    }
+
+    /// The hidden field that every form needs.
+    pub(crate) fn token_field(&self) -> Markup {
+        self.shared.guard.field()
+    }
+
+    /// Whether pages have nothing that acts.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.shared.is_read_only
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+}
+
+/// The address of a page.
+pub(crate) fn link(name: &str, query: &[(&str, &str)]) -> String {
+    let slash = if name.is_empty() { "" } else { "/" };
+    let path = format!("{}{slash}{name}", crate::PATH);
+    if query.is_empty() {
+        return path;
+    }
+    let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(query).finish();
+    format!("{path}?{query}")
+}
+
+/// The address of the page of a task.
+pub(crate) fn link_to_task(id: &str) -> String {
+    link("task", &[("id", id)])
+}

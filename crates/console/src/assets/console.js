@@ -1,0 +1,103 @@
+// What an open page does by itself: its parts are replaced as the server tells them, as long as somebody looks. All of it
+// works without this file, by loading pages again.
+"use strict";
+
+const state = document.getElementById("state");
+const address = document.body.dataset.live;
+let events = null;
+let hasEnded = false;
+
+function say(text, kind) {
+  if (state.textContent !== text) state.textContent = text;
+  state.className = kind;
+}
+
+// Replaces a part, and keeps what a reader has ticked, opened and focused in it.
+function replace(part, html) {
+  const ticked = new Set([...part.querySelectorAll("input:checked")].map((box) => box.value));
+  const opened = [...part.querySelectorAll("details")].map((one) => one.open);
+  const scrolled = [...part.querySelectorAll(".scroll, .picture")].map((one) => one.scrollLeft);
+  const focused = part.contains(document.activeElement) ? mark(document.activeElement) : null;
+  part.innerHTML = html;
+  part.querySelectorAll("input[type=checkbox]").forEach((box) => { box.checked = ticked.has(box.value); });
+  part.querySelectorAll("details").forEach((one, at) => { if (at in opened) one.open = opened[at]; });
+  part.querySelectorAll(".scroll, .picture").forEach((one, at) => { one.scrollLeft = scrolled[at] || 0; });
+  if (focused) [...part.querySelectorAll("a, button, input, summary, [tabindex]")].find((one) => mark(one) === focused)?.focus();
+  tell();
+}
+
+// What an element is known by after its part was replaced.
+function mark(element) {
+  return [element.tagName, element.getAttribute("href"), element.name, element.value, element.textContent].join("\n");
+}
+
+function follow() {
+  if (!address || events || hasEnded || document.hidden) return;
+  events = new EventSource(address);
+  events.addEventListener("part", (event) => {
+    const at = event.data.indexOf("\n");
+    const part = document.getElementById(event.data.slice(0, at));
+    // Somebody who marks text wants to copy it.
+    if (part && !marksText(part)) replace(part, event.data.slice(at + 1));
+    say("live", "on");
+  });
+  events.addEventListener("up", () => say("live", "on"));
+  events.addEventListener("down", (event) => say(event.data + " Trying again. Shown is what was known before.", "down"));
+  events.addEventListener("end", () => { hasEnded = true; leave("", ""); });
+  events.onopen = () => say("live", "on");
+  events.onerror = () => {
+    if (events && events.readyState === EventSource.CLOSED) {
+      leave("Too many pages are followed, or you have to log in: load this page again.", "down");
+    } else {
+      say("The console does not answer. Trying again.", "down");
+    }
+  };
+}
+
+function leave(text, kind) {
+  if (events) events.close();
+  events = null;
+  say(text, kind);
+}
+
+function marksText(part) {
+  const marked = window.getSelection();
+  return Boolean(marked && !marked.isCollapsed && part.contains(marked.anchorNode));
+}
+
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden && events) leave("paused", "");
+  else follow();
+});
+
+// Ticked rows: how many, and all at once.
+const all = document.querySelector("[data-tick]");
+function boxes() { return all ? [...document.querySelectorAll(`input[name=id][form=${all.dataset.tick}]`)] : []; }
+function tell() {
+  if (!all) return;
+  const rows = boxes();
+  const ticked = rows.filter((box) => box.checked).length;
+  all.checked = ticked > 0 && ticked === rows.length;
+  document.querySelector("[data-ticked]").textContent = ticked === 1 ? "1 task ticked:" : ticked + " tasks ticked:";
+  document.querySelectorAll(".bulk button").forEach((button) => { button.disabled = ticked === 0; });
+}
+if (all) {
+  all.parentElement.hidden = false;
+  all.addEventListener("change", () => { boxes().forEach((box) => { box.checked = all.checked; }); tell(); });
+  document.addEventListener("change", tell);
+  tell();
+}
+
+// Lines to copy.
+document.querySelectorAll("[data-copy]").forEach((line) => {
+  if (!navigator.clipboard) return;
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "quiet copy";
+  button.textContent = "Copy";
+  const text = line.textContent;
+  button.addEventListener("click", () => navigator.clipboard.writeText(text).then(() => { button.textContent = "Copied"; }));
+  line.before(button);
+});
+
+follow();

@@ -1,0 +1,252 @@
+//! The console: what becomes of a request.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, SET_COOKIE};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use tokio::sync::{Semaphore, watch};
+
+use crate::ask::{Ask, link};
+use crate::guard::{Guard, LogIn};
+use crate::page::Page;
+use crate::pages::{self, Done};
+use crate::posted::Posted;
+use crate::problem::Problem;
+use crate::source::Source;
+use crate::{assets, clock, live};
+
+/// A body of an answer.
+pub type Body = UnsyncBoxBody<Bytes, Infallible>;
+
+/// Open pages that are told what happens, at a time.
+const LIVE_MAX: usize = 10;
+
+/// A secret that people log in with has so many characters at least.
+const SECRET_MIN: usize = 32;
+
+/// What a browser may do with our pages: load from us what they name, send forms to us, and nothing else.
+const SAFE: [(&str, &str); 7] = [
+    (
+        "content-security-policy",
+        "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; \
+         frame-ancestors 'none'; base-uri 'none'",
+    ),
+    // With `no-referrer`, browsers would say nothing of where our own forms come from either.
+    ("referrer-policy", "same-origin"),
+    ("x-content-type-options", "nosniff"),
+    ("x-frame-options", "DENY"),
+    ("cross-origin-opener-policy", "same-origin"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("cache-control", "no-store"),
+];
+
+/// Something that somebody did by the console.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Act<'a> {
+    /// What: `cancel`, `again`, `call`, `answer`, `decline`, `dismiss` or `log in`.
+    pub what: &'static str,
+    /// The id of the task it was done to.
+    pub task: Option<&'a str>,
+    /// Why it was not done.
+    pub error: Option<&'a str>,
+}
+
+/// Where it is logged what people do by the console.
+pub type Acts = Box<dyn Fn(&Act<'_>) + Send + Sync>;
+
+/// What a console is made of.
+pub struct Setup {
+    /// Where its tasks are from.
+    pub source: Arc<dyn Source>,
+    /// Where it is logged what people do by it.
+    pub acts: Acts,
+    /// Whether it only shows.
+    pub is_read_only: bool,
+    /// Its names in the `Host` header besides those of loopback.
+    pub hosts: Vec<String>,
+    /// What people log in with, 32 characters at least; nobody has to if there is none.
+    pub secret: Option<String>,
+}
+
+/// A console.
+#[derive(Clone)]
+pub struct Console {
+    shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    pub(crate) source: Arc<dyn Source>,
+    pub(crate) guard: Guard,
+    pub(crate) is_read_only: bool,
+    pub(crate) live: Arc<Semaphore>,
+    /// Whether open pages are told nothing any more.
+    pub(crate) closed: watch::Sender<bool>,
+    acts: Acts,
+}
+
+impl Shared {
+    /// Logs what was done.
+    pub(crate) fn acted<T>(
+        &self,
+        what: &'static str,
+        task: Option<&str>,
+        done: Result<T, Problem>,
+    ) -> Result<T, Problem> {
+        let error = done.as_ref().err().map(Problem::sentence);
+        (self.acts)(&Act { what, task, error });
+        done
+    }
+}
+
+impl Console {
+    /// A console with keys of its own.
+    ///
+    /// # Errors
+    /// If the secret is too short, or there is no randomness.
+    pub fn new(setup: Setup) -> std::io::Result<Self> {
+        let mut guard = Guard::new()?;
+        guard.hosts = setup.hosts;
+        if let Some(secret) = setup.secret {
+            if secret.chars().count() < SECRET_MIN {
+                let why = format!("the token has fewer than {SECRET_MIN} characters");
+                return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, why));
+            }
+            guard.log_in = Some(LogIn::new(secret)?);
+        }
+        let Setup { source, acts, is_read_only, .. } = setup;
+        let live = Arc::new(Semaphore::new(LIVE_MAX));
+        let (closed, _) = watch::channel(false);
+        Ok(Self { shared: Arc::new(Shared { source, guard, is_read_only, live, closed, acts }) })
+    }
+
+    /// The path of its first page; with a code that logs in once, if people have to.
+    #[must_use]
+    pub fn entry(&self) -> String {
+        match self.shared.guard.log_in.as_ref().and_then(LogIn::once) {
+            Some(once) => link("log-in", &[("once", &once)]),
+            None => link("", &[]),
+        }
+    }
+
+    /// Whether it answers requests for this path.
+    #[must_use]
+    pub fn has(path: &str) -> bool {
+        path.strip_prefix(crate::PATH).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
+    /// Ends what open pages are told, so that nothing waits for them.
+    pub fn close(&self) {
+        self.shared.closed.send_replace(true);
+    }
+
+    /// Answers a request for a path at or below [`PATH`](crate::PATH).
+    pub async fn respond<B>(&self, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let is_head = request.method() == Method::HEAD;
+        let mut answer = self.answer(request).await;
+        for (name, value) in SAFE {
+            let name = HeaderName::from_static(name);
+            answer.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
+        }
+        if is_head { answer.map(|_body| whole("")) } else { answer }
+    }
+
+    async fn answer<B>(&self, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let (head, body) = request.into_parts();
+        let now_ms = clock::now().as_millisecond();
+        let ask = Ask::new(&self.shared, head.uri.path(), head.uri.query().unwrap_or_default(), now_ms);
+        let guard = &self.shared.guard;
+        if let Err(problem) = guard.check_host(&head.headers) {
+            return text(StatusCode::FORBIDDEN, problem.sentence());
+        }
+        if let (Some(asset), &Method::GET | &Method::HEAD) = (assets::find(ask.name()), &head.method) {
+            return of_type(asset.kind, asset.text);
+        }
+        let is_let_in = guard.lets_in(&head.headers);
+        match head.method {
+            Method::GET | Method::HEAD if !is_let_in => shown(&guard.log_in_page(&ask), &ask),
+            Method::GET if ask.name() == "live" => live::follow(&self.shared, &ask),
+            Method::GET | Method::HEAD => {
+                let page = pages::get(&ask).await;
+                shown(&page.unwrap_or_else(|problem| problem.page()), &ask)
+            }
+            Method::POST => match self.post(&ask, &head.headers, is_let_in, body).await {
+                Ok(answer) => answer,
+                Err(problem) => shown(&problem.page().once(), &ask),
+            },
+            _ => {
+                let mut answer =
+                    text(StatusCode::METHOD_NOT_ALLOWED, "The console is read with GET, and acts by POST.");
+                answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD, POST"));
+                answer
+            }
+        }
+    }
+
+    async fn post<B>(&self, ask: &Ask, headers: &HeaderMap, is_let_in: bool, body: B) -> Result<Response<Body>, Problem>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let guard = &self.shared.guard;
+        guard.check_origin(headers)?;
+        let is_log_in = ask.name() == "log-in";
+        if !is_log_in && !is_let_in {
+            return Err(Problem::forbidden("Log in first."));
+        }
+        if !is_log_in && self.shared.is_read_only {
+            return Err(Problem::forbidden("Nothing was done: this console only shows. It was started read-only."));
+        }
+        let posted = Posted::of(body).await?;
+        guard.check_token(&posted)?;
+        if is_log_in {
+            let cookie = self.shared.acted("log in", None, guard.log_in(&posted))?;
+            let mut answer = see_other(&link("", &[]));
+            answer.headers_mut().extend(HeaderValue::from_str(&cookie).ok().map(|cookie| (SET_COOKIE, cookie)));
+            return Ok(answer);
+        }
+        Ok(match pages::post(ask, &posted).await? {
+            Done::To(path) => see_other(&path),
+            Done::Page(page) => shown(&page, ask),
+        })
+    }
+}
+
+fn shown(page: &Page, ask: &Ask) -> Response<Body> {
+    let mut answer = of_type("text/html; charset=utf-8", page.document(ask));
+    *answer.status_mut() = page.code();
+    answer
+}
+
+fn see_other(path: &str) -> Response<Body> {
+    let mut answer = text(StatusCode::SEE_OTHER, "");
+    answer.headers_mut().extend(HeaderValue::from_str(path).ok().map(|path| (LOCATION, path)));
+    answer
+}
+
+fn text(status: StatusCode, text: &str) -> Response<Body> {
+    let mut answer = of_type("text/plain; charset=utf-8", format!("{text}\n"));
+    *answer.status_mut() = status;
+    answer
+}
+
+fn of_type(kind: &'static str, text: impl Into<Bytes>) -> Response<Body> {
+    let mut answer = Response::new(whole(text));
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    answer
+}
+
+fn whole(text: impl Into<Bytes>) -> Body {
+    Full::new(text.into()).boxed_unsync()
+}

@@ -1,0 +1,159 @@
+//! Forms made from JSON schemas: of what a question asks, and of a tool's arguments. What was typed is read back as JSON.
+//!
+//! A schema with properties of single values, and of choices, has a field for each. What is nested is written as JSON in
+//! its field; what no fields can show is written as JSON as a whole.
+
+mod entry;
+mod show;
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use longhaul_client::form::{Field, Kind, check, fields, type_of};
+use serde_json::{Map, Value};
+
+use crate::posted::Posted;
+use entry::{Entry, choice_of};
+
+/// A schema with more fields than this is written as JSON.
+const FIELDS_MAX: usize = 100;
+
+/// Members of a schema that say more of an object than its fields could show.
+const NOT_SHOWN: [&str; 5] = ["$ref", "oneOf", "anyOf", "allOf", "patternProperties"];
+
+/// The field of a form that is written as a whole.
+const WHOLE: &str = "json";
+
+/// A form.
+pub(crate) struct Form<'s> {
+    schema: &'s Value,
+    /// Nothing if the whole is written as JSON.
+    fields: Option<Vec<Field>>,
+}
+
+/// What does not fit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wrong {
+    /// The field's name; `None` if it is about the whole.
+    pub(crate) field: Option<String>,
+    /// Why, as a sentence about the field without its first letter in upper case.
+    pub(crate) why: String,
+}
+
+/// What a form is filled in with.
+#[derive(Clone, Copy)]
+pub(crate) enum Filled<'a> {
+    /// What the schema has as defaults.
+    Defaults,
+    /// What was typed, and what does not fit in it.
+    Typed(&'a Posted, &'a [Wrong]),
+}
+
+impl<'s> Form<'s> {
+    /// That of a schema.
+    pub(crate) fn of(schema: &'s Value) -> Self {
+        let fields = has_fields(schema).then(|| fields(schema));
+        Self { schema, fields }
+    }
+
+    /// The same, or one in which the whole is written as JSON, if `json` is asked for.
+    pub(crate) fn written_as(schema: &'s Value, wanted: Option<&str>) -> Self {
+        if wanted == Some("json") { Self { schema, fields: None } } else { Self::of(schema) }
+    }
+
+    /// Whether the whole is written as JSON.
+    pub(crate) const fn is_json(&self) -> bool {
+        self.fields.is_none()
+    }
+
+    /// What was typed, as the object that the schema describes.
+    pub(crate) fn read(&self, posted: &Posted) -> Result<Map<String, Value>, Vec<Wrong>> {
+        let Some(fields) = &self.fields else {
+            let whole = |why| vec![Wrong { field: None, why }];
+            return read_whole(posted.value(WHOLE).unwrap_or_default(), self.schema).map_err(whole);
+        };
+        let (mut content, mut wrong) = (Map::new(), Vec::new());
+        for field in fields {
+            match read(field, posted) {
+                Ok(Some(value)) => drop(content.insert(field.name.clone(), value)),
+                Ok(None) => {}
+                Err(why) => wrong.push(Wrong { field: Some(field.name.clone()), why }),
+            }
+        }
+        if wrong.is_empty() { Ok(content) } else { Err(wrong) }
+    }
+}
+
+/// A short text that is the same for the same text, and for hardly any other one. It protects nothing.
+pub(crate) fn fingerprint(text: &str) -> String {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
+}
+
+fn has_fields(schema: &Value) -> bool {
+    let properties = schema["properties"].as_object().map_or(0, Map::len);
+    let takes_others = matches!(&schema["additionalProperties"], Value::Bool(true) | Value::Object(_));
+    let is_open = properties == 0 && takes_others;
+    schema.is_object()
+        && properties <= FIELDS_MAX
+        && !is_open
+        && NOT_SHOWN.iter().all(|name| schema.get(name).is_none())
+}
+
+fn read_whole(text: &str, schema: &Value) -> Result<Map<String, Value>, String> {
+    let text = if text.trim().is_empty() { "{}" } else { text };
+    let content: Value = serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?;
+    let Value::Object(content) = content else {
+        return Err("it must be a JSON object, such as {\"a\": 1}".to_owned());
+    };
+    check(&content, schema).map(|()| content)
+}
+
+/// The value of a field; nothing if it is left out.
+fn read(field: &Field, posted: &Posted) -> Result<Option<Value>, String> {
+    let name = post_name(&field.name);
+    let value = match Entry::of(field) {
+        Entry::Tick => posted.value(&name).is_some().into(),
+        Entry::Boxes(choices) | Entry::Several(choices) => {
+            let chosen: Vec<Value> =
+                posted.values(&name).map(|text| choice_of(choices, text)).collect::<Result<_, _>>()?;
+            if chosen.is_empty() && !field.is_required {
+                return Ok(None);
+            }
+            chosen.into()
+        }
+        entry => {
+            let text = posted.value(&name).unwrap_or_default().replace("\r\n", "\n");
+            // Spaces may be a text, and are nothing else.
+            let is_empty = if is_text(field) { text.is_empty() } else { text.trim().is_empty() };
+            match (is_empty, field.is_required, field.is_nullable) {
+                (true, false, _) => return Ok(None),
+                (true, true, true) => Value::Null,
+                (true, true, false) => return Err("it is missing".to_owned()),
+                (false, ..) => read_text(field, &entry, &text)?,
+            }
+        }
+    };
+    field.check(&value).map(|()| Some(value))
+}
+
+fn is_text(field: &Field) -> bool {
+    matches!(field.kind, Kind::Text) && type_of(&field.schema) == Some("string")
+}
+
+fn read_text(field: &Field, entry: &Entry<'_>, text: &str) -> Result<Value, String> {
+    match (&field.kind, entry) {
+        (Kind::One(choices), _) => choice_of(choices, text),
+        (_, Entry::Any) => Ok(serde_json::from_str(text).unwrap_or_else(|_| text.into())),
+        _ if is_text(field) => field.read(text),
+        _ => field.read(text.trim()),
+    }
+}
+
+/// The name of a schema's field in what is posted, where line breaks would not arrive as they are.
+fn post_name(name: &str) -> String {
+    format!("field.{}", name.replace('\r', "\\r").replace('\n', "\\n"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,327 @@
+//! Forms as HTML.
+
+use longhaul_client::form::{Choice, Field, Kind, type_of};
+use maud::{Markup, html};
+use serde_json::{Map, Value};
+
+use super::entry::Entry;
+use super::{Filled, Form, WHOLE, Wrong, post_name};
+use crate::pages::parts;
+use crate::text::{block, line};
+
+/// Characters that are shown of a field's name or title.
+const TITLE_MAX: usize = 200;
+
+/// Characters that are shown of what it is for.
+const HINT_MAX: usize = 2_000;
+
+/// Characters that are shown of a value to choose.
+const CHOICE_MAX: usize = 200;
+
+/// So many of the values that are not listed are named.
+const NAMED_MAX: usize = 5;
+
+/// A field as it is shown: where, with what in it, and what is wrong with that.
+struct Shown<'a> {
+    field: &'a Field,
+    id: String,
+    name: String,
+    /// What is in it.
+    texts: Vec<String>,
+    wrong: Option<&'a str>,
+    help: Vec<String>,
+}
+
+impl Form<'_> {
+    /// The form's fields. `place` is different for each form of a page.
+    pub(crate) fn show(&self, place: &str, filled: Filled<'_>) -> Markup {
+        let wrong = match filled {
+            Filled::Defaults => &[],
+            Filled::Typed(_, wrong) => wrong,
+        };
+        html! {
+            (self.summary(place, wrong))
+            @match &self.fields {
+                None => (self.whole(place, filled)),
+                Some(fields) => @for (index, field) in fields.iter().enumerate() {
+                    (Shown::of(field, format!("{place}-{index}"), filled).html())
+                }
+            }
+        }
+    }
+
+    /// What does not fit, with links to where.
+    fn summary(&self, place: &str, wrong: &[Wrong]) -> Markup {
+        let place_of = |name: &str| self.fields.as_ref()?.iter().position(|field| field.name == name);
+        html! {
+            @if !wrong.is_empty() {
+                div class="error" role="alert" tabindex="-1" autofocus {
+                    p { "Not done yet:" }
+                    ul {
+                        @for one in wrong {
+                            li {
+                                @if let Some(name) = &one.field {
+                                    @if let Some(index) = place_of(name) {
+                                        a href={ "#" (place) "-" (index) } { (self.title_of(name)) }
+                                    } @else {
+                                        (line(name, TITLE_MAX))
+                                    }
+                                    ": "
+                                }
+                                (block(&one.why, HINT_MAX))
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// What people call a field, and its name if that is another one.
+    fn title_of(&self, name: &str) -> String {
+        let field = self.fields.iter().flatten().find(|field| field.name == name && field.title != name);
+        let title = field.map(|field| format!("{} ({})", line(&field.title, TITLE_MAX), line(name, TITLE_MAX)));
+        title.unwrap_or_else(|| line(name, TITLE_MAX))
+    }
+
+    fn whole(&self, place: &str, filled: Filled<'_>) -> Markup {
+        let id = format!("{place}-json");
+        let typed = match filled {
+            Filled::Defaults => defaults(self.schema),
+            Filled::Typed(posted, _) => posted.value(WHOLE).unwrap_or_default().to_owned(),
+        };
+        html! {
+            div class="field" {
+                label for=(id) { "A JSON object" }
+                // The first line break of a text area is not part of it.
+                textarea id=(id) name=(WHOLE) rows="10" spellcheck="false" autocomplete="off" { "\n" (typed) }
+                details {
+                    summary { "Its schema" }
+                    (parts::json(self.schema))
+                }
+            }
+        }
+    }
+}
+
+/// An object of all defaults, for who writes it as a whole.
+fn defaults(schema: &Value) -> String {
+    let properties = schema["properties"].as_object().into_iter().flatten();
+    let all: Map<String, Value> =
+        properties.filter_map(|(name, property)| Some((name.clone(), property.get("default")?.clone()))).collect();
+    serde_json::to_string_pretty(&all).unwrap_or_default()
+}
+
+fn text_of(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(_) | Value::Object(_) => serde_json::to_string_pretty(value).unwrap_or_default(),
+        Value::Null => String::new(),
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+    }
+}
+
+impl<'a> Shown<'a> {
+    fn of(field: &'a Field, id: String, filled: Filled<'a>) -> Self {
+        let name = post_name(&field.name);
+        let wrong_of = |all: &'a [Wrong]| all.iter().find(|one| one.field.as_ref() == Some(&field.name));
+        let (texts, wrong) = match filled {
+            Filled::Defaults => (default_texts(field), None),
+            Filled::Typed(posted, wrong) => {
+                (posted.values(&name).map(str::to_owned).collect(), wrong_of(wrong).map(|one| one.why.as_str()))
+            }
+        };
+        Self { field, id, name, texts, wrong, help: help(field) }
+    }
+
+    fn html(&self) -> Markup {
+        match Entry::of(self.field) {
+            Entry::Tick => html! {
+                div class="field" {
+                    span class="tick" {
+                        input type="checkbox" id=(self.id) name=(self.name) value="true" checked[self.has("true")]
+                            aria-describedby=[self.described_by()] aria-invalid=[self.invalid()];
+                        label for=(self.id) { (line(&self.field.title, TITLE_MAX)) }
+                    }
+                    (self.notes())
+                }
+            },
+            Entry::Boxes(choices) => html! {
+                fieldset class="field" id=(self.id) tabindex="-1" aria-describedby=[self.described_by()] {
+                    legend { (self.title()) }
+                    (self.notes())
+                    @for (index, choice) in choices.iter().enumerate() {
+                        @let id = format!("{}-{index}", self.id);
+                        span class="tick" {
+                            input type="checkbox" id=(id) name=(self.name) value=(choice.value) checked[self.has_choice(choice)];
+                            label for=(id) { (line(&choice.title, CHOICE_MAX)) }
+                        }
+                    }
+                }
+            },
+            entry => html! {
+                div class="field" {
+                    label for=(self.id) { (self.title()) }
+                    (self.notes())
+                    (self.control(&entry))
+                }
+            },
+        }
+    }
+
+    fn control(&self, entry: &Entry<'_>) -> Markup {
+        let text = self.texts.first().map_or("", String::as_str);
+        let (describedby, invalid) = (self.described_by(), self.invalid());
+        let required = self.field.is_required.then_some("true");
+        match entry {
+            Entry::Lines | Entry::Json | Entry::Any => html! {
+                textarea id=(self.id) name=(self.name) rows="3" spellcheck="false" autocomplete="off"
+                    aria-describedby=[describedby] aria-invalid=[invalid] aria-required=[required] { "\n" (text) }
+            },
+            Entry::One(choices) => {
+                let titles = choices.iter().map(|choice| (choice.value.to_string(), line(&choice.title, CHOICE_MAX)));
+                self.list(titles.collect())
+            }
+            Entry::YesOrNo => self.list(
+                [("true", "yes"), ("false", "no")].map(|(value, title)| (value.to_owned(), title.to_owned())).into(),
+            ),
+            Entry::Several(choices) => html! {
+                select id=(self.id) name=(self.name) multiple size="10" aria-describedby=[describedby] aria-invalid=[invalid] {
+                    @for choice in *choices {
+                        option value=(choice.value) selected[self.has_choice(choice)] { (line(&choice.title, CHOICE_MAX)) }
+                    }
+                }
+            },
+            Entry::Line | Entry::Tick | Entry::Boxes(_) => html! {
+                input id=(self.id) name=(self.name) type=(input_type(self.field)) inputmode=[input_mode(self.field)] value=(text)
+                    autocomplete="off" aria-describedby=[describedby] aria-invalid=[invalid] aria-required=[required];
+            },
+        }
+    }
+
+    /// A list of which one is chosen, each with what is posted and what is shown.
+    fn list(&self, all: Vec<(String, String)>) -> Markup {
+        let is_chosen = |value: &str| self.texts.iter().any(|text| text == value);
+        let required = self.field.is_required.then_some("true");
+        html! {
+            select id=(self.id) name=(self.name) aria-describedby=[self.described_by()] aria-invalid=[self.invalid()]
+                aria-required=[required] {
+                option value="" { @if self.field.is_required { "Choose…" } @else { "–" } }
+                @for (value, title) in &all {
+                    option value=(value) selected[is_chosen(value)] { (title) }
+                }
+            }
+        }
+    }
+
+    fn title(&self) -> Markup {
+        html! {
+            (line(&self.field.title, TITLE_MAX))
+            @if !self.field.is_required { span class="dim" { " (optional)" } }
+        }
+    }
+
+    /// What it is for, what is expected, and what is wrong.
+    fn notes(&self) -> Markup {
+        html! {
+            @if !self.help.is_empty() {
+                div class="hint" id={ (self.id) "-hint" } {
+                    @for text in &self.help { p { (text) } }
+                }
+            }
+            @if let Some(why) = self.wrong {
+                p class="error" id={ (self.id) "-error" } { (line(&self.field.title, TITLE_MAX)) ": " (block(why, HINT_MAX)) }
+            }
+        }
+    }
+
+    fn described_by(&self) -> Option<String> {
+        let hint = (!self.help.is_empty()).then(|| format!("{}-hint", self.id));
+        let wrong = self.wrong.map(|_| format!("{}-error", self.id));
+        let all: Vec<String> = hint.into_iter().chain(wrong).collect();
+        (!all.is_empty()).then(|| all.join(" "))
+    }
+
+    fn invalid(&self) -> Option<&'static str> {
+        self.wrong.map(|_| "true")
+    }
+
+    fn has(&self, text: &str) -> bool {
+        self.texts.iter().any(|one| one == text)
+    }
+
+    fn has_choice(&self, choice: &Choice) -> bool {
+        self.has(&choice.value.to_string())
+    }
+}
+
+/// What is in a field before anybody has typed: choices as JSON, all else as text.
+pub(super) fn default_texts(field: &Field) -> Vec<String> {
+    let default = field.default.as_ref().filter(|value| !value.is_null());
+    match (&field.kind, default, Entry::of(field)) {
+        (_, None, _) => Vec::new(),
+        (Kind::One(_), Some(value), Entry::One(_)) => vec![value.to_string()],
+        (_, Some(value), Entry::Boxes(_) | Entry::Several(_)) => {
+            value.as_array().into_iter().flatten().map(Value::to_string).collect()
+        }
+        (_, Some(value), _) => vec![text_of(value)],
+    }
+}
+
+fn input_type(field: &Field) -> &'static str {
+    match (type_of(&field.schema), field.schema["format"].as_str()) {
+        (Some("string"), Some("email")) => "email",
+        (Some("string"), Some("uri")) => "url",
+        (Some("string"), Some("date")) => "date",
+        _ => "text",
+    }
+}
+
+/// Numbers are typed as text, since browsers keep nothing of what they do not take for a number.
+fn input_mode(field: &Field) -> Option<&'static str> {
+    match (&field.kind, type_of(&field.schema)) {
+        (Kind::Text, Some("integer" | "number")) => Some("decimal"),
+        _ => None,
+    }
+}
+
+/// What it is for, in the server's words, and what is expected, in ours.
+fn help(field: &Field) -> Vec<String> {
+    let described = field.description.as_deref().map(|text| block(text, HINT_MAX));
+    described.into_iter().chain(expected(field)).collect()
+}
+
+fn expected(field: &Field) -> Option<String> {
+    let limit = |name: &str| field.schema[name].as_f64();
+    let between = |least: Option<f64>, most: Option<f64>| match (least, most) {
+        (Some(least), Some(most)) => format!(" from {least} to {most}"),
+        (Some(least), None) => format!(" of at least {least}"),
+        (None, Some(most)) => format!(" of at most {most}"),
+        (None, None) => String::new(),
+    };
+    let numbers = between(limit("minimum"), limit("maximum"));
+    match (Entry::of(field), type_of(&field.schema), field.schema["format"].as_str()) {
+        (Entry::Line, _, _) if matches!(field.kind, Kind::One(_)) => some_of(field),
+        (Entry::Any, ..) => Some("JSON of any type. What is not JSON is a text.".to_owned()),
+        (Entry::Json, Some("array"), _) => Some("A JSON array, such as [\"a\", \"b\"].".to_owned()),
+        (Entry::Json, ..) => Some("A JSON object, such as {\"a\": 1}.".to_owned()),
+        (Entry::Line, Some("integer"), _) => Some(format!("A whole number{numbers}.")),
+        (Entry::Line, Some("number"), _) => Some(format!("A number{numbers}.")),
+        (Entry::Line, Some("string"), Some("date-time")) => Some("A moment, such as 2026-11-23T08:00:00Z.".to_owned()),
+        (Entry::Line | Entry::Lines, Some("string"), _) => {
+            let size = between(limit("minLength"), limit("maxLength"));
+            (!size.is_empty()).then(|| format!("Its length:{size} characters."))
+        }
+        (Entry::Boxes(_) | Entry::Several(_), ..) => {
+            let number = between(limit("minItems"), limit("maxItems"));
+            (!number.is_empty()).then(|| format!("Choose{number}."))
+        }
+        _ => None,
+    }
+}
+
+fn some_of(field: &Field) -> Option<String> {
+    let Kind::One(choices) = &field.kind else { return None };
+    let named: Vec<String> = choices.iter().take(NAMED_MAX).map(|choice| line(&text_of(&choice.value), 40)).collect();
+    Some(format!("One of {} values, such as {}.", choices.len(), named.join(", ")))
+}

@@ -1,0 +1,31 @@
+//! A console in the browser for the tasks of one MCP server: what runs, what waits for an answer, why something failed.
+//!
+//! [`Console::respond`] answers HTTP requests below [`PATH`], and [`serve`] does so on a listener of its own. Everything
+//! comes from a [`Source`]; [`Remote`] is the one that is a client of a server, with the rights that any client has.
+//!
+//! Pages are rendered here, work without script, and load nothing from elsewhere. What comes from servers is inert text.
+
+#![expect(clippy::indexing_slicing, reason = "only values of `serde_json` are indexed: what is not there is null")]
+
+mod ask;
+mod assets;
+mod clock;
+mod console;
+mod form;
+mod guard;
+mod live;
+mod page;
+mod pages;
+mod posted;
+mod problem;
+mod serve;
+mod source;
+mod text;
+mod timeline;
+
+pub use console::{Act, Acts, Body, Console, Setup};
+pub use serve::serve;
+pub use source::{Filter, Listed, Remote, Row, Source};
+
+/// Where the pages of the console are.
+pub const PATH: &str = "/console";

@@ -1,0 +1,168 @@
+//! Pages: what all of them have, and their parts, some of which follow what happens.
+
+use http::StatusCode;
+use maud::{DOCTYPE, Markup, html};
+
+use crate::ask::{Ask, link};
+use crate::pages::NAV;
+use crate::text::{count, line};
+
+/// When a page is loaded again that could not be shown, in seconds.
+const AGAIN_S: u32 = 5;
+
+/// A page.
+pub(crate) struct Page {
+    title: String,
+    status: StatusCode,
+    is_tried_again: bool,
+    is_settled: bool,
+    parts: Vec<Part>,
+}
+
+/// A part of a page.
+struct Part {
+    id: &'static str,
+    html: Markup,
+    /// Whether it is replaced, in an open page, by what it has become.
+    is_live: bool,
+}
+
+impl Page {
+    pub(crate) fn new(title: &str) -> Self {
+        Self {
+            title: title.to_owned(),
+            status: StatusCode::OK,
+            is_tried_again: false,
+            is_settled: false,
+            parts: Vec::new(),
+        }
+    }
+
+    pub(crate) fn status(mut self, status: StatusCode) -> Self {
+        self.status = status;
+        self
+    }
+
+    /// Adds a part that is replaced, in an open page, by what it has become. It must not have fields that people write in.
+    pub(crate) fn live(mut self, id: &'static str, html: Markup) -> Self {
+        self.parts.push(Part { id, html, is_live: true });
+        self
+    }
+
+    /// Adds a part that stays as it is.
+    pub(crate) fn still(mut self, id: &'static str, html: Markup) -> Self {
+        self.parts.push(Part { id, html, is_live: false });
+        self
+    }
+
+    /// The browser loads the page again after some seconds.
+    pub(crate) fn again(mut self) -> Self {
+        self.is_tried_again = true;
+        self
+    }
+
+    /// The browser does not load the page again by itself: what was asked for was to do something.
+    pub(crate) fn once(mut self) -> Self {
+        self.is_tried_again = false;
+        self
+    }
+
+    /// Nothing of it will change any more.
+    pub(crate) fn settled(mut self) -> Self {
+        self.is_settled = true;
+        self
+    }
+
+    pub(crate) fn is_settled(&self) -> bool {
+        self.is_settled
+    }
+
+    pub(crate) fn code(&self) -> StatusCode {
+        self.status
+    }
+
+    /// The parts that are replaced in an open page.
+    pub(crate) fn live_parts(self) -> impl Iterator<Item = (&'static str, String)> {
+        self.parts.into_iter().filter(|part| part.is_live).map(|part| (part.id, part.html.into_string()))
+    }
+
+    /// The whole document.
+    pub(crate) fn document(&self, ask: &Ask) -> String {
+        let has_live = self.parts.iter().any(|part| part.is_live);
+        let here = ask.link_with(&[]);
+        let live = has_live.then(|| link("live", &[("page", &here)]));
+        let document = html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="color-scheme" content="light dark";
+                    @if self.is_tried_again { meta http-equiv="refresh" content=(AGAIN_S); }
+                    title { (self.title) " · Longhaul" }
+                    link rel="icon" href={ (crate::PATH) "/icon.svg" } type="image/svg+xml";
+                    link rel="stylesheet" href={ (crate::PATH) "/console.css" };
+                    script src={ (crate::PATH) "/console.js" } defer {}
+                }
+                body data-live=[live] {
+                    a class="skip" href="#main" { "Skip to the content" }
+                    (self.header(ask))
+                    main id="main" {
+                        @if let Some(did) = notice(ask) { p class="notice" role="status" { (did) } }
+                        @for part in &self.parts {
+                            div id=(part.id) data-live[part.is_live] { (part.html) }
+                        }
+                        @if self.is_tried_again {
+                            p class="dim" { "Trying again every " (AGAIN_S) " seconds. " a href=(here) { "Try now" } }
+                        }
+                    }
+                    footer { (footer(ask)) }
+                }
+            }
+        };
+        document.into_string()
+    }
+
+    fn header(&self, ask: &Ask) -> Markup {
+        html! {
+            header {
+                a class="brand" href=(link("", &[])) { "Longhaul" }
+                nav aria-label="Pages" {
+                    @for (name, label) in NAV {
+                        @let is_here = ask.name() == *name;
+                        a href=(link(name, &[])) aria-current=[is_here.then_some("page")] { (label) }
+                    }
+                }
+                p class="server" title="The server whose tasks these are" { (line(ask.source().url(), 200)) }
+                p id="state" role="status" aria-live="polite" {}
+            }
+        }
+    }
+}
+
+fn footer(ask: &Ask) -> Markup {
+    html! {
+        p {
+            "Times are UTC. "
+            @if ask.is_read_only() { "This console only shows: it was started read-only." }
+        }
+    }
+}
+
+/// What was done, after which the browser was sent here: the code in the address, and how it reads.
+const NOTICES: &[(&str, &str, &str)] = &[
+    ("none", "No task was ticked, so nothing was done.", ""),
+    ("cancelled", "1 task was asked to stop.", "tasks were asked to stop."),
+    ("again", "1 call was made again.", "calls were made again."),
+    ("answered", "The answer was given.", "answers were given."),
+    ("declined", "The question was declined.", "questions were declined."),
+    ("dismissed", "The question was dismissed.", "questions were dismissed."),
+    ("called", "The tool was called.", "calls were made."),
+];
+
+fn notice(ask: &Ask) -> Option<String> {
+    let did = ask.value("did")?;
+    let (_, one, several) = NOTICES.iter().find(|(code, ..)| *code == did)?;
+    let number: usize = ask.value("n").and_then(|number| number.parse().ok()).unwrap_or(1);
+    Some(if number == 1 { (*one).to_owned() } else { count(number, one, several) })
+}

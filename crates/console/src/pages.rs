@@ -1,0 +1,48 @@
+//! The pages. Each is a file, and a line in [`get`]; what it does is a line in [`post`].
+
+mod acts;
+mod health;
+pub(crate) mod parts;
+mod questions;
+mod task;
+mod tasks;
+mod tools;
+
+use crate::ask::Ask;
+use crate::page::Page;
+use crate::posted::Posted;
+use crate::problem::Problem;
+
+/// The pages that each page leads to, in the path and in words.
+pub(crate) const NAV: &[(&str, &str)] =
+    &[("", "Tasks"), ("questions", "Questions"), ("tools", "Tools"), ("health", "Health")];
+
+/// What came of a form.
+pub(crate) enum Done {
+    /// The browser is sent there.
+    To(String),
+    /// A page in its place, such as the form with what is wrong in it.
+    Page(Box<Page>),
+}
+
+/// The page that is asked for.
+pub(crate) async fn get(ask: &Ask) -> Result<Page, Problem> {
+    match ask.name() {
+        "" => tasks::page(ask).await,
+        "health" => health::page(ask).await,
+        "questions" => questions::page(ask).await,
+        "task" => task::page(ask).await,
+        "tools" => tools::page(ask).await,
+        _ => Err(Problem::not_found("The console has no such page.")),
+    }
+}
+
+/// Does what a form asks for. That it comes from a page of ours was checked.
+pub(crate) async fn post(ask: &Ask, posted: &Posted) -> Result<Done, Problem> {
+    match ask.name() {
+        "act" => acts::act(ask, posted).await,
+        "questions" => questions::act(ask, posted).await,
+        "tools" => tools::act(ask, posted).await,
+        _ => Err(Problem::not_found("The console does no such thing.")),
+    }
+}

@@ -1,0 +1,147 @@
+//! What people do to tasks: cancel them, or make the same calls again.
+
+use longhaul_client::{Call, Called, Error};
+use maud::{Markup, html};
+
+use super::Done;
+use crate::ask::{Ask, link, link_to_task};
+use crate::guard::random;
+use crate::page::Page;
+use crate::posted::Posted;
+use crate::problem::Problem;
+use crate::text::{count, line};
+
+/// Tasks that one form may name.
+const TASKS_MAX: usize = 200;
+
+/// The name of this form in its path.
+const NAME: &str = "act";
+
+/// The button that cancels one task.
+pub(super) fn cancel_form(ask: &Ask, id: &str) -> Markup {
+    html! {
+        form method="post" action=(link(NAME, &[])) class="inline" {
+            (ask.token_field())
+            input type="hidden" name="id" value=(id);
+            button class="danger" name="act" value="cancel" { "Cancel" }
+        }
+    }
+}
+
+/// The button that makes one call again. It does so once, however often it is pressed on the same page.
+pub(super) fn again_form(ask: &Ask, id: &str) -> Result<Markup, Problem> {
+    Ok(html! {
+        form method="post" action=(link(NAME, &[])) class="inline" {
+            (ask.token_field())
+            (key_field()?)
+            input type="hidden" name="id" value=(id);
+            button class="quiet" name="act" value="again" { "Call again with the same arguments" }
+        }
+    })
+}
+
+/// What a server recognises a call by that is sent twice.
+pub(super) fn key_field() -> Result<Markup, Problem> {
+    let key = random().map_err(|error| Problem::from(Error::Unexpected(error.to_string())))?;
+    Ok(html! { input type="hidden" name="key" value=(key); })
+}
+
+/// Does it to all tasks that are named, or to as many as it can.
+pub(super) async fn act(ask: &Ask, posted: &Posted) -> Result<Done, Problem> {
+    let mut ids: Vec<&str> = posted.values("id").collect();
+    ids.dedup();
+    if ids.len() > TASKS_MAX {
+        return Err(Problem::not_found("Too many tasks at a time: 200 at most."));
+    }
+    match (posted.value("act"), ids.as_slice()) {
+        (Some("cancel" | "again"), []) => Ok(Done::To(link("", &[("did", "none")]))),
+        (Some("cancel"), [id]) => {
+            cancel(ask, id).await?;
+            Ok(Done::To(link("task", &[("id", id), ("did", "cancelled")])))
+        }
+        (Some("again"), [id]) => again(ask, id, posted.value("key")).await,
+        (Some("cancel"), ids) => {
+            let mut all = All::default();
+            for id in ids {
+                all.count(id, cancel(ask, id).await);
+            }
+            Ok(all.done("cancelled"))
+        }
+        (Some("again"), ids) => {
+            let mut all = All::default();
+            for id in ids {
+                all.count(id, again(ask, id, posted.value("key")).await.map(drop));
+            }
+            Ok(all.done("again"))
+        }
+        _ => Err(Problem::not_found("The console does no such thing.")),
+    }
+}
+
+async fn cancel(ask: &Ask, id: &str) -> Result<(), Problem> {
+    let done = ask.source().cancel(id).await.map_err(Problem::from);
+    ask.shared().acted("cancel", Some(id), done)
+}
+
+async fn again(ask: &Ask, id: &str, key: Option<&str>) -> Result<Done, Problem> {
+    let called = call_again(ask, id, key).await;
+    Ok(match ask.shared().acted("again", Some(id), called)? {
+        Called::Task(task) => Done::To(link("task", &[("id", &task.id), ("did", "again")])),
+        Called::Result(result) => Done::Page(Box::new(Page::new("Result").still(
+            "result",
+            html! {
+                h1 { "Called again" }
+                section class="card" {
+                    p { "The server made no task of it, and answered at once." }
+                    (super::parts::json(&result))
+                }
+                p { a href=(link_to_task(id)) { "Back to the task" } }
+            },
+        ))),
+        Called::Unanswered(question) => {
+            let why = format!("The tool asks for `{}` before it begins, and was given up.", line(&question.method, 80));
+            return Err(Problem::new(http::StatusCode::BAD_GATEWAY, "Not called", why));
+        }
+    })
+}
+
+async fn call_again(ask: &Ask, id: &str, key: Option<&str>) -> Result<Called, Problem> {
+    let source = ask.source();
+    let (tool, arguments) = source.called(id).await?;
+    let listed = source.tools().await?.into_iter().find(|one| one.name == tool);
+    let key = key.map(|key| format!("longhaul-console-{key}-{id}"));
+    Ok(source.call(&Call { key, listed, ..Call::new(&tool, arguments) }).await?)
+}
+
+/// What came of an act on many tasks.
+#[derive(Default)]
+struct All {
+    done: usize,
+    failed: Vec<(String, String)>,
+}
+
+impl All {
+    fn count(&mut self, id: &str, done: Result<(), Problem>) {
+        match done {
+            Ok(()) => self.done += 1,
+            Err(problem) => self.failed.push((line(id, 80), problem.sentence().to_owned())),
+        }
+    }
+
+    fn done(self, did: &str) -> Done {
+        if self.failed.is_empty() {
+            return Done::To(link("", &[("did", did), ("n", &self.done.to_string())]));
+        }
+        Done::Page(Box::new(Page::new("Not all were done").still(
+            "failed",
+            html! {
+                h1 { "Not all were done" }
+                section class="card problem" role="alert" {
+                    p { (count(self.done, "task was", "tasks were")) " done. Of the others the server says:" }
+                    ul { @for (id, why) in &self.failed { li { code { (id) } ": " (why) } } }
+                }
+                p { a href=(link("", &[])) { "Back to the tasks" } }
+            },
+        )))
+    }
+}

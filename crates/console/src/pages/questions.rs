@@ -1,0 +1,220 @@
+//! The open questions of tasks, each with a form to answer it.
+
+use futures::stream::{self, StreamExt};
+use http::StatusCode;
+use longhaul_client::form::{About, accept, decline};
+use longhaul_client::{Error, Question, Status, Task};
+use maud::{Markup, html};
+use serde_json::json;
+
+use super::{Done, parts};
+use crate::ask::{Ask, link, link_to_task};
+use crate::form::{self, Filled, Form, Wrong};
+use crate::page::Page;
+use crate::posted::Posted;
+use crate::problem::Problem;
+use crate::source::{Filter, updated_ms};
+use crate::text::{block, count, line};
+
+/// The name of this page.
+const NAME: &str = "questions";
+
+/// The questions of so many tasks are shown.
+const TASKS_MAX: usize = 50;
+
+/// So many of them are asked for at a time.
+const ASKED_AT_A_TIME: usize = 4;
+
+/// Characters of what is asked that stand in a heading.
+const HEADING_MAX: usize = 160;
+
+/// Characters that are shown of what is asked.
+const MESSAGE_MAX: usize = 16 << 10;
+
+/// A task that asks something, and its tool if that is known.
+struct Asking {
+    task: Task,
+    tool: Option<String>,
+}
+
+/// A form that was not accepted: of which question, and what does not fit.
+struct Refused<'p> {
+    asked: String,
+    posted: &'p Posted,
+    wrong: Vec<Wrong>,
+}
+
+/// The open questions: all of them, or those of one task.
+pub(crate) async fn page(ask: &Ask) -> Result<Page, Problem> {
+    Ok(shown(ask, &asking(ask, ask.value("id")).await?, None))
+}
+
+async fn asking(ask: &Ask, of_task: Option<&str>) -> Result<Vec<Asking>, Problem> {
+    if let Some(id) = of_task {
+        return Ok(vec![Asking { task: ask.source().task(id).await?, tool: None }]);
+    }
+    let filter = Filter { status: Some(Status::InputRequired), ..Filter::default() };
+    let rows = ask.source().tasks(&filter).await?.rows;
+    let looks = rows.into_iter().take(TASKS_MAX).map(|row| async move {
+        let task = ask.source().task(&row.task.id).await;
+        task.map(|task| Asking { task, tool: row.tool })
+    });
+    // A task that cannot be read now asks nothing that could be answered now.
+    let seen = stream::iter(looks).buffered(ASKED_AT_A_TIME).filter_map(|look| async { look.ok() });
+    Ok(seen.filter(|asking| std::future::ready(!asking.task.questions.is_empty())).collect().await)
+}
+
+fn shown(ask: &Ask, all: &[Asking], refused: Option<&Refused<'_>>) -> Page {
+    let open = || all.iter().flat_map(|asking| asking.task.questions.iter().map(move |question| (asking, question)));
+    let head = html! {
+        h1 { "Questions" }
+        p {
+            @match open().count() {
+                0 => "Nothing is asked now.",
+                number => { (count(number, "open question", "open questions")) ". " },
+            }
+            @if ask.value("id").is_some() {
+                " " a href=(link(NAME, &[])) { "All open questions" }
+            } @else if open().next().is_some() {
+                " " a href=(link(NAME, &[])) { "Show those that came since" }
+            }
+        }
+    };
+    let forms = html! {
+        @for (index, (asking, question)) in open().enumerate() {
+            (self::question(ask, asking, question, &format!("q{index}"), refused))
+        }
+    };
+    Page::new("Questions").live("count", head).still("questions", forms)
+}
+
+fn question(ask: &Ask, asking: &Asking, question: &Question, place: &str, refused: Option<&Refused<'_>>) -> Markup {
+    let message = question.params["message"].as_str().unwrap_or("The task asks something.");
+    let heading = line(message, HEADING_MAX);
+    let whole = block(message, MESSAGE_MAX);
+    let tool = asking.tool.as_deref().map_or_else(|| line(&asking.task.id, 80), |tool| line(tool, 80));
+    let refused = refused.filter(|refused| refused.asked == fingerprint(question));
+    html! {
+        section class="card question" aria-labelledby={ (place) "-title" } {
+            h2 id={ (place) "-title" } { (heading) }
+            p class="dim" {
+                "Asked by " a href=(link_to_task(&asking.task.id)) { (tool) } ", "
+                (parts::age(updated_ms(&asking.task), ask.now_ms)) " ago"
+            }
+            @if whole != heading { p class="text" { (whole) } }
+            @match question.about() {
+                About::Form(schema) => {
+                    @let form = Form::written_as(schema, refused.map_or_else(|| ask.value("as"), |refused| refused.posted.value("as")));
+                    @let filled = refused.map_or(Filled::Defaults, |refused| Filled::Typed(refused.posted, &refused.wrong));
+                    (act_form(ask, asking, question, &html! {
+                        @if form.is_json() { input type="hidden" name="as" value="json"; }
+                        (form.show(place, filled))
+                    }, "Answer"))
+                    @if !form.is_json() {
+                        p class="dim" {
+                            a href=(link(NAME, &[("id", &asking.task.id), ("as", "json")])) { "Answer with JSON instead" }
+                        }
+                    }
+                },
+                About::Address(url) => (act_form(ask, asking, question, &address(url), "I have done it")),
+                About::Other => {
+                    p { "This is answered by a client that can do “" (line(&question.method, 80)) "”. The console shows it only." }
+                    (parts::json(&question.params))
+                },
+            }
+        }
+    }
+}
+
+/// A form that answers a question, or declines to.
+fn act_form(ask: &Ask, asking: &Asking, question: &Question, fields: &Markup, answer: &str) -> Markup {
+    html! {
+        form class="form" method="post" action=(ask.link_with(&[])) novalidate {
+            (ask.token_field())
+            input type="hidden" name="task" value=(asking.task.id);
+            input type="hidden" name="asked" value=(fingerprint(question));
+            fieldset class="plain" disabled[ask.is_read_only()] {
+                (fields)
+                @if !ask.is_read_only() {
+                    p class="actions" {
+                        button name="act" value="answer" { (answer) }
+                        button class="quiet" name="act" value="decline" title="The task is told that you say no" { "Decline" }
+                        button class="quiet" name="act" value="dismiss" title="The task is told that you do not choose" { "Dismiss" }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Something to do elsewhere: its whole address to read, and its host alone. Only one for browsers is a link.
+fn address(url: &str) -> Markup {
+    let parsed = url::Url::parse(url).ok();
+    let host = parsed.as_ref().and_then(url::Url::host_str);
+    let is_link = parsed.as_ref().is_some_and(|parsed| matches!(parsed.scheme(), "http" | "https"));
+    html! {
+        p { "Open this address if you trust " strong { (line(host.unwrap_or("it"), 255)) } ". What you enter there, this console never sees." }
+        p class="text" {
+            @if is_link {
+                a href=(url) target="_blank" rel="noopener noreferrer" { (line(url, MESSAGE_MAX)) }
+            } @else {
+                (line(url, MESSAGE_MAX))
+            }
+        }
+    }
+}
+
+/// What a form has of its question, to find it again: some servers give it another key each time that it is read, and a
+/// key alone would let an answer of one question be given to the next.
+fn fingerprint(question: &Question) -> String {
+    form::fingerprint(&format!("{}\n{}", question.method, question.params))
+}
+
+/// Answers a question, or declines to.
+pub(crate) async fn act(ask: &Ask, posted: &Posted) -> Result<Done, Problem> {
+    let (Some(id), Some(asked), Some(act)) = (posted.value("task"), posted.value("asked"), posted.value("act")) else {
+        return Err(Problem::not_found("The console does no such thing."));
+    };
+    let task = ask.source().task(id).await?;
+    let Some(question) = task.questions.iter().find(|question| fingerprint(question) == asked) else {
+        let why = "Nothing was sent: the task does not ask this, or not any more. It may have been answered elsewhere.";
+        return Err(Problem::new(StatusCode::CONFLICT, "Not asked any more", why));
+    };
+    let (what, did, answer) = match (act, question.about()) {
+        ("decline", About::Form(_) | About::Address(_)) => ("decline", "declined", decline()),
+        ("dismiss", About::Form(_) | About::Address(_)) => ("dismiss", "dismissed", json!({"action": "cancel"})),
+        ("answer", About::Address(_)) => ("answer", "answered", json!({"action": "accept"})),
+        ("answer", About::Form(schema)) => match Form::written_as(schema, posted.value("as")).read(posted) {
+            Ok(content) => ("answer", "answered", accept(content)),
+            Err(wrong) => return again(ask, &task, posted, asked, wrong),
+        },
+        _ => return Err(Problem::not_found("The console does no such thing.")),
+    };
+    match ask.source().answer(id, question, answer).await {
+        Err(Error::Refused(refusal)) if what == "answer" => {
+            let why = format!("the server refuses the answer: {}", refusal.message);
+            drop(ask.shared().acted::<()>(what, Some(id), Err(Problem::forbidden(&why))));
+            again(ask, &task, posted, asked, vec![Wrong { field: None, why }])
+        }
+        done => {
+            ask.shared().acted(what, Some(id), done.map_err(Problem::from))?;
+            let to = if ask.value("id").is_some() {
+                ("task", vec![("id", id), ("did", did)])
+            } else {
+                (NAME, vec![("did", did)])
+            };
+            Ok(Done::To(link(to.0, &to.1)))
+        }
+    }
+}
+
+/// The form again, with what was typed.
+fn again(ask: &Ask, task: &Task, posted: &Posted, asked: &str, wrong: Vec<Wrong>) -> Result<Done, Problem> {
+    let refused = Refused { asked: asked.to_owned(), posted, wrong };
+    let task = Task {
+        questions: task.questions.iter().filter(|one| fingerprint(one) == asked).cloned().collect(),
+        ..task.clone()
+    };
+    let page = shown(ask, &[Asking { task, tool: None }], Some(&refused)).status(StatusCode::UNPROCESSABLE_ENTITY);
+    Ok(Done::Page(Box::new(page)))
+}

@@ -1,0 +1,174 @@
+//! One task: how far it is, what happened to it, what it was asked for, and what came of it.
+
+mod entries;
+mod head;
+
+use longhaul_client::{Error, Refusal, Task};
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::{acts, parts};
+use crate::ask::{Ask, link_to_task};
+use crate::page::Page;
+use crate::problem::Problem;
+use crate::text::{block, is_plain, line};
+use crate::timeline::{Axis, Timeline, picture, problems, summary};
+
+/// Characters of a result's text that the page shows.
+const TEXT_MAX: usize = 64 << 10;
+
+/// So many parts of a result are shown.
+const CONTENTS_MAX: usize = 50;
+
+/// Its page.
+pub(crate) async fn page(ask: &Ask) -> Result<Page, Problem> {
+    let id = ask.value("id").ok_or_else(|| Problem::not_found("Which task? Its id is missing in the address."))?;
+    let source = ask.source();
+    let (task, shown) = futures::try_join!(source.task(id), async {
+        match source.inspect(id).await {
+            Ok(shown) => Ok(Some(shown)),
+            Err(Error::Unsupported(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    })?;
+    let timeline = shown.as_ref().and_then(|shown| Timeline::of(shown, ask.now_ms));
+    let record = shown.unwrap_or_default();
+    let mut page = Page::new("Task").live("head", head::head(ask, &task, &record));
+    page = page.live("timeline", history(timeline.as_ref()));
+    page = page.live("end", end(&task));
+    if !record.is_null() {
+        page = page.still("request", request(ask, id, &record).await?);
+    }
+    if let Some(timeline) = timeline.filter(|timeline| !timeline.entries.is_empty()) {
+        page = page.live("journal", entries::table(ask, &timeline, &Axis::of(&timeline)));
+    }
+    if let Some(entry) = ask.value("entry") {
+        page = page.still("entry", entries::one(&record, entry));
+    }
+    page = page.still("lines", lines(ask, &task));
+    if !ask.is_read_only() && !record.is_null() && is_plain(id) {
+        page = page.still("again", acts::again_form(ask, id)?);
+    }
+    Ok(if task.status.is_end() { page.settled() } else { page })
+}
+
+fn history(timeline: Option<&Timeline>) -> Markup {
+    let Some(timeline) = timeline else {
+        return html! {
+            section class="card" { h2 { "Timeline" } p class="dim" { "This server does not show what is on record of its tasks." } }
+        };
+    };
+    let (axis, said) = (Axis::of(timeline), summary(timeline));
+    html! {
+        section class="card" aria-labelledby="h-timeline" {
+            h2 id="h-timeline" { "Timeline" }
+            p { (said) }
+            @let wrong = problems(timeline);
+            @if !wrong.is_empty() {
+                ul class="wrongs" { @for one in wrong { li { (one) } } }
+            }
+            (picture(timeline, &axis, &said))
+            @if timeline.guessed_legs > 0 || timeline.unknown_attempts > 0 {
+                p class="dim" {
+                    "The server keeps the last 16 legs: what is shown of older ones comes from their steps."
+                    @if timeline.unknown_attempts > 0 { " " (timeline.unknown_attempts) " of them recorded nothing." }
+                }
+            }
+            (entries::legs(timeline))
+        }
+    }
+}
+
+/// What came of it.
+fn end(task: &Task) -> Markup {
+    let Some(end) = &task.end else { return html! {} };
+    html! {
+        section class="card" aria-labelledby="h-end" {
+            @match end {
+                Ok(result) => {
+                    h2 id="h-end" { @if result["isError"] == true { "Result: an error of the tool" } @else { "Result" } }
+                    @for content in result["content"].as_array().into_iter().flatten().take(CONTENTS_MAX) { (contents(content)) }
+                    details { summary { "As JSON" } (parts::json(result)) }
+                }
+                Err(Refusal { code, message, data }) => {
+                    h2 id="h-end" { "Error" }
+                    pre class="wrong" { (block(message, TEXT_MAX)) }
+                    p class="dim" { "Code " (code) }
+                    @if let Some(data) = data { (parts::json(data)) }
+                }
+            }
+        }
+    }
+}
+
+/// A part of a result: its text, or what it is.
+fn contents(content: &Value) -> Markup {
+    let text = |pointer: &str| content.pointer(pointer).and_then(Value::as_str);
+    let kind = line(text("/type").unwrap_or("content"), 40);
+    let mime = line(text("/mimeType").or_else(|| text("/resource/mimeType")).unwrap_or("of no type"), 80);
+    html! {
+        @if let Some(text) = text("/text").or_else(|| text("/resource/text")) {
+            pre { (block(text, TEXT_MAX)) }
+        } @else if let Some(data) = text("/data").or_else(|| text("/resource/blob")) {
+            p class="dim" { (kind) ", " (mime) ", " (data.len()) " bytes in base64" }
+        } @else {
+            p class="dim" { (kind) " " (line(text("/uri").unwrap_or(&mime), 300)) }
+        }
+    }
+}
+
+/// What it was called with, and its variables.
+async fn request(ask: &Ask, id: &str, record: &Value) -> Result<Markup, Problem> {
+    let arguments = match (&record["arguments"], ask.value("arguments")) {
+        (cut, Some("whole")) if cut["cut"] == true => parts::json(&Value::Object(ask.source().called(id).await?.1)),
+        (cut, _) if cut["cut"] == true => html! {
+            p { (cut["bytes"].to_string()) " bytes. " a href=(ask.link_with(&[("arguments", Some("whole"))])) { "Show them" } }
+        },
+        (shown, _) => parts::json(&shown["value"]),
+    };
+    Ok(html! {
+        section class="card" aria-labelledby="h-request" { h2 id="h-request" { "Arguments" } (arguments) }
+    })
+}
+
+/// How to look at the same task elsewhere.
+fn lines(ask: &Ask, task: &Task) -> Markup {
+    let (id, url) = (shell(&task.id), shell(ask.source().url()));
+    let body = serde_json::json!({"jsonrpc": "2.0", "id": 1, "method": "tasks/get", "params": {"taskId": task.id, "_meta": {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "curl", "version": "8"},
+        "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}}}});
+    let curl = [
+        format!("curl -s {url}"),
+        "-H 'content-type: application/json'".to_owned(),
+        "-H 'accept: application/json, text/event-stream'".to_owned(),
+        "-H 'mcp-protocol-version: 2026-07-28'".to_owned(),
+        "-H 'mcp-method: tasks/get'".to_owned(),
+        format!("-H {}", shell(&format!("mcp-name: {}", task.id))),
+        format!("-d {}", shell(&body.to_string())),
+    ];
+    html! {
+        section class="card" aria-labelledby="h-lines" {
+            h2 id="h-lines" { "Elsewhere" }
+            p class="dim" { "Without what lets you in, such as tokens: add that yourself." }
+            pre data-copy { (line(&format!("longhaul show {id} --journal --server {url}"), 1_000)) }
+            pre data-copy { (block(&curl.join(" \\\n  "), 4_000)) }
+            p { a href=(link_to_task(&task.id)) { "Link to this page" } }
+        }
+    }
+}
+
+/// A word that a shell takes as it is.
+fn shell(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_takes_every_word_as_it_is() {
+        assert_eq!(shell("a'; rm -rf $HOME"), r"'a'\''; rm -rf $HOME'");
+    }
+}

@@ -1,0 +1,174 @@
+//! The tools of the server, each with a form to call it.
+
+use http::StatusCode;
+use longhaul_client::form::{resolved, type_of};
+use longhaul_client::{Call, Called, Error, Tool};
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::{Done, parts};
+use crate::ask::{Ask, link};
+use crate::form::{Filled, Form, Wrong, fingerprint};
+use crate::guard::random;
+use crate::page::Page;
+use crate::posted::Posted;
+use crate::problem::Problem;
+use crate::text::{block, count, line};
+
+/// The name of this page.
+const NAME: &str = "tools";
+
+/// So many tools are listed.
+const TOOLS_MAX: usize = 1_000;
+
+/// Characters that are shown of a name.
+const NAME_MAX: usize = 128;
+
+/// Characters that are shown of a description in the list, and on the tool's own page.
+const SHORT_MAX: usize = 300;
+const WHOLE_MAX: usize = 16 << 10;
+
+/// Characters that are shown of a text in a result.
+const TEXT_MAX: usize = 64 << 10;
+
+/// What a server may say about a tool, and how it reads.
+const HINTS: [(&str, &str); 3] = [
+    ("readOnlyHint", "It changes nothing, the server says."),
+    ("destructiveHint", "It may destroy something, the server says."),
+    ("idempotentHint", "Calling it twice does no more than calling it once, the server says."),
+];
+
+/// The list, or one of them.
+pub(crate) async fn page(ask: &Ask) -> Result<Page, Problem> {
+    let tools = ask.source().tools().await?;
+    match ask.value("tool") {
+        Some(name) => Ok(shown(ask, find(&tools, name)?, ask.value("as"), Filled::Defaults, None)),
+        None => Ok(listed(&tools)),
+    }
+}
+
+fn find<'t>(tools: &'t [Tool], name: &str) -> Result<&'t Tool, Problem> {
+    let found = tools.iter().find(|tool| tool.name == name);
+    found.ok_or_else(|| Problem::not_found("The server has no tool of this name."))
+}
+
+fn listed(tools: &[Tool]) -> Page {
+    let rows = html! {
+        h1 { "Tools" }
+        p { (count(tools.len(), "tool", "tools")) "." }
+        ul class="tools" {
+            @for tool in tools.iter().take(TOOLS_MAX) {
+                li class="card" {
+                    h2 { a href=(link(NAME, &[("tool", &tool.name)])) { (line(&tool.name, NAME_MAX)) } }
+                    p { (line(tool.description(), SHORT_MAX)) }
+                    p class="dim" { (arguments(tool)) }
+                }
+            }
+        }
+        @if tools.len() > TOOLS_MAX { p { "The first " (TOOLS_MAX) " are shown." } }
+    };
+    Page::new("Tools").still("tools", rows)
+}
+
+/// For example `seconds: number, steps?: integer`.
+fn arguments(tool: &Tool) -> String {
+    let schema = tool.schema();
+    let required = schema["required"].as_array();
+    let argument = |(name, property): (&String, &Value)| {
+        let mark = if required.is_some_and(|all| all.iter().any(|one| one == name)) { "" } else { "?" };
+        format!("{name}{mark}: {}", type_of(resolved(property, schema)).unwrap_or("any"))
+    };
+    let all: Vec<String> = schema["properties"].as_object().into_iter().flatten().map(argument).collect();
+    if all.is_empty() { "no arguments".to_owned() } else { line(&all.join(", "), SHORT_MAX) }
+}
+
+fn shown(ask: &Ask, tool: &Tool, written_as: Option<&str>, filled: Filled<'_>, result: Option<&Value>) -> Page {
+    let schema = tool.schema();
+    let form = Form::written_as(schema, written_as);
+    let hints = HINTS.iter().filter(|(hint, _)| tool.raw["annotations"][hint] == Value::Bool(true));
+    let html = html! {
+        p { a href=(link(NAME, &[])) { "All tools" } }
+        h1 { (line(&tool.name, NAME_MAX)) }
+        p class="text" { (block(tool.description(), WHOLE_MAX)) }
+        @for (_, words) in hints { p class="dim" { (words) } }
+        form class="card form" method="post" action=(link(NAME, &[])) novalidate {
+            (ask.token_field())
+            input type="hidden" name="tool" value=(tool.name);
+            // A form that is sent twice by mistake is one call.
+            input type="hidden" name="key" value=(random().unwrap_or_default());
+            @if form.is_json() { input type="hidden" name="as" value="json"; }
+            fieldset class="plain" disabled[ask.is_read_only()] {
+                (form.show("argument", filled))
+                @if !ask.is_read_only() { p class="actions" { button { "Call" } } }
+            }
+        }
+        @if form.is_json() && !Form::of(schema).is_json() {
+            p class="dim" { a href=(link(NAME, &[("tool", &tool.name)])) { "Fill in a form instead" } }
+        } @else if !form.is_json() {
+            p class="dim" { a href=(link(NAME, &[("tool", &tool.name), ("as", "json")])) { "Write the arguments as JSON instead" } }
+        }
+    };
+    let page = Page::new("Tool").still("tool", html);
+    match result {
+        Some(result) => page.still("result", answered(result)),
+        None => page,
+    }
+}
+
+/// The result of a call that was no task.
+fn answered(result: &Value) -> Markup {
+    let is_error = result["isError"] == Value::Bool(true);
+    let content = result["content"].as_array().into_iter().flatten();
+    let texts = content.filter_map(|block| block["text"].as_str());
+    html! {
+        section class="card result" aria-labelledby="result-title" tabindex="-1" autofocus {
+            h2 id="result-title" { @if is_error { "The tool answers with an error" } @else { "The tool answers" } }
+            @for text in texts { pre tabindex="0" { (block(text, TEXT_MAX)) } }
+            details {
+                summary { "The whole result" }
+                (parts::json(result))
+            }
+        }
+    }
+}
+
+/// Calls a tool.
+pub(crate) async fn act(ask: &Ask, posted: &Posted) -> Result<Done, Problem> {
+    let tools = ask.source().tools().await?;
+    let tool = find(&tools, posted.value("tool").unwrap_or_default())?;
+    let again = |wrong: &[Wrong]| {
+        let page = shown(ask, tool, posted.value("as"), Filled::Typed(posted, wrong), None);
+        Ok(Done::Page(Box::new(page.status(StatusCode::UNPROCESSABLE_ENTITY))))
+    };
+    let arguments = match Form::written_as(tool.schema(), posted.value("as")).read(posted) {
+        Ok(arguments) => arguments,
+        Err(wrong) => return again(&wrong),
+    };
+    let key = posted.value("key").filter(|key| !key.is_empty());
+    let key = key.map(|key| format!("{key}-{}", fingerprint(&Value::Object(arguments.clone()).to_string())));
+    let call = Call { key, listed: Some(tool.clone()), ..Call::new(&tool.name, arguments) };
+    match ask.source().call(&call).await {
+        Ok(Called::Task(task)) => {
+            ask.shared().acted("call", Some(&task.id), Ok(()))?;
+            Ok(Done::To(link("task", &[("id", &task.id), ("did", "called")])))
+        }
+        Ok(Called::Result(result)) => {
+            ask.shared().acted("call", None, Ok(()))?;
+            Ok(Done::Page(Box::new(shown(ask, tool, posted.value("as"), Filled::Typed(posted, &[]), Some(&result)))))
+        }
+        Ok(Called::Unanswered(question)) => {
+            let method = line(&question.method, 80);
+            let why = format!(
+                "the tool asks ({method}) before it answers, which `longhaul call` can do and the console cannot"
+            );
+            drop(ask.shared().acted::<()>("call", None, Err(Problem::forbidden(&why))));
+            again(&[Wrong { field: None, why }])
+        }
+        Err(Error::Refused(refusal)) => {
+            let why = format!("the server refuses the call: {}", refusal.message);
+            drop(ask.shared().acted::<()>("call", None, Err(Problem::forbidden(&why))));
+            again(&[Wrong { field: None, why }])
+        }
+        Err(error) => ask.shared().acted("call", None, Err(Problem::from(error))),
+    }
+}

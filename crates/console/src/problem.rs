@@ -1,0 +1,79 @@
+//! What a page says in place of what was asked for.
+
+use http::StatusCode;
+use longhaul_client::{Error, with_causes};
+use maud::html;
+
+use crate::page::Page;
+use crate::text::block;
+
+/// A reason is cut after so many characters.
+const WHY_MAX: usize = 2_000;
+
+/// A sentence in place of what was asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Problem {
+    status: StatusCode,
+    title: &'static str,
+    sentence: String,
+    /// Whether the same request may be answered otherwise soon.
+    may_pass: bool,
+}
+
+impl Problem {
+    pub(crate) fn new(status: StatusCode, title: &'static str, sentence: impl Into<String>) -> Self {
+        Self { status, title, sentence: sentence.into(), may_pass: false }
+    }
+
+    pub(crate) fn forbidden(sentence: &str) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "Not allowed", sentence)
+    }
+
+    pub(crate) fn not_found(sentence: &str) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "Not found", sentence)
+    }
+
+    /// What it says.
+    pub(crate) fn sentence(&self) -> &str {
+        &self.sentence
+    }
+
+    /// The page that says it. One for whom nothing was asked to be done tries again by itself.
+    pub(crate) fn page(&self) -> Page {
+        let page = Page::new(self.title).status(self.status).still(
+            "problem",
+            html! {
+                section class="card problem" role="alert" {
+                    h1 { (self.title) }
+                    p { (self.sentence) }
+                    @if self.may_pass { p class="dim" { "Nothing is lost: tasks are kept by the server." } }
+                }
+            },
+        );
+        if self.may_pass { page.again() } else { page }
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        let why = block(&with_causes(&error), WHY_MAX);
+        let (status, title, sentence) = match &error {
+            Error::Unreachable(_) | Error::Lost(_) => {
+                (StatusCode::BAD_GATEWAY, "The server does not answer", format!("The server does not answer: {why}."))
+            }
+            Error::Busy { .. } | Error::SessionGone => {
+                (StatusCode::SERVICE_UNAVAILABLE, "The server is busy", format!("Not now: {why}."))
+            }
+            Error::NotSignedIn(_) | Error::NoCredentials(_) => {
+                (StatusCode::BAD_GATEWAY, "The server lets the console not in", why)
+            }
+            Error::Refused(_) if error.is_about_params() => {
+                (StatusCode::NOT_FOUND, "Not found", format!("The server knows no such thing, or not any more: {why}"))
+            }
+            Error::Refused(_) => (StatusCode::BAD_GATEWAY, "The server refuses", why),
+            Error::Unsupported(_) => (StatusCode::NOT_IMPLEMENTED, "The server does not have this", why),
+            Error::Unexpected(_) => (StatusCode::BAD_GATEWAY, "The server's answer is not understood", why),
+        };
+        Self { status, title, sentence, may_pass: error.may_pass() }
+    }
+}

@@ -1,0 +1,124 @@
+//! Where the console has its tasks from.
+
+mod remote;
+
+use async_trait::async_trait;
+use longhaul_client::{Call, Called, Error, Question, Status, Task, Tool};
+use serde_json::{Map, Value};
+
+pub use remote::Remote;
+
+/// Where the console has its tasks from, with the rights of one caller.
+///
+/// Each method fails with what the server answers, or why there is no answer.
+#[async_trait]
+pub trait Source: Send + Sync {
+    /// The URL of the server, for lines that a reader copies.
+    fn url(&self) -> &str;
+
+    /// Tasks, newest first.
+    async fn tasks(&self, filter: &Filter) -> Result<Listed, Error>;
+
+    /// A look at one task.
+    async fn task(&self, id: &str) -> Result<Task, Error>;
+
+    /// All that is on record of a task, as [`Client::inspect`](longhaul_client::Client::inspect) has it.
+    async fn inspect(&self, id: &str) -> Result<Value, Error>;
+
+    /// The tool and the arguments that a task was called with.
+    async fn called(&self, id: &str) -> Result<(String, Map<String, Value>), Error>;
+
+    /// All tools.
+    async fn tools(&self) -> Result<Vec<Tool>, Error>;
+
+    /// Calls a tool. Nobody answers what it asks before it is a task. Its key is left out if the server takes none.
+    async fn call(&self, call: &Call) -> Result<Called, Error>;
+
+    /// Answers a question of a task.
+    async fn answer(&self, id: &str, question: &Question, answer: Value) -> Result<(), Error>;
+
+    /// Asks for a task to be cancelled.
+    async fn cancel(&self, id: &str) -> Result<(), Error>;
+}
+
+/// Which tasks are wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Only those with this status.
+    pub status: Option<Status>,
+    /// Only those of this tool.
+    pub tool: Option<String>,
+    /// Only those created within so many milliseconds.
+    pub age_ms_max: Option<i64>,
+    /// Only those with this in their id or message, in lower case.
+    pub text: Option<String>,
+}
+
+/// A task in a list.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The task.
+    pub task: Task,
+    /// Its tool, if that is known.
+    pub tool: Option<String>,
+}
+
+/// Tasks, and what there is besides them.
+#[derive(Clone, Debug, Default)]
+pub struct Listed {
+    /// Those that fit, newest first.
+    pub rows: Vec<Row>,
+    /// How many there are of each status, in the order of [`Status::ALL`], that fit in all else.
+    pub counts: [usize; 5],
+    /// All tools of the tasks that were looked at.
+    pub tools: Vec<String>,
+    /// If there are more tasks than were looked at: how many were, the newest.
+    pub newest: Option<usize>,
+}
+
+impl Listed {
+    /// Those of `all` that a filter takes, at this moment.
+    pub(crate) fn filtered(all: Vec<Row>, filter: &Filter, now_ms: i64) -> Self {
+        let mut tools: Vec<String> = all.iter().filter_map(|row| row.tool.clone()).collect();
+        tools.sort_unstable();
+        tools.dedup();
+        let mut listed = Self { tools, ..Self::default() };
+        for row in all.into_iter().filter(|row| filter.takes(row, now_ms)) {
+            let status = row.task.status;
+            let counted = Status::ALL.iter().zip(&mut listed.counts).find(|(one, _)| **one == status);
+            counted.into_iter().for_each(|(_, count)| *count += 1);
+            if filter.status.is_none_or(|wanted| wanted == status) {
+                listed.rows.push(row);
+            }
+        }
+        listed
+    }
+}
+
+impl Filter {
+    /// Whether a task fits in all but its status.
+    fn takes(&self, row: &Row, now_ms: i64) -> bool {
+        let created = || created_ms(&row.task);
+        let has_text = |text: &String| {
+            let message = row.task.message.as_deref().unwrap_or_default();
+            row.task.id.to_lowercase().contains(text) || message.to_lowercase().contains(text)
+        };
+        self.tool.as_ref().is_none_or(|tool| row.tool.as_ref() == Some(tool))
+            && self.age_ms_max.is_none_or(|max| created().is_some_and(|at| now_ms.saturating_sub(at) <= max))
+            && self.text.as_ref().is_none_or(has_text)
+    }
+}
+
+/// When a task was created.
+pub(crate) fn created_ms(task: &Task) -> Option<i64> {
+    moment_of(task, "createdAt")
+}
+
+/// When a task changed last, as its server tells.
+pub(crate) fn updated_ms(task: &Task) -> Option<i64> {
+    moment_of(task, "lastUpdatedAt").or_else(|| created_ms(task))
+}
+
+fn moment_of(task: &Task, name: &str) -> Option<i64> {
+    task.raw.get(name).and_then(Value::as_str).and_then(crate::clock::moment_ms)
+}

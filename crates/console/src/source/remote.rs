@@ -1,0 +1,181 @@
+//! The tasks of a server that this is a client of.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use futures::stream::{self, StreamExt};
+use longhaul_client::{Call, Called, Client, Error, Nobody, Question, Target, Task, TaskFilter, Tool};
+use serde_json::{Map, Value};
+use url::Url;
+
+use super::{Filter, Listed, Row, Source};
+use crate::clock;
+
+/// So many tasks are read for a list: every open page looks again and again, and a deployed stack pays for what it reads.
+const NEWEST: usize = 500;
+
+/// The tools of so many tasks are remembered.
+const TOOLS_MAX: usize = 10_000;
+
+/// The tools of so many tasks are asked for when a list is read, if it does not tell them.
+const ASKED_MAX: usize = 50;
+
+/// So many of them at a time.
+const ASKED_AT_A_TIME: usize = 4;
+
+/// The tasks of a server that this is a client of.
+pub struct Remote {
+    target: Target,
+    /// Without what it may have of secrets.
+    url: String,
+    client: tokio::sync::Mutex<Option<Arc<Client>>>,
+    /// Of tasks by id; `None` if the server does not tell.
+    tools: Mutex<HashMap<String, Option<String>>>,
+}
+
+impl Remote {
+    /// That of a server, which need not be there yet.
+    #[must_use]
+    pub fn new(target: Target) -> Self {
+        let url = without_secrets(&target.url);
+        Self { target, url, client: tokio::sync::Mutex::default(), tools: Mutex::default() }
+    }
+
+    /// That of the server which listens at this address of this machine.
+    ///
+    /// # Errors
+    /// If no URL can name the address.
+    pub fn at(address: SocketAddr) -> std::io::Result<Self> {
+        let url = Url::parse(&format!("http://{address}/mcp")).map_err(std::io::Error::other)?;
+        Ok(Self::new(Target::new(url)))
+    }
+
+    async fn client(&self) -> Result<Arc<Client>, Error> {
+        let mut client = self.client.lock().await;
+        if let Some(client) = &*client {
+            return Ok(Arc::clone(client));
+        }
+        let connected = Arc::new(Client::connect(self.target.clone(), None).await?);
+        *client = Some(Arc::clone(&connected));
+        Ok(connected)
+    }
+
+    /// What came of a request. If the server could not be reached, the next request begins anew: what answers then may be
+    /// another server.
+    async fn seen<T>(&self, done: Result<T, Error>) -> Result<T, Error> {
+        if let Err(Error::Unreachable(_) | Error::SessionGone) = &done {
+            *self.client.lock().await = None;
+        }
+        done
+    }
+
+    /// The newest tasks that a filter takes.
+    async fn rows(&self, filter: &TaskFilter) -> Result<Vec<Row>, Error> {
+        let mut tasks = self.seen(self.client().await?.list(filter, NEWEST).await).await?.tasks;
+        tasks.truncate(NEWEST);
+        for task in &tasks {
+            if let Some(tool) = task.raw.get("tool").and_then(Value::as_str) {
+                self.remember(&task.id, Some(tool.to_owned()));
+            }
+        }
+        self.ask_for_tools(&tasks).await;
+        Ok(tasks.into_iter().map(|task| Row { tool: self.tool_of(&task.id).flatten(), task }).collect())
+    }
+
+    fn tool_of(&self, id: &str) -> Option<Option<String>> {
+        self.tools.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+    }
+
+    fn remember(&self, id: &str, tool: Option<String>) {
+        let mut tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
+        if tools.len() >= TOOLS_MAX {
+            tools.clear();
+        }
+        tools.insert(id.to_owned(), tool);
+    }
+
+    /// Asks for the tools of those tasks among the first ones that are not known yet.
+    async fn ask_for_tools(&self, tasks: &[Task]) {
+        let mut asked = Vec::new();
+        for task in tasks.iter().filter(|task| self.tool_of(&task.id).is_none()).take(ASKED_MAX) {
+            asked.push(self.ask_for_tool(task.id.clone()));
+        }
+        stream::iter(asked).buffer_unordered(ASKED_AT_A_TIME).for_each(|()| async {}).await;
+    }
+
+    async fn ask_for_tool(&self, id: String) {
+        match self.called(&id).await {
+            Ok(_known_now) => {}
+            Err(Error::Unsupported(_) | Error::Refused(_)) => self.remember(&id, None),
+            // It is asked again with the next list.
+            Err(_) => {}
+        }
+    }
+}
+
+#[async_trait]
+impl Source for Remote {
+    fn url(&self) -> &str {
+        &self.url
+    }
+
+    async fn tasks(&self, filter: &Filter) -> Result<Listed, Error> {
+        let now_ms = clock::now().as_millisecond();
+        let newest = self.rows(&TaskFilter::default()).await?;
+        let is_cut = newest.len() >= NEWEST;
+        let mut listed = Listed::filtered(newest, filter, now_ms);
+        if is_cut && (filter.status.is_some() || filter.tool.is_some()) {
+            let wanted = TaskFilter { statuses: filter.status.into_iter().collect(), tool: filter.tool.clone() };
+            listed.rows = Listed::filtered(self.rows(&wanted).await?, filter, now_ms).rows;
+        }
+        Ok(Listed { newest: is_cut.then_some(NEWEST), ..listed })
+    }
+
+    async fn task(&self, id: &str) -> Result<Task, Error> {
+        self.seen(self.client().await?.task(id).await).await
+    }
+
+    async fn inspect(&self, id: &str) -> Result<Value, Error> {
+        let shown = self.seen(self.client().await?.inspect(id).await).await?;
+        self.remember(id, shown["tool"].as_str().map(str::to_owned));
+        Ok(shown)
+    }
+
+    async fn called(&self, id: &str) -> Result<(String, Map<String, Value>), Error> {
+        let (tool, arguments) = self.seen(self.client().await?.called(id).await).await?;
+        self.remember(id, Some(tool.clone()));
+        Ok((tool, arguments))
+    }
+
+    async fn tools(&self) -> Result<Vec<Tool>, Error> {
+        self.seen(self.client().await?.tools().await).await
+    }
+
+    async fn call(&self, call: &Call) -> Result<Called, Error> {
+        let client = self.client().await?;
+        // A server that knows no keys would do twice what is sent twice.
+        let call = Call { key: call.key.clone().filter(|_| client.takes_keys()), ..call.clone() };
+        let called = self.seen(client.call(&call, &mut Nobody).await).await?;
+        if let Called::Task(task) = &called {
+            self.remember(&task.id, Some(call.tool.clone()));
+        }
+        Ok(called)
+    }
+
+    async fn answer(&self, id: &str, question: &Question, answer: Value) -> Result<(), Error> {
+        self.seen(self.client().await?.answer(id, question, answer).await).await
+    }
+
+    async fn cancel(&self, id: &str) -> Result<(), Error> {
+        self.seen(self.client().await?.cancel(id).await).await
+    }
+}
+
+/// Where a server is, without its user, password and query.
+fn without_secrets(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    format!("{}://{host}{port}{}", url.scheme(), url.path())
+}

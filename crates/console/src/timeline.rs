@@ -1,0 +1,300 @@
+//! What happened to a task, in the order of time: its legs, what it waited for between them, and what it recorded.
+
+mod axis;
+mod picture;
+mod summary;
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::clock::moment_ms;
+
+pub(crate) use axis::Axis;
+pub(crate) use picture::{bar, picture};
+pub(crate) use summary::{problems, summary};
+
+/// How a leg ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// It waits for a moment.
+    Timer,
+    /// It waits for answers.
+    Input,
+    /// It was given back, for another leg to go on.
+    Yield,
+    /// It failed, and is tried again.
+    Failed,
+    /// Nobody heard of it any more.
+    Died,
+    /// The task ended with it.
+    Task,
+    /// Not yet.
+    Runs,
+    /// The record does not say it any more.
+    Unknown,
+}
+
+impl End {
+    fn of(name: Option<&str>) -> Self {
+        match name {
+            Some("timer") => Self::Timer,
+            Some("input") => Self::Input,
+            Some("yield") => Self::Yield,
+            Some("failed") => Self::Failed,
+            Some("died") => Self::Died,
+            Some("task") => Self::Task,
+            Some(_) => Self::Unknown,
+            None => Self::Runs,
+        }
+    }
+
+    /// In words.
+    pub(crate) const fn words(self) -> &'static str {
+        match self {
+            Self::Timer => "slept",
+            Self::Input => "asked",
+            Self::Yield => "gave back",
+            Self::Failed => "failed",
+            Self::Died => "died",
+            Self::Task => "ended the task",
+            Self::Runs => "runs",
+            Self::Unknown => "not on record",
+        }
+    }
+
+    /// What the task waited for after it.
+    pub(crate) const fn wait_words(self) -> &'static str {
+        match self {
+            Self::Timer => "asleep",
+            Self::Input => "waiting for answers",
+            Self::Failed | Self::Died => "until it was tried again",
+            Self::Yield | Self::Task | Self::Runs => "in the queue",
+            Self::Unknown => "in older waits",
+        }
+    }
+
+    /// As a class of a style sheet.
+    pub(crate) const fn class(self) -> &'static str {
+        match self {
+            Self::Timer => "timer",
+            Self::Input => "input",
+            Self::Yield => "yield",
+            Self::Failed => "failed",
+            Self::Died => "died",
+            Self::Task => "task",
+            Self::Runs => "runs",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// A leg.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Leg {
+    pub(crate) attempt: u64,
+    pub(crate) from_ms: i64,
+    /// Until now, if it runs.
+    pub(crate) to_ms: i64,
+    pub(crate) end: End,
+    /// Why it failed.
+    pub(crate) reason: Option<String>,
+    /// What it recorded.
+    pub(crate) entries: usize,
+}
+
+/// A time between two legs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wait {
+    pub(crate) from_ms: i64,
+    pub(crate) to_ms: i64,
+    /// How the leg before it ended; `None` before the first one.
+    pub(crate) after: Option<End>,
+}
+
+/// Something that was recorded.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    pub(crate) at_ms: Option<i64>,
+    pub(crate) took_ms: Option<i64>,
+    pub(crate) attempt: Option<u64>,
+    /// As the server shows it: with `value`, or only with `bytes`.
+    pub(crate) shown: Value,
+}
+
+impl Entry {
+    fn of(shown: &Value) -> Self {
+        let text = |name: &str| shown[name].as_str().unwrap_or_default().to_owned();
+        Self {
+            kind: text("kind"),
+            name: text("name"),
+            at_ms: shown["at"].as_str().and_then(moment_ms),
+            took_ms: shown["tookMs"].as_i64(),
+            attempt: shown["attempt"].as_u64(),
+            shown: shown.clone(),
+        }
+    }
+
+    /// From when to when, if that is known.
+    pub(crate) fn span(&self) -> Option<(i64, i64)> {
+        let at_ms = self.at_ms?;
+        Some((at_ms.saturating_sub(self.took_ms.unwrap_or(0).max(0)), at_ms))
+    }
+}
+
+/// What happened to a task.
+#[derive(Debug)]
+pub(crate) struct Timeline {
+    pub(crate) created_ms: i64,
+    /// Until now, if it has not ended.
+    pub(crate) until_ms: i64,
+    pub(crate) has_ended: bool,
+    pub(crate) legs: Vec<Leg>,
+    pub(crate) entries: Vec<Entry>,
+    /// Attempts that left nothing on record.
+    pub(crate) unknown_attempts: u64,
+    /// Legs that are known by what they recorded only.
+    pub(crate) guessed_legs: usize,
+}
+
+impl Timeline {
+    /// That of a task as its server shows it; `None` if it does not say when the task was created.
+    pub(crate) fn of(shown: &Value, now_ms: i64) -> Option<Self> {
+        let moment = |name: &str| shown[name].as_str().and_then(moment_ms);
+        let created_ms = shown["task"]["createdAt"].as_str().and_then(moment_ms)?;
+        let ended_ms = moment("endedAt");
+        let until_ms = ended_ms.unwrap_or(now_ms).max(created_ms);
+        let all = |name: &str| shown[name].as_array().into_iter().flatten();
+        let entries: Vec<Entry> = all("journal").map(Entry::of).collect();
+        let recorded: Vec<Leg> = all("legs").filter_map(|leg| leg_of(leg, until_ms)).collect();
+        let mut by_attempt: BTreeMap<u64, (i64, i64, usize)> = BTreeMap::new();
+        for (attempt, (from_ms, to_ms)) in entries.iter().filter_map(|entry| Some((entry.attempt?, entry.span()?))) {
+            let of = by_attempt.entry(attempt).or_insert((from_ms, to_ms, 0));
+            *of = (of.0.min(from_ms), of.1.max(to_ms), of.2 + 1);
+        }
+        let first = recorded.first().map_or(u64::MAX, |leg| leg.attempt);
+        let guess = |(attempt, (from_ms, to_ms, entries)): (&u64, &(i64, i64, usize))| Leg {
+            attempt: *attempt,
+            from_ms: *from_ms,
+            to_ms: *to_ms,
+            end: End::Unknown,
+            reason: None,
+            entries: *entries,
+        };
+        let mut legs: Vec<Leg> = by_attempt.range(..first).map(guess).collect();
+        let guessed_legs = legs.len();
+        legs.extend(
+            recorded
+                .into_iter()
+                .map(|leg| Leg { entries: by_attempt.get(&leg.attempt).map_or(0, |(_, _, entries)| *entries), ..leg }),
+        );
+        let attempts = shown["attempt"].as_u64().unwrap_or_default();
+        let unknown_attempts = attempts.saturating_sub(u64::try_from(legs.len()).unwrap_or(u64::MAX));
+        Some(Self {
+            created_ms,
+            until_ms,
+            has_ended: ended_ms.is_some(),
+            legs,
+            entries,
+            unknown_attempts,
+            guessed_legs,
+        })
+    }
+
+    /// The times between legs, before the first one, and since the last one if the task goes on.
+    pub(crate) fn waits(&self) -> Vec<Wait> {
+        let (mut waits, mut from_ms, mut after) = (Vec::new(), self.created_ms, None);
+        for leg in &self.legs {
+            waits.push(Wait { from_ms, to_ms: leg.from_ms, after });
+            (from_ms, after) = (leg.to_ms, Some(leg.end));
+        }
+        waits.push(Wait { from_ms, to_ms: self.until_ms, after });
+        waits.retain(|wait| wait.to_ms > wait.from_ms);
+        waits
+    }
+}
+
+fn leg_of(leg: &Value, until_ms: i64) -> Option<Leg> {
+    let from_ms = leg["from"].as_str().and_then(moment_ms)?;
+    let to_ms = leg["to"].as_str().and_then(moment_ms);
+    Some(Leg {
+        attempt: leg["attempt"].as_u64()?,
+        from_ms,
+        to_ms: to_ms.unwrap_or(until_ms).max(from_ms),
+        end: End::of(leg["end"].as_str()),
+        reason: leg["reason"].as_str().map(str::to_owned),
+        entries: 0,
+    })
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A moment so many seconds after the creation of the task.
+    pub(crate) fn at(seconds: i64) -> String {
+        crate::clock::written(1_763_870_400_000 + seconds * 1_000).replace(' ', "T").replace("TUTC", "Z")
+    }
+
+    pub(crate) fn now_ms(seconds: i64) -> i64 {
+        1_763_870_400_000 + seconds * 1_000
+    }
+
+    /// A task with so many legs of ten seconds, an hour apart, and so many steps in each: the third leg from the end died.
+    pub(crate) fn long(legs: i64, steps: i64) -> Value {
+        let leg = |number: i64| {
+            let from = number * 3_600;
+            let end = if number == legs - 3 {
+                "died"
+            } else if number == legs - 1 {
+                "task"
+            } else {
+                "timer"
+            };
+            json!({"attempt": number + 1, "from": at(from), "to": at(from + 10), "end": end})
+        };
+        let entry = |leg: i64, step: i64| {
+            json!({"kind": "step", "name": format!("step {leg}.{step}"), "at": at(leg * 3_600 + 1 + step * 9 / steps),
+                "tookMs": 300, "attempt": leg + 1, "bytes": 2, "value": step})
+        };
+        let journal: Vec<Value> = (0..legs).flat_map(|leg| (0..steps).map(move |step| entry(leg, step))).collect();
+        let kept: Vec<Value> = (legs.saturating_sub(16).max(0)..legs).map(leg).collect();
+        json!({"task": {"taskId": "t", "status": "completed", "createdAt": at(-2)}, "tool": "etl", "attempt": legs,
+            "endedAt": at((legs - 1) * 3_600 + 10), "legs": kept, "journal": journal, "failures": 0})
+    }
+
+    #[test]
+    fn waits_are_the_times_between_legs() {
+        let line = Timeline::of(&long(3, 1), now_ms(0)).unwrap();
+        let waits: Vec<_> = line.waits().iter().map(|wait| (wait.to_ms - wait.from_ms, wait.after)).collect();
+        assert_eq!(waits, [(2_000, None), (3_590_000, Some(End::Died)), (3_590_000, Some(End::Timer))]);
+    }
+
+    #[test]
+    fn legs_that_are_not_on_record_any_more_are_known_by_what_they_recorded() {
+        let line = Timeline::of(&long(40, 25), now_ms(0)).unwrap();
+        assert_eq!((line.legs.len(), line.guessed_legs, line.unknown_attempts), (40, 24, 0));
+        assert_eq!((line.legs[0].end, line.legs[37].end, line.legs[39].end), (End::Unknown, End::Died, End::Task));
+        assert!(line.legs.iter().all(|leg| leg.entries == 25));
+    }
+
+    #[test]
+    fn attempts_that_left_nothing_are_counted() {
+        let line = Timeline::of(&long(40, 0), now_ms(0)).unwrap();
+        assert_eq!((line.legs.len(), line.unknown_attempts), (16, 24));
+    }
+
+    #[test]
+    fn what_is_no_record_is_no_timeline() {
+        for shown in [json!(null), json!({"legs": 3, "journal": "x"}), json!({"task": {"createdAt": "yesterday"}})] {
+            assert!(Timeline::of(&shown, 0).is_none(), "{shown}");
+        }
+        let odd = json!({"task": {"createdAt": at(0)}, "legs": [{"attempt": -1}, 3], "journal": [{"at": 5}, null]});
+        let line = Timeline::of(&odd, now_ms(5)).unwrap();
+        assert_eq!((line.legs.len(), line.entries.len()), (0, 2));
+    }
+}

@@ -1,0 +1,149 @@
+//! The axis of time in a picture: proportional where legs run, folded where the task waits for long.
+
+use super::{Timeline, Wait};
+
+/// The width of the picture, in its own units.
+pub(crate) const WIDTH: f64 = 1_000.0;
+
+/// So many waits are folded at most: the longest ones.
+const FOLDS_MAX: usize = 48;
+
+/// A wait is folded if it is longer than this part of all work.
+const WORK_PARTS: i64 = 4;
+
+/// Shorter waits are never folded, in milliseconds.
+const FOLD_MIN_MS: i64 = 500;
+
+/// What all folds, and what the least widths of all other pieces, have of the width.
+const SHARE: f64 = 0.32;
+
+/// A piece of the axis.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Piece {
+    from_ms: i64,
+    to_ms: i64,
+    x: f64,
+    width: f64,
+}
+
+/// The axis.
+#[derive(Debug)]
+pub(crate) struct Axis {
+    pieces: Vec<Piece>,
+    /// The waits that are folded.
+    folded: Vec<Wait>,
+}
+
+impl Axis {
+    pub(crate) fn of(timeline: &Timeline) -> Self {
+        let folded = folded(timeline);
+        let mut pieces = Vec::new();
+        let mut from_ms = timeline.created_ms;
+        for fold in &folded {
+            pieces.push((from_ms, fold.from_ms, false));
+            pieces.push((fold.from_ms, fold.to_ms, true));
+            from_ms = fold.to_ms;
+        }
+        pieces.push((from_ms, timeline.until_ms, false));
+        pieces.retain(|(from_ms, to_ms, _)| to_ms > from_ms);
+        Self { pieces: laid_out(&pieces), folded }
+    }
+
+    /// Where a moment is.
+    pub(crate) fn x(&self, ms: i64) -> f64 {
+        let piece = self.pieces.iter().find(|piece| ms <= piece.to_ms).or(self.pieces.last());
+        let Some(Piece { from_ms, to_ms, x, width }) = piece else { return 0.0 };
+        let part = length(ms.clamp(*from_ms, *to_ms) - from_ms) / length(to_ms - from_ms).max(1.0);
+        x + part * width
+    }
+
+    /// Whether a wait is shorter here than it was.
+    pub(crate) fn is_folded(&self, wait: &Wait) -> bool {
+        self.folded.contains(wait)
+    }
+}
+
+/// Milliseconds of a picture, which need not be exact.
+#[expect(clippy::cast_precision_loss, reason = "a picture of thousands of years may be a millisecond off")]
+pub(super) fn length(ms: i64) -> f64 {
+    ms as f64
+}
+
+#[expect(clippy::cast_precision_loss, reason = "of some dozens of pieces")]
+const fn number(count: usize) -> f64 {
+    count as f64
+}
+
+/// The waits that are folded, in their order.
+fn folded(timeline: &Timeline) -> Vec<Wait> {
+    let work: i64 = timeline.legs.iter().map(|leg| leg.to_ms.saturating_sub(leg.from_ms)).fold(0, i64::saturating_add);
+    let limit = (work / WORK_PARTS).max(FOLD_MIN_MS);
+    let duration = |wait: &Wait| wait.to_ms.saturating_sub(wait.from_ms);
+    let mut waits: Vec<Wait> = timeline.waits().into_iter().filter(|wait| duration(wait) > limit).collect();
+    waits.sort_by_key(|wait| std::cmp::Reverse(duration(wait)));
+    waits.truncate(FOLDS_MAX);
+    waits.sort_by_key(|wait| wait.from_ms);
+    waits
+}
+
+/// Gives each piece its width: folds have one of their own, all others a least one and what their time is worth.
+fn laid_out(pieces: &[(i64, i64, bool)]) -> Vec<Piece> {
+    let folds = pieces.iter().filter(|(.., is_folded)| *is_folded).count();
+    let others = pieces.len() - folds;
+    let fold_width = (WIDTH * SHARE / number(folds).max(1.0)).min(64.0);
+    let least = (WIDTH * SHARE / number(others).max(1.0)).min(24.0);
+    let rest = WIDTH - number(folds) * fold_width - number(others) * least;
+    let work: f64 = pieces.iter().filter(|piece| !piece.2).map(|(from_ms, to_ms, _)| length(to_ms - from_ms)).sum();
+    let mut x = 0.0;
+    let piece = |&(from_ms, to_ms, is_folded): &(i64, i64, bool)| {
+        let width = if is_folded { fold_width } else { least + rest * length(to_ms - from_ms) / work.max(1.0) };
+        let piece = Piece { from_ms, to_ms, x, width };
+        x += width;
+        piece
+    };
+    pieces.iter().map(piece).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{long, now_ms};
+    use super::*;
+
+    fn line(legs: i64) -> Timeline {
+        Timeline::of(&long(legs, 1), now_ms(0)).unwrap()
+    }
+
+    #[test]
+    fn long_waits_are_folded_and_legs_have_most_of_the_width() {
+        for legs in [2, 3, 16, 40, 300] {
+            let line = line(legs);
+            let axis = Axis::of(&line);
+            let width: f64 = line.legs.iter().map(|leg| axis.x(leg.to_ms) - axis.x(leg.from_ms)).sum();
+            if legs <= 40 {
+                assert!(width > WIDTH / 2.0, "{legs} legs have {width}");
+                let folded = line.waits().iter().filter(|wait| axis.is_folded(wait)).count();
+                assert!(folded + 1 >= line.legs.len().min(40), "{folded} folds of {legs} legs");
+            }
+            assert!(axis.folded.len() <= FOLDS_MAX);
+        }
+    }
+
+    #[test]
+    fn the_axis_goes_from_the_beginning_to_the_end_and_never_back() {
+        let line = line(40);
+        let axis = Axis::of(&line);
+        assert!(axis.x(line.created_ms).abs() < 1e-6 && (axis.x(line.until_ms) - WIDTH).abs() < 1e-6);
+        let mut moments: Vec<i64> = line.legs.iter().flat_map(|leg| [leg.from_ms, leg.to_ms]).collect();
+        moments.sort_unstable();
+        assert!(moments.is_sorted_by(|a, b| axis.x(*a) <= axis.x(*b)));
+        assert!(axis.x(i64::MIN).abs() < 1e-6 && (axis.x(i64::MAX) - WIDTH).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_task_that_was_just_created_has_an_axis() {
+        let mut line = line(1);
+        line.legs.clear();
+        line.until_ms = line.created_ms;
+        assert!(Axis::of(&line).x(line.created_ms).abs() < 1e-6);
+    }
+}

@@ -1,0 +1,60 @@
+//! What people do to tasks.
+
+use longhaul_client::Status;
+
+use crate::fake::{Browser, Fake, task};
+
+fn browser() -> Browser {
+    let tasks = ["a", "b"].map(|id| task(id, Status::Working, ""));
+    Browser::of(Fake { tasks: tasks.to_vec(), ..Fake::default() })
+}
+
+#[tokio::test]
+async fn one_task_is_cancelled_and_shown() {
+    let browser = browser();
+    let answer = browser.post("/console/act", "id=a&act=cancel").await;
+    let place = answer.head["location"].to_str().unwrap();
+    assert_eq!((answer.code, place), (303, "/console/task?id=a&did=cancelled"));
+    assert!(browser.get(place).await.text.contains("1 task was asked to stop."));
+    assert_eq!((browser.done(), browser.acts()), (vec!["cancel a".to_owned()], vec!["cancel a".to_owned()]));
+}
+
+#[tokio::test]
+async fn many_tasks_are_cancelled_and_those_that_cannot_be_are_named() {
+    let browser = browser();
+    let answer = browser.post("/console/act", "id=a&id=b&act=cancel").await;
+    assert_eq!(answer.head["location"], "/console?did=cancelled&n=2");
+    let answer = browser.post("/console/act", "id=a&id=gone&id=b&act=cancel").await;
+    assert_eq!(answer.code, 200);
+    assert!(answer.text.contains("2 tasks were done") && answer.text.contains("<code>gone</code>"), "{}", answer.text);
+    assert_eq!(browser.acts(), ["cancel a", "cancel b", "cancel a", "not cancel gone", "cancel b"]);
+}
+
+#[tokio::test]
+async fn a_form_that_is_sent_twice_makes_the_call_with_the_same_key() {
+    let browser = browser();
+    for _ in 0..2 {
+        let answer = browser.post("/console/act", "id=a&act=again&key=k").await;
+        assert_eq!(answer.head["location"], "/console/task?id=new&did=again");
+    }
+    assert_eq!(browser.done(), ["call etl longhaul-console-k-a", "call etl longhaul-console-k-a"]);
+}
+
+#[tokio::test]
+async fn a_form_without_ticks_or_with_another_act_does_nothing() {
+    let browser = browser();
+    assert_eq!(browser.post("/console/act", "act=cancel").await.head["location"], "/console?did=none");
+    assert_eq!(browser.post("/console/act", "id=a&act=odd").await.code, 404);
+    assert_eq!(browser.post("/console/act", &format!("act=cancel{}", "&id=a&id=b".repeat(101))).await.code, 404);
+    assert_eq!(browser.done(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn an_act_that_the_server_does_not_hear_of_says_so_and_is_not_repeated() {
+    let browser = browser();
+    let gone = Browser::of(Fake { is_gone: true, ..Fake::default() });
+    // A page of the first one has no token of the second.
+    assert_eq!(gone.post("/console/act", "id=a&act=cancel").await.code, 403);
+    assert_eq!(browser.post("/console/act", "id=gone&act=cancel").await.code, 404);
+    assert!(!browser.post("/console/act", "id=gone&act=cancel").await.text.contains("http-equiv"));
+}

@@ -1,0 +1,150 @@
+//! What the pages show, in each state of a task and of the server.
+
+use jiff::{SignedDuration, Timestamp};
+use longhaul_client::{Refusal, Status};
+use serde_json::{Map, json};
+
+use crate::fake::{Browser, Fake, record, task};
+
+fn with(tasks: Vec<longhaul_client::Task>) -> Fake {
+    Fake { tasks, ..Fake::default() }
+}
+
+#[tokio::test]
+async fn the_list_has_each_task_and_its_way_to_more() {
+    let all = Status::ALL.map(|status| task(&format!("id-{}", status.name()), status, "3/10 rows"));
+    let page = Browser::of(with(all.to_vec())).get("/console").await;
+    assert_eq!(page.code, 200);
+    for status in Status::ALL {
+        let name = status.name();
+        assert!(page.text.contains(&format!(r#"href="/console/task?id=id-{name}""#)), "{name}");
+        assert!(page.text.contains(&format!(r#"class="status {name}""#)), "{name}");
+    }
+    // Those that have ended have no bar.
+    assert_eq!(page.text.matches(r#"<progress value="3" max="10""#).count(), 2);
+}
+
+#[tokio::test]
+async fn an_empty_list_and_one_without_fits_say_so() {
+    let browser = Browser::of(with(Vec::new()));
+    assert!(browser.get("/console").await.text.contains("There are no tasks yet."));
+    let searched = browser.get("/console?q=%22%3E%3Cb%3E").await.text;
+    assert!(searched.contains("No task fits.") && searched.contains(r#"value="&quot;&gt;&lt;b&gt;""#), "{searched}");
+}
+
+#[tokio::test]
+async fn fifty_tasks_are_on_a_page() {
+    let all = (0..120).map(|number| task(&format!("id-{number:03}"), Status::Working, "")).collect();
+    let browser = Browser::of(with(all));
+    let first = browser.get("/console").await.text;
+    assert_eq!(first.matches(r#"href="/console/task?id="#).count(), 50);
+    assert!(first.contains("page 1 of 3") && first.contains(r#"rel="next" href="/console?page=2""#), "{first}");
+    let last = browser.get("/console?page=99&status=odd").await.text;
+    assert!(last.contains("id-119") && !last.contains("id-099"), "{last}");
+}
+
+#[tokio::test]
+async fn a_task_that_runs_has_a_bar_a_timeline_and_a_way_to_cancel() {
+    // A leg that runs lasts until now, so all of it is counted from now.
+    let now = Timestamp::now();
+    let ago = |seconds| (now - SignedDuration::from_secs(seconds)).to_string();
+    let legs = [
+        json!({"attempt": 1, "from": ago(7_219), "to": ago(7_216), "end": "died"}),
+        json!({"attempt": 2, "from": ago(7_214), "to": ago(7_210), "end": "timer"}),
+        json!({"attempt": 3, "from": ago(10), "to": null, "end": null}),
+    ];
+    let journal = vec![json!({"kind": "step", "name": "fetch", "at": ago(7_217), "tookMs": 412, "attempt": 1,
+        "bytes": 2, "value": 17})];
+    let records = Map::from_iter([("a".to_owned(), record(&legs, journal))]);
+    let fake = Fake { records, ..with(vec![task("a", Status::Working, "3/10 rows")]) };
+    let page = Browser::of(fake).get("/console/task?id=a").await.text;
+    for part in [
+        "<h1>etl</h1>",
+        "30 %",
+        "3 legs, 1 step in",
+        "Leg 1 died after 3 s",
+        "⋯ 2 h ⋯",
+        "412 ms",
+        "fetch",
+        "Deadline",
+        "&quot;rows&quot;: 3",
+        r#"value="cancel""#,
+        "longhaul show 'a' --journal --server 'http://127.0.0.1:8080/mcp'",
+        "curl -s 'http://127.0.0.1:8080/mcp'",
+    ] {
+        assert!(page.contains(part), "{part} is not in {page}");
+    }
+}
+
+#[tokio::test]
+async fn a_task_that_has_ended_shows_its_end_and_cannot_be_cancelled() {
+    let mut well = task("well", Status::Completed, "");
+    well.end = Some(Ok(json!({"content": [{"type": "text", "text": "42 rows"}, {"type": "image", "data": "AAAA"}]})));
+    let mut wrong = task("wrong", Status::Failed, "");
+    wrong.end = Some(Err(Refusal { code: -32603, message: "the disk is full".to_owned(), data: None }));
+    let browser = Browser::of(with(vec![well, wrong]));
+    let well = browser.get("/console/task?id=well").await.text;
+    assert!(well.contains("<pre>42 rows</pre>") && well.contains("4 bytes in base64"), "{well}");
+    assert!(!well.contains(r#"value="cancel""#), "{well}");
+    let wrong = browser.get("/console/task?id=wrong").await.text;
+    assert!(wrong.contains("the disk is full") && wrong.contains("-32603"), "{wrong}");
+    assert!(wrong.contains("does not show what is on record"), "{wrong}");
+}
+
+#[tokio::test]
+async fn a_task_that_asks_leads_to_its_question() {
+    let page = Browser::of(with(vec![task("a", Status::InputRequired, "")])).get("/console/task?id=a").await.text;
+    assert!(page.contains(r#"href="/console/questions?id=a""#), "{page}");
+}
+
+#[tokio::test]
+async fn thousands_of_entries_stay_a_small_page() {
+    let legs: Vec<_> = (1..=16)
+        .map(|leg| {
+            json!({"attempt": 24 + leg, "from": format!("2026-11-23T{:02}:05:31Z", leg + 5),
+            "to": format!("2026-11-23T{:02}:06:31Z", leg + 5), "end": "timer"})
+        })
+        .collect();
+    let entry = |number: usize| {
+        json!({"kind": "step", "name": format!("step {number} {}", "x".repeat(200)), "tookMs": 5,
+            "at": format!("2026-11-23T{:02}:{:02}:{:02}Z", 5 + number / 300, number / 60 % 60, number % 60),
+            "attempt": number / 100 + 1, "bytes": 4_000, "value": "y".repeat(4_000)})
+    };
+    let records = Map::from_iter([("a".to_owned(), record(&legs, (0..4_096).map(entry).collect()))]);
+    let browser = Browser::of(Fake { records, ..with(vec![task("a", Status::Working, "")]) });
+    let page = browser.get("/console/task?id=a").await.text;
+    assert!(page.len() < 1 << 19, "{} bytes", page.len());
+    assert!(page.contains(">4001–4096</a>") && page.contains("step 4095 "), "the last group is shown");
+    let second = browser.get("/console/task?id=a&group=2").await.text;
+    assert!(second.contains("step 200 ") && second.contains("step 399 ") && !second.contains("step 400 "));
+    let one = browser.get("/console/task?id=a&entry=step%3Astep%207%20x").await.text;
+    assert!(one.contains("The journal has no such entry."));
+}
+
+#[tokio::test]
+async fn health_says_what_it_is_computed_from() {
+    let tasks = vec![task("a", Status::InputRequired, ""), task("b", Status::Failed, "the disk is full")];
+    let page = Browser::of(with(tasks)).get("/console/health").await.text;
+    assert!(page.contains("Computed from the 2 tasks") && page.contains("the disk is full"), "{page}");
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_answer_is_said_and_tried_again() {
+    let browser = Browser::of(Fake { is_gone: true, ..Fake::default() });
+    for path in ["/console", "/console/task?id=a", "/console/health"] {
+        let page = browser.get(path).await;
+        assert_eq!(page.code, 502, "{path}");
+        let retry = r#"<meta http-equiv="refresh" content="5">"#;
+        assert!(page.text.contains("does not answer: ") && page.text.contains(retry), "{}", page.text);
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_said_once() {
+    let browser = Browser::of(with(Vec::new()));
+    for path in ["/console/task?id=none", "/console/task", "/console/none", "/console/task/../../x"] {
+        let page = browser.get(path).await;
+        assert_eq!(page.code, 404, "{path}");
+        assert!(!page.text.contains("http-equiv"), "{path}");
+    }
+}

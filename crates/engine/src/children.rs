@@ -1,0 +1,234 @@
+//! Tasks that tools make by calling other tools: how a parent learns of an end, and a child that its parent was ended.
+//!
+//! Whoever ends a child records how as a fact of the parent, which is woken by that. If that one dies in between, the
+//! parent looks at the child's record itself when nothing has woken it for a minute or more.
+//!
+//! Whoever ends a parent in another way than by a result cancels the children that its journal names. If that one dies in
+//! between, or cannot see the journal, each child looks at its parent at the beginning of each of its legs; and it does not sleep
+//! for longer than a quarter of an hour at a time.
+
+use std::collections::BTreeSet;
+
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt};
+use longhaul_core::ports::StoreError;
+use longhaul_core::{
+    Entry, EntryKind, FailureKind, Parent, State, Status, Task, TaskEvent, TaskId, TaskKey, Timestamp, limits,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{AcceptError, Call, Disposition, Engine, FactError, LoadError, PollError};
+
+/// How a child ended, as its parent's journal has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ChildEnd {
+    /// With this result, as JSON text.
+    Completed(String),
+    /// With an error.
+    Failed {
+        /// In words.
+        message: String,
+        /// The error that its tool returned, as JSON text.
+        detail: Option<String>,
+    },
+    /// Somebody cancelled it.
+    Cancelled,
+    /// Its result is larger than a step may be.
+    TooLarge {
+        /// How large.
+        bytes: usize,
+    },
+    /// It expired or was forgotten before its parent saw its end.
+    Gone,
+}
+
+/// Why a child was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    /// Too many tasks are above it.
+    #[error("tools call each other at most {depth_max} deep, and this call would be one deeper")]
+    TooDeep {
+        /// The limit.
+        depth_max: u8,
+    },
+    /// Its call was not accepted.
+    #[error(transparent)]
+    NotAccepted(#[from] AcceptError),
+}
+
+/// What the parent's journal says of a child, as the value of a step.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Called {
+    /// The child's id.
+    pub(crate) child: TaskId,
+    /// When it was made.
+    pub(crate) at: Timestamp,
+}
+
+impl Engine {
+    /// Makes the child `id` of `parent`.
+    pub(crate) async fn make_child(&self, parent: &Task, id: TaskId, mut call: Call) -> Result<Called, CallError> {
+        let depth = parent.depth().saturating_add(1);
+        if depth > limits::CHILD_DEPTH_MAX {
+            return Err(CallError::TooDeep { depth_max: limits::CHILD_DEPTH_MAX });
+        }
+        let now = self.now();
+        call.terms.run_ms = call.terms.run_ms.min(parent.deadline().since_ms(now).max(1));
+        self.accept_child(Parent { id: parent.id, depth }, id, call).await?;
+        Ok(Called { child: id, at: now })
+    }
+
+    /// Tells those above and below a task that it has ended.
+    pub(crate) async fn tell_family(&self, ended: &Task) {
+        if let Some(parent) = ended.parent {
+            self.tell_parent(ended, parent).await;
+        }
+        let has_slept = !ended.legs.past.is_empty();
+        if has_slept && ended.status() != Status::Completed {
+            self.cancel_children(ended).await;
+        }
+    }
+
+    /// Boxed, because a fact wakes its task by a write, and every write may come here.
+    fn tell_parent<'a>(&'a self, ended: &'a Task, parent: Parent) -> BoxFuture<'a, ()> {
+        let telling = async move {
+            let told = match self.child_end(ended).await {
+                Ok(end) => self.record_child_end(&TaskKey::new(ended.owner, parent.id), ended.id, &end).await,
+                Err(error) => Err(FactError::Unavailable(error)),
+            };
+            if let Err(error) = told {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(task_id = %ended.id, parent = %parent.id, error, "the parent looks for the end itself");
+            }
+        };
+        telling.boxed()
+    }
+
+    async fn record_child_end(&self, parent: &TaskKey, child: TaskId, end: &ChildEnd) -> Result<(), FactError> {
+        let text = fact_of(end);
+        match self.record_fact(parent, &child.to_string(), &text).await {
+            // A parent that has ended waits for nothing.
+            Ok(_) | Err(FactError::NotFound | FactError::Ended) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// How an ended task ended, for its parent.
+    async fn child_end(&self, ended: &Task) -> Result<ChildEnd, StoreError> {
+        let loaded = match ended.state.outcome() {
+            Some(outcome) => match self.load(&ended.key(), outcome).await {
+                Ok(text) => Some(text),
+                Err(LoadError::Missing) => return Ok(ChildEnd::Gone),
+                Err(LoadError::Unavailable(error)) => return Err(error),
+            },
+            None => None,
+        };
+        Ok(match &ended.state {
+            State::Completed { .. } => ChildEnd::Completed(loaded.unwrap_or_default()),
+            State::Failed { failure } => ChildEnd::Failed { message: failure.message.clone(), detail: loaded },
+            State::Cancelled
+            | State::Queued
+            | State::Running { .. }
+            | State::Sleeping { .. }
+            | State::InputRequired { .. } => ChildEnd::Cancelled,
+        })
+    }
+
+    /// Looks whether a child of `parent` has ended although nobody said so, and says so then. What cannot be read is read
+    /// at the next look.
+    pub(crate) async fn look_at_child(&self, parent: &TaskKey, child: TaskId) {
+        let end = match self.poll(&TaskKey::new(parent.owner, child)).await {
+            Ok(task) if !task.has_ended() => return,
+            Ok(task) => self.child_end(&task).await,
+            Err(PollError::NotFound) => Ok(ChildEnd::Gone),
+            Err(PollError::Unavailable(error)) => Err(error),
+        };
+        let told = match end {
+            Ok(end) => self.record_child_end(parent, child, &end).await,
+            Err(error) => Err(FactError::Unavailable(error)),
+        };
+        if let Err(error) = told {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(task_id = %parent.id, %child, error, "the end of a child is looked for again later");
+        }
+    }
+
+    /// Cancels the unfinished children of a task that has ended.
+    fn cancel_children<'a>(&'a self, ended: &'a Task) -> BoxFuture<'a, ()> {
+        let cancelling = async move {
+            let key = ended.key();
+            match self.with_retry(|| self.store().journal(&key)).await {
+                Ok(journal) => {
+                    let at_a_time = limits::CHILDREN_CANCELLED_AT_A_TIME;
+                    let children = futures::stream::iter(unfinished(&journal));
+                    children.for_each_concurrent(at_a_time, |child| self.cancel_child(ended, child)).await;
+                }
+                Err(error) => {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::warn!(task_id = %ended.id, error, "children, if there are any, look at their parent themselves");
+                }
+            }
+        };
+        cancelling.boxed()
+    }
+
+    async fn cancel_child(&self, parent: &Task, child: TaskId) {
+        let key = TaskKey::new(parent.owner, child);
+        let found = self.with_retry(|| self.store().get(&key, self.now())).await.map_err(PollError::Unavailable);
+        // A step of the tool's own may look like a call.
+        let is_child = |task: &Task| task.parent.is_some_and(|of| of.id == parent.id) && !task.has_ended();
+        let cancelled = match found {
+            Ok(Some(task)) if is_child(&task) => self.cancel(&key).await.map(|_task| ()),
+            Ok(_) => Ok(()),
+            Err(error) => Err(error),
+        };
+        if let Err(error @ PollError::Unavailable(_)) = cancelled {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(task_id = %child, error, "a child looks at its parent itself");
+        }
+    }
+
+    /// Cancels a claimed task whose parent has ended otherwise than by a result. Returns what to do with its message then.
+    pub(crate) async fn cancel_if_parent_ended(&self, claimed: &Task) -> Option<Disposition> {
+        let parent = claimed.parent?;
+        let key = TaskKey::new(claimed.owner, parent.id);
+        // What cannot be read is read at the next leg.
+        let found = self.with_retry(|| self.store().get(&key, self.now())).await.ok()??;
+        let goes_on = !found.has_ended() || found.status() == Status::Completed;
+        if goes_on {
+            return None;
+        }
+        tracing::info!(task_id = %claimed.id, parent = %parent.id, "the parent was ended, and so is its child");
+        Some(self.end_for_good(claimed, TaskEvent::Cancel).await)
+    }
+}
+
+/// The text of the fact that says how a child ended.
+fn fact_of(end: &ChildEnd) -> String {
+    let text = serde_json::to_string(end).unwrap_or_default();
+    if text.len() <= limits::ENTRY_BYTES_MAX {
+        return text;
+    }
+    serde_json::to_string(&ChildEnd::TooLarge { bytes: text.len() }).unwrap_or_default()
+}
+
+/// The children that a journal names, without those whose end it has.
+fn unfinished(journal: &[Entry]) -> Vec<TaskId> {
+    let facts = journal.iter().filter(|entry| entry.kind == EntryKind::Fact);
+    let ended: BTreeSet<&str> = facts.map(|entry| entry.name.as_str()).collect();
+    let calls = journal.iter().filter(|entry| entry.kind == EntryKind::Step);
+    let called = calls.filter_map(|entry| match &entry.value {
+        longhaul_core::Payload::Inline(text) => serde_json::from_str::<Called>(text).ok(),
+        longhaul_core::Payload::Parts { .. } => None,
+    });
+    called.map(|called| called.child).filter(|child| !ended.contains(child.to_string().as_str())).collect()
+}
+
+impl ChildEnd {
+    /// What a fact says.
+    pub(crate) fn read(text: &str) -> Result<Self, (FailureKind, String)> {
+        serde_json::from_str(text)
+            .map_err(|error| (FailureKind::Corrupt, format!("the end of a child cannot be read: {error}")))
+    }
+}

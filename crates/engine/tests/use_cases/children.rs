@@ -1,0 +1,325 @@
+//! Tools that call other tools: each call is a task of its own, one for its name, and nothing waits for it in a process.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures::future::join_all;
+use longhaul_core::ports::TaskStore;
+use longhaul_core::{IdSource, State, Status, TaskEvent, TaskId, TaskKey, limits};
+use longhaul_engine::{CallError, ChildEnd, Leg, LegEnd};
+use longhaul_testkit::SeededIds;
+
+use super::world::{Tool, World, call, completed, run, tool};
+
+const MINUTE_MS: u64 = 60_000;
+
+const HOUR_MS: u64 = 60 * MINUTE_MS;
+
+/// The id of the child of this name: the same in every leg.
+fn child_of(leg: &Leg, number: usize) -> TaskId {
+    SeededIds::new(1_000 + number as u64 + 100 * u64::from(leg.task().depth())).task_id(leg.task().created_at)
+}
+
+/// Calls the tool `tool` as the child of this number, which may take two hours.
+async fn calls(leg: &Leg, number: usize, tool: &str) -> Result<ChildEnd, CallError> {
+    let prepare = || async {
+        let mut call = call();
+        call.owner = leg.task().owner;
+        call.tool = tool.to_owned();
+        call.terms.run_ms = 2 * HOUR_MS;
+        call.terms.ttl_ms = 16 * HOUR_MS;
+        Ok(call)
+    };
+    leg.call(&format!("call {number}"), child_of(leg, number), prepare).await
+}
+
+/// `parent` calls `children` times `child`, which does what `child` does.
+fn family<F, Fut>(children: usize, child: F) -> Tool
+where
+    F: Fn(Leg) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = LegEnd> + Send + 'static,
+{
+    let child = Arc::new(child);
+    tool(move |leg| {
+        let child = Arc::clone(&child);
+        async move {
+            if leg.task().tool == "child" {
+                return child(leg).await;
+            }
+            let calls = (0..children).map(|number| calls(&leg, number, "child"));
+            completed(&format!("{:?}", join_all(calls).await))
+        }
+    })
+}
+
+async fn parent(world: &World) -> TaskKey {
+    let mut call = call();
+    call.tool = "parent".to_owned();
+    call.terms.run_ms = 8 * HOUR_MS;
+    call.terms.ttl_ms = 16 * HOUR_MS;
+    world.accept(call).await.key()
+}
+
+async fn children(world: &World, parent: &TaskKey) -> Vec<longhaul_core::Task> {
+    let tasks = world.store.list(&parent.owner, None, 2_000, world.now()).await.unwrap().tasks;
+    tasks.into_iter().filter(|task| task.parent.is_some_and(|of| of.id == parent.id)).collect()
+}
+
+async fn sleeps(leg: Leg) -> LegEnd {
+    leg.sleep_ms(HOUR_MS).await;
+    completed("17")
+}
+
+/// A parent whose child sleeps for an hour, and the tool of both.
+async fn with_a_sleeping_child(world: &World) -> (TaskKey, TaskKey, Tool) {
+    let key = parent(world).await;
+    let tool = family(1, sleeps);
+    world.work(&tool).await;
+    let child = children(world, &key).await.first().unwrap().key();
+    (key, child, tool)
+}
+
+async fn result(world: &World, key: &TaskKey) -> String {
+    let State::Completed { result, .. } = world.on_record(key).await.state.clone() else {
+        panic!("the task has no result")
+    };
+    world.engine.load(key, &result).await.unwrap()
+}
+
+#[test]
+fn a_call_returns_what_its_task_ended_with() {
+    run(async {
+        let world = World::new();
+        let key = parent(&world).await;
+        let tool = family(1, |_leg| async { completed("17") });
+        world.work(&tool).await;
+        assert_eq!(result(&world, &key).await, r#"[Ok(Completed("17"))]"#);
+        let [child] = &children(&world, &key).await[..] else { panic!("one child") };
+        assert_eq!((child.status(), child.depth()), (Status::Completed, 1));
+        assert!(child.deadline() <= world.on_record(&key).await.deadline());
+        assert_eq!(tool.runs(), 3, "two legs of the parent, one of the child");
+    });
+}
+
+#[test]
+fn a_call_costs_two_entries_and_its_own_task() {
+    run(async {
+        let world = World::new();
+        parent(&world).await;
+        world.took();
+        world.work(&family(1, |_leg| async { completed("17") })).await;
+        let of_parent = ["claim", "create", "send", "record", "suspend", "journal", "send"];
+        let of_child = ["claim", "get", "finish", "get", "record", "wake", "send"];
+        let at_last = ["claim", "journal", "finish"];
+        assert_eq!(world.took(), [&of_parent[..], &of_child, &at_last].concat());
+    });
+}
+
+#[test]
+fn a_thousand_calls_are_a_thousand_tasks_whatever_is_replayed() {
+    run(async {
+        let world = World::new();
+        let key = parent(&world).await;
+        let ran = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&ran);
+        let tool = family(1_000, move |_leg| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            async { completed("17") }
+        });
+        while !world.on_record(&key).await.has_ended() {
+            world.work(&tool).await;
+            world.clock.advance_ms(limits::WAKE_DELAY_MS_MAX);
+        }
+        assert_eq!(result(&world, &key).await.matches("17").count(), 1_000);
+        assert_eq!((children(&world, &key).await.len(), ran.load(Ordering::Relaxed)), (1_000, 1_000));
+        let legs = world.on_record(&key).await.attempt;
+        assert!(legs < 100, "{legs} legs");
+    });
+}
+
+/// What a parent is told whose child ends like this, and crashes from then on.
+async fn told(end: LegEnd) -> String {
+    let world = World::new();
+    let key = parent(&world).await;
+    let end = std::sync::Mutex::new(Some(end));
+    let tool = family(1, move |_leg| {
+        let end = end.lock().unwrap().take();
+        std::future::ready(end.unwrap_or(LegEnd::Crashed { reason: "bang".to_owned() }))
+    });
+    for _ in 0..5 {
+        world.work(&tool).await;
+        world.clock.advance_ms(4_000);
+    }
+    result(&world, &key).await
+}
+
+#[test]
+fn every_way_to_end_is_told() {
+    run(async {
+        let failed = LegEnd::Failed { message: "no".to_owned(), detail: "{\"code\":1}".to_owned() };
+        let large = LegEnd::Completed { result: "x".repeat(4_300_000), kind: longhaul_core::ResultKind::Success };
+        let crashed = LegEnd::Crashed { reason: "bang".to_owned() };
+        for (end, said) in [(failed, "Failed { message: \"no\""), (crashed, "no retries are left"), (large, "TooLarge")]
+        {
+            let told = told(end).await;
+            assert!(told.contains(said), "{told}");
+        }
+    });
+}
+
+#[test]
+fn a_child_that_somebody_cancels_or_that_times_out_is_told_too() {
+    run(async {
+        for cancels in [true, false] {
+            let world = World::new();
+            let key = parent(&world).await;
+            let tool = family(1, |leg| async move {
+                leg.sleep_ms(3 * HOUR_MS).await;
+                completed("17")
+            });
+            world.work(&tool).await;
+            let child = children(&world, &key).await[0].key();
+            if cancels {
+                world.engine.cancel(&child).await.unwrap();
+            } else {
+                world.clock.advance_ms(2 * HOUR_MS);
+            }
+            world.work(&tool).await;
+            let told = result(&world, &key).await;
+            assert!(told.contains(if cancels { "Cancelled" } else { "did not end within" }), "{told}");
+        }
+    });
+}
+
+/// As if whoever ended the child had died before it told the parent.
+#[test]
+fn a_parent_that_nobody_told_looks_itself() {
+    run(async {
+        let world = World::new();
+        let (key, child, tool) = with_a_sleeping_child(&world).await;
+        world.store.apply(&child, &TaskEvent::Cancel, world.now()).await.unwrap();
+        world.work(&tool).await;
+        assert_eq!(world.on_record(&key).await.status(), Status::Working);
+        world.clock.advance_ms(limits::FACT_LOOK_MS_FIRST);
+        world.work(&tool).await;
+        assert!(result(&world, &key).await.contains("Cancelled"));
+    });
+}
+
+#[test]
+fn a_child_that_is_gone_is_told_as_such() {
+    run(async {
+        let world = World::new();
+        let (key, child, tool) = with_a_sleeping_child(&world).await;
+        world.store.apply(&child, &TaskEvent::Cancel, world.now()).await.unwrap();
+        world.store.apply(&child, &TaskEvent::Forget, world.now()).await.unwrap();
+        world.clock.advance_ms(limits::FACT_LOOK_MS_FIRST);
+        world.work(&tool).await;
+        assert!(result(&world, &key).await.contains("Gone"));
+    });
+}
+
+/// Grandchildren are cancelled too, and no tool runs on.
+#[test]
+fn a_cancel_reaches_all_children() {
+    run(async {
+        let world = World::new();
+        let key = parent(&world).await;
+        let tool = tool(move |leg| async move {
+            match leg.task().depth() {
+                0 => drop(join_all((0..20).map(|number| calls(&leg, number, "child"))).await),
+                1 => drop(calls(&leg, 77 + usize::from(leg.task().id.as_bytes()[15]), "child").await),
+                _ => leg.sleep_ms(HOUR_MS).await,
+            }
+            completed("1")
+        });
+        world.work(&tool).await;
+        world.engine.cancel(&key).await.unwrap();
+        let all = world.store.list(&key.owner, None, 100, world.now()).await.unwrap().tasks;
+        assert!(all.len() > 21, "{}", all.len());
+        assert!(all.iter().all(|task| task.status() == Status::Cancelled), "{all:#?}");
+    });
+}
+
+/// As if whoever cancelled the parent had died right after that.
+#[test]
+fn a_child_ends_whose_parent_was_cancelled_by_somebody_who_died() {
+    run(async {
+        let world = World::new();
+        let key = parent(&world).await;
+        let ran = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&ran);
+        let tool = family(2, move |leg| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            async move {
+                leg.sleep_ms(2 * HOUR_MS).await;
+                completed("17")
+            }
+        });
+        world.work(&tool).await;
+        assert_eq!(ran.load(Ordering::Relaxed), 2);
+        world.store.apply(&key, &TaskEvent::Cancel, world.now()).await.unwrap();
+        world.clock.advance_ms(limits::CHILD_LOOK_MS_MAX);
+        world.work(&tool).await;
+        assert!(children(&world, &key).await.iter().all(|child| child.status() == Status::Cancelled));
+        assert_eq!(ran.load(Ordering::Relaxed), 2, "the tool does not run again");
+    });
+}
+
+#[test]
+fn a_child_sleeps_for_as_long_as_it_says_although_it_looks_at_its_parent() {
+    run(async {
+        let world = World::new();
+        let key = parent(&world).await;
+        let began = world.now();
+        let tool = family(1, sleeps);
+        while !world.on_record(&key).await.has_ended() {
+            world.work(&tool).await;
+            world.clock.advance_ms(MINUTE_MS);
+        }
+        let slept_ms = children(&world, &key).await[0].ended_at.unwrap().since_ms(began);
+        assert!((HOUR_MS..HOUR_MS + 2 * MINUTE_MS).contains(&slept_ms), "{slept_ms}");
+    });
+}
+
+#[test]
+fn tools_call_each_other_eight_deep() {
+    run(async {
+        let world = World::new();
+        let key = parent(&world).await;
+        let tool = tool(|leg| async move {
+            let end = calls(&leg, 1, "child").await;
+            completed(&format!("{}{end:?}", leg.task().depth()))
+        });
+        for _ in 0..40 {
+            world.work(&tool).await;
+        }
+        let told = result(&world, &key).await;
+        assert!(told.contains("TooDeep { depth_max: 8 }"), "{told}");
+        assert_eq!(world.store.list(&key.owner, None, 100, world.now()).await.unwrap().tasks.len(), 9);
+    });
+}
+
+#[test]
+fn a_parent_that_ends_with_a_result_leaves_its_children() {
+    run(async {
+        let world = World::new();
+        let key = parent(&world).await;
+        let tool = tool(|leg| async move {
+            if leg.task().depth() > 0 {
+                leg.sleep_ms(HOUR_MS).await;
+                return completed("17");
+            }
+            let call = Box::pin(calls(&leg, 1, "child"));
+            let nap = Box::pin(leg.sleep_ms(MINUTE_MS));
+            futures::future::select(call, nap).await;
+            completed("first")
+        });
+        for _ in 0..70 {
+            world.work(&tool).await;
+            world.clock.advance_ms(MINUTE_MS);
+        }
+        assert_eq!(world.on_record(&key).await.status(), Status::Completed);
+        assert_eq!(children(&world, &key).await[0].status(), Status::Completed);
+    });
+}

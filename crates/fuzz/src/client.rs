@@ -1,0 +1,56 @@
+//! A server that answers the client anything: whatever is asked of it, the caller gets an answer or is told in words why
+//! there is none, after a number of requests that has an end.
+//!
+//! An input is what the target `upstream` takes: the answers of the server.
+
+use std::net::SocketAddr;
+
+use longhaul_client::{Call, Called, Client, Error, Nobody, Question, Status, Target, TaskFilter};
+use serde_json::{Map, json};
+use tokio::net::TcpListener;
+
+use crate::upstream::{answers_of, serve};
+
+/// Connects, and asks for everything that a client asks for.
+pub(crate) fn run(input: &[u8]) {
+    let answers = answers_of(input);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        tokio::select! {
+            () = serve(listener, answers) => {}
+            () = use_client(&url) => {}
+        }
+    });
+}
+
+async fn use_client(url: &str) {
+    let Some(client) = told(Client::connect(Target::new(url.parse().unwrap()), None).await) else { return };
+    assert!(!client.revision().is_empty());
+    let tools = told(client.tools().await).unwrap_or_default();
+    let filter = TaskFilter { statuses: vec![Status::Working], tool: Some("x".to_owned()) };
+    if let Some(listed) = told(client.list(&filter, 50).await) {
+        assert!(listed.tasks.iter().all(|task| filter.takes(task)) && listed.pages <= 100);
+    }
+    let call = Call { listed: tools.into_iter().next(), ..Call::new("x", Map::new()) };
+    let id = match told(client.call(&call, &mut Nobody).await) {
+        Some(Called::Task(task)) => task.id,
+        Some(Called::Result(_) | Called::Unanswered(_)) | None => "7".to_owned(),
+    };
+    if let Some(task) = told(client.task(&id).await) {
+        let asked = Question { key: "1".to_owned(), method: String::new(), params: json!(null) };
+        let question = task.questions.first().unwrap_or(&asked);
+        told(client.answer(&id, question, json!({"action": "decline"})).await);
+        let _none_is_fine = task.progress();
+    }
+    told(client.inspect(&id).await);
+    told(client.called(&id).await);
+    told(client.cancel(&id).await);
+    client.close().await;
+}
+
+/// What was answered. An error has to say something.
+fn told<T>(answer: Result<T, Error>) -> Option<T> {
+    answer.inspect_err(|error| assert!(!error.to_string().trim().is_empty(), "{error:?}")).ok()
+}

@@ -1,0 +1,138 @@
+//! Jobs of AWS Batch.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::{Map, Value, json};
+
+use crate::aws::words::{arguments, list, started, text};
+use crate::aws::{Aws, AwsError, Protocol, Repeat, Service};
+use crate::job::{Again, JobError, JobKey, JobProgress, JobRef, Look, OutsideJob};
+use crate::output;
+use crate::rights::Rights;
+
+const SERVICE: Service = Service { id: "BATCH", host: "batch", protocol: Protocol::Rest };
+
+/// What the names of jobs begin with: the task follows.
+const NAME: &str = "longhaul-";
+
+/// A queue, and what is run from it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BatchJobSpec {
+    /// The name or the ARN of the job queue.
+    pub job_queue: String,
+    /// The name, perhaps with a revision, or the ARN of the job definition.
+    pub job_definition: String,
+}
+
+impl BatchJobSpec {
+    /// What whoever runs it has to be allowed. Batch knows no narrower resources for jobs and their lists.
+    #[must_use]
+    pub fn rights(&self) -> Vec<Rights> {
+        let arn = |kind: &str, name: &str| match name.starts_with("arn:") {
+            true => name.to_owned(),
+            false => format!("arn:aws:batch:*:*:{kind}/{name}"),
+        };
+        let definition = arn("job-definition", &self.job_definition);
+        // A name without a revision is that of the newest one.
+        let last = definition.rsplit('/').next().unwrap_or_default();
+        let definition = if last.contains(':') { definition } else { format!("{definition}:*") };
+        vec![
+            Rights::new(&["batch:SubmitJob"], vec![arn("job-queue", &self.job_queue), definition]),
+            Rights::new(&["batch:TerminateJob"], vec!["arn:aws:batch:*:*:job/*".to_owned()]),
+            Rights::new(&["batch:DescribeJobs", "batch:ListJobs"], vec!["*".to_owned()]),
+        ]
+    }
+}
+
+/// Jobs of AWS Batch: a call's arguments are the parameters of the job definition. Batch keeps no output: the result says
+/// how the job ended, and where its log is.
+///
+/// Batch has no token for a start. The name of a job says which task it is for, so that it can be found.
+#[derive(Debug)]
+pub struct BatchJob {
+    aws: Arc<Aws>,
+    spec: BatchJobSpec,
+}
+
+impl BatchJob {
+    /// Jobs of this definition in this queue.
+    #[must_use]
+    pub fn new(aws: Arc<Aws>, spec: BatchJobSpec) -> Self {
+        Self { aws, spec }
+    }
+
+    async fn call(&self, operation: &str, input: &Value, repeat: Repeat) -> Result<Value, AwsError> {
+        self.aws.call(&SERVICE, region_of(&self.spec.job_queue), operation, input, repeat).await
+    }
+}
+
+/// The region of an ARN.
+pub(crate) fn region_of(arn: &str) -> Option<&str> {
+    arn.strip_prefix("arn:").and_then(|rest| rest.split(':').nth(2)).filter(|region| !region.is_empty())
+}
+
+#[async_trait]
+impl OutsideJob for BatchJob {
+    async fn start(&self, key: &JobKey, input: &Value) -> Result<JobRef, JobError> {
+        let parameters: Map<String, Value> =
+            arguments(input).map(|(name, value)| (name.clone(), value.into())).collect();
+        let request = json!({
+            "jobName": format!("{NAME}{}", key.task()),
+            "jobQueue": self.spec.job_queue,
+            "jobDefinition": self.spec.job_definition,
+            "parameters": parameters,
+            "tags": {"longhaul-task": key.as_str()},
+        });
+        let answer = self.call("SubmitJob", &request, Repeat::No).await.map_err(AwsError::of_start)?;
+        started("SubmitJob", &answer, "/jobId").map(JobRef::new)
+    }
+
+    fn again(&self) -> Again {
+        Again::AnotherJob
+    }
+
+    async fn find(&self, key: &JobKey, _input: &Value) -> Result<Option<JobRef>, JobError> {
+        let name = format!("{NAME}{}", key.task());
+        let request = json!({"jobQueue": self.spec.job_queue, "filters": [{"name": "JOB_NAME", "values": [name]}]});
+        let answer = self.call("ListJobs", &request, Repeat::Yes).await.map_err(AwsError::later)?;
+        let found = list(&answer, "/jobSummaryList").find(|job| text(job, "/jobName") == Some(name.as_str()));
+        Ok(found.and_then(|job| text(job, "/jobId")).map(JobRef::new))
+    }
+
+    async fn look(&self, job: &JobRef) -> Result<Look, JobError> {
+        let answer = self.call("DescribeJobs", &json!({"jobs": [job]}), Repeat::Yes).await.map_err(AwsError::later)?;
+        let Some(described) = list(&answer, "/jobs").next() else {
+            return Err(JobError::Refused(format!(
+                "Batch does not know the job {job} any more: it forgets them after 7 days"
+            )));
+        };
+        let status = text(described, "/status").unwrap_or("unknown");
+        let what = json!({
+            "job": job, "status": status, "exitCode": described.pointer("/container/exitCode"),
+            "logStream": text(described, "/container/logStreamName"), "reason": text(described, "/statusReason"),
+        });
+        Ok(match status {
+            "SUCCEEDED" => Look::Done(output::succeeded(&what)),
+            "FAILED" => {
+                let why = text(described, "/container/reason").or_else(|| text(described, "/statusReason"));
+                Look::Done(output::failed(
+                    &format!("the job failed: {}", why.unwrap_or("Batch does not say why")),
+                    what,
+                ))
+            }
+            other => {
+                let steps = ["SUBMITTED", "PENDING", "RUNNABLE", "STARTING", "RUNNING"];
+                let step = steps.iter().position(|step| *step == other).unwrap_or_default();
+                let done = f64::from(u32::try_from(step).unwrap_or_default());
+                Look::Going(Some(JobProgress { done, total: None, message: other.to_lowercase() }))
+            }
+        })
+    }
+
+    async fn stop(&self, job: &JobRef, why: &str) -> Result<(), JobError> {
+        let request = json!({"jobId": job, "reason": output::cut(why)});
+        // For a job that has ended, Batch does nothing.
+        self.call("TerminateJob", &request, Repeat::Yes).await.map(drop).map_err(AwsError::later)
+    }
+}

@@ -1,0 +1,144 @@
+//! Builds of AWS CodeBuild.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::{Map, Value, json};
+
+use crate::aws::words::{arguments, list, started, text};
+use crate::aws::{Aws, AwsError, Protocol, Repeat, Service};
+use crate::job::{Again, JobError, JobKey, JobProgress, JobRef, Look, OutsideJob};
+use crate::output;
+use crate::rights::Rights;
+
+const SERVICE: Service = Service {
+    id: "CODEBUILD",
+    host: "codebuild",
+    protocol: Protocol::Json { content_type: "application/x-amz-json-1.1", target: "CodeBuild_20161006" },
+};
+
+/// The variable that says in a build which task it is for.
+const TASK: &str = "LONGHAUL_TASK";
+
+/// A project.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CodeBuildSpec {
+    /// The name of the project.
+    pub project: String,
+}
+
+impl CodeBuildSpec {
+    /// What whoever runs it has to be allowed.
+    #[must_use]
+    pub fn rights(&self) -> Vec<Rights> {
+        let actions = [
+            "codebuild:BatchGetBuilds",
+            "codebuild:ListBuildsForProject",
+            "codebuild:StartBuild",
+            "codebuild:StopBuild",
+        ];
+        vec![Rights::new(&actions, vec![format!("arn:aws:codebuild:*:*:project/{}", self.project)])]
+    }
+}
+
+/// Builds of a project: a call's arguments are environment variables, and the variables that the build exports are its
+/// output.
+///
+/// CodeBuild recognises a repeated start for five minutes only, which is less than a crash may take. The newest 100 builds
+/// of the project are searched for one whose answer was lost.
+#[derive(Debug)]
+pub struct CodeBuild {
+    aws: Arc<Aws>,
+    spec: CodeBuildSpec,
+}
+
+impl CodeBuild {
+    /// Builds of this project.
+    #[must_use]
+    pub fn new(aws: Arc<Aws>, spec: CodeBuildSpec) -> Self {
+        Self { aws, spec }
+    }
+
+    async fn call(&self, operation: &str, input: &Value) -> Result<Value, AwsError> {
+        // The token makes a start the same for long enough.
+        self.aws.call(&SERVICE, None, operation, input, Repeat::Yes).await
+    }
+}
+
+fn variable(name: &str, value: &str) -> Value {
+    json!({"name": name, "value": value, "type": "PLAINTEXT"})
+}
+
+#[async_trait]
+impl OutsideJob for CodeBuild {
+    async fn start(&self, key: &JobKey, input: &Value) -> Result<JobRef, JobError> {
+        let mut variables: Vec<Value> = arguments(input).map(|(name, value)| variable(name, &value)).collect();
+        variables.push(variable(TASK, key.as_str()));
+        let request = json!({
+            "projectName": self.spec.project, "idempotencyToken": key.task(), "environmentVariablesOverride": variables,
+        });
+        match self.call("StartBuild", &request).await {
+            Ok(answer) => started("StartBuild", &answer, "/build/id").map(JobRef::new),
+            // As many builds as the account may run.
+            Err(error) if error.is("AccountLimitExceededException") => Err(error.into_not_now().of_start()),
+            Err(error) => Err(error.of_start()),
+        }
+    }
+
+    fn again(&self) -> Again {
+        Again::AnotherJob
+    }
+
+    async fn find(&self, key: &JobKey, _input: &Value) -> Result<Option<JobRef>, JobError> {
+        let request = json!({"projectName": self.spec.project, "sortOrder": "DESCENDING"});
+        let listed = self.call("ListBuildsForProject", &request).await.map_err(AwsError::later)?;
+        let ids: Vec<&Value> = list(&listed, "/ids").take(100).collect();
+        if ids.is_empty() {
+            return Ok(None);
+        }
+        let builds = self.call("BatchGetBuilds", &json!({"ids": ids})).await.map_err(AwsError::later)?;
+        let is_ours = |build: &&Value| {
+            list(build, "/environment/environmentVariables")
+                .any(|variable| text(variable, "/name") == Some(TASK) && text(variable, "/value") == Some(key.as_str()))
+        };
+        Ok(list(&builds, "/builds").find(is_ours).and_then(|build| text(build, "/id")).map(JobRef::new))
+    }
+
+    async fn look(&self, job: &JobRef) -> Result<Look, JobError> {
+        let answer = self.call("BatchGetBuilds", &json!({"ids": [job]})).await.map_err(AwsError::later)?;
+        let Some(build) = list(&answer, "/builds").next() else {
+            return Err(JobError::Refused(format!("CodeBuild does not know the build {job} any more")));
+        };
+        let exported = list(build, "/exportedEnvironmentVariables")
+            .filter_map(|variable| Some((text(variable, "/name")?.to_owned(), variable.get("value")?.clone())));
+        let exported: Map<String, Value> = exported.collect();
+        let (status, log) = (text(build, "/buildStatus").unwrap_or("unknown"), text(build, "/logs/deepLink"));
+        Ok(match status {
+            "SUCCEEDED" => Look::Done(output::succeeded(&Value::Object(exported))),
+            "IN_PROGRESS" | "unknown" => {
+                let phases = list(build, "/phases").count();
+                let done = f64::from(u32::try_from(phases).unwrap_or_default());
+                let phase = text(build, "/currentPhase").unwrap_or_default().to_lowercase();
+                Look::Going(Some(JobProgress { done, total: None, message: phase }))
+            }
+            // FAILED, FAULT, TIMED_OUT, STOPPED
+            _ => {
+                let messages = list(build, "/phases").flat_map(|phase| list(phase, "/contexts"));
+                let why: Vec<&str> = messages.filter_map(|context| text(context, "/message")).collect();
+                let words = format!("the build ended as {status}: {}", why.join("; "));
+                Look::Done(output::failed(
+                    &words,
+                    json!({"build": job, "status": status, "log": log, "exported": exported}),
+                ))
+            }
+        })
+    }
+
+    async fn stop(&self, job: &JobRef, _why: &str) -> Result<(), JobError> {
+        match self.call("StopBuild", &json!({"id": job})).await {
+            Ok(_) => Ok(()),
+            Err(error) if error.is("ResourceNotFoundException") => Ok(()),
+            Err(error) => Err(error.later()),
+        }
+    }
+}

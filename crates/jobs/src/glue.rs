@@ -1,0 +1,130 @@
+//! Runs of jobs of AWS Glue.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::{Map, Value, json};
+
+use crate::aws::words::{arguments, list, started, text};
+use crate::aws::{Aws, AwsError, Protocol, Repeat, Service};
+use crate::job::{Again, JobError, JobKey, JobProgress, JobRef, Look, OutsideJob};
+use crate::output;
+use crate::rights::Rights;
+
+const SERVICE: Service = Service {
+    id: "GLUE",
+    host: "glue",
+    protocol: Protocol::Json { content_type: "application/x-amz-json-1.1", target: "AWSGlue" },
+};
+
+/// The argument that says in a run which task it is for.
+const TASK: &str = "--longhaul_task";
+
+/// How many of the newest runs are searched for one whose answer was lost.
+const RUNS_SEARCHED: u32 = 200;
+
+/// A job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GlueJobSpec {
+    /// Its name.
+    pub job_name: String,
+}
+
+impl GlueJobSpec {
+    /// What whoever runs it has to be allowed.
+    #[must_use]
+    pub fn rights(&self) -> Vec<Rights> {
+        let actions = ["glue:BatchStopJobRun", "glue:GetJobRun", "glue:GetJobRuns", "glue:StartJobRun"];
+        vec![Rights::new(&actions, vec![format!("arn:aws:glue:*:*:job/{}", self.job_name)])]
+    }
+}
+
+/// Runs of a job: a call's arguments are the run's, each with `--` before its name. Glue keeps no output: the result says
+/// how the run ended.
+///
+/// Glue has no token for a start. An argument of a run says which task it is for, so that it can be found.
+#[derive(Debug)]
+pub struct GlueJob {
+    aws: Arc<Aws>,
+    spec: GlueJobSpec,
+}
+
+impl GlueJob {
+    /// Runs of this job.
+    #[must_use]
+    pub fn new(aws: Arc<Aws>, spec: GlueJobSpec) -> Self {
+        Self { aws, spec }
+    }
+
+    async fn call(&self, operation: &str, input: &Value, repeat: Repeat) -> Result<Value, AwsError> {
+        self.aws.call(&SERVICE, None, operation, input, repeat).await
+    }
+}
+
+#[async_trait]
+impl OutsideJob for GlueJob {
+    async fn start(&self, key: &JobKey, input: &Value) -> Result<JobRef, JobError> {
+        let named = arguments(input).map(|(name, value)| (format!("--{name}"), Value::String(value)));
+        let arguments: Map<String, Value> = named.chain([(TASK.to_owned(), json!(key.as_str()))]).collect();
+        let request = json!({"JobName": self.spec.job_name, "Arguments": arguments});
+        match self.call("StartJobRun", &request, Repeat::No).await {
+            Ok(answer) => started("StartJobRun", &answer, "/JobRunId").map(JobRef::new),
+            // As many runs as the job or the account may have.
+            Err(error)
+                if error.is("ConcurrentRunsExceededException") || error.is("ResourceNumberLimitExceededException") =>
+            {
+                Err(error.into_not_now().of_start())
+            }
+            Err(error) => Err(error.of_start()),
+        }
+    }
+
+    fn again(&self) -> Again {
+        Again::AnotherJob
+    }
+
+    async fn find(&self, key: &JobKey, _input: &Value) -> Result<Option<JobRef>, JobError> {
+        let request = json!({"JobName": self.spec.job_name, "MaxResults": RUNS_SEARCHED});
+        let answer = self.call("GetJobRuns", &request, Repeat::Yes).await.map_err(AwsError::later)?;
+        let is_ours = |run: &&Value| text(run, &format!("/Arguments/{TASK}")) == Some(key.as_str());
+        Ok(list(&answer, "/JobRuns").find(is_ours).and_then(|run| text(run, "/Id")).map(JobRef::new))
+    }
+
+    async fn look(&self, job: &JobRef) -> Result<Look, JobError> {
+        let request = json!({"JobName": self.spec.job_name, "RunId": job});
+        let answer = match self.call("GetJobRun", &request, Repeat::Yes).await {
+            Ok(answer) => answer,
+            Err(error) if error.is("EntityNotFoundException") => {
+                return Err(JobError::Refused(format!(
+                    "Glue does not know the run {job} of `{}` any more",
+                    self.spec.job_name
+                )));
+            }
+            Err(error) => return Err(error.later()),
+        };
+        let state = text(&answer, "/JobRun/JobRunState").unwrap_or("unknown");
+        let seconds = answer.pointer("/JobRun/ExecutionTime").and_then(Value::as_f64).unwrap_or_default();
+        let what = json!({"run": job, "state": state, "executionSeconds": seconds});
+        Ok(match state {
+            "SUCCEEDED" => Look::Done(output::succeeded(&what)),
+            "FAILED" | "ERROR" | "TIMEOUT" | "STOPPED" | "EXPIRED" => {
+                let why = text(&answer, "/JobRun/ErrorMessage").unwrap_or("Glue does not say why");
+                Look::Done(output::failed(&format!("the run ended as {state}: {why}"), what))
+            }
+            _ => Look::Going(Some(JobProgress { done: seconds, total: None, message: state.to_lowercase() })),
+        })
+    }
+
+    async fn stop(&self, job: &JobRef, _why: &str) -> Result<(), JobError> {
+        let request = json!({"JobName": self.spec.job_name, "JobRunIds": [job]});
+        let answer = self.call("BatchStopJobRun", &request, Repeat::Yes).await.map_err(AwsError::later)?;
+        // It has ended if it is not stopped.
+        match list(&answer, "/Errors").next() {
+            None => Ok(()),
+            Some(error) => match self.look(job).await {
+                Ok(Look::Done(_)) | Err(JobError::Refused(_)) => Ok(()),
+                _ => Err(JobError::Unanswered(format!("BatchStopJobRun: {error}"))),
+            },
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Jobs of other systems as durable tools: what a company runs already is started once, costs nothing while it runs, and ends
+//! as the result of a call. A crash of ours does not touch it, and it is stopped when its task is cancelled, times out or is
+//! given up.
+//!
+//! [`DurableJob`] is the body of such a tool, and [`OutsideJob`] what it needs of a system. `docs/jobs.md` says how a
+//! configuration of the gateway makes tools of jobs without any code.
+
+mod aws;
+mod batch;
+mod codebuild;
+mod durable;
+mod ecs;
+mod glue;
+mod http_job;
+mod job;
+mod limits;
+mod output;
+mod rights;
+mod step_functions;
+mod template;
+mod web;
+
+pub use aws::Aws;
+pub use batch::{BatchJob, BatchJobSpec};
+pub use codebuild::{CodeBuild, CodeBuildSpec};
+pub use durable::{CleanUpError, DurableJob};
+pub use ecs::{EcsTask, EcsTaskSpec};
+pub use glue::{GlueJob, GlueJobSpec};
+pub use http_job::{HttpJob, HttpJobSpec, HttpRequest, HttpResult, RequestKind};
+pub use job::{Again, JobError, JobKey, JobProgress, JobRef, Look, OutsideJob};
+pub use rights::Rights;
+pub use step_functions::{StateMachine, StepFunctions};

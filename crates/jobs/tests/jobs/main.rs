@@ -1,0 +1,14 @@
+//! Outside jobs against stand-ins for their systems: servers that speak their APIs, and fail, hang and lie as they are told.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a test may end by a panic, and its server runs beside it"
+)]
+
+mod aws;
+mod http;
+mod kinds;
+mod stand_in;
+mod tool;

@@ -1,0 +1,45 @@
+//! A server with one tool, which is an outside job.
+
+use std::time::Duration;
+
+use longhaul::rmcp::handler::server::wrapper::Parameters;
+use longhaul::rmcp::model::{CallToolResult, JsonObject};
+use longhaul::rmcp::{self, ErrorData, ServerHandler, tool, tool_handler, tool_router};
+use longhaul::testing::{self, Call};
+use longhaul::{EndedTask, Server, TaskContext, TaskPolicy};
+use longhaul_jobs::{DurableJob, OutsideJob};
+use serde_json::Value;
+
+pub(crate) const HOUR: Duration = Duration::from_secs(3_600);
+
+#[derive(Clone)]
+struct Tools(DurableJob);
+
+#[tool_router]
+impl Tools {
+    #[tool(description = "Works")]
+    async fn work(&self, input: Parameters<JsonObject>, task: TaskContext) -> Result<CallToolResult, ErrorData> {
+        self.0.run(&task, &input.0.into()).await
+    }
+}
+
+#[tool_handler]
+impl ServerHandler for Tools {}
+
+/// A call of a tool that is such a job, and may take a day.
+pub(crate) fn call(job: impl OutsideJob, arguments: Value) -> Call {
+    call_within(24 * HOUR, job, arguments)
+}
+
+/// The same with less time.
+pub(crate) fn call_within(time: Duration, job: impl OutsideJob, arguments: Value) -> Call {
+    let job = DurableJob::new(job);
+    let cleaning = job.clone();
+    let server = Server::new(move || Tools(job.clone()))
+        .task("work", TaskPolicy::required().run_at_most(time).ttl_at_most(2 * 24 * HOUR))
+        .clean_up("work", move |ended: EndedTask| {
+            let job = cleaning.clone();
+            async move { job.clean_up(&ended).await }
+        });
+    testing::of(&server).call("work", arguments)
+}

@@ -1,0 +1,135 @@
+//! The announcer function: takes what the table's stream says of tasks, and tells an event bus, and whoever is told by
+//! webhook, that they have ended or wait for their clients.
+//!
+//! What the filter of its event source mapping lets through is looked at once more: a change that announces nothing is done
+//! with. An event is put at least once, and the task that tells an endpoint is created at least once, which makes one of it,
+//! whatever happens here: a record that could not be announced comes again, with all that come after it in its shard.
+
+use std::convert::Infallible;
+
+use futures::StreamExt;
+use lambda_runtime::LambdaEvent;
+use longhaul_aws::{BusEvent, EventBus, StreamEvent, StreamRecord};
+use longhaul_core::{Announcement, with_causes};
+use longhaul_engine::Engine;
+use longhaul_push::{EVENT_SOURCE, Endpoints, detail, detail_type};
+use serde::Serialize;
+
+/// For how many announcements at a time the tasks are created that tell endpoints.
+const TOLD_AT_A_TIME: usize = 8;
+
+/// The announcer function of one sandbox.
+pub struct Announcer {
+    engine: Engine,
+    bus: EventBus,
+    endpoints: Endpoints,
+}
+
+/// What Lambda is told about a batch: the stream goes on from the first record that failed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StreamResponse {
+    batch_item_failures: Vec<Failed>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Failed {
+    item_identifier: String,
+}
+
+/// An announcement, and the record that it is from.
+struct Due<'a> {
+    record: &'a StreamRecord,
+    announcement: Announcement,
+}
+
+impl Announcer {
+    /// A function that tells `bus`, and creates the tasks that tell `endpoints`.
+    #[must_use]
+    pub const fn new(engine: Engine, bus: EventBus, endpoints: Endpoints) -> Self {
+        Self { engine, bus, endpoints }
+    }
+
+    /// Announces what is in a batch. The response names the records that failed, which come again.
+    pub async fn announce(&self, event: &StreamEvent) -> StreamResponse {
+        let mut response = StreamResponse::default();
+        let mut due = Vec::new();
+        for record in &event.records {
+            match announcement(record) {
+                Ok(announcement) => due.extend(announcement.map(|announcement| Due { record, announcement })),
+                Err(why) => response.failed(record, &why),
+            }
+        }
+        tracing::info!(records = event.records.len(), announcements = due.len(), "announces changes of tasks");
+        let (put, told) = futures::join!(self.put(&due), self.tell(&due));
+        for ((due, put), told) in due.iter().zip(put).zip(told) {
+            if let Err(why) = put.and(told) {
+                response.failed(due.record, &why);
+            }
+        }
+        response
+    }
+
+    /// Announces batches until the sandbox ends.
+    ///
+    /// # Errors
+    /// If the Runtime API does not answer.
+    pub async fn run(self) -> Result<(), lambda_runtime::Error> {
+        let announcer = &self;
+        let announce = move |event: LambdaEvent<StreamEvent>| async move {
+            Ok::<_, Infallible>(announcer.announce(&event.payload).await)
+        };
+        lambda_runtime::run(lambda_runtime::service_fn(announce)).await
+    }
+
+    /// Tells the event bus.
+    async fn put(&self, due: &[Due<'_>]) -> Vec<Result<(), String>> {
+        let events: Vec<BusEvent> = due.iter().map(event_of).collect();
+        self.bus.put(&events).await.into_iter().map(|put| put.map_err(|error| error.to_string())).collect()
+    }
+
+    /// Creates the tasks that tell endpoints.
+    async fn tell(&self, due: &[Due<'_>]) -> Vec<Result<(), String>> {
+        let told = due.iter().map(async |Due { announcement, .. }| {
+            self.engine.tell(announcement, &self.endpoints).await.map_err(|error| with_causes(&error))
+        });
+        futures::stream::iter(told).buffered(TOLD_AT_A_TIME).collect().await
+    }
+}
+
+impl StreamResponse {
+    /// Whether every record was announced.
+    #[must_use]
+    pub const fn is_done(&self) -> bool {
+        self.batch_item_failures.is_empty()
+    }
+
+    fn failed(&mut self, record: &StreamRecord, why: &str) {
+        tracing::error!(
+            sequence_number = record.sequence_number(),
+            why,
+            "a change of a task was not announced; it comes again"
+        );
+        self.batch_item_failures.push(Failed { item_identifier: record.sequence_number().to_owned() });
+    }
+}
+
+/// What a record announces, if anything.
+fn announcement(record: &StreamRecord) -> Result<Option<Announcement>, String> {
+    let change = record.task_change().map_err(|error| with_causes(&error))?;
+    Ok(change.and_then(|change| match &change.before {
+        Some(before) => Announcement::between(before, &change.after),
+        None => Announcement::of(&change.after),
+    }))
+}
+
+fn event_of(Due { record, announcement }: &Due<'_>) -> BusEvent {
+    BusEvent {
+        source: EVENT_SOURCE,
+        detail_type: detail_type(announcement.what),
+        detail: detail(announcement).to_string(),
+        at: announcement.at,
+        resources: record.table_arn().map(str::to_owned).into_iter().collect(),
+    }
+}

@@ -1,0 +1,111 @@
+//! Records of the table's stream that say of a task that it waits for a worker: whoever wrote them may have died before its
+//! message was sent.
+//!
+//! They come when nearly all of these tasks have been taken, and each is read once. What could not be treated comes again.
+
+use std::collections::BTreeSet;
+
+use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent};
+use futures::StreamExt;
+use longhaul_aws::{StreamEvent, StreamRecord};
+use longhaul_core::{TaskKey, with_causes};
+use longhaul_engine::{Engine, Ensured};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+/// How many tasks are looked at concurrently.
+const AT_A_TIME: usize = 16;
+
+/// What Lambda names as the source of the records of a stream.
+const STREAM: &str = "aws:dynamodb";
+
+/// What the worker's program is invoked with.
+#[derive(Debug)]
+pub(crate) enum WorkerEvent {
+    /// Messages of a queue.
+    Messages(SqsEvent),
+    /// Records of the table's stream.
+    Records(StreamEvent),
+}
+
+impl<'de> Deserialize<'de> for WorkerEvent {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let event = Value::deserialize(deserializer)?;
+        let is_of_stream = event.pointer("/Records/0/eventSource").and_then(Value::as_str) == Some(STREAM);
+        let read = if is_of_stream {
+            serde_json::from_value(event).map(Self::Records)
+        } else {
+            serde_json::from_value(event).map(Self::Messages)
+        };
+        read.map_err(serde::de::Error::custom)
+    }
+}
+
+/// Sees to the messages of the tasks in a batch. The response names the records that have to come again.
+pub(crate) async fn see_to(engine: &Engine, event: &StreamEvent) -> SqsBatchResponse {
+    let seen: Vec<(&StreamRecord, Result<Option<TaskKey>, String>)> =
+        event.records.iter().map(|record| (record, key(record))).collect();
+    let keys: BTreeSet<TaskKey> = seen.iter().filter_map(|(_, key)| key.as_ref().ok().copied().flatten()).collect();
+    let tasks = futures::stream::iter(keys).map(async |key| (key, see_to_task(engine, &key).await));
+    let failed: BTreeSet<TaskKey> = tasks
+        .buffer_unordered(AT_A_TIME)
+        .filter_map(async |(key, seen_to)| seen_to.is_err().then_some(key))
+        .collect()
+        .await;
+    let mut response = SqsBatchResponse::default();
+    for (record, key) in &seen {
+        match key {
+            Ok(Some(key)) if failed.contains(key) => response.add_failure(record.sequence_number()),
+            Ok(_) => {}
+            Err(why) => {
+                tracing::error!(
+                    sequence_number = record.sequence_number(),
+                    why,
+                    "a record of the stream cannot be read"
+                );
+                response.add_failure(record.sequence_number());
+            }
+        }
+    }
+    response
+}
+
+async fn see_to_task(engine: &Engine, key: &TaskKey) -> Result<(), ()> {
+    match engine.ensure_message(key).await {
+        Ok(Ensured::NotNeeded | Ensured::Sent { .. }) => Ok(()),
+        Err(error) => {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(task_id = %key.id, error, "it is not known whether a task has its message; its record comes again");
+            Err(())
+        }
+    }
+}
+
+/// The task whose message a record is about. The record of a message that was sent again is about none: whoever hears of it
+/// would send the next one, and never come to an end.
+fn key(record: &StreamRecord) -> Result<Option<TaskKey>, String> {
+    let change = record.task_change().map_err(|error| with_causes(&error))?;
+    Ok(change.filter(|change| change.after.resends == 0).map(|change| change.after.key()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn records_of_the_stream_are_told_from_messages_by_their_source() {
+        let read = |event: Value| serde_json::from_value::<WorkerEvent>(event);
+        let record = json!({"eventSource": "aws:dynamodb", "dynamodb": {"SequenceNumber": "7"}});
+        let WorkerEvent::Records(records) = read(json!({"Records": [record]})).unwrap() else {
+            panic!("these are records of the stream")
+        };
+        assert_eq!(records.records[0].sequence_number(), "7");
+        for messages in [json!([]), json!([{"eventSource": "aws:sqs", "body": "{}", "messageId": "1"}])] {
+            let event = read(json!({ "Records": messages })).unwrap();
+            assert!(matches!(event, WorkerEvent::Messages(_)), "{event:?}");
+        }
+        assert!(read(json!({"Records": 7})).is_err());
+    }
+}

@@ -1,0 +1,40 @@
+//! The console of a local server: its pages are from the server's own endpoint, with the rights that every program on this
+//! machine has.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use longhaul_console::{Act, Console, Remote, Setup};
+
+use super::ServeError;
+
+/// What the pages do.
+pub(super) enum Pages {
+    ThatAct,
+    ThatOnlyShow,
+}
+
+/// The console of the server that listens at this address.
+///
+/// # Errors
+/// If there is no randomness.
+pub(super) fn of(address: SocketAddr, pages: &Pages) -> Result<Console, ServeError> {
+    let cannot = |cause| ServeError::Listen { address, cause };
+    let setup = Setup {
+        source: Arc::new(Remote::at(address).map_err(cannot)?),
+        acts: Box::new(log),
+        is_read_only: matches!(pages, Pages::ThatOnlyShow),
+        hosts: Vec::new(),
+        secret: None,
+    };
+    Console::new(setup).map_err(cannot)
+}
+
+/// What the endpoint is asked for then is in the audit log besides.
+fn log(act: &Act<'_>) {
+    let &Act { what, task, error } = act;
+    match error {
+        None => tracing::info!(act = what, task, "by the console"),
+        Some(error) => tracing::warn!(act = what, task, error, "not done by the console"),
+    }
+}

@@ -1,0 +1,107 @@
+//! Answers requests with the token of a callback. The token is the right to send its value: who sends it is no matter.
+
+use http::header::{HeaderValue, RETRY_AFTER};
+use http::{Response, StatusCode};
+use longhaul_audit::{Entry, Event, Outcome};
+use longhaul_core::{TaskKey, limits};
+use longhaul_engine::{FactError, FactRecorded};
+use serde::de::IgnoredAny;
+use serde_json::json;
+
+use crate::Body;
+use crate::shared::Shared;
+use crate::shared::body::json as json_body;
+use crate::shared::callback_token::CallbackToken;
+use crate::shared::weight::Weight;
+
+/// What became of a callback, in the words of its answer.
+struct Answer(StatusCode, &'static str, Option<u64>);
+
+impl Answer {
+    const TAKEN: Self = Self(StatusCode::ACCEPTED, "the value is on record", None);
+    const WRONG: Self = Self(StatusCode::NOT_FOUND, "there is no such callback, or its time is over", None);
+    const SECOND: Self = Self(StatusCode::CONFLICT, "a value was sent before; it stays", None);
+    const TOO_LATE: Self = Self(StatusCode::GONE, "the task went on without a value: its wait is over", None);
+    const ENDED: Self = Self(StatusCode::GONE, "the task has ended, and waits for nothing any more", None);
+    const NOT_JSON: Self = Self(StatusCode::BAD_REQUEST, "the body must be one JSON value", None);
+    const TOO_LARGE: Self = Self(StatusCode::PAYLOAD_TOO_LARGE, "the value is larger than 4 MiB", None);
+    const TOO_MANY_VALUES: Self =
+        Self(StatusCode::PAYLOAD_TOO_LARGE, "the value has too many parts: send large data as one string", None);
+    const UNAVAILABLE: Self =
+        Self(StatusCode::SERVICE_UNAVAILABLE, "the value could not be recorded; send it again", Some(2_000));
+
+    fn into_response(self) -> Response<Body> {
+        let Self(status, what, retry_after_ms) = self;
+        let body = if status.is_success() { json!({"status": what}) } else { json!({"error": what}) };
+        let mut answer = json_body(status, body.to_string());
+        if let Some(ms) = retry_after_ms {
+            answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(ms.div_ceil(1_000)));
+        }
+        answer
+    }
+}
+
+/// Answers whoever sends this value with this token.
+pub(crate) async fn answer(shared: &Shared, token: &str, value: &[u8]) -> Response<Body> {
+    take(shared, token, value).await.into_response()
+}
+
+/// What the audit log says of it.
+fn log(task: &TaskKey, answer: &Answer) {
+    let entry = |outcome| Entry::new(Event::Callback, outcome).task(task);
+    match answer.0 {
+        StatusCode::ACCEPTED => entry(Outcome::Done).log(),
+        StatusCode::CONFLICT | StatusCode::GONE => entry(Outcome::Unchanged).log(),
+        StatusCode::NOT_FOUND => entry(Outcome::NotFound).log(),
+        StatusCode::PAYLOAD_TOO_LARGE => entry(Outcome::Refused).because("too_large").log(),
+        StatusCode::BAD_REQUEST => entry(Outcome::Refused).because("not_json").log(),
+        StatusCode::TOO_MANY_REQUESTS => entry(Outcome::Refused).because("too_many_requests").log(),
+        _ => entry(Outcome::Unavailable).log(),
+    }
+}
+
+async fn take(shared: &Shared, token: &str, value: &[u8]) -> Answer {
+    let Some(token) = CallbackToken::read(token) else { return Answer::WRONG };
+    let answer = take_from_holder(shared, &token, value).await;
+    log(&token.task, &answer);
+    answer
+}
+
+async fn take_from_holder(shared: &Shared, token: &CallbackToken, value: &[u8]) -> Answer {
+    if let Err(retry_after_ms) = shared.rate.count(&token.task, shared.engine.ports().clock.now()) {
+        return Answer(StatusCode::TOO_MANY_REQUESTS, "too many requests for this task", Some(retry_after_ms));
+    }
+    let value = match value_of(value) {
+        Ok(value) => value,
+        Err(answer) => return answer,
+    };
+    match shared.engine.record_fact_by_token(&token.task, &token.hash(), value).await {
+        Ok(FactRecorded::First) => Answer::TAKEN,
+        Ok(FactRecorded::Earlier(_)) => Answer::SECOND,
+        Ok(FactRecorded::TooLate) => Answer::TOO_LATE,
+        Err(FactError::NotFound | FactError::Name { .. }) => Answer::WRONG,
+        Err(FactError::Ended) => Answer::ENDED,
+        Err(FactError::Empty) => Answer::NOT_JSON,
+        Err(FactError::TooLarge { .. }) => Answer::TOO_LARGE,
+        Err(FactError::Unavailable(error)) => {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(task_id = %token.task.id, error, "a callback could not be recorded");
+            Answer::UNAVAILABLE
+        }
+    }
+}
+
+/// The value in a body: one JSON text, which a tool can read without more memory than a request may use.
+fn value_of(body: &[u8]) -> Result<&str, Answer> {
+    if body.len() > limits::ENTRY_BYTES_MAX {
+        return Err(Answer::TOO_LARGE);
+    }
+    if Weight::of(body).kept > limits::REQUEST_MEMORY_BYTES_MAX {
+        return Err(Answer::TOO_MANY_VALUES);
+    }
+    let text = std::str::from_utf8(body).map_err(|_no_text| Answer::NOT_JSON)?;
+    match serde_json::from_str::<IgnoredAny>(text) {
+        Ok(_value) => Ok(text),
+        Err(_no_json) => Err(Answer::NOT_JSON),
+    }
+}

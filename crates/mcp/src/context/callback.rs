@@ -1,0 +1,95 @@
+//! Callbacks: a tool hands out a token, and waits for whoever has it.
+
+use std::future::Future;
+use std::time::Duration;
+
+use longhaul_core::{FailureKind, Timestamp};
+use longhaul_engine::Leg;
+use rmcp::ErrorData;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::{Run, TaskContext, read, write};
+use crate::shared::callback_token::CallbackToken;
+
+/// What is on record of a hand-out.
+#[derive(Serialize, Deserialize)]
+struct HandedOut {
+    at: Timestamp,
+    until: Timestamp,
+}
+
+impl TaskContext {
+    /// Hands out a token, and waits until somebody who has it sends a value: `POST /callbacks/TOKEN` with JSON. Meanwhile
+    /// nothing runs, for days if need be. `None` if nobody has after `wait`.
+    ///
+    /// ```
+    /// # use longhaul_mcp as longhaul;
+    /// # use std::time::Duration;
+    /// # use longhaul::TaskContext;
+    /// # use rmcp::ErrorData;
+    /// # #[derive(serde::Deserialize)]
+    /// # struct Decision { approved: bool }
+    /// # async fn mail(_to: &str, _link: String) -> Result<(), ErrorData> { Ok(()) }
+    /// # async fn tool(task: TaskContext) -> Result<(), ErrorData> {
+    /// let two_days = Duration::from_secs(2 * 24 * 3600);
+    /// let ask = |token| mail("boss@example.com", format!("https://approvals.example.com/?token={token}"));
+    /// let decision: Option<Decision> = task.callback("approval", two_days, ask).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Handing out is a [step](Self::try_step) of this name: it is not done again once it is on record, and after a crash
+    /// that came before, it is, with another token; the first value that any of them brings counts. The token is good for
+    /// this callback of this task alone, until its time is over. Whoever has it may send the value, and nothing else: give
+    /// it to nobody who may not decide.
+    ///
+    /// A value that is no `T` ends the task as failed. A `T` of [`Value`](serde_json::Value) takes anything. A plain call
+    /// cannot wait for callbacks: there, the tool ends with an error that says so.
+    ///
+    /// # Errors
+    /// Those of `hand_out`. They are not recorded: calling this again is a new try.
+    pub async fn callback<T, E, F, Fut>(&self, name: &str, wait: Duration, hand_out: F) -> Result<Option<T>, E>
+    where
+        T: DeserializeOwned,
+        F: FnOnce(String) -> Fut,
+        Fut: Future<Output = Result<(), E>>,
+    {
+        let leg = match &self.0.run {
+            Run::Task(leg) => leg,
+            Run::Plain(call) => {
+                let message =
+                    format!("this tool waits for the callback `{name}`, which a plain call cannot; call it as a task");
+                return call.refuse(ErrorData::invalid_request(message, None)).await;
+            }
+        };
+        let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+        let text = leg
+            .step(name, async || {
+                let at = leg.now();
+                let until = at.plus_ms(wait_ms);
+                let token = CallbackToken::random(leg.task().key(), leg.ids());
+                // On record before anybody has it: the value may come before the hand-out is over.
+                leg.admit_token(&token.hash(), name, until).await;
+                hand_out(token.text()).await?;
+                Ok(write(leg, name, HandedOut { at, until }).await)
+            })
+            .await?;
+        let HandedOut { at, until } = read(leg, name, &text).await;
+        match leg.fact(name, at, Some(until)).await {
+            Some(text) => Ok(Some(read_value(leg, name, &text).await)),
+            None => Ok(None),
+        }
+    }
+}
+
+/// What a callback brought.
+async fn read_value<T: DeserializeOwned>(leg: &Leg, name: &str, text: &str) -> T {
+    match serde_json::from_str(text) {
+        Ok(value) => value,
+        Err(error) => {
+            let message = format!("the value that the callback `{name}` brought is not what the tool expects: {error}");
+            leg.fail(FailureKind::Tool, message).await
+        }
+    }
+}

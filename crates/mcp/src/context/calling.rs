@@ -1,0 +1,178 @@
+//! Calling another tool of the same server, as a task of its own.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use longhaul_core::{TaskId, Timestamp};
+use longhaul_engine::{CallError, ChildEnd, Leg};
+use rmcp::ErrorData;
+use rmcp::model::{CallToolResult, JsonObject};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{Calls, Run, TaskContext};
+use crate::shared::derived::named_openly;
+use crate::shared::errors;
+
+/// Why a call was not made.
+enum NotMade {
+    Wrong(ErrorData),
+    Refused(CallError),
+}
+
+impl From<CallError> for NotMade {
+    fn from(error: CallError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl TaskContext {
+    /// Calls another tool of this server, and returns its result. The call is a task of its own, of the same owner: its
+    /// child. While it runs, nothing of this task does, and nothing is paid for the wait. The child's tool has to be one whose
+    /// calls become tasks.
+    ///
+    /// ```
+    /// # use longhaul_mcp as longhaul;
+    /// # use longhaul::TaskContext;
+    /// # use futures::future::try_join_all;
+    /// # use rmcp::ErrorData;
+    /// # use serde_json::json;
+    /// async fn reports(regions: Vec<String>, task: TaskContext) -> Result<String, ErrorData> {
+    ///     let calls = regions.iter().map(|region| {
+    ///         let task = task.clone();
+    ///         async move { task.call(&format!("report {region}"), "report", json!({"region": region})).await }
+    ///     });
+    ///     let reports = try_join_all(calls).await?;
+    ///     Ok(format!("{} reports", reports.len()))
+    /// }
+    /// ```
+    ///
+    /// There is one child for each `name`, whatever crashes and is run again; the name is that of a step, and two of a tool's
+    /// steps and calls must not share one. The child has the terms of its tool's policy, and ends with this task's deadline at
+    /// the latest. It sees the same [caller](Self::caller), and cannot ask the client anything (`-32021`). Each call takes two
+    /// of the 4,096 entries of this task's journal, so that it may make about two thousand.
+    ///
+    /// If this task is cancelled, misses its deadline or fails, its children are cancelled. If it ends with a result, those that
+    /// run go on. A child may call tools too, eight tasks deep. In a plain call nothing can be called.
+    ///
+    /// # Errors
+    /// The error that the called tool ended with, also in a later leg. What it asks of its callers is part of it: a result with
+    /// `is_error` is not an error here. An error with other words if the child was cancelled, was given up or missed its
+    /// deadline, has a result of more than 4 MiB, or was not accepted: because its tool does not take these arguments, because
+    /// calls of it do not become tasks, because of a limit of the owner, or because it would be too deep. The last are not
+    /// recorded: calling this again tries again.
+    pub async fn call(&self, name: &str, tool: &str, arguments: impl Serialize) -> Result<CallToolResult, ErrorData> {
+        let (leg, calls) = self.caller_of_tools()?;
+        let arguments = object(tool, arguments)?;
+        let prepare = || async {
+            let call = calls.call_of(leg, tool, arguments, self.caller()).await;
+            call.map_err(NotMade::Wrong)
+        };
+        let end = leg.call(name, id_of(leg, b"child", name), prepare).await;
+        result_of(name, end.map_err(error_of)?)
+    }
+
+    /// Has another tool of this server called at `at`, and returns the id of the task that this makes, without waiting for it.
+    /// The task is there at once, may be polled and cancelled, and starts when the moment has come, or at once if that is
+    /// past; at most 90 days ahead. It has this task's owner and [caller](Self::caller) and the terms of its tool's policy, and
+    /// is no child: it runs whatever becomes of this task.
+    ///
+    /// ```
+    /// # use std::time::{Duration, SystemTime};
+    /// # use longhaul_mcp as longhaul;
+    /// # use longhaul::TaskContext;
+    /// # use rmcp::ErrorData;
+    /// # use serde_json::json;
+    /// async fn order(number: u64, at: SystemTime, task: TaskContext) -> Result<String, ErrorData> {
+    ///     let reminder = at + Duration::from_secs(3 * 86_400);
+    ///     let id = task.call_later("reminder", "remind", json!({"order": number}), reminder).await?;
+    ///     Ok(format!("if nobody pays, task {id} says so"))
+    /// }
+    /// ```
+    ///
+    /// There is one such task for each `name`, whatever crashes and is run again, with the moment and the arguments of the
+    /// first time; the name is that of a step. The call takes one entry of the journal.
+    ///
+    /// # Errors
+    /// If the call was not accepted: because its tool does not take these arguments, because calls of it do not become tasks,
+    /// because of a limit of the owner, because the moment is too far ahead, or because this call is plain. That is not
+    /// recorded: calling this again tries again.
+    pub async fn call_later(
+        &self,
+        name: &str,
+        tool: &str,
+        arguments: impl Serialize,
+        at: SystemTime,
+    ) -> Result<String, ErrorData> {
+        let (leg, calls) = self.caller_of_tools()?;
+        let arguments = object(tool, arguments)?;
+        let id = id_of(leg, b"later", name);
+        let prepare = || async {
+            let mut call = calls.call_of(leg, tool, arguments, self.caller()).await.map_err(NotMade::Wrong)?;
+            call.not_before = Some(timestamp(at));
+            Ok(call)
+        };
+        leg.begin(name, id, prepare).await.map_err(error_of)?;
+        Ok(id.to_string())
+    }
+
+    /// What calls other tools.
+    fn caller_of_tools(&self) -> Result<(&Leg, &Arc<dyn Calls>), ErrorData> {
+        let Run::Task(leg) = &self.0.run else {
+            let message = "this tool calls other tools, which works in tasks only: its server should name it with \
+                           `TaskPolicy::required`";
+            return Err(ErrorData::invalid_request(message, None));
+        };
+        match &self.0.calls {
+            Some(calls) => Ok((leg, calls)),
+            None => Err(ErrorData::internal_error("tools cannot be called from here", None)),
+        }
+    }
+}
+
+/// The id of the task that this leg's task makes under `name`.
+fn id_of(leg: &Leg, kind: &[u8], name: &str) -> TaskId {
+    let maker = leg.task();
+    named_openly(&maker.owner, maker.created_at, &[kind, maker.id.as_bytes(), name.as_bytes()]).id
+}
+
+/// What is before 1970 is past, as 1970 is.
+fn timestamp(at: SystemTime) -> Timestamp {
+    let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_ms(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+fn error_of(not_made: NotMade) -> ErrorData {
+    match not_made {
+        NotMade::Wrong(error) => error,
+        NotMade::Refused(CallError::NotAccepted(error)) => errors::of_accept(error),
+        NotMade::Refused(error @ CallError::TooDeep { .. }) => ErrorData::invalid_request(error.to_string(), None),
+    }
+}
+
+fn object(tool: &str, arguments: impl Serialize) -> Result<Option<JsonObject>, ErrorData> {
+    let refused = |why: &str| ErrorData::invalid_params(format!("the arguments for `{tool}` {why}"), None);
+    match serde_json::to_value(arguments) {
+        Ok(Value::Null) => Ok(None),
+        Ok(Value::Object(arguments)) => Ok(Some(arguments)),
+        Ok(Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => {
+            Err(refused("have to be a JSON object"))
+        }
+        Err(error) => Err(refused(&format!("cannot be written as JSON: {error}"))),
+    }
+}
+
+fn result_of(name: &str, end: ChildEnd) -> Result<CallToolResult, ErrorData> {
+    let unreadable = |error| errors::internal("the result of a call cannot be read", &error);
+    let error = |why: String| Err(ErrorData::internal_error(format!("the call `{name}` {why}"), None));
+    match end {
+        ChildEnd::Completed(result) => serde_json::from_str(&result).map_err(unreadable),
+        ChildEnd::Failed { detail: Some(detail), .. } => Err(serde_json::from_str(&detail).map_err(unreadable)?),
+        ChildEnd::Failed { message, detail: None } => error(format!("failed: {message}")),
+        ChildEnd::Cancelled => error("was cancelled".to_owned()),
+        ChildEnd::TooLarge { bytes } => {
+            error(format!("has a result of {bytes} bytes, and at most 4 MiB can be passed on: return a URL instead"))
+        }
+        ChildEnd::Gone => error("expired or was forgotten before its result was read".to_owned()),
+    }
+}

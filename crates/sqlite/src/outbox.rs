@@ -1,0 +1,76 @@
+//! Announcements that are not passed on yet: each is written in the transaction of the event that it announces.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use longhaul_core::ports::{Outbox, StoreError};
+use longhaul_core::{Announcement, Task};
+use rusqlite::{Connection, params};
+
+use crate::DatabaseError;
+use crate::database::Shared;
+use crate::tasks::execute;
+
+/// The announcements that were left first.
+pub(crate) const FIRST: &str = "SELECT announcement FROM outbox WHERE seq > 0 ORDER BY seq LIMIT ?1";
+
+/// Removes one announcement.
+pub(crate) const REMOVE: &str = "DELETE FROM outbox WHERE event = ?1";
+
+/// The announcements in a [`Database`](crate::Database).
+#[derive(Clone)]
+pub struct SqliteOutbox {
+    shared: Arc<Shared>,
+}
+
+impl SqliteOutbox {
+    pub(crate) const fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+}
+
+#[async_trait]
+impl Outbox for SqliteOutbox {
+    async fn announcements(&self, max: usize, wait_ms: u64) -> Result<Vec<Announcement>, StoreError> {
+        let until = self.shared.clock.now().plus_ms(wait_ms);
+        loop {
+            // Created before the query, so that what is left between the query and the wait is not missed.
+            let woken = self.shared.announcements.notified();
+            let found = self.shared.read(move |connection| first(connection, max)).await?;
+            let now = self.shared.clock.now();
+            if !found.is_empty() || max == 0 || now >= until {
+                return Ok(found);
+            }
+            tokio::select! {
+                () = woken => {}
+                () = self.shared.clock.sleep_ms(until.since_ms(now)) => {}
+            }
+        }
+    }
+
+    async fn remove(&self, announcements: &[Announcement]) -> Result<(), StoreError> {
+        let events: Vec<String> = announcements.iter().map(Announcement::id).collect();
+        let removed = self
+            .shared
+            .writer
+            .call(move |connection| events.iter().try_for_each(|event| execute(connection, REMOVE, [event])));
+        Ok(removed.await?)
+    }
+}
+
+/// Leaves the announcement of what happens to a task, if anything of it is announced. Returns whether there is one.
+pub(crate) fn leave(connection: &Connection, before: &Task, after: &Task) -> Result<bool, DatabaseError> {
+    let Some(announcement) = Announcement::between(before, after) else { return Ok(false) };
+    execute(
+        connection,
+        "INSERT OR IGNORE INTO outbox (event, announcement) VALUES (?1, ?2)",
+        params![announcement.id(), serde_json::to_string(&announcement)?],
+    )?;
+    Ok(true)
+}
+
+fn first(connection: &Connection, max: usize) -> Result<Vec<Announcement>, DatabaseError> {
+    let mut statement = connection.prepare_cached(FIRST)?;
+    let rows = statement.query_map([i64::try_from(max).unwrap_or(i64::MAX)], |row| row.get::<_, String>(0))?;
+    rows.map(|text| Ok(serde_json::from_str(&text?)?)).collect()
+}

@@ -1,0 +1,64 @@
+//! Somebody outside, who records the facts that tools wait for: at any time after a tool has told, also before it waits.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+use longhaul_core::EntryKind;
+use longhaul_engine::FactError;
+
+use super::clients::Client;
+use super::world::{HandedOut, World};
+
+/// Records what is due, until it is on record. Whoever dies after the record does not come back: then the task has to look
+/// itself.
+pub(crate) async fn record_facts(world: Arc<World>, client: Client) {
+    loop {
+        let next_ms = told(&world).await;
+        let now_ms = world.kernel.now_ms();
+        if next_ms > now_ms {
+            // In short steps: something may be due sooner than what is known now.
+            world.kernel.sleep((next_ms - now_ms).min(world.plan.settings.lease_ms / 20)).await;
+            continue;
+        }
+        let (due, later) =
+            std::mem::take(&mut world.lock().handed_out).into_iter().partition(|fact| fact.due_ms <= now_ms);
+        world.lock().handed_out = later;
+        let due: Vec<HandedOut> = due;
+        for mut fact in due {
+            if client.record_fact(&fact).await {
+                continue;
+            }
+            let is_on_record = world.lock().store.entry(&fact.key, EntryKind::Fact, &fact.name).is_some();
+            if !is_on_record {
+                fact.due_ms = world.kernel.now_ms() + world.plan.settings.lease_ms / 4;
+                world.lock().handed_out.push(fact);
+            }
+        }
+    }
+}
+
+/// When something is due, as soon as anything is told.
+async fn told(world: &World) -> u64 {
+    poll_fn(|context| {
+        let mut state = world.lock();
+        let next_ms = state.handed_out.iter().map(|fact| fact.due_ms).min();
+        if next_ms.is_none() {
+            state.listener = Some(context.waker().clone());
+        }
+        next_ms.map_or(Poll::Pending, Poll::Ready)
+    })
+    .await
+}
+
+impl Client {
+    /// Records a fact. Whether that was answered.
+    async fn record_fact(&self, fact: &HandedOut) -> bool {
+        self.world.kernel.tell(|| format!("records the fact `{}` of {}", fact.name, self.world.lock().name(&fact.key)));
+        let answer = self.request(async |engine| engine.record_fact(&fact.key, &fact.name, "\"there\"").await).await;
+        match answer {
+            Some((_, Ok(_) | Err(FactError::Ended | FactError::NotFound))) => true,
+            Some((_, Err(_))) | None => false,
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! A schedule of a world: who looks at it is code from outside the test kit, on the ports of the simulation.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use longhaul_core::OwnerId;
+use longhaul_engine::Engine;
+
+use super::clients::owner;
+use super::fault_profile::InjectedFault;
+use super::lying::Instance;
+use super::plan::{CallPlan, Plan};
+use super::ports::engine;
+use super::world::{Killable, World};
+
+/// One process that looks at the schedule of a world.
+#[async_trait]
+pub trait Looks: Send + Sync {
+    /// Looks at what is due. Whether all of it was handled.
+    async fn look(&self) -> bool;
+}
+
+/// Makes the processes that look at the schedule of a world: for the plan, with this engine.
+pub type MakeLooks = dyn Fn(&Plan, Engine) -> Box<dyn Looks> + Send + Sync;
+
+impl Plan {
+    /// Whose tasks the schedule makes.
+    #[must_use]
+    pub fn schedule_owner() -> OwnerId {
+        owner(0)
+    }
+
+    /// What the tasks of the schedule do.
+    #[must_use]
+    pub fn scheduled_call(&self) -> Option<&CallPlan> {
+        self.calls.get(self.schedule.as_ref()?.call)
+    }
+}
+
+/// Looks again and again, until no faults are injected any more. Whoever is killed, or goes, is replaced later.
+pub(crate) async fn look(world: Arc<World>, make: Arc<MakeLooks>, number: usize) {
+    let Some(plan) = world.plan.schedule.clone() else { return };
+    let skew_ms = plan.lookers.get(number).copied().unwrap_or(0);
+    let engine = engine(&world, Instance::Api, skew_ms);
+    let goes_on = || world.lock().quiescent_since_ms.is_none();
+    while goes_on() {
+        let process = make(&world.plan, engine.clone());
+        let looks = world.kernel.draw(|dice| dice.between(1, 40));
+        let life = Killable { killed_by: InjectedFault::Kill, stop: None };
+        let living = async {
+            for _ in (0..looks).take_while(|_| goes_on()) {
+                look_once(&world, &*process).await;
+                world.kernel.sleep(plan.look_ms).await;
+            }
+        };
+        let _killed = world.killable(&life, living).await;
+        let away_ms = world.kernel.draw(|dice| dice.below(plan.away_ms + 1));
+        world.kernel.sleep(away_ms + 1).await;
+    }
+}
+
+async fn look_once(world: &World, process: &dyn Looks) {
+    let begun_ms = world.kernel.now_ms();
+    if process.look().await {
+        let at_ms = world.kernel.now_ms();
+        world.lock().checks.looked(begun_ms, at_ms);
+    }
+}

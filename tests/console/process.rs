@@ -1,0 +1,170 @@
+//! Servers, a console and a browser, each in a process of its own.
+
+use std::io::{BufRead, BufReader, Read, Seek, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// How long a test waits for something that has to happen.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn tool(name: &str) -> PathBuf {
+    let path = root().join(".cache/tools/bin").join(name);
+    assert!(path.exists(), "{} is not installed: run scripts/setup-tools.sh browser", path.display());
+    path
+}
+
+/// A program that listens. Killed when dropped.
+pub(crate) struct Program {
+    child: Child,
+}
+
+impl Program {
+    fn start(command: &mut Command, port: u16) -> Self {
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let begun = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(child.try_wait().unwrap().is_none(), "the program has ended");
+            assert!(begun.elapsed() < PATIENCE, "nobody listens");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Self { child }
+    }
+
+    /// SIGKILL, as a crash or the out-of-memory killer would.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // It may have ended already.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// Which console is looked at.
+#[derive(Clone, Copy)]
+pub(crate) enum Console {
+    /// The one that the server has itself.
+    OfServer,
+    /// The one of `longhaul console`.
+    Beside,
+}
+
+/// A folder with a database, and the ports of a server and of a console.
+pub(crate) struct Setup {
+    folder: tempfile::TempDir,
+    server: u16,
+    console: u16,
+}
+
+impl Setup {
+    pub(crate) fn new() -> Self {
+        // Held at the same time, so that they are different ones.
+        let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let [server, console] = listeners.map(|listener| listener.local_addr().unwrap().port());
+        Self { folder: tempfile::tempdir().unwrap(), server, console }
+    }
+
+    /// The shipped server with its diagnostic tools, which has a console of its own.
+    pub(crate) fn start(&self) -> Program {
+        let program = Path::new(env!("CARGO_BIN_EXE_longhaul")).with_file_name("local");
+        assert!(program.exists(), "build it: cargo build -p longhaul-app --bin local");
+        let mut command = Command::new(program);
+        command.args(["--diagnostics", "--lease-ms", "1500", "--heartbeat-ms", "200", "--listen"]);
+        command.arg(format!("127.0.0.1:{}", self.server)).arg("--db").arg(self.folder.path().join("tasks.db"));
+        Program::start(&mut command, self.server)
+    }
+
+    /// A server all of whose texts would like to be obeyed.
+    pub(crate) fn start_hostile(&self) -> Program {
+        let mut command = Command::new(tool("node"));
+        command.arg(root().join("tests/console/hostile.mjs")).arg(self.server.to_string());
+        Program::start(&mut command, self.server)
+    }
+
+    /// `longhaul console` for the server.
+    pub(crate) fn start_console(&self) -> Program {
+        let mut command = self.longhaul(&["console", "--listen"]);
+        command.arg(format!("127.0.0.1:{}", self.console));
+        Program::start(&mut command, self.console)
+    }
+
+    fn longhaul(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        command
+            .env("XDG_STATE_HOME", self.folder.path())
+            .env("HOME", self.folder.path())
+            .current_dir(self.folder.path());
+        command.env("LONGHAUL_SERVER", format!("http://127.0.0.1:{}/mcp", self.server)).args(args);
+        command
+    }
+
+    /// Begins a call, and says the id of its task.
+    pub(crate) fn call(&self, call: &[&str]) -> String {
+        let output = self.longhaul(&["call", "--detach"]).args(call).output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{said} {}", String::from_utf8_lossy(&output.stderr));
+        said.trim().to_owned()
+    }
+
+    /// What a task of this id says of itself.
+    pub(crate) fn shown(&self, id: &str) -> Value {
+        let output = self.longhaul(&["show", id, "--json"]).output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// Lets the browser go through a flow.
+    pub(crate) fn browse(&self, console: Console, flow: &str, flags: &[&str]) -> Value {
+        self.browse_while(console, flow, flags, &mut |asked| panic!("nobody can {asked}"))
+    }
+
+    /// The same, where the flow asks for something to be done meanwhile.
+    pub(crate) fn browse_while(
+        &self,
+        console: Console,
+        flow: &str,
+        flags: &[&str],
+        does: &mut dyn FnMut(&str),
+    ) -> Value {
+        let port = match console {
+            Console::OfServer => self.server,
+            Console::Beside => self.console,
+        };
+        let mut command = Command::new(tool("node"));
+        command.arg(root().join("tests/console/driver.mjs")).arg("--chromium").arg(tool("chromium"));
+        command.args(["--url", &format!("http://127.0.0.1:{port}/console"), flow]).args(flags);
+        // Standard error is its own: Node makes what it inherits non-blocking, and what the tests print would be lost.
+        let mut said = tempfile::tempfile().unwrap();
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(said.try_clone().unwrap());
+        let mut child = command.spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let mut seen = Value::Null;
+        for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+            let line = line.unwrap();
+            seen = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{flow}: {error}: {line}"));
+            if let Some(asked) = seen["ask"].as_str() {
+                does(asked);
+                writeln!(stdin).unwrap();
+            }
+        }
+        child.wait().unwrap();
+        let mut errors = Vec::new();
+        said.rewind().and_then(|()| said.read_to_end(&mut errors)).unwrap();
+        // Shown if the test fails.
+        eprint!("{}", String::from_utf8_lossy(&errors));
+        assert_eq!(seen["ok"], true, "{flow}: {seen:#}");
+        seen
+    }
+}
