@@ -28,6 +28,7 @@ mod round;
 mod tokens;
 mod variables;
 
+use calling::Children;
 pub(crate) use pending::News;
 use pending::PendingUpdates;
 
@@ -41,6 +42,7 @@ pub(crate) struct Shared {
     pub(crate) task: Task,
     pub(crate) variables: futures::lock::Mutex<Variables>,
     pub(crate) pending: PendingUpdates,
+    children: Children,
     request: String,
     ends_at: Option<Timestamp>,
     journal: Mutex<HashMap<(EntryKind, String), Payload>>,
@@ -68,6 +70,7 @@ impl Leg {
             task: start.task,
             variables: futures::lock::Mutex::default(),
             pending: PendingUpdates::default(),
+            children: Children::default(),
             request: start.request,
             ends_at: start.ends_at,
             journal: Mutex::new(journal),

@@ -1,15 +1,57 @@
 //! Calling another tool, as a task of its own.
 
+use std::collections::BTreeSet;
 use std::future::Future;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use longhaul_core::{EntryKind, FailureKind, TaskId, limits};
+use tokio::sync::RwLock;
 
 use crate::children::{CallError, Called, ChildEnd};
-use crate::{Call, Leg};
+use crate::suspension::Wait;
+use crate::{AcceptError, Call, Leg};
+
+/// What a leg knows of the children of its task.
+#[derive(Default)]
+pub(super) struct Children {
+    /// Held for reading while a child is made, so that whoever is refused can wait for those that are not decided.
+    making: RwLock<()>,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    /// Those whose end is not in the journal.
+    open: BTreeSet<TaskId>,
+    /// Their owner may have no more tasks until one of them ends, which this leg does not see.
+    is_full: bool,
+}
+
+/// Why a child was not made.
+enum Unmade<E> {
+    /// There is room for it when another child has ended.
+    NoRoomYet,
+    /// There is none, or something else is wrong.
+    Refused(E),
+}
+
+impl Children {
+    /// A child that has not ended, if there is no room for one more until then.
+    fn awaited(&self) -> Option<TaskId> {
+        let known = self.lock();
+        known.open.first().copied().filter(|_| known.is_full)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl Leg {
     /// Makes the task `id` of the call that `prepare` returns, once, and returns how it ended. Nothing runs while it has not:
     /// its end starts the next leg. The call takes two entries of the journal: the step `name`, and the end.
+    ///
+    /// If the owner may have no more unfinished tasks, it is made when another call of this task has ended.
     ///
     /// # Errors
     /// Those of `prepare`, and [`CallError`]. They are not recorded.
@@ -19,13 +61,11 @@ impl Leg {
         F: FnOnce() -> Fut,
         Fut: Future<Output = Result<Call, E>>,
     {
-        let make = async || {
-            let call = prepare().await?;
-            let called = self.0.engine.make_child(self.task(), id, call).await?;
-            // An id and a number can always be written as JSON.
-            Ok::<_, E>(serde_json::to_string(&called).unwrap_or_default())
+        let text = match self.step(name, async || self.make_child(id, prepare).await).await {
+            Ok(text) => text,
+            Err(Unmade::Refused(error)) => return Err(error),
+            Err(Unmade::NoRoomYet) => return self.wait_for_room().await,
         };
-        let text = self.step(name, make).await?;
         let called: Called = match serde_json::from_str(&text) {
             Ok(called) => called,
             Err(error) => {
@@ -33,7 +73,53 @@ impl Leg {
                 return self.fail(FailureKind::Corrupt, message).await;
             }
         };
+        self.note_open(called.child);
         Ok(self.child_end(called).await)
+    }
+
+    async fn make_child<E, F, Fut>(&self, id: TaskId, prepare: F) -> Result<String, Unmade<E>>
+    where
+        E: From<CallError>,
+        F: FnOnce() -> Fut,
+        Fut: Future<Output = Result<Call, E>>,
+    {
+        let call = prepare().await.map_err(Unmade::Refused)?;
+        let children = &self.0.children;
+        let making = children.making.read().await;
+        if children.awaited().is_some() {
+            return Err(Unmade::NoRoomYet);
+        }
+        match self.0.engine.make_child(self.task(), id, call).await {
+            Ok(called) => {
+                self.note_open(id);
+                // An id and a number can always be written as JSON.
+                Ok(serde_json::to_string(&called).unwrap_or_default())
+            }
+            Err(error @ CallError::NotAccepted(AcceptError::TooManyOpen { .. })) => {
+                drop(making);
+                let _decided = children.making.write().await;
+                children.lock().is_full = true;
+                Err(children.awaited().map_or_else(|| Unmade::Refused(error.into()), |_| Unmade::NoRoomYet))
+            }
+            Err(error) => Err(Unmade::Refused(error.into())),
+        }
+    }
+
+    /// Notes a child whose end this leg does not know.
+    fn note_open(&self, child: TaskId) {
+        if !self.lock_journal().contains_key(&(EntryKind::Fact, child.to_string())) {
+            self.0.children.lock().open.insert(child);
+        }
+    }
+
+    /// Ends the leg, until a child ends.
+    async fn wait_for_room<T>(&self) -> T {
+        let now = self.now();
+        let _waiting = self.0.children.awaited().map(|child| {
+            let look_at = now.plus_ms(limits::FACT_LOOK_MS_FIRST);
+            self.0.suspend.wait(Wait::Fact { name: child.to_string(), look_at })
+        });
+        std::future::pending().await
     }
 
     /// Makes the task `id` of the call that `prepare` returns, once, and does not wait for it: it is no child, and goes on

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures::future::join_all;
 use longhaul_core::ports::TaskStore;
 use longhaul_core::{IdSource, State, Status, TaskEvent, TaskId, TaskKey, limits};
-use longhaul_engine::{CallError, ChildEnd, Leg, LegEnd};
+use longhaul_engine::{CallError, ChildEnd, Leg, LegEnd, Settings};
 use longhaul_testkit::SeededIds;
 
 use super::world::{Tool, World, call, completed, run, tool};
@@ -134,6 +134,62 @@ fn a_thousand_calls_are_a_thousand_tasks_whatever_is_replayed() {
         assert_eq!((children(&world, &key).await.len(), ran.load(Ordering::Relaxed)), (1_000, 1_000));
         let legs = world.on_record(&key).await.attempt;
         assert!(legs < 100, "{legs} legs");
+    });
+}
+
+/// A world whose owners may have this many unfinished tasks.
+fn with_room_for(open_tasks_max: u32) -> World {
+    World::with(Settings { open_tasks_max, ..Settings::default() })
+}
+
+#[test]
+fn calls_beyond_the_owners_limit_are_made_when_others_have_ended() {
+    run(async {
+        let world = with_room_for(4);
+        let key = parent(&world).await;
+        let tool = family(10, |_leg| async { completed("17") });
+        while !world.on_record(&key).await.has_ended() {
+            world.work(&tool).await;
+            world.clock.advance_ms(limits::WAKE_DELAY_MS_MAX);
+        }
+        let result = result(&world, &key).await;
+        assert_eq!(result.matches("Ok(Completed(\"17\"))").count(), 10, "{result}");
+        assert_eq!(children(&world, &key).await.len(), 10);
+    });
+}
+
+/// The tool sees no refusal while a call of it runs, although nothing waits for that one.
+#[test]
+fn a_call_beyond_the_owners_limit_waits_for_one_that_nothing_waits_for() {
+    run(async {
+        let world = with_room_for(2);
+        let key = parent(&world).await;
+        let tool = tool(move |leg| async move {
+            if leg.task().depth() > 0 {
+                return sleeps(leg).await;
+            }
+            let first = calls(&leg, 1, "child");
+            let made = leg.sleep_ms(1_000);
+            futures::future::select(Box::pin(first), Box::pin(made)).await;
+            completed(&format!("{:?}", calls(&leg, 2, "child").await))
+        });
+        for _ in 0..150 {
+            world.work(&tool).await;
+            world.clock.advance_ms(MINUTE_MS);
+        }
+        assert_eq!(result(&world, &key).await, r#"Ok(Completed("17"))"#);
+        assert_eq!(children(&world, &key).await.len(), 2);
+    });
+}
+
+#[test]
+fn a_call_for_which_there_is_never_room_is_refused() {
+    run(async {
+        let world = with_room_for(1);
+        let key = parent(&world).await;
+        world.work(&family(2, sleeps)).await;
+        let result = result(&world, &key).await;
+        assert_eq!(result.matches("TooManyOpen").count(), 2, "{result}");
     });
 }
 

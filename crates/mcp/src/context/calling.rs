@@ -55,12 +55,14 @@ impl TaskContext {
     /// If this task is cancelled, misses its deadline or fails, its children are cancelled. If it ends with a result, those that
     /// run go on. A child may call tools too, eight tasks deep. In a plain call nothing can be called.
     ///
+    /// If this task's owner may have no more unfinished tasks, a call waits until another call of this task has ended.
+    ///
     /// # Errors
     /// The error that the called tool ended with, also in a later leg. What it asks of its callers is part of it: a result with
     /// `is_error` is not an error here. An error with other words if the child was cancelled, was given up or missed its
     /// deadline, has a result of more than 4 MiB, or was not accepted: because its tool does not take these arguments, because
-    /// calls of it do not become tasks, because of a limit of the owner, or because it would be too deep. The last are not
-    /// recorded: calling this again tries again.
+    /// calls of it do not become tasks, because of a limit of the owner while no other call of this task runs, or because it
+    /// would be too deep. The last are not recorded: calling this again tries again.
     pub async fn call(&self, name: &str, tool: &str, arguments: impl Serialize) -> Result<CallToolResult, ErrorData> {
         let (leg, calls) = self.caller_of_tools()?;
         let arguments = object(tool, arguments)?;
