@@ -1,10 +1,10 @@
 //! Tasks that a tool made by calling other tools, on functions that are killed, and at the limits of their owner.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::caller::{Caller, structured};
+use crate::gathered::{all_of, result_of};
 use crate::inside::until;
 use crate::process::Setup;
 
@@ -31,23 +31,6 @@ async fn children_in(table: &str, state: &str) -> (usize, usize) {
     }
 }
 
-async fn result_of(caller: &Caller, id: &str) -> Value {
-    let begun = Instant::now();
-    loop {
-        let task = caller.get(id).await;
-        if task["status"] == "completed" {
-            return structured(&task["result"]);
-        }
-        assert!(task["status"] == "working" && begun.elapsed() < PATIENCE, "{task}");
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
-}
-
-/// What `gather` answers if nothing is lost, done twice, or out of order.
-fn all_of(calls: usize) -> Value {
-    json!({"steps": (0..calls).map(|number| number % 3 + 1).collect::<Vec<_>>(), "error": null})
-}
-
 #[tokio::test]
 async fn calls_of_other_tools_survive_killed_workers_and_are_made_once() {
     let setup = Setup::new();
@@ -59,7 +42,7 @@ async fn calls_of_other_tools_survive_killed_workers_and_are_made_once() {
         until("enough are made", async || children_in(table, "completed").await.0 >= made).await;
         setup.kill_all_of("WorkerFunction");
     }
-    assert_eq!(result_of(&caller, &id).await, all_of(CALLS));
+    assert_eq!(result_of(&caller, &id, PATIENCE).await, all_of(CALLS));
     assert_eq!(children_in(table, "completed").await, (CALLS, CALLS));
 }
 
@@ -80,5 +63,5 @@ async fn one_leg_at_a_time_is_enough_for_a_task_and_those_that_it_calls() {
     let setup = Setup::with(&["LegsPerOwner=1"]);
     let caller = setup.start().caller();
     let id = caller.call_task("gather", json!({"calls": 3, "levels": 2})).await;
-    assert_eq!(result_of(&caller, &id).await, all_of(3));
+    assert_eq!(result_of(&caller, &id, PATIENCE).await, all_of(3));
 }

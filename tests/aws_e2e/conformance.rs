@@ -11,6 +11,8 @@
 )]
 #![expect(dead_code, reason = "the other tests of the deployment use all of what they share with these")]
 
+#[path = "../killed/approval.rs"]
+mod approval;
 #[path = "../e2e/caller.rs"]
 mod caller;
 mod gate;

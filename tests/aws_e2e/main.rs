@@ -28,6 +28,8 @@ mod documented;
 mod flows;
 mod garbage;
 mod gate;
+#[path = "../e2e/gathered.rs"]
+mod gathered;
 mod ground;
 mod http_api;
 mod inside;

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde_json::{Value, json};
-use tokio::task::JoinHandle;
+use serde_json::json;
 
-use crate::caller::{Caller, structured};
+use crate::approval::{ENDED, counted, post, send_first, token_of};
+use crate::caller::structured;
 use crate::ground::Resources;
 use crate::inside::{messages_in, until};
 use crate::process::Setup;
@@ -83,31 +83,6 @@ async fn ticks_that_come_twice_late_or_to_workers_that_die_make_one_task_for_eac
     assert_eq!(times["patient"], [first_ms], "the second is left out, because the first has not ended");
 }
 
-/// The status of a value that comes after another one, while the task goes on, and after its end.
-const LATE: u16 = 409;
-const ENDED: u16 = 410;
-
-/// The token that the tool has handed out.
-async fn token_of(caller: &Caller, id: &str) -> String {
-    let shows_token = |task: &Value| task["_meta"]["dev.longhaul/variables"]["token"].is_string();
-    let task = caller.until_it(id, "its token", shows_token).await;
-    task["_meta"]["dev.longhaul/variables"]["token"].as_str().unwrap().to_owned()
-}
-
-/// The status that the value gets; `None` if no function answered.
-async fn post(url: &str, value: &Value) -> Option<u16> {
-    let sent = reqwest::Client::new().post(url).header("content-type", "application/json").body(value.to_string());
-    let status = sent.send().await.ok()?.status().as_u16();
-    // What stands in front of a function says so if that died.
-    Some(status).filter(|status| *status < 500)
-}
-
-/// Sends a first value, whoever dies meanwhile.
-fn send_first(url: &str) -> JoinHandle<Option<u16>> {
-    let url = url.to_owned();
-    tokio::spawn(async move { post(&url, &json!("first")).await })
-}
-
 #[tokio::test]
 async fn a_callback_survives_the_death_of_the_functions_before_while_and_after_it_is_sent() {
     let setup = Setup::new();
@@ -129,12 +104,7 @@ async fn a_callback_survives_the_death_of_the_functions_before_while_and_after_i
             second = post(&url, &json!("second")).await;
         }
         let result = structured(&caller.until(&id, "completed").await["result"]);
-        let expected = match (first, second) {
-            (Some(202) | None, Some(LATE | ENDED)) => "first",
-            (None, Some(202)) => "second",
-            other => panic!("round {round}: {other:?}"),
-        };
-        assert_eq!(result, json!({"decision": expected, "noted": 1}), "round {round}");
+        assert_eq!(result, json!({"decision": counted(first, second), "noted": 1}), "round {round}");
         assert_eq!(post(&url, &json!("third")).await, Some(ENDED));
     }
 }

@@ -4,14 +4,15 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::caller::{Caller, structured};
+use crate::caller::Caller;
+use crate::gathered::{all_of, result_of};
 use crate::process::{Local, Setup};
 
 /// How many calls there are at once.
 const CALLS: usize = 300;
 
 /// How long a test waits for something that has to happen.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 fn setup() -> Setup {
     Setup::with(&["--diagnostics"])
@@ -50,24 +51,6 @@ async fn until_so_many(caller: &Caller, tool: &str, status: &str, wanted: usize)
     }
 }
 
-/// The result of a task that ends within ten minutes.
-async fn result_of(caller: &Caller, id: &str) -> Value {
-    let begun = Instant::now();
-    loop {
-        let task = caller.get(id).await;
-        if task["status"] == "completed" {
-            return structured(&task["result"]);
-        }
-        assert!(task["status"] == "working" && begun.elapsed() < 5 * PATIENCE, "{task}");
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
-}
-
-/// What `gather` answers if nothing is lost, done twice, or out of order.
-fn all_of(calls: usize) -> Value {
-    json!({"steps": (0..calls).map(|number| number % 3 + 1).collect::<Vec<_>>(), "error": null})
-}
-
 /// Calls `gather`, and kills the server again and again in the middle of that: while children are made, and when some have
 /// ended.
 async fn survives_kills(setup: &Setup, calls: usize) -> (Local, String) {
@@ -79,7 +62,7 @@ async fn survives_kills(setup: &Setup, calls: usize) -> (Local, String) {
         server = setup.start();
     }
     let caller = server.caller();
-    assert_eq!(result_of(&caller, &id).await, all_of(calls));
+    assert_eq!(result_of(&caller, &id, PATIENCE).await, all_of(calls));
     assert_eq!(count(&caller, "countdown", "completed").await, calls);
     assert_eq!(tasks(&caller, "countdown").await.len(), calls, "each call is made once");
     (server, id)
@@ -119,7 +102,7 @@ async fn a_call_for_which_there_is_never_room_says_so() {
     let caller = server.caller();
     let id = caller.call_task("gather", json!({"calls": 2})).await;
     let why = "you have 1 unfinished tasks, which is the limit; wait for some to end, or cancel them";
-    assert_eq!(result_of(&caller, &id).await, json!({"steps": [0, 0], "error": why}));
+    assert_eq!(result_of(&caller, &id, PATIENCE).await, json!({"steps": [0, 0], "error": why}));
 }
 
 #[tokio::test]
@@ -129,7 +112,7 @@ async fn one_leg_at_a_time_is_enough_for_a_task_and_those_that_it_calls() {
     let server = setup.start();
     let caller = server.caller();
     let id = caller.call_task("gather", json!({"calls": 5, "levels": 3})).await;
-    assert_eq!(result_of(&caller, &id).await, all_of(5));
+    assert_eq!(result_of(&caller, &id, PATIENCE).await, all_of(5));
 }
 
 #[tokio::test]
@@ -138,9 +121,9 @@ async fn tasks_call_each_other_eight_deep_and_the_next_one_says_so() {
     let server = setup.start();
     let caller = server.caller();
     let deep = caller.call_task("gather", json!({"calls": 1, "levels": 7})).await;
-    assert_eq!(result_of(&caller, &deep).await, all_of(1));
+    assert_eq!(result_of(&caller, &deep, PATIENCE).await, all_of(1));
     let too_deep = caller.call_task("gather", json!({"calls": 1, "levels": 8})).await;
-    let answer = result_of(&caller, &too_deep).await;
+    let answer = result_of(&caller, &too_deep, PATIENCE).await;
     assert!(answer["error"].as_str().unwrap().contains("at most 8 deep"), "{answer}");
 }
 
@@ -170,6 +153,6 @@ async fn the_cancel_of_a_called_task_is_an_error_that_the_caller_can_handle() {
     for task in tasks(&caller, "countdown").await {
         caller.result("tasks/cancel", json!({"taskId": task["taskId"]})).await;
     }
-    let answer = result_of(&caller, &id).await;
+    let answer = result_of(&caller, &id, PATIENCE).await;
     assert_eq!(answer, json!({"steps": [0, 0], "error": "the call `call 0` was cancelled"}));
 }

@@ -21,6 +21,7 @@ mod dialects;
 #[path = "../../crates/aws/tests/aws/emulator.rs"]
 mod emulator;
 mod flows;
+mod gathered;
 mod instances;
 mod isolation;
 mod kills;

@@ -4,27 +4,10 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::task::JoinHandle;
 
+use crate::approval::{ENDED, LATE, counted, post, send_first, token_of};
 use crate::caller::{Caller, structured};
 use crate::process::Setup;
-
-/// The status of a value that comes after another one, while the task goes on, and after its end.
-const LATE: u16 = 409;
-const ENDED: u16 = 410;
-
-/// The token that the tool has handed out.
-async fn token_of(caller: &Caller, id: &str) -> String {
-    let shows_token = |task: &Value| task["_meta"]["dev.longhaul/variables"]["token"].is_string();
-    let task = caller.until_it(id, "its token", shows_token).await;
-    task["_meta"]["dev.longhaul/variables"]["token"].as_str().unwrap().to_owned()
-}
-
-/// The status that the value gets; `None` if there was no answer.
-async fn post(url: &str, value: &Value) -> Option<u16> {
-    let sent = reqwest::Client::new().post(url).header("content-type", "application/json").body(value.to_string());
-    sent.send().await.ok().map(|answer| answer.status().as_u16())
-}
 
 async fn decision_of(caller: &Caller, id: &str) -> Value {
     let result = structured(&caller.until(id, "completed").await["result"]);
@@ -61,12 +44,6 @@ async fn a_callback_that_was_confirmed_survives_a_kill_right_after() {
     }
 }
 
-/// Sends a first value, whoever dies meanwhile.
-fn send_first(url: &str) -> JoinHandle<Option<u16>> {
-    let url = url.to_owned();
-    tokio::spawn(async move { post(&url, &json!("first")).await })
-}
-
 /// The answer to the first value may be lost with the server. Whoever sends another one then learns which of the two counts.
 #[tokio::test]
 async fn of_callbacks_that_are_sent_while_the_server_is_killed_one_counts_and_its_sender_knows() {
@@ -86,12 +63,7 @@ async fn of_callbacks_that_are_sent_while_the_server_is_killed_one_counts_and_it
         for (sent, (id, url)) in sending.into_iter().zip(waiting) {
             let first = sent.await.unwrap();
             let second = post(&url, &json!("second")).await;
-            let expected = match (first, second) {
-                (Some(202) | None, Some(LATE | ENDED)) => "first",
-                (None, Some(202)) => "second",
-                other => panic!("round {round}: {other:?}"),
-            };
-            assert_eq!(decision_of(&setup.caller(), &id).await, expected, "round {round}");
+            assert_eq!(decision_of(&setup.caller(), &id).await, counted(first, second), "round {round}");
         }
     }
 }

@@ -10,6 +10,7 @@
     reason = "a test may end by a panic, and waits in real time"
 )]
 
+mod approval;
 mod callbacks;
 #[path = "../e2e/caller.rs"]
 #[expect(dead_code, reason = "the other end-to-end tests use all of it")]

@@ -110,13 +110,18 @@ fn with_questions() -> TaskPolicy {
     TaskPolicy::optional().run_at_most(Duration::from_secs(25 * 3_600))
 }
 
+/// Whoever checks a deployment kills it several times in a row, perhaps before the tool gets any further.
+fn gather() -> TaskPolicy {
+    TaskPolicy::required().run_at_most(Duration::from_secs(26 * 3_600)).consecutive_failures_max(10)
+}
+
 fn with_diagnostics(server: Server) -> Server {
     server
         .task("countdown", TaskPolicy::optional().run_at_most(Duration::from_secs(25 * 3_600)))
         .task("fail", TaskPolicy::optional().run_at_most(Duration::from_secs(diagnostics::fail::RUN_S_MAX)))
         .clean_up("fail", diagnostics::fail::clean_up)
         .task("ask", with_questions())
-        .task("gather", TaskPolicy::required().run_at_most(Duration::from_secs(26 * 3_600)))
+        .task("gather", gather())
         .task("large_result", TaskPolicy::optional())
         .task("tool_env", TaskPolicy::optional())
 }

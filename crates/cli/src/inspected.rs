@@ -13,6 +13,7 @@ pub(crate) fn text(shown: &Value) -> String {
     let all = |name: &str| shown[name].as_array().into_iter().flatten();
     let mut lines = vec![format!("tool      {}", line(shown["tool"].as_str().unwrap_or("-")))];
     lines.push(format!("arguments {}", value(&shown["arguments"])));
+    lines.extend(shown["parent"].as_str().map(|parent| format!("called by {}", line(parent))));
     lines.push("legs".to_owned());
     lines.extend(all("legs").map(leg));
     lines.push("journal".to_owned());
@@ -41,7 +42,8 @@ fn entry(entry: &Value) -> String {
     let text = |name: &str| entry[name].as_str().unwrap_or("-");
     let took = entry["tookMs"].as_u64().map_or_else(|| "-".to_owned(), |ms| format!("{ms} ms"));
     let (attempt, kind, name) = (entry["attempt"].as_u64().unwrap_or_default(), text("kind"), text("name"));
-    line(&format!("  {attempt:>4}  {}  {took:>8}  {kind} {name}  {}", text("at"), value(entry)))
+    let value = entry["child"].as_str().map_or_else(|| value(entry), |child| format!("called {child}"));
+    line(&format!("  {attempt:>4}  {}  {took:>8}  {kind} {name}  {value}", text("at")))
 }
 
 /// The value of a field, cut; how long it is if the server left it out.
@@ -65,25 +67,28 @@ mod tests {
     #[test]
     fn legs_and_entries_are_lines_that_a_terminal_cannot_obey() {
         let shown = json!({
-            "tool": "etl", "arguments": {"bytes": 9, "value": {"a": "\u{1b}[2J"}},
+            "tool": "etl", "arguments": {"bytes": 9, "value": {"a": "\u{1b}[2J"}}, "parent": "01a2\u{1b}",
             "legs": [
                 {"attempt": 1, "from": "2026-11-23T04:00:00Z", "to": "2026-11-23T04:00:03Z", "end": "died"},
                 {"attempt": 2, "from": "2026-11-23T04:00:03Z", "to": null, "end": null}
             ],
             "journal": [
                 {"kind": "step", "name": "fetch", "at": "2026-11-23T04:00:01Z", "tookMs": 412, "attempt": 1, "value": 17},
-                {"kind": "step", "name": "rows", "bytes": 70_211, "cut": true}
+                {"kind": "step", "name": "rows", "bytes": 70_211, "cut": true},
+                {"kind": "step", "name": "eu", "at": "2026-11-23T04:00:02Z", "tookMs": 3, "attempt": 1, "value": {}, "child": "01a3"}
             ]
         });
         let expected = [
             "tool      etl",
             r#"arguments {"a":"\u001b[2J"}"#,
+            r"called by 01a2\u{1b}",
             "legs",
             "     1  2026-11-23T04:00:00Z       3 s  died",
             "     2  2026-11-23T04:00:03Z      runs  has not ended",
             "journal",
             "     1  2026-11-23T04:00:01Z    412 ms  step fetch  17",
             "     0  -         -  step rows  (70211 bytes)",
+            "     1  2026-11-23T04:00:02Z      3 ms  step eu  called 01a3",
         ];
         assert_eq!(text(&shown).lines().collect::<Vec<_>>(), expected);
     }

@@ -59,11 +59,19 @@ pub enum CallError {
 
 /// What the parent's journal says of a child, as the value of a step.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Called {
     /// The child's id.
     pub(crate) child: TaskId,
     /// When it was made.
     pub(crate) at: Timestamp,
+}
+
+/// The task that a tool called, if this is the value of the step in which it did; for showing, since a tool may record a value
+/// that looks like one.
+#[must_use]
+pub fn child_of(step: &serde_json::Value) -> Option<TaskId> {
+    Called::deserialize(step).ok().map(|called| called.child)
 }
 
 impl Engine {

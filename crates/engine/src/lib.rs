@@ -38,7 +38,7 @@ mod writes;
 pub use accept::{Call, Idempotency, Notice};
 pub use announce::{AnnounceError, Notices};
 pub use changes::Subject;
-pub use children::{CallError, ChildEnd};
+pub use children::{CallError, ChildEnd, child_of};
 pub use delivery::{Disposition, WorkerSignals};
 pub use ended::{Cleaned, Ended};
 pub use engine::{Engine, Ports};

@@ -44,6 +44,20 @@ async fn fifty_tasks_are_on_a_page() {
 }
 
 #[tokio::test]
+async fn a_task_leads_to_its_caller_and_to_those_that_it_called() {
+    let journal = vec![json!({"kind": "step", "name": "eu", "at": "2026-11-23T04:05:33Z", "attempt": 1, "value": {},
+        "child": "below"})];
+    let mut shown = record(&[], journal);
+    shown["parent"] = "above".into();
+    let fake =
+        Fake { records: Map::from_iter([("a".to_owned(), shown)]), ..with(vec![task("a", Status::Working, "")]) };
+    let page = Browser::of(fake).get("/console/task?id=a").await.text;
+    for id in ["above", "below"] {
+        assert!(page.contains(&format!(r#"<a href="/console/task?id={id}">{id}</a>"#)), "{id}: {page}");
+    }
+}
+
+#[tokio::test]
 async fn a_task_that_runs_has_a_bar_a_timeline_and_a_way_to_cancel() {
     // A leg that runs lasts until now, so all of it is counted from now.
     let now = Timestamp::now();

@@ -17,10 +17,12 @@ fn hostile() -> Fake {
     done.end = Some(Ok(json!({"content": contents, "isError": true, HOSTILE: HOSTILE})));
     let legs = [json!({"attempt": 1, "from": "2026-11-23T04:05:31Z", "to": "2026-11-23T04:05:34Z", "end": "failed",
         "reason": HOSTILE})];
-    let entry = json!({"kind": HOSTILE, "name": HOSTILE, "at": "2026-11-23T04:05:33Z", "attempt": 1, "value": HOSTILE});
+    let entry = json!({"kind": HOSTILE, "name": HOSTILE, "at": "2026-11-23T04:05:33Z", "attempt": 1, "value": HOSTILE,
+        "child": HOSTILE});
     let mut shown = record(&legs, vec![entry]);
     shown["tool"] = HOSTILE.into();
     shown["lastFailure"] = HOSTILE.into();
+    shown["parent"] = HOSTILE.into();
     shown["variables"] = json!({"value": {HOSTILE: HOSTILE}});
     shown["arguments"] = json!({"value": {HOSTILE: HOSTILE}});
     let records = Map::from_iter([(HOSTILE.to_owned(), shown.clone()), ("done".to_owned(), shown)]);

@@ -143,6 +143,20 @@ async fn said(tool: &str, arguments: Value) -> Value {
 }
 
 #[tokio::test]
+async fn parent_and_child_are_shown_with_each_other() {
+    let world = family();
+    let id = world.start("squares", json!({"count": 1})).await;
+    world.work().await;
+    let shown = async |id: &str| world.result(&Sent::new("dev.longhaul/tasks/inspect", json!({"taskId": id}))).await;
+    let parent = shown(&id).await;
+    assert_eq!(parent.get("parent"), None);
+    let journal = parent["journal"].as_array().unwrap();
+    let call = journal.iter().find(|entry| entry["kind"] == "step").unwrap();
+    let child = shown(call["child"].as_str().unwrap()).await;
+    assert_eq!((&child["tool"], &child["parent"]), (&json!("square"), &json!(id)));
+}
+
+#[tokio::test]
 async fn calls_are_tasks_of_the_same_owner_and_bring_their_results() {
     let world = family();
     let id = world.start("squares", json!({"count": 20})).await;

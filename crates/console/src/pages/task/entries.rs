@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
-use crate::ask::Ask;
+use crate::ask::{Ask, link_to_task};
 use crate::clock::{exact_ms, in_words_ms, written};
 use crate::pages::parts;
 use crate::text::line;
@@ -106,7 +106,12 @@ fn row(ask: &Ask, entry: &Entry, timeline: &Timeline, axis: &Axis) -> Markup {
             }
             td class="axis" { (bar(entry, axis)) }
             td class="n" { @if let Some(took) = entry.took_ms { (exact_ms(took)) } }
-            td class="value" { (value(&entry.shown)) }
+            td class="value" {
+                @match entry.shown["child"].as_str() {
+                    Some(child) => { "called " a href=(link_to_task(child)) { (line(child, 100)) } },
+                    None => (value(&entry.shown)),
+                }
+            }
         }
     }
 }

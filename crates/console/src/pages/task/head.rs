@@ -4,7 +4,7 @@ use longhaul_client::{Progress, Status, Task};
 use maud::{Markup, html};
 use serde_json::Value;
 
-use crate::ask::{Ask, link};
+use crate::ask::{Ask, link, link_to_task};
 use crate::clock::{in_words_ms, moment_ms, written};
 use crate::pages::{acts, parts};
 use crate::source::{created_ms, updated_ms};
@@ -72,6 +72,9 @@ fn facts(ask: &Ask, task: &Task, record: &Value) -> Markup {
     html! {
         @for (name, ms, relative) in rows {
             div { dt { (name) } dd { time datetime=(written(ms)) title=(written(ms)) { (relative) } } }
+        }
+        @if let Some(parent) = record["parent"].as_str() {
+            div { dt { "Called by" } dd { a href=(link_to_task(parent)) { (line(parent, 100)) } } }
         }
         @if let Some(attempt) = record["attempt"].as_u64() { div { dt { "Attempts" } dd { (attempt) } } }
         @if let Some(failures @ 1..) = record["failures"].as_u64() {

@@ -1,8 +1,8 @@
 //! `dev.longhaul/tasks/inspect`, a method of our own: all that is on record of a task, for its owner. A value over 4 KiB
 //! is left out of the page, which says so, and can be asked for alone.
 
-use longhaul_core::{Entry, LegOutcome, PastLeg, Payload, Recording, Task, TaskKey, Timestamp};
-use longhaul_engine::Engine;
+use longhaul_core::{Entry, EntryKind, LegOutcome, PastLeg, Payload, Recording, Task, TaskKey, Timestamp};
+use longhaul_engine::{Engine, child_of};
 use rmcp::ErrorData;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -106,6 +106,7 @@ async fn page(engine: &Engine, task: &Task, cursor: Option<&str>) -> Result<Stri
     if let Some(variables) = &task.variables {
         answer.insert("variables".to_owned(), shown_payload(engine, task, variables).await?.into());
     }
+    answer.extend(task.parent.map(|parent| ("parent".to_owned(), parent.id.to_string().into())));
     answer.extend(task.not_before.map(|moment| ("notBefore".to_owned(), rfc3339(moment).into())));
     answer.extend(task.state.outcome().map(|outcome| ("outcomeBytes".to_owned(), outcome.bytes().into())));
     answer.extend(next.map(|next| ("nextCursor".to_owned(), next.to_string().into())));
@@ -151,6 +152,8 @@ async fn shown_entry(engine: &Engine, task: &Task, entry: &Entry) -> Result<Valu
         let known = [("at", rfc3339(at).into()), ("attempt", attempt.into()), ("tookMs", took_ms.into())];
         shown.extend(fields(known));
     }
+    let child = shown.get("value").filter(|_| entry.kind == EntryKind::Step).and_then(child_of);
+    shown.extend(child.map(|child| ("child".to_owned(), child.to_string().into())));
     Ok(shown.into())
 }
 
