@@ -84,6 +84,12 @@ impl MeteredStore {
         self.partitions.take_names()
     }
 
+    /// How many bytes the item of a task has, names included, as DynamoDB counts them.
+    #[must_use]
+    pub fn item_bytes(task: &Task) -> u64 {
+        units::item_bytes(task)
+    }
+
     fn now_ms(&self) -> u64 {
         self.clock.now().as_ms()
     }
@@ -111,6 +117,13 @@ impl MeteredStore {
         Ok(())
     }
 
+    /// Changes an owner's count, if that can be done.
+    async fn change_count(&self, owner: OwnerId) {
+        if self.make(&units::count_update(owner)).await.is_err() {
+            self.partitions.note_uncounted();
+        }
+    }
+
     /// What is known of the task; of one that was never seen, as much as of one that is not there.
     async fn update(&self, key: &TaskKey, event: &TaskEvent, now: Timestamp) -> Result<Known, StoreError> {
         let known = self.partitions.known(key);
@@ -136,7 +149,7 @@ impl MeteredStore {
         let in_parts = matches!(after.state.outcome(), Some(Payload::Parts { .. }));
         if ends && !after.is_notice() && (known.slots > 0 || in_parts) {
             // The end is on record. The count is corrected later.
-            let _counted = self.make(&units::count_update(key.owner)).await;
+            self.change_count(key.owner).await;
         }
     }
 }
@@ -155,7 +168,7 @@ impl TaskStore for MeteredStore {
             Ok(Created::Existing(task)) => {
                 self.make(&units::task_read(&task.key(), units::item_bytes(task))).await?;
                 if is_counted {
-                    let _released = self.make(&units::count_update(key.owner)).await;
+                    self.change_count(key.owner).await;
                 }
             }
             Err(_) => {}

@@ -1,8 +1,8 @@
 //! A model of DynamoDB's partitions: how many units a second each key and the table may use, which calls are refused for
 //! that, and what was used.
 //!
-//! A key that has used less than it may in a moment may use up to one second's units at once, as the table may. DynamoDB
-//! often lets a key use more for a while; it does not promise to.
+//! What a key or the table has not used is there for a tenth of a second. DynamoDB often lets a key use more for a while;
+//! it does not promise to.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -46,6 +46,8 @@ pub struct Usage {
     pub read: u64,
     /// The calls that were refused, by what had no more units: the table, or what is under a key.
     pub refused: BTreeMap<&'static str, u64>,
+    /// Changes of counts that were given up: what was counted stays until the count is corrected.
+    pub uncounted: u64,
     /// What is under the key that used the largest share of what it may in one second, and how many write and read units
     /// that were.
     pub hottest: Option<(&'static str, u64, u64)>,
@@ -77,6 +79,9 @@ pub(crate) struct Known {
     pub(crate) journal: u64,
 }
 
+/// For how long units are there that were not used, in seconds.
+const KEPT_S: f64 = 0.1;
+
 /// The units that are left, and those of the present second.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
@@ -88,16 +93,17 @@ struct Bucket {
 }
 
 impl Bucket {
-    /// Adds what time has brought; `None` as the time of the first use fills it.
+    /// Adds what time has brought. The first use finds it full.
     fn fill(&mut self, write: u32, read: u32, now_ms: u64) {
         let (write, read) = (f64::from(write), f64::from(read));
+        let [write_max, read_max] = [write, read].map(|units| (units * KEPT_S).max(1.0));
         let Some(at_ms) = self.at_ms.replace(now_ms) else {
-            (self.write, self.read) = (write, read);
+            (self.write, self.read) = (write_max, read_max);
             return;
         };
         let seconds = now_ms.saturating_sub(at_ms) as f64 / 1_000.0;
-        self.write = write.min(self.write + write * seconds);
-        self.read = read.min(self.read + read * seconds);
+        self.write = write_max.min(self.write + write * seconds);
+        self.read = read_max.min(self.read + read * seconds);
     }
 
     fn has(&self, units: &Units) -> bool {
@@ -151,6 +157,11 @@ impl Partitions {
     /// Notes what is known of a task.
     pub(crate) fn note(&self, key: &TaskKey, note: impl FnOnce(&mut Known)) {
         note(self.lock().known.entry(*key).or_default());
+    }
+
+    /// Notes that a change of an owner's count was given up.
+    pub(crate) fn note_uncounted(&self) {
+        self.lock().usage.uncounted += 1;
     }
 
     /// What was used so far.

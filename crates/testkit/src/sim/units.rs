@@ -157,6 +157,7 @@ pub(crate) fn creation(new: &NewTask) -> Vec<Call> {
 pub(crate) fn looks(known: &Task, event: &TaskEvent, now: Timestamp) -> Vec<Call> {
     let (key, bytes) = (known.key(), item_bytes(known));
     let is_late = now.as_ms() > known.expires_at.as_ms().saturating_sub(known.terms.retention_ms);
+    let is_over = matches!(known.state, State::Running { lease } if lease.until <= now);
     match event {
         TaskEvent::Answer { .. }
         | TaskEvent::RetriesExhausted
@@ -164,7 +165,7 @@ pub(crate) fn looks(known: &Task, event: &TaskEvent, now: Timestamp) -> Vec<Call
         | TaskEvent::ExtendRetention { .. }
         | TaskEvent::BeginCleaning { .. }
         | TaskEvent::EndCleaning { .. } => vec![task_read(&key, bytes)],
-        TaskEvent::Claim { .. } if matches!(known.state, State::Running { .. }) => vec![task_update(&key, bytes)],
+        TaskEvent::Claim { .. } if is_over => vec![task_update(&key, bytes)],
         TaskEvent::Finish { .. } | TaskEvent::Cancel if is_late => vec![task_update(&key, bytes)],
         TaskEvent::Claim { .. }
         | TaskEvent::Heartbeat { .. }

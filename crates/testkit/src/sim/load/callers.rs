@@ -10,10 +10,10 @@ use sha2::{Digest, Sha256};
 use super::{LoadWorld, owner_of, terms};
 
 /// Bytes of each request, and of each result: with both, a record has two kilobytes at most, and more than one.
-const REQUEST_BYTES: usize = 500;
+const REQUEST_BYTES: usize = 700;
 
 /// Tries of one call, and the longest pause after the first. Each further one may be twice as long.
-const TRIES: u32 = 8;
+const TRIES: u32 = 4;
 const PAUSE_MS: u64 = 1_000;
 
 /// Polls of one task, and the pause before each.

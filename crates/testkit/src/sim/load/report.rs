@@ -7,17 +7,17 @@ use std::sync::atomic::Ordering;
 use longhaul_core::{Payload, TaskKey};
 
 use super::super::kernel::{EPOCH_MS, RunEnd};
-use super::super::partitions::Usage;
+use super::super::partitions::{Throughput, Usage};
 use super::callers::request_of;
 use super::store::{Row, result_of};
-use super::{LoadPlan, LoadWorld, held};
+use super::{Legs, LoadPlan, LoadWorld, held};
 
 /// What is counted while the load runs.
 #[derive(Default)]
 pub(super) struct Tally {
     /// The call of each accepted task, and when its first try began.
     tasks: HashMap<TaskKey, (usize, u64)>,
-    /// Those that were accepted while calls were made.
+    /// Those that were accepted in the second half of the time in which calls were made.
     accepted_in_time: u64,
     last_ms: u64,
     pub(super) unavailable: u64,
@@ -29,12 +29,24 @@ pub(super) struct Tally {
 impl Tally {
     pub(super) fn accepted(&mut self, key: TaskKey, call: usize, began_ms: u64, now_ms: u64) {
         self.tasks.insert(key, (call, began_ms));
-        self.accepted_in_time += u64::from(now_ms < self.last_ms);
+        self.accepted_in_time += u64::from((self.last_ms / 2..self.last_ms).contains(&now_ms));
     }
 
     /// Calls are made until then.
     pub(super) const fn until(&mut self, last_ms: u64) {
         self.last_ms = last_ms;
+    }
+}
+
+impl LoadPlan {
+    /// What is special about it.
+    fn words(&self) -> String {
+        let keys = self.keys.then_some(", with idempotency keys");
+        let steps = (self.steps > 0).then_some(", ten steps each");
+        let table = (self.throughput == Throughput::NEW_TABLE).then_some(", a new table");
+        let legs = (self.legs == Legs::OF_A_NEW_QUEUE).then_some(", workers as Lambda starts them");
+        let limit = (self.open_tasks_max <= 10_000).then_some(", 10,000 unfinished tasks at most");
+        [keys, steps, table, legs, limit].into_iter().flatten().collect()
     }
 }
 
@@ -45,9 +57,9 @@ pub struct LoadReport {
     pub plan: LoadPlan,
     /// A hash of the whole order of events.
     pub hash: u64,
-    /// How many calls were accepted a second, while calls were made.
+    /// How many calls were accepted a second, in the second half of the time in which calls were made.
     pub accepted: f64,
-    /// How many tasks ended a second, while calls were made.
+    /// How many tasks ended a second then.
     pub ended: f64,
     /// Tries of calls that were refused because the store did not answer, although it was asked several times.
     pub unavailable: u64,
@@ -63,6 +75,8 @@ pub struct LoadReport {
     pub latency_ms: (u64, u64),
     /// When the last task ended, in seconds after the first call.
     pub over_s: u64,
+    /// How many calls were accepted.
+    pub tasks: usize,
     /// How often a worker had a message, for each task.
     pub deliveries: f64,
     /// What the calls to the store used.
@@ -73,15 +87,16 @@ pub struct LoadReport {
 
 impl LoadReport {
     /// The head of a table of reports.
-    pub const HEAD: &str = "| owners | calls/s | accepted/s | ended/s | calls to the table that were refused | refused calls | \
-                            hottest key in a second | queued at most | s to the end, p50 and p99 |\n\
-                            | --- | --- | --- | --- | --- | --- | --- | --- | --- |";
+    pub const HEAD: &str = "| owners | calls a second | accepted | ended | units of a task | calls to the table that were refused | \
+                            calls that were refused | ends not counted | hottest key in a second | queued | s to the end |\n\
+                            | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |";
 
     pub(super) fn of(world: &LoadWorld, end: RunEnd) -> Self {
         let (records, tally) = (held(&world.records), world.tally());
-        let seconds = f64::from(world.plan.seconds);
+        let seconds = f64::from(world.plan.seconds) / 2.0;
+        let then = tally.last_ms / 2..tally.last_ms;
         let ends = |row: &Row| row.task.ended_at.map(|at| at.as_ms() - EPOCH_MS);
-        let ended_in_time = records.rows().filter_map(ends).filter(|at_ms| *at_ms < tally.last_ms).count();
+        let ended_in_time = records.rows().filter_map(ends).filter(|at_ms| then.contains(at_ms)).count();
         let mut latencies: Vec<u64> = records
             .rows()
             .filter_map(|row| Some(ends(row)?.saturating_sub(tally.tasks.get(&row.task.key())?.1)))
@@ -102,6 +117,7 @@ impl LoadReport {
             latency_ms: (part(50).copied().unwrap_or(0), part(99).copied().unwrap_or(0)),
             over_s: records.rows().filter_map(ends).max().unwrap_or(0) / 1_000,
             deliveries: delivered / latencies.len().max(1) as f64,
+            tasks: tally.tasks.len(),
             usage: world.partitions.usage(),
             broken: broken(records.rows(), &tally, end),
         }
@@ -135,22 +151,17 @@ impl fmt::Display for LoadReport {
     /// One row of a table.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let usage = &self.usage;
-        let refused: Vec<String> = usage.refused.iter().map(|(what, calls)| format!("{what} {calls}")).collect();
+        let refused: Vec<String> = usage.refused.iter().map(|(what, calls)| format!("{what}: {calls}")).collect();
         let refused = if refused.is_empty() { "none".to_owned() } else { refused.join(", ") };
-        let hottest = usage.hottest.map_or_else(String::new, |(what, write, read)| format!("{what}: {write} w, {read} r"));
+        let hottest =
+            usage.hottest.map_or_else(String::new, |(what, write, read)| format!("{what}: {write} w, {read} r"));
+        let more = self.plan.words();
+        let tasks = (self.tasks.max(1)) as f64;
         let seconds = |ms: u64| ms as f64 / 1_000.0;
-        write!(
-            f,
-            "| {} | {} | {:.0} | {:.0} | {} | {} | {hottest} | {} | {:.1}, {:.1} |",
-            self.plan.owners,
-            self.plan.rate,
-            self.accepted,
-            self.ended,
-            refused,
-            self.unavailable + self.too_many_open,
-            self.queued_max,
-            seconds(self.latency_ms.0),
-            seconds(self.latency_ms.1),
-        )
+        write!(f, "| {} | {}{more} | {:.0} | {:.0} ", self.plan.owners, self.plan.rate, self.accepted, self.ended)?;
+        write!(f, "| {:.2} w, {:.2} r ", usage.write as f64 / tasks, usage.read as f64 / tasks)?;
+        write!(f, "| {refused} | {} | {} ", self.unavailable + self.too_many_open, usage.uncounted)?;
+        let (half, most) = self.latency_ms;
+        write!(f, "| {hottest} | {} | {:.1}, {:.1} |", self.queued_max, seconds(half), seconds(most))
     }
 }
