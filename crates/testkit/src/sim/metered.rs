@@ -158,7 +158,8 @@ impl MeteredStore {
 #[deny(clippy::missing_trait_methods)]
 impl TaskStore for MeteredStore {
     async fn create(&self, new: NewTask, now: Timestamp) -> Result<Created, CreateError> {
-        self.make_all(&units::creation(&new)).await?;
+        let calls = units::creation(&new);
+        self.make_all(&calls).await?;
         let (key, slots, is_counted) = (new.task.key(), units::slots(&new.task, new.open_max), units::is_counted(&new));
         let created = self.store.create(new, now).await;
         match &created {
@@ -171,7 +172,14 @@ impl TaskStore for MeteredStore {
                     self.change_count(key.owner).await;
                 }
             }
-            Err(_) => {}
+            Err(
+                CreateError::TooManyOpen { .. } | CreateError::TooMuchStored { .. } | CreateError::TooManyNew { .. },
+            ) => {
+                // Only the count was asked; then the adapter looks whether this is a retry.
+                calls.iter().skip(1).rev().for_each(|call| self.partitions.unmake(call));
+                self.make(&units::task_read(&key, 1)).await?;
+            }
+            Err(CreateError::KeyReused | CreateError::Store(_)) => {}
         }
         created
     }

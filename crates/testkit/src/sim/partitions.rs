@@ -149,6 +149,11 @@ impl Partitions {
         self.lock().take(&units, now_ms);
     }
 
+    /// Takes back a call that was not made after all.
+    pub(crate) fn unmake(&self, call: &Call) {
+        self.lock().unmake(call);
+    }
+
     /// What is known of a task.
     pub(crate) fn known(&self, key: &TaskKey) -> Known {
         self.lock().known.get(key).cloned().unwrap_or_default()
@@ -191,6 +196,22 @@ impl Inner {
             self.names.push(call.name);
         }
         Ok(())
+    }
+
+    fn unmake(&mut self, call: &Call) {
+        for units in &call.units {
+            self.usage.write -= units.write;
+            self.usage.read -= units.read;
+            let key = self.keys.entry(units.key).or_default();
+            for bucket in [key, &mut self.table] {
+                bucket.write += units.write as f64;
+                bucket.read += units.read as f64;
+                let (write, read) = bucket.in_second;
+                bucket.in_second = (write.saturating_sub(units.write), read.saturating_sub(units.read));
+            }
+        }
+        self.usage.calls.entry(call.name).and_modify(|calls| *calls -= 1);
+        self.names.pop();
     }
 
     /// What has no units left.

@@ -16,7 +16,7 @@ const SECONDS_MAX: f64 = 15.0;
 
 /// When workers are killed, after their claims: at once, when the lease has the longest time to run, and after a heartbeat,
 /// when the message is hidden the longest.
-const KILLED_AFTER: [(&str, Duration); 2] =
+pub(super) const KILLED_AFTER: [(&str, Duration); 2] =
     [("next attempt after a kill", Duration::ZERO), ("next attempt after a kill 6 s later", Duration::from_secs(6))];
 
 /// How many workers are killed, all at the same moment.
@@ -28,15 +28,11 @@ const LONG: (&str, &str) = ("countdown", r#"{"seconds":600,"steps":600}"#);
 /// How often a record is read.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Kills workers, and waits until others have claimed their tasks. There are no polls meanwhile.
-pub(super) async fn measure(setup: &Setup<'_>) -> anyhow::Result<Vec<Figure>> {
-    let mut figures = Vec::new();
-    for (name, after) in KILLED_AFTER {
-        eprintln!("recovery: {WORKERS} kills after {} s, with the default lease", after.as_secs());
-        let figure = Figure::new(name, "s", killed(setup, after).await?);
-        figures.push(figure.target(Target::AtMost(SECONDS_MAX)));
-    }
-    Ok(figures)
+/// Kills workers so long after their claims, and waits until others have claimed their tasks. There are no polls meanwhile.
+pub(super) async fn measure(setup: &Setup<'_>, (name, after): (&str, Duration)) -> anyhow::Result<Figure> {
+    eprintln!("recovery: {WORKERS} kills after {} s, with the default lease", after.as_secs());
+    let figure = Figure::new(name, "s", killed(setup, after).await?);
+    Ok(figure.target(Target::AtMost(SECONDS_MAX)))
 }
 
 /// The seconds from the kills, so long after the claims, to the next claims.
