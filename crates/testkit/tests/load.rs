@@ -59,7 +59,7 @@ fn worlds_with_few_units_refuse_calls_and_their_checkers_find_mistakes() {
     };
     let worlds = (0..60).filter(|seed| refuses(*seed)).count();
     assert!(worlds > 40, "{worlds} of 60 worlds refuse a call");
-    for planted in [PlantedFault::StaleFinishAccepted, PlantedFault::KeyNotLookedUp] {
+    for planted in [PlantedFault::AttemptNotRaised, PlantedFault::LeaseNeverChecked] {
         let finds = |seed| run(&Plan::with_partitions(seed), Some(planted), StoryMode::Skip).violation.is_some();
         assert!((0..400).any(finds), "{planted:?} is not found");
     }
