@@ -22,7 +22,7 @@ pub(crate) fn engine(world: &Arc<World>, instance: Instance, skew_ms: i64) -> En
     let clock = Arc::new(SimClock { world: Arc::clone(world), skew_ms });
     let ids = Arc::new(SimIds { world: Arc::clone(world) });
     if let Some(partitions) = &world.partitions {
-        let metered = MeteredStore::over(store, Arc::clone(partitions), true_clock(world), ids.clone());
+        let metered = MeteredStore::over(store, Arc::clone(partitions), true_clock(world), Arc::<SimIds>::clone(&ids));
         store = Arc::new(metered.telling(hear_of_refusals(world)));
     }
     let ports = Ports { store, queue, clock, ids };
