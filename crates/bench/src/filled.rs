@@ -7,8 +7,8 @@ use std::sync::Arc;
 use anyhow::Context;
 use futures::future::try_join_all;
 use longhaul::{OsIds, SystemClock};
-use longhaul_core::ports::{NewTask, TaskStore};
-use longhaul_core::{Clock, IdSource, Identity, OwnerId, Task, TaskRecord};
+use longhaul_core::ports::{Message, NewTask, TaskStore, WorkQueue};
+use longhaul_core::{Clock, IdSource, Identity, OwnerId, State, Task, TaskKey, TaskRecord};
 use longhaul_sqlite::{Database, Durability, Settings, SqliteStore};
 
 /// How many tasks are written at the same time; they share transactions.
@@ -32,6 +32,29 @@ pub(crate) async fn fill(db: &Path, count: usize) -> anyhow::Result<Vec<String>>
     // Now, and not while something is measured.
     File::open(db)?.sync_all()?;
     Ok(names)
+}
+
+/// Copies the task `pattern` in the file at `db`, which sleeps, until there are `count` more, each with its message.
+pub(crate) async fn fill_with_sleepers(db: &Path, pattern: &str, count: usize) -> anyhow::Result<()> {
+    let settings = Settings { durability: Durability::ProcessCrash, ..Settings::default() };
+    let database = Database::open(db, Arc::new(SystemClock), settings)?;
+    let (store, queue) = (database.store(), database.queue());
+    let key = TaskKey::new(OwnerId::of(Identity::Anonymous), pattern.parse()?);
+    let pattern = store.get(&key, SystemClock.now()).await?.context("there is no task to copy")?;
+    let State::Sleeping { until } = pattern.state else { anyhow::bail!("the task to copy does not sleep") };
+    for begun in (0..count).step_by(AT_ONCE) {
+        let copies = (begun..count.min(begun + AT_ONCE)).map(|_| async {
+            let id = copy(&store, &pattern).await?;
+            let task = TaskKey::new(key.owner, id.parse()?);
+            let message = Message { task, trace: None, attempt: Some(pattern.attempt) };
+            queue.send(&message, until.since_ms(SystemClock.now())).await?;
+            anyhow::Ok(())
+        });
+        try_join_all(copies).await?;
+    }
+    database.close().await;
+    File::open(db)?.sync_all()?;
+    Ok(())
 }
 
 async fn copy(store: &SqliteStore, pattern: &Task) -> anyhow::Result<String> {

@@ -26,6 +26,8 @@ const STRIDE: usize = 7_919;
 pub(crate) enum Work<'a> {
     /// Polls one of these tasks.
     Poll(&'a [String]),
+    /// Lists the newest tasks.
+    List,
     /// A whole life: calls the tool that does nothing, and polls until the task is completed.
     Live,
 }
@@ -38,6 +40,14 @@ impl Work<'_> {
                 let Some(task_id) = tasks.get(turn.wrapping_mul(STRIDE) % tasks.len().max(1)) else { return Ok(()) };
                 let answer = connection.send(wire::poll(task_id)?).await?;
                 wire::task_in(&answer)?.is_completed().map(drop)
+            }
+            Self::List => {
+                let answer = connection.send(wire::list()?).await?;
+                anyhow::ensure!(
+                    answer.starts_with(b"{") && wire::is_page(&answer),
+                    "the answer is not a page of tasks"
+                );
+                Ok(())
             }
             Self::Live => live(connection, "noop", NOTHING).await.map(drop),
         }

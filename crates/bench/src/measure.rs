@@ -2,9 +2,11 @@
 
 mod gateway;
 mod lambda;
+mod million;
 mod profile;
 mod ready;
 mod restart;
+mod sleepers;
 mod tasks;
 
 use std::path::{Path, PathBuf};
@@ -31,6 +33,10 @@ pub(crate) enum Part {
     Restart,
     /// Polls and lives of tasks that do nothing.
     Tasks,
+    /// Tasks that sleep, and a server that is left alone with them.
+    Sleepers,
+    /// Polls, lists and lives beside a million finished tasks.
+    Million,
     /// `profile_dataset` on large files.
     Profile,
     /// Sizes of the functions' programs.
@@ -52,7 +58,13 @@ impl Part {
     const fn whole(self) -> Self {
         match self {
             Self::Gateway => Self::Gateway,
-            Self::Local | Self::Ready | Self::Restart | Self::Tasks | Self::Profile => Self::Local,
+            Self::Local
+            | Self::Ready
+            | Self::Restart
+            | Self::Tasks
+            | Self::Sleepers
+            | Self::Million
+            | Self::Profile => Self::Local,
             Self::Lambda | Self::Size | Self::Start | Self::Poll | Self::Calls | Self::Memory | Self::Recovery => {
                 Self::Lambda
             }
@@ -125,6 +137,12 @@ async fn measure(plan: &Plan, choice: &Choice) -> anyhow::Result<Vec<Figure>> {
     }
     if wanted(Part::Tasks) {
         figures.extend(tasks::measure(plan).await?);
+    }
+    if wanted(Part::Sleepers) {
+        figures.extend(sleepers::measure(plan).await?);
+    }
+    if wanted(Part::Million) {
+        figures.extend(million::measure(plan).await?);
     }
     if wanted(Part::Profile) {
         figures.extend(profile::measure(plan).await?);

@@ -70,6 +70,19 @@ pub(crate) fn cancel(task_id: &str) -> anyhow::Result<Call> {
     about(task_id, "tasks/cancel")
 }
 
+/// `dev.longhaul/tasks/list`, the first page.
+pub(crate) fn list() -> anyhow::Result<Call> {
+    let method = "dev.longhaul/tasks/list";
+    request(method, "", format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{{{META}}}}}"#))
+}
+
+/// Whether an answer is a page with tasks in it.
+pub(crate) fn is_page(answer: &[u8]) -> bool {
+    let page: Result<serde_json::Value, _> = serde_json::from_slice(answer);
+    let tasks = |page: serde_json::Value| page.pointer("/result/tasks")?.as_array().map(|tasks| !tasks.is_empty());
+    page.ok().and_then(tasks).unwrap_or(false)
+}
+
 /// `GET /healthz`.
 pub(crate) fn health() -> anyhow::Result<Call> {
     Ok(Request::get("/healthz").header(HOST, "localhost").body(Full::default())?)
@@ -97,12 +110,13 @@ fn about(task_id: &str, method: &str) -> anyhow::Result<Call> {
 }
 
 fn request(method: &str, name: &str, body: String) -> anyhow::Result<Call> {
-    Ok(Request::post("/mcp")
+    let request = Request::post("/mcp")
         .header(HOST, HeaderValue::from_static("localhost"))
         .header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
         .header(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"))
         .header("mcp-protocol-version", HeaderValue::from_static("2026-07-28"))
-        .header("mcp-method", method)
-        .header("mcp-name", name)
-        .body(Full::from(body))?)
+        .header("mcp-method", method);
+    // A list is about nothing in particular.
+    let request = if name.is_empty() { request } else { request.header("mcp-name", name) };
+    Ok(request.body(Full::from(body))?)
 }

@@ -402,7 +402,7 @@ mod tests {
     fn a_heartbeat_fits_three_times_into_a_lease() {
         let [lease, heartbeat] = [table::LEASE_MS.variable(), table::HEARTBEAT_MS.variable()];
         let read = |more: &[_]| WorkerConfig::read(&env(more)).map(|config| config.common.engine.heartbeat_ms);
-        assert_eq!(read(&[]), Ok(10_000));
+        assert_eq!(read(&[]), Ok(4_500));
         assert_eq!(read(&[(lease, "6000")]), Ok(2_000));
         assert!(read(&[(lease, "6000"), (heartbeat, "3000")]).is_err());
     }

@@ -139,7 +139,7 @@ fn defaults_may_be_those_of_another_place_and_given_values_stay() {
     let of_worker =
         |flags: &[_]| local(flags, &[]).unwrap().with_defaults_of(Place::Worker, &[&LEASE_MS, &HEARTBEAT_MS]);
     let values = of_worker(&[]);
-    assert_eq!((values.get(&LEASE_MS), values.get(&HEARTBEAT_MS)), (Ok(30_000), Ok(10_000)));
+    assert_eq!((values.get(&LEASE_MS), values.get(&HEARTBEAT_MS)), (Ok(13_500), Ok(4_500)));
     assert_eq!(values.get(&PROGRESS_MS), Ok(500), "not that of a worker");
     let values = of_worker(&[("lease-ms", "6000")]);
     assert_eq!((values.get(&LEASE_MS), values.get(&HEARTBEAT_MS)), (Ok(6_000), Ok(2_000)));

@@ -12,7 +12,7 @@ use crate::{Database, DatabaseError};
 /// Messages that are hidden, because somebody received them or because they are delayed. The message of a task that
 /// somebody holds is among them: each heartbeat hides it for longer than it extends the lease.
 pub(crate) const HIDDEN: &str =
-    "SELECT seq, owner, id FROM messages WHERE dead = 0 AND visible_at > ?1 ORDER BY visible_at";
+    "SELECT seq, owner, id, visible_at FROM messages WHERE dead = 0 AND visible_at > ?1 ORDER BY visible_at";
 
 impl Database {
     /// Ends the leases that a former process left, and makes the messages visible that wait for nothing else: so that
@@ -30,7 +30,7 @@ impl Database {
 
 fn take_up(connection: &Connection, now: Timestamp) -> Result<usize, DatabaseError> {
     let mut ended = 0;
-    for (seq, key) in hidden(connection, now)? {
+    for (seq, key, visible_at) in hidden(connection, now)? {
         let Some(task) = read_unexpired(connection, &key, now)? else { continue };
         match &task.state {
             State::Running { lease } => {
@@ -41,7 +41,10 @@ fn take_up(connection: &Connection, now: Timestamp) -> Result<usize, DatabaseErr
             // Received, but not claimed.
             State::Queued => show(connection, seq, now)?,
             State::Sleeping { until } | State::InputRequired { until: Some(until), .. } => {
-                show(connection, seq, now.max(*until))?;
+                // Most of those that sleep have the message of their timer: no write for each of them.
+                if visible_at > moment(now.max(*until)) {
+                    show(connection, seq, now.max(*until))?;
+                }
             }
             State::Completed { .. } | State::Failed { .. } | State::Cancelled => {
                 if end_cleaning(connection, &task, now)? {
@@ -55,9 +58,9 @@ fn take_up(connection: &Connection, now: Timestamp) -> Result<usize, DatabaseErr
     Ok(ended)
 }
 
-fn hidden(connection: &Connection, now: Timestamp) -> Result<Vec<(i64, TaskKey)>, DatabaseError> {
+fn hidden(connection: &Connection, now: Timestamp) -> Result<Vec<(i64, TaskKey, i64)>, DatabaseError> {
     let mut statement = connection.prepare_cached(HIDDEN)?;
-    let rows = statement.query_map([moment(now)], |row| Ok((row.get(0)?, key_in(row, 1, 2)?)))?;
+    let rows = statement.query_map([moment(now)], |row| Ok((row.get(0)?, key_in(row, 1, 2)?, row.get(3)?)))?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 

@@ -424,7 +424,8 @@ async fn stored_size(counted: &Counted, id: &str) -> (usize, f64) {
     (size, read.consumed_capacity.unwrap().capacity_units.unwrap())
 }
 
-fn item_size(item: &HashMap<String, AttributeValue>) -> usize {
+/// The size of an item as DynamoDB counts it.
+pub(crate) fn item_size(item: &HashMap<String, AttributeValue>) -> usize {
     item.iter().map(|(name, value)| name.len() + value_size(value)).sum()
 }
 
@@ -433,6 +434,7 @@ fn value_size(value: &AttributeValue) -> usize {
         AttributeValue::S(text) => text.len(),
         // Two digits per byte, and one more byte: rounded up.
         AttributeValue::N(digits) => digits.len().div_ceil(2) + 2,
+        AttributeValue::B(bytes) => bytes.as_ref().len(),
         AttributeValue::L(list) => 3 + list.iter().map(|value| value_size(value) + 1).sum::<usize>(),
         AttributeValue::M(map) => 3 + map.iter().map(|(name, value)| name.len() + value_size(value) + 1).sum::<usize>(),
         other => panic!("the store writes no {other:?}"),

@@ -69,7 +69,10 @@ pub(crate) async fn measure(plan: &Plan, wanted: impl Fn(Part) -> bool) -> anyho
         figures.extend(memory::measure(&setup().await?).await?);
     }
     if wanted(Part::Recovery) {
-        figures.extend(recovery::measure(&setup().await?).await?);
+        // The tasks of one round would keep the workers of the next one busy.
+        for moment in recovery::KILLED_AFTER {
+            figures.push(recovery::measure(&setup().await?, moment).await?);
+        }
     }
     Ok(figures)
 }

@@ -33,6 +33,12 @@ impl Noop {
         std::future::pending().await
     }
 
+    #[tool(description = "Sleeps for a day")]
+    async fn nap(&self, task: TaskContext) -> String {
+        task.sleep(Duration::from_hours(24)).await;
+        "done".to_owned()
+    }
+
     #[tool(description = "Runs steps, and answers with the sum of their numbers")]
     async fn life(&self, Parameters(life): Parameters<Life>, task: TaskContext) -> String {
         let mut sum = 0;
@@ -58,7 +64,8 @@ pub(crate) fn run(listen: SocketAddr, db: PathBuf) -> anyhow::Result<()> {
     let either = TaskPolicy::optional().retention(RETENTION);
     let server = Server::new(|| Noop)
         .task("noop", policy.clone())
-        .task("hold", policy)
+        .task("hold", policy.clone())
+        .task("nap", policy.run_at_most(Duration::from_hours(48)))
         .task("life", either.clone())
         .task("blob", either);
     Ok(local::run(server, Options::default().with(&table::LISTEN, listen).with(&table::DB, db))?)

@@ -135,6 +135,15 @@ fn no_seed_breaks_a_promise_where_ends_are_announced() {
     }
 }
 
+/// Each seed's world once more, whose store refuses calls because of their rate.
+#[test]
+fn no_seed_breaks_a_promise_where_the_store_has_few_units() {
+    match search_other_worlds(2, Plan::with_partitions) {
+        Ok(found) => println!("{found}"),
+        Err(story) => panic!("with partitions: {story}"),
+    }
+}
+
 /// Worlds whose tools call each other.
 #[test]
 fn no_seed_breaks_a_promise_where_tools_call_tools() {

@@ -30,7 +30,12 @@ pub(crate) struct Client {
 
 /// The owner `number`.
 pub(crate) fn owner(number: usize) -> OwnerId {
-    OwnerId::of(Identity::Verified { issuer: "sim", subject: if number == 0 { "ann" } else { "bob" }, tenant: "" })
+    let subject = match number {
+        0 => "ann",
+        1 => "bob",
+        other => &format!("owner {other}"),
+    };
+    OwnerId::of(Identity::Verified { issuer: "sim", subject, tenant: "" })
 }
 
 impl Client {
@@ -138,7 +143,9 @@ impl Client {
     }
 
     fn unavailable(&self, observed: Observation) {
-        let nothing_goes_wrong = InjectedFault::ALL.iter().all(|fault| self.world.plan.fault_profile.rate(*fault) == 0);
+        let plan = &self.world.plan;
+        let no_fault = InjectedFault::ALL.iter().all(|fault| plan.fault_profile.rate(*fault) == 0);
+        let nothing_goes_wrong = no_fault && plan.throughput.is_none();
         let mut state = self.world.lock();
         let quiescent_since_ms = state.quiescent_since_ms;
         state.checks.observed_unavailable(observed, quiescent_since_ms, nothing_goes_wrong);

@@ -7,6 +7,7 @@ use longhaul_core::{Cleaning, Policy, RequestedTerms, Terms};
 use longhaul_engine::Settings;
 
 use super::fault_profile::FaultProfile;
+use super::partitions::Throughput;
 use super::schedule_plan::SchedulePlan;
 
 /// A world before it begins. Made from a seed, and made smaller by the shrinker.
@@ -48,6 +49,8 @@ pub struct Plan {
     pub endpoints: usize,
     /// The schedule, if there is one.
     pub schedule: Option<SchedulePlan>,
+    /// How many capacity units the store has, if that is limited.
+    pub throughput: Option<Throughput>,
     /// Occasions at which no fault is injected; the list of the shrinker.
     pub spared: BTreeSet<u64>,
 }
@@ -238,6 +241,9 @@ impl Plan {
         }
         if let Some(every_ms) = self.filtered_lists_ms {
             writeln!(f, "  filtered lists are read every {every_ms} ms")?;
+        }
+        if let Some(throughput) = self.throughput {
+            writeln!(f, "  {throughput:?}")?;
         }
         for (number, call) in self.calls.iter().enumerate() {
             let made = |client: &ClientPlan| client.acts.contains(&Act::Call(number));

@@ -7,6 +7,7 @@ use longhaul_core::{Clock, IdSource, Timestamp};
 use longhaul_engine::{Engine, LegLimit, Ports};
 
 use super::lying::{self, Instance};
+use super::metered::{HearOfRefusal, MeteredStore};
 use super::places_port::SimPlaces;
 use super::queue_port::queue_port;
 use super::store_port::store_port;
@@ -18,12 +19,13 @@ pub(crate) fn engine(world: &Arc<World>, instance: Instance, skew_ms: i64) -> En
     if let Some(fault) = world.planted {
         (store, queue) = lying::ports(fault, instance, store, queue);
     }
-    let ports = Ports {
-        store,
-        queue,
-        clock: Arc::new(SimClock { world: Arc::clone(world), skew_ms }),
-        ids: Arc::new(SimIds { world: Arc::clone(world) }),
-    };
+    let clock = Arc::new(SimClock { world: Arc::clone(world), skew_ms });
+    let ids = Arc::new(SimIds { world: Arc::clone(world) });
+    if let Some(partitions) = &world.partitions {
+        let metered = MeteredStore::over(store, Arc::clone(partitions), true_clock(world), Arc::<SimIds>::clone(&ids));
+        store = Arc::new(metered.telling(hear_of_refusals(world)));
+    }
+    let ports = Ports { store, queue, clock, ids };
     let engine = Engine::new(ports, world.plan.settings);
     let limit = world.plan.owner_legs.map(|legs_max| LegLimit {
         places: Arc::new(SimPlaces { world: Arc::clone(world) }),
@@ -33,6 +35,15 @@ pub(crate) fn engine(world: &Arc<World>, instance: Instance, skew_ms: i64) -> En
         wait_ms_max: world.plan.settings.lease_ms,
     });
     limit.into_iter().fold(engine, Engine::limited_by)
+}
+
+/// Who is refused has trouble until its next try.
+fn hear_of_refusals(world: &Arc<World>) -> Arc<HearOfRefusal> {
+    let world = Arc::clone(world);
+    Arc::new(move |what, ms| {
+        world.disturb(ms);
+        world.kernel.tell(|| format!("is refused by the store: the units of the {what} are used up"));
+    })
 }
 
 /// The clock that is right.

@@ -50,6 +50,7 @@ impl Plan {
             after: if dice.happens(250) { After::Expiry } else { After::Stop },
             endpoints: 0,
             schedule: None,
+            throughput: None,
             spared: BTreeSet::new(),
         };
         plan.ensure_every_call_is_made();

@@ -166,6 +166,7 @@ async fn direct(world: Arc<World>) {
     let lease_ms = plan.settings.lease_ms;
     world.kernel.sleep(plan.chaos_ms).await;
     world.lock().quiescent_since_ms = Some(world.kernel.now_ms());
+    world.partitions.iter().for_each(|partitions| partitions.open());
     world.kernel.tell(|| "stops the injection of faults".to_owned());
     let carers = [Client::new(&world, 1_000, owner(0)), Client::new(&world, 1_001, owner(1))];
     let mut ends_ms = u64::MAX;

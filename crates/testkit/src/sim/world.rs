@@ -10,6 +10,7 @@ use longhaul_core::{Policy, RequestedTerms, Task, TaskKey, Terms, Timestamp};
 use super::checks::Checks;
 use super::fault_profile::InjectedFault;
 use super::kernel::{EPOCH_MS, Kernel};
+use super::partitions::Partitions;
 use super::places::PlacesModel;
 use super::plan::{Care, Plan};
 use super::planted::PlantedFault;
@@ -34,6 +35,8 @@ pub(crate) struct World {
     pub(crate) plan: Plan,
     /// The one planted fault of this world, which the checkers should find.
     pub(crate) planted: Option<PlantedFault>,
+    /// What the calls to the store use, if that is limited.
+    pub(crate) partitions: Option<Arc<Partitions>>,
     state: Mutex<State>,
 }
 
@@ -108,7 +111,8 @@ pub(crate) struct InjectedError;
 impl World {
     pub(crate) fn new(kernel: Arc<Kernel>, plan: Plan, planted: Option<PlantedFault>) -> Arc<Self> {
         let state = Mutex::new(State::new(&plan, planted));
-        Arc::new(Self { kernel, plan, planted, state })
+        let partitions = plan.throughput.map(|throughput| Arc::new(Partitions::with(Some(throughput))));
+        Arc::new(Self { kernel, plan, planted, partitions, state })
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {

@@ -3,6 +3,7 @@
 use longhaul_core::{Cleaning, limits};
 
 use super::fault_profile::FaultProfile;
+use super::partitions::Throughput;
 use super::plan::{Act, After, CallPlan, Care, ClientPlan, Ending, Op, Plan, Slack, Tool, WorkerPlan};
 use super::randomness::Randomness;
 use super::schedule_plan::{Overlaps, SchedulePlan};
@@ -23,6 +24,24 @@ impl Plan {
         let mut plan = Self::of(seed);
         plan.care = Care::Stream;
         plan.never_poll();
+        plan
+    }
+
+    /// The world of `seed`, whose store has few capacity units, so that calls are refused again and again. In half of these
+    /// worlds nothing else goes wrong.
+    #[must_use]
+    pub fn with_partitions(seed: u64) -> Self {
+        let dice = &mut Randomness::stream(seed, 11);
+        let mut plan = if dice.happens(500) { Self::of(seed) } else { Self::with_sweeps(seed) };
+        if plan.care == Care::Nobody {
+            plan.care = Care::Polls;
+        }
+        if dice.happens(500) {
+            plan.fault_profile = FaultProfile::NONE;
+        }
+        let [key_write, key_read] = [dice.between(1, 6) as u32, dice.between(1, 12) as u32];
+        let [table_write, table_read] = [dice.between(1, 20) as u32, dice.between(2, 40) as u32];
+        plan.throughput = Some(Throughput { key_write, key_read, table_write, table_read });
         plan
     }
 

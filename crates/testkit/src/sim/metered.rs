@@ -1,0 +1,275 @@
+//! A store whose calls use the units of DynamoDB's partitions, and are refused when there are none left.
+//!
+//! It does what the real adapter and its client do then: they try again a few times, with pauses, and give up with
+//! [`StoreError::Unavailable`]. A refused call has done nothing. What an end costs after its own write is not done at all
+//! then, as in the real adapter, and nobody is told.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use longhaul_core::ports::{ApplyError, CreateError, Created, Left, NewTask, Page, Recorded, StoreError, TaskStore};
+use longhaul_core::{
+    Clock, Entry, IdSource, MailboxId, OwnerId, PartsName, Payload, Task, TaskEvent, TaskFilter, TaskId, TaskKey,
+    Timestamp,
+};
+
+use super::partitions::{Known, Partitions, Throughput, Usage};
+use super::units::{self, Call, PartitionKey, Units};
+
+/// Tries of a call, and the longest pause after the first: those of the real adapter's client.
+const TRIES: (u32, u64) = (4, 50);
+
+/// The same for a transaction, which the adapter itself tries again.
+const TRANSACTION_TRIES: (u32, u64) = (8, 40);
+
+/// The longest pause between two tries.
+const PAUSE_MS_MAX: u64 = 1_000;
+
+/// A call that was refused because of its rate, each time.
+#[derive(Debug, thiserror::Error)]
+#[error("the units of {what} are used up")]
+pub(crate) struct Throttled {
+    what: &'static str,
+}
+
+/// Hears of each refused call, and how long the caller waits at most before it tries again.
+pub(crate) type HearOfRefusal = dyn Fn(&'static str, u64) + Send + Sync;
+
+/// A store, and the partitions that its calls use.
+pub struct MeteredStore {
+    store: Arc<dyn TaskStore>,
+    partitions: Arc<Partitions>,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn IdSource>,
+    refused: Arc<HearOfRefusal>,
+}
+
+impl MeteredStore {
+    /// `store` with partitions of its own, of this throughput; `None` to count only. `clock` waits between tries, and `ids`
+    /// make that random.
+    #[must_use]
+    pub fn new(
+        store: Arc<dyn TaskStore>,
+        throughput: Option<Throughput>,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn IdSource>,
+    ) -> Self {
+        Self::over(store, Arc::new(Partitions::with(throughput)), clock, ids)
+    }
+
+    /// `store` over these partitions.
+    pub(crate) fn over(
+        store: Arc<dyn TaskStore>,
+        partitions: Arc<Partitions>,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn IdSource>,
+    ) -> Self {
+        Self { store, partitions, clock, ids, refused: Arc::new(|_what, _ms| {}) }
+    }
+
+    /// The same, whose refusals `refused` hears of.
+    pub(crate) fn telling(self, refused: Arc<HearOfRefusal>) -> Self {
+        Self { refused, ..self }
+    }
+
+    /// What was used so far.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        self.partitions.usage()
+    }
+
+    /// The names of the calls since the last time, for a few of them.
+    #[must_use]
+    pub fn take_names(&self) -> Vec<&'static str> {
+        self.partitions.take_names()
+    }
+
+    /// How many bytes the item of a task has, names included, as DynamoDB counts them.
+    #[must_use]
+    pub fn item_bytes(task: &Task) -> u64 {
+        units::item_bytes(task)
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.clock.now().as_ms()
+    }
+
+    /// Makes a call, again if it is refused.
+    async fn make(&self, call: &Call) -> Result<(), StoreError> {
+        let (tries, first_ms) = if call.is_transaction() { TRANSACTION_TRIES } else { TRIES };
+        let mut failed = 0;
+        loop {
+            let Err(what) = self.partitions.make(call, self.now_ms()) else { return Ok(()) };
+            failed += 1;
+            let longest_ms = (first_ms << failed).min(PAUSE_MS_MAX);
+            (self.refused)(what, longest_ms);
+            if failed >= tries {
+                return Err(StoreError::Unavailable(Box::new(Throttled { what })));
+            }
+            self.clock.sleep_ms(1 + self.ids.up_to(longest_ms)).await;
+        }
+    }
+
+    async fn make_all(&self, calls: &[Call]) -> Result<(), StoreError> {
+        for call in calls {
+            self.make(call).await?;
+        }
+        Ok(())
+    }
+
+    /// Changes an owner's count, if that can be done.
+    async fn change_count(&self, owner: OwnerId) {
+        if self.make(&units::count_update(owner)).await.is_err() {
+            self.partitions.note_uncounted();
+        }
+    }
+
+    /// What is known of the task; of one that was never seen, as much as of one that is not there.
+    async fn update(&self, key: &TaskKey, event: &TaskEvent, now: Timestamp) -> Result<Known, StoreError> {
+        let known = self.partitions.known(key);
+        let bytes = known.task.as_ref().map_or(1, units::item_bytes);
+        if let Some(task) = &known.task {
+            self.make_all(&units::looks(task, event, now)).await?;
+        }
+        self.make(&units::task_update(key, bytes)).await?;
+        Ok(known)
+    }
+
+    /// Notes how large a task has become, and counts its end.
+    async fn updated(&self, known: &Known, after: &Task) {
+        let key = after.key();
+        let before = known.task.as_ref().map_or(1, units::item_bytes);
+        let (paid, due) = (units::write_units(before), units::write_units(units::item_bytes(after)));
+        if due > paid {
+            let more = Units { key: PartitionKey::of(&key), read: 0, write: due - paid };
+            self.partitions.used_more(more, self.now_ms());
+        }
+        let ends = after.has_ended() && known.task.as_ref().is_none_or(|before| !before.has_ended());
+        self.partitions.note(&key, |known| known.task = Some(after.clone()));
+        let in_parts = matches!(after.state.outcome(), Some(Payload::Parts { .. }));
+        if ends && !after.is_notice() && (known.slots > 0 || in_parts) {
+            // The end is on record. The count is corrected later.
+            self.change_count(key.owner).await;
+        }
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl TaskStore for MeteredStore {
+    async fn create(&self, new: NewTask, now: Timestamp) -> Result<Created, CreateError> {
+        let calls = units::creation(&new);
+        self.make_all(&calls).await?;
+        let (key, slots, is_counted) = (new.task.key(), units::slots(&new.task, new.open_max), units::is_counted(&new));
+        let created = self.store.create(new, now).await;
+        match &created {
+            Ok(Created::New(task)) => self.partitions.note(&key, |known| {
+                *known = Known { task: Some(task.clone()), slots, journal: 0 };
+            }),
+            Ok(Created::Existing(task)) => {
+                self.make(&units::task_read(&task.key(), units::item_bytes(task))).await?;
+                if is_counted {
+                    self.change_count(key.owner).await;
+                }
+            }
+            Err(
+                CreateError::TooManyOpen { .. } | CreateError::TooMuchStored { .. } | CreateError::TooManyNew { .. },
+            ) => {
+                // Only the count was asked; then the adapter looks whether this is a retry.
+                calls.iter().skip(1).rev().for_each(|call| self.partitions.unmake(call));
+                self.make(&units::task_read(&key, 1)).await?;
+            }
+            Err(CreateError::KeyReused | CreateError::Store(_)) => {}
+        }
+        created
+    }
+
+    async fn get(&self, key: &TaskKey, now: Timestamp) -> Result<Option<Task>, StoreError> {
+        let bytes = self.partitions.known(key).task.as_ref().map_or(1, units::item_bytes);
+        self.make(&units::task_read(key, bytes)).await?;
+        self.store.get(key, now).await
+    }
+
+    async fn apply(&self, key: &TaskKey, event: &TaskEvent, now: Timestamp) -> Result<Task, ApplyError> {
+        let known = self.update(key, event, now).await?;
+        let applied = self.store.apply(key, event, now).await;
+        match &applied {
+            Ok(task) => self.updated(&known, task).await,
+            Err(ApplyError::Refused { current, .. }) => {
+                self.partitions.note(key, |known| known.task = Some(Task::clone(current)));
+            }
+            Err(ApplyError::NotFound | ApplyError::Store(_)) => {}
+        }
+        applied
+    }
+
+    async fn list(
+        &self,
+        owner: &OwnerId,
+        before: Option<TaskId>,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<Page, StoreError> {
+        self.make_all(&units::list(*owner)).await?;
+        self.store.list(owner, before, limit, now).await
+    }
+
+    async fn list_filtered(
+        &self,
+        owner: &OwnerId,
+        filter: &TaskFilter,
+        before: Option<TaskId>,
+        limit: usize,
+        now: Timestamp,
+    ) -> Result<Page, StoreError> {
+        self.make_all(&units::list(*owner)).await?;
+        self.store.list_filtered(owner, filter, before, limit, now).await
+    }
+
+    async fn record(&self, key: &TaskKey, entry: &Entry) -> Result<Recorded, StoreError> {
+        let (call, bytes) = units::entry_written(key, entry);
+        self.make(&call).await?;
+        let recorded = self.store.record(key, entry).await?;
+        if recorded == Recorded::First {
+            self.partitions.note(key, |known| known.journal += bytes);
+        }
+        Ok(recorded)
+    }
+
+    async fn journal(&self, key: &TaskKey) -> Result<Vec<Entry>, StoreError> {
+        self.make(&units::journal_read(key, self.partitions.known(key).journal)).await?;
+        self.store.journal(key).await
+    }
+
+    async fn put_parts(&self, key: &TaskKey, name: &PartsName, parts: &[&str]) -> Result<(), StoreError> {
+        self.make(&units::parts_written(key, parts.iter().map(|part| part.len()))).await?;
+        self.store.put_parts(key, name, parts).await
+    }
+
+    async fn parts(&self, key: &TaskKey, name: &PartsName, count: u32) -> Result<Option<String>, StoreError> {
+        self.make(&units::parts_read(key, count)).await?;
+        self.store.parts(key, name, count).await
+    }
+
+    async fn leave(
+        &self,
+        owner: &OwnerId,
+        mailbox: &MailboxId,
+        text: &str,
+        expires_at: Timestamp,
+        now: Timestamp,
+    ) -> Result<Left, StoreError> {
+        self.make(&units::left(*owner, *mailbox, text.len())).await?;
+        self.store.leave(owner, mailbox, text, expires_at, now).await
+    }
+
+    async fn collect(
+        &self,
+        owner: &OwnerId,
+        mailbox: &MailboxId,
+        now: Timestamp,
+    ) -> Result<Option<String>, StoreError> {
+        self.make(&units::collected(*owner, *mailbox)).await?;
+        self.store.collect(owner, mailbox, now).await
+    }
+}
