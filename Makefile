@@ -24,7 +24,7 @@ PACKAGES := $(PUBLIC:%=-p longhaul-%) -p longhaul
 END_TO_END := binary(e2e) | binary(aws_e2e) | binary(deployed) | binary(killed) | binary(starter) | binary(gateway) | binary(gateway_aws) | binary(cli) | binary(browser)
 
 .PHONY: help run check test nightly lint advisories features fast-tests slow-tests conformance conformance-local e2e local-aws \
-	simulate chaos fuzz mutants bench bench-peers pictures build build-gateway package deploy deploy-gateway clean
+	simulate chaos fuzz mutants sizes bench bench-peers pictures build build-gateway package deploy deploy-gateway clean
 # The order of the prerequisites matters: what is quick and fails often comes first.
 .NOTPARALLEL:
 
@@ -40,7 +40,8 @@ check: lint features fast-tests ## Formatting, lints, docs, dependencies, templa
 
 test: fast-tests slow-tests ## All tests: fast, end to end, conformance, simulation
 
-nightly: ## What takes longer than landing a change may take: a million simulated worlds, chaos, hostile inputs, a thousand calls of one tool, and mutants of the code
+nightly: ## What takes longer than landing a change may take: sizes of the functions, a million simulated worlds, chaos, hostile inputs, a thousand calls of one tool, and mutants of the code
+	$(MAKE) --no-print-directory sizes
 	$(MAKE) --no-print-directory simulate SEEDS=1000000
 	$(MAKE) --no-print-directory chaos CHAOS_ARGS="--seconds 600"
 	scripts/nextest.sh $(WORKSPACE) --run-ignored only --test e2e -E 'test(children::)'
@@ -135,6 +136,10 @@ fuzz: ## Look for inputs that break a promise, SECONDS for each target (TARGETS=
 mutants: ## Change the code in one place at a time, and expect a failing test: takes hours (MUTANTS_SHARD=k/n, CRATES="core sqlite")
 	scripts/setup-tools.sh mutants aws
 	scripts/mutants.sh $(CRATES)
+
+sizes: ## Build the Lambda functions for this machine, and fail if one is larger than it may be
+	$(CARGO) build --profile function --locked -p longhaul-app --no-default-features --features lambda --bin api --bin worker
+	scripts/check_sizes.py $(TARGET_DIR)/function/api $(TARGET_DIR)/function/worker
 
 bench: ## Speed, size and memory, compared with rmcp alone and a bare function (BENCH_ARGS="--quick --only lambda")
 	scripts/setup-tools.sh aws python mcp-proxy
