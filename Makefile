@@ -24,7 +24,7 @@ PACKAGES := $(PUBLIC:%=-p longhaul-%) -p longhaul
 END_TO_END := binary(e2e) | binary(aws_e2e) | binary(deployed) | binary(killed) | binary(starter) | binary(gateway) | binary(gateway_aws) | binary(cli) | binary(browser)
 
 .PHONY: help run check test nightly lint advisories features fast-tests slow-tests conformance conformance-local e2e local-aws \
-	simulate chaos fuzz mutants scale bench bench-peers pictures build build-gateway package deploy deploy-gateway clean
+	simulate scale chaos fuzz mutants sizes bench bench-peers pictures build build-gateway package deploy deploy-gateway clean
 # The order of the prerequisites matters: what is quick and fails often comes first.
 .NOTPARALLEL:
 
@@ -40,7 +40,8 @@ check: lint features fast-tests ## Formatting, lints, docs, dependencies, templa
 
 test: fast-tests slow-tests ## All tests: fast, end to end, conformance, simulation
 
-nightly: ## What takes longer than landing a change may take: a million simulated worlds, simulated load, chaos, hostile inputs, a thousand calls of one tool, and mutants of the code
+nightly: ## What takes longer than landing a change may take: sizes of the functions, a million simulated worlds, simulated load, chaos, hostile inputs, a thousand calls of one tool, and mutants of the code
+	$(MAKE) --no-print-directory sizes
 	$(MAKE) --no-print-directory simulate SEEDS=1000000
 	$(MAKE) --no-print-directory scale
 	$(MAKE) --no-print-directory chaos CHAOS_ARGS="--seconds 600"
@@ -139,6 +140,10 @@ mutants: ## Change the code in one place at a time, and expect a failing test: t
 
 scale: ## Simulated load, for one owner and for many: the table of docs/scale.md
 	$(CARGO) run --locked --quiet --profile sim -p longhaul-testkit --example load
+
+sizes: ## Build the Lambda functions for this machine, and fail if one is larger than it may be
+	$(CARGO) build --profile function --locked -p longhaul-app --no-default-features --features lambda --bin api --bin worker
+	scripts/check_sizes.py $(TARGET_DIR)/function/api $(TARGET_DIR)/function/worker
 
 bench: ## Speed, size and memory, compared with rmcp alone and a bare function (BENCH_ARGS="--quick --only lambda")
 	scripts/setup-tools.sh aws python mcp-proxy

@@ -43,10 +43,13 @@ fi
 
 [[ -n ${CARGO_LAMBDA:-} ]] || "$root/scripts/setup-tools.sh" cargo-lambda
 cd "$workspace"
+# With --disable-optimizations, the profile says all: cargo-lambda would otherwise have a panic end the whole program if the
+# workspace's profile `release` does not say what it does.
 selected=()
 if [[ -n $features ]]; then selected=(--no-default-features --features "$features"); fi
 "${CARGO_LAMBDA:-$root/.cache/tools/bin/cargo-lambda}" lambda build --profile "$profile" --locked "$target" \
-    --lambda-dir target/lambda --package "$package" --bin "$api" --bin "$worker" ${selected[@]+"${selected[@]}"} "$@"
+    --disable-optimizations --lambda-dir target/lambda --package "$package" --bin "$api" --bin "$worker" \
+    ${selected[@]+"${selected[@]}"} "$@"
 # The template and the scripts know the functions by what they do.
 rename() {
     if [[ $1 == "$2" ]]; then return; fi
@@ -55,4 +58,7 @@ rename() {
 }
 rename "$api" api
 rename "$worker" worker
+if [[ $package == longhaul-app && $profile == function && $target == --x86-64 ]]; then
+    python3 "$root/scripts/check_sizes.py" target/lambda/api/bootstrap target/lambda/worker/bootstrap
+fi
 python3 "$root/scripts/pack_lambda.py" target/lambda api worker ${BUNDLE:+--bundle "$bundle"} ${LAYER:+--layer "$LAYER"}

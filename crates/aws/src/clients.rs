@@ -11,8 +11,10 @@ use aws_smithy_http_client::Builder;
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 
 mod function;
+mod unchecked;
 
 pub use function::function_config;
+use unchecked::Unchecked;
 
 /// Tries of one call, including the first. The SDK waits between them, with jitter, and longer each time. Callers retry
 /// on top of that if it makes sense.
@@ -76,10 +78,12 @@ impl Clients {
 }
 
 /// An HTTPS client with a pool of connections, to be shared by everything that talks to AWS. Also pass it to
-/// `aws_config`'s loader, which is built without an HTTP client here.
+/// `aws_config`'s loader, which is built without an HTTP client here. It reads the system's certificates when it is used
+/// for the first time.
 #[must_use]
 pub fn https() -> SharedHttpClient {
-    Builder::new().tls_provider(Provider::Rustls(CryptoMode::AwsLc)).build_https()
+    let https = Builder::new().tls_provider(Provider::Rustls(CryptoMode::AwsLc)).build_https();
+    SharedHttpClient::new(Unchecked(https))
 }
 
 /// How often a call is tried: it is retried after throttling, an internal error of the service, or a lost connection.

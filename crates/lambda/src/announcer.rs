@@ -7,13 +7,13 @@
 
 use std::convert::Infallible;
 
+use aws_lambda_events::sqs::SqsBatchResponse;
 use futures::StreamExt;
 use lambda_runtime::LambdaEvent;
 use longhaul_aws::{BusEvent, EventBus, StreamEvent, StreamRecord};
 use longhaul_core::{Announcement, with_causes};
 use longhaul_engine::Engine;
 use longhaul_push::{EVENT_SOURCE, Endpoints, detail, detail_type};
-use serde::Serialize;
 
 /// For how many announcements at a time the tasks are created that tell endpoints.
 const TOLD_AT_A_TIME: usize = 8;
@@ -23,19 +23,6 @@ pub struct Announcer {
     engine: Engine,
     bus: EventBus,
     endpoints: Endpoints,
-}
-
-/// What Lambda is told about a batch: the stream goes on from the first record that failed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct StreamResponse {
-    batch_item_failures: Vec<Failed>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Failed {
-    item_identifier: String,
 }
 
 /// An announcement, and the record that it is from.
@@ -52,20 +39,20 @@ impl Announcer {
     }
 
     /// Announces what is in a batch. The response names the records that failed, which come again.
-    pub async fn announce(&self, event: &StreamEvent) -> StreamResponse {
-        let mut response = StreamResponse::default();
+    pub async fn announce(&self, event: &StreamEvent) -> SqsBatchResponse {
+        let mut response = SqsBatchResponse::default();
         let mut due = Vec::new();
         for record in &event.records {
             match announcement(record) {
                 Ok(announcement) => due.extend(announcement.map(|announcement| Due { record, announcement })),
-                Err(why) => response.failed(record, &why),
+                Err(why) => add_failure(&mut response, record, &why),
             }
         }
         tracing::info!(records = event.records.len(), announcements = due.len(), "announces changes of tasks");
         let (put, told) = futures::join!(self.put(&due), self.tell(&due));
         for ((due, put), told) in due.iter().zip(put).zip(told) {
             if let Err(why) = put.and(told) {
-                response.failed(due.record, &why);
+                add_failure(&mut response, due.record, &why);
             }
         }
         response
@@ -98,21 +85,11 @@ impl Announcer {
     }
 }
 
-impl StreamResponse {
-    /// Whether every record was announced.
-    #[must_use]
-    pub const fn is_done(&self) -> bool {
-        self.batch_item_failures.is_empty()
-    }
-
-    fn failed(&mut self, record: &StreamRecord, why: &str) {
-        tracing::error!(
-            sequence_number = record.sequence_number(),
-            why,
-            "a change of a task was not announced; it comes again"
-        );
-        self.batch_item_failures.push(Failed { item_identifier: record.sequence_number().to_owned() });
-    }
+/// Names a record that comes again, with all that come after it in its shard.
+fn add_failure(response: &mut SqsBatchResponse, record: &StreamRecord, why: &str) {
+    let sequence_number = record.sequence_number();
+    tracing::error!(sequence_number, why, "a change of a task was not announced; it comes again");
+    response.add_failure(sequence_number);
 }
 
 /// What a record announces, if anything.

@@ -10,7 +10,7 @@ use http::header::{ACCESS_CONTROL_REQUEST_METHOD, HeaderName, WWW_AUTHENTICATE};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use lambda_http::request::{LambdaRequest, RequestContext};
-use lambda_http::{Adapter, LambdaEvent, RequestExt, StreamAdapter};
+use lambda_http::{Adapter, LambdaEvent, RequestExt};
 use lambda_runtime::tower::ServiceBuilder;
 use longhaul_core::{Clock, Timestamp};
 use longhaul_http::{HttpFrontend, OriginPolicy, Rejection, Sender, audited};
@@ -21,8 +21,7 @@ use tracing::{Instrument, Span};
 use crate::buffered::Whole;
 use crate::caller::{AwsCaller, source_address};
 use crate::metrics::EmbeddedMetrics;
-use crate::nodelay::Nodelay;
-use crate::{ApiConfig, Auth, HttpEvent, Responses, buffered, stream};
+use crate::{ApiConfig, Auth, HttpEvent, Responses, buffered, stream, streamed};
 
 /// How long before the function's deadline a request is abandoned, so that there is time to tell the client.
 const RESERVE_MS: u64 = 500;
@@ -154,16 +153,7 @@ impl Api {
                 let adapter = Adapter::from(lambda_http::service_fn(answer));
                 lambda_runtime::run(ServiceBuilder::new().map_request(read).service(adapter)).await
             }
-            Responses::Streamed => {
-                let nodelay = &Nodelay::default();
-                let answer = |request| async move {
-                    let answer = api.answer(request).await;
-                    nodelay.set();
-                    Ok::<_, Infallible>(answer)
-                };
-                let adapter = StreamAdapter::from(lambda_http::service_fn(answer));
-                lambda_runtime::run(ServiceBuilder::new().map_request(read).service(adapter)).await
-            }
+            Responses::Streamed => streamed::run(|request| api.answer(request)).await,
         }
     }
 }

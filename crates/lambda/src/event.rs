@@ -30,6 +30,19 @@ const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto")
 pub struct HttpEvent(LambdaRequest);
 
 impl HttpEvent {
+    /// Reads the JSON of an event.
+    ///
+    /// # Errors
+    /// If it is of neither format.
+    pub fn read(event: &[u8]) -> Result<Self, serde_json::Error> {
+        let format: Format = serde_json::from_slice(event)?;
+        let request = match format.http_method {
+            Some(IgnoredAny) => serde_json::from_slice(event).map(of_rest_api).map(LambdaRequest::ApiGatewayV1),
+            None => serde_json::from_slice(event).map(of_http_api).map(LambdaRequest::ApiGatewayV2),
+        };
+        request.map(Self)
+    }
+
     /// The event as `lambda_http` has it.
     #[must_use]
     pub fn into_inner(self) -> LambdaRequest {
@@ -48,13 +61,7 @@ struct Format {
 impl<'de> Deserialize<'de> for HttpEvent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let event = Box::<RawValue>::deserialize(deserializer)?;
-        let event = event.get();
-        let format: Format = serde_json::from_str(event).map_err(D::Error::custom)?;
-        let request = match format.http_method {
-            Some(IgnoredAny) => serde_json::from_str(event).map(of_rest_api).map(LambdaRequest::ApiGatewayV1),
-            None => serde_json::from_str(event).map(of_http_api).map(LambdaRequest::ApiGatewayV2),
-        };
-        request.map(Self).map_err(D::Error::custom)
+        Self::read(event.get().as_bytes()).map_err(D::Error::custom)
     }
 }
 

@@ -12,15 +12,15 @@ mod config;
 mod event;
 mod logs;
 pub mod metrics;
-mod nodelay;
 mod record;
 mod sandbox;
 mod stream;
+mod streamed;
 mod unclaimed;
 mod webhooks;
 mod worker;
 
-pub use announcer::{Announcer, StreamResponse};
+pub use announcer::Announcer;
 pub use api::Api;
 pub use caller::{AwsCaller, OnBehalf, TokenClaims};
 pub use config::{ApiConfig, Auth, Common, IamOwner, Responses, WorkerConfig};

@@ -10,8 +10,9 @@ use futures::StreamExt;
 use longhaul_aws::{StreamEvent, StreamRecord};
 use longhaul_core::{TaskKey, with_causes};
 use longhaul_engine::{Engine, Ensured};
+use serde::de::Error;
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// How many tasks are looked at concurrently.
 const AT_A_TIME: usize = 16;
@@ -28,16 +29,30 @@ pub(crate) enum WorkerEvent {
     Records(StreamEvent),
 }
 
+/// What tells the two kinds of events apart.
+#[derive(Deserialize)]
+struct Sources {
+    #[serde(rename = "Records", default)]
+    records: Vec<Source>,
+}
+
+#[derive(Deserialize)]
+struct Source {
+    #[serde(rename = "eventSource", default)]
+    source: Option<String>,
+}
+
 impl<'de> Deserialize<'de> for WorkerEvent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let event = Value::deserialize(deserializer)?;
-        let is_of_stream = event.pointer("/Records/0/eventSource").and_then(Value::as_str) == Some(STREAM);
+        let event = Box::<RawValue>::deserialize(deserializer)?;
+        let sources: Sources = serde_json::from_str(event.get()).map_err(D::Error::custom)?;
+        let is_of_stream = sources.records.first().is_some_and(|record| record.source.as_deref() == Some(STREAM));
         let read = if is_of_stream {
-            serde_json::from_value(event).map(Self::Records)
+            serde_json::from_str(event.get()).map(Self::Records)
         } else {
-            serde_json::from_value(event).map(Self::Messages)
+            serde_json::from_str(event.get()).map(Self::Messages)
         };
-        read.map_err(serde::de::Error::custom)
+        read.map_err(D::Error::custom)
     }
 }
 
@@ -90,13 +105,13 @@ fn key(record: &StreamRecord) -> Result<Option<TaskKey>, String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
     #[test]
     fn records_of_the_stream_are_told_from_messages_by_their_source() {
-        let read = |event: Value| serde_json::from_value::<WorkerEvent>(event);
+        let read = |event: Value| serde_json::from_str::<WorkerEvent>(&event.to_string());
         let record = json!({"eventSource": "aws:dynamodb", "dynamodb": {"SequenceNumber": "7"}});
         let WorkerEvent::Records(records) = read(json!({"Records": [record]})).unwrap() else {
             panic!("these are records of the stream")
