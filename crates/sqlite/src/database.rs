@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 
 use crate::readers::Readers;
 use crate::schema::MIGRATIONS;
+use crate::store::Sends;
 use crate::turns::Turns;
 use crate::writer::Writer;
 use crate::{DatabaseError, OpenError, Settings, SqliteOutbox, SqliteQueue, SqliteStore, open};
@@ -87,7 +88,14 @@ impl Database {
     /// The tasks in this database.
     #[must_use]
     pub fn store(&self) -> SqliteStore {
-        SqliteStore::new(Arc::clone(&self.shared))
+        SqliteStore::new(Arc::clone(&self.shared), Sends::Nothing)
+    }
+
+    /// The tasks in this database, for an engine that sends work to [`Database::queue`] and to no other: a new task's
+    /// message is written with its record, so that both wait for the disk once.
+    #[must_use]
+    pub fn store_that_sends(&self) -> SqliteStore {
+        SqliteStore::new(Arc::clone(&self.shared), Sends::WithTheRecord)
     }
 
     /// The messages in this database.

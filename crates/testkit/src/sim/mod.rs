@@ -46,7 +46,7 @@ mod worlds;
 
 pub use fakes::{FakePlaces, FakeQueue, FakeStore};
 pub use fault_profile::{FaultProfile, InjectedFault};
-pub use plan::{Act, After, CallPlan, Care, ClientPlan, Ending, Op, Plan, Slack, Tool, WorkerPlan};
+pub use plan::{Act, After, CallPlan, Care, ClientPlan, Ending, Op, Plan, Slack, StoreAndQueue, Tool, WorkerPlan};
 pub use planted::PlantedFault;
 pub use promise::{Promise, Violation};
 pub use run::{Real, Report, run, run_scheduled, run_with};
