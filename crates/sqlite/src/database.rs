@@ -36,7 +36,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     fn new(writer: Writer, readers: Option<Readers>, clock: Arc<dyn Clock>, settings: Settings) -> Arc<Self> {
-        let turns = Arc::new(Mutex::new(Turns::new(settings.owner_in_flight_max)));
+        let turns = Arc::new(Mutex::new(Turns::new(settings.owner_in_flight_max, clock.now())));
         let (announcements, messages) = (Notify::new(), Notify::new());
         Arc::new(Self { writer, readers, clock, settings, announcements, messages, turns })
     }

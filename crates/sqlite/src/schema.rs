@@ -134,6 +134,50 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     CREATE INDEX messages_by_task ON messages (owner, id) WHERE dead = 0;
     CREATE INDEX tasks_unfinished ON tasks (owner, id) WHERE status IN ('working', 'input_required');
 ",
+    "
+    -- Each index of a table is a page more in every transaction that changes what is in it. So one index has all that is
+    -- asked about unfinished tasks, and another one has the tasks that have ended, to which each comes once.
+    DROP INDEX tasks_counted;
+    DROP INDEX tasks_unfinished;
+    DROP INDEX tasks_by_status;
+    CREATE INDEX tasks_open ON tasks (owner, id, status, tool, counted, expires_at)
+        WHERE status IN ('working', 'input_required');
+    CREATE INDEX tasks_ended ON tasks (owner, status, id, tool) WHERE status NOT IN ('working', 'input_required');
+
+    -- Without a table of the numbers used: the number of a delivery is never used again, whatever the message's is.
+    CREATE TABLE messages_without_numbers (
+        seq INTEGER PRIMARY KEY,
+        dead INTEGER NOT NULL DEFAULT 0,
+        visible_at INTEGER NOT NULL,
+        receives INTEGER NOT NULL DEFAULT 0,
+        turn INTEGER NOT NULL DEFAULT 0, -- the number of the latest delivery
+        owner BLOB NOT NULL,
+        id BLOB NOT NULL,
+        trace TEXT,
+        attempt INTEGER
+    ) STRICT;
+    INSERT INTO messages_without_numbers (seq, dead, visible_at, receives, turn, owner, id, trace, attempt)
+        SELECT seq, dead, visible_at, receives, turn, owner, id, trace, attempt FROM messages;
+    DROP TABLE messages;
+    ALTER TABLE messages_without_numbers RENAME TO messages;
+    CREATE INDEX messages_by_visibility ON messages (dead, visible_at, seq);
+    CREATE INDEX messages_by_owner ON messages (owner, visible_at, seq, id) WHERE dead = 0;
+
+    -- One tree instead of two: entries are found by their key, and by nothing else.
+    CREATE TABLE journal_by_key (
+        owner BLOB NOT NULL,
+        id BLOB NOT NULL,
+        kind TEXT NOT NULL,
+        name TEXT NOT NULL,
+        value TEXT NOT NULL,
+        recording TEXT,
+        PRIMARY KEY (owner, id, kind, name)
+    ) STRICT, WITHOUT ROWID;
+    INSERT INTO journal_by_key (owner, id, kind, name, value, recording)
+        SELECT owner, id, kind, name, value, recording FROM journal;
+    DROP TABLE journal;
+    ALTER TABLE journal_by_key RENAME TO journal;
+",
 ];
 
 /// Checks that the file is ours or empty, and migrates it to the latest version of `migrations`, all or nothing.
@@ -196,7 +240,8 @@ mod tests {
         migrate(&mut connection, MIGRATIONS).unwrap();
         for sql in [
             listing::PAGE,
-            listing::OF_STATUS,
+            listing::OF_OPEN,
+            listing::OF_ENDED,
             purge::EXPIRED,
             purge::ORPHANS,
             purge::EXPIRED_MAILBOXES,
@@ -212,6 +257,7 @@ mod tests {
             outbox::FIRST,
             outbox::REMOVE,
             unfinished::PAGE,
+            unfinished::WITH_MESSAGE,
         ] {
             let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
             let values = vec![rusqlite::types::Null; statement.parameter_count()];
@@ -300,6 +346,52 @@ mod tests {
             let expected: Vec<_> = created.iter().rev().filter(|task| task.status() == status).cloned().collect();
             assert_eq!(page.tasks, expected, "{status:?}");
         }
+    }
+
+    #[test]
+    fn a_file_with_numbered_messages_keeps_them_its_journal_and_its_counts() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection, &MIGRATIONS[..9]).unwrap();
+        let ids = longhaul_testkit::SeededIds::new(1);
+        let tasks: Vec<_> = (0..3).map(|_| given::task(&ids, given::owner("alice"), given::NOW)).collect();
+        for (dead, task) in (0_i64..).zip(&tasks) {
+            let (owner, id, record) = (task.owner.as_bytes(), task.id.as_bytes(), serde_json::to_string(task).unwrap());
+            let insert = "INSERT INTO tasks (owner, id, counted, expires_at, record, status, tool) \
+                 VALUES (?1, ?2, 1, ?3, ?4, 'working', ?5)";
+            connection.execute(insert, params![owner, id, tasks::moment(task.expires_at), record, task.tool]).unwrap();
+            // The first has a message that was delivered twice, the second a dead letter.
+            let message = "INSERT INTO messages (dead, visible_at, receives, turn, owner, id, attempt) \
+                 VALUES (?1, 5, 2, 3, ?2, ?3, 7)";
+            if dead < 2 {
+                connection.execute(message, params![dead, owner, id]).unwrap();
+            }
+            let entry = "INSERT INTO journal (owner, id, kind, name, value, recording) \
+                 VALUES (?1, ?2, 'step', 'a', '{\"inline\":\"1\"}', '{\"at\":7,\"attempt\":2}')";
+            connection.execute(entry, params![owner, id]).unwrap();
+        }
+        connection.execute("INSERT INTO quotas (owner, open) VALUES (?1, 9)", [tasks[0].owner.as_bytes()]).unwrap();
+        migrate(&mut connection, MIGRATIONS).unwrap();
+
+        let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?));
+        let mut statement =
+            connection.prepare("SELECT dead, visible_at, receives, turn, attempt FROM messages ORDER BY seq").unwrap();
+        let messages: Vec<(i64, i64, i64, i64, i64)> =
+            statement.query_map([], row).unwrap().collect::<rusqlite::Result<_>>().unwrap();
+        assert_eq!(messages, [(0, 5, 2, 3, 7), (1, 5, 2, 3, 7)]);
+        for task in &tasks {
+            let journal = attachments::journal(&connection, &task.key()).unwrap();
+            assert_eq!(journal.len(), 1);
+            assert!(journal[0].recording.is_some());
+        }
+        // The count that the limit is compared with is repaired from the new index.
+        let next = given::task(&ids, given::owner("alice"), given::NOW);
+        let full = longhaul_core::ports::NewTask { open_max: 3, ..given::new(next.clone()) };
+        assert!(tasks::create(&connection, &full, given::NOW).unwrap().is_err());
+        let room = longhaul_core::ports::NewTask { open_max: 4, ..given::new(next) };
+        assert!(tasks::create(&connection, &room, given::NOW).unwrap().is_ok());
+        let filter = TaskFilter { statuses: [Status::Working].into(), tool: None };
+        let page = listing::filtered_page(&connection, &tasks[0].owner, &filter, None, 9, given::NOW).unwrap();
+        assert_eq!(page.tasks.len(), 4);
     }
 
     #[test]

@@ -7,6 +7,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use longhaul_core::{OwnerId, Timestamp};
 
+use crate::tasks::moment;
+
 /// Who has how much, and who had a turn last.
 pub(crate) struct Turns {
     /// How many messages of one owner may be in flight.
@@ -31,8 +33,10 @@ struct Held {
 pub(crate) struct Counts(HashMap<OwnerId, usize>);
 
 impl Turns {
-    pub(crate) fn new(owner_max: usize) -> Self {
-        Self { owner_max, in_flight: HashMap::new(), last: None, last_number: 0, searched: None }
+    /// Deliveries are numbered from `now` on in milliseconds, so that no receipt of an earlier process is valid again.
+    pub(crate) fn new(owner_max: usize, now: Timestamp) -> Self {
+        let last_number = moment(now);
+        Self { owner_max, in_flight: HashMap::new(), last: None, last_number, searched: None }
     }
 
     /// What is in flight at `now`. Forgets what no longer is.
