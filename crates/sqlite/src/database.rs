@@ -41,7 +41,8 @@ impl Shared {
         Arc::new(Self { writer, readers, clock, settings, announcements, messages, turns })
     }
 
-    /// Runs `work`, which only reads. It sees every write that was answered before.
+    /// Runs `work`, which only reads. It sees every write that was answered before, except for receives, extensions and
+    /// deletions of messages, which it sees when they are committed.
     pub(crate) async fn read<T, F>(&self, work: F) -> Result<T, DatabaseError>
     where
         T: Send + 'static,
