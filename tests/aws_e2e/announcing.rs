@@ -136,6 +136,7 @@ async fn end_one(store: &dyn TaskStore, number: usize) -> String {
         open_max: u32::MAX,
         stored_max: u64::MAX,
         new_max: None,
+        send_in_ms: None,
     };
     store.create(new, now).await.unwrap();
     store.apply(&key, &TaskEvent::Cancel, SystemClock.now()).await.unwrap();

@@ -52,7 +52,7 @@ impl DynamoStore {
         };
         let created = self.write_task(new, reserved.slots, now).await;
         match &created {
-            Ok(Created::New(_)) | Err(CreateError::Store(_)) => {}
+            Ok(Created::New(_) | Created::NewAndSent(_)) | Err(CreateError::Store(_)) => {}
             Ok(Created::Existing(_)) | Err(_) => self.release(&new.task.owner, &reserved).await,
         }
         created
@@ -83,7 +83,7 @@ impl DynamoStore {
         self.write_texts(&parts, ttl, |number| keys::part(&new.task.key(), &PartsName::Request, number)).await?;
         let created = self.write_record(new, slots, now).await;
         let is_own = match &created {
-            Ok(Created::New(_)) => true,
+            Ok(Created::New(_) | Created::NewAndSent(_)) => true,
             // The parts belong to the task that has this id. After a failure it is not known whether it was written.
             Ok(Created::Existing(task)) => task.id == new.task.id,
             Err(CreateError::Store(_)) => true,

@@ -64,6 +64,7 @@ impl TaskStore for DynamoStore {
         let created = self.create_task(&new, now).await?;
         Ok(match created {
             Created::New(task) => Created::New(self.noted(task)),
+            Created::NewAndSent(task) => Created::NewAndSent(self.noted(task)),
             Created::Existing(task) => Created::Existing(self.noted(task)),
         })
     }

@@ -70,6 +70,7 @@ async fn copy(store: &SqliteStore, pattern: &Task) -> anyhow::Result<String> {
                 open_max: u32::MAX,
                 stored_max: u64::MAX,
                 new_max: None,
+                send_in_ms: None,
             },
             now,
         )

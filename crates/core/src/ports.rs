@@ -100,6 +100,10 @@ pub struct NewTask {
     /// creation that is refused does not count, and neither does a retry. A window ends by itself, also if its count is
     /// wrong: see [`minute_left_ms`](crate::limits::minute_left_ms).
     pub new_max: Option<u32>,
+    /// After this time in milliseconds, a first [message](Message::about) is to be visible in the queue that the engine
+    /// sends this task's work to, which a store that is one with that queue may do in the same write. `None` if the store is
+    /// not to send one.
+    pub send_in_ms: Option<u64>,
 }
 
 /// The result of a creation.
@@ -107,6 +111,8 @@ pub struct NewTask {
 pub enum Created {
     /// The task is on record.
     New(Task),
+    /// The task is on record, and its message is in the queue.
+    NewAndSent(Task),
     /// The same call was accepted before; this is its task in its present state.
     Existing(Task),
 }
@@ -157,8 +163,11 @@ pub trait TaskStore: Send + Sync {
     /// creation that is refused, or that finds an earlier task, leaves no parts. Only a writer that dies before the
     /// record is written may leave parts, which are deleted later.
     ///
-    /// Once it returns `New`, [`get`](Self::get) finds the task. `Existing` answers a retry: the same key with the
-    /// same request, or the same task id. Keys and tasks past their time to live count as absent.
+    /// Once it returns `New` or `NewAndSent`, [`get`](Self::get) finds the task. `NewAndSent` says that the message which
+    /// [`NewTask::send_in_ms`] asks for was sent in the same write, as [`WorkQueue::send`] would have sent it: all or
+    /// nothing with the record. Only a store that is one with the queue answers so; after `New`, whoever creates the task
+    /// sends the message. `Existing` answers a retry, and sends nothing: the same key with the same request, or the same
+    /// task id. Keys and tasks past their time to live count as absent.
     ///
     /// # Errors
     /// [`CreateError`]
@@ -294,6 +303,14 @@ pub struct Message {
     pub attempt: Option<u32>,
 }
 
+impl Message {
+    /// "Work on this task", as it is on record.
+    #[must_use]
+    pub fn about(task: &Task) -> Self {
+        Self { task: task.key(), trace: task.trace, attempt: Some(task.attempt) }
+    }
+}
+
 /// One delivery of a message. A message may be delivered several times, and a task may have several messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
@@ -333,19 +350,24 @@ pub trait WorkQueue: Send + Sync {
     /// Which of the visible messages it delivers is the queue's decision. It should let the owners take turns, so that
     /// many messages of one owner do not keep those of another waiting.
     ///
+    /// It need not be durable when it returns: if the queue itself dies right after, the message may be visible again, and
+    /// this delivery may not count.
+    ///
     /// # Errors
     /// [`QueueError`]
     async fn receive(&self, max: usize, visibility_ms: u64, wait_ms: u64) -> Result<Vec<Delivery>, QueueError>;
 
     /// Hides the delivery's message for `visibility_ms` from now on; 0 makes it visible at once. Does nothing if the
-    /// receipt is no longer the latest of its message, or the message is gone.
+    /// receipt is no longer the latest of its message, or the message is gone. It need not be durable when it returns: if
+    /// the queue itself dies right after, the message may be visible at another time.
     ///
     /// # Errors
     /// [`QueueError`]
     async fn extend(&self, receipt: &str, visibility_ms: u64) -> Result<(), QueueError>;
 
-    /// Deletes the delivery's message. Once it returns, the message is not delivered again. Does nothing if the receipt
-    /// is no longer the latest of its message, or the message is gone.
+    /// Deletes the delivery's message. Once it returns, the message is not delivered again, unless the queue itself dies
+    /// right after: it need not be durable when it returns. Does nothing if the receipt is no longer the latest of its
+    /// message, or the message is gone.
     ///
     /// # Errors
     /// [`QueueError`]

@@ -11,7 +11,7 @@ use crate::{
 #[serde(transparent)]
 pub struct Task(TaskRecord);
 
-/// Everything that is stored about a task.
+/// Everything that is stored about a task. What a task does not have is left out where it is written as JSON.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskRecord {
     /// Who may see the task.
@@ -27,6 +27,7 @@ pub struct TaskRecord {
     /// Legs that died or failed since a leg last recorded a step or suspended normally.
     pub failures: u32,
     /// What went wrong in the latest of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<String>,
     /// What was agreed on.
     pub terms: Terms,
@@ -42,29 +43,33 @@ pub struct TaskRecord {
     pub sent_at: Timestamp,
     /// How often a message was sent again since a worker last claimed the task, or a new message was due. Records of
     /// older versions do not have it.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_none_yet")]
     pub resends: u32,
     /// When the first attempt began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
     /// When the task ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
     /// The moment from which the task is "not found".
     pub expires_at: Timestamp,
     /// How far the work is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
     /// The call itself.
     pub request: Payload,
     /// The trace that the call belongs to.
-    #[serde(default, deserialize_with = "TraceParent::or_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "TraceParent::or_none")]
     pub trace: Option<TraceParent>,
     /// The tool's variables.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variables: Option<Payload>,
     /// What is to be done if the task ends otherwise than by its tool. Records of older versions do not have it.
     #[serde(default)]
     pub cleaning: Cleaning,
     /// Until when a worker may still run the tool, because it held the task when somebody else ended it. Records of
     /// older versions do not have it.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_until: Option<Timestamp>,
     /// The latest legs. Records of older versions do not have them.
     #[serde(default)]
@@ -72,6 +77,11 @@ pub struct TaskRecord {
     /// The task whose tool made this one by calling a tool; `None` if a client's call or a schedule did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Parent>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+const fn is_none_yet(count: &u32) -> bool {
+    *count == 0
 }
 
 /// The task whose tool called the tool of another task. Both have the same owner.

@@ -54,6 +54,7 @@ pub struct Terms {
     /// Time from when the task is [due](crate::Task::due_at) until work is stopped.
     pub run_ms: u64,
     /// The author's hint for polling.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub poll_ms: Option<u64>,
     /// How many consecutive legs may die or fail, without recording a step, before the task fails.
     #[serde(rename = "tries_max")]

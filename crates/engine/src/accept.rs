@@ -1,4 +1,5 @@
-//! Accepting a call: the record first, then the message, then the response.
+//! Accepting a call: the record first, then the message, then the response. A store that is one with the queue writes the
+//! first two at once.
 
 use std::sync::Arc;
 
@@ -144,8 +145,10 @@ impl Engine {
         }
         let (task, request_parts) = new_task(call, id, parent, now);
         let OwnerLimits { open_max, stored_max, new_max } = limits;
-        let new = NewTask { task, request_parts, idempotency, open_max, stored_max, new_max };
+        let send_in_ms = self.has_shared_queue(&task.tool).then(|| self.first_message_in_ms(&task));
+        let new = NewTask { task, request_parts, idempotency, open_max, stored_max, new_max, send_in_ms };
         match self.with_retry(async || retriable_create(self.store().create(new.clone(), now).await)).await {
+            Ok(Ok(Created::NewAndSent(task))) => Ok(Accepted::New(self.noted(task))),
             Ok(Ok(Created::New(task))) => Ok(Accepted::New(self.queued(task).await)),
             // The first try was written, and its answer was lost.
             Ok(Ok(Created::Existing(task))) if task.id == id => Ok(Accepted::New(self.queued(task).await)),
@@ -162,11 +165,19 @@ impl Engine {
 
     /// The call is accepted even if the message could not be sent: the record says when it was due.
     async fn queued(&self, task: Task) -> Task {
+        let task = self.noted(task);
+        let _logged = self.send(&task, self.first_message_in_ms(&task)).await;
+        task
+    }
+
+    fn noted(&self, task: Task) -> Task {
         self.note_on_span(&task);
         self.observer().accepted(&task);
-        let delay_ms = task.awaited_start().map_or(0, |start| start.since_ms(self.now()));
-        let _logged = self.send(&task, delay_ms).await;
         task
+    }
+
+    fn first_message_in_ms(&self, task: &Task) -> u64 {
+        task.awaited_start().map_or(0, |start| start.since_ms(self.now()))
     }
 }
 

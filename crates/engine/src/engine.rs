@@ -127,6 +127,11 @@ impl Engine {
         &*self.ports.queue
     }
 
+    /// Whether the work of `tool` is sent to the queue that tools have in common.
+    pub(crate) fn has_shared_queue(&self, tool: &str) -> bool {
+        self.own_queues.as_ref().and_then(|queue_of| queue_of(tool)).is_none()
+    }
+
     /// The queue that the work of `tool` is sent to.
     pub(crate) fn queue_of(&self, tool: &str) -> Arc<dyn WorkQueue> {
         let own = self.own_queues.as_ref().and_then(|queue_of| queue_of(tool));

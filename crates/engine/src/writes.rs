@@ -117,8 +117,7 @@ impl Engine {
 
     /// Sends "work on this task". A failure is logged and not fatal: the task is on record, and a poll sends again.
     pub(crate) async fn send(&self, task: &Task, delay_ms: u64) -> Result<(), QueueError> {
-        let message = Message { task: task.key(), trace: task.trace, attempt: Some(task.attempt) };
-        self.queue_of(&task.tool).send(&message, delay_ms).await.inspect_err(|error| {
+        self.queue_of(&task.tool).send(&Message::about(task), delay_ms).await.inspect_err(|error| {
             tracing::warn!(task_id = %task.id, error = error as &dyn std::error::Error, "the message was not sent");
         })
     }

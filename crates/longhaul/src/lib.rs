@@ -122,13 +122,16 @@ pub mod ports {
 
 /// What every store and queue has to guarantee, as tests: [`store_contract!`](contract::store_contract!) and
 /// [`queue_contract!`](contract::queue_contract!) make one test of each promise, and
-/// [`store_model_property!`](contract::store_model_property!) compares a store with the pure function, event by event.
+/// [`store_model_property!`](contract::store_model_property!) compares a store with the pure function, event by event. A
+/// store that is one database with its queue, and sends the messages of new tasks, has
+/// [`one_database_contract!`](contract::one_database_contract!) besides.
 ///
 /// For `[dev-dependencies]`. `tests/own_store` in the source of this crate is a complete example.
 #[cfg(feature = "contract")]
 pub mod contract {
     pub use longhaul_testkit::{
-        ManualClock, QueueHarness, StoreHarness, queue_contract, store_contract, store_model_property,
+        ManualClock, OneDatabase, QueueHarness, StoreHarness, one_database_contract, queue_contract, store_contract,
+        store_model_property,
     };
 }
 

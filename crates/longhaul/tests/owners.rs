@@ -138,6 +138,7 @@ impl Calls {
             open_max: 100,
             stored_max: u64::MAX,
             new_max: None,
+            send_in_ms: None,
         };
         self.database.store().create(new, now).await.unwrap();
         self.database.queue().send(&message, delay_ms).await.unwrap();

@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 
 use crate::readers::Readers;
 use crate::schema::MIGRATIONS;
+use crate::store::Sends;
 use crate::turns::Turns;
 use crate::writer::Writer;
 use crate::{DatabaseError, OpenError, Settings, SqliteOutbox, SqliteQueue, SqliteStore, open};
@@ -35,12 +36,13 @@ pub(crate) struct Shared {
 
 impl Shared {
     fn new(writer: Writer, readers: Option<Readers>, clock: Arc<dyn Clock>, settings: Settings) -> Arc<Self> {
-        let turns = Arc::new(Mutex::new(Turns::new(settings.owner_in_flight_max)));
+        let turns = Arc::new(Mutex::new(Turns::new(settings.owner_in_flight_max, clock.now())));
         let (announcements, messages) = (Notify::new(), Notify::new());
         Arc::new(Self { writer, readers, clock, settings, announcements, messages, turns })
     }
 
-    /// Runs `work`, which only reads. It sees every write that was answered before.
+    /// Runs `work`, which only reads. It sees every write that was answered before, except for receives, extensions and
+    /// deletions of messages, which it sees when they are committed.
     pub(crate) async fn read<T, F>(&self, work: F) -> Result<T, DatabaseError>
     where
         T: Send + 'static,
@@ -87,7 +89,14 @@ impl Database {
     /// The tasks in this database.
     #[must_use]
     pub fn store(&self) -> SqliteStore {
-        SqliteStore::new(Arc::clone(&self.shared))
+        SqliteStore::new(Arc::clone(&self.shared), Sends::Nothing)
+    }
+
+    /// The tasks in this database, for an engine that sends work to [`Database::queue`] and to no other: a new task's
+    /// message is written with its record, so that both wait for the disk once.
+    #[must_use]
+    pub fn store_that_sends(&self) -> SqliteStore {
+        SqliteStore::new(Arc::clone(&self.shared), Sends::WithTheRecord)
     }
 
     /// The messages in this database.

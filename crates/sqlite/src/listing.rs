@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use longhaul_core::ports::Page;
-use longhaul_core::{OwnerId, Task, TaskFilter, TaskId, Timestamp, limits};
+use longhaul_core::{OwnerId, Status, Task, TaskFilter, TaskId, Timestamp, limits};
 use rusqlite::{Connection, params};
 
 use crate::DatabaseError;
@@ -13,9 +13,16 @@ use crate::tasks::{moment, parse, record_text};
 pub(crate) const PAGE: &str =
     "SELECT record FROM tasks WHERE owner = ?1 AND id < ?2 AND expires_at > ?3 ORDER BY id DESC LIMIT ?4";
 
-/// The query for those of one status, which compares the tool inside the index.
-pub(crate) const OF_STATUS: &str = "SELECT record FROM tasks INDEXED BY tasks_by_status \
-     WHERE owner = ?1 AND status = ?2 AND id < ?3 AND expires_at > ?4 AND (?5 IS NULL OR tool = ?5) \
+/// The query for those of one status that have not ended. It compares status and tool inside the index.
+pub(crate) const OF_OPEN: &str = "SELECT record FROM tasks INDEXED BY tasks_open \
+     WHERE status IN ('working', 'input_required') \
+     AND owner = ?1 AND +status = ?2 AND id < ?3 AND expires_at > ?4 AND (?5 IS NULL OR tool = ?5) \
+     ORDER BY id DESC LIMIT ?6";
+
+/// The query for those of one status that have ended. It compares the tool inside the index.
+pub(crate) const OF_ENDED: &str = "SELECT record FROM tasks INDEXED BY tasks_ended \
+     WHERE status NOT IN ('working', 'input_required') \
+     AND owner = ?1 AND status = ?2 AND id < ?3 AND expires_at > ?4 AND (?5 IS NULL OR tool = ?5) \
      ORDER BY id DESC LIMIT ?6";
 
 /// The unexpired tasks of `owner` before `before`, newest first. It reads one task more than requested, to know whether
@@ -49,10 +56,14 @@ pub(crate) fn filtered_page(
 ) -> Result<Page, DatabaseError> {
     let limit = limit.min(limits::PAGE_MAX);
     let before = before.map_or([0xff; 16], |id| *id.as_bytes());
-    let mut statement = connection.prepare_cached(OF_STATUS)?;
     let rows = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
     let mut tasks: Vec<Task> = Vec::new();
     for status in &filter.statuses {
+        let query = match status {
+            Status::Working | Status::InputRequired => OF_OPEN,
+            Status::Completed | Status::Failed | Status::Cancelled => OF_ENDED,
+        };
+        let mut statement = connection.prepare_cached(query)?;
         let values = params![owner.as_bytes(), status.as_str(), before, moment(now), filter.tool, rows];
         for record in statement.query_map(values, record_text)? {
             tasks.push(parse(&record?)?);

@@ -58,7 +58,7 @@ impl SqliteQueue {
         let receives_max = self.shared.settings.receives_max;
         self.shared
             .writer
-            .call(move |connection| {
+            .call_soon_durable(move |connection| {
                 let now = clock.now();
                 let wanted = Wanted { max, receives_max, now, visible_at: now.plus_ms(visibility_ms) };
                 // If the transaction is not committed, what this notes is wrong until those messages would be visible.
@@ -118,7 +118,7 @@ impl WorkQueue for SqliteQueue {
     async fn extend(&self, receipt: &str, visibility_ms: u64) -> Result<(), QueueError> {
         let Some(receipt) = Receipt::parse(receipt) else { return Ok(()) };
         let until = self.shared.clock.now().plus_ms(visibility_ms);
-        self.shared.writer.call(move |connection| hide(connection, receipt, until)).await?;
+        self.shared.writer.call_soon_durable(move |connection| hide(connection, receipt, until)).await?;
         lock(&self.shared.turns).hidden(receipt.seq, receipt.turn, until);
         // Receivers that wait have to see the new time.
         self.shared.messages.notify_waiters();
@@ -127,7 +127,7 @@ impl WorkQueue for SqliteQueue {
 
     async fn delete(&self, receipt: &str) -> Result<(), QueueError> {
         let Some(receipt) = Receipt::parse(receipt) else { return Ok(()) };
-        self.shared.writer.call(move |connection| delete(connection, receipt)).await?;
+        self.shared.writer.call_soon_durable(move |connection| delete(connection, receipt)).await?;
         match lock(&self.shared.turns).deleted(receipt.seq, receipt.turn) {
             Freed::Share => self.shared.messages.notify_waiters(),
             Freed::Nothing => {}
@@ -136,16 +136,16 @@ impl WorkQueue for SqliteQueue {
     }
 
     async fn receive_dead(&self, max: usize, visibility_ms: u64) -> Result<Vec<Delivery>, QueueError> {
-        let clock = Arc::clone(&self.shared.clock);
-        let deliveries = self.shared.writer.call(move |connection| {
+        let (clock, turns) = (Arc::clone(&self.shared.clock), Arc::clone(&self.shared.turns));
+        let deliveries = self.shared.writer.call_soon_durable(move |connection| {
             let now = clock.now();
-            take_dead(connection, max, now, now.plus_ms(visibility_ms))
+            take_dead(connection, &mut lock(&turns), max, (now, now.plus_ms(visibility_ms)))
         });
         Ok(deliveries.await?)
     }
 }
 
-/// Identifies one delivery: the message, and a number that grows whenever earlier receipts become invalid.
+/// Identifies one delivery: the message, and a number that is the delivery's alone and grows from one to the next.
 #[derive(Clone, Copy)]
 struct Receipt {
     seq: i64,
@@ -175,16 +175,16 @@ impl Stored {
         Ok(Self { seq: row.get(0)?, turn: row.get(1)?, receives: row.get(2)?, message })
     }
 
-    /// Delivers the message, and hides it until `visible_at`.
-    fn deliver(self, connection: &Connection, visible_at: Timestamp) -> Result<Delivery, DatabaseError> {
+    /// Delivers the message under the number `turn`, and hides it until `visible_at`.
+    fn deliver(self, connection: &Connection, turn: i64, visible_at: Timestamp) -> Result<Delivery, DatabaseError> {
         execute(
             connection,
-            "UPDATE messages SET visible_at = ?2, turn = turn + 1, receives = receives + 1 WHERE seq = ?1",
-            params![self.seq, moment(visible_at)],
+            "UPDATE messages SET visible_at = ?2, turn = ?3, receives = receives + 1 WHERE seq = ?1",
+            params![self.seq, moment(visible_at), turn],
         )?;
         Ok(Delivery {
             message: self.message,
-            receipt: format!("{}-{}", self.seq, self.turn.saturating_add(1)),
+            receipt: format!("{}-{turn}", self.seq),
             receives: self.receives.saturating_add(1),
             purpose: Purpose::Work,
         })
@@ -200,7 +200,7 @@ impl Stored {
     }
 }
 
-fn insert(connection: &Connection, message: &Message, visible_at: Timestamp) -> Result<(), DatabaseError> {
+pub(crate) fn insert(connection: &Connection, message: &Message, visible_at: Timestamp) -> Result<(), DatabaseError> {
     execute(
         connection,
         "INSERT INTO messages (visible_at, owner, id, trace, attempt) VALUES (?1, ?2, ?3, ?4, ?5)",
@@ -230,9 +230,10 @@ fn take(connection: &Connection, turns: &mut Turns, wanted: &Wanted) -> Result<V
                 stored.move_to_dead_letters(connection, wanted.now)?;
             }
             Some(stored) => {
-                turns.delivered(stored.seq, stored.turn.saturating_add(1), owner, wanted.visible_at);
+                let turn = turns.number_after(stored.turn);
+                turns.delivered(stored.seq, turn, owner, wanted.visible_at);
                 counts.add(owner);
-                deliveries.push(stored.deliver(connection, wanted.visible_at)?);
+                deliveries.push(stored.deliver(connection, turn, wanted.visible_at)?);
             }
         }
     }
@@ -301,15 +302,19 @@ fn first_of_owner(connection: &Connection, owner: &OwnerId, now: Timestamp) -> R
 
 fn take_dead(
     connection: &Connection,
+    turns: &mut Turns,
     max: usize,
-    now: Timestamp,
-    visible_at: Timestamp,
+    (now, visible_at): (Timestamp, Timestamp),
 ) -> Result<Vec<Delivery>, DatabaseError> {
     let mut statement = connection.prepare_cached(DEAD)?;
     let max = i64::try_from(max).unwrap_or(i64::MAX);
     let rows = statement.query_map(params![moment(now), max], Stored::of)?;
     let dead: Vec<Stored> = rows.collect::<rusqlite::Result<_>>()?;
-    dead.into_iter().map(|stored| stored.deliver(connection, visible_at)).collect()
+    let delivered = dead.into_iter().map(|stored| {
+        let turn = turns.number_after(stored.turn);
+        stored.deliver(connection, turn, visible_at)
+    });
+    delivered.collect()
 }
 
 /// When a message becomes visible that is not visible now. What is visible and was not delivered has an owner with

@@ -3,22 +3,32 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use longhaul_core::ports::{ApplyError, CreateError, Created, Left, NewTask, Page, Recorded, StoreError, TaskStore};
+use longhaul_core::ports::{
+    ApplyError, CreateError, Created, Left, Message, NewTask, Page, Recorded, StoreError, TaskStore,
+};
 use longhaul_core::{Entry, MailboxId, OwnerId, PartsName, Task, TaskEvent, TaskFilter, TaskId, TaskKey, Timestamp};
 
 use crate::database::Shared;
 use crate::tasks::{Application, NotCreated};
-use crate::{Announcements, attachments, listing, mailboxes, outbox, tasks};
+use crate::{Announcements, attachments, listing, mailboxes, outbox, queue, tasks};
 
 /// The tasks in a [`Database`](crate::Database).
 #[derive(Clone)]
 pub struct SqliteStore {
     pub(crate) shared: Arc<Shared>,
+    sends: Sends,
+}
+
+/// Whether a new task's message is written with its record.
+#[derive(Clone, Copy)]
+pub(crate) enum Sends {
+    WithTheRecord,
+    Nothing,
 }
 
 impl SqliteStore {
-    pub(crate) const fn new(shared: Arc<Shared>) -> Self {
-        Self { shared }
+    pub(crate) const fn new(shared: Arc<Shared>, sends: Sends) -> Self {
+        Self { shared, sends }
     }
 }
 
@@ -26,9 +36,28 @@ impl SqliteStore {
 impl TaskStore for SqliteStore {
     async fn create(&self, new: NewTask, now: Timestamp) -> Result<Created, CreateError> {
         let (open_max, stored_max) = (new.open_max, new.stored_max);
-        let creation = self.shared.writer.call(move |connection| tasks::create(connection, &new, now)).await;
-        match creation.map_err(StoreError::from)? {
-            Ok(created) => Ok(created),
+        let send_in_ms = match self.sends {
+            Sends::WithTheRecord => new.send_in_ms,
+            Sends::Nothing => None,
+        };
+        let clock = Arc::clone(&self.shared.clock);
+        let creation = self.shared.writer.call(move |connection| {
+            let created = tasks::create(connection, &new, now)?;
+            match (created, send_in_ms) {
+                (Ok(Created::New(task)), Some(send_in_ms)) => {
+                    queue::insert(connection, &Message::about(&task), clock.now().plus_ms(send_in_ms))?;
+                    Ok(Ok(Created::NewAndSent(task)))
+                }
+                (created, _) => Ok(created),
+            }
+        });
+        match creation.await.map_err(StoreError::from)? {
+            Ok(created) => {
+                if matches!(created, Created::NewAndSent(_)) {
+                    self.shared.messages.notify_waiters();
+                }
+                Ok(created)
+            }
             Err(NotCreated::KeyReused) => Err(CreateError::KeyReused),
             Err(NotCreated::TooManyOpen) => Err(CreateError::TooManyOpen { open_max }),
             Err(NotCreated::TooManyNew { new_max, retry_ms }) => Err(CreateError::TooManyNew { new_max, retry_ms }),

@@ -7,10 +7,12 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 use crate::{DatabaseError, attachments};
 
 /// Counts the owner's unfinished tasks one by one.
-pub(crate) const RECOUNT: &str = "SELECT count(*) FROM tasks WHERE owner = ?1 AND counted = 1";
+pub(crate) const RECOUNT: &str = "SELECT count(*) FROM tasks INDEXED BY tasks_open \
+     WHERE owner = ?1 AND status IN ('working', 'input_required') AND counted = 1";
 
 /// Removes tasks that expired unfinished from the count.
-pub(crate) const DISCOUNT: &str = "UPDATE tasks SET counted = 0 WHERE owner = ?1 AND counted = 1 AND expires_at <= ?2";
+pub(crate) const DISCOUNT: &str = "UPDATE tasks INDEXED BY tasks_open SET counted = 0 \
+     WHERE owner = ?1 AND status IN ('working', 'input_required') AND counted = 1 AND expires_at <= ?2";
 
 /// Why a task was not created.
 #[derive(Clone, Copy, Debug)]

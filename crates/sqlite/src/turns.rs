@@ -7,6 +7,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use longhaul_core::{OwnerId, Timestamp};
 
+use crate::tasks::moment;
+
 /// Who has how much, and who had a turn last.
 pub(crate) struct Turns {
     /// How many messages of one owner may be in flight.
@@ -14,6 +16,8 @@ pub(crate) struct Turns {
     in_flight: HashMap<i64, Held>,
     /// The owner of the message that was delivered last.
     last: Option<OwnerId>,
+    /// The highest number of a delivery.
+    last_number: i64,
     /// How far the search for owners came, the last time that it was cut short.
     pub(crate) searched: Option<OwnerId>,
 }
@@ -29,8 +33,10 @@ struct Held {
 pub(crate) struct Counts(HashMap<OwnerId, usize>);
 
 impl Turns {
-    pub(crate) fn new(owner_max: usize) -> Self {
-        Self { owner_max, in_flight: HashMap::new(), last: None, searched: None }
+    /// Deliveries are numbered from `now` on in milliseconds, so that no receipt of an earlier process is valid again.
+    pub(crate) fn new(owner_max: usize, now: Timestamp) -> Self {
+        let last_number = moment(now);
+        Self { owner_max, in_flight: HashMap::new(), last: None, last_number, searched: None }
     }
 
     /// What is in flight at `now`. Forgets what no longer is.
@@ -54,6 +60,13 @@ impl Turns {
         let may = waiting.iter().filter(|owner| self.has_room(counts, owner));
         let is_behind = |owner: &OwnerId| self.last.is_some_and(|last| *owner <= last);
         may.min_by_key(|owner| (counts.of(owner), is_behind(owner), **owner)).copied()
+    }
+
+    /// The number of the next delivery of a message whose last one had the number `last`. No other delivery gets it: also
+    /// not if the transaction of this one is rolled back after it was answered.
+    pub(crate) fn number_after(&mut self, last: i64) -> i64 {
+        self.last_number = self.last_number.max(last).saturating_add(1);
+        self.last_number
     }
 
     /// A message was delivered.

@@ -1,19 +1,23 @@
 //! The unfinished tasks of all owners: those that have no message, since a message is not lost in the same file.
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
 use longhaul_core::ports::{StoreError, UnfinishedTasks};
-use longhaul_core::{Task, TaskKey, Timestamp};
+use longhaul_core::{OwnerId, Task, TaskKey, Timestamp};
 use rusqlite::{Connection, params};
 
-use crate::tasks::{moment, parse, record_text};
+use crate::tasks::{key_in, moment, read_unexpired};
 use crate::{DatabaseError, SqliteStore};
 
-/// A page of unfinished tasks that have no message.
-pub(crate) const PAGE: &str = "SELECT record FROM tasks INDEXED BY tasks_unfinished \
+/// Unfinished tasks, by the index alone.
+pub(crate) const PAGE: &str = "SELECT owner, id FROM tasks INDEXED BY tasks_open \
      WHERE status IN ('working', 'input_required') AND (owner, id) > (?1, ?2) AND expires_at > ?3 \
-     AND NOT EXISTS (SELECT 1 FROM messages INDEXED BY messages_by_task \
-     WHERE dead = 0 AND messages.owner = tasks.owner AND messages.id = tasks.id) \
      ORDER BY owner, id LIMIT ?4";
+
+/// The tasks of an owner that have messages, by the index alone.
+pub(crate) const WITH_MESSAGE: &str =
+    "SELECT id FROM messages INDEXED BY messages_by_owner WHERE dead = 0 AND owner = ?1";
 
 #[async_trait]
 impl UnfinishedTasks for SqliteStore {
@@ -25,15 +29,61 @@ impl UnfinishedTasks for SqliteStore {
 /// A record that cannot be read is left out: what is wrong with it concerns nobody but its owner.
 fn page(
     connection: &Connection,
-    after: Option<TaskKey>,
+    mut after: Option<TaskKey>,
     max: usize,
     now: Timestamp,
 ) -> Result<Vec<Task>, DatabaseError> {
+    let mut with_message = WithMessage::default();
+    loop {
+        let keys = keys(connection, after, max, now)?;
+        let mut tasks = Vec::new();
+        for key in &keys {
+            if with_message.has(connection, key)? {
+                continue;
+            }
+            match read_unexpired(connection, key, now) {
+                Ok(task) => tasks.extend(task),
+                Err(DatabaseError::Corrupt(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        after = keys.last().copied();
+        // Each round begins after the last key of the one before.
+        if !tasks.is_empty() || keys.len() < max {
+            return Ok(tasks);
+        }
+    }
+}
+
+fn keys(
+    connection: &Connection,
+    after: Option<TaskKey>,
+    max: usize,
+    now: Timestamp,
+) -> Result<Vec<TaskKey>, DatabaseError> {
     let mut statement = connection.prepare_cached(PAGE)?;
     let owner: &[u8] = after.as_ref().map_or(&[], |key| key.owner.as_bytes());
     let id: &[u8] = after.as_ref().map_or(&[], |key| key.id.as_bytes());
     let max = i64::try_from(max).unwrap_or(i64::MAX);
-    let records = statement.query_map(params![owner, id, moment(now), max], record_text)?;
-    let records = records.collect::<rusqlite::Result<Vec<_>>>()?;
-    Ok(records.iter().filter_map(|record| parse(record).ok()).collect())
+    let rows = statement.query_map(params![owner, id, moment(now), max], |row| key_in(row, 0, 1))?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+/// Which tasks of one owner have messages. Keys come owner by owner.
+#[derive(Default)]
+struct WithMessage {
+    owner: Option<OwnerId>,
+    ids: HashSet<[u8; 16]>,
+}
+
+impl WithMessage {
+    fn has(&mut self, connection: &Connection, key: &TaskKey) -> Result<bool, DatabaseError> {
+        if self.owner != Some(key.owner) {
+            let mut statement = connection.prepare_cached(WITH_MESSAGE)?;
+            let ids = statement.query_map([key.owner.as_bytes()], |row| row.get(0))?;
+            self.ids = ids.collect::<rusqlite::Result<_>>()?;
+            self.owner = Some(key.owner);
+        }
+        Ok(self.ids.contains(key.id.as_bytes()))
+    }
 }

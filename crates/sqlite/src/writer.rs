@@ -1,9 +1,16 @@
 //! The only thread that writes: it runs all waiting calls in one transaction and answers them after its commit.
 //!
 //! Each call runs in its own savepoint, so that a call that fails or panics does not undo the others.
+//!
+//! A call that need not be durable when it returns is answered from the open transaction. That is committed with the next
+//! call that needs it, or a moment later: so such calls wait for nobody's disk, and many of them cost none of their own. If
+//! that commit fails they are undone, which is what they allow; readers do not see them before it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::Duration;
 
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -17,9 +24,16 @@ const WAITING_MAX: usize = 1_024;
 /// Calls in one transaction: bounds how long the first of them waits for its answer.
 const BATCH_MAX: usize = 256;
 
+/// How long a transaction stays open after a call that is answered from it, for another call to commit it.
+const STAYS_OPEN: Duration = Duration::from_millis(10);
+
+/// How often in a row it may stay open.
+const STAYS_OPEN_MAX: u32 = 4;
+
 /// How a transaction ended, for each of its calls.
 enum Ending {
-    Committed,
+    /// It is committed, or the call does not wait for that.
+    Kept,
     NotCommitted(Arc<rusqlite::Error>),
     RolledBack,
 }
@@ -30,16 +44,29 @@ enum Savepoint {
     Undo,
 }
 
+/// When a call is answered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Answered {
+    /// When the disk has it.
+    Durable,
+    /// When it has run.
+    AtOnce,
+}
+
 /// One call.
 trait Job: Send {
+    /// When it is answered.
+    fn answered(&self) -> Answered;
+
     /// Does the work in the open transaction.
     fn run(&mut self, connection: &Connection) -> Savepoint;
 
-    /// Answers the caller, once the transaction has ended.
+    /// Answers the caller.
     fn answer(self: Box<Self>, ending: &Ending);
 }
 
 struct Call<T, F> {
+    answered: Answered,
     work: Option<F>,
     done: Option<Result<T, DatabaseError>>,
     reply: oneshot::Sender<Result<T, DatabaseError>>,
@@ -50,6 +77,10 @@ where
     T: Send,
     F: FnOnce(&Connection) -> Result<T, DatabaseError> + Send,
 {
+    fn answered(&self) -> Answered {
+        self.answered
+    }
+
     fn run(&mut self, connection: &Connection) -> Savepoint {
         self.done = self
             .work
@@ -61,9 +92,9 @@ where
     fn answer(self: Box<Self>, ending: &Ending) {
         let done = match (self.done, ending) {
             (Some(Err(error)), _) => Err(error),
-            (Some(Ok(value)), Ending::Committed) => Ok(value),
+            (Some(Ok(value)), Ending::Kept) => Ok(value),
             (Some(Ok(_)) | None, Ending::NotCommitted(error)) => Err(DatabaseError::NotCommitted(Arc::clone(error))),
-            (Some(Ok(_)), Ending::RolledBack) | (None, Ending::Committed | Ending::RolledBack) => {
+            (Some(Ok(_)), Ending::RolledBack) | (None, Ending::Kept | Ending::RolledBack) => {
                 Err(DatabaseError::RolledBack)
             }
         };
@@ -100,10 +131,28 @@ impl Writer {
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, DatabaseError> + Send + 'static,
     {
+        self.send(Answered::Durable, work).await
+    }
+
+    /// Runs `work` inside a transaction and returns at once. All later calls see what it did, and it is committed before
+    /// any of them, or with it; but if this process dies within some milliseconds, or the disk is full, it may be undone.
+    pub(crate) async fn call_soon_durable<T, F>(&self, work: F) -> Result<T, DatabaseError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, DatabaseError> + Send + 'static,
+    {
+        self.send(Answered::AtOnce, work).await
+    }
+
+    async fn send<T, F>(&self, answered: Answered, work: F) -> Result<T, DatabaseError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, DatabaseError> + Send + 'static,
+    {
         let (reply, answer) = oneshot::channel();
         {
             let jobs = self.jobs.read().unwrap_or_else(PoisonError::into_inner).clone().ok_or(DatabaseError::Closed)?;
-            let call = Call { work: Some(work), done: None, reply };
+            let call = Call { answered, work: Some(work), done: None, reply };
             jobs.send(Box::new(call)).await.map_err(|_closed| DatabaseError::Closed)?;
         }
         let done = answer.await.map_err(|_dropped| DatabaseError::Closed)?;
@@ -118,52 +167,127 @@ impl Writer {
     }
 }
 
+/// What the thread finds when it looks for a call.
+enum Next {
+    Call(Box<dyn Job>),
+    NoneInTime,
+    Closed,
+}
+
 fn run(connection: Connection, mut waiting: mpsc::Receiver<Box<dyn Job>>) {
-    while let Some(first) = waiting.blocking_recv() {
-        let mut first = Some(first);
-        let batch = std::iter::from_fn(|| first.take().or_else(|| waiting.try_recv().ok())).take(BATCH_MAX);
-        transact(&connection, batch);
+    // How often in a row the open transaction has stayed open; 0 if none is.
+    let mut stays = 0;
+    loop {
+        match next(&mut waiting, stays) {
+            Next::Call(first) => {
+                let mut first = Some(first);
+                let batch = std::iter::from_fn(|| first.take().or_else(|| waiting.try_recv().ok())).take(BATCH_MAX);
+                stays = transact(&connection, batch, stays);
+            }
+            Next::NoneInTime => {
+                commit_late(&connection);
+                stays = 0;
+            }
+            Next::Closed => break,
+        }
     }
+    commit_late(&connection);
     if let Err((_connection, error)) = connection.close() {
         tracing::warn!(%error, "the database was not closed cleanly; no data is lost");
     }
 }
 
-/// One transaction over `batch`, then all its answers.
-fn transact(connection: &Connection, batch: impl Iterator<Item = Box<dyn Job>>) {
-    let mut jobs = Vec::new();
-    let ending = match execute(connection, "BEGIN IMMEDIATE") {
-        Ok(()) => run_all(connection, batch, &mut jobs),
-        Err(error) => {
-            jobs.extend(batch);
-            Ending::NotCommitted(Arc::new(error))
+/// The next call; while a transaction is open, only one that comes soon.
+fn next(waiting: &mut mpsc::Receiver<Box<dyn Job>>, stays: u32) -> Next {
+    if stays == 0 {
+        return waiting.blocking_recv().map_or(Next::Closed, Next::Call);
+    }
+    let waker = Waker::from(Arc::new(Unparks(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    for is_last in [false, true] {
+        match waiting.poll_recv(&mut context) {
+            Poll::Ready(Some(call)) => return Next::Call(call),
+            Poll::Ready(None) => return Next::Closed,
+            Poll::Pending if is_last => {}
+            // It may end early, which only makes the commit early.
+            Poll::Pending => std::thread::park_timeout(STAYS_OPEN),
         }
-    };
-    for job in jobs {
-        job.answer(&ending);
+    }
+    Next::NoneInTime
+}
+
+struct Unparks(Thread);
+
+impl Wake for Unparks {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
     }
 }
 
-fn run_all(connection: &Connection, batch: impl Iterator<Item = Box<dyn Job>>, jobs: &mut Vec<Box<dyn Job>>) -> Ending {
+/// Runs `batch` in the open transaction, or in a new one, and answers it. Returns how often in a row the transaction has
+/// stayed open now.
+fn transact(connection: &Connection, batch: impl Iterator<Item = Box<dyn Job>>, stays: u32) -> u32 {
+    let mut jobs = Vec::new();
+    let begun = if connection.is_autocommit() { execute(connection, "BEGIN IMMEDIATE") } else { Ok(()) };
+    let ending = match begun {
+        Ok(()) => run_all(connection, batch, &mut jobs, stays),
+        Err(error) => {
+            jobs.extend(batch);
+            Some(Ending::NotCommitted(Arc::new(error)))
+        }
+    };
+    let Some(ending) = ending else { return stays + 1 };
+    for job in jobs {
+        job.answer(&ending);
+    }
+    0
+}
+
+/// Runs `batch`, and leaves in `jobs` what is still to be answered. Returns how the transaction ended; `None` if it stays
+/// open, because nobody waits for it.
+fn run_all(
+    connection: &Connection,
+    batch: impl Iterator<Item = Box<dyn Job>>,
+    jobs: &mut Vec<Box<dyn Job>>,
+    stays: u32,
+) -> Option<Ending> {
     for mut job in batch {
         let done = in_savepoint(connection, job.as_mut());
-        jobs.push(job);
         if let Err(error) = done {
+            jobs.push(job);
             roll_back(connection);
-            return Ending::NotCommitted(Arc::new(error));
+            return Some(Ending::NotCommitted(Arc::new(error)));
         }
         // After some errors, such as a full disk, SQLite itself rolls the whole transaction back.
         if connection.is_autocommit() {
-            return Ending::RolledBack;
+            jobs.push(job);
+            return Some(Ending::RolledBack);
+        }
+        match job.answered() {
+            Answered::Durable => jobs.push(job),
+            Answered::AtOnce => job.answer(&Ending::Kept),
         }
     }
-    match execute(connection, "COMMIT") {
-        Ok(()) => Ending::Committed,
-        Err(error) => {
-            roll_back(connection);
-            Ending::NotCommitted(Arc::new(error))
-        }
+    if jobs.is_empty() && stays < STAYS_OPEN_MAX {
+        return None;
     }
+    Some(match commit(connection) {
+        Ok(()) => Ending::Kept,
+        Err(error) => Ending::NotCommitted(Arc::new(error)),
+    })
+}
+
+/// Commits what nobody waits for.
+fn commit_late(connection: &Connection) {
+    if !connection.is_autocommit()
+        && let Err(error) = commit(connection)
+    {
+        tracing::warn!(%error, "deliveries and deletions of messages were undone: those messages are delivered again");
+    }
+}
+
+fn commit(connection: &Connection) -> rusqlite::Result<()> {
+    execute(connection, "COMMIT").inspect_err(|_error| roll_back(connection))
 }
 
 fn in_savepoint(connection: &Connection, job: &mut dyn Job) -> rusqlite::Result<()> {
@@ -204,103 +328,4 @@ fn execute(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn writer() -> Writer {
-        let connection = Connection::open_in_memory().unwrap();
-        connection.execute_batch("CREATE TABLE t (n INTEGER)").unwrap();
-        Writer::start(connection, None).unwrap()
-    }
-
-    async fn insert(writer: &Writer, n: i64) -> Result<(), DatabaseError> {
-        writer.call(move |connection| Ok(connection.execute("INSERT INTO t VALUES (?1)", [n]).map(|_rows| ())?)).await
-    }
-
-    async fn count(writer: &Writer) -> i64 {
-        writer
-            .call(|connection| Ok(connection.query_row("SELECT count(*) FROM t", [], |row| row.get(0))?))
-            .await
-            .unwrap()
-    }
-
-    #[tokio::test]
-    async fn a_call_that_fails_is_undone_without_the_other_calls_of_its_transaction() {
-        let writer = writer();
-        let fails = writer.call(|connection| {
-            connection.execute("INSERT INTO t VALUES (2)", [])?;
-            Ok(connection.execute("INSERT INTO nowhere VALUES (2)", [])?)
-        });
-        let (first, failed, last) = tokio::join!(insert(&writer, 1), fails, insert(&writer, 3));
-        first.unwrap();
-        assert!(matches!(failed, Err(DatabaseError::Sqlite(_))), "{failed:?}");
-        last.unwrap();
-        assert_eq!(count(&writer).await, 2);
-    }
-
-    #[tokio::test]
-    async fn the_log_says_that_the_disk_is_full_and_calls_work_again_when_there_is_room() {
-        let log = tempfile::NamedTempFile::new().unwrap();
-        let lines = Arc::new(log.reopen().unwrap());
-        let _logging = tracing::subscriber::set_default(tracing_subscriber::fmt().with_writer(lines).finish());
-        let writer = writer();
-        // They answer with the limit that holds then.
-        let [few, many] = ["PRAGMA max_page_count = 10", "PRAGMA max_page_count = 1000"]
-            .map(|sql| move |connection: &Connection| Ok(connection.query_row(sql, [], |_row| Ok(()))?));
-        let large = |connection: &Connection| {
-            Ok(connection.execute("INSERT INTO t VALUES (zeroblob(100000))", []).map(|_rows| ())?)
-        };
-        writer.call(few).await.unwrap();
-        assert!(writer.call(large).await.is_err());
-        let said = std::fs::read_to_string(log.path()).unwrap();
-        assert!(said.contains("database or disk is full"), "{said}");
-        writer.call(many).await.unwrap();
-        writer.call(large).await.unwrap();
-        assert_eq!(count(&writer).await, 1);
-    }
-
-    #[tokio::test]
-    async fn a_call_that_panics_is_undone_and_the_thread_continues() {
-        let writer = writer();
-        let panics = writer.call(|connection| -> Result<(), DatabaseError> {
-            connection.execute("INSERT INTO t VALUES (2)", [])?;
-            panic!("planted");
-        });
-        let (panicked, other) = tokio::join!(panics, insert(&writer, 1));
-        assert!(matches!(panicked, Err(DatabaseError::Panicked)), "{panicked:?}");
-        other.unwrap();
-        assert_eq!(count(&writer).await, 1);
-    }
-
-    #[tokio::test]
-    async fn no_call_of_a_transaction_that_sqlite_itself_ended_succeeds() {
-        let writer = writer();
-        let ends = writer.call(|connection| Ok(connection.execute_batch("ROLLBACK")?));
-        let (first, ended) = tokio::join!(insert(&writer, 1), ends);
-        assert!(ended.is_err(), "{ended:?}");
-        // The first call may have run in an earlier transaction.
-        assert_eq!(count(&writer).await, i64::from(first.is_ok()));
-        insert(&writer, 2).await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn a_transaction_that_cannot_go_on_is_rolled_back_and_the_thread_goes_on() {
-        let writer = writer();
-        // This removes the savepoint and opens a transaction that nothing else would end.
-        let breaks =
-            writer.call(|connection| Ok(connection.execute_batch("ROLLBACK; BEGIN; INSERT INTO t VALUES (2)")?));
-        let (first, broken) = tokio::join!(insert(&writer, 1), breaks);
-        assert!(matches!(broken, Err(DatabaseError::NotCommitted(_))), "{broken:?}");
-        // The first call may have had a transaction of its own.
-        assert_eq!(count(&writer).await, i64::from(first.is_ok()));
-        insert(&writer, 3).await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn a_call_after_the_close_fails_as_closed() {
-        let writer = writer();
-        insert(&writer, 1).await.unwrap();
-        writer.close().await;
-        assert!(matches!(insert(&writer, 2).await, Err(DatabaseError::Closed)));
-    }
-}
+mod tests;

@@ -12,6 +12,7 @@ use tempfile::TempDir;
 
 /// A new database for each test.
 struct Sqlite {
+    database: Database,
     store: SqliteStore,
     queue: SqliteQueue,
     clock: Arc<ManualClock>,
@@ -21,7 +22,13 @@ struct Sqlite {
 
 impl Sqlite {
     fn new(database: &Database, clock: Arc<ManualClock>, directory: Option<TempDir>) -> Self {
-        Self { store: database.store(), queue: database.queue(), clock, _directory: directory }
+        let (store, queue) = (database.store(), database.queue());
+        Self { database: database.clone(), store, queue, clock, _directory: directory }
+    }
+
+    /// The same with the store that sends.
+    fn sending(self) -> Self {
+        Self { store: self.database.store_that_sends(), ..self }
     }
 }
 
@@ -67,6 +74,14 @@ impl QueueHarness for Sqlite {
     }
 }
 
+async fn that_sends_in_a_file() -> Sqlite {
+    in_a_file().await.sending()
+}
+
+async fn that_sends_in_memory() -> Sqlite {
+    in_memory().await.sending()
+}
+
 mod store_in_a_file {
     longhaul_testkit::store_contract!(super::in_a_file);
 }
@@ -82,4 +97,13 @@ mod queue_in_a_file {
 
 mod queue_in_memory {
     longhaul_testkit::queue_contract!(super::in_memory);
+}
+
+mod one_database_in_a_file {
+    longhaul_testkit::one_database_contract!(super::that_sends_in_a_file);
+    longhaul_testkit::store_contract!(super::that_sends_in_a_file);
+}
+
+mod one_database_in_memory {
+    longhaul_testkit::one_database_contract!(super::that_sends_in_memory);
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use longhaul_core::ports::{Message, Recorded, TaskStore, WorkQueue};
+use longhaul_core::ports::{Created, Message, NewTask, Recorded, TaskStore, WorkQueue};
 use longhaul_core::{Entry, EntryKind, TaskKey};
 use longhaul_sqlite::{Database, Settings};
 use longhaul_testkit::given::{self, NOW, owner};
@@ -25,7 +25,8 @@ const KILLS: u64 = 8;
 const WRITERS: u64 = 4;
 
 fn open(path: &Path) -> Database {
-    Database::open(path, Arc::new(ManualClock::default()), Settings::default()).unwrap()
+    let settings = Settings { receives_max: u32::MAX, ..Settings::default() };
+    Database::open(path, Arc::new(ManualClock::default()), settings).unwrap()
 }
 
 fn entry() -> Entry {
@@ -42,7 +43,7 @@ fn write_until_killed(path: &Path, seed: u64) {
 }
 
 async fn write(database: &Database, ids: SeededIds) {
-    let (store, queue) = (database.store(), database.queue());
+    let (store, sending, queue) = (database.store(), database.store_that_sends(), database.queue());
     for _ in 0..100_000 {
         let task = given::running(&store, &ids, owner("alice")).await;
         say("claimed", &task.key());
@@ -52,6 +53,14 @@ async fn write(database: &Database, ids: SeededIds) {
         say("sent", &task.key());
         store.apply(&task.key(), &given::finish(1, "{}"), NOW).await.unwrap();
         say("finished", &task.key());
+        let sent = given::task(&ids, owner("alice"), NOW);
+        let new = NewTask { send_in_ms: Some(0), ..given::new(sent.clone()) };
+        assert!(matches!(sending.create(new, NOW).await, Ok(Created::NewAndSent(_))));
+        say("accepted", &sent.key());
+        // Nobody waits for this, which must not take anything with it that somebody has waited for.
+        if let Some(delivery) = queue.receive(1, 0, 0).await.unwrap().pop() {
+            queue.extend(&delivery.receipt, 0).await.unwrap();
+        }
     }
 }
 
@@ -122,6 +131,7 @@ fn acknowledged_writes_survive_a_kill() {
                 "claimed" => assert_eq!(task.attempt, 1),
                 "recorded" => assert_eq!(store.journal(key).await.unwrap(), [entry()]),
                 "sent" => assert!(messages.contains(key), "a message was lost"),
+                "accepted" => assert!(messages.contains(key), "a message of a record was lost"),
                 "finished" => assert!(task.has_ended()),
                 other => panic!("unknown acknowledgement: {other}"),
             }

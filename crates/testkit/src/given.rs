@@ -83,6 +83,7 @@ pub fn new(task: Task) -> NewTask {
         open_max: 1_000,
         stored_max: u64::MAX,
         new_max: None,
+        send_in_ms: None,
     }
 }
 

@@ -16,6 +16,8 @@ mod lines;
 #[cfg(feature = "contract")]
 mod model;
 #[cfg(feature = "contract")]
+pub mod one_database_contract;
+#[cfg(feature = "contract")]
 pub mod queue_contract;
 mod run;
 mod seeded_ids;
@@ -28,6 +30,8 @@ pub use faulty::{Fault, FaultyQueue, FaultyStore, QueueCall, StoreCall};
 pub use lines::Lines;
 #[cfg(feature = "contract")]
 pub use model::{StoreModel, check_store_model, store_equals_the_model};
+#[cfg(feature = "contract")]
+pub use one_database_contract::OneDatabase;
 #[cfg(feature = "contract")]
 pub use queue_contract::QueueHarness;
 pub use run::{at_once, block_on, is_one_of_many};

@@ -1,6 +1,8 @@
 //! The proof of the contract: each mistake that an adapter may make breaks a promise, and a store without mistakes
 //! breaks none.
 
+#[path = "planted/one_database.rs"]
+mod one_database;
 #[path = "planted/store.rs"]
 mod store;
 
@@ -284,5 +286,41 @@ fn the_model_finds_a_fault_that_it_does_not_know() {
     for fault in [Fault::FenceOff, Fault::EndOverwritten, Fault::LateEndMovesNoExpiry, Fault::RefusalWrites] {
         let outcome = catch_unwind(|| check_store_model(256, async move || Arc::new(PlantedStore::new(fault))));
         assert!(outcome.is_err(), "{fault:?} was not found");
+    }
+}
+
+/// The names of the promises of a store that is one database with a queue, each with what keeps it.
+macro_rules! broken_promises_of_one_database {
+    ($fault:path; $($promise:ident,)*) => {
+        [$((
+            stringify!($promise),
+            (|fault| block_on(async {
+                longhaul_testkit::one_database_contract::$promise(&one_database::PlantedDatabase::new(fault)).await;
+            })) as fn(one_database::Fault),
+        )),*]
+    };
+}
+
+#[test]
+fn each_promise_of_one_database_finds_its_mistake() {
+    use one_database::Fault;
+
+    let promises = longhaul_testkit::one_database_promises!([broken_promises_of_one_database], Fault::None);
+    let broken_by = |fault: Fault| -> Vec<&str> {
+        promises.iter().filter(|(_, keep)| catch_unwind(|| keep(fault)).is_err()).map(|(name, _)| *name).collect()
+    };
+    assert_eq!(broken_by(Fault::None), [""; 0]);
+    for (promise, fault) in [
+        ("a_new_task_comes_with_its_message", Fault::SaysThatItSent),
+        ("a_new_task_comes_with_its_message", Fault::ForgetsTheTrace),
+        ("a_new_task_comes_with_its_message", Fault::SendsTwice),
+        ("the_message_of_a_new_task_is_a_message_like_others", Fault::SendsTwice),
+        ("the_message_of_a_later_start_comes_when_it_is_wanted", Fault::ForgetsTheDelay),
+        ("an_existing_task_gets_no_second_message", Fault::SendsForARetry),
+        ("a_refused_creation_sends_nothing", Fault::SendsBeforeItDecides),
+        ("a_creation_that_asks_for_no_message_sends_none", Fault::SendsUnasked),
+    ] {
+        let broken = broken_by(fault);
+        assert!(broken.contains(&promise), "{promise} does not find {fault:?}, which breaks {broken:?}");
     }
 }

@@ -98,7 +98,7 @@ fn of_large_calls_with_one_key_at_once_only_one_leaves_its_parts() {
         // Each is sent twice, as by a client that did not get its answer in time.
         let created = calls.iter().chain(&calls).map(|new| store.create(new.clone(), NOW));
         let made = join_all(created).await.into_iter().map(|created| match created.unwrap() {
-            Created::New(task) | Created::Existing(task) => task.key(),
+            Created::New(task) | Created::NewAndSent(task) | Created::Existing(task) => task.key(),
         });
         let made: Vec<_> = made.collect();
         let one = made[0];

@@ -27,6 +27,7 @@ fn first_seed(fault: PlantedFault) -> Option<u64> {
             _ if fault.is_of_children() => Some(Plan::with_children(plan.seed)),
             _ if fault.is_of_announcements() => Some(Plan::with_announcements(plan.seed)),
             _ if fault.is_of_stream() => Some(Plan::with_stream(plan.seed)),
+            _ if fault.is_of_one_database() => Some(Plan::with_one_database(plan.seed)),
             _ if fault.is_of_filtered_lists() => Some(Plan::with_filtered_lists(plan.seed)),
             _ => None,
         };

@@ -144,6 +144,15 @@ fn no_seed_breaks_a_promise_where_the_store_has_few_units() {
     }
 }
 
+/// Each seed's world once more, in which a new task's message is written with its record.
+#[test]
+fn no_seed_breaks_a_promise_where_store_and_queue_are_one_database() {
+    match search_other_worlds(2, Plan::with_one_database) {
+        Ok(found) => println!("{found}"),
+        Err(story) => panic!("with one database: {story}"),
+    }
+}
+
 /// Worlds whose tools call each other.
 #[test]
 fn no_seed_breaks_a_promise_where_tools_call_tools() {

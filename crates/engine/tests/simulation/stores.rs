@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use longhaul_sqlite::{Database, Settings};
-use longhaul_testkit::sim::{Plan, PlantedFault, Promise, Real, StoryMode, run, run_with};
+use longhaul_testkit::sim::{Plan, PlantedFault, Promise, Real, StoreAndQueue, StoryMode, run, run_with};
 
 /// A real store is much slower than the model; a large run gives it more seeds.
 fn seeds() -> u64 {
@@ -13,13 +13,18 @@ fn seeds() -> u64 {
 #[test]
 fn sqlite_does_what_the_model_does() {
     for seed in 0..seeds() {
-        // Some of them read filtered lists, too, and in some calls start later.
-        let plan_of = [Plan::of, Plan::with_filtered_lists, Plan::of, Plan::with_later_starts][(seed % 4) as usize];
+        // Some of them read filtered lists, too, in some calls start later, and in some it writes messages with records.
+        let plan_of = [Plan::of, Plan::with_filtered_lists, Plan::with_one_database, Plan::with_later_starts]
+            [(seed % 4) as usize];
         let plan = plan_of(seed);
         let report = run_with(&plan, None, StoryMode::Record, |clock| {
             let settings = Settings { receives_max: plan.receives_max, ..Settings::default() };
             let database = Database::in_memory(clock, settings).expect("a database in memory always opens");
-            Some(Real { store: Arc::new(database.store()), queue: Arc::new(database.queue()) })
+            let store = match plan.store_and_queue {
+                StoreAndQueue::Apart => database.store(),
+                StoreAndQueue::OneDatabase => database.store_that_sends(),
+            };
+            Some(Real { store: Arc::new(store), queue: Arc::new(database.queue()) })
         });
         if let Some(violation) = report.violation {
             for line in &report.story {

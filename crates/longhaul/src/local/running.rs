@@ -127,7 +127,7 @@ impl Running {
         take_up(&database).await?;
         let signing_key = database.secret("request-state", &OsIds).await;
         let signing_key = signing_key.map_err(|cause| ServeError::Database(cause.into()))?;
-        let (store, queue) = (Arc::new(database.store()), Arc::new(database.queue()));
+        let (store, queue) = (Arc::new(database.store_that_sends()), Arc::new(database.queue()));
         let running = Self::listen(server, Some(database.clone()), config).await?;
         let (tasks, outbox) = (database.store(), database.outbox());
         let told = (!endpoints.is_empty()).then(|| endpoints.clone());

@@ -101,8 +101,15 @@ async fn a_filtered_list_stops_after_many_tasks_and_says_where_to_go_on() {
     let (store, owner, now) = (empty_store().await, OwnerId::of(Identity::Anonymous), Timestamp::from_ms(1_000_000));
     for number in 0..1_200 {
         let task = task(owner, if number == 0 { "rare" } else { "common" }, now.plus_ms(number));
-        let (open_max, stored_max, new_max) = (u32::MAX, u64::MAX, None);
-        let new = NewTask { task, request_parts: Arc::default(), idempotency: None, open_max, stored_max, new_max };
+        let new = NewTask {
+            task,
+            request_parts: Arc::default(),
+            idempotency: None,
+            open_max: u32::MAX,
+            stored_max: u64::MAX,
+            new_max: None,
+            send_in_ms: None,
+        };
         store.create(new, now).await.unwrap();
     }
     let filter = TaskFilter { tool: Some("rare".to_owned()), ..TaskFilter::default() };

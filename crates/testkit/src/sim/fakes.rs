@@ -18,11 +18,21 @@ use super::store::StoreModel;
 
 /// A store in memory.
 #[derive(Default)]
-pub struct FakeStore(Mutex<StoreModel>);
+pub struct FakeStore {
+    model: Mutex<StoreModel>,
+    /// The queue that it is one database with.
+    queue: Option<Arc<FakeQueue>>,
+}
 
 impl FakeStore {
+    /// An empty store that writes the message of a new task to `queue`, with its record.
+    #[must_use]
+    pub fn one_with(queue: Arc<FakeQueue>) -> Self {
+        Self { queue: Some(queue), ..Self::default() }
+    }
+
     fn lock(&self) -> MutexGuard<'_, StoreModel> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.model.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -30,7 +40,15 @@ impl FakeStore {
 #[deny(clippy::missing_trait_methods)]
 impl TaskStore for FakeStore {
     async fn create(&self, new: NewTask, now: Timestamp) -> Result<Created, CreateError> {
-        self.lock().create(new, now)
+        let send_in_ms = new.send_in_ms;
+        let created = self.lock().create(new, now)?;
+        match (created, &self.queue, send_in_ms) {
+            (Created::New(task), Some(queue), Some(send_in_ms)) => {
+                queue.put(&Message::about(&task), send_in_ms);
+                Ok(Created::NewAndSent(task))
+            }
+            (created, _, _) => Ok(created),
+        }
     }
 
     async fn get(&self, key: &TaskKey, now: Timestamp) -> Result<Option<Task>, StoreError> {
@@ -129,6 +147,11 @@ impl FakeQueue {
         self.clock.now().as_ms()
     }
 
+    fn put(&self, message: &Message, delay_ms: u64) {
+        let visible_at_ms = self.now_ms().saturating_add(delay_ms);
+        self.lock().0.send(message, visible_at_ms);
+    }
+
     fn lock(&self) -> MutexGuard<'_, (QueueModel, Randomness)> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -138,8 +161,7 @@ impl FakeQueue {
 #[deny(clippy::missing_trait_methods)]
 impl WorkQueue for FakeQueue {
     async fn send(&self, message: &Message, delay_ms: u64) -> Result<(), QueueError> {
-        let visible_at_ms = self.now_ms().saturating_add(delay_ms);
-        self.lock().0.send(message, visible_at_ms);
+        self.put(message, delay_ms);
         Ok(())
     }
 

@@ -53,7 +53,7 @@ pub use fault_profile::{FaultProfile, InjectedFault};
 pub use load::{Legs, LoadPlan, LoadReport, run_load};
 pub use metered::MeteredStore;
 pub use partitions::{Throughput, Usage};
-pub use plan::{Act, After, CallPlan, Care, ClientPlan, Ending, Op, Plan, Slack, Tool, WorkerPlan};
+pub use plan::{Act, After, CallPlan, Care, ClientPlan, Ending, Op, Plan, Slack, StoreAndQueue, Tool, WorkerPlan};
 pub use planted::PlantedFault;
 pub use promise::{Promise, Violation};
 pub use run::{Real, Report, run, run_scheduled, run_with};

@@ -27,6 +27,8 @@ pub struct Plan {
     pub chaos_ms: u64,
     /// How many legs one owner may run at a time, if that is limited.
     pub owner_legs: Option<u32>,
+    /// Whether the store writes a new task's message with its record.
+    pub store_and_queue: StoreAndQueue,
     /// How often clients read filtered lists, in milliseconds; `None` for never.
     pub filtered_lists_ms: Option<u64>,
     /// The longest usual time of one trip to or from a port.
@@ -62,6 +64,15 @@ pub struct WorkerPlan {
     pub skew_ms: i64,
     /// How long it may run one delivery, like a function's timeout; `None` if there is no such limit.
     pub timeout_ms: Option<u64>,
+}
+
+/// Whether store and queue are one database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreAndQueue {
+    /// They are two: a record is written, and then its message is sent.
+    Apart,
+    /// They are one: a new record and its message are written together.
+    OneDatabase,
 }
 
 /// Whether clients poll at the end.
@@ -238,6 +249,9 @@ impl Plan {
         )?;
         if let Some(legs_max) = self.owner_legs {
             writeln!(f, "  at most {legs_max} leg(s) of one owner at a time")?;
+        }
+        if self.store_and_queue == StoreAndQueue::OneDatabase {
+            writeln!(f, "  store and queue are one database")?;
         }
         if let Some(every_ms) = self.filtered_lists_ms {
             writeln!(f, "  filtered lists are read every {every_ms} ms")?;

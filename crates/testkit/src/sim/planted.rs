@@ -78,6 +78,12 @@ macro_rules! planted_faults {
                 matches!(self, Self::UntreatedRecordDropped | Self::ResentWithoutMessage)
             }
 
+            /// Whether it shows only where store and queue are one database.
+            #[must_use]
+            pub const fn is_of_one_database(self) -> bool {
+                matches!(self, Self::SentWithoutMessage | Self::MessageWithoutRecord)
+            }
+
             /// Whether it shows only where calls are to start later.
             #[must_use]
             pub const fn is_of_later_starts(self) -> bool {
@@ -317,6 +323,13 @@ planted_faults! {
     UntreatedRecordDropped breaks EndsWithoutPolls;
     /// A message is noted as sent again, and is not sent.
     ResentWithoutMessage breaks EndsWithoutPolls;
+
+    // A store that is one with the queue. Its worlds are those with one database.
+
+    /// A creation says that it has sent the message, and has not.
+    SentWithoutMessage breaks ContinuesWithoutPolls;
+    /// A creation that is refused sends its message nevertheless.
+    MessageWithoutRecord breaks RecordBeforeMessage;
 
     // Places of running legs that are counted wrongly. Their worlds are those with limited legs.
 

@@ -6,7 +6,7 @@ use longhaul_core::{Cleaning, limits};
 use longhaul_engine::Settings;
 
 use super::fault_profile::FaultProfile;
-use super::plan::{Act, After, CallPlan, Care, ClientPlan, Ending, Op, Plan, Slack, Tool, WorkerPlan};
+use super::plan::{Act, After, CallPlan, Care, ClientPlan, Ending, Op, Plan, Slack, StoreAndQueue, Tool, WorkerPlan};
 use super::randomness::Randomness;
 
 const LARGE: usize = 3_600;
@@ -39,6 +39,7 @@ impl Plan {
             fault_profile,
             chaos_ms,
             owner_legs: None,
+            store_and_queue: StoreAndQueue::Apart,
             filtered_lists_ms: None,
             latency_ms: dice.one_of(&[1, 5, lease_ms / 50]),
             calls,

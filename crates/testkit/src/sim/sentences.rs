@@ -113,6 +113,7 @@ pub(crate) fn applied(name: &str, event: &TaskEvent, answer: &Result<Task, Apply
 pub(crate) fn created(created: &Result<Created, CreateError>, name: impl Fn(&TaskKey) -> String) -> String {
     match created {
         Ok(Created::New(task)) => format!("writes the record of {}", name(&task.key())),
+        Ok(Created::NewAndSent(task)) => format!("writes the record of {} with its message", name(&task.key())),
         Ok(Created::Existing(task)) => format!("finds the record of {}, for the same call", name(&task.key())),
         Err(error) => format!("is refused a new record: {error}"),
     }

@@ -2,13 +2,18 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::task::Waker;
 
 use async_trait::async_trait;
 use futures::executor::block_on;
-use longhaul_core::ports::{ApplyError, CreateError, Created, Left, NewTask, Page, Recorded, StoreError, TaskStore};
+use longhaul_core::ports::{
+    ApplyError, CreateError, Created, Left, Message, NewTask, Page, Recorded, StoreError, TaskStore,
+};
 use longhaul_core::{Entry, MailboxId, OwnerId, PartsName, Task, TaskEvent, TaskFilter, TaskId, TaskKey, Timestamp};
 
 use super::kernel::Actor;
+use super::plan::StoreAndQueue;
+use super::planted::PlantedFault;
 use super::sentences;
 use super::world::{CallOutcome, InjectedError, OutcomeKind, State, World};
 
@@ -107,6 +112,37 @@ fn apply(
     answer
 }
 
+/// What a store that is one database with the queue answers to a creation, and the message that it sends.
+fn in_one_database(
+    world: &World,
+    new: &NewTask,
+    created: Result<Created, CreateError>,
+) -> (Result<Created, CreateError>, Option<Message>) {
+    let is_one = world.plan.store_and_queue == StoreAndQueue::OneDatabase && new.send_in_ms.is_some();
+    match created {
+        Ok(Created::New(task)) if is_one => {
+            let is_sent = world.planted != Some(PlantedFault::SentWithoutMessage);
+            let message = is_sent.then(|| Message::about(&task));
+            (Ok(Created::NewAndSent(task)), message)
+        }
+        Err(refused) if is_one && world.planted == Some(PlantedFault::MessageWithoutRecord) => {
+            (Err(refused), Some(Message::about(&new.task)))
+        }
+        other => (other, None),
+    }
+}
+
+/// Puts the message of a new task into the queue. A real store has put it there already.
+fn put_message(world: &World, state: &mut State, message: &Message, send_in_ms: u64) {
+    let now_ms = world.kernel.now_ms();
+    state.checks.sent(&message.task, now_ms);
+    if state.real_queue.is_none() {
+        state.queue.send(message, now_ms + send_in_ms.min(world.plan.delay_ms_max));
+    }
+    state.queue.version += 1;
+    std::mem::take(&mut state.queue.waiters).into_iter().for_each(Waker::wake);
+}
+
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl TaskStore for SimStore {
@@ -114,12 +150,16 @@ impl TaskStore for SimStore {
         self.call("the creation", |world, state| {
             let at_ms = world.kernel.now_ms();
             let created = state.store.create(new.clone(), now);
+            let (created, message) = in_one_database(world, &new, created);
             same(world, state, "create", &created, |store| block_on(store.create(new.clone(), now)));
-            if let Ok(Created::New(task)) = &created {
+            if let Ok(Created::New(task) | Created::NewAndSent(task)) = &created {
                 state.note_record(task);
                 state.checks.seq += 1;
                 let State { checks, store, .. } = state;
                 checks.created(store, task, &new, now, at_ms);
+            }
+            if let Some(message) = message {
+                put_message(world, state, &message, new.send_in_ms.unwrap_or(0));
             }
             world.kernel.note(u64::from(created.is_ok()));
             world.kernel.tell(|| sentences::created(&created, |key| state.name(key)));

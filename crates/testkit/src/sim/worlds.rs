@@ -4,7 +4,7 @@ use longhaul_core::{Cleaning, limits};
 
 use super::fault_profile::FaultProfile;
 use super::partitions::Throughput;
-use super::plan::{Act, After, CallPlan, Care, ClientPlan, Ending, Op, Plan, Slack, Tool, WorkerPlan};
+use super::plan::{Act, After, CallPlan, Care, ClientPlan, Ending, Op, Plan, Slack, StoreAndQueue, Tool, WorkerPlan};
 use super::randomness::Randomness;
 use super::schedule_plan::{Overlaps, SchedulePlan};
 
@@ -17,6 +17,19 @@ const MINUTE_MS: u64 = 60_000;
 const LONG_SLEEP_MS: u64 = 4 * limits::CHILD_LOOK_MS_MAX;
 
 impl Plan {
+    /// The world of `seed`, in which store and queue are one database. In some of these worlds calls start later, tools call
+    /// tools, or nobody polls and messages are lost.
+    #[must_use]
+    pub fn with_one_database(seed: u64) -> Self {
+        let plan = match Randomness::stream(seed, 11).below(8) {
+            0 => Self::with_later_starts(seed),
+            1 => Self::with_children(seed),
+            2 => Self::with_sweeps(seed),
+            _ => Self::of(seed),
+        };
+        Self { store_and_queue: StoreAndQueue::OneDatabase, ..plan }
+    }
+
     /// The world of `seed`, in which no client polls, processes die between a record and its message, and somebody hears of
     /// each record that waits for a worker.
     #[must_use]

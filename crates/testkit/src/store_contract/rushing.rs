@@ -85,7 +85,7 @@ pub async fn of_many_creations_with_one_key_at_once_one_wins(store: &dyn TaskSto
         let ids: std::collections::BTreeSet<_> = created
             .iter()
             .map(|created| match created {
-                Created::New(task) | Created::Existing(task) => task.id,
+                Created::New(task) | Created::NewAndSent(task) | Created::Existing(task) => task.id,
             })
             .collect();
         assert_eq!(ids.len(), 1, "the callers got different tasks");

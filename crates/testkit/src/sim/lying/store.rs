@@ -210,8 +210,10 @@ impl TaskStore for LyingStore {
             _ => {}
         }
         let created = self.inner.create(new, now).await;
-        if let (PlantedFault::LaterStartForgotten, Ok(Created::New(task) | Created::Existing(task))) =
-            (self.fault, &created)
+        if let (
+            PlantedFault::LaterStartForgotten,
+            Ok(Created::New(task) | Created::NewAndSent(task) | Created::Existing(task)),
+        ) = (self.fault, &created)
             && task.awaited_start().is_some()
         {
             self.memo.set(&task.key());
