@@ -62,7 +62,7 @@ pub(crate) fn read_units(operation: &str, request: &Value, answer: &Value) -> f6
             let tables = answer["Responses"].as_object().cloned().unwrap_or_default();
             let of_table = |(table, items): (&String, &Value)| {
                 let units: f64 = list(items).iter().map(|item| units(item_bytes(item), READ_BYTES)).sum();
-                each(&request["RequestItems"][table]) * units
+                each(request["RequestItems"].get(table).unwrap_or(&Value::Null)) * units
             };
             tables.iter().map(of_table).sum()
         }

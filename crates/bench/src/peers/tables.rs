@@ -94,9 +94,11 @@ impl Table {
             && self.columns.get(column).is_some_and(|head| self.best(head, column) == Some(system));
         let median = number(figure.median());
         let median = if is_best { format!("**{median}**") } else { median };
-        figure
-            .range()
-            .map_or(median.clone(), |(least, most)| format!("{median} ({} to {})", number(least), number(most)))
+        let range = figure.range().map(|(least, most)| (number(least), number(most)));
+        match range.filter(|(least, most)| least != most) {
+            Some((least, most)) => format!("{median} ({least} to {most})"),
+            None => median,
+        }
     }
 
     /// The system with the best figure of a column: the highest where it counts what is done per second, else the lowest.
@@ -123,6 +125,7 @@ mod tests {
         table.add_row(System::Longhaul, [100.0, 2.0]);
         table.add_row(System::Longhaul, [300.0, 4.0]);
         table.add_row(System::Restate, [150.0, 1.0]);
+        table.add_row(System::Rmcp, [900.0, 0.5]);
         table.add_row(System::Rmcp, [900.0, 0.5]);
         table.explain(System::Dbos, "it could not be started.");
         let text = table.markdown();

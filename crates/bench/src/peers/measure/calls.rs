@@ -79,7 +79,8 @@ async fn one_system(field: &Field<'_>, system: System, folder: &Path, tables: &m
             taken.poll.merge(&one.poll);
         }
         let grown = kept(folder).await?.saturating_sub(before);
-        operations.push(format!("{steps} steps: {}", each(&taken.life)));
+        let plural = if steps == 1 { "" } else { "s" };
+        operations.push(format!("{steps} step{plural}: {}", each(&taken.life)));
         add(tables, system, number, &taken);
         tables[2].add(system, number + STEPS.len() + 1, kib(grown));
         if number == 0 && taken.poll != Tally::default() {
@@ -183,12 +184,10 @@ async fn kept(folder: &Path) -> anyhow::Result<u64> {
         let scan = scan.header("content-type", "application/x-amz-json-1.0").header("authorization", UNSIGNED);
         let answer = scan.body(serde_json::to_vec(&request)?).send().await?.bytes().await?;
         let answer: Value = serde_json::from_slice(&answer)?;
-        let items = answer["Items"].as_array().with_context(|| format!("no items: {answer}"))?;
+        let items = answer.get("Items").and_then(Value::as_array).with_context(|| format!("no items: {answer}"))?;
         bytes += items.iter().map(capacity::item_bytes).sum::<usize>();
-        match &answer["LastEvaluatedKey"] {
-            Value::Null => return Ok(u64::try_from(bytes)?),
-            last => request["ExclusiveStartKey"] = last.clone(),
-        }
+        let Some(last) = answer.get("LastEvaluatedKey") else { return Ok(u64::try_from(bytes)?) };
+        request = json!({"TableName": Aws::name(folder), "ExclusiveStartKey": last});
     }
     anyhow::bail!("the table is too large to be read")
 }
