@@ -45,12 +45,7 @@ struct Blob {
 type Text = Pin<Box<dyn Future<Output = String> + Send>>;
 
 /// A tool whose work, which ends with a text, goes on after its call was answered with a task.
-fn tool(
-    name: &str,
-    store: &Arc<dyn TaskStore>,
-    work: fn(Value) -> Result<Text, serde_json::Error>,
-) -> impl ToolHandler {
-    let store = Arc::clone(store);
+fn tool(name: &str, store: Arc<dyn TaskStore>, work: fn(Value) -> Result<Text, serde_json::Error>) -> impl ToolHandler {
     let run = move |arguments: Value, extra: RequestHandlerExtra| {
         let work = work(arguments).map_err(|error| pmcp::Error::validation(error.to_string()));
         let store = Arc::clone(&store);
@@ -119,8 +114,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .name("pmcp-life")
         .version("0.1.0")
         .with_supported_protocol_versions([ProtocolVersion(PROTOCOL_VERSION_2026_07_28.to_owned())])
-        .tool("life", tool("life", &store, life))
-        .tool("blob", tool("blob", &store, blob))
+        .tool("life", tool("life", Arc::clone(&store), life))
+        .tool("blob", tool("blob", Arc::clone(&store), blob))
         .task_store(store)
         .build()?;
     let config = RouterConfig { server_config: StreamableHttpServerConfig::stateless(), ..RouterConfig::default() };
