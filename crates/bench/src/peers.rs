@@ -22,7 +22,7 @@ use system::{Stage, System};
 
 /// The usual rounds, and seconds of each measurement.
 const ROUNDS: u32 = 3;
-const SECONDS: u64 = 2;
+const SECONDS: u64 = 1;
 
 /// The options of a run.
 #[derive(Args, Debug)]

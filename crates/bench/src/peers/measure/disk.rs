@@ -17,7 +17,7 @@ use crate::servers::life::Life;
 const STEPS: [u32; 2] = [1, 10];
 
 /// Lives whose bytes are counted, 16 at a time; the table has the share of a thousand.
-const LIVES: u32 = 2_000;
+const LIVES: u32 = 1_000;
 const LIVES_QUICK: u32 = 200;
 
 /// Lives whose waits for the disk are counted, one at a time.
