@@ -152,10 +152,10 @@ bench: ## Speed, size and memory, compared with rmcp alone and a bare function (
 	    --features longhaul-app/lambda --bin api --bin worker --bin bare
 	scripts/emulator.sh run-with target/release/bench $(BENCH_ARGS)
 
-bench-peers: ## Longhaul beside Restate, DBOS, FastMCP and rmcp, in one run: docs/benchmarks (PEERS_ARGS="--only longhaul,restate")
-	scripts/setup-tools.sh peers
+bench-peers: ## Longhaul beside Restate, DBOS, FastMCP, rmcp, pmcp and turul, in one run: docs/benchmarks (PEERS_ARGS="--quick")
+	scripts/setup-tools.sh aws peers
 	$(CARGO) build --release --locked -p longhaul-bench --bin bench
-	target/release/bench peers --tools .cache/tools --sources crates/bench/peers --out $(PEERS_OUT) $(PEERS_ARGS)
+	scripts/emulator.sh run-with target/release/bench peers --tools .cache/tools --sources crates/bench/peers --out $(PEERS_OUT) $(PEERS_ARGS)
 
 pictures: ## The pictures in the docs: pages of the console, and the command in a terminal
 	scripts/setup-tools.sh browser

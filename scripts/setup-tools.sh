@@ -85,7 +85,7 @@ launcher() {
 npm_ci() {
     local attempt
     for ((attempt = 1; attempt <= npm_attempts_max; attempt++)); do
-        if npm ci --prefix "$1" --no-audit --no-fund --ignore-scripts --loglevel=error >&2; then return 0; fi
+        if npm ci --prefix "$(cd "$1" && pwd -P)" --no-audit --no-fund --ignore-scripts --loglevel=error >&2; then return 0; fi
         say "npm failed (attempt $attempt of $npm_attempts_max)"
         sleep "$attempt"
     done
@@ -308,11 +308,11 @@ setup_redis() {
     launcher redis-server "$(command -v redis-server)"
 }
 
-# The systems of `make bench-peers`; Restate's service is built from source, which takes minutes.
+# The systems of `make bench-peers`; three programs are built from source, which takes minutes.
 setup_peers() {
-    local source=$root/crates/bench/peers
+    local source=$root/crates/bench/peers name
     local pins=("$source"/*/requirements.txt "$source"/restate-server/package{,-lock}.json
-        "$source"/restate/Cargo.{toml,lock} "$source"/restate/src/main.rs)
+        "$source"/{restate,pmcp,turul}/Cargo.{toml,lock} "$source"/{restate,pmcp,turul}/src/main.rs)
     if is_current peers "${pins[@]}" && "$tools/bin/redis-server" --version >/dev/null 2>&1; then return; fi
     setup_redis
     install_venv peers-dbos "$source/dbos/requirements.txt"
@@ -321,10 +321,12 @@ setup_peers() {
     launcher python-fastmcp "$tools/peers-fastmcp/bin/python"
     install_node_package peers-restate "$source/restate-server"
     launcher restate-server "$(echo "$tools"/peers-restate/node_modules/@restatedev/restate-server-*/bin/restate-server)"
-    say "building Restate's service"
-    CARGO_TARGET_DIR=$root/.cache/peers-target cargo build --release --locked --quiet \
-        --manifest-path "$source/restate/Cargo.toml" >&2
-    launcher restate-life "$root/.cache/peers-target/release/restate-life"
+    for name in restate pmcp turul; do
+        say "building $name-life"
+        CARGO_TARGET_DIR=$root/.cache/peers-target cargo build --release --locked --quiet \
+            --manifest-path "$source/$name/Cargo.toml" >&2
+        launcher "$name-life" "$root/.cache/peers-target/release/$name-life"
+    done
     "$tools/bin/python-dbos" -c 'import dbos, aiohttp, uvloop' >/dev/null
     "$tools/bin/python-fastmcp" -c 'import fastmcp_tasks, httptools, uvloop' >/dev/null
     "$tools/bin/restate-server" --version >/dev/null

@@ -104,6 +104,16 @@ enum Other {
         /// Where tasks are stored.
         db: PathBuf,
     },
+    /// The same server, with a table and a queue on AWS.
+    #[command(hide = true)]
+    ServeAws {
+        /// Where to listen.
+        listen: SocketAddr,
+        /// The table.
+        table: String,
+        /// The URL of the queue.
+        queue: String,
+    },
     /// The same tool on rmcp's own task runtime, which stores its tasks in memory.
     #[command(hide = true)]
     ServeRmcp {
@@ -120,6 +130,7 @@ fn main() -> anyhow::Result<()> {
     match cli.other {
         Some(Other::Peers(choice)) => one_thread()?.block_on(peers::run(&choice)),
         Some(Other::ServeNoop { listen, db }) => servers::noop::run(listen, db),
+        Some(Other::ServeAws { listen, table, queue }) => servers::noop::run_on_aws(listen, table, queue),
         Some(Other::ServeRmcp { listen }) => servers::rmcp_alone::run(listen),
         Some(Other::AtOnce) => servers::stdio::run(),
         None => one_thread()?.block_on(measure::run(&cli.choice)),

@@ -39,3 +39,13 @@ pub(crate) fn config() -> SdkConfig {
         .credentials_provider(SharedCredentialsProvider::new(credentials))
         .build()
 }
+
+/// What a process's environment says of the emulator, or of a proxy before it.
+pub(crate) fn environment(endpoint: &str) -> [(&'static str, String); 4] {
+    [
+        (ENDPOINT, endpoint.to_owned()),
+        ("AWS_REGION", "us-east-1".to_owned()),
+        ("AWS_ACCESS_KEY_ID", "test".to_owned()),
+        ("AWS_SECRET_ACCESS_KEY", "test".to_owned()),
+    ]
+}

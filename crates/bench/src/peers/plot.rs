@@ -38,18 +38,26 @@ pub(crate) struct Picture {
 }
 
 /// The tables and columns that are drawn, with the name of the file and the heading.
-const DRAWN: [(&str, usize, &str, &str); 3] = [
+const DRAWN: [(&str, usize, &str, &str); 6] = [
     ("Lives per second", 1, "lives-1-step.svg", "Lives of 1 step per second, 16 at a time (longer is better)"),
     ("Lives per second", 2, "lives-10-steps.svg", "Lives of 10 steps per second, 16 at a time (longer is better)"),
     ("A kill in flight", 0, "kill.svg", "Seconds from a kill to the last result (shorter is better)"),
+    (
+        "On AWS: capacity with long results of the same caller",
+        8,
+        "aws-results.svg",
+        "Read units of a call beside 100 results of 100 KB (shorter is better)",
+    ),
+    ("On AWS: capacity of a life", 0, "aws-writes.svg", "Write units of a life without steps (shorter is better)"),
+    ("On AWS: a kill in flight", 3, "aws-kill.svg", "Results of 20 that a kill loses (shorter is better)"),
 ];
 
 /// The pictures that belong below a table.
-pub(super) fn pictures(table: &Table, systems: &[System]) -> Vec<Picture> {
+pub(super) fn pictures(table: &Table) -> Vec<Picture> {
     let drawn = DRAWN.iter().filter(|(of, ..)| *of == table.title);
     let pictures = drawn.filter_map(|(_, column, file, title)| {
         let bars: Vec<(System, f64)> =
-            systems.iter().filter_map(|system| Some((*system, table.median(*system, *column)?))).collect();
+            table.systems.iter().filter_map(|system| Some((*system, table.median(*system, *column)?))).collect();
         let svg = bars_as_svg(title, &bars).ok().filter(|_svg| !bars.is_empty())?;
         Some(Picture { file: (*file).to_owned(), title: (*title).to_owned(), svg })
     });
@@ -73,8 +81,7 @@ fn bars_as_svg(title: &str, bars: &[(System, f64)]) -> Result<String, Box<dyn st
             let middle = top + (BAR - GAP) / 2;
             #[expect(clippy::cast_possible_truncation, reason = "less than the width of the picture")]
             let end = NAMES + (room * value / longest).round() as i32;
-            let is_own = matches!(system, System::Longhaul | System::LonghaulCall);
-            let color = if is_own { OWN } else { OTHERS };
+            let color = if system.is_longhaul() { OWN } else { OTHERS };
             area.draw(&Rectangle::new([(NAMES, top), (end, top + BAR - GAP)], color.filled()))?;
             area.draw(&Text::new(system.name(), (NAMES - 8, middle), text(13).pos(at(HPos::Right))))?;
             area.draw(&Text::new(number(*value), (end + 6, middle), text(13).pos(at(HPos::Left))))?;
@@ -90,10 +97,11 @@ mod tests {
 
     #[test]
     fn a_picture_names_each_system_that_was_measured_and_its_figure() {
-        let mut table = Table::new("Lives per second", "", &["0", "1 step, /s"]);
+        let systems = [System::Longhaul, System::Restate, System::Dbos];
+        let mut table = Table::new(&systems, "Lives per second", "", &["0", "1 step, /s"]);
         table.add(System::Longhaul, 1, 2_000.0);
         table.add(System::Restate, 1, 700.0);
-        let [picture] = pictures(&table, &[System::Longhaul, System::Restate, System::Dbos]).try_into().ok().unwrap();
+        let [picture] = pictures(&table).try_into().ok().unwrap();
         for text in ["Longhaul, task", "2000", "Restate", "700", "16 at a time"] {
             assert!(picture.svg.contains(text), "{text} is missing: {}", picture.svg);
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use bytes::Bytes;
 use http::Request;
 use http::header::{CONTENT_TYPE, HOST};
@@ -14,14 +14,11 @@ use crate::connection::Connection;
 use crate::servers::life::Life;
 use crate::wire::{self, Call};
 
-/// How long a client waits between two polls of a task that it waits for.
-const POLL_PAUSE: Duration = Duration::from_millis(5);
-
 /// The words of a system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
-    /// MCP with the Tasks extension: a call, then polls.
-    Tasks,
+    /// MCP with the Tasks extension: a call, then polls with such pauses.
+    Tasks(Duration),
     /// MCP without tasks: one request, answered with the result.
     Plain,
     /// Restate's ingress: a request with an idempotency key, then one that waits.
@@ -36,7 +33,7 @@ impl Protocol {
         let body = match self {
             Self::Plain => connection.send(plain(life)?).await?,
             Self::Dbos => connection.send(post("/life", None, serde_json::to_string(life)?)?).await?,
-            Self::Tasks | Self::Restate => {
+            Self::Tasks(_) | Self::Restate => {
                 let id = self.begin(connection, life).await?;
                 return self.end(connection, &id, life).await;
             }
@@ -48,7 +45,8 @@ impl Protocol {
     pub(crate) async fn begin(self, connection: &mut Connection, life: &Life) -> anyhow::Result<String> {
         let arguments = serde_json::to_string(life)?;
         match self {
-            Self::Tasks | Self::Plain => {
+            Self::Plain => bail!("a plain call is answered at its end"),
+            Self::Tasks(_) => {
                 let answer = connection.send(wire::call("life", &arguments)?).await?;
                 Ok(wire::task_in(&answer)?.task_id.to_owned())
             }
@@ -63,7 +61,8 @@ impl Protocol {
     /// Waits for the end of a life, and looks at its result.
     pub(crate) async fn end(self, connection: &mut Connection, id: &str, life: &Life) -> anyhow::Result<()> {
         let path = match self {
-            Self::Tasks | Self::Plain => return polled(connection, id, life).await,
+            Self::Tasks(pause) => return polled(connection, id, life, pause).await,
+            Self::Plain => bail!("a plain call has no end to wait for"),
             Self::Restate => format!("/restate/invocation/{id}/attach"),
             Self::Dbos => format!("/lives/{id}"),
         };
@@ -72,13 +71,13 @@ impl Protocol {
     }
 }
 
-async fn polled(connection: &mut Connection, id: &str, life: &Life) -> anyhow::Result<()> {
+async fn polled(connection: &mut Connection, id: &str, life: &Life, pause: Duration) -> anyhow::Result<()> {
     loop {
         let answer = connection.send(wire::poll(id)?).await?;
-        if wire::task_in(&answer)?.is_completed()? {
-            return check(&answer, life);
+        if is_completed(&answer, life)? {
+            return Ok(());
         }
-        tokio::time::sleep(POLL_PAUSE).await;
+        tokio::time::sleep(pause).await;
     }
 }
 
@@ -98,6 +97,11 @@ fn post(path: &str, key: Option<&str>, body: String) -> anyhow::Result<Call> {
 fn text_in(answer: &Bytes, field: &str) -> anyhow::Result<String> {
     let answer: Value = serde_json::from_slice(answer)?;
     Ok(answer.get(field).and_then(Value::as_str).with_context(|| format!("no {field} in {answer}"))?.to_owned())
+}
+
+/// Looks at the answer of a poll: whether the life is completed, with the right result.
+pub(crate) fn is_completed(answer: &[u8], life: &Life) -> anyhow::Result<bool> {
+    Ok(wire::task_in(answer)?.is_completed()? && check(answer, life).map(|()| true)?)
 }
 
 /// The result has to be the sum of the steps' numbers.

@@ -9,14 +9,15 @@ use anyhow::Context;
 use super::system::System;
 use super::tables::Table;
 use super::{Plan, plot};
+use crate::figures::number;
 
 /// Writes `peers.md` and its pictures into `folder`.
 pub(super) fn write(folder: &Path, plan: &Plan, tables: &[Table]) -> anyhow::Result<()> {
     fs::create_dir_all(folder)?;
     let mut text = head(plan);
     for table in tables {
-        text.push_str(&table.markdown(&plan.systems));
-        for picture in plot::pictures(table, &plan.systems) {
+        text.push_str(&table.markdown());
+        for picture in plot::pictures(table) {
             fs::write(folder.join(&picture.file), &picture.svg)?;
             text.push_str(&format!("\n![{}]({})\n", picture.title, picture.file));
         }
@@ -31,17 +32,23 @@ pub(super) fn write(folder: &Path, plan: &Plan, tables: &[Table]) -> anyhow::Res
 fn head(plan: &Plan) -> String {
     let mut text = format!(
         "# Beside other systems\n\n\
-         Written by `make bench-peers`. Systems, services and the client (one thread) share the machine. Medians of {} \
+         Written by `make bench-peers{}`. Systems, services and the client (one thread) share the machine. Medians of {} \
          {} (lowest to highest), {} s each; each round begins with another system. Each result was looked at: a wrong \
-         one ends the run. In bold: the best durable system of a column.\n\n\
+         one ends the measurement of its system. In bold: the best of a column among the systems whose records outlive \
+         the process.\n\n\
          {}\n\n\
          A life is one call of a tool whose steps do nothing, until the client has the result: the sum of the steps' numbers.\n\n\
          | system | version | durable by |\n| --- | --- | --- |\n",
+        if plan.asked.is_empty() { String::new() } else { format!(" PEERS_ARGS=\"{}\"", plan.asked) },
         plan.rounds,
         if plan.rounds == 1 { "round" } else { "rounds" },
-        plan.time.as_secs(),
+        number(plan.time.as_secs_f64()),
         machine(),
     );
+    if plan.ground.aws.is_some() {
+        let emulator = python(plan, "../aws/bin/python", &["ministack"]);
+        text = text.replacen("\n\n| system", &format!(" AWS is an emulator here: {emulator}.\n\n| system"), 1);
+    }
     for system in &plan.systems {
         text.push_str(&format!("| {} | {} | {} |\n", system.name(), version(*system, plan), system.durable_by()));
     }
@@ -68,28 +75,59 @@ fn machine() -> String {
 }
 
 fn version(system: System, plan: &Plan) -> String {
-    let python = |tool: &str, packages: &[&str]| {
-        let list = packages.join("', '");
-        let code = format!(
-            "from importlib.metadata import version as v; print(', '.join(f'{{p}} {{v(p)}}' for p in ['{list}']))"
-        );
-        said(Command::new(plan.ground.tool(tool)).args(["-c", &code]))
-    };
     match system {
-        System::Longhaul | System::LonghaulCall => env!("CARGO_PKG_VERSION").to_owned(),
+        System::Longhaul | System::LonghaulCall | System::AwsLonghaul | System::AwsLonghaulCall => {
+            env!("CARGO_PKG_VERSION").to_owned()
+        }
+        System::AwsPmcp => locked(plan, "pmcp", &["pmcp", "pmcp-tasks"]),
+        System::AwsTurul => locked(plan, "turul", &["turul-mcp-server", "turul-mcp-ext-tasks"]),
+        System::AwsSdk => "as Longhaul's".to_owned(),
         System::Restate => said(Command::new(plan.ground.tool("restate-server")).arg("--version")),
-        System::DbosWal | System::Dbos => python("python-dbos", &["dbos", "aiohttp"]),
+        System::DbosWal | System::Dbos => python(plan, "python-dbos", &["dbos", "aiohttp"]),
         System::FastmcpAlways | System::FastmcpEverysec => {
             let redis = said(Command::new(plan.ground.tool("redis-server")).arg("--version"));
             let redis = redis.split(' ').find_map(|word| word.strip_prefix("v=")).unwrap_or_default().to_owned();
-            format!("{}, Redis {redis}", python("python-fastmcp", &["fastmcp", "fastmcp-tasks", "pydocket"]))
+            format!("{}, Redis {redis}", python(plan, "python-fastmcp", &["fastmcp", "fastmcp-tasks", "pydocket"]))
         }
         System::Rmcp => "as Longhaul's".to_owned(),
     }
+}
+
+/// The versions of packages in one of the peers' Python environments.
+fn python(plan: &Plan, tool: &str, packages: &[&str]) -> String {
+    let list = packages.join("', '");
+    let code =
+        format!("from importlib.metadata import version as v; print(', '.join(f'{{p}} {{v(p)}}' for p in ['{list}']))");
+    said(Command::new(plan.ground.tool(tool)).args(["-c", &code]))
+}
+
+/// The versions of packages in the lock file of a peer that is built from source.
+fn locked(plan: &Plan, peer: &str, packages: &[&str]) -> String {
+    let lock = fs::read_to_string(plan.ground.source(&format!("{peer}/Cargo.lock"))).unwrap_or_default();
+    let version = |package: &&str| format!("{package} {}", version_in(&lock, package).unwrap_or("?"));
+    packages.iter().map(version).collect::<Vec<_>>().join(", ")
+}
+
+fn version_in<'a>(lock: &'a str, package: &str) -> Option<&'a str> {
+    let name = format!("name = \"{package}\"");
+    let mut lines = lock.lines().skip_while(|line| *line != name);
+    lines.nth(1)?.strip_prefix("version = \"")?.strip_suffix('"')
 }
 
 /// The first line that a command prints.
 fn said(command: &mut Command) -> String {
     let output = command.output().map(|output| output.stdout).unwrap_or_default();
     String::from_utf8_lossy(&output).lines().next().unwrap_or("unknown").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_that_of_the_package_and_not_of_one_whose_name_begins_alike() {
+        let lock = "[[package]]\nname = \"pmcp-tasks\"\nversion = \"0.2.0\"\n\n[[package]]\nname = \"pmcp\"\nversion = \"2.23.0\"\n";
+        assert_eq!(version_in(lock, "pmcp"), Some("2.23.0"));
+        assert_eq!(version_in(lock, "turul"), None);
+    }
 }

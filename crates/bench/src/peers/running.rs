@@ -12,7 +12,7 @@ use http::header::{CONTENT_TYPE, HOST};
 use http_body_util::Full;
 
 use super::Ground;
-use super::system::{Places, System};
+use super::system::{Places, Stage, System};
 use crate::connection::Connection;
 use crate::proc;
 use crate::servers::life::Life;
@@ -48,6 +48,9 @@ impl Running {
         folder: &Path,
         places: Places,
     ) -> anyhow::Result<Self> {
+        if system.stage() == Stage::Aws {
+            ground.aws()?.prepare(system, folder).await?;
+        }
         let commands = system.commands(ground, folder, &places);
         let mut running =
             Self { system, places, folder: folder.to_owned(), children: Vec::new(), first_result: Duration::ZERO };

@@ -3,12 +3,20 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use clap::ValueEnum;
 
 use super::Ground;
+use super::aws::Aws;
 use super::protocol::Protocol;
+use crate::process;
 use crate::spawned::free_address;
+
+/// How long a client waits between two polls of a task that it waits for. On AWS longer, since the emulator is one
+/// process that answers all calls, and would be busy with polls.
+const POLL_PAUSE: Duration = Duration::from_millis(5);
+const POLL_PAUSE_AWS: Duration = Duration::from_millis(20);
 
 /// A system, in one way of using it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -29,9 +37,73 @@ pub(crate) enum System {
     FastmcpEverysec,
     /// The task runtime of rmcp, in memory.
     Rmcp,
+    /// Longhaul in a container, on DynamoDB and SQS; the client calls a task and polls it.
+    AwsLonghaul,
+    /// The same; a client without tasks, whose call is answered with the result.
+    AwsLonghaulCall,
+    /// `pmcp` with `pmcp-tasks` on DynamoDB.
+    AwsPmcp,
+    /// `turul-mcp-server` with `turul-mcp-ext-tasks` on DynamoDB.
+    AwsTurul,
+    /// No system: the calls of the AWS SDK that one would have to make at least.
+    AwsSdk,
+}
+
+/// Where systems are compared with each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// On this machine alone.
+    Machine,
+    /// On AWS, as the emulator has it.
+    Aws,
+}
+
+impl Stage {
+    /// The heading of a table.
+    pub(crate) fn title(self, title: &str) -> String {
+        match self {
+            Self::Machine => title.to_owned(),
+            Self::Aws => format!("On AWS: {}", title.to_lowercase()),
+        }
+    }
 }
 
 impl System {
+    /// Where it is compared with others.
+    pub(crate) const fn stage(self) -> Stage {
+        match self {
+            Self::Longhaul | Self::LonghaulCall | Self::Restate | Self::DbosWal | Self::Dbos => Stage::Machine,
+            Self::FastmcpAlways | Self::FastmcpEverysec | Self::Rmcp => Stage::Machine,
+            Self::AwsLonghaul | Self::AwsLonghaulCall | Self::AwsPmcp | Self::AwsTurul | Self::AwsSdk => Stage::Aws,
+        }
+    }
+
+    /// Whether its figures are Longhaul's.
+    pub(crate) const fn is_longhaul(self) -> bool {
+        matches!(self, Self::Longhaul | Self::LonghaulCall | Self::AwsLonghaul | Self::AwsLonghaulCall)
+    }
+
+    /// Whether its clients are answered with the result, and what it stores is what another row stores.
+    pub(crate) const fn is_plain_call(self) -> bool {
+        matches!(self, Self::LonghaulCall | Self::AwsLonghaulCall)
+    }
+
+    /// Whether it has processes of its own.
+    pub(crate) const fn is_served(self) -> bool {
+        !matches!(self, Self::AwsSdk)
+    }
+
+    /// The key of its table in DynamoDB, if it has one.
+    pub(crate) const fn key(self) -> &'static [&'static str] {
+        match self {
+            Self::AwsPmcp => &["PK", "SK"],
+            Self::AwsTurul => &["taskId"],
+            Self::AwsLonghaul | Self::AwsLonghaulCall | Self::AwsSdk => &["pk", "sk"],
+            Self::Longhaul | Self::LonghaulCall | Self::Restate | Self::DbosWal | Self::Dbos => &[],
+            Self::FastmcpAlways | Self::FastmcpEverysec | Self::Rmcp => &[],
+        }
+    }
+
     /// What tables call it.
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -43,6 +115,11 @@ impl System {
             Self::FastmcpAlways => "FastMCP + Docket, AOF always",
             Self::FastmcpEverysec => "FastMCP + Docket, AOF each second",
             Self::Rmcp => "rmcp TaskManager",
+            Self::AwsLonghaul => "Longhaul on AWS, task",
+            Self::AwsLonghaulCall => "Longhaul on AWS, plain call",
+            Self::AwsPmcp => "pmcp + pmcp-tasks",
+            Self::AwsTurul => "turul + turul-mcp-ext-tasks",
+            Self::AwsSdk => "AWS SDK alone",
         }
     }
 
@@ -60,14 +137,24 @@ impl System {
             }
             Self::FastmcpEverysec => "Redis, `appendfsync everysec`: **a loss of power loses a second**; no journal",
             Self::Rmcp => "**nothing**: tasks are lost with the process; what the protocol costs",
+            Self::AwsLonghaul | Self::AwsLonghaulCall => {
+                "DynamoDB; SQS brings the work, to any process; steps are journalled (a container: `--store dynamodb:`)"
+            }
+            Self::AwsPmcp | Self::AwsTurul => {
+                "DynamoDB has the record; **the work is in the process that accepted the call** and is lost with it; no journal"
+            }
+            Self::AwsSdk => {
+                "DynamoDB and SQS: a `PutItem` and a `SendMessage` as the call, a `GetItem` as the poll; **runs nothing**"
+            }
         }
     }
 
     /// How the client speaks to it.
     pub(crate) const fn protocol(self) -> Protocol {
         match self {
-            Self::Longhaul | Self::FastmcpAlways | Self::FastmcpEverysec | Self::Rmcp => Protocol::Tasks,
-            Self::LonghaulCall => Protocol::Plain,
+            Self::Longhaul | Self::FastmcpAlways | Self::FastmcpEverysec | Self::Rmcp => Protocol::Tasks(POLL_PAUSE),
+            Self::AwsLonghaul | Self::AwsPmcp | Self::AwsTurul | Self::AwsSdk => Protocol::Tasks(POLL_PAUSE_AWS),
+            Self::LonghaulCall | Self::AwsLonghaulCall => Protocol::Plain,
             Self::Restate => Protocol::Restate,
             Self::DbosWal | Self::Dbos => Protocol::Dbos,
         }
@@ -75,12 +162,17 @@ impl System {
 
     /// Whether each step is journalled.
     pub(crate) const fn has_journal(self) -> bool {
-        !matches!(self, Self::FastmcpAlways | Self::FastmcpEverysec | Self::Rmcp)
+        match self {
+            Self::FastmcpAlways | Self::FastmcpEverysec | Self::Rmcp => false,
+            Self::AwsPmcp | Self::AwsTurul | Self::AwsSdk => false,
+            Self::Longhaul | Self::LonghaulCall | Self::Restate | Self::DbosWal | Self::Dbos => true,
+            Self::AwsLonghaul | Self::AwsLonghaulCall => true,
+        }
     }
 
-    /// Whether tasks outlive the process.
+    /// Whether what was recorded outlives the process.
     pub(crate) const fn is_durable(self) -> bool {
-        !matches!(self, Self::Rmcp)
+        !matches!(self, Self::Rmcp | Self::AwsSdk)
     }
 
     /// Its processes, in the order in which they are started, with their data in `folder`.
@@ -101,6 +193,14 @@ impl System {
                 server.arg("serve-rmcp").arg(places.front.to_string());
                 vec![server]
             }
+            Self::AwsLonghaul | Self::AwsLonghaulCall => {
+                let mut server = Command::new(&ground.own);
+                server.arg("serve-aws").arg(places.front.to_string());
+                vec![on_aws(server, folder, places, |name| vec![name.to_owned(), Aws::queue_url(name)])]
+            }
+            Self::AwsPmcp => vec![on_aws_alone(ground, folder, places, "pmcp-life")],
+            Self::AwsTurul => vec![on_aws_alone(ground, folder, places, "turul-life")],
+            Self::AwsSdk => Vec::new(),
         }
     }
 }
@@ -116,13 +216,33 @@ pub(crate) struct Places {
     pub(crate) third: SocketAddr,
     /// Restate: its nodes among each other.
     pub(crate) fourth: SocketAddr,
+    /// Where a system finds AWS that does not call the emulator itself, but through a counter.
+    pub(crate) aws: Option<SocketAddr>,
 }
 
 impl Places {
     /// Addresses on which nothing listens now.
     pub(crate) fn free() -> anyhow::Result<Self> {
-        Ok(Self { front: free_address()?, second: free_address()?, third: free_address()?, fourth: free_address()? })
+        let [front, second, third, fourth] = [free_address()?, free_address()?, free_address()?, free_address()?];
+        Ok(Self { front, second, third, fourth, aws: None })
     }
+}
+
+/// A process that finds its table, and whatever else `names` says, as its arguments, and AWS by its environment.
+fn on_aws(mut server: Command, folder: &Path, places: &Places, names: impl Fn(&str) -> Vec<String>) -> Command {
+    let endpoint = places.aws.map_or_else(|| process::endpoint().to_owned(), |address| format!("http://{address}"));
+    server.args(names(&Aws::name(folder))).current_dir(folder);
+    for (name, value) in process::environment(&endpoint) {
+        server.env(name, value);
+    }
+    server
+}
+
+/// A peer's process, which gets its address and its table.
+fn on_aws_alone(ground: &Ground, folder: &Path, places: &Places, program: &str) -> Command {
+    let mut server = Command::new(ground.tool(program));
+    server.arg(places.front.to_string());
+    on_aws(server, folder, places, |name| vec![name.to_owned()])
 }
 
 fn restate(ground: &Ground, folder: &Path, places: &Places) -> Vec<Command> {

@@ -9,9 +9,11 @@ use crate::figures::{Figure, number};
 #[derive(Debug)]
 pub(crate) struct Table {
     /// Its heading.
-    pub(crate) title: &'static str,
+    pub(crate) title: String,
     /// What is measured, and how to read it.
     pub(crate) about: String,
+    /// Its rows.
+    pub(crate) systems: Vec<System>,
     /// The heads of its columns, with their units.
     pub(crate) columns: Vec<String>,
     cells: BTreeMap<(System, usize), Vec<f64>>,
@@ -19,10 +21,16 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// An empty table.
-    pub(crate) fn new(title: &'static str, about: impl Into<String>, columns: &[&str]) -> Self {
+    /// An empty table, with a row for each of `systems`.
+    pub(crate) fn new(
+        systems: &[System],
+        title: impl Into<String>,
+        about: impl Into<String>,
+        columns: &[&str],
+    ) -> Self {
         let columns = columns.iter().map(|column| (*column).to_owned()).collect();
-        Self { title, about: about.into(), columns, cells: BTreeMap::new(), reasons: BTreeMap::new() }
+        let (title, about, systems) = (title.into(), about.into(), systems.to_vec());
+        Self { title, about, systems, columns, cells: BTreeMap::new(), reasons: BTreeMap::new() }
     }
 
     /// What one round gave for a system.
@@ -34,6 +42,15 @@ impl Table {
     pub(crate) fn add_row(&mut self, system: System, values: impl IntoIterator<Item = f64>) {
         for (column, value) in values.into_iter().enumerate() {
             self.add(system, column, value);
+        }
+    }
+
+    /// The same, where a round gave only some of them.
+    pub(crate) fn add_some(&mut self, system: System, values: impl IntoIterator<Item = Option<f64>>) {
+        for (column, value) in values.into_iter().enumerate() {
+            if let Some(value) = value {
+                self.add(system, column, value);
+            }
         }
     }
 
@@ -57,11 +74,11 @@ impl Table {
         self.cells.get(&(system, column)).map(|rounds| Figure::new("", "", rounds.clone()))
     }
 
-    /// The table in Markdown, with a row for each of `systems`.
-    pub(crate) fn markdown(&self, systems: &[System]) -> String {
+    /// The table in Markdown.
+    pub(crate) fn markdown(&self) -> String {
         let mut text = format!("## {}\n\n{}\n\n", self.title, self.about);
         text.push_str(&format!("| | {} |\n|{}\n", self.columns.join(" | "), " --- |".repeat(self.columns.len() + 1)));
-        for system in systems {
+        for system in &self.systems {
             let cells: Vec<String> = (0..self.columns.len()).map(|column| self.cell(*system, column)).collect();
             text.push_str(&format!("| {} | {} |\n", system.name(), cells.join(" | ")));
         }
@@ -77,9 +94,11 @@ impl Table {
             && self.columns.get(column).is_some_and(|head| self.best(head, column) == Some(system));
         let median = number(figure.median());
         let median = if is_best { format!("**{median}**") } else { median };
-        figure
-            .range()
-            .map_or(median.clone(), |(least, most)| format!("{median} ({} to {})", number(least), number(most)))
+        let range = figure.range().map(|(least, most)| (number(least), number(most)));
+        match range.filter(|(least, most)| least != most) {
+            Some((least, most)) => format!("{median} ({least} to {most})"),
+            None => median,
+        }
     }
 
     /// The system with the best figure of a column: the highest where it counts what is done per second, else the lowest.
@@ -101,13 +120,15 @@ mod tests {
 
     #[test]
     fn the_best_durable_system_of_a_column_stands_out_and_what_was_not_measured_says_so() {
-        let mut table = Table::new("Lives", "How many.", &["at once, /s", "ms"]);
+        let systems = [System::Longhaul, System::Restate, System::Dbos, System::Rmcp];
+        let mut table = Table::new(&systems, "Lives", "How many.", &["at once, /s", "ms"]);
         table.add_row(System::Longhaul, [100.0, 2.0]);
         table.add_row(System::Longhaul, [300.0, 4.0]);
         table.add_row(System::Restate, [150.0, 1.0]);
         table.add_row(System::Rmcp, [900.0, 0.5]);
+        table.add_row(System::Rmcp, [900.0, 0.5]);
         table.explain(System::Dbos, "it could not be started.");
-        let text = table.markdown(&[System::Longhaul, System::Restate, System::Dbos, System::Rmcp]);
+        let text = table.markdown();
         assert!(text.contains("| Longhaul, task | **200** (100 to 300) | 3.00 (2.00 to 4.00) |"), "{text}");
         assert!(text.contains("| Restate | 150 | **1.00** |"), "{text}");
         assert!(text.contains("| DBOS, SQLite as shipped | – | – |"), "{text}");

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use longhaul::local::{self, Options};
-use longhaul::settings::table;
+use longhaul::settings::{QueueAt, StoreAt, table};
 use longhaul::{Server, TaskContext, TaskPolicy};
 use rmcp::handler::server::router::tool::ToolRouter;
 use rmcp::handler::server::wrapper::Parameters;
@@ -57,16 +57,26 @@ impl Noop {
 #[tool_handler(router = ROUTER)]
 impl ServerHandler for Noop {}
 
-/// Serves until it is asked to stop.
+/// Serves from a file until it is asked to stop.
 pub(crate) fn run(listen: SocketAddr, db: PathBuf) -> anyhow::Result<()> {
+    Ok(local::run(server(), Options::default().with(&table::LISTEN, listen).with(&table::DB, db))?)
+}
+
+/// The same from a table and a queue, as in a container.
+pub(crate) fn run_on_aws(listen: SocketAddr, name: String, queue_url: String) -> anyhow::Result<()> {
+    let options = Options::default().with(&table::LISTEN, listen);
+    let options = options.with(&table::STORE, StoreAt::Dynamodb(name)).with(&table::QUEUE, QueueAt::Sqs(queue_url));
+    Ok(local::run(server(), options)?)
+}
+
+fn server() -> Server {
     let policy = TaskPolicy::required().retention(RETENTION);
     // Clients that know no tasks get the plain answer.
     let either = TaskPolicy::optional().retention(RETENTION);
-    let server = Server::new(|| Noop)
+    Server::new(|| Noop)
         .task("noop", policy.clone())
         .task("hold", policy.clone())
         .task("nap", policy.run_at_most(Duration::from_hours(48)))
         .task("life", either.clone())
-        .task("blob", either);
-    Ok(local::run(server, Options::default().with(&table::LISTEN, listen).with(&table::DB, db))?)
+        .task("blob", either)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use super::{Enough, closed};
+use super::{Enough, Field, closed};
 use crate::peers::Plan;
 use crate::peers::running::{Running, kept_bytes};
 use crate::peers::system::System;
@@ -17,8 +17,8 @@ use crate::servers::life::Life;
 const STEPS: [u32; 2] = [1, 10];
 
 /// Lives whose bytes are counted, 16 at a time; the table has the share of a thousand.
-const LIVES: u32 = 3_000;
-const THOUSANDS: f64 = 3.0;
+const LIVES: u32 = 1_000;
+const LIVES_QUICK: u32 = 200;
 
 /// Lives whose waits for the disk are counted, one at a time.
 const TRACED: u32 = 50;
@@ -28,29 +28,30 @@ const ATTACHING: Duration = Duration::from_secs(1);
 
 const MIB: f64 = 1_048_576.0;
 
-pub(super) async fn measure(plan: &Plan) -> anyhow::Result<Table> {
-    let mut table = Table::new(
+pub(super) async fn measure(field: &Field<'_>) -> anyhow::Result<Table> {
+    let (plan, lives) = (field.plan, lives(field.plan));
+    let mut table = field.table(
         "The disk",
         format!(
-            "Of {LIVES} lives, per 1,000: MiB handed to the disk (the kernel's count; a page that is written twice counts \
+            "Of {lives} lives, per 1,000: MiB handed to the disk (the kernel's count; a page that is written twice counts \
              twice), and MiB that are there after a stop by SIGTERM. And how often a life waits for the disk (`fsync`, `fdatasync`) when \
              {TRACED} lives run one after the other. One round. How long results are kept: Longhaul 6 h, Restate a day, \
              DBOS for ever, FastMCP 15 min."
         ),
         &["1 step: handed over", "kept", "waits", "10 steps: handed over", "kept", "waits"],
     );
-    for system in plan.in_round(0).filter(|system| *system != System::LonghaulCall) {
+    for system in field.in_round(0).filter(|system| !system.is_plain_call()) {
         if !system.is_durable() {
             table.explain(system, "it writes nothing.");
             continue;
         }
         eprintln!("disk: {}", system.name());
         for (number, steps) in STEPS.into_iter().enumerate() {
-            let folder = plan.ground.data(&format!("disk-{steps}-{system:?}"))?;
+            let folder = field.folder(&format!("disk-{steps}"), system)?;
             if let Err(why) = one_system(plan, system, &folder, (number, steps), &mut table).await {
                 table.failed(system, &why);
             }
-            std::fs::remove_dir_all(folder)?;
+            plan.ground.clear(system, &folder).await?;
         }
     }
     table.explain(System::LonghaulCall, "it writes what the row above writes.");
@@ -66,8 +67,9 @@ async fn one_system(
 ) -> anyhow::Result<()> {
     let running = Running::start(system, &plan.ground, folder).await?;
     let mut connections = running.connect_many(16).await?;
-    let (life, before) = (Life::of(steps), running.written_bytes()?);
-    closed(system.protocol(), &mut connections, &life, Enough::Lives(LIVES)).await?;
+    let (life, lives, before) = (Life::of(steps), lives(plan), running.written_bytes()?);
+    let thousands = f64::from(lives) / 1e3;
+    closed(system.protocol(), &mut connections, &life, Enough::Lives(lives)).await?;
     drop(connections);
     let handed_over = running.written_bytes()?.saturating_sub(before);
     match waits(system, &running, &life).await {
@@ -75,9 +77,13 @@ async fn one_system(
         Err(why) => table.explain(system, format!("waits could not be counted: {why:#}")),
     }
     running.stop()?;
-    table.add(system, 3 * number, mib(handed_over) / THOUSANDS);
-    table.add(system, 3 * number + 1, mib(kept_bytes(folder)?) / THOUSANDS);
+    table.add(system, 3 * number, mib(handed_over) / thousands);
+    table.add(system, 3 * number + 1, mib(kept_bytes(folder)?) / thousands);
     Ok(())
+}
+
+const fn lives(plan: &Plan) -> u32 {
+    if plan.is_quick { LIVES_QUICK } else { LIVES }
 }
 
 fn mib(bytes: u64) -> f64 {

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 
+use super::{Field, RUNS_NOTHING};
 use crate::peers::Plan;
 use crate::peers::running::Running;
-use crate::peers::system::System;
+use crate::peers::system::{Stage, System};
 use crate::peers::tables::Table;
 use crate::servers::life::Life;
 
@@ -23,36 +24,53 @@ const RUN: Duration = Duration::from_secs(1);
 /// How long the client waits for a result.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-pub(super) async fn measure(plan: &Plan) -> anyhow::Result<Table> {
-    let mut table = Table::new(
+pub(super) async fn measure(field: &Field<'_>) -> anyhow::Result<Table> {
+    let plan = field.plan;
+    // A record that says `working` for ever is waited for to the end, which takes a minute each.
+    let rounds = if field.stage == Stage::Aws { 1 } else { plan.rounds };
+    let mut table = field.table(
         "A kill in flight",
         format!(
-            "{LIVES} lives of {STEPS} steps of {PAUSE_MS} ms; after a second all processes of the system get SIGKILL and are \
+            "{LIVES} lives of {STEPS} steps of {PAUSE_MS} ms, {rounds} {}; after a second all processes of the system get SIGKILL and are \
              started again at once. Seconds from then until the client has all results (1 s of work was left), steps that \
              were begun twice, steps that were done twice, results that did not come within {} s. A step in flight is \
-             begun again by all: that is at least once. FastMCP is set to give up on a lost worker after 10 s (its default is 300 \
-             s). A kill is no loss of power.",
-            PATIENCE.as_secs()
+             begun again by all that go on: that is at least once. {} A kill is no loss of power.",
+            if rounds == 1 { "round" } else { "rounds" },
+            PATIENCE.as_secs(),
+            match field.stage {
+                Stage::Machine =>
+                    "FastMCP is set to give up on a lost worker after 10 s (its default is 300 s).",
+                Stage::Aws =>
+                    "On AWS another process may still have the task, so Longhaul waits until its lease is over: 30 s.",
+            },
         ),
         &["all results, s", "begun twice", "done twice", "lost"],
     );
-    for round in 1..=plan.rounds {
-        for system in plan.in_round(round).filter(|system| *system != System::LonghaulCall) {
-            eprintln!("kill: round {round} of {}: {}", plan.rounds, system.name());
-            let folder = plan.ground.data(&format!("kill-{round}-{system:?}"))?;
+    for round in 1..=rounds {
+        for system in field.in_round(round).filter(|system| !system.is_plain_call() && system.is_served()) {
+            eprintln!("kill: round {round} of {rounds}: {}", system.name());
+            let folder = field.folder(&format!("kill-{round}"), system)?;
             match one_kill(plan, system, &folder).await {
-                Ok(row) => table.add_row(system, row),
+                Ok(row) => table.add_some(system, row),
                 Err(why) => table.failed(system, &why),
             }
-            std::fs::remove_dir_all(folder)?;
+            plan.ground.clear(system, &folder).await?;
         }
     }
-    table
-        .explain(System::LonghaulCall, "its connection is gone with the server; the task goes on as in the row above.");
+    for system in field.systems.iter().copied() {
+        if system.is_plain_call() {
+            table.explain(system, "its connection is gone with the server; the task goes on as in the row above.");
+        } else if !system.is_served() {
+            table.explain(system, RUNS_NOTHING);
+        } else if system.stage() == Stage::Aws && table.median(system, 3).is_some_and(|lost| lost > 0.0) {
+            let why = "nobody runs the work again that was in the killed process: its tasks stay `working`.";
+            table.explain(system, why);
+        }
+    }
     Ok(table)
 }
 
-async fn one_kill(plan: &Plan, system: System, folder: &Path) -> anyhow::Result<[f64; 4]> {
+async fn one_kill(plan: &Plan, system: System, folder: &Path) -> anyhow::Result<[Option<f64>; 4]> {
     let log = folder.join("steps.log");
     let protocol = system.protocol();
     let life = |number: usize| Life {
@@ -82,7 +100,9 @@ async fn one_kill(plan: &Plan, system: System, folder: &Path) -> anyhow::Result<
     drop(connections);
     running.stop()?;
     let lines = std::fs::read_to_string(&log).unwrap_or_default();
-    Ok([seconds, repeated(&lines, "begins"), repeated(&lines, "ends"), count(lost)])
+    // Without all results there is no time until they are there.
+    let seconds = if lost == 0 { Some(seconds) } else { None };
+    Ok([seconds, Some(repeated(&lines, "begins")), Some(repeated(&lines, "ends")), Some(count(lost))])
 }
 
 /// How many steps left more than one line that says `what`.

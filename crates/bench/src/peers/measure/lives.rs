@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use super::{Enough, STEPS, closed};
+use super::{Enough, Field, RUNS_NOTHING, STEPS, closed};
 use crate::peers::Plan;
 use crate::peers::running::Running;
-use crate::peers::system::System;
+use crate::peers::system::{Stage, System};
 use crate::peers::tables::Table;
 use crate::servers::life::Life;
 
@@ -15,16 +15,16 @@ const AT_A_TIME: [usize; 2] = [16, 64];
 /// Lives before those that are measured.
 const WARMING: u32 = 20;
 
-pub(super) async fn measure(plan: &Plan) -> anyhow::Result<[Table; 3]> {
-    let mut tables = tables(&plan.systems);
+pub(super) async fn measure(field: &Field<'_>) -> anyhow::Result<[Table; 3]> {
+    let (plan, mut tables) = (field.plan, tables(field));
     for round in 1..=plan.rounds {
-        for system in plan.in_round(round) {
+        for system in field.in_round(round).filter(|system| system.is_served()) {
             eprintln!("lives: round {round} of {}: {}", plan.rounds, system.name());
-            let folder = plan.ground.data(&format!("lives-{round}-{system:?}"))?;
+            let folder = field.folder(&format!("lives-{round}"), system)?;
             if let Err(why) = one_system(plan, system, &folder, &mut tables).await {
                 tables.iter_mut().for_each(|table| table.failed(system, &why));
             }
-            std::fs::remove_dir_all(folder)?;
+            plan.ground.clear(system, &folder).await?;
         }
     }
     Ok(tables)
@@ -62,29 +62,47 @@ async fn one_system(
     running.stop()
 }
 
-fn tables(systems: &[System]) -> [Table; 3] {
+fn tables(field: &Field<'_>) -> [Table; 3] {
+    let pause = match field.stage {
+        Stage::Machine => "5 ms",
+        Stage::Aws => "20 ms",
+    };
     let mut tables = [
-        Table::new(
+        field.table(
             "One life at a time",
-            "From the request until the client has the result, in milliseconds. MCP's tasks are polled at once and then \
-             each 5 ms, so what they take is rounded up to that; the others are answered when the result is there.",
+            format!(
+                "From the request until the client has the result, in milliseconds. MCP's tasks are polled at once and \
+                 then each {pause}, so what they take is rounded up to that; the others are answered when the result is \
+                 there.{}",
+                match field.stage {
+                    Stage::Machine => "",
+                    Stage::Aws =>
+                        " The emulator is one Python process that answers one call after the other: these tables say more \
+                         about how many calls a life needs than about how long it would take on AWS.",
+                }
+            ),
             &["0 steps, p50", "p99", "1 step, p50", "p99", "10 steps, p50", "p99"],
         ),
-        Table::new(
+        field.table(
             "Lives per second",
             "With so many in flight at a time, each on a connection of its own.",
             &["16: 0 steps, /s", "1 step, /s", "10 steps, /s", "64: 0 steps, /s", "1 step, /s", "10 steps, /s"],
         ),
-        Table::new(
+        field.table(
             "What lives cost",
-            "Milliseconds of processor time per life, of all processes of the system (not of the client), and the most \
-             memory that they had together, in MiB (what processes share counts twice).",
+            "Milliseconds of processor time per life, of all processes of the system (not of the client, nor of the \
+             emulator), and the most memory that they had together, in MiB (what processes share counts twice).",
             &["16: 0 steps", "1 step", "10 steps", "64: 0 steps", "1 step", "10 steps", "memory, MiB"],
         ),
     ];
     for table in &mut tables {
-        for system in systems.iter().filter(|system| !system.has_journal()) {
-            table.explain(*system, "it has no journal, so its steps are turns of a loop, and cost nothing.");
+        for system in field.systems.iter().filter(|system| !system.has_journal()) {
+            let why = if system.is_served() {
+                "it has no journal, so its steps are turns of a loop, and cost nothing."
+            } else {
+                RUNS_NOTHING
+            };
+            table.explain(*system, why);
         }
     }
     tables
