@@ -1,5 +1,5 @@
 //! Load on a store with partitions: that it is what the page says, the same each time, and that its promises are kept.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed test panics")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::path::Path;
 

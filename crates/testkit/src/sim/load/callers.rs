@@ -7,7 +7,7 @@ use longhaul_core::{Cleaning, TaskKey};
 use longhaul_engine::{AcceptError, Call, Idempotency};
 use sha2::{Digest, Sha256};
 
-use super::{LoadWorld, owner_of, terms};
+use super::world::{LoadWorld, owner_of, terms};
 
 /// Bytes of each request, and of each result: with both, a record has two kilobytes at most, and more than one.
 const REQUEST_BYTES: usize = 700;

@@ -1,6 +1,6 @@
 //! Clock and ids of the load.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use longhaul_core::{Clock, IdSource, Timestamp};
@@ -36,4 +36,9 @@ impl IdSource for LoadIds {
 pub(super) async fn travel(kernel: &Arc<Kernel>) {
     let ms = kernel.draw(|dice| dice.between(2, 8));
     kernel.sleep(ms).await;
+}
+
+/// Locks what one thread uses.
+pub(super) fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

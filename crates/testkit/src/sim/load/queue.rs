@@ -12,8 +12,7 @@ use futures::Future;
 use longhaul_core::ports::{Delivery, Message, Purpose, QueueError, WorkQueue};
 
 use super::super::kernel::Kernel;
-use super::held;
-use super::ports::travel;
+use super::ports::{held, travel};
 
 /// Messages, and receivers that wait for them.
 #[derive(Default)]

@@ -9,34 +9,11 @@ use longhaul_core::{Payload, TaskKey};
 use super::super::kernel::{EPOCH_MS, RunEnd};
 use super::super::partitions::{Throughput, Usage};
 use super::callers::request_of;
+use super::plan::{Legs, LoadPlan};
+use super::ports::held;
 use super::store::{Row, result_of};
-use super::{Legs, LoadPlan, LoadWorld, held};
-
-/// What is counted while the load runs.
-#[derive(Default)]
-pub(super) struct Tally {
-    /// The call of each accepted task, and when its first try began.
-    tasks: HashMap<TaskKey, (usize, u64)>,
-    /// Those that were accepted in the second half of the time in which calls were made.
-    accepted_in_time: u64,
-    last_ms: u64,
-    pub(super) unavailable: u64,
-    pub(super) too_many_open: u64,
-    pub(super) given_up: u64,
-    pub(super) polls_failed: u64,
-}
-
-impl Tally {
-    pub(super) fn accepted(&mut self, key: TaskKey, call: usize, began_ms: u64, now_ms: u64) {
-        self.tasks.insert(key, (call, began_ms));
-        self.accepted_in_time += u64::from((self.last_ms / 2..self.last_ms).contains(&now_ms));
-    }
-
-    /// Calls are made until then.
-    pub(super) const fn until(&mut self, last_ms: u64) {
-        self.last_ms = last_ms;
-    }
-}
+use super::tally::Tally;
+use super::world::LoadWorld;
 
 impl LoadPlan {
     /// What is special about it.

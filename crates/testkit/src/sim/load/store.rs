@@ -12,8 +12,7 @@ use longhaul_core::{
 };
 
 use super::super::kernel::Kernel;
-use super::held;
-use super::ports::travel;
+use super::ports::{held, travel};
 
 /// All records.
 #[derive(Default)]

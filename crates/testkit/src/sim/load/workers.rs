@@ -8,7 +8,7 @@ use longhaul_core::ResultKind;
 use longhaul_engine::{Disposition, Driven, Leg, LegEnd, ToolRunner, WorkerSignals};
 
 use super::super::kernel::Kernel;
-use super::LoadWorld;
+use super::world::LoadWorld;
 
 /// How long a leg works.
 pub(super) const LEG_MS: u64 = 1_000;
