@@ -163,7 +163,7 @@ impl TaskStore for MeteredStore {
         let (key, slots, is_counted) = (new.task.key(), units::slots(&new.task, new.open_max), units::is_counted(&new));
         let created = self.store.create(new, now).await;
         match &created {
-            Ok(Created::New(task)) => self.partitions.note(&key, |known| {
+            Ok(Created::New(task) | Created::NewAndSent(task)) => self.partitions.note(&key, |known| {
                 *known = Known { task: Some(task.clone()), slots, journal: 0 };
             }),
             Ok(Created::Existing(task)) => {
