@@ -21,6 +21,7 @@ use crate::variables::Variables;
 use crate::{Engine, IsRecorded, LoadError};
 
 mod calling;
+mod children;
 mod facts;
 mod looking;
 mod pending;
@@ -28,7 +29,7 @@ mod round;
 mod tokens;
 mod variables;
 
-use calling::Children;
+use children::Children;
 pub(crate) use pending::News;
 use pending::PendingUpdates;
 

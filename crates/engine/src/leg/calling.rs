@@ -1,31 +1,12 @@
 //! Calling another tool, as a task of its own.
 
-use std::collections::BTreeSet;
 use std::future::Future;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use longhaul_core::{EntryKind, FailureKind, TaskId, limits};
-use tokio::sync::RwLock;
 
 use crate::children::{CallError, Called, ChildEnd};
 use crate::suspension::Wait;
 use crate::{AcceptError, Call, Leg};
-
-/// What a leg knows of the children of its task.
-#[derive(Default)]
-pub(super) struct Children {
-    /// Held for reading while a child is made, so that whoever is refused can wait for those that are not decided.
-    making: RwLock<()>,
-    known: Mutex<Known>,
-}
-
-#[derive(Default)]
-struct Known {
-    /// Those whose end is not in the journal.
-    open: BTreeSet<TaskId>,
-    /// Their owner may have no more tasks until one of them ends, which this leg does not see.
-    is_full: bool,
-}
 
 /// Why a child was not made.
 enum Unmade<E> {
@@ -33,18 +14,6 @@ enum Unmade<E> {
     NoRoomYet,
     /// There is none, or something else is wrong.
     Refused(E),
-}
-
-impl Children {
-    /// A child that has not ended, if there is no room for one more until then.
-    fn awaited(&self) -> Option<TaskId> {
-        let known = self.lock();
-        known.open.first().copied().filter(|_| known.is_full)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Leg {
