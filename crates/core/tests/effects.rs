@@ -355,8 +355,8 @@ fn resends_are_counted_until_the_task_is_claimed_or_a_new_message_is_due() {
 #[test]
 fn a_record_without_a_count_of_resends_has_none() {
     let task = Task::restore(record(State::Queued));
-    let mut stored = serde_json::to_value(&task).unwrap();
-    stored.as_object_mut().unwrap().remove("resends").unwrap();
+    let stored = serde_json::to_value(&task).unwrap();
+    assert_eq!(stored.get("resends"), None);
     assert_eq!(serde_json::from_value::<Task>(stored).unwrap(), task);
 }
 

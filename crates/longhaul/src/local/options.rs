@@ -300,7 +300,7 @@ mod tests {
         assert_eq!((file.lease_ms, file.heartbeat_ms, file.stop_grace_ms), (10_000, 1_000, 2_000));
         let on_table = Options::default().with(&table::STORE, longhaul_settings::StoreAt::Dynamodb("tasks".to_owned()));
         let shared = on_table.config().unwrap().engine;
-        assert_eq!((shared.lease_ms, shared.heartbeat_ms, shared.stop_grace_ms), (30_000, 10_000, 20_000));
+        assert_eq!((shared.lease_ms, shared.heartbeat_ms, shared.stop_grace_ms), (13_500, 4_500, 20_000));
         assert_eq!(
             (shared.progress_ms, shared.stored_bytes_max, shared.new_tasks_max),
             (2_000, 10 << 30, Some(10_000))
