@@ -5,7 +5,7 @@ use std::sync::Arc;
 use longhaul_core::ports::{NewTask, Recorded};
 use longhaul_core::{Entry, EntryKind, Payload, State, Suspension, Task, TaskEvent, TaskKey, Timestamp};
 
-use super::super::kernel::Actor;
+use super::super::kernel::{Actor, EPOCH_MS};
 use super::super::plan::{Op, Tool, call_of};
 use super::super::promise::Promise;
 use super::super::store::{Change, StoreModel};
@@ -28,6 +28,8 @@ impl Checks {
         }
         let fingerprint = new.idempotency.map(|idempotency| (idempotency.key, idempotency.request));
         if let Some((idempotency, _)) = fingerprint {
+            // A caller whom the store keeps waiting comes with a moment that is past by then.
+            let now = now.max(Timestamp::from_ms(EPOCH_MS + at_ms));
             let same = |trace: &&Trace| {
                 trace.key.owner == key.owner
                     && trace.fingerprint.is_some_and(|(held, _)| held == idempotency)
