@@ -7,10 +7,10 @@ use longhaul_core::{Clock, IdSource};
 use rusqlite::{Connection, OptionalExtension, params};
 use tokio::sync::Notify;
 
+use crate::queue::{Deliveries, lock};
 use crate::readers::Readers;
 use crate::schema::MIGRATIONS;
 use crate::store::Sends;
-use crate::turns::Turns;
 use crate::writer::Writer;
 use crate::{DatabaseError, OpenError, Settings, SqliteOutbox, SqliteQueue, SqliteStore, open};
 
@@ -30,15 +30,15 @@ pub(crate) struct Shared {
     pub(crate) announcements: Notify,
     /// Wakes the receivers that wait for messages.
     pub(crate) messages: Notify,
-    /// Whose messages are delivered next.
-    pub(crate) turns: Arc<Mutex<Turns>>,
+    /// What is in memory about messages.
+    pub(crate) deliveries: Arc<Mutex<Deliveries>>,
 }
 
 impl Shared {
     fn new(writer: Writer, readers: Option<Readers>, clock: Arc<dyn Clock>, settings: Settings) -> Arc<Self> {
-        let turns = Arc::new(Mutex::new(Turns::new(settings.owner_in_flight_max, clock.now())));
+        let deliveries = Arc::new(Mutex::new(Deliveries::new(settings.owner_in_flight_max, clock.now())));
         let (announcements, messages) = (Notify::new(), Notify::new());
-        Arc::new(Self { writer, readers, clock, settings, announcements, messages, turns })
+        Arc::new(Self { writer, readers, clock, settings, announcements, messages, deliveries })
     }
 
     /// Runs `work`, which only reads. It sees every write that was answered before, except for receives, extensions and
@@ -93,7 +93,8 @@ impl Database {
     }
 
     /// The tasks in this database, for an engine that sends work to [`Database::queue`] and to no other: a new task's
-    /// message is written with its record, so that both wait for the disk once.
+    /// record stands for its first message, which costs no write of its own. Whoever opens the file next gets that message
+    /// by [`Database::take_up`].
     #[must_use]
     pub fn store_that_sends(&self) -> SqliteStore {
         SqliteStore::new(Arc::clone(&self.shared), Sends::WithTheRecord)
@@ -137,6 +138,7 @@ impl Database {
         if let Some(readers) = &self.shared.readers {
             readers.close();
         }
+        lock(&self.shared.deliveries).close();
         self.shared.writer.close().await;
         self.shared.messages.notify_waiters();
         self.shared.announcements.notify_waiters();

@@ -21,7 +21,6 @@ mod settings;
 mod store;
 mod take_up;
 mod tasks;
-mod turns;
 mod unfinished;
 mod writer;
 

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use longhaul_core::ports::{
-    ApplyError, CreateError, Created, Left, Message, NewTask, Page, Recorded, StoreError, TaskStore,
-};
+use longhaul_core::ports::{ApplyError, CreateError, Created, Left, NewTask, Page, Recorded, StoreError, TaskStore};
 use longhaul_core::{Entry, MailboxId, OwnerId, PartsName, Task, TaskEvent, TaskFilter, TaskId, TaskKey, Timestamp};
 
 use crate::database::Shared;
@@ -40,12 +38,13 @@ impl TaskStore for SqliteStore {
             Sends::WithTheRecord => new.send_in_ms,
             Sends::Nothing => None,
         };
-        let clock = Arc::clone(&self.shared.clock);
+        let (clock, deliveries) = (Arc::clone(&self.shared.clock), Arc::clone(&self.shared.deliveries));
         let creation = self.shared.writer.call(move |connection| {
             let created = tasks::create(connection, &new, now)?;
             match (created, send_in_ms) {
                 (Ok(Created::New(task)), Some(send_in_ms)) => {
-                    queue::insert(connection, &Message::about(&task), clock.now().plus_ms(send_in_ms))?;
+                    let now = clock.now();
+                    queue::send_first(connection, &deliveries, &task, (now, now.plus_ms(send_in_ms)))?;
                     Ok(Ok(Created::NewAndSent(task)))
                 }
                 (created, _) => Ok(created),

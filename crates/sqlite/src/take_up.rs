@@ -3,32 +3,53 @@
 //! A database belongs to one process at a time, so whoever opens it knows that nobody works on anything in it: every
 //! lease is over, and every message that was received will not be dealt with by its receiver.
 
+use std::sync::{Arc, Mutex};
+
 use longhaul_core::{Advance, Cleaning, CleaningEnd, State, Task, TaskEvent, TaskKey, Timestamp};
 use rusqlite::{Connection, params};
 
+use crate::queue::{self, Deliveries, lock};
 use crate::tasks::{Application, apply, execute, key_in, moment, read_unexpired};
-use crate::{Database, DatabaseError};
+use crate::{Database, DatabaseError, unfinished};
 
-/// Messages that are hidden, because somebody received them or because they are delayed. The message of a task that
-/// somebody holds is among them: each heartbeat hides it for longer than it extends the lease.
-pub(crate) const HIDDEN: &str =
-    "SELECT seq, owner, id, visible_at FROM messages WHERE dead = 0 AND visible_at > ?1 ORDER BY visible_at";
+/// Messages that are hidden because somebody received them. The message of a task that somebody holds is among them, if it
+/// is in the table: each heartbeat hides it for longer than it extends the lease. A message that was only delayed, as the
+/// timer of a task that sleeps, has no delivery, and comes when it has to.
+pub(crate) const HIDDEN: &str = "SELECT seq, owner, id, visible_at FROM messages WHERE dead = 0 AND visible_at > ?1 AND turn > 0 ORDER BY visible_at";
+
+/// How many tasks are looked at in one transaction.
+const TASKS_MAX: usize = 256;
 
 impl Database {
     /// Ends the leases that a former process left, and makes the messages visible that wait for nothing else: so that
-    /// the work continues at once. Returns how many leases it ended. Only right before this process begins to work on
-    /// tasks itself.
+    /// the work continues at once. Makes the messages that the former process had in memory. Returns how many leases it
+    /// ended. Only right before this process begins to work on tasks itself.
     ///
     /// The dead legs count as failed legs, like any whose lease runs out.
     ///
     /// # Errors
-    /// [`DatabaseError`]; then nothing was changed.
+    /// [`DatabaseError`]; what was taken up before stays so, and another call takes up the rest.
     pub async fn take_up(&self, now: Timestamp) -> Result<usize, DatabaseError> {
-        self.shared().writer.call(move |connection| take_up(connection, now)).await
+        let deliveries = Arc::clone(&self.shared().deliveries);
+        let mut ended = self.shared().writer.call(move |connection| take_up_received(connection, now)).await?;
+        lock(&deliveries).look_again();
+        let mut after = None;
+        loop {
+            let deliveries = Arc::clone(&deliveries);
+            let page = move |connection: &_| take_up_without_message(connection, &deliveries, after, now);
+            let taken_up = self.shared().writer.call(page).await?;
+            ended += taken_up.ended;
+            after = taken_up.last;
+            // Each page begins after the last task of the one before.
+            if after.is_none() {
+                return Ok(ended);
+            }
+        }
     }
 }
 
-fn take_up(connection: &Connection, now: Timestamp) -> Result<usize, DatabaseError> {
+/// Takes up the tasks whose messages the former process had received.
+fn take_up_received(connection: &Connection, now: Timestamp) -> Result<usize, DatabaseError> {
     let mut ended = 0;
     for (seq, key, visible_at) in hidden(connection, now)? {
         let Some(task) = read_unexpired(connection, &key, now)? else { continue };
@@ -41,7 +62,6 @@ fn take_up(connection: &Connection, now: Timestamp) -> Result<usize, DatabaseErr
             // Received, but not claimed.
             State::Queued => show(connection, seq, now)?,
             State::Sleeping { until } | State::InputRequired { until: Some(until), .. } => {
-                // Most of those that sleep have the message of their timer: no write for each of them.
                 if visible_at > moment(now.max(*until)) {
                     show(connection, seq, now.max(*until))?;
                 }
@@ -56,6 +76,41 @@ fn take_up(connection: &Connection, now: Timestamp) -> Result<usize, DatabaseErr
         }
     }
     Ok(ended)
+}
+
+/// A page of tasks that were taken up.
+struct TakenUp {
+    /// How many leases were ended.
+    ended: usize,
+    /// The last task of the page; `None` if there is none.
+    last: Option<TaskKey>,
+}
+
+/// Takes up unfinished tasks whose messages were in memory.
+fn take_up_without_message(
+    connection: &Connection,
+    deliveries: &Mutex<Deliveries>,
+    after: Option<TaskKey>,
+    now: Timestamp,
+) -> Result<TakenUp, DatabaseError> {
+    let tasks = unfinished::page(connection, deliveries, after, TASKS_MAX, now)?;
+    let mut ended = 0;
+    for task in &tasks {
+        let due_at = match &task.state {
+            State::Running { lease } => {
+                ended += usize::from(lease.until > now && end_lease(connection, task, now)?);
+                now
+            }
+            State::Queued => now,
+            State::Sleeping { until } | State::InputRequired { until: Some(until), .. } => now.max(*until),
+            State::InputRequired { until: None, .. }
+            | State::Completed { .. }
+            | State::Failed { .. }
+            | State::Cancelled => continue,
+        };
+        queue::send_first(connection, deliveries, task, (now, due_at))?;
+    }
+    Ok(TakenUp { ended, last: tasks.last().map(Task::key) })
 }
 
 fn hidden(connection: &Connection, now: Timestamp) -> Result<Vec<(i64, TaskKey, i64)>, DatabaseError> {

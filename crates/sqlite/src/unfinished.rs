@@ -1,12 +1,15 @@
-//! The unfinished tasks of all owners: those that have no message, since a message is not lost in the same file.
+//! The unfinished tasks of all owners: those that have no message, since a message is lost neither in the same file nor in
+//! the same process.
 
 use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use longhaul_core::ports::{StoreError, UnfinishedTasks};
 use longhaul_core::{OwnerId, Task, TaskKey, Timestamp};
 use rusqlite::{Connection, params};
 
+use crate::queue::{Deliveries, lock};
 use crate::tasks::{key_in, moment, read_unexpired};
 use crate::{DatabaseError, SqliteStore};
 
@@ -22,13 +25,15 @@ pub(crate) const WITH_MESSAGE: &str =
 #[async_trait]
 impl UnfinishedTasks for SqliteStore {
     async fn unfinished(&self, after: Option<TaskKey>, max: usize, now: Timestamp) -> Result<Vec<Task>, StoreError> {
-        Ok(self.shared.read(move |connection| page(connection, after, max, now)).await?)
+        let deliveries = Arc::clone(&self.shared.deliveries);
+        Ok(self.shared.read(move |connection| page(connection, &deliveries, after, max, now)).await?)
     }
 }
 
 /// A record that cannot be read is left out: what is wrong with it concerns nobody but its owner.
-fn page(
+pub(crate) fn page(
     connection: &Connection,
+    deliveries: &Mutex<Deliveries>,
     mut after: Option<TaskKey>,
     max: usize,
     now: Timestamp,
@@ -38,7 +43,7 @@ fn page(
         let keys = keys(connection, after, max, now)?;
         let mut tasks = Vec::new();
         for key in &keys {
-            if with_message.has(connection, key)? {
+            if with_message.has(connection, key)? || lock(deliveries).has(key) {
                 continue;
             }
             match read_unexpired(connection, key, now) {

@@ -117,6 +117,7 @@ fn acknowledged_writes_survive_a_kill() {
     let database = open(&path);
     block_on(async {
         let store = database.store();
+        database.take_up(NOW).await.unwrap();
         let mut messages = BTreeSet::new();
         loop {
             let deliveries = database.queue().receive(100, 1_000_000, 0).await.unwrap();

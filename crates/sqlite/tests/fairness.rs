@@ -1,34 +1,59 @@
-//! Owners take turns, and no owner has more messages in flight than its share.
+//! Owners take turns, and no owner has more messages in flight than its share: wherever the messages are.
 #![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use longhaul_core::ports::{Delivery, Message, WorkQueue};
+use longhaul_core::ports::{Delivery, Message, NewTask, TaskStore, WorkQueue};
 use longhaul_core::{Clock as _, OwnerId};
-use longhaul_sqlite::{Database, Settings, SqliteQueue};
+use longhaul_sqlite::{Database, Settings, SqliteQueue, SqliteStore};
 use longhaul_testkit::given::{self, NOW, owner};
 use longhaul_testkit::{ManualClock, SeededIds, block_on};
 
 /// How long deliveries are hidden.
 const HIDDEN_MS: u64 = 10_000;
 
+/// Where the messages are that are visible at once.
+#[derive(Clone, Copy)]
+enum Place {
+    Table,
+    Memory,
+    /// Those with an even number in the table, the others in memory.
+    Both,
+}
+
 struct World {
+    place: Place,
+    store: SqliteStore,
     queue: SqliteQueue,
     clock: Arc<ManualClock>,
     ids: SeededIds,
 }
 
 impl World {
-    fn with(owner_in_flight_max: usize) -> Self {
+    fn with(owner_in_flight_max: usize, place: Place) -> Self {
         let clock = Arc::new(ManualClock::default());
         let settings = Settings { owner_in_flight_max, receives_max: 3, ..Settings::default() };
         let database = Database::in_memory(Arc::clone(&clock) as _, settings).unwrap();
-        Self { queue: database.queue(), clock, ids: SeededIds::new(1) }
+        let (store, queue) = (database.store_that_sends(), database.queue());
+        Self { place, store, queue, clock, ids: SeededIds::new(1) }
     }
 
     async fn send(&self, owner: OwnerId, count: usize) {
-        self.send_later(owner, count, 0).await;
+        for number in 0..count {
+            let is_new_task = match self.place {
+                Place::Table => false,
+                Place::Memory => true,
+                Place::Both => number % 2 == 1,
+            };
+            if is_new_task {
+                let task = given::task(&self.ids, owner, NOW);
+                let new = NewTask { send_in_ms: Some(0), open_max: u32::MAX, ..given::new(task) };
+                self.store.create(new, NOW).await.unwrap();
+            } else {
+                self.send_later(owner, 1, 0).await;
+            }
+        }
     }
 
     async fn send_later(&self, owner: OwnerId, count: usize, delay_ms: u64) {
@@ -54,6 +79,13 @@ impl World {
     }
 }
 
+/// Runs `test` with messages in the table, in memory, and in both.
+fn wherever(owner_in_flight_max: usize, test: impl AsyncFn(World)) {
+    for place in [Place::Table, Place::Memory, Place::Both] {
+        block_on(test(World::with(owner_in_flight_max, place)));
+    }
+}
+
 fn counts(deliveries: &[Delivery]) -> BTreeMap<OwnerId, usize> {
     let mut counts = BTreeMap::new();
     for delivery in deliveries {
@@ -64,8 +96,7 @@ fn counts(deliveries: &[Delivery]) -> BTreeMap<OwnerId, usize> {
 
 #[test]
 fn a_worker_that_runs_one_leg_at_a_time_serves_the_owners_in_turn() {
-    block_on(async {
-        let world = World::with(usize::MAX);
+    wherever(usize::MAX, async |world| {
         let (alice, bob, carol) = (owner("alice"), owner("bob"), owner("carol"));
         world.send(alice, 5).await;
         world.send(bob, 2).await;
@@ -79,8 +110,7 @@ fn a_worker_that_runs_one_leg_at_a_time_serves_the_owners_in_turn() {
 
 #[test]
 fn messages_of_one_owner_come_in_the_order_in_which_they_became_visible() {
-    block_on(async {
-        let world = World::with(usize::MAX);
+    wherever(usize::MAX, async |world| {
         let task = || given::task(&world.ids, owner("alice"), NOW).key();
         let (late, early) = (task(), task());
         world.queue.send(&Message { task: late, trace: None, attempt: None }, 2_000).await.unwrap();
@@ -93,8 +123,7 @@ fn messages_of_one_owner_come_in_the_order_in_which_they_became_visible() {
 
 #[test]
 fn an_owner_with_less_in_flight_comes_first() {
-    block_on(async {
-        let world = World::with(usize::MAX);
+    wherever(usize::MAX, async |world| {
         let (alice, bob) = (owner("alice"), owner("bob"));
         world.send(alice, 20).await;
         assert_eq!(world.receive(6).await.len(), 6);
@@ -107,8 +136,7 @@ fn an_owner_with_less_in_flight_comes_first() {
 
 #[test]
 fn an_owner_with_its_share_in_flight_is_passed_over_until_a_message_is_done() {
-    block_on(async {
-        let world = World::with(3);
+    wherever(3, async |world| {
         let (alice, bob) = (owner("alice"), owner("bob"));
         world.send(alice, 10).await;
         let first = world.receive(10).await;
@@ -126,8 +154,7 @@ fn an_owner_with_its_share_in_flight_is_passed_over_until_a_message_is_done() {
 
 #[test]
 fn a_message_that_was_given_back_is_in_flight_until_it_is_visible() {
-    block_on(async {
-        let world = World::with(1);
+    wherever(1, async |world| {
         let alice = owner("alice");
         world.send(alice, 2).await;
         let [first] = world.receive(2).await.try_into().unwrap();
@@ -147,8 +174,7 @@ fn a_message_that_was_given_back_is_in_flight_until_it_is_visible() {
 
 #[test]
 fn a_waiting_receive_wakes_when_an_owner_with_its_share_in_flight_is_done_with_a_message() {
-    block_on(async {
-        let world = World::with(1);
+    wherever(1, async |world| {
         world.send(owner("alice"), 2).await;
         let [first] = world.receive(2).await.try_into().unwrap();
         let done = async {
@@ -164,8 +190,7 @@ fn a_waiting_receive_wakes_when_an_owner_with_its_share_in_flight_is_done_with_a
 
 #[test]
 fn a_waiting_receive_sleeps_although_passed_over_messages_are_visible() {
-    block_on(async {
-        let world = World::with(1);
+    wherever(1, async |world| {
         world.send(owner("alice"), 2).await;
         assert_eq!(world.receive(2).await.len(), 1);
         let due = world.clock.now().plus_ms(HIDDEN_MS);
@@ -184,8 +209,7 @@ fn a_waiting_receive_sleeps_although_passed_over_messages_are_visible() {
 
 #[test]
 fn an_owner_behind_a_long_line_of_another_is_found() {
-    block_on(async {
-        let world = World::with(usize::MAX);
+    wherever(usize::MAX, async |world| {
         let (alice, bob) = (owner("alice"), owner("bob"));
         world.send(alice, 500).await;
         world.send(bob, 1).await;
@@ -195,8 +219,7 @@ fn an_owner_behind_a_long_line_of_another_is_found() {
 
 #[test]
 fn an_owner_is_found_among_many_that_sleep_behind_a_long_line() {
-    block_on(async {
-        let world = World::with(2);
+    wherever(2, async |world| {
         let (alice, bob) = (owner("alice"), owner("bob"));
         for number in 0..200 {
             world.send_later(owner(&format!("sleeper {number}")), 1, HIDDEN_MS * 100).await;
@@ -213,8 +236,7 @@ fn an_owner_is_found_among_many_that_sleep_behind_a_long_line() {
 
 #[test]
 fn every_owner_is_found_in_time_although_a_search_is_cut_short() {
-    block_on(async {
-        let world = World::with(usize::MAX);
+    wherever(usize::MAX, async |world| {
         let alice = owner("alice");
         world.send(alice, 80).await;
         for number in 0..70 {
@@ -230,8 +252,7 @@ fn every_owner_is_found_in_time_although_a_search_is_cut_short() {
 
 #[test]
 fn dead_letters_of_one_owner_do_not_shorten_what_others_get() {
-    block_on(async {
-        let world = World::with(usize::MAX);
+    wherever(usize::MAX, async |world| {
         let (alice, bob) = (owner("alice"), owner("bob"));
         world.send(alice, 3).await;
         for _ in 0..3 {
@@ -241,6 +262,7 @@ fn dead_letters_of_one_owner_do_not_shorten_what_others_get() {
         }
         world.send(bob, 2).await;
         assert_eq!(counts(&world.receive(2).await), BTreeMap::from([(bob, 2)]));
+        assert_eq!(world.receive(2).await, []);
         assert_eq!(world.queue.receive_dead(10, HIDDEN_MS).await.unwrap().len(), 3);
     });
 }

@@ -5,8 +5,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::sync::Arc;
 
-use longhaul_core::ports::{Delivery, Message, TaskStore, WorkQueue};
-use longhaul_core::{Cleaning, Lease, LeaseToken, State, Suspension, Task, TaskEvent};
+use longhaul_core::ports::{Created, Delivery, Message, NewTask, TaskStore, UnfinishedTasks, WorkQueue};
+use longhaul_core::{Cleaning, Lease, LeaseToken, State, Suspension, Task, TaskEvent, TaskRecord};
 use longhaul_sqlite::{Database, OpenError, Settings};
 use longhaul_testkit::given::{self, LEASE_MS, NOW, on_record, owner, queued, running};
 use longhaul_testkit::{ManualClock, SeededIds, block_on};
@@ -202,5 +202,131 @@ fn what_sleeps_or_has_ended_or_waits_for_an_answer_is_left_alone() {
         let mut came: Vec<_> = receive(&database).await.into_iter().map(|delivery| delivery.message.task).collect();
         came.sort();
         assert_eq!(came, [tasks[0].key(), tasks[2].key()]);
+    });
+}
+
+/// A new task, whose message comes with its record.
+async fn accepted(database: &Database, ids: &SeededIds, change: impl FnOnce(&mut TaskRecord)) -> Task {
+    let task = given::task_with(ids, owner("alice"), NOW, change);
+    let new = NewTask { send_in_ms: Some(0), open_max: u32::MAX, ..given::new(task.clone()) };
+    assert_eq!(database.store_that_sends().create(new, NOW).await.unwrap(), Created::NewAndSent(task.clone()));
+    task
+}
+
+/// The messages in the file's table, counted over a separate connection.
+fn messages_in_table(path: &Path) -> u32 {
+    let connection = rusqlite::Connection::open(path).unwrap();
+    connection.query_row("SELECT count(*) FROM messages", [], |row| row.get(0)).unwrap()
+}
+
+#[test]
+fn a_new_task_whose_process_died_comes_again_however_far_it_was() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("longhaul.db");
+    block_on(async {
+        let (database, ids) = (open(&path).unwrap(), SeededIds::new(1));
+        let claimed = accepted(&database, &ids, |_| {}).await;
+        let received = accepted(&database, &ids, |_| {}).await;
+        assert_eq!(receive(&database).await.len(), 2);
+        database.store().apply(&claimed.key(), &given::claim(1, NOW), NOW).await.unwrap();
+        let queued = accepted(&database, &ids, |_| {}).await;
+        assert_eq!(messages_in_table(&path), 0);
+        let database = reopened(&path, database).await;
+        assert_eq!(receive(&database).await, []);
+        assert_eq!(database.take_up(NOW).await.unwrap(), 1);
+        let deliveries = receive(&database).await;
+        assert!(deliveries.iter().all(|delivery| delivery.receives == 1));
+        let mut came: Vec<_> = deliveries.into_iter().map(|delivery| delivery.message.task).collect();
+        came.sort();
+        let mut all = [claimed.key(), received.key(), queued.key()];
+        all.sort();
+        assert_eq!(came, all);
+        let again = database.store().apply(&claimed.key(), &given::claim(2, NOW), NOW).await.unwrap();
+        assert_eq!((again.attempt, again.failures), (2, 1));
+        // Each has one message, whatever is taken up again.
+        assert_eq!(database.take_up(NOW).await.unwrap(), 0);
+        assert_eq!(receive(&database).await, []);
+    });
+}
+
+#[test]
+fn a_timer_whose_process_died_before_it_sent_its_message_comes_when_it_is_due() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("longhaul.db");
+    block_on(async {
+        let (database, ids) = (open(&path).unwrap(), SeededIds::new(1));
+        let until = NOW.plus_ms(LEASE_MS);
+        let events =
+            [given::suspend(1, Suspension::Timer(until)), given::asks(1, &["a"], None), given::finish(1, "{}")];
+        let mut tasks = Vec::new();
+        for event in &events {
+            let task = accepted(&database, &ids, |_| {}).await;
+            assert_eq!(receive(&database).await.len(), 1);
+            database.store().apply(&task.key(), &given::claim(1, NOW), NOW).await.unwrap();
+            tasks.push(database.store().apply(&task.key(), event, NOW).await.unwrap());
+        }
+        database.close().await;
+        let clock = Arc::new(ManualClock::default());
+        let database = Database::open(&path, Arc::clone(&clock) as _, settings()).unwrap();
+        assert_eq!(database.take_up(NOW).await.unwrap(), 0);
+        assert_eq!(receive(&database).await, []);
+        clock.advance_ms(LEASE_MS);
+        let [timer] = receive(&database).await.try_into().unwrap();
+        assert_eq!(timer.message.task, tasks[0].key());
+    });
+}
+
+#[test]
+fn a_task_that_needs_cleaning_has_a_message_on_disk() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("longhaul.db");
+    block_on(async {
+        let (database, ids) = (open(&path).unwrap(), SeededIds::new(1));
+        let task = accepted(&database, &ids, |record| record.cleaning = Cleaning::ARMED).await;
+        assert_eq!(messages_in_table(&path), 1);
+        database.store().apply(&task.key(), &TaskEvent::Cancel, NOW).await.unwrap();
+        let database = reopened(&path, database).await;
+        database.take_up(NOW).await.unwrap();
+        let [message] = receive(&database).await.try_into().unwrap();
+        assert_eq!(message.message.task, task.key());
+    });
+}
+
+#[test]
+fn messages_that_have_no_room_in_memory_are_on_disk_and_all_of_them_come() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("longhaul.db");
+    block_on(async {
+        let (database, ids) = (open(&path).unwrap(), SeededIds::new(1));
+        let count: usize = 16_384 + 100;
+        for _ in 0..count / 103 {
+            let together = (0..103).map(|_| accepted(&database, &ids, |_| {}));
+            futures::future::join_all(together).await;
+        }
+        let sent = count / 103 * 103;
+        assert_eq!(messages_in_table(&path) as usize, sent - 16_384);
+        let mut came = std::collections::BTreeSet::new();
+        loop {
+            let deliveries = database.queue().receive(1_000, LEASE_MS, 0).await.unwrap();
+            if deliveries.is_empty() {
+                break;
+            }
+            came.extend(deliveries.into_iter().map(|delivery| delivery.message.task));
+        }
+        assert_eq!(came.len(), sent);
+    });
+}
+
+#[test]
+fn a_message_in_memory_is_not_one_that_was_lost() {
+    block_on(async {
+        let database = Database::in_memory(Arc::new(ManualClock::default()), settings()).unwrap();
+        let task = accepted(&database, &SeededIds::new(1), |_| {}).await;
+        let unfinished = async || database.store().unfinished(None, 10, NOW).await.unwrap();
+        assert_eq!(unfinished().await, []);
+        let [delivery] = receive(&database).await.try_into().unwrap();
+        assert_eq!(unfinished().await, []);
+        database.queue().delete(&delivery.receipt).await.unwrap();
+        assert_eq!(unfinished().await, [task]);
     });
 }

@@ -18,8 +18,6 @@ pub(crate) struct Turns {
     last: Option<OwnerId>,
     /// The highest number of a delivery.
     last_number: i64,
-    /// How far the search for owners came, the last time that it was cut short.
-    pub(crate) searched: Option<OwnerId>,
 }
 
 /// A message in flight.
@@ -36,7 +34,7 @@ impl Turns {
     /// Deliveries are numbered from `now` on in milliseconds, so that no receipt of an earlier process is valid again.
     pub(crate) fn new(owner_max: usize, now: Timestamp) -> Self {
         let last_number = moment(now);
-        Self { owner_max, in_flight: HashMap::new(), last: None, last_number, searched: None }
+        Self { owner_max, in_flight: HashMap::new(), last: None, last_number }
     }
 
     /// What is in flight at `now`. Forgets what no longer is.
