@@ -64,7 +64,11 @@ impl OwnerId {
 
 impl fmt::Display for OwnerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        let mut digits = [0; 64];
+        for (pair, byte) in digits.as_chunks_mut::<2>().0.iter_mut().zip(self.0) {
+            *pair = [digit(byte >> 4), digit(byte & 0xf)];
+        }
+        f.write_str(str::from_utf8(&digits).unwrap_or_default())
     }
 }
 
@@ -87,6 +91,11 @@ impl FromStr for OwnerId {
         }
         Ok(Self(bytes))
     }
+}
+
+/// The digit of a number below 16.
+const fn digit(number: u8) -> u8 {
+    if number < 10 { b'0' + number } else { b'a' + number - 10 }
 }
 
 const fn hex_digit(digit: u8) -> Result<u8, InvalidOwner> {

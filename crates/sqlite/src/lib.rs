@@ -16,6 +16,7 @@ mod permissions;
 mod purge;
 mod queue;
 mod readers;
+mod record;
 mod schema;
 mod settings;
 mod store;

@@ -3,24 +3,24 @@
 use std::cmp::Reverse;
 
 use longhaul_core::ports::Page;
-use longhaul_core::{OwnerId, Status, Task, TaskFilter, TaskId, Timestamp, limits};
-use rusqlite::{Connection, params};
+use longhaul_core::{OwnerId, Status, Task, TaskFilter, TaskId, TaskKey, Timestamp, limits};
+use rusqlite::{Connection, Row, params};
 
-use crate::DatabaseError;
-use crate::tasks::{moment, parse, record_text};
+use crate::tasks::{id_in, moment, record_text};
+use crate::{DatabaseError, record};
 
 /// The query for one page.
 pub(crate) const PAGE: &str =
-    "SELECT record FROM tasks WHERE owner = ?1 AND id < ?2 AND expires_at > ?3 ORDER BY id DESC LIMIT ?4";
+    "SELECT record, id FROM tasks WHERE owner = ?1 AND id < ?2 AND expires_at > ?3 ORDER BY id DESC LIMIT ?4";
 
 /// The query for those of one status that have not ended. It compares status and tool inside the index.
-pub(crate) const OF_OPEN: &str = "SELECT record FROM tasks INDEXED BY tasks_open \
+pub(crate) const OF_OPEN: &str = "SELECT record, id FROM tasks INDEXED BY tasks_open \
      WHERE status IN ('working', 'input_required') \
      AND owner = ?1 AND +status = ?2 AND id < ?3 AND expires_at > ?4 AND (?5 IS NULL OR tool = ?5) \
      ORDER BY id DESC LIMIT ?6";
 
 /// The query for those of one status that have ended. It compares the tool inside the index.
-pub(crate) const OF_ENDED: &str = "SELECT record FROM tasks INDEXED BY tasks_ended \
+pub(crate) const OF_ENDED: &str = "SELECT record, id FROM tasks INDEXED BY tasks_ended \
      WHERE status NOT IN ('working', 'input_required') \
      AND owner = ?1 AND status = ?2 AND id < ?3 AND expires_at > ?4 AND (?5 IS NULL OR tool = ?5) \
      ORDER BY id DESC LIMIT ?6";
@@ -39,8 +39,8 @@ pub(crate) fn page(
     let mut statement = connection.prepare_cached(PAGE)?;
     let rows = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
     let mut tasks: Vec<Task> = Vec::new();
-    for record in statement.query_map(params![owner.as_bytes(), before, moment(now), rows], record_text)? {
-        tasks.push(parse(&record?)?);
+    for row in statement.query_map(params![owner.as_bytes(), before, moment(now), rows], record_and_id)? {
+        tasks.push(task(owner, row?)?);
     }
     Ok(Page::of(tasks, limit, None))
 }
@@ -65,10 +65,18 @@ pub(crate) fn filtered_page(
         };
         let mut statement = connection.prepare_cached(query)?;
         let values = params![owner.as_bytes(), status.as_str(), before, moment(now), filter.tool, rows];
-        for record in statement.query_map(values, record_text)? {
-            tasks.push(parse(&record?)?);
+        for row in statement.query_map(values, record_and_id)? {
+            tasks.push(task(owner, row?)?);
         }
     }
     tasks.sort_unstable_by_key(|task| Reverse(task.id));
     Ok(Page::of(tasks, limit, None))
+}
+
+fn record_and_id(row: &Row<'_>) -> rusqlite::Result<(String, TaskId)> {
+    Ok((record_text(row)?, id_in(row, 1)?))
+}
+
+fn task(owner: &OwnerId, (record, id): (String, TaskId)) -> Result<Task, DatabaseError> {
+    record::task(&record, &TaskKey::new(*owner, id))
 }

@@ -178,6 +178,9 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     DROP TABLE journal;
     ALTER TABLE journal_by_key RENAME TO journal;
 ",
+    "
+    -- From this version on, records leave out their keys, and messages of new tasks are in memory.
+",
 ];
 
 /// Checks that the file is ours or empty, and migrates it to the latest version of `migrations`, all or nothing.

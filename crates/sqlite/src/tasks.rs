@@ -4,7 +4,7 @@ use longhaul_core::ports::{Created, NewTask};
 use longhaul_core::{OwnerId, PartsName, Refusal, Task, TaskEvent, TaskId, TaskKey, Timestamp, limits};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
-use crate::{DatabaseError, attachments};
+use crate::{DatabaseError, attachments, record};
 
 /// Counts the owner's unfinished tasks one by one.
 pub(crate) const RECOUNT: &str = "SELECT count(*) FROM tasks INDEXED BY tasks_open \
@@ -50,7 +50,7 @@ pub(crate) fn moment(at: Timestamp) -> i64 {
 pub(crate) fn read(connection: &Connection, key: &TaskKey) -> Result<Option<Task>, DatabaseError> {
     let mut statement = connection.prepare_cached("SELECT record FROM tasks WHERE owner = ?1 AND id = ?2")?;
     let record = statement.query_row(params![key.owner.as_bytes(), key.id.as_bytes()], record_text).optional()?;
-    record.map(|text| parse(&text)).transpose()
+    record.map(|text| record::task(&text, key)).transpose()
 }
 
 /// The task under `key`, unless it has expired.
@@ -64,19 +64,18 @@ pub(crate) fn read_unexpired(
 
 /// The key in these two columns of a row: the owner, and the task's id.
 pub(crate) fn key_in(row: &Row<'_>, owner: usize, id: usize) -> rusqlite::Result<TaskKey> {
-    let task = TaskId::from_bytes(row.get(id)?)
-        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(id, rusqlite::types::Type::Blob, error.into()))?;
-    Ok(TaskKey::new(OwnerId::from_bytes(row.get(owner)?), task))
+    Ok(TaskKey::new(OwnerId::from_bytes(row.get(owner)?), id_in(row, id)?))
+}
+
+/// The task's id in this column of a row.
+pub(crate) fn id_in(row: &Row<'_>, id: usize) -> rusqlite::Result<TaskId> {
+    TaskId::from_bytes(row.get(id)?)
+        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(id, rusqlite::types::Type::Blob, error.into()))
 }
 
 /// A stored record.
 pub(crate) fn record_text(row: &Row<'_>) -> rusqlite::Result<String> {
     row.get(0)
-}
-
-/// The task of a stored record.
-pub(crate) fn parse(record: &str) -> Result<Task, DatabaseError> {
-    Ok(serde_json::from_str(record)?)
 }
 
 /// Writes a new task, the parts of its request, its key and the owner's count.
@@ -118,15 +117,15 @@ pub(crate) fn create(connection: &Connection, new: &NewTask, now: Timestamp) -> 
 fn find_idempotent(connection: &Connection, new: &NewTask, now: Timestamp) -> Result<Option<Creation>, DatabaseError> {
     let Some(idempotency) = new.idempotency else { return Ok(None) };
     let mut statement = connection.prepare_cached(
-        "SELECT record, keys.request FROM keys JOIN tasks USING (owner, id) WHERE keys.owner = ?1 AND keys.key = ?2",
+        "SELECT record, keys.request, keys.id FROM keys JOIN tasks USING (owner, id) WHERE keys.owner = ?1 AND keys.key = ?2",
     )?;
     let found = statement
         .query_row(params![new.task.owner.as_bytes(), idempotency.key], |row| {
-            Ok((record_text(row)?, row.get::<_, [u8; 32]>(1)?))
+            Ok((record_text(row)?, row.get::<_, [u8; 32]>(1)?, id_in(row, 2)?))
         })
         .optional()?;
-    let Some((record, request)) = found else { return Ok(None) };
-    let task = parse(&record)?;
+    let Some((record, request, id)) = found else { return Ok(None) };
+    let task = record::task(&record, &TaskKey::new(new.task.owner, id))?;
     if task.has_expired(now) {
         return Ok(None);
     }
@@ -191,7 +190,7 @@ fn insert(connection: &Connection, new: &NewTask, window: Window) -> Result<(), 
             counted,
             moment(task.expires_at),
             new.idempotency.map(|idempotency| idempotency.key),
-            serde_json::to_string(task)?,
+            record::text(task)?,
             task.status().as_str(),
             task.tool
         ],
@@ -225,7 +224,7 @@ pub(crate) fn forget(connection: &Connection, key: &TaskKey) -> Result<bool, Dat
         .optional()?;
     let Some((counted, idempotency, record)) = deleted else { return Ok(false) };
     // A record that cannot be read is deleted like all others.
-    let stored = parse(&record).map_or(0, |task| bytes(&task));
+    let stored = record::task(&record, key).map_or(0, |task| bytes(&task));
     change_quota(connection, key, -counted, -stored)?;
     if let Some(idempotency) = idempotency {
         // The key may belong to a newer task by now.
@@ -275,7 +274,7 @@ pub(crate) fn apply(
 }
 
 fn write(connection: &Connection, before: &Task, after: &Task) -> Result<(), DatabaseError> {
-    let (owner, id, record) = (after.owner.as_bytes(), after.id.as_bytes(), serde_json::to_string(after)?);
+    let (owner, id, record) = (after.owner.as_bytes(), after.id.as_bytes(), record::text(after)?);
     if before.status() == after.status() && !after.has_ended() && before.expires_at == after.expires_at {
         // The usual case, mostly heartbeats, changes no index.
         return execute(
