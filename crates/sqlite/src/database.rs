@@ -11,6 +11,7 @@ use crate::queue::{Deliveries, lock};
 use crate::readers::Readers;
 use crate::schema::MIGRATIONS;
 use crate::store::Sends;
+use crate::unfinished::Quiet;
 use crate::writer::Writer;
 use crate::{DatabaseError, OpenError, Settings, SqliteOutbox, SqliteQueue, SqliteStore, open};
 
@@ -32,13 +33,24 @@ pub(crate) struct Shared {
     pub(crate) messages: Notify,
     /// What is in memory about messages.
     pub(crate) deliveries: Arc<Mutex<Deliveries>>,
+    /// What is known about tasks without a message.
+    pub(crate) quiet: Mutex<Quiet>,
 }
 
 impl Shared {
     fn new(writer: Writer, readers: Option<Readers>, clock: Arc<dyn Clock>, settings: Settings) -> Arc<Self> {
         let deliveries = Arc::new(Mutex::new(Deliveries::new(settings.owner_in_flight_max, clock.now())));
         let (announcements, messages) = (Notify::new(), Notify::new());
-        Arc::new(Self { writer, readers, clock, settings, announcements, messages, deliveries })
+        Arc::new(Self {
+            writer,
+            readers,
+            clock,
+            settings,
+            announcements,
+            messages,
+            deliveries,
+            quiet: Mutex::default(),
+        })
     }
 
     /// Runs `work`, which only reads. It sees every write that was answered before, except for receives, extensions and

@@ -144,6 +144,11 @@ impl Deliveries {
         self.in_memory.has(task)
     }
 
+    /// How many messages in memory are gone.
+    pub(crate) const fn removed(&self) -> u64 {
+        self.in_memory.removed()
+    }
+
     /// From now on nothing is delivered.
     pub(crate) const fn close(&mut self) {
         self.is_closed = true;

@@ -2,7 +2,7 @@
 //! the same process.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use longhaul_core::ports::{StoreError, UnfinishedTasks};
@@ -25,8 +25,42 @@ pub(crate) const WITH_MESSAGE: &str =
 #[async_trait]
 impl UnfinishedTasks for SqliteStore {
     async fn unfinished(&self, after: Option<TaskKey>, max: usize, now: Timestamp) -> Result<Vec<Task>, StoreError> {
+        let changes = (self.shared.writer.changes(), lock(&self.shared.deliveries).removed());
+        if after.is_none() && self.quiet().is_known(changes) {
+            return Ok(Vec::new());
+        }
         let deliveries = Arc::clone(&self.shared.deliveries);
-        Ok(self.shared.read(move |connection| page(connection, &deliveries, after, max, now)).await?)
+        let tasks = self.shared.read(move |connection| page(connection, &deliveries, after, max, now)).await?;
+        if after.is_none() {
+            *self.quiet() = Quiet { since: tasks.is_empty().then_some(changes), looks_left: LOOKS_SPARED_MAX };
+        }
+        Ok(tasks)
+    }
+}
+
+impl SqliteStore {
+    fn quiet(&self) -> MutexGuard<'_, Quiet> {
+        self.shared.quiet.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How many looks in a row are spared at most.
+const LOOKS_SPARED_MAX: u32 = 20;
+
+/// Spares a database in which nothing happens the look at all of its tasks, when the last one found none without a message.
+#[derive(Default)]
+pub(crate) struct Quiet {
+    /// How many rows had been changed before that look, and how many messages in memory were gone.
+    since: Option<(u64, u64)>,
+    looks_left: u32,
+}
+
+impl Quiet {
+    /// Whether there is still no task without a message, if so much has happened by now.
+    fn is_known(&mut self, changes: (u64, u64)) -> bool {
+        let is_known = self.since == Some(changes) && self.looks_left > 0;
+        self.looks_left = self.looks_left.saturating_sub(1);
+        is_known
     }
 }
 
@@ -90,5 +124,19 @@ impl WithMessage {
             self.owner = Some(key.owner);
         }
         Ok(self.ids.contains(key.id.as_bytes()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_are_spared_while_nothing_changes_and_not_for_ever() {
+        let mut quiet = Quiet { since: Some((7, 1)), looks_left: 3 };
+        assert!(!quiet.is_known((8, 1)) && !quiet.is_known((7, 2)));
+        assert!(quiet.is_known((7, 1)));
+        assert!(!quiet.is_known((7, 1)));
+        assert!(!Quiet::default().is_known((0, 0)));
     }
 }

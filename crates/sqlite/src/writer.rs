@@ -7,6 +7,8 @@
 //! that commit fails they are undone, which is what they allow; readers do not see them before it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
@@ -107,6 +109,7 @@ where
 pub(crate) struct Writer {
     jobs: RwLock<Option<mpsc::Sender<Box<dyn Job>>>>,
     ended: watch::Receiver<bool>,
+    changes: Arc<AtomicU64>,
 }
 
 impl Writer {
@@ -114,15 +117,17 @@ impl Writer {
     pub(crate) fn start(connection: Connection, lock: Option<Lock>) -> Result<Self, OpenError> {
         let (jobs, waiting) = mpsc::channel(WAITING_MAX);
         let (end, ended) = watch::channel(false);
+        let changes = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&changes);
         std::thread::Builder::new()
             .name("longhaul-sqlite-writer".to_owned())
             .spawn(move || {
-                run(connection, waiting);
+                run(connection, waiting, &counted);
                 drop(lock);
                 end.send_replace(true);
             })
             .map_err(OpenError::NoThread)?;
-        Ok(Self { jobs: RwLock::new(Some(jobs)), ended })
+        Ok(Self { jobs: RwLock::new(Some(jobs)), ended, changes })
     }
 
     /// Runs `work` inside a transaction and returns once that is committed. If `work` fails, its changes are undone.
@@ -159,6 +164,11 @@ impl Writer {
         done.inspect_err(log_cause)
     }
 
+    /// How many rows have been changed. What was committed in the last moment may not be counted yet.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Relaxed)
+    }
+
     /// Accepts no more calls, and returns once the waiting ones are answered and the file is closed.
     pub(crate) async fn close(&self) {
         drop(self.jobs.write().unwrap_or_else(PoisonError::into_inner).take());
@@ -174,7 +184,7 @@ enum Next {
     Closed,
 }
 
-fn run(connection: Connection, mut waiting: mpsc::Receiver<Box<dyn Job>>) {
+fn run(connection: Connection, mut waiting: mpsc::Receiver<Box<dyn Job>>, changes: &AtomicU64) {
     // How often in a row the open transaction has stayed open; 0 if none is.
     let mut stays = 0;
     loop {
@@ -189,6 +199,9 @@ fn run(connection: Connection, mut waiting: mpsc::Receiver<Box<dyn Job>>) {
                 stays = 0;
             }
             Next::Closed => break,
+        }
+        if connection.is_autocommit() {
+            changes.store(connection.total_changes(), Relaxed);
         }
     }
     commit_late(&connection);

@@ -150,3 +150,20 @@ async fn an_announcement_comes_back_whole() {
     let found = database.outbox().announcements(1, 0).await.unwrap();
     assert_eq!(found, [Announcement::of(&cancelled).unwrap()]);
 }
+
+#[tokio::test]
+async fn a_task_whose_message_is_lost_is_found_although_the_last_look_found_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = open(&folder.path().join("tasks.db"), Announcements::None);
+    let task = created(&database, 1).await;
+    database.queue().send(&Message { task: task.key(), trace: None, attempt: None }, 0).await.unwrap();
+    let unfinished = async || database.store().unfinished(None, 9, given::NOW).await.unwrap();
+    for _ in 0..3 {
+        assert_eq!(unfinished().await, []);
+    }
+    let [delivery] = database.queue().receive(1, 1_000, 0).await.unwrap().try_into().unwrap();
+    database.queue().delete(&delivery.receipt).await.unwrap();
+    // A call that waits commits the deletion.
+    created(&database, 2).await;
+    assert_eq!(unfinished().await.len(), 2);
+}

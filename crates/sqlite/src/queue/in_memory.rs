@@ -23,6 +23,8 @@ pub(crate) struct InMemory {
     by_task: HashMap<TaskKey, i64>,
     /// How many messages there have been.
     count: i64,
+    /// How many of them are gone.
+    removed: u64,
 }
 
 /// A message that is kept.
@@ -98,11 +100,16 @@ impl InMemory {
 
     /// Forgets the message.
     pub(crate) fn remove(&mut self, number: i64) {
-        if let Some(kept) = self.take_out(number)
-            && self.by_task.get(&kept.message.task) == Some(&number)
-        {
+        let Some(kept) = self.take_out(number) else { return };
+        self.removed += 1;
+        if self.by_task.get(&kept.message.task) == Some(&number) {
             self.by_task.remove(&kept.message.task);
         }
+    }
+
+    /// How many messages are gone.
+    pub(crate) const fn removed(&self) -> u64 {
+        self.removed
     }
 
     fn is_latest(&self, number: i64, turn: i64) -> bool {
