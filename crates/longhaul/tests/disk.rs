@@ -74,5 +74,5 @@ async fn a_call_waits_for_the_disk_three_times() {
         fewest = fewest.min(transactions(&db) - before);
     }
     running.stop().await;
-    assert_eq!(fewest, 3, "the record with its message, the claim with the delivery, the end");
+    assert_eq!(fewest, 3, "the record, which stands for its message, the claim, the end");
 }

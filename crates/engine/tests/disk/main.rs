@@ -73,7 +73,7 @@ fn call() -> Call {
 /// A call, its run, and its recorded result. Nobody waits for the deletion of its message.
 async fn life(engine: &Engine, queue: &SqliteQueue, tool: &Steps) {
     engine.accept(call()).await.unwrap();
-    let delivery = queue.receive(1, 30_000, 0).await.unwrap().pop().expect("the message was sent with the record");
+    let delivery = queue.receive(1, 30_000, 0).await.unwrap().pop().expect("the message comes with the record");
     let disposition = engine.run_delivery(&delivery, tool, &WorkerSignals::default()).await;
     assert_eq!(disposition, Disposition::Acknowledge);
     queue.delete(&delivery.receipt).await.unwrap();
@@ -104,7 +104,7 @@ fn cheapest_life(steps: usize) -> Written {
     })
 }
 
-/// The record with its message, the claim with the delivery, each step, and the end.
+/// The record, which stands for its message, the claim, each step, and the end.
 #[test]
 fn a_life_waits_for_the_disk_three_times_and_once_for_each_step() {
     for steps in [0, 1, 10] {
@@ -114,7 +114,7 @@ fn a_life_waits_for_the_disk_three_times_and_once_for_each_step() {
 
 #[test]
 fn a_lone_life_hands_few_pages_to_the_disk() {
-    for (steps, kib_max) in [(0, 44), (1, 48), (10, 76)] {
+    for (steps, kib_max) in [(0, 24), (1, 26), (10, 50)] {
         let bytes = cheapest_life(steps).bytes;
         assert!(bytes <= kib_max * 1_024, "{steps} steps: {} KiB", bytes / 1_024);
     }
