@@ -41,7 +41,7 @@ pub(super) async fn measure(field: &Field<'_>) -> anyhow::Result<Table> {
                 Stage::Machine =>
                     "FastMCP is set to give up on a lost worker after 10 s (its default is 300 s).",
                 Stage::Aws =>
-                    "On AWS another process may still have the task, so Longhaul waits until its lease is over: 30 s.",
+                    "On AWS another process may still have the task, so Longhaul waits until its lease is over: 13.5 s, and SQS hides a message for whole seconds.",
             },
         ),
         &["all results, s", "begun twice", "done twice", "lost"],
