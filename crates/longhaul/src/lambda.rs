@@ -40,6 +40,8 @@ use std::fmt;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use futures::TryFutureExt;
+use futures::future::try_join;
 use longhaul_core::with_causes;
 pub use longhaul_lambda::StartError;
 use longhaul_lambda::{
@@ -164,11 +166,10 @@ impl ApiFunction {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(FunctionError::Runtime)?;
         runtime.block_on(async {
-            server.check().await?;
+            let build = |engine, settings| server.build(engine, settings);
             // On the heap: the compiler gives up on one future that holds all of these.
-            let api =
-                Box::pin(start_api(config, world(), server.tasks(), |engine, settings| server.build(engine, settings)))
-                    .await?;
+            let starting = Box::pin(start_api(config, world(), server.tasks(), build));
+            let api = started(starting, server).await?;
             Box::pin(api.run(config)).await.map_err(FunctionError::RuntimeApi)
         })
     }
@@ -228,13 +229,21 @@ impl WorkerFunction {
             if let Some(bus) = &config.event_bus {
                 return start_announcer(config, bus, world()).await?.run().await.map_err(FunctionError::RuntimeApi);
             }
-            server.check().await?;
             let build = |engine, settings| server.build(engine, settings);
-            let worker = start_worker(config, world(), server.tasks(), build);
-            let worker = worker.await?;
+            let starting = Box::pin(start_worker(config, world(), server.tasks(), build));
+            let worker = started(starting, server).await?;
             worker.run().await.map_err(FunctionError::RuntimeApi)
         })
     }
+}
+
+/// What is being set up. The tools of the server are checked while that waits for the table to answer.
+async fn started<T>(
+    starting: impl Future<Output = Result<T, StartError>>,
+    server: &Server,
+) -> Result<T, FunctionError> {
+    let checked = server.check().map_err(FunctionError::from);
+    Ok(try_join(starting.map_err(FunctionError::from), checked).await?.0)
 }
 
 fn start_logs(config: &Common) {

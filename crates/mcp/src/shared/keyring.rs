@@ -8,7 +8,6 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use futures::future::try_join_all;
 use longhaul_core::ports::{Left, StoreError};
 use longhaul_core::{MailboxId, OwnerId, Timestamp};
 use longhaul_engine::{CollectError, Engine, LeaveError};
@@ -64,18 +63,16 @@ impl Keyring {
             return Ok(());
         }
         let known = ring.map(|ring| ring.keys.clone()).unwrap_or_default();
-        let read = (signing.saturating_sub(1)..=newest).map(|period| {
-            let known = known.get(&period).copied();
-            async move {
-                let key = match known {
-                    Some(key) => Some(key),
-                    None if period < signing => self.find(period).await?,
-                    None => Some(self.find_or_make(period).await?),
-                };
-                Ok::<_, StoreError>(key.map(|key| (period, key)))
-            }
-        });
-        let keys: BTreeMap<u64, [u8; 32]> = try_join_all(read).await?.into_iter().flatten().collect();
+        let mut keys = BTreeMap::new();
+        // One after the other: a second call at the same time would need a second connection, which takes a handshake.
+        for period in signing.saturating_sub(1)..=newest {
+            let key = match known.get(&period).copied() {
+                Some(key) => Some(key),
+                None if period < signing => self.find(period).await?,
+                None => Some(self.find_or_make(period).await?),
+            };
+            keys.extend(key.map(|key| (period, key)));
+        }
         let named = keys.iter().map(|(period, key)| (period.to_string(), *key));
         let codec = RequestStateCodec::new_with_keyring(signing.to_string(), named)
             .map_err(|error| StoreError::Corrupt(error.into()))?;
