@@ -57,6 +57,8 @@ pub(crate) fn broken(visit: &Visit, all: &Noted, keys: Keys) -> Option<String> {
             (end.value["structuredContent"]["name"] == visit.name.as_str()).then_some(())
         }
         (Kind::Cancelled(_), Status::Completed) => done(&CANCELLED_STEPS.to_string()),
+        // Of that decides what the other systems noted.
+        (Kind::Job(_), _) => Some(()),
         (Kind::Write, _) => written(end, noted.len(), &visit.name),
         (Kind::Look, Status::Completed) => {
             end.value.to_string().contains(&format!("look {}", visit.name)).then_some(())
@@ -136,6 +138,13 @@ pub(crate) fn recoveries(faults: &[Instant], visits: &[Visit]) -> Vec<Duration> 
         hit.map(|visit| visit.ended - *fault).min()
     };
     faults.iter().filter_map(next_end).collect()
+}
+
+/// The middle and the longest of these times, in seconds.
+pub(crate) fn middle_and_longest(times: &[Duration]) -> Option<(f64, f64)> {
+    let mut sorted = times.to_vec();
+    sorted.sort_unstable();
+    Some((sorted.get(sorted.len() / 2)?.as_secs_f64(), sorted.last()?.as_secs_f64()))
 }
 
 /// The shortest, the middle and the longest of these times.
