@@ -105,17 +105,21 @@ impl Systems {
         let key = task.idempotency_key();
         let start = |token| async move {
             let body = json!({"name": work.name, "ms": work.ms, "end": work.end, "key": key, "token": token});
-            for _ in 0..STARTS_MAX {
-                let request = reqwest::Client::new().post(format!("{}/repeatable/jobs", self.url));
-                let request = request.header("content-type", "application/json").body(body.to_string());
-                if request.timeout(START_MAX).send().await.is_ok_and(|answer| answer.status().is_success()) {
-                    return Ok(());
-                }
-                tokio::time::sleep(START_AGAIN).await;
-            }
-            Err(wrong("the system does not answer"))
+            self.start_until_answered(&body.to_string()).await
         };
         task.callback("job", CALLBACK, start).await
+    }
+
+    async fn start_until_answered(&self, body: &str) -> Result<(), ErrorData> {
+        for _ in 0..STARTS_MAX {
+            let request = reqwest::Client::new().post(format!("{}/repeatable/jobs", self.url));
+            let request = request.header("content-type", "application/json").body(body.to_owned()).timeout(START_MAX);
+            if request.send().await.is_ok_and(|answer| answer.status().is_success()) {
+                return Ok(());
+            }
+            tokio::time::sleep(START_AGAIN).await;
+        }
+        Err(wrong("the system does not answer"))
     }
 }
 
