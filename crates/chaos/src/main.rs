@@ -17,6 +17,7 @@ mod emulator;
 mod faults;
 mod functions;
 mod job_system;
+mod job_verdict;
 mod jobs;
 mod kinds;
 mod machine;
@@ -34,7 +35,6 @@ use longhaul_chaos::TICKS;
 
 use crate::faults::Form;
 use crate::job_system::Lie;
-use crate::kinds::child;
 use crate::report::Happened;
 use crate::stage::Stage;
 use crate::verdict::Noted;
@@ -103,7 +103,7 @@ async fn run(cli: &Cli, form: Form, seed: u64) -> anyhow::Result<usize> {
     let (visits, faults) = futures::join!(join_all(clients), happen(&stage, form, cli, seed, time));
     let (visits, faults) = (visits.concat(), faults?);
     let mut broken = check(&stage, form, &visits).await;
-    broken.extend(jobs::check(&stage, &visits, form.keys()).await?);
+    broken.extend(job_verdict::check(&stage, &visits, form.keys()).await?);
     broken.extend(check_schedule(&stage, form, from_s).await?);
     report::print(&stage, &faults, &visits);
     println!("  {}", report::row(form, seed, cli.seconds, &faults, &visits, broken.len()));
@@ -149,7 +149,7 @@ async fn happen(stage: &Stage, form: Form, cli: &Cli, seed: u64, time: Duration)
 async fn check(stage: &Stage, form: Form, visits: &[Visit]) -> Vec<String> {
     let mut broken = Vec::new();
     for visit in visits {
-        let noted = noted(stage, visit);
+        let noted = Noted::of(stage, visit);
         let mut wrong = verdict::broken(visit, &noted, form.keys());
         if let (None, Some(id), Ok(end)) = (&wrong, &visit.id, &visit.end) {
             wrong = match visits::look_again(stage, form, id).await {
@@ -164,12 +164,6 @@ async fn check(stage: &Stage, form: Form, visits: &[Visit]) -> Vec<String> {
         broken.extend(wrong.map(|wrong| format!("{} {} ({:?}) {wrong}", visit.kind.name(), visit.name, visit.id)));
     }
     broken
-}
-
-fn noted(stage: &Stage, visit: &Visit) -> Noted {
-    let (children, _steps) = visit.kind.children().unwrap_or_default();
-    let children = (0..children).map(|number| stage.noted(&child(&visit.name, number))).collect();
-    Noted { own: stage.noted(&visit.name), children }
 }
 
 /// Waits for the last run of the schedule, where there is one, and says what is wrong.

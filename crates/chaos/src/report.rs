@@ -6,9 +6,8 @@ use std::time::Instant;
 use longhaul_chaos::TICKS;
 
 use crate::faults::{Fault, Form, Sort};
-use crate::noted;
 use crate::stage::Stage;
-use crate::verdict;
+use crate::verdict::{self, Noted};
 use crate::visits::Visit;
 
 /// A fault that happened.
@@ -26,7 +25,7 @@ pub(crate) fn print(stage: &Stage, faults: &[Happened], visits: &[Visit]) {
         let end = visit.end.as_ref().map_or("no end", |end| end.status.name());
         *kinds.entry(visit.kind.name()).or_default().entry(end).or_default() += 1;
     }
-    let twice: usize = visits.iter().map(|visit| verdict::repeated(&noted(stage, visit).own)).sum();
+    let twice: usize = visits.iter().map(|visit| verdict::repeated(&Noted::of(stage, visit).own)).sum();
     let ticks = stage.noted(TICKS);
     let runs = verdict::tasks(&ticks).len();
     println!(

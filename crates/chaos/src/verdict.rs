@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::faults::Keys;
 use crate::kinds::{CANCELLED_STEPS, Kind, child};
+use crate::stage::Stage;
 use crate::visits::{End, NOT_REPEATED, Visit};
 
 /// The upper ends of the histogram, in milliseconds.
@@ -22,6 +23,15 @@ const TASK: &str = "task ";
 pub(crate) struct Noted {
     pub(crate) own: Vec<String>,
     pub(crate) children: Vec<Vec<String>>,
+}
+
+impl Noted {
+    /// What was noted of one call.
+    pub(crate) fn of(stage: &Stage, visit: &Visit) -> Self {
+        let (children, _steps) = visit.kind.children().unwrap_or_default();
+        let children = (0..children).map(|number| stage.noted(&child(&visit.name, number))).collect();
+        Self { own: stage.noted(&visit.name), children }
+    }
 }
 
 /// What is not as promised of one task, given what was noted; `None` if all is well.
