@@ -25,6 +25,9 @@ use crate::outside::{Kind, Systems, Work};
 /// How long a step takes.
 const STEP: Duration = Duration::from_millis(30);
 
+/// How many legs of a task may be killed in a row before it fails.
+const LOST_LEGS_MAX: u32 = 20;
+
 /// How long a callback is waited for.
 const CALLBACK: Duration = Duration::from_secs(600);
 
@@ -208,6 +211,11 @@ fn systems(systems: &Result<Systems, String>) -> Result<&Systems, ErrorData> {
     systems.as_ref().map_err(|why| ErrorData::internal_error(why.clone(), None))
 }
 
+/// Workers are killed so often that a task may lose more legs in a row than tasks usually may.
+fn policy() -> TaskPolicy {
+    TaskPolicy::optional().consecutive_failures_max(LOST_LEGS_MAX)
+}
+
 /// The server, with tools that read this environment.
 #[must_use]
 pub fn server(env: ToolEnv) -> Server {
@@ -216,11 +224,11 @@ pub fn server(env: ToolEnv) -> Server {
     let jobs = [("job_repeatable", Kind::Repeatable), ("job_once", Kind::Once), ("job_execution", Kind::Execution)];
     let server = ["steps", "nap", "ask", "family", "wait", "tick", "fail", "job_calls_back"]
         .into_iter()
-        .fold(Server::new(move || tools.clone()), |server, tool| server.task(tool, TaskPolicy::optional()));
+        .fold(Server::new(move || tools.clone()), |server, tool| server.task(tool, policy()));
     jobs.into_iter()
         .fold(server, |server, (tool, kind)| {
             let systems = Arc::clone(&systems);
-            server.task(tool, TaskPolicy::optional()).clean_up(tool, move |ended: EndedTask| {
+            server.task(tool, policy()).clean_up(tool, move |ended: EndedTask| {
                 let systems = Arc::clone(&systems);
                 async move { self::systems(&systems)?.clean_up(kind, &ended).await }
             })
