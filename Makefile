@@ -45,6 +45,7 @@ nightly: ## What takes longer than landing a change may take: sizes of the funct
 	$(MAKE) --no-print-directory simulate SEEDS=1000000
 	$(MAKE) --no-print-directory scale
 	$(MAKE) --no-print-directory chaos CHAOS_ARGS="--seconds 600"
+	set -e; for lie in forgets-keys loses-results ignores-stops; do target/release/chaos --form local --lie $$lie; done
 	scripts/nextest.sh $(WORKSPACE) --run-ignored only --test e2e -E 'test(children::)'
 	$(MAKE) --no-print-directory fuzz SECONDS=60
 	$(MAKE) --no-print-directory mutants

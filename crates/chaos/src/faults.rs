@@ -59,6 +59,8 @@ pub(crate) enum Fault {
     Slow(Network, Duration),
     /// Requests arrive, and are not answered.
     LoseAnswers(Network, Duration),
+    /// The system that runs jobs stands still.
+    FreezeJobs(Duration),
     /// The disk with the database is full.
     FillDisk(Duration),
     /// The server gets SIGKILL, and is started again while the disk with the database is full.
@@ -72,6 +74,8 @@ pub(crate) enum Network {
     Clients,
     /// Those of the servers to the emulator.
     Store,
+    /// Those of the servers to the system that runs jobs.
+    Jobs,
 }
 
 /// A function of the template.
@@ -96,6 +100,7 @@ impl fmt::Display for Fault {
             Self::LoseAnswers(network, time) => {
                 write!(f, "loses the answers on the connections {network} for {time:?}")
             }
+            Self::FreezeJobs(time) => write!(f, "freezes the system that runs jobs for {time:?}"),
             Self::FillDisk(time) => write!(f, "fills the disk for {time:?}"),
             Self::StartOnFullDisk(time) => {
                 write!(f, "kills server 0, and starts it on a disk that is full for {time:?}")
@@ -109,6 +114,7 @@ impl fmt::Display for Network {
         f.write_str(match self {
             Self::Clients => "of clients",
             Self::Store => "to the emulator",
+            Self::Jobs => "to the system that runs jobs",
         })
     }
 }
@@ -124,21 +130,58 @@ impl Function {
 }
 
 impl Fault {
+    /// Which column of the table of results it belongs to.
+    pub(crate) const fn sort(self) -> Sort {
+        match self {
+            Self::Kill { .. } | Self::KillChild { .. } | Self::KillFunction(_) => Sort::Kill,
+            Self::Freeze { .. } | Self::PauseStore(_) | Self::FreezeJobs(_) => Sort::Standstill,
+            Self::Cut(..) => Sort::Cut,
+            Self::Slow(..) => Sort::Slow,
+            Self::LoseAnswers(..) => Sort::Loss,
+            Self::FillDisk(_) | Self::StartOnFullDisk(_) => Sort::Disk,
+        }
+    }
+
     /// The name in reports.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Kill { .. } => "server killed",
             Self::Freeze { .. } => "server frozen",
             Self::KillChild { .. } => "process behind killed",
-            Self::KillFunction(_) => "function killed",
+            Self::KillFunction(Function::Api) => "API function killed",
+            Self::KillFunction(Function::Worker) => "worker killed",
             Self::PauseStore(_) => "emulator paused",
-            Self::Cut(..) => "network cut",
-            Self::Slow(..) => "network slow",
-            Self::LoseAnswers(..) => "answers lost",
+            Self::Cut(Network::Clients, _) => "clients cut off",
+            Self::Cut(Network::Store, _) => "emulator cut off",
+            Self::Cut(Network::Jobs, _) => "jobs cut off",
+            Self::Slow(Network::Clients, _) => "clients slow",
+            Self::Slow(Network::Store, _) => "emulator slow",
+            Self::Slow(Network::Jobs, _) => "jobs slow",
+            Self::LoseAnswers(Network::Clients, _) => "client answers lost",
+            Self::LoseAnswers(Network::Store, _) => "store answers lost",
+            Self::LoseAnswers(Network::Jobs, _) => "job answers lost",
+            Self::FreezeJobs(_) => "job system frozen",
             Self::FillDisk(_) => "disk full",
             Self::StartOnFullDisk(_) => "killed, disk full",
         }
     }
+}
+
+/// What faults have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sort {
+    /// Processes are killed.
+    Kill,
+    /// Something stands still.
+    Standstill,
+    /// Connections break.
+    Cut,
+    /// Connections are slow.
+    Slow,
+    /// Answers are lost.
+    Loss,
+    /// The disk is full.
+    Disk,
 }
 
 /// A fault, and how long after the one before it begins.
@@ -185,20 +228,22 @@ impl Form {
 
     fn fault(self, dice: &mut Dice) -> Fault {
         let server = dice.index(self.servers());
-        let network = match self {
-            Self::Instances if dice.index(2) == 0 => Network::Store,
-            Self::Local | Self::Instances | Self::Gateway | Self::Deployed => Network::Clients,
+        let network = match (self, dice.index(6)) {
+            (_, 0) => Network::Jobs,
+            (Self::Instances, 1..=3) | (Self::Gateway, 1) => Network::Store,
+            (Self::Local | Self::Instances | Self::Gateway | Self::Deployed, _) => Network::Clients,
         };
         let ms = |dice: &mut Dice, from, to| Duration::from_millis(dice.between(from, to));
-        match (self, dice.between(0, 15)) {
+        match (self, dice.between(0, 16)) {
             (_, 0 | 1) => Fault::Cut(network, ms(dice, 100, 3_000)),
             (_, 2) => Fault::Slow(network, ms(dice, 5, 150)),
             (_, 3 | 4) => Fault::LoseAnswers(network, ms(dice, 100, 1_500)),
             (Self::Local, 5) => Fault::FillDisk(ms(dice, 200, 5_000)),
             (Self::Local, 6) => Fault::StartOnFullDisk(ms(dice, 200, 5_000)),
-            (Self::Instances | Self::Deployed, 5) => Fault::PauseStore(ms(dice, 200, 3_000)),
+            (_, 16) => Fault::FreezeJobs(ms(dice, 200, 6_000)),
+            (Self::Instances | Self::Gateway | Self::Deployed, 5) => Fault::PauseStore(ms(dice, 200, 3_000)),
             (Self::Local | Self::Instances, 7) => Fault::Freeze { server, time: ms(dice, 100, 6_000) },
-            (Self::Gateway, 5..=10) => Fault::KillChild { child: dice.index(4) },
+            (Self::Gateway, 6..=10) => Fault::KillChild { child: dice.index(4) },
             (Self::Deployed, 6..=8) => Fault::KillFunction(Function::Api),
             (Self::Deployed, _) => Fault::KillFunction(Function::Worker),
             (Self::Local | Self::Instances | Self::Gateway, _) => Fault::Kill { server, down: ms(dice, 0, 1_500) },
@@ -239,11 +284,14 @@ mod tests {
         let kills: fn(&Fault) -> bool = |fault| matches!(fault, Fault::Kill { .. } | Fault::KillFunction(_));
         let loses: fn(&Fault) -> bool = |fault| matches!(fault, Fault::LoseAnswers(Network::Clients, _));
         let cuts: fn(&Fault) -> bool = |fault| matches!(fault, Fault::Cut(Network::Store, _));
+        let freezes_jobs: fn(&Fault) -> bool = |fault| matches!(fault, Fault::FreezeJobs(_));
+        let loses_starts: fn(&Fault) -> bool = |fault| matches!(fault, Fault::LoseAnswers(Network::Jobs, _));
         let fills: fn(&Fault) -> bool = |fault| matches!(fault, Fault::FillDisk(_) | Fault::StartOnFullDisk(_));
         let kills_child: fn(&Fault) -> bool = |fault| matches!(fault, Fault::KillChild { .. });
         for form in [Form::Local, Form::Instances, Form::Gateway, Form::Deployed] {
             assert!(has(form, kills) && has(form, loses), "{form:?}");
-            assert_eq!(has(form, cuts), form == Form::Instances);
+            assert_eq!(has(form, cuts), [Form::Instances, Form::Gateway].contains(&form));
+            assert!(has(form, freezes_jobs) && has(form, loses_starts), "{form:?}");
             assert_eq!(has(form, fills), form == Form::Local);
             assert_eq!(has(form, kills_child), form == Form::Gateway);
         }

@@ -24,13 +24,15 @@ pub(crate) struct Functions {
 }
 
 impl Functions {
-    /// Deploys the template with the functions of this build, whose tools note what they do in `ledger`.
-    pub(crate) fn deploy(folder: &Path, endpoint: &Url, ledger: &str) -> anyhow::Result<Self> {
+    /// Deploys the template with the functions of this build, whose tools read `tool_env`, and which are woken by the ends of
+    /// this state machine's executions.
+    pub(crate) fn deploy(folder: &Path, endpoint: &Url, tool_env: &str, machine: &str) -> anyhow::Result<Self> {
         let api = packed(folder, "chaos-api")?;
         let worker = packed(folder, "chaos-worker")?;
         local_aws(endpoint, &["upload".as_ref(), api.as_os_str(), worker.as_os_str()])?;
-        let ledger = format!("ToolEnvironment=LEDGER={ledger}");
-        let mut deploy = vec!["deploy", "chaos", ledger.as_str()];
+        let tool_env = format!("ToolEnvironment={tool_env}");
+        let waking = format!("WakingStateMachines={machine}");
+        let mut deploy = vec!["deploy", "chaos", tool_env.as_str(), waking.as_str()];
         deploy.extend(TIMES);
         let said = local_aws(endpoint, &deploy.iter().map(AsRef::as_ref).collect::<Vec<_>>())?;
         Ok(Self { outputs: serde_json::from_str(&said).with_context(|| said.clone())? })
@@ -53,12 +55,11 @@ impl Functions {
         if changed == (Ok(()), Ok(())) { Ok(url) } else { bail!("{url} cannot have another address") }
     }
 
-    /// SIGKILL for all processes that run a function.
-    pub(crate) fn kill(&self, function: Function) {
+    /// SIGKILL for all processes that run a function. Returns how many there were.
+    pub(crate) fn kill(&self, function: Function) -> usize {
         let name = self.output(function.name()).unwrap_or_default();
-        for process in running(&format!("AWS_LAMBDA_FUNCTION_NAME={name}")) {
-            let _ended_already = kill_process(process, Signal::KILL);
-        }
+        let running = running(&format!("AWS_LAMBDA_FUNCTION_NAME={name}"));
+        running.into_iter().filter(|process| kill_process(*process, Signal::KILL).is_ok()).count()
     }
 }
 

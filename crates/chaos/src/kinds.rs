@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::dice::Dice;
 use crate::faults::Form;
+use crate::jobs::Job;
 
 /// How many steps a call has that is cancelled.
 pub(crate) const CANCELLED_STEPS: u64 = 60;
@@ -36,6 +37,8 @@ pub(crate) enum Kind {
     Write,
     /// A call through the gateway that may be.
     Look,
+    /// A job of another system.
+    Job(Job),
 }
 
 impl Kind {
@@ -52,11 +55,13 @@ impl Kind {
             Self::CancelledFamily(_) => "cancelled calls",
             Self::Write => "not repeatable",
             Self::Look => "repeatable",
+            Self::Job(job) => job.name(),
         }
     }
 
     pub(crate) fn roll(form: Form, dice: &mut Dice) -> Self {
-        match (form, dice.between(0, 19)) {
+        match (form, dice.between(0, 24)) {
+            (_, 20..) => Self::Job(Job::roll(form, dice)),
             (Form::Gateway, 0..=13) => Self::Write,
             (Form::Gateway, _) => Self::Look,
             (Form::Local | Form::Instances | Form::Deployed, 0..=5) => Self::Steps(dice.between(1, 30)),
@@ -84,6 +89,7 @@ impl Kind {
             Self::Fail => ("fail", json!({"name": name})),
             Self::Write => ("write", json!({"name": name})),
             Self::Look => ("look", json!({"name": name})),
+            Self::Job(job) => job.call(name),
         };
         let arguments: Map<String, Value> = arguments.as_object().cloned().unwrap_or_default();
         Call::new(tool, arguments)
@@ -93,6 +99,7 @@ impl Kind {
     pub(crate) const fn cancelled_after_ms(self) -> Option<u64> {
         match self {
             Self::Cancelled(after_ms) | Self::CancelledFamily(after_ms) => Some(after_ms),
+            Self::Job(job) => job.cancelled_after_ms(),
             Self::Steps(_)
             | Self::Nap(_)
             | Self::Ask
@@ -115,6 +122,24 @@ impl Kind {
             | Self::Callback
             | Self::Fail
             | Self::Cancelled(_)
+            | Self::Write
+            | Self::Look
+            | Self::Job(_) => None,
+        }
+    }
+
+    /// The job that it is, if it is one.
+    pub(crate) const fn job(self) -> Option<Job> {
+        match self {
+            Self::Job(job) => Some(job),
+            Self::Steps(_)
+            | Self::Nap(_)
+            | Self::Ask
+            | Self::Family(_)
+            | Self::Callback
+            | Self::Fail
+            | Self::Cancelled(_)
+            | Self::CancelledFamily(_)
             | Self::Write
             | Self::Look => None,
         }

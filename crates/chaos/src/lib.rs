@@ -3,6 +3,8 @@
 
 #![expect(clippy::disallowed_methods, reason = "the tools of a test take some time")]
 
+mod outside;
+
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::PathBuf;
@@ -11,14 +13,20 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use longhaul::rmcp::handler::server::wrapper::{Json, Parameters};
+use longhaul::rmcp::model::CallToolResult;
 use longhaul::rmcp::{self, ErrorData, ServerHandler, tool, tool_handler, tool_router};
-use longhaul::{Answer, Server, TaskContext, TaskPolicy, ToolEnv};
+use longhaul::{Answer, EndedTask, Server, TaskContext, TaskPolicy, ToolEnv};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::outside::{Kind, Systems, Work};
+
 /// How long a step takes.
 const STEP: Duration = Duration::from_millis(30);
+
+/// How many legs of a task may be killed in a row before it fails.
+const LOST_LEGS_MAX: u32 = 20;
 
 /// How long a callback is waited for.
 const CALLBACK: Duration = Duration::from_secs(600);
@@ -35,6 +43,7 @@ pub const TICKS: &str = "ticks";
 #[derive(Clone)]
 struct Noting {
     env: Arc<ToolEnv>,
+    systems: Arc<Result<Systems, String>>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -167,6 +176,27 @@ impl Noting {
         Ok(Json(Done { name: TICKS.to_owned(), done: String::new() }))
     }
 
+    #[tool(description = "Has a job done by a system that recognises a repeated start")]
+    async fn job_repeatable(&self, work: Parameters<Work>, task: TaskContext) -> Result<CallToolResult, ErrorData> {
+        systems(&self.systems)?.run(Kind::Repeatable, &task, &work.0).await
+    }
+
+    #[tool(description = "Has a job done by a system that does not")]
+    async fn job_once(&self, work: Parameters<Work>, task: TaskContext) -> Result<CallToolResult, ErrorData> {
+        systems(&self.systems)?.run(Kind::Once, &task, &work.0).await
+    }
+
+    #[tool(description = "Has an execution of a state machine")]
+    async fn job_execution(&self, work: Parameters<Work>, task: TaskContext) -> Result<CallToolResult, ErrorData> {
+        systems(&self.systems)?.run(Kind::Execution, &task, &work.0).await
+    }
+
+    #[tool(description = "Has a job done by a system that sends its result")]
+    async fn job_calls_back(&self, work: Parameters<Work>, task: TaskContext) -> Result<CallToolResult, ErrorData> {
+        let brought = systems(&self.systems)?.run_and_be_called(&task, &work.0).await?;
+        Ok(CallToolResult::structured(brought.unwrap_or_else(|| json!("nothing"))))
+    }
+
     #[tool(description = "Does something, and fails")]
     async fn fail(&self, Parameters(args): Parameters<Named>, task: TaskContext) -> Result<Json<Done>, ErrorData> {
         self.step(&task, &args.name, "tried").await?;
@@ -177,14 +207,31 @@ impl Noting {
 #[tool_handler]
 impl ServerHandler for Noting {}
 
+fn systems(systems: &Result<Systems, String>) -> Result<&Systems, ErrorData> {
+    systems.as_ref().map_err(|why| ErrorData::internal_error(why.clone(), None))
+}
+
+/// Workers are killed so often that a task may lose more legs in a row than tasks usually may.
+fn policy() -> TaskPolicy {
+    TaskPolicy::optional().consecutive_failures_max(LOST_LEGS_MAX)
+}
+
 /// The server, with tools that read this environment.
 #[must_use]
 pub fn server(env: ToolEnv) -> Server {
-    let env = Arc::new(env);
-    ["steps", "nap", "ask", "family", "wait", "tick", "fail"]
+    let systems = Arc::new(Systems::of(&env));
+    let tools = Noting { env: Arc::new(env), systems: Arc::clone(&systems) };
+    let jobs = [("job_repeatable", Kind::Repeatable), ("job_once", Kind::Once), ("job_execution", Kind::Execution)];
+    let server = ["steps", "nap", "ask", "family", "wait", "tick", "fail", "job_calls_back"]
         .into_iter()
-        .fold(Server::new(move || Noting { env: Arc::clone(&env) }), |server, tool| {
-            server.task(tool, TaskPolicy::optional())
+        .fold(Server::new(move || tools.clone()), |server, tool| server.task(tool, policy()));
+    jobs.into_iter()
+        .fold(server, |server, (tool, kind)| {
+            let systems = Arc::clone(&systems);
+            server.task(tool, policy()).clean_up(tool, move |ended: EndedTask| {
+                let systems = Arc::clone(&systems);
+                async move { self::systems(&systems)?.clean_up(kind, &ended).await }
+            })
         })
         .every("each minute", "* * * * *", "tick", json!({}))
 }

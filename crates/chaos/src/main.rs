@@ -16,12 +16,16 @@ mod disk;
 mod emulator;
 mod faults;
 mod functions;
+mod job_system;
+mod job_verdict;
+mod jobs;
 mod kinds;
+mod machine;
+mod report;
 mod stage;
 mod verdict;
 mod visits;
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -29,8 +33,9 @@ use clap::Parser;
 use futures::future::join_all;
 use longhaul_chaos::TICKS;
 
-use crate::faults::{Fault, Form};
-use crate::kinds::child;
+use crate::faults::Form;
+use crate::job_system::Lie;
+use crate::report::Happened;
 use crate::stage::Stage;
 use crate::verdict::Noted;
 use crate::visits::Visit;
@@ -56,6 +61,9 @@ struct Cli {
     /// Which servers run; all in turn if none is named.
     #[arg(long, value_enum)]
     form: Vec<Form>,
+    /// Let the system that runs jobs make a mistake on purpose, and fail if that is not found.
+    #[arg(long, value_enum)]
+    lie: Option<Lie>,
     /// Say each fault when it happens.
     #[arg(long)]
     verbose: bool,
@@ -78,24 +86,27 @@ async fn main() -> anyhow::Result<ExitCode> {
             interrupted = tokio::signal::ctrl_c() => return Ok(interrupted.map(|()| ExitCode::from(130))?),
         };
     }
-    Ok(if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    if let (Some(lie), true) = (cli.lie, broken == 0) {
+        println!("The mistake that was made on purpose ({lie:?}) was not found");
+    }
+    let expects_none = cli.lie.is_none();
+    Ok(if (broken == 0) == expects_none { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
-
-/// A fault that happened, and when.
-type Happened = (Instant, Fault);
 
 /// Runs one form, prints what was seen, and returns how many promises were broken.
 async fn run(cli: &Cli, form: Form, seed: u64) -> anyhow::Result<usize> {
     println!("{}, seed {seed}: {} clients, faults for {} s", form.name(), cli.clients, cli.seconds);
-    let (stage, from_s) = (Stage::start(form).await?, now_s()?);
+    let (stage, from_s) = (Stage::start(form, cli.lie).await?, now_s()?);
     let time = Duration::from_secs(cli.seconds);
     let until = Instant::now() + time;
     let clients = (0..cli.clients).map(|client| visits::visit_until(&stage, form, seed, client, until));
     let (visits, faults) = futures::join!(join_all(clients), happen(&stage, form, cli, seed, time));
     let (visits, faults) = (visits.concat(), faults?);
     let mut broken = check(&stage, form, &visits).await;
+    broken.extend(job_verdict::check(&stage, &visits, form.keys()).await?);
     broken.extend(check_schedule(&stage, form, from_s).await?);
-    report(&stage, &faults, &visits);
+    report::print(&stage, &faults, &visits);
+    println!("  {}", report::row(form, seed, cli.seconds, &faults, &visits, broken.len()));
     for line in broken.iter().take(SHOWN_MAX) {
         println!("  BROKEN: {line}");
     }
@@ -128,8 +139,9 @@ async fn happen(stage: &Stage, form: Form, cli: &Cli, seed: u64, time: Duration)
         if cli.verbose {
             println!("  {}", planned.fault);
         }
-        faults.push((Instant::now(), planned.fault));
-        stage.suffer(planned.fault).await?;
+        let at = Instant::now();
+        let killed = stage.suffer(planned.fault).await?;
+        faults.push(Happened { at, fault: planned.fault, killed });
     }
     Ok(faults)
 }
@@ -137,7 +149,7 @@ async fn happen(stage: &Stage, form: Form, cli: &Cli, seed: u64, time: Duration)
 async fn check(stage: &Stage, form: Form, visits: &[Visit]) -> Vec<String> {
     let mut broken = Vec::new();
     for visit in visits {
-        let noted = noted(stage, visit);
+        let noted = Noted::of(stage, visit);
         let mut wrong = verdict::broken(visit, &noted, form.keys());
         if let (None, Some(id), Ok(end)) = (&wrong, &visit.id, &visit.end) {
             wrong = match visits::look_again(stage, form, id).await {
@@ -154,12 +166,6 @@ async fn check(stage: &Stage, form: Form, visits: &[Visit]) -> Vec<String> {
     broken
 }
 
-fn noted(stage: &Stage, visit: &Visit) -> Noted {
-    let (children, _steps) = visit.kind.children().unwrap_or_default();
-    let children = (0..children).map(|number| stage.noted(&child(&visit.name, number))).collect();
-    Noted { own: stage.noted(&visit.name), children }
-}
-
 /// Waits for the last run of the schedule, where there is one, and says what is wrong.
 async fn check_schedule(stage: &Stage, form: Form, from_s: u64) -> anyhow::Result<Option<String>> {
     if !form.has_schedule() {
@@ -174,34 +180,4 @@ async fn check_schedule(stage: &Stage, form: Form, from_s: u64) -> anyhow::Resul
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-}
-
-fn report(stage: &Stage, faults: &[Happened], visits: &[Visit]) {
-    let mut kinds: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
-    for visit in visits {
-        let end = visit.end.as_ref().map_or("no end", |end| end.status.name());
-        *kinds.entry(visit.kind.name()).or_default().entry(end).or_default() += 1;
-    }
-    let mut kinds_of_faults: BTreeMap<&str, Vec<Instant>> = BTreeMap::new();
-    for (at, fault) in faults {
-        kinds_of_faults.entry(fault.name()).or_default().push(*at);
-    }
-    let twice: usize = visits.iter().map(|visit| verdict::repeated(&noted(stage, visit).own)).sum();
-    let ticks = stage.noted(TICKS);
-    let runs = verdict::tasks(&ticks).len();
-    println!(
-        "  {} faults, {} tasks, {twice} steps begun twice, {runs} runs of the schedule",
-        faults.len(),
-        visits.len()
-    );
-    for (kind, ends) in kinds {
-        let ends: Vec<String> = ends.iter().map(|(end, count)| format!("{count} {end}")).collect();
-        println!("  {kind:>21}: {}", ends.join(", "));
-    }
-    println!("  From a fault to the next end of a task that it hit:");
-    for (kind, at) in &kinds_of_faults {
-        println!("  {kind:>21}: {:>3} times, {}", at.len(), verdict::summary(&verdict::recoveries(at, visits)));
-    }
-    let all: Vec<Instant> = faults.iter().map(|(at, _)| *at).collect();
-    verdict::histogram(&verdict::recoveries(&all, visits)).iter().for_each(|line| println!("  {line}"));
 }

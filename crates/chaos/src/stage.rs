@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use serde_json::json;
 use url::Url;
 
 use crate::cable::{Cable, Passage};
@@ -16,6 +17,8 @@ use crate::disk::Disk;
 use crate::emulator::Emulator;
 use crate::faults::{Fault, Form, Network};
 use crate::functions::Functions;
+use crate::job_system::{JobSystem, Lie};
+use crate::machine::Machine;
 
 /// How long a slow network stays slow.
 const SLOW: Duration = Duration::from_secs(3);
@@ -35,6 +38,8 @@ pub(crate) struct Stage {
     disk: Option<Disk>,
     emulator: Option<(Emulator, Cable)>,
     functions: Option<Functions>,
+    jobs: JobSystem,
+    machine: Option<Machine>,
     folder: tempfile::TempDir,
 }
 
@@ -49,13 +54,16 @@ struct Server {
 
 impl Stage {
     /// Starts the servers of a form.
-    pub(crate) async fn start(form: Form) -> anyhow::Result<Self> {
+    pub(crate) async fn start(form: Form, lie: Option<Lie>) -> anyhow::Result<Self> {
         let folder = tempfile::Builder::new().prefix("chaos").tempdir()?;
         fs::create_dir(folder.path().join("ledger"))?;
-        let mut stage = Self { servers: Vec::new(), disk: None, emulator: None, functions: None, folder };
+        let within = |name: &str| text(&folder.path().join(name));
+        let jobs = JobSystem::start(&within("ledger")?, &within("callbacks")?, lie).await?;
+        let mut stage =
+            Self { servers: Vec::new(), disk: None, emulator: None, functions: None, jobs, machine: None, folder };
         match form {
             Form::Local => {
-                let command = Programs::find()?.server(&stage.ledger()?);
+                let command = Programs::find()?.server(&stage.tool_env()?);
                 let disk = stage.folder.path().join("disk");
                 match Disk::mount(&disk) {
                     Ok(mounted) => stage.disk = Some(mounted),
@@ -67,48 +75,66 @@ impl Stage {
             }
             Form::Deployed => {
                 let emulator = Emulator::start(&stage.path("emulator.log")?)?;
-                let functions = Functions::deploy(stage.folder.path(), emulator.endpoint(), &stage.ledger()?)?;
+                let machine = Machine::create(emulator.endpoint()).await?;
+                let arn = machine.arn().to_owned();
+                stage.machine = Some(machine);
+                let functions = Functions::deploy(stage.folder.path(), emulator.endpoint(), &stage.tool_env()?, &arn)?;
                 let cable = Cable::to(functions.address()?).await?;
                 (stage.emulator, stage.functions) = (Some((emulator, cable)), Some(functions));
             }
-            Form::Gateway => {
-                fs::write(stage.path("child.py")?, CHILD)?;
-                let child =
-                    serde_json::json!({"command": "python3", "args": [stage.path("child.py")?, stage.ledger()?]});
-                let config = serde_json::json!({"mcpServers": {"child": child}});
-                fs::write(stage.path("config.json")?, config.to_string())?;
-                let command = vec![Programs::find()?.longhaul, "gateway".to_owned()];
-                let (db, config) = (stage.path("tasks.db")?, stage.path("config.json")?);
-                stage.add(move |address| with(&command, address, &["--db", &db, "--config", &config])).await?;
-            }
+            Form::Gateway => stage.add_gateway().await?,
             Form::Instances => stage.add_instances(form.servers()).await?,
         }
         for server in &stage.servers {
             server.begin(&stage.path("log")?)?;
         }
         stage.until_ready().await?;
+        let urls = (0..form.servers()).map(|server| Ok(stage.url(server)?.join("callbacks/")?.to_string()));
+        let urls = urls.collect::<anyhow::Result<Vec<_>>>()?;
+        fs::write(stage.path("callbacks")?, urls.join("\n"))?;
         Ok(stage)
     }
 
-    async fn add_instances(&mut self, count: usize) -> anyhow::Result<()> {
+    /// Starts an emulator with a state machine, and returns how it is reached.
+    async fn add_emulator(&mut self) -> anyhow::Result<String> {
         let emulator = Emulator::start(&self.path("emulator.log")?)?;
         let cable = Cable::to(emulator.address()?).await?;
-        let ground = emulator.ground().await?;
-        let command = Programs::find()?.server(&self.ledger()?);
-        let (store, queue) = (format!("dynamodb:{}", ground.table), format!("sqs:{}", ground.queue_url));
+        self.machine = Some(Machine::create(emulator.endpoint()).await?);
         let endpoint = format!("http://{}", cable.address());
+        self.emulator = Some((emulator, cable));
+        Ok(endpoint)
+    }
+
+    async fn add_gateway(&mut self) -> anyhow::Result<()> {
+        let endpoint = self.add_emulator().await?;
+        fs::write(self.path("child.py")?, CHILD)?;
+        let child = json!({"command": "python3", "args": [self.path("child.py")?, self.path("ledger")?]});
+        let mut config = json!({"mcpServers": {"child": child}, "longhaul": {"servers": {"child": {"prefix": ""}}}});
+        for (name, entry) in self.jobs.entries(self.machine.as_ref().map(Machine::arn).unwrap_or_default()) {
+            config["mcpServers"][name] = entry;
+        }
+        fs::write(self.path("config.json")?, config.to_string())?;
+        let program = vec![Programs::find()?.longhaul, "gateway".to_owned()];
+        let (db, config) = (self.path("tasks.db")?, self.path("config.json")?);
+        self.add(move |address| on_emulator(with(&program, address, &["--db", &db, "--config", &config]), &endpoint))
+            .await
+    }
+
+    async fn add_instances(&mut self, count: usize) -> anyhow::Result<()> {
+        let endpoint = self.add_emulator().await?;
+        let (emulator, _) = self.emulator.as_ref().context("there is an emulator")?;
+        let ground = emulator.ground().await?;
+        let command = Programs::find()?.server(&self.tool_env()?);
+        let (store, queue) = (format!("dynamodb:{}", ground.table), format!("sqs:{}", ground.queue_url));
         for _ in 0..count {
             let (command, store, queue, endpoint) = (command.clone(), store.clone(), queue.clone(), endpoint.clone());
             self.add(move |address| {
                 let mut command = with(&command, address, &["--store", &store, "--queue", &queue]);
                 command.args(["--lease-ms", "3000", "--heartbeat-ms", "600", "--resend-ms", "4000"]);
-                command.env("AWS_ENDPOINT_URL", &endpoint).env("AWS_REGION", "us-east-1");
-                command.env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test");
-                command
+                on_emulator(command, &endpoint)
             })
             .await?;
         }
-        self.emulator = Some((emulator, cable));
         Ok(())
     }
 
@@ -123,8 +149,19 @@ impl Stage {
         text(&self.folder.path().join(name))
     }
 
-    fn ledger(&self) -> anyhow::Result<String> {
-        self.path("ledger")
+    /// What the tools of our server read.
+    fn tool_env(&self) -> anyhow::Result<String> {
+        let machine = self.machine.iter().map(|machine| format!(",MACHINE={}", machine.arn()));
+        let machine = machine.collect::<String>();
+        Ok(format!("LEDGER={},JOBS={}{machine}", self.path("ledger")?, self.jobs.url()))
+    }
+
+    /// What the executions of the state machine did: the name of each, and a line as tools note them.
+    pub(crate) async fn executions(&self) -> anyhow::Result<Vec<(String, String)>> {
+        match &self.machine {
+            Some(machine) => machine.noted().await,
+            None => Ok(Vec::new()),
+        }
     }
 
     /// The lines that tools noted under this name.
@@ -155,12 +192,13 @@ impl Stage {
         !matches!(fault, Fault::FillDisk(_) | Fault::StartOnFullDisk(_)) || self.disk.is_some()
     }
 
-    /// Lets it happen, to its end.
-    pub(crate) async fn suffer(&self, fault: Fault) -> anyhow::Result<()> {
+    /// Lets it happen, to its end. Returns how many processes it has killed.
+    pub(crate) async fn suffer(&self, fault: Fault) -> anyhow::Result<usize> {
+        let mut killed = 0;
         match fault {
             Fault::Kill { server, down } => {
                 let server = self.servers.get(server).context("there is no such server")?;
-                server.kill();
+                killed = server.kill();
                 tokio::time::sleep(down).await;
                 server.begin(&self.path("log")?)?;
             }
@@ -172,7 +210,8 @@ impl Stage {
             }
             Fault::KillChild { child } => {
                 let running = children(&self.path("child.py")?);
-                let _gone_by_now = running.get(child).map(|pid| kill_process(*pid, Signal::KILL));
+                let hit = running.get(child).map(|pid| kill_process(*pid, Signal::KILL));
+                killed = hit.into_iter().filter(Result::is_ok).count();
             }
             Fault::PauseStore(time) => {
                 let emulator = self.emulator.as_ref().map(|(emulator, _)| emulator);
@@ -181,15 +220,20 @@ impl Stage {
                 emulator.inspect(|emulator| emulator.signal(Signal::CONT));
             }
             Fault::KillFunction(function) => {
-                self.functions.iter().for_each(|functions| functions.kill(function));
+                killed = self.functions.iter().map(|functions| functions.kill(function)).sum();
             }
             Fault::Cut(network, time) => self.pass(network, Passage::Cut, time).await,
             Fault::Slow(network, delay) => self.pass(network, Passage::Open(delay), SLOW).await,
             Fault::LoseAnswers(network, time) => self.pass(network, Passage::OneWay, time).await,
+            Fault::FreezeJobs(time) => {
+                self.jobs.signal(Signal::STOP);
+                tokio::time::sleep(time).await;
+                self.jobs.signal(Signal::CONT);
+            }
             Fault::FillDisk(time) => self.fill_disk(time).await?,
             Fault::StartOnFullDisk(time) => {
                 let server = self.servers.first().context("there is no server")?;
-                server.kill();
+                killed = server.kill();
                 let start = async {
                     tokio::time::sleep(FULL_BEFORE_START).await;
                     server.begin(&self.path("log")?)
@@ -201,7 +245,7 @@ impl Stage {
                 }
             }
         }
-        Ok(())
+        Ok(killed)
     }
 
     async fn fill_disk(&self, time: Duration) -> anyhow::Result<()> {
@@ -222,6 +266,7 @@ impl Stage {
                 .chain(self.functions.iter().flat_map(|_| to_emulator()))
                 .collect(),
             Network::Store => to_emulator().collect(),
+            Network::Jobs => vec![self.jobs.cable()],
         };
         cables.iter().for_each(|cable| cable.set(passage));
         tokio::time::sleep(time).await;
@@ -260,10 +305,12 @@ impl Server {
         self.child().as_mut().is_none_or(|child| child.try_wait().is_ok_and(|status| status.is_some()))
     }
 
-    fn kill(&self) {
-        if let Some(mut child) = self.child().take() {
-            let _ended_already = (child.kill(), child.wait());
-        }
+    /// Ends the process. Returns how many there were.
+    fn kill(&self) -> usize {
+        let Some(mut child) = self.child().take() else { return 0 };
+        let ended_before = child.try_wait().is_ok_and(|status| status.is_some());
+        let _ended_already = (child.kill(), child.wait());
+        usize::from(!ended_before)
     }
 
     fn signal(&self, signal: Signal) {
@@ -304,9 +351,16 @@ impl Programs {
         Ok(Self { server: beside("chaos-server")?, longhaul: beside("longhaul")? })
     }
 
-    fn server(&self, ledger: &str) -> Vec<String> {
-        vec![self.server.clone(), "--tool-env".to_owned(), format!("LEDGER={ledger}")]
+    fn server(&self, tool_env: &str) -> Vec<String> {
+        vec![self.server.clone(), "--tool-env".to_owned(), tool_env.to_owned()]
     }
+}
+
+/// The same with what a program needs to find the emulator.
+fn on_emulator(mut command: Command, endpoint: &str) -> Command {
+    command.env("AWS_ENDPOINT_URL", endpoint).env("AWS_REGION", "us-east-1");
+    command.env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test");
+    command
 }
 
 fn with(program: &[String], address: SocketAddr, more: &[&str]) -> Command {

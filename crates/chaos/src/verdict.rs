@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::faults::Keys;
 use crate::kinds::{CANCELLED_STEPS, Kind, child};
+use crate::stage::Stage;
 use crate::visits::{End, NOT_REPEATED, Visit};
 
 /// The upper ends of the histogram, in milliseconds.
@@ -22,6 +23,15 @@ const TASK: &str = "task ";
 pub(crate) struct Noted {
     pub(crate) own: Vec<String>,
     pub(crate) children: Vec<Vec<String>>,
+}
+
+impl Noted {
+    /// What was noted of one call.
+    pub(crate) fn of(stage: &Stage, visit: &Visit) -> Self {
+        let (children, _steps) = visit.kind.children().unwrap_or_default();
+        let children = (0..children).map(|number| stage.noted(&child(&visit.name, number))).collect();
+        Self { own: stage.noted(&visit.name), children }
+    }
 }
 
 /// What is not as promised of one task, given what was noted; `None` if all is well.
@@ -57,6 +67,8 @@ pub(crate) fn broken(visit: &Visit, all: &Noted, keys: Keys) -> Option<String> {
             (end.value["structuredContent"]["name"] == visit.name.as_str()).then_some(())
         }
         (Kind::Cancelled(_), Status::Completed) => done(&CANCELLED_STEPS.to_string()),
+        // Of that decides what the other systems noted.
+        (Kind::Job(_), _) => Some(()),
         (Kind::Write, _) => written(end, noted.len(), &visit.name),
         (Kind::Look, Status::Completed) => {
             end.value.to_string().contains(&format!("look {}", visit.name)).then_some(())
@@ -136,6 +148,13 @@ pub(crate) fn recoveries(faults: &[Instant], visits: &[Visit]) -> Vec<Duration> 
         hit.map(|visit| visit.ended - *fault).min()
     };
     faults.iter().filter_map(next_end).collect()
+}
+
+/// The middle and the longest of these times, in seconds.
+pub(crate) fn middle_and_longest(times: &[Duration]) -> Option<(f64, f64)> {
+    let mut sorted = times.to_vec();
+    sorted.sort_unstable();
+    Some((sorted.get(sorted.len() / 2)?.as_secs_f64(), sorted.last()?.as_secs_f64()))
 }
 
 /// The shortest, the middle and the longest of these times.

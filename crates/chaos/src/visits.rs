@@ -189,11 +189,15 @@ impl Visitor<'_> {
 /// What the gateway says of a call that it does not make again.
 pub(crate) const NOT_REPEATED: &str = "was not repeated";
 
+/// What a tool says of a job that it does not start again.
+pub(crate) const NOT_STARTED_AGAIN: &str = "it was not started again";
+
 const REFUSED: &str = "is refused: ";
 
 /// Whether the server could not do it now: an internal error, unless it is how a tool has ended.
 fn is_passing(refusal: &Refusal) -> bool {
-    refusal.code == -32_603 && !refusal.message.contains(NOT_REPEATED)
+    let says = |words| refusal.message.contains(words);
+    refusal.code == -32_603 && !says(NOT_REPEATED) && !says(NOT_STARTED_AGAIN)
 }
 
 fn end_of(task: &longhaul_client::Task) -> Option<End> {
