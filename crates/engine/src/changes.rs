@@ -1,13 +1,14 @@
 //! Wake-ups inside one process: whoever waits for a change hears of it at once if this process makes it.
 //!
-//! A wake-up says where to look, and nothing else: the listener reads the store again. A change that another process
-//! makes wakes nobody here, so every wait also ends after a while by itself.
+//! A wake-up says where to look, and the listener reads the store again. Only the end of a task comes with the task as it is on
+//! record: nothing that comes later can make that wrong for who waits for it. A change that another process makes wakes nobody
+//! here, so every wait also ends after a while by itself.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-use longhaul_core::{MailboxId, OwnerId, TaskKey};
+use longhaul_core::{MailboxId, OwnerId, Task, TaskKey};
 
 /// What the listeners of one process listen to, in all. Who comes later is not woken, and waits for its next look.
 const LISTENED_MAX: usize = 65_536;
@@ -50,20 +51,34 @@ pub(crate) struct Inbox(Mutex<Heard>);
 #[derive(Default)]
 struct Heard {
     changed: BTreeSet<Subject>,
+    /// Tasks among them that have ended, as they ended. One that has changed since then is not among these.
+    ended: BTreeMap<TaskKey, Arc<Task>>,
     waker: Option<Waker>,
 }
 
 impl Changes {
     /// Wakes those who listen to `subject`. Called after the change is on record.
     pub(crate) fn tell(&self, subject: Subject) {
-        let inboxes = lock(&self.0).inboxes.get(&subject).cloned();
-        for inbox in inboxes.into_iter().flatten() {
-            let mut heard = lock(&inbox.0);
-            heard.changed.insert(subject);
-            let waker = heard.waker.take();
-            drop(heard);
-            waker.into_iter().for_each(Waker::wake);
+        for inbox in self.listening(subject) {
+            inbox.hear(subject, None);
         }
+    }
+
+    /// Wakes those who listen to this task, which has just ended. Called after its end is on record.
+    pub(crate) fn tell_end(&self, task: &Task) {
+        let subject = Subject::Task(task.key());
+        let inboxes = self.listening(subject);
+        if inboxes.is_empty() {
+            return;
+        }
+        let task = Arc::new(task.clone());
+        for inbox in inboxes {
+            inbox.hear(subject, Some(Arc::clone(&task)));
+        }
+    }
+
+    fn listening(&self, subject: Subject) -> Vec<Arc<Inbox>> {
+        lock(&self.0).inboxes.get(&subject).cloned().unwrap_or_default()
     }
 
     /// Listens to `subject` from now on; false if too much is listened to.
@@ -90,6 +105,24 @@ impl Changes {
 }
 
 impl Inbox {
+    fn hear(&self, subject: Subject, ended: Option<Arc<Task>>) {
+        let mut heard = lock(&self.0);
+        heard.changed.insert(subject);
+        match (subject.task(), ended) {
+            (Some(key), Some(task)) => drop(heard.ended.insert(key, task)),
+            (Some(key), None) => drop(heard.ended.remove(&key)),
+            (None, _) => {}
+        }
+        let waker = heard.waker.take();
+        drop(heard);
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    /// The task as it ended, if that was heard and nothing of the task since then.
+    pub(crate) fn take_ended(&self, key: &TaskKey) -> Option<Arc<Task>> {
+        lock(&self.0).ended.remove(key)
+    }
+
     /// What has changed since this was last taken; waits until something has. Dropping the future loses nothing.
     pub(crate) fn changed(&self) -> impl Future<Output = BTreeSet<Subject>> + Send + '_ {
         std::future::poll_fn(|context| {
@@ -109,8 +142,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use longhaul_core::{IdSource, Identity, Timestamp};
-    use longhaul_testkit::SeededIds;
+    use longhaul_core::{IdSource, Identity, TaskEvent, Timestamp};
+    use longhaul_testkit::{SeededIds, given};
 
     use super::*;
 
@@ -139,6 +172,22 @@ mod tests {
         changes.remove(subject(1), &two);
         changes.remove(subject(2), &one);
         assert_eq!(registered(&changes), (0, 0));
+    }
+
+    #[test]
+    fn an_end_is_heard_with_its_task_until_the_task_changes_again() {
+        let (changes, inbox) = (Changes::default(), Arc::<Inbox>::default());
+        let task = given::task(&SeededIds::new(1), given::owner("alice"), given::NOW);
+        let (ended, subject) = (task.apply(&TaskEvent::Cancel, given::NOW).unwrap(), Subject::Task(task.key()));
+        changes.tell_end(&ended);
+        assert!(changes.register(subject, &inbox));
+        assert_eq!(inbox.take_ended(&task.key()), None);
+        changes.tell_end(&ended);
+        assert_eq!(inbox.take_ended(&task.key()).as_deref(), Some(&ended));
+        assert_eq!(inbox.take_ended(&task.key()), None);
+        changes.tell_end(&ended);
+        changes.tell(subject);
+        assert_eq!(inbox.take_ended(&task.key()), None);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use longhaul_core::{MailboxId, OwnerId, Task, TaskKey};
 
 use crate::changes::{Inbox, Subject};
-use crate::{CollectError, Engine, PollError};
+use crate::{AcceptError, Accepted, Call, CollectError, Engine, PollError};
 
 /// Hears of the changes of some subjects. Nothing is missed between a read and the next wait: a subject is registered
 /// before it is read, and what changes after that is remembered until it is [taken](Self::changed).
@@ -43,6 +43,34 @@ impl Listener {
     pub async fn poll(&mut self, key: &TaskKey) -> Result<Task, PollError> {
         self.add(*key);
         self.engine.poll(key).await
+    }
+
+    /// The task as this process ended it, if that was heard and not taken yet; otherwise does what [`Engine::poll`] does.
+    ///
+    /// # Errors
+    /// [`PollError`]
+    pub async fn look(&mut self, key: &TaskKey) -> Result<Arc<Task>, PollError> {
+        match self.inbox.take_ended(key) {
+            Some(ended) => {
+                self.engine.note_on_span(&ended);
+                Ok(ended)
+            }
+            None => self.engine.poll(key).await.map(Arc::new),
+        }
+    }
+
+    /// Does what [`Engine::accept`] does, and listens to the task from before it was read: to a new one from before it exists.
+    ///
+    /// # Errors
+    /// [`AcceptError`]
+    pub async fn accept(&mut self, call: Call) -> Result<Task, AcceptError> {
+        let id = self.engine.ports.ids.task_id(self.engine.now());
+        self.add(TaskKey::new(call.owner, id));
+        match self.engine.accept_as(id, call).await? {
+            Accepted::New(task) => Ok(task),
+            // It may have changed between that read and this.
+            Accepted::Existing(task) => Ok(self.poll(&task.key()).await.unwrap_or(task)),
+        }
     }
 
     /// Listens to the mailbox from now on, and does what [`Engine::collect`] does.

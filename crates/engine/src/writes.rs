@@ -20,8 +20,10 @@ impl Engine {
     /// through here.
     pub(crate) async fn apply_once(&self, key: &TaskKey, event: &TaskEvent) -> Result<Task, ApplyError> {
         let applied = self.store().apply(key, event, self.now()).await;
-        if applied.is_ok() {
-            self.changes.tell(Subject::Task(*key));
+        match &applied {
+            Ok(ended) if event.ends_task() => self.changes.tell_end(ended),
+            Ok(_) => self.changes.tell(Subject::Task(*key)),
+            Err(_) => {}
         }
         applied
     }

@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use longhaul_core::{RequestedTerms, Task, TaskKey, Timestamp};
+use longhaul_core::{RequestedTerms, TaskKey, Timestamp};
 use rmcp::model::{CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock};
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
 use super::Durable;
 use super::plain::Verified;
-use super::waiting::{View, Waiting};
+use super::waiting::{Heard, View, Waiting};
 use crate::backend::must_have;
 use crate::policy::{Need, Start, TaskPolicy};
 use crate::revision::{Generation, InputErrors};
@@ -96,26 +96,28 @@ impl<H: ServerHandler> Durable<H> {
         let Verified { answers, state, binding, job, .. } = verified;
         let (handle_after_ms, questions_within_ms) = (policy.handle_after_ms(), policy.questions_within_ms());
         let shared = &*self.shared;
-        let (task, wait_ms) = match job {
+        let (heard, wait_ms) = match job {
             Some(task) => {
                 let key = self.answer_job(TaskKey::new(caller.owner, task), &request).await?;
-                (shared.engine.poll(&key).await.map_err(errors::of_poll)?, handle_after_ms)
+                let mut listener = shared.engine.listener();
+                let task = listener.poll(&key).await.map_err(errors::of_poll)?;
+                (Heard { task, listener }, handle_after_ms)
             }
             None => {
-                let task = self.begin(request, &context, caller, (answers, state), policy).await?;
-                (task, handle_after_ms.max(questions_within_ms))
+                let heard = self.begin(request, &context, caller, (answers, state), policy).await?;
+                (heard, handle_after_ms.max(questions_within_ms))
             }
         };
-        let wait_ms = wait_ms.min(shared.settings.inline_wait_ms);
+        let (task, wait_ms) = (&heard.task, wait_ms.min(shared.settings.inline_wait_ms));
         if wait_ms == 0 || task.awaited_start().is_some() {
-            return Ok(view::created(&task, shared.engine.ports().clock.now()).into());
+            return Ok(view::created(task, shared.engine.ports().clock.now()).into());
         }
         let view = if questions_within_ms == 0 { View::ResultOrHandle } else { View::ResultOrQuestionsOrHandle };
         let (context, binding) = (&context, &binding);
-        Waiting { shared, context, caller, binding, view, wait_ms }.follow(task.key()).await
+        Waiting { shared, context, caller, binding, view, wait_ms }.follow_heard(heard).await
     }
 
-    /// Makes the task of a call.
+    /// Makes the task of a call, and listens to it.
     pub(super) async fn begin(
         &self,
         mut request: CallToolRequestParams,
@@ -123,7 +125,7 @@ impl<H: ServerHandler> Durable<H> {
         caller: &Caller,
         (answers, state): (BTreeMap<String, serde_json::Value>, Option<String>),
         policy: &TaskPolicy,
-    ) -> Result<Task, ErrorData> {
+    ) -> Result<Heard, ErrorData> {
         let idempotency = caller.scope.bind(caller::idempotency(&request, context)?)?;
         let tool = request.name.to_string();
         request.request_state = state;
@@ -138,6 +140,8 @@ impl<H: ServerHandler> Durable<H> {
             requested: RequestedTerms::default(),
             idempotency,
         };
-        Ok(accept::accept(&self.shared, new).await?.into_task())
+        let mut listener = self.shared.engine.listener();
+        let task = listener.accept(accept::call(&self.shared, new)?).await.map_err(errors::of_accept)?;
+        Ok(Heard { task, listener })
     }
 }

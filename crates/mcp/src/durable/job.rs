@@ -38,15 +38,20 @@ impl<H: ServerHandler> Durable<H> {
     ) -> Result<CallToolResponse, ErrorData> {
         let Verified { answers, state, binding, job, .. } = verified;
         let longest_ms = self.shared.settings.inline_wait_ms;
-        let (key, wait_ms) = match job {
-            Some(job) => (self.answer_job(TaskKey::new(caller.owner, job), &request).await?, longest_ms),
-            None => {
-                let task = self.begin(request, &context, caller, (answers, state), policy).await?;
-                (task.key(), if task.awaited_start().is_some() { 0 } else { longest_ms })
+        let shared = &*self.shared;
+        let waiting =
+            |wait_ms| Waiting { shared, context: &context, caller, binding: &binding, view: View::Result, wait_ms };
+        match job {
+            Some(job) => {
+                let key = self.answer_job(TaskKey::new(caller.owner, job), &request).await?;
+                waiting(longest_ms).follow(key).await
             }
-        };
-        let (shared, context) = (&*self.shared, &context);
-        Waiting { shared, context, caller, binding: &binding, view: View::Result, wait_ms }.follow(key).await
+            None => {
+                let heard = self.begin(request, &context, caller, (answers, state), policy).await?;
+                let wait_ms = if heard.task.awaited_start().is_some() { 0 } else { longest_ms };
+                waiting(wait_ms).follow_heard(heard).await
+            }
+        }
     }
 
     /// `get_job_status` and `cancel_job`.

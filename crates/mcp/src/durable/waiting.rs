@@ -38,6 +38,12 @@ pub(super) enum View {
     Status,
 }
 
+/// A task, and a listener that has listened to it since before it was read.
+pub(super) struct Heard {
+    pub(super) task: Task,
+    pub(super) listener: Listener,
+}
+
 /// A caller who waits.
 pub(super) struct Waiting<'a> {
     pub(super) shared: &'a Shared,
@@ -52,11 +58,17 @@ impl Waiting<'_> {
     /// Waits until the task ends or asks something, or the time is over.
     pub(super) async fn follow(&self, key: TaskKey) -> Result<CallToolResponse, ErrorData> {
         let mut listener = self.shared.engine.listener();
-        let task = match listener.poll(&key).await {
-            Ok(task) => task,
-            Err(PollError::NotFound) => return self.gone(&key),
-            Err(error @ PollError::Unavailable(_)) => return Err(errors::of_poll(error)),
-        };
+        match listener.poll(&key).await {
+            Ok(task) => self.follow_heard(Heard { task, listener }).await,
+            Err(PollError::NotFound) => self.gone(&key),
+            Err(error @ PollError::Unavailable(_)) => Err(errors::of_poll(error)),
+        }
+    }
+
+    /// Does the same for a task that is listened to.
+    pub(super) async fn follow_heard(&self, heard: Heard) -> Result<CallToolResponse, ErrorData> {
+        let Heard { task, listener } = heard;
+        let key = task.key();
         self.shared.polls.told(&task);
         let (wait_ms, _held) = self.may_wait(&task).await;
         let mut watch = self.watch(listener, task, wait_ms);

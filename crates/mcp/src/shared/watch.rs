@@ -213,8 +213,8 @@ impl TaskWatch {
             if !self.unread.contains(&key) {
                 continue;
             }
-            match self.engine.poll(&key).await {
-                Ok(task) => watched.task = Arc::new(task),
+            match self.listener.look(&key).await {
+                Ok(task) => watched.task = task,
                 Err(PollError::NotFound) => {
                     watched.gone = true;
                     self.pending.push_back(Event::Gone(key));
