@@ -26,6 +26,9 @@ const READY_PAUSE: Duration = Duration::from_millis(2);
 /// How long a process may take to stop.
 const STOP_WAIT: Duration = Duration::from_secs(20);
 
+/// How the names of the files begin into which processes print.
+const LOG: &str = "process-";
+
 /// A running system. Killed when dropped.
 pub(crate) struct Running {
     system: System,
@@ -56,7 +59,7 @@ impl Running {
             Self { system, places, folder: folder.to_owned(), children: Vec::new(), first_result: Duration::ZERO };
         let begun = Instant::now();
         for mut command in commands {
-            let log = fs::File::create(folder.join(format!("process-{}.log", running.children.len())))?;
+            let log = fs::File::create(folder.join(format!("{LOG}{}.log", running.children.len())))?;
             command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
             running.children.push(command.spawn().with_context(|| format!("{command:?} does not start"))?);
         }
@@ -100,7 +103,7 @@ impl Running {
 
     /// The end of what its processes wrote.
     fn said(&self) -> String {
-        let logs = (0..self.children.len()).map(|number| self.folder.join(format!("process-{number}.log")));
+        let logs = (0..self.children.len()).map(|number| self.folder.join(format!("{LOG}{number}.log")));
         let texts = logs.map(|log| fs::read_to_string(log).unwrap_or_default());
         texts.map(|text| text.lines().rev().take(5).collect::<Vec<_>>().join(" | ")).collect::<Vec<_>>().join(" || ")
     }
@@ -185,12 +188,16 @@ impl Drop for Running {
     }
 }
 
-/// What a folder holds on the disk, in bytes.
+/// What a folder holds on the disk, in bytes, without what processes have printed.
 pub(crate) fn kept_bytes(folder: &Path) -> anyhow::Result<u64> {
     use std::os::unix::fs::MetadataExt as _;
     let mut bytes = 0;
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
+        // What processes print is not what they keep.
+        if entry.file_name().to_string_lossy().starts_with(LOG) {
+            continue;
+        }
         let metadata = entry.metadata()?;
         // Blocks of 512 bytes, so that what is only reserved in a file without being written does not count.
         bytes += if metadata.is_dir() { kept_bytes(&entry.path())? } else { metadata.blocks() * 512 };

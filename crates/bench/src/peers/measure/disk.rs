@@ -34,7 +34,7 @@ pub(super) async fn measure(field: &Field<'_>) -> anyhow::Result<Table> {
         "The disk",
         format!(
             "Of {lives} lives, per 1,000: MiB handed to the disk (the kernel's count; a page that is written twice counts \
-             twice), and MiB that are there after a stop by SIGTERM. And how often a life waits for the disk (`fsync`, `fdatasync`) when \
+             twice), and MiB that are there after a stop by SIGTERM, without logs. And how often a life waits for the disk (`fsync`, `fdatasync`) when \
              {TRACED} lives run one after the other. One round. How long results are kept: Longhaul 6 h, Restate a day, \
              DBOS for ever, FastMCP 15 min."
         ),

@@ -463,6 +463,18 @@ async fn a_wake_up_reads_only_the_task_that_changed_and_delays_no_look_at_the_ot
 }
 
 #[tokio::test]
+async fn an_end_that_this_process_wrote_is_reported_without_a_look() {
+    let world = World::new();
+    let task = world.running().await;
+    let mut watch = world.watch(&[&task]);
+    world.expect_events(&mut watch, &["changed", "working"]).await;
+    world.engine.cancel(&task.key()).await.unwrap();
+    world.counting(|_| true);
+    world.expect_events(&mut watch, &["changed", "cancelled", "ended", "close with 0"]).await;
+    assert_eq!(world.looked_ms(), [0; 0]);
+}
+
+#[tokio::test]
 async fn a_look_that_is_dropped_is_made_again_at_once() {
     let world = World::new();
     // Seldom, the store's thread answers before the look can be dropped.
@@ -470,9 +482,10 @@ async fn a_look_that_is_dropped_is_made_again_at_once() {
         let task = world.running().await;
         let mut watch = world.watch(&[&task]);
         world.expect_events(&mut watch, &["changed", "working"]).await;
-        world.engine.cancel(&task.key()).await.unwrap();
+        world.apply(&task, given::progress(1, world.clock.now(), 1.0)).await;
+        world.engine.extend_retention(&task.key(), 40_000_000).await.unwrap();
         if watch.next().now_or_never().is_none() {
-            world.expect_events(&mut watch, &["changed", "cancelled", "ended", "close with 0"]).await;
+            world.expect_events(&mut watch, &["changed", "progress 1"]).await;
             assert_eq!(world.now_ms(), 0);
             return;
         }
