@@ -147,10 +147,11 @@ impl Database {
     /// Accepts no more calls, and returns once the waiting ones are answered and the file is closed. Every later call
     /// fails with "unavailable".
     pub async fn close(&self) {
-        if let Some(readers) = &self.shared.readers {
-            readers.close();
-        }
         lock(&self.shared.deliveries).close();
+        if let Some(readers) = &self.shared.readers {
+            readers.close().await;
+        }
+        // Only the last connection moves the log into the file, and removes it.
         self.shared.writer.close().await;
         self.shared.messages.notify_waiters();
         self.shared.announcements.notify_waiters();

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use rusqlite::Connection;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{DatabaseError, OpenError, Settings, open};
 
@@ -20,6 +20,8 @@ type Job = Box<dyn FnOnce(&Connection) + Send>;
 /// Sends reads to the reader threads.
 pub(crate) struct Readers {
     jobs: RwLock<Option<mpsc::Sender<Job>>>,
+    /// Each thread has a receiver of it, as long as its connection is open.
+    open: watch::Sender<()>,
 }
 
 impl Readers {
@@ -27,15 +29,20 @@ impl Readers {
     pub(crate) fn start(path: &Path, settings: Settings) -> Result<Self, OpenError> {
         let (jobs, waiting) = mpsc::channel(WAITING_MAX);
         let waiting = Arc::new(Mutex::new(waiting));
+        let open = watch::Sender::new(());
         for number in 0..THREADS {
             let connection = open::reader(path, settings)?;
-            let waiting = Arc::clone(&waiting);
+            let (waiting, is_open) = (Arc::clone(&waiting), open.subscribe());
             std::thread::Builder::new()
                 .name(format!("longhaul-sqlite-reader-{number}"))
-                .spawn(move || run(&connection, &waiting))
+                .spawn(move || {
+                    run(&connection, &waiting);
+                    drop(connection);
+                    drop(is_open);
+                })
                 .map_err(OpenError::NoThread)?;
         }
-        Ok(Self { jobs: RwLock::new(Some(jobs)) })
+        Ok(Self { jobs: RwLock::new(Some(jobs)), open })
     }
 
     /// Runs `work` on a reader thread. It sees what was committed before the call.
@@ -57,9 +64,10 @@ impl Readers {
         answer.await.map_err(|_dropped| DatabaseError::Closed)?
     }
 
-    /// Accepts no more calls; those that wait are still answered.
-    pub(crate) fn close(&self) {
+    /// Accepts no more calls, and returns once the waiting ones are answered and the connections are closed.
+    pub(crate) async fn close(&self) {
         drop(self.jobs.write().unwrap_or_else(PoisonError::into_inner).take());
+        self.open.closed().await;
     }
 }
 

@@ -82,6 +82,23 @@ fn every_call_on_a_closed_database_is_unavailable() {
     });
 }
 
+/// The log is removed by whoever closes the file last, and only if it may write.
+#[test]
+fn a_closed_database_is_one_file_even_if_it_was_still_read() {
+    block_on(async {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("longhaul.db");
+        let (database, _) = open(&path);
+        let task = queued(&database.store(), &SeededIds::new(1), owner("alice")).await;
+        let store = database.store();
+        let key = task.key();
+        let reads = futures::future::join_all((0..1_000).map(|_| store.get(&key, NOW)));
+        let (reads, ()) = tokio::join!(reads, database.close());
+        assert!(reads.iter().any(Result::is_ok), "nothing was read");
+        assert!(!path.with_extension("db-wal").exists());
+    });
+}
+
 #[test]
 fn a_receive_that_waits_ends_when_the_database_closes() {
     block_on(async {
