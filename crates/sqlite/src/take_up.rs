@@ -33,17 +33,19 @@ impl Database {
         let deliveries = Arc::clone(&self.shared().deliveries);
         let mut ended = self.shared().writer.call(move |connection| take_up_received(connection, now)).await?;
         lock(&deliveries).look_again();
+        let happened = self.shared().happened();
         let mut after = None;
         loop {
             let deliveries = Arc::clone(&deliveries);
             let page = move |connection: &_| take_up_without_message(connection, &deliveries, after, now);
             let taken_up = self.shared().writer.call(page).await?;
             ended += taken_up.ended;
-            after = taken_up.last;
             // Each page begins after the last task of the one before.
-            if after.is_none() {
+            if taken_up.last.is_none() {
+                self.shared().note_look(happened, after.is_none());
                 return Ok(ended);
             }
+            after = taken_up.last;
         }
     }
 }

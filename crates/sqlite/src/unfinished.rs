@@ -9,6 +9,7 @@ use longhaul_core::ports::{StoreError, UnfinishedTasks};
 use longhaul_core::{OwnerId, Task, TaskKey, Timestamp};
 use rusqlite::{Connection, params};
 
+use crate::database::Shared;
 use crate::queue::{Deliveries, lock};
 use crate::tasks::{key_in, moment, read_unexpired};
 use crate::{DatabaseError, SqliteStore};
@@ -25,22 +26,33 @@ pub(crate) const WITH_MESSAGE: &str =
 #[async_trait]
 impl UnfinishedTasks for SqliteStore {
     async fn unfinished(&self, after: Option<TaskKey>, max: usize, now: Timestamp) -> Result<Vec<Task>, StoreError> {
-        let changes = (self.shared.writer.changes(), lock(&self.shared.deliveries).removed());
-        if after.is_none() && self.quiet().is_known(changes) {
+        let happened = self.shared.happened();
+        if after.is_none() && self.shared.quiet().is_known(happened) {
             return Ok(Vec::new());
         }
         let deliveries = Arc::clone(&self.shared.deliveries);
         let tasks = self.shared.read(move |connection| page(connection, &deliveries, after, max, now)).await?;
         if after.is_none() {
-            *self.quiet() = Quiet { since: tasks.is_empty().then_some(changes), looks_left: LOOKS_SPARED_MAX };
+            self.shared.note_look(happened, tasks.is_empty());
         }
         Ok(tasks)
     }
 }
 
-impl SqliteStore {
+impl Shared {
+    /// How many rows have been changed, and how many messages in memory are gone.
+    pub(crate) fn happened(&self) -> (u64, u64) {
+        (self.writer.changes(), lock(&self.deliveries).removed())
+    }
+
+    /// Notes a look at all unfinished tasks, which began when so much had happened, and whether it found none without a
+    /// message.
+    pub(crate) fn note_look(&self, happened: (u64, u64), none: bool) {
+        *self.quiet() = Quiet { since: none.then_some(happened), looks_left: LOOKS_SPARED_MAX };
+    }
+
     fn quiet(&self) -> MutexGuard<'_, Quiet> {
-        self.shared.quiet.lock().unwrap_or_else(PoisonError::into_inner)
+        self.quiet.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -57,8 +69,8 @@ pub(crate) struct Quiet {
 
 impl Quiet {
     /// Whether there is still no task without a message, if so much has happened by now.
-    fn is_known(&mut self, changes: (u64, u64)) -> bool {
-        let is_known = self.since == Some(changes) && self.looks_left > 0;
+    fn is_known(&mut self, happened: (u64, u64)) -> bool {
+        let is_known = self.since == Some(happened) && self.looks_left > 0;
         self.looks_left = self.looks_left.saturating_sub(1);
         is_known
     }

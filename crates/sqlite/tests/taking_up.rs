@@ -10,6 +10,7 @@ use longhaul_core::{Cleaning, Lease, LeaseToken, State, Suspension, Task, TaskEv
 use longhaul_sqlite::{Database, OpenError, Settings};
 use longhaul_testkit::given::{self, LEASE_MS, NOW, on_record, owner, queued, running};
 use longhaul_testkit::{ManualClock, SeededIds, block_on};
+use rusqlite::Connection;
 
 fn settings() -> Settings {
     Settings { busy_ms_max: 50, ..Settings::default() }
@@ -328,5 +329,26 @@ fn a_message_in_memory_is_not_one_that_was_lost() {
         assert_eq!(unfinished().await, []);
         database.queue().delete(&delivery.receipt).await.unwrap();
         assert_eq!(unfinished().await, [task]);
+    });
+}
+
+/// A hundred thousand tasks that sleep are looked at once.
+#[test]
+fn the_look_after_a_start_that_found_a_message_for_every_task_is_spared() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("longhaul.db");
+    block_on(async {
+        let database = open(&path).unwrap();
+        let task = queued(&database.store(), &SeededIds::new(1), owner("alice")).await;
+        send(&database, &task, 60_000).await;
+        let database = reopened(&path, database).await;
+        assert_eq!(database.take_up(NOW).await.unwrap(), 0);
+        // Unseen, so that a look would find the task.
+        Connection::open(&path).unwrap().execute("DELETE FROM messages", []).unwrap();
+        assert_eq!(database.store().unfinished(None, 10, NOW).await.unwrap(), []);
+        // Something happens, and so the next look is one.
+        let other = queued(&database.store(), &SeededIds::new(2), owner("bob")).await;
+        send(&database, &other, 60_000).await;
+        assert_eq!(database.store().unfinished(None, 10, NOW).await.unwrap(), [task]);
     });
 }
