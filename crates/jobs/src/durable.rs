@@ -1,6 +1,7 @@
 //! The driver, which is the same for all systems: start once, look until the end, stop what nobody waits for any more.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use longhaul::{End, EndedTask, EndedTaskError, Every, TaskContext};
 use rmcp::ErrorData;
@@ -121,14 +122,33 @@ impl DurableJob {
     pub async fn clean_up(&self, ended: &EndedTask) -> Result<(), CleanUpError> {
         let job = match ended.step::<JobRef>(JOB).await? {
             Some(job) => Some(job),
+            // No leg has begun, and so nothing was started.
+            None if ended.attempts() == 0 => None,
             None => {
                 let input = Value::Object(ended.arguments::<Map<String, Value>>()?);
-                unless_refused(self.job.find(&JobKey::of(&ended.task_key()), &input).await)?.flatten()
+                unless_refused(self.find_late(&JobKey::of(&ended.task_key()), &input).await)?.flatten()
             }
         };
         let Some(job) = job else { return Ok(()) };
         unless_refused(self.job.stop(&job, &why(ended.end())).await)?;
         Ok(())
+    }
+
+    /// The job, which may be seen later than the first question for it: a start that was cut off may still be on its way,
+    /// and lists of jobs may be some seconds old.
+    async fn find_late(&self, key: &JobKey, input: &Value) -> Result<Option<JobRef>, JobError> {
+        let mut pauses = self.pauses_of_finding().iter();
+        loop {
+            match (self.job.find(key, input).await?, pauses.next()) {
+                (None, Some(pause)) => tokio::time::sleep(*pause).await,
+                (found, _) => return Ok(found),
+            }
+        }
+    }
+
+    /// How long to wait after each look that has not found a job, but for the last.
+    fn pauses_of_finding(&self) -> &'static [Duration] {
+        if self.job.can_find() { &limits::FIND_AGAIN } else { &[] }
     }
 
     /// For systems to which a second start is the first one.
@@ -183,17 +203,25 @@ impl DurableJob {
         input: &Value,
         why: &str,
     ) -> Result<JobRef, ErrorData> {
-        let find = || async {
-            match self.job.find(key, input).await {
-                Ok(Some(job)) => Ok(Some(job)),
-                Ok(None) => Err(failed(&format!("the job may have been started; it was not started again: {why}"))),
-                Err(JobError::Refused(other)) => Err(failed(&format!(
-                    "the job may have been started; it was not started again: {why}; and it could not be looked for: {other}"
-                ))),
-                Err(JobError::NotNow(_) | JobError::Unanswered(_)) => Ok(None),
+        let mut pauses = self.pauses_of_finding().iter();
+        for number in 0.. {
+            let find = || async {
+                match self.job.find(key, input).await {
+                    Ok(found) => Ok(Some(found)),
+                    Err(JobError::Refused(other)) => Err(failed(&format!(
+                        "the job may have been started; it was not started again: {why}; and it could not be looked for: {other}"
+                    ))),
+                    Err(JobError::NotNow(_) | JobError::Unanswered(_)) => Ok(None),
+                }
+            };
+            let found = task.look_until(&format!("look {number} for the job"), limits::START_AGAIN, find).await?;
+            match (found, pauses.next()) {
+                (Some(job), _) => return Ok(task.step(JOB, async || job).await),
+                (None, Some(pause)) => task.sleep(*pause).await,
+                (None, None) => break,
             }
-        };
-        task.look_until(JOB, limits::START_AGAIN, find).await
+        }
+        Err(failed(&format!("the job may have been started; it was not started again: {why}")))
     }
 
     async fn look(&self, task: &TaskContext, job: &JobRef) -> Result<Option<Never>, Ended> {

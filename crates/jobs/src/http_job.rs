@@ -292,6 +292,10 @@ impl OutsideJob for HttpJob {
         }
     }
 
+    fn can_find(&self) -> bool {
+        self.spec.find.is_some()
+    }
+
     async fn look(&self, job: &JobRef) -> Result<Look, JobError> {
         let answer = self.of_job(&self.spec.status, job).await?;
         if !answer.status.is_success() {

@@ -138,6 +138,12 @@ impl EndedTask {
         self.0.caller.as_ref()
     }
 
+    /// How many attempts to run the tool there were: 0 if the task ended before a worker took it.
+    #[must_use]
+    pub fn attempts(&self) -> u32 {
+        self.0.ended.task().attempt
+    }
+
     /// How the task ended.
     #[must_use]
     pub fn end(&self) -> &End {

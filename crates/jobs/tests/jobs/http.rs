@@ -187,6 +187,37 @@ async fn what_nobody_waits_for_any_more_is_stopped_until_the_service_has_done_it
     assert_eq!((late.status(), service.times("DELETE /jobs/17")), (Status::Failed, 3));
 }
 
+/// The start is cut off by the cancellation, and arrives after the first questions for its job.
+#[tokio::test]
+async fn a_job_that_is_seen_late_is_stopped_if_its_task_was_cancelled_meanwhile() {
+    let service = StandIn::new(|asked: &Asked, before| match (asked.path.as_str(), before) {
+        ("/jobs", _) => Reply::Hang,
+        (path, 0 | 1) if path.starts_with("/find/") => Reply::Text(404, String::new()),
+        (path, _) if path.starts_with("/find/") => ok(json!({"job": {"id": 17}})),
+        _ => ok(json!({})),
+    })
+    .await;
+    let find = HttpRequest::new(RequestKind::Find, Method::GET, &format!("{}/find/{{key}}", service.url)).unwrap();
+    let spec = HttpJobSpec { find: Some(find), ..spec(&service.url, Again::AnotherJob) };
+    let run = call(HttpJob::new(spec), arguments()).cancel_after("start 0").to_end().await.unwrap();
+    assert_eq!((run.status(), service.times("DELETE /jobs/17")), (Status::Cancelled, 1), "{:?}", service.operations());
+}
+
+#[tokio::test]
+async fn a_job_that_is_seen_late_is_the_one_that_was_started() {
+    let service = StandIn::new(|asked: &Asked, before| match (asked.path.as_str(), before) {
+        ("/jobs", _) => Reply::Cut,
+        (path, 0 | 1) if path.starts_with("/find/") => Reply::Text(404, String::new()),
+        (path, _) if path.starts_with("/find/") => ok(json!({"job": {"id": 17}})),
+        _ => usual(asked, before),
+    })
+    .await;
+    let find = HttpRequest::new(RequestKind::Find, Method::GET, &format!("{}/find/{{key}}", service.url)).unwrap();
+    let spec = HttpJobSpec { find: Some(find), ..spec(&service.url, Again::AnotherJob) };
+    let run = call(HttpJob::new(spec), arguments()).to_end().await.unwrap();
+    assert_eq!((run.structured(), service.times("POST /jobs")), (Some(&json!({"tons": 3})), 1), "{:?}", run.error());
+}
+
 #[tokio::test]
 async fn a_wait_of_ten_hours_is_fewer_than_sixty_looks() {
     let service = StandIn::new(|asked: &Asked, before| match (asked.method.as_str(), before) {

@@ -181,6 +181,10 @@ impl OutsideJob for Any {
         self.0.find(key, input).await
     }
 
+    fn can_find(&self) -> bool {
+        self.0.can_find()
+    }
+
     async fn look(&self, job: &JobRef) -> Result<Look, JobError> {
         self.0.look(job).await
     }
