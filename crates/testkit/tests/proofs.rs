@@ -88,7 +88,7 @@ fn each_checker_has_its_place_in_a_proof_and_the_right_number_of_planted_faults(
         named.push(*promise);
     }
     let missing: Vec<&Promise> = Promise::ALL.iter().filter(|promise| !named.contains(promise)).collect();
-    assert!(missing.is_empty(), "{missing:?} is in no proof: add it to those in docs/SEMANTICS.md that it checks");
+    assert!(missing.is_empty(), "{missing:?} is in no proof: name it in docs/SEMANTICS.md, with the promise that it checks");
 }
 
 #[test]
