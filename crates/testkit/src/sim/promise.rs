@@ -1,8 +1,22 @@
 //! The promises that the checkers verify.
 
-/// A promise, and the checker that verifies it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Promise {
+/// One line or more for each promise: what it says, and its name.
+macro_rules! promises {
+    ($($(#[doc = $what:literal])+ $promise:ident,)+) => {
+        /// A promise, and the checker that verifies it.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Promise {
+            $($(#[doc = $what])+ $promise,)+
+        }
+
+        impl Promise {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$promise,)+];
+        }
+    };
+}
+
+promises! {
     /// An accepted call is on record until it expires.
     AcceptedStaysOnRecord,
     /// Nothing changes a task that has ended.
