@@ -216,7 +216,7 @@ async fn accepted(database: &Database, ids: &SeededIds, change: impl FnOnce(&mut
 
 /// The messages in the file's table, counted over a separate connection.
 fn messages_in_table(path: &Path) -> u32 {
-    let connection = rusqlite::Connection::open(path).unwrap();
+    let connection = Connection::open(path).unwrap();
     connection.query_row("SELECT count(*) FROM messages", [], |row| row.get(0)).unwrap()
 }
 
