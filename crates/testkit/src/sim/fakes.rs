@@ -52,11 +52,11 @@ impl TaskStore for FakeStore {
     }
 
     async fn get(&self, key: &TaskKey, now: Timestamp) -> Result<Option<Task>, StoreError> {
-        Ok(self.lock().get(key, now, false))
+        Ok(self.lock().get(key, now, false, 0))
     }
 
     async fn apply(&self, key: &TaskKey, event: &TaskEvent, now: Timestamp) -> Result<Task, ApplyError> {
-        self.lock().apply(key, event, now).0
+        self.lock().apply(key, event, now, 0).0
     }
 
     async fn list(

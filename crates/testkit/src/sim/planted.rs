@@ -168,6 +168,8 @@ planted_faults! {
     ExpiredIsRead breaks ExpiredIsNotFound;
     /// A read returns the record as it was one write ago.
     StaleReads breaks RepliesMatchTheRecord;
+    /// A read that begins at the very moment of a write returns the record as it was before that write.
+    FreshWriteNotRead breaks ReadsAreMonotonic;
     /// A read does not check the owner.
     GetOfAnyOwner breaks OwnersSeeOnlyTheirOwn;
     /// A list does not check the owner.
@@ -204,6 +206,8 @@ planted_faults! {
     DeadLettersVanish breaks ContinuesWithoutPolls;
     /// A message is deleted when it is delivered.
     ReceiveDeletes breaks ContinuesWithoutPolls;
+    /// A deletion is confirmed, and the message stays.
+    DeletedMessageStays breaks BecomesIdle;
 
     // A mistake in the engine, imitated by a port between the engine and the model.
 
@@ -264,6 +268,8 @@ planted_faults! {
     ArgumentsLost breaks NothingIsTruncated;
     /// Variables are reported as set, and are not written.
     VariablesNotWritten breaks VariablesAreKept;
+    /// A heartbeat says how much is left to do, and not how much is done.
+    ProgressCountsDown breaks ProgressOnlyGrows;
     /// A task whose tool crashes fails at once.
     CrashIsTheEnd breaks FailuresAreCounted;
     /// A leg is to be retried, and no message is sent for it.

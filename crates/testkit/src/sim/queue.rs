@@ -102,7 +102,7 @@ impl QueueModel {
     }
 
     pub(crate) fn delete(&mut self, receipt: &str) {
-        if let Some(at) = self.find(receipt) {
+        if let Some(at) = self.find(receipt).filter(|_| !self.has(PlantedFault::DeletedMessageStays)) {
             self.messages.swap_remove(at);
         }
     }

@@ -30,6 +30,8 @@ pub(crate) struct StoreModel {
 struct Row {
     task: Arc<Task>,
     before: Arc<Task>,
+    /// When it was written, by the clock that is right.
+    written_ms: Option<u64>,
     /// Who wrote the latest heartbeat, and when it was sent.
     heard: Option<(u32, Timestamp)>,
 }
@@ -151,7 +153,7 @@ impl StoreModel {
         }
         let task = Arc::new(new.task);
         self.rows.retain(|row| row.task.key() != key);
-        self.rows.push(Row { task: Arc::clone(&task), before: Arc::clone(&task), heard: None });
+        self.rows.push(Row { task: Arc::clone(&task), before: Arc::clone(&task), written_ms: None, heard: None });
         if !self.has(PlantedFault::OpenNotCounted) {
             self.count_open(&key.owner, 1);
         }
@@ -174,12 +176,18 @@ impl StoreModel {
         Ok(())
     }
 
-    pub(crate) fn get(&self, key: &TaskKey, now: Timestamp, stale: bool) -> Option<Task> {
+    /// The record, as a read gets it that began at `begun_ms`; `stale` is how the dice of a store that may be stale fell.
+    pub(crate) fn get(&self, key: &TaskKey, now: Timestamp, stale: bool, begun_ms: u64) -> Option<Task> {
         let row = self
             .rows
             .iter()
             .find(|row| row.task.key() == *key || (self.has(PlantedFault::GetOfAnyOwner) && row.task.id == key.id))?;
-        let task = if stale && self.has(PlantedFault::StaleReads) { &row.before } else { &row.task };
+        let is_behind = match self.planted {
+            Some(PlantedFault::StaleReads) => stale,
+            Some(PlantedFault::FreshWriteNotRead) => row.written_ms == Some(begun_ms),
+            _ => false,
+        };
+        let task = if is_behind { &row.before } else { &row.task };
         (self.has(PlantedFault::ExpiredIsRead) || !self.has_expired(task, now)).then(|| Task::clone(task))
     }
 
@@ -187,12 +195,13 @@ impl StoreModel {
         self.peek(key).filter(|task| !self.has_expired(task, now)).map(Arc::clone)
     }
 
-    /// Applies `event`: the answer to the caller, and what happened to the record.
+    /// Applies `event` at `at_ms`: the answer to the caller, and what happened to the record.
     pub(crate) fn apply(
         &mut self,
         key: &TaskKey,
         event: &TaskEvent,
         now: Timestamp,
+        at_ms: u64,
     ) -> (Result<Task, ApplyError>, Option<Change>) {
         let planted = self.planted;
         let Some(row) = self.rows.iter_mut().find(|row| row.task.key() == *key) else {
@@ -202,6 +211,7 @@ impl StoreModel {
             Ok(next) => {
                 let before = std::mem::replace(&mut row.task, Arc::new(next));
                 row.before = Arc::clone(&before);
+                row.written_ms = Some(at_ms);
                 if let TaskEvent::Heartbeat { attempt, .. } = event {
                     row.heard = Some((*attempt, now));
                 }

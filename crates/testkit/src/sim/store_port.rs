@@ -99,7 +99,7 @@ fn apply(
     now: Timestamp,
 ) -> Result<Task, ApplyError> {
     let at_ms = world.kernel.now_ms();
-    let (answer, change) = state.store.apply(key, event, now);
+    let (answer, change) = state.store.apply(key, event, now, at_ms);
     same(world, state, "apply", &answer, |store| block_on(store.apply(key, event, now)));
     if let Some(change) = change {
         state.note_record(&change.after);
@@ -170,8 +170,9 @@ impl TaskStore for SimStore {
 
     async fn get(&self, key: &TaskKey, now: Timestamp) -> Result<Option<Task>, StoreError> {
         let stale = self.world.kernel.draw(|dice| dice.happens(500));
+        let begun_ms = self.world.kernel.now_ms();
         self.call("the read", |world, state| {
-            let found = state.store.get(key, now, stale);
+            let found = state.store.get(key, now, stale, begun_ms);
             let compared: Result<_, StoreError> = Ok(found);
             same(world, state, "get", &compared, |store| block_on(store.get(key, now)));
             world.kernel.tell(|| sentences::read(&state.name(key), compared.as_ref().ok().and_then(Option::as_ref)));

@@ -136,6 +136,16 @@ impl LyingStore {
         }
     }
 
+    /// The event, with what the faulty engine says of its tool's progress.
+    fn with_progress(&self, mut event: TaskEvent) -> TaskEvent {
+        if let (PlantedFault::ProgressCountsDown, TaskEvent::Heartbeat { progress: Some(progress), .. }) =
+            (self.fault, &mut event)
+        {
+            progress.done = 100.0 - progress.done;
+        }
+        event
+    }
+
     /// The answer that the faulty engine believes it got.
     fn changed(&self, event: &TaskEvent, answer: Result<Task, ApplyError>) -> Result<Task, ApplyError> {
         match (self.fault, event, answer) {
@@ -237,6 +247,7 @@ impl TaskStore for LyingStore {
 
     async fn apply(&self, key: &TaskKey, event: &TaskEvent, now: Timestamp) -> Result<Task, ApplyError> {
         self.memo.clear();
+        let event = &self.with_progress(event.clone());
         if let (
             PlantedFault::LookIsRecorded,
             TaskEvent::Suspend { attempt, suspension: Suspension::Timer(until), .. },
