@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use longhaul::{End, EndedTask, EndedTaskError, Every, TaskContext};
+use longhaul::ports::Clock as _;
+use longhaul::{End, EndedTask, EndedTaskError, Every, SystemClock, TaskContext};
 use rmcp::ErrorData;
 use rmcp::model::CallToolResult;
 use serde::{Deserialize, Serialize};
@@ -140,15 +141,15 @@ impl DurableJob {
         let mut pauses = self.pauses_of_finding().iter();
         loop {
             match (self.job.find(key, input).await?, pauses.next()) {
-                (None, Some(pause)) => tokio::time::sleep(*pause).await,
+                (None, Some(pause_ms)) => SystemClock.sleep_ms(*pause_ms).await,
                 (found, _) => return Ok(found),
             }
         }
     }
 
-    /// How long to wait after each look that has not found a job, but for the last.
-    fn pauses_of_finding(&self) -> &'static [Duration] {
-        if self.job.can_find() { &limits::FIND_AGAIN } else { &[] }
+    /// How long to wait, in milliseconds, after each look that has not found a job, but for the last.
+    fn pauses_of_finding(&self) -> &'static [u64] {
+        if self.job.can_find() { &limits::FIND_AGAIN_MS } else { &[] }
     }
 
     /// For systems to which a second start is the first one.
@@ -217,7 +218,7 @@ impl DurableJob {
             let found = task.look_until(&format!("look {number} for the job"), limits::START_AGAIN, find).await?;
             match (found, pauses.next()) {
                 (Some(job), _) => return Ok(task.step(JOB, async || job).await),
-                (None, Some(pause)) => task.sleep(*pause).await,
+                (None, Some(pause_ms)) => task.sleep(Duration::from_millis(*pause_ms)).await,
                 (None, None) => break,
             }
         }

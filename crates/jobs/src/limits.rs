@@ -18,9 +18,8 @@ pub(crate) fn start_pause(try_number: u32) -> Duration {
     Duration::from_secs(5).saturating_mul(2_u32.saturating_pow(try_number)).min(Duration::from_secs(5 * 60))
 }
 
-/// How long to wait, one after the other, until a job is looked for again that was not found.
-pub(crate) const FIND_AGAIN: [Duration; 4] =
-    [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4), Duration::from_secs(8)];
+/// How long to wait each time before a job is looked for again that was not found.
+pub(crate) const FIND_AGAIN_MS: [u64; 4] = [1_000, 2_000, 4_000, 8_000];
 
 /// The largest output of a job that becomes a result. It is in the result twice, as structured content and as text, and
 /// results have 4.5 MiB at most.
