@@ -233,3 +233,35 @@ impl Receipt {
         self.number < 0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use longhaul_testkit::given::{self, NOW, owner};
+    use longhaul_testkit::{ManualClock, SeededIds};
+
+    use super::*;
+    use crate::{Database, Settings};
+
+    /// A receive that waits for the writer sees what became visible meanwhile, and hides it for as long as it was asked to.
+    #[tokio::test]
+    async fn a_receive_counts_from_when_the_writer_comes_to_it() {
+        let clock = Arc::new(ManualClock::at(NOW));
+        let database = Database::in_memory(Arc::clone(&clock) as _, Settings::default()).unwrap();
+        let task = given::task(&SeededIds::new(1), owner("alice"), NOW).key();
+        let queue = database.queue();
+        queue.send(&Message { task, trace: None, attempt: None }, 4_000).await.unwrap();
+        let (go, gone) = mpsc::channel();
+        let passes = Arc::clone(&clock);
+        let busy = database.shared().writer.call(move |_connection| {
+            gone.recv().unwrap();
+            passes.advance_ms(5_000);
+            Ok(())
+        });
+        let (waited, received, ()) = tokio::join!(busy, queue.receive(1, 1_000, 0), async { go.send(()).unwrap() });
+        waited.unwrap();
+        assert_eq!(received.unwrap().len(), 1);
+        assert_eq!(queue.receive(1, 1_000, 0).await.unwrap(), [], "it was hidden from an earlier moment on");
+    }
+}

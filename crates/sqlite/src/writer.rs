@@ -164,7 +164,7 @@ impl Writer {
         done.inspect_err(log_cause)
     }
 
-    /// How many rows have been changed. What was committed in the last moment may not be counted yet.
+    /// How many rows transactions have changed that are over.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Relaxed)
     }
@@ -192,22 +192,25 @@ fn run(connection: Connection, mut waiting: mpsc::Receiver<Box<dyn Job>>, change
             Next::Call(first) => {
                 let mut first = Some(first);
                 let batch = std::iter::from_fn(|| first.take().or_else(|| waiting.try_recv().ok())).take(BATCH_MAX);
-                stays = transact(&connection, batch, stays);
+                stays = transact(&connection, batch, stays, changes);
             }
             Next::NoneInTime => {
                 commit_late(&connection);
+                count(&connection, changes);
                 stays = 0;
             }
             Next::Closed => break,
-        }
-        if connection.is_autocommit() {
-            changes.store(connection.total_changes(), Relaxed);
         }
     }
     commit_late(&connection);
     if let Err((_connection, error)) = connection.close() {
         tracing::warn!(%error, "the database was not closed cleanly; no data is lost");
     }
+}
+
+/// Counts the rows that have been changed.
+fn count(connection: &Connection, changes: &AtomicU64) {
+    changes.store(connection.total_changes(), Relaxed);
 }
 
 /// The next call; while a transaction is open, only one that comes soon.
@@ -238,8 +241,13 @@ impl Wake for Unparks {
 }
 
 /// Runs `batch` in the open transaction, or in a new one, and answers it. Returns how often in a row the transaction has
-/// stayed open now.
-fn transact(connection: &Connection, batch: impl Iterator<Item = Box<dyn Job>>, stays: u32) -> u32 {
+/// stayed open now. Who is answered finds what it has changed in `changes`.
+fn transact(
+    connection: &Connection,
+    batch: impl Iterator<Item = Box<dyn Job>>,
+    stays: u32,
+    changes: &AtomicU64,
+) -> u32 {
     let mut jobs = Vec::new();
     let begun = if connection.is_autocommit() { execute(connection, "BEGIN IMMEDIATE") } else { Ok(()) };
     let ending = match begun {
@@ -250,6 +258,7 @@ fn transact(connection: &Connection, batch: impl Iterator<Item = Box<dyn Job>>, 
         }
     };
     let Some(ending) = ending else { return stays + 1 };
+    count(connection, changes);
     for job in jobs {
         job.answer(&ending);
     }
