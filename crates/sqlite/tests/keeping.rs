@@ -70,6 +70,10 @@ fn every_call_on_a_closed_database_is_unavailable() {
         let (database, _) = open(&directory.path().join("longhaul.db"));
         let (store, queue) = (database.store(), database.queue());
         let task = queued(&store, &SeededIds::new(1), owner("alice")).await;
+        let in_memory = given::task(&SeededIds::new(2), owner("alice"), NOW);
+        let sent = NewTask { send_in_ms: Some(0), ..given::new(in_memory) };
+        database.store_that_sends().create(sent, NOW).await.unwrap();
+        let [delivery] = queue.receive(1, 1_000, 0).await.unwrap().try_into().unwrap();
         database.close().await;
         let key = task.key();
         assert!(matches!(store.get(&key, NOW).await, Err(StoreError::Unavailable(_))));
@@ -78,6 +82,8 @@ fn every_call_on_a_closed_database_is_unavailable() {
         let created = store.create(given::new(task), NOW).await;
         assert!(matches!(created, Err(CreateError::Store(StoreError::Unavailable(_)))));
         assert!(queue.receive(1, 1_000, 60_000).await.is_err());
+        assert!(queue.extend(&delivery.receipt, 1_000).await.is_err());
+        assert!(queue.delete(&delivery.receipt).await.is_err());
         assert!(database.purge(NOW, 10).await.is_err());
     });
 }
