@@ -17,10 +17,6 @@ const PAGE_BYTES: u32 = 2_048;
 /// much it moves, so SQLite's default of a quarter of this would make many small writers wait more often.
 const CHECKPOINT_PAGES: u32 = 8_192;
 
-/// What a connection that reads keeps of the file in memory, at most, in KiB: enough for the upper levels of all trees of a
-/// million tasks. SQLite's default is a quarter of this.
-const READER_CACHE_KIB: i32 = 8_192;
-
 /// Why a database was not opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -131,8 +127,6 @@ pub(crate) fn reader(path: &Path, settings: Settings) -> Result<Connection, Open
     let connection = connect(path)?;
     prepare(&connection, settings)?;
     connection.pragma_update(None, "query_only", true)?;
-    // Below zero it is a size, and not a number of pages.
-    connection.pragma_update(None, "cache_size", -READER_CACHE_KIB)?;
     Ok(connection)
 }
 
@@ -188,7 +182,6 @@ mod tests {
             assert_eq!(pragma(&writer, "wal_autocheckpoint"), CHECKPOINT_PAGES.to_string());
             let reader = reader(&path, settings).unwrap();
             assert_eq!(pragma(&reader, "query_only"), "1");
-            assert_eq!(pragma(&reader, "cache_size"), "-8192");
             for connection in [writer, reader, in_memory(settings, MIGRATIONS).unwrap()] {
                 assert_eq!(pragma(&connection, "busy_timeout"), "77");
             }
