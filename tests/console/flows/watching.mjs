@@ -12,23 +12,21 @@ export async function moves({ browser, url, task }) {
   const page = await browser.page();
   await page.goto(url);
   let isSame = await marked(page);
-  const before = await rowOf(page, task).innerText();
-  await until('the row changes', async () => progressIn(await rowOf(page, task).innerText()) !== progressIn(before));
+  await moving('the row', rowOf(page, task));
   expect(await isSame(), 'the list was loaded again');
 
   await rowOf(page, task).getByRole('link').first().click();
   await page.waitForURL(`**/task?id=${task}*`);
   isSame = await marked(page);
-  const first = progressIn(await page.locator('main').innerText());
-  await until('the page of the task changes', async () => progressIn(await page.locator('main').innerText()) !== first);
+  await moving('the page of the task', page.locator('main'));
   expect(await isSame(), 'the page was loaded again');
 }
 
-/** What a countdown says of its steps. */
-function progressIn(text) {
-  const found = text.match(/\b(\d+)\/(\d+)\b/);
-  expect(found, `no progress in: ${text}`);
-  return found[0];
+/** Waits until a part of a page shows progress, which a task has only some time after its start, and then other progress. */
+async function moving(what, part) {
+  const progress = async () => (await part.innerText()).match(/\b\d+\/\d+\b/)?.[0];
+  const first = await until(`${what} shows progress`, progress);
+  await until(`${what} shows other progress`, async () => ![undefined, first].includes(await progress()));
 }
 
 /** The server is killed under an open page and started again: the page says so, and goes on. */
