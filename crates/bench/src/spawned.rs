@@ -27,7 +27,7 @@ pub(crate) struct Spawned {
 }
 
 impl Spawned {
-    /// Starts the command that `command` makes for an address, and returns once it answers `GET /healthz`.
+    /// Starts the command that `command` makes for an address, and returns once `GET /readyz` says that it can do its work.
     pub(crate) async fn start(command: impl FnOnce(SocketAddr) -> Command) -> anyhow::Result<Self> {
         Self::start_until(command, is_ready).await
     }
@@ -111,7 +111,7 @@ pub(crate) fn local(program: &Path, address: SocketAddr, db: &Path, data_dir: &P
 }
 
 async fn is_ready(address: SocketAddr) -> bool {
-    let answered = async { Connection::open(address).await?.send(wire::health()?).await };
+    let answered = async { Connection::open(address).await?.send(wire::ready()?).await };
     answered.await.is_ok()
 }
 

@@ -83,9 +83,9 @@ pub(crate) fn is_page(answer: &[u8]) -> bool {
     page.ok().and_then(tasks).unwrap_or(false)
 }
 
-/// `GET /healthz`.
-pub(crate) fn health() -> anyhow::Result<Call> {
-    Ok(Request::get("/healthz").header(HOST, "localhost").body(Full::default())?)
+/// `GET /readyz`.
+pub(crate) fn ready() -> anyhow::Result<Call> {
+    Ok(Request::get("/readyz").header(HOST, "localhost").body(Full::default())?)
 }
 
 /// The task in an answer.
