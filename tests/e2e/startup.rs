@@ -1,6 +1,9 @@
 //! What a new user sees first: the banner, the help, clear errors, an orderly stop.
 
-use std::process::Command;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -76,6 +79,31 @@ async fn a_second_server_on_the_same_file_is_refused_and_the_first_goes_on() {
     server.kill();
     // The kernel released the lock.
     setup.start();
+}
+
+/// Clients that start a server call it as soon as they can connect.
+#[test]
+fn who_connects_first_is_answered_by_a_server_that_is_ready() {
+    for _ in 0..20 {
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_local"));
+        command.args(["--listen", &address.to_string(), "--db", ":memory:"]).stdout(Stdio::null());
+        let mut server = command.stderr(Stdio::null()).spawn().unwrap();
+        let begun = Instant::now();
+        let mut connection = loop {
+            match TcpStream::connect(address) {
+                Ok(connection) => break connection,
+                Err(error) => assert!(begun.elapsed() < Duration::from_secs(60), "it does not listen: {error}"),
+            }
+        };
+        connection.write_all(b"GET /readyz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        let read = connection.read_to_string(&mut answer);
+        server.kill().unwrap();
+        server.wait().unwrap();
+        read.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
 }
 
 #[test]

@@ -91,6 +91,12 @@ impl Opened {
     }
 }
 
+/// Where requests come from, and by what their callers are identified.
+struct Listening {
+    listener: TcpListener,
+    identified: Identified,
+}
+
 impl Running {
     /// Starts on the store that the options name.
     pub(crate) async fn start(server: &Server, options: &Options) -> Result<Self, ServeError> {
@@ -101,7 +107,9 @@ impl Running {
             #[cfg(feature = "aws")]
             Storage::Aws { table, queue_url } => {
                 let shared = Shared::new(&table, &queue_url, config.role).await?;
-                let running = Self::listen(server, None, config).await?;
+                let (running, listening) = Self::listen(server, None, config).await?;
+                // It may take long until there is a store: meanwhile it says that it is not ready.
+                running.serve_http(listening);
                 running.begin_when_open(shared).await;
                 Ok(running)
             }
@@ -112,8 +120,9 @@ impl Running {
     pub(crate) async fn start_on(server: &Server, backend: Backend, options: &Options) -> Result<Self, ServeError> {
         server.check().await?;
         webhooks::refuse(options.values())?;
-        let running = Self::listen(server, None, options.config()?).await?;
+        let (running, listening) = Self::listen(server, None, options.config()?).await?;
         drop(running.parts.begin(Opened::alone(backend)));
+        running.serve_http(listening);
         Ok(running)
     }
 
@@ -128,10 +137,11 @@ impl Running {
         let signing_key = database.secret("request-state", &OsIds).await;
         let signing_key = signing_key.map_err(|cause| ServeError::Database(cause.into()))?;
         let (store, queue) = (Arc::new(database.store_that_sends()), Arc::new(database.queue()));
-        let running = Self::listen(server, Some(database.clone()), config).await?;
+        let (running, listening) = Self::listen(server, Some(database.clone()), config).await?;
         let (tasks, outbox) = (database.store(), database.outbox());
         let told = (!endpoints.is_empty()).then(|| endpoints.clone());
         let engine = running.parts.begin(Opened { told, ..Opened::alone(Backend { store, queue, signing_key }) });
+        running.serve_http(listening);
         running.rest.spawn(webhooks::sweep(engine.clone(), tasks, running.stop.clone()));
         if !endpoints.is_empty() {
             running.rest.spawn(webhooks::announce(engine, outbox, endpoints, running.stop.clone()));
@@ -140,8 +150,12 @@ impl Running {
         Ok(running)
     }
 
-    /// Listens, and answers questions about its health.
-    async fn listen(server: &Server, database: Option<Database>, config: Config) -> Result<Self, ServeError> {
+    /// A server that listens. Who connects waits until [`Running::serve_http`].
+    async fn listen(
+        server: &Server,
+        database: Option<Database>,
+        config: Config,
+    ) -> Result<(Self, Listening), ServeError> {
         let identified = Identified::by(&config.callers).await?;
         let listener = listen(&config).await?;
         let address = listener.local_addr().map_err(|cause| ServeError::Listen { address: config.listen, cause })?;
@@ -160,8 +174,7 @@ impl Running {
         };
         let (stop, rest) = (CancellationToken::new(), TaskTracker::new());
         let running = Self { address, database, parts, stop, rest, console };
-        running.serve_http(listener, identified);
-        Ok(running)
+        Ok((running, Listening { listener, identified }))
     }
 
     /// Where the server listens.
@@ -197,7 +210,8 @@ impl Running {
         longhaul_audit::flush();
     }
 
-    fn serve_http(&self, listener: TcpListener, identified: Identified) {
+    /// Answers requests: all of them once the server has begun, and before that those about its health.
+    fn serve_http(&self, Listening { listener, identified }: Listening) {
         let Parts { config, health, mcp, .. } = &self.parts;
         let endpoint = (config.role != Role::Worker)
             .then(|| http_server::Endpoint { frontend: self.frontend(identified), mcp: Arc::clone(mcp) });
