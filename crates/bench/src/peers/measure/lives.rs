@@ -77,8 +77,10 @@ fn tables(field: &Field<'_>) -> [Table; 3] {
                 match field.stage {
                     Stage::Machine => "",
                     Stage::Aws =>
-                        " The emulator is one Python process that answers one call after the other: these tables say more \
-                         about how many calls a life needs than about how long it would take on AWS.",
+                        " The emulator is one Python process that answers one call after the other, and while a receive \
+                         waits it looks for messages only each 100 ms, which is most of what Longhaul's lives take one at a \
+                         time: these tables say more about how many calls a life needs than about how long it would take \
+                         on AWS.",
                 }
             ),
             &["0 steps, p50", "p99", "1 step, p50", "p99", "10 steps, p50", "p99"],
