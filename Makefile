@@ -22,6 +22,8 @@ PUBLIC := core audit logs settings engine sqlite http push mcp aws oauth lambda 
 PACKAGES := $(PUBLIC:%=-p longhaul-%) -p longhaul
 # Tests that start servers, real clients or the emulator with the template in it.
 END_TO_END := binary(e2e) | binary(aws_e2e) | binary(deployed) | binary(killed) | binary(starter) | binary(gateway) | binary(gateway_aws) | binary(cli) | binary(browser)
+# So many of them at a time: they mostly wait, for leases, for schedules and for each other.
+END_TO_END_THREADS ?= 4
 
 .PHONY: help run check test nightly lint advisories features fast-tests slow-tests conformance conformance-local e2e local-aws \
 	simulate scale chaos fuzz mutants sizes bench bench-peers pictures build build-gateway package deploy deploy-gateway clean
@@ -75,7 +77,7 @@ fast-tests: ## All tests that start no server and no client
 
 slow-tests: ## The other tests: end to end, examples in the docs, conformance, simulation
 	scripts/setup-tools.sh suite ts ts-legacy webhooks auth-server python python-legacy upstreams browser aws aws-lint cargo-lambda
-	scripts/nextest.sh $(WORKSPACE) -E '$(END_TO_END)'
+	scripts/nextest.sh $(WORKSPACE) --test-threads $(END_TO_END_THREADS) -E '$(END_TO_END)'
 	$(CARGO) test --locked $(WORKSPACE) --doc --quiet
 	CONFORMANCE_SERVER=$(TARGET_DIR)/debug/conformance-server CONFORMANCE_GATEWAY=$(TARGET_DIR)/debug/longhaul $(MAKE) --no-print-directory conformance-local
 	$(MAKE) --no-print-directory simulate

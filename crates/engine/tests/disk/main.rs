@@ -114,7 +114,7 @@ fn a_life_waits_for_the_disk_three_times_and_once_for_each_step() {
 
 #[test]
 fn a_lone_life_hands_few_pages_to_the_disk() {
-    for (steps, kib_max) in [(0, 24), (1, 26), (10, 50)] {
+    for (steps, kib_max) in [(0, 15), (1, 17), (10, 35)] {
         let bytes = cheapest_life(steps).bytes;
         assert!(bytes <= kib_max * 1_024, "{steps} steps: {} KiB", bytes / 1_024);
     }
