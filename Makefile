@@ -97,8 +97,8 @@ conformance-local: ## The same without the template
 
 e2e: ## Real clients, a browser and kills: against the local server, and against the template on an emulator; and a new server
 	scripts/setup-tools.sh ts ts-legacy webhooks auth-server python python-legacy upstreams browser aws aws-lint cargo-lambda
-	scripts/nextest.sh -p longhaul-app --features local,lambda --test e2e --test aws_e2e
-	scripts/nextest.sh $(WORKSPACE) --test starter --test gateway --test gateway_aws --test browser --test killed
+	scripts/nextest.sh -p longhaul-app --features local,lambda --test-threads $(END_TO_END_THREADS) --test e2e --test aws_e2e
+	scripts/nextest.sh $(WORKSPACE) --test-threads $(END_TO_END_THREADS) --test starter --test gateway --test gateway_aws --test browser --test killed
 
 local-aws: ## The whole deployment on an AWS emulator on this machine, until it is stopped
 	scripts/setup-tools.sh aws
