@@ -41,8 +41,10 @@ def note(log: str | None, id: str | None, what: str, number: int) -> None:
 
 
 if __name__ == "__main__":
+    # By default a process may have 100 connections to Redis, and fails when 64 tasks run while 64 clients call.
     server.add_extension(TasksExtension(
-        url=f"redis://127.0.0.1:{sys.argv[2]}/0", concurrency=64, redelivery_timeout=timedelta(seconds=10)
+        url=f"redis://127.0.0.1:{sys.argv[2]}/0?max_connections=1000", concurrency=64,
+        redelivery_timeout=timedelta(seconds=10)
     ))
     application = server.http_app(path="/mcp", stateless_http=True, json_response=True)
     uvicorn.run(
