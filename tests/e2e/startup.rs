@@ -19,7 +19,7 @@ fn the_printed_curl_line_works() {
         if banner.contains("\n}") && banner.contains("curl ") && banner.trim_end().ends_with('\'') {
             break;
         }
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(20));
     }
     let from = banner.find("curl ").unwrap_or_else(|| panic!("no curl line: {banner}"));
     let out = output_of(Command::new("sh").arg("-c").arg(&banner[from..]));
@@ -39,7 +39,7 @@ fn the_printed_client_configuration_is_json_with_the_url() {
         if configuration.is_some() {
             break;
         }
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(20));
     }
     let configuration = configuration.expect("the banner has a JSON object");
     assert_eq!(configuration["mcpServers"]["longhaul"]["url"], server.url());
