@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 
 /// What fits: databases of an hour.
-const SIZE_MIB: u32 = 256;
+const SIZE_MIB: u32 = 512;
 
 /// How often what has become free is filled again.
 const AGAIN: Duration = Duration::from_millis(50);

@@ -14,6 +14,9 @@ pub(crate) const CANCELLED_STEPS: u64 = 60;
 /// How many other tools a call calls that is cancelled.
 pub(crate) const CANCELLED_CHILDREN: u64 = 5;
 
+/// A long text has 1 KiB, doubled up to so often: 512 KiB, which are kept in two parts.
+const KEPT_DOUBLED: u64 = 9;
+
 /// What is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
@@ -29,6 +32,10 @@ pub(crate) enum Kind {
     Callback,
     /// A tool that fails.
     Fail,
+    /// A text of so many KiB, which the tool records and returns.
+    Kept(u64),
+    /// A tool that goes on after its deadline.
+    Late,
     /// Many steps, cancelled after so many milliseconds.
     Cancelled(u64),
     /// A tool that calls others, cancelled after so many milliseconds.
@@ -51,6 +58,8 @@ impl Kind {
             Self::Family(_) => "calls of tools",
             Self::Callback => "callback",
             Self::Fail => "failure",
+            Self::Kept(_) => "long text",
+            Self::Late => "deadline",
             Self::Cancelled(_) => "cancelled",
             Self::CancelledFamily(_) => "cancelled calls",
             Self::Write => "not repeatable",
@@ -60,8 +69,8 @@ impl Kind {
     }
 
     pub(crate) fn roll(form: Form, dice: &mut Dice) -> Self {
-        match (form, dice.between(0, 24)) {
-            (_, 20..) => Self::Job(Job::roll(form, dice)),
+        match (form, dice.between(0, 28)) {
+            (_, 20..=24) => Self::Job(Job::roll(form, dice)),
             (Form::Gateway, 0..=13) => Self::Write,
             (Form::Gateway, _) => Self::Look,
             (Form::Local | Form::Instances | Form::Deployed, 0..=5) => Self::Steps(dice.between(1, 30)),
@@ -71,6 +80,8 @@ impl Kind {
             (Form::Local | Form::Instances | Form::Deployed, 14 | 15) => Self::Callback,
             (Form::Local | Form::Instances | Form::Deployed, 16) => Self::Fail,
             (Form::Local | Form::Instances | Form::Deployed, 17) => Self::CancelledFamily(dice.between(0, 2_000)),
+            (Form::Local | Form::Instances | Form::Deployed, 25 | 26) => Self::Kept(1 << dice.between(0, KEPT_DOUBLED)),
+            (Form::Local | Form::Instances | Form::Deployed, 27 | 28) => Self::Late,
             (Form::Local | Form::Instances | Form::Deployed, _) => Self::Cancelled(dice.between(0, 2_000)),
         }
     }
@@ -87,6 +98,8 @@ impl Kind {
             }
             Self::Callback => ("wait", json!({"name": name})),
             Self::Fail => ("fail", json!({"name": name})),
+            Self::Kept(kib) => ("keep", json!({"name": name, "text": text(name, kib)})),
+            Self::Late => ("late", json!({"name": name})),
             Self::Write => ("write", json!({"name": name})),
             Self::Look => ("look", json!({"name": name})),
             Self::Job(job) => job.call(name),
@@ -106,6 +119,8 @@ impl Kind {
             | Self::Family(_)
             | Self::Callback
             | Self::Fail
+            | Self::Kept(_)
+            | Self::Late
             | Self::Write
             | Self::Look => None,
         }
@@ -121,6 +136,8 @@ impl Kind {
             | Self::Ask
             | Self::Callback
             | Self::Fail
+            | Self::Kept(_)
+            | Self::Late
             | Self::Cancelled(_)
             | Self::Write
             | Self::Look
@@ -138,6 +155,8 @@ impl Kind {
             | Self::Family(_)
             | Self::Callback
             | Self::Fail
+            | Self::Kept(_)
+            | Self::Late
             | Self::Cancelled(_)
             | Self::CancelledFamily(_)
             | Self::Write
@@ -149,4 +168,30 @@ impl Kind {
 /// The name of a call's call.
 pub(crate) fn child(name: &str, number: u64) -> String {
     format!("{name}.{number}")
+}
+
+/// The text of a call, of so many KiB. No two lines are alike, and a cut at any byte may be inside a character.
+pub(crate) fn text(name: &str, kib: u64) -> String {
+    let bytes = usize::try_from(kib * 1024).unwrap_or(usize::MAX);
+    let (mut text, mut line) = (String::new(), 0_u64);
+    while text.len() < bytes {
+        text.push_str(&format!("{name} {line} äß€…😀\n"));
+        line += 1;
+    }
+    text.truncate(text.floor_char_boundary(bytes));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::text;
+
+    #[test]
+    fn a_text_is_as_long_as_asked_and_of_its_call() {
+        for kib in [1, 512] {
+            let of_a = text("a", kib);
+            assert!((kib * 1024 - 4..=kib * 1024).contains(&(of_a.len() as u64)));
+            assert_ne!(of_a, text("b", kib));
+        }
+    }
 }

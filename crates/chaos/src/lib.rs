@@ -9,7 +9,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::future::join_all;
 use longhaul::rmcp::handler::server::wrapper::{Json, Parameters};
@@ -17,19 +17,27 @@ use longhaul::rmcp::model::CallToolResult;
 use longhaul::rmcp::{self, ErrorData, ServerHandler, tool, tool_handler, tool_router};
 use longhaul::{Answer, EndedTask, Server, TaskContext, TaskPolicy, ToolEnv};
 use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::outside::{Kind, Systems, Work};
 
 /// How long a step takes.
-const STEP: Duration = Duration::from_millis(30);
+const STEP_MS: u64 = 30;
+const STEP: Duration = Duration::from_millis(STEP_MS);
 
 /// How many legs of a task may be killed in a row before it fails.
 const LOST_LEGS_MAX: u32 = 20;
 
 /// How long a callback is waited for.
 const CALLBACK: Duration = Duration::from_secs(600);
+
+/// How long `late` may take, waits included.
+pub const DEADLINE: Duration = Duration::from_secs(4);
+
+/// How many steps `late` takes, if nothing stops it: a hundred seconds.
+const LATE_STEPS: u32 = 3_000;
 
 /// How many steps each call of `family` takes.
 pub const CHILD_STEPS: u32 = 2;
@@ -73,6 +81,14 @@ struct Nap {
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
+struct Text {
+    /// Which file.
+    name: String,
+    /// What to keep.
+    text: String,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
 struct Named {
     /// Which file.
     name: String,
@@ -107,10 +123,22 @@ impl Noting {
     }
 
     async fn step(&self, task: &TaskContext, name: &str, line: &str) -> Result<(), ErrorData> {
+        self.step_with(task, name, line, || ()).await
+    }
+
+    /// The same for a step with a value, which is made when it begins.
+    async fn step_with<T: Serialize + DeserializeOwned + Send>(
+        &self,
+        task: &TaskContext,
+        name: &str,
+        line: &str,
+        value: impl Fn() -> T + Send + Sync,
+    ) -> Result<T, ErrorData> {
         let noted = || async {
+            let value = value();
             self.note(name, line)?;
             tokio::time::sleep(STEP).await;
-            Ok::<_, ErrorData>(())
+            Ok::<_, ErrorData>(value)
         };
         task.try_step(line, noted).await
     }
@@ -130,10 +158,12 @@ impl Noting {
 
     #[tool(description = "Does something, sleeps, and does something else")]
     async fn nap(&self, Parameters(args): Parameters<Nap>, task: TaskContext) -> Result<Json<Done>, ErrorData> {
-        self.step(&task, &args.name, "before").await?;
+        let before_ms = self.step_with(&task, &args.name, "before", now_ms).await?;
         task.sleep(Duration::from_millis(args.ms)).await;
-        self.step(&task, &args.name, "after").await?;
-        Ok(Json(Done { name: args.name, done: "slept".to_owned() }))
+        let after_ms = self.step_with(&task, &args.name, "after", now_ms).await?;
+        let slept_ms = after_ms.saturating_sub(before_ms);
+        let done = if slept_ms >= args.ms + STEP_MS { "slept".to_owned() } else { format!("slept {slept_ms} ms") };
+        Ok(Json(Done { name: args.name, done }))
     }
 
     #[tool(description = "Asks, and returns the answer")]
@@ -168,6 +198,23 @@ impl Noting {
         let hand_out = |token: String| async move { self.note(&file, &token) };
         let brought: Option<String> = task.callback("news", CALLBACK, hand_out).await?;
         Ok(Json(Done { name: args.name, done: brought.unwrap_or_else(|| "nothing".to_owned()) }))
+    }
+
+    #[tool(description = "Records a text, and returns what is on record")]
+    async fn keep(&self, Parameters(args): Parameters<Text>, task: TaskContext) -> Result<Json<Done>, ErrorData> {
+        self.note_task(&args.name, &task)?;
+        let kept = self.step_with(&task, &args.name, "kept", || args.text.clone()).await?;
+        self.step(&task, &args.name, "after").await?;
+        Ok(Json(Done { name: args.name, done: kept }))
+    }
+
+    #[tool(description = "Goes on until it is stopped at its deadline")]
+    async fn late(&self, Parameters(args): Parameters<Named>, task: TaskContext) -> Result<Json<Done>, ErrorData> {
+        self.note_task(&args.name, &task)?;
+        for number in 1..=LATE_STEPS {
+            self.step(&task, &args.name, &number.to_string()).await?;
+        }
+        Ok(Json(Done { name: args.name, done: "not stopped".to_owned() }))
     }
 
     #[tool(description = "Is called each minute")]
@@ -211,6 +258,11 @@ fn systems(systems: &Result<Systems, String>) -> Result<&Systems, ErrorData> {
     systems.as_ref().map_err(|why| ErrorData::internal_error(why.clone(), None))
 }
 
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// Workers are killed so often that a task may lose more legs in a row than tasks usually may.
 fn policy() -> TaskPolicy {
     TaskPolicy::optional().consecutive_failures_max(LOST_LEGS_MAX)
@@ -222,9 +274,10 @@ pub fn server(env: ToolEnv) -> Server {
     let systems = Arc::new(Systems::of(&env));
     let tools = Noting { env: Arc::new(env), systems: Arc::clone(&systems) };
     let jobs = [("job_repeatable", Kind::Repeatable), ("job_once", Kind::Once), ("job_execution", Kind::Execution)];
-    let server = ["steps", "nap", "ask", "family", "wait", "tick", "fail", "job_calls_back"]
+    let server = ["steps", "nap", "ask", "family", "wait", "keep", "tick", "fail", "job_calls_back"]
         .into_iter()
-        .fold(Server::new(move || tools.clone()), |server, tool| server.task(tool, policy()));
+        .fold(Server::new(move || tools.clone()), |server, tool| server.task(tool, policy()))
+        .task("late", policy().run_at_most(DEADLINE));
     jobs.into_iter()
         .fold(server, |server, (tool, kind)| {
             let systems = Arc::clone(&systems);

@@ -3,17 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use longhaul_chaos::CHILD_FAILS;
+use longhaul_chaos::{CHILD_FAILS, DEADLINE};
 use longhaul_client::Status;
 use serde_json::Value;
 
 use crate::faults::Keys;
-use crate::kinds::{CANCELLED_STEPS, Kind, child};
+use crate::kinds::{self, CANCELLED_STEPS, Kind, child};
 use crate::stage::Stage;
 use crate::visits::{End, NOT_REPEATED, Visit};
 
 /// The upper ends of the histogram, in milliseconds.
 const BUCKETS: [u64; 8] = [250, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000];
+
+/// So much is shown of an end that is not as promised.
+const SHOWN_BYTES: usize = 2_000;
 
 /// How a line begins that says which task it is.
 const TASK: &str = "task ";
@@ -59,6 +62,13 @@ pub(crate) fn broken(visit: &Visit, all: &Noted, keys: Keys) -> Option<String> {
             all.children.iter().enumerate().all(steps)
         }),
         (Kind::Callback, Status::Completed) => done(&visit.name),
+        (Kind::Kept(kib), Status::Completed) => {
+            done(&kinds::text(&visit.name, kib)).filter(|()| has("kept") && has("after"))
+        }
+        (Kind::Late, Status::Failed) => {
+            let is_in_time = visit.ended - visit.begun >= DEADLINE;
+            (is_in_time && end.value.to_string().contains(&late())).then_some(())
+        }
         (Kind::Fail, _) => end.value.to_string().contains("fails, as it should").then_some(()),
         (Kind::Cancelled(_), Status::Cancelled) => Some(()),
         (Kind::CancelledFamily(_), Status::Cancelled) => Some(()),
@@ -79,6 +89,8 @@ pub(crate) fn broken(visit: &Visit, all: &Noted, keys: Keys) -> Option<String> {
             | Kind::Ask
             | Kind::Family(_)
             | Kind::Callback
+            | Kind::Kept(_)
+            | Kind::Late
             | Kind::Cancelled(_)
             | Kind::CancelledFamily(_)
             | Kind::Look,
@@ -86,7 +98,16 @@ pub(crate) fn broken(visit: &Visit, all: &Noted, keys: Keys) -> Option<String> {
         ) => None,
     };
     let right = right.filter(|()| is_one_task(all, keys));
-    right.is_none().then(|| format!("ends as {:?} with {}; noted: {all:?}", end.status, end.value))
+    right.is_none().then(|| {
+        let value = end.value.to_string();
+        let shown = &value[..value.floor_char_boundary(SHOWN_BYTES)];
+        format!("ends as {:?} with {shown} ({} bytes); noted: {all:?}", end.status, value.len())
+    })
+}
+
+/// What is said of a task that did not end in time.
+fn late() -> String {
+    format!("did not end within the {} ms", DEADLINE.as_millis())
 }
 
 /// The ends of the calls of a family, as its result has them: in order, and with the one that fails.
@@ -263,6 +284,33 @@ mod tests {
         assert!(broken(&steps("3", Status::Completed), &lines(&["1", "2"])).is_some());
         assert!(broken(&steps("2", Status::Failed), &lines(&["1", "2"])).is_some());
         assert_eq!(repeated(&lines(&["1", "1", "2", "1"])), 2);
+    }
+
+    #[test]
+    fn a_text_that_was_cut_or_mixed_up_is_found() {
+        let kept = |text: &str| {
+            visit(Kind::Kept(400), Status::Completed, json!({"structuredContent": {"name": "a", "done": text}}))
+        };
+        let text = kinds::text("a", 400);
+        let noted = lines(&["task 1", "kept", "after"]);
+        assert_eq!(broken(&kept(&text), &noted), None);
+        let cut = text.strip_suffix(|_last| true).unwrap_or_default();
+        assert!(broken(&kept(cut), &noted).is_some_and(|what| what.len() < 3_000));
+        assert!(broken(&kept(&kinds::text("b", 400)), &noted).is_some());
+        assert!(broken(&kept(&text), &noted[..2]).is_some());
+    }
+
+    #[test]
+    fn a_task_that_fails_before_its_deadline_or_goes_on_after_it_is_found() {
+        let ends = |status, after| {
+            let visit = visit(Kind::Late, status, json!(format!("{} that the tool may take", late())));
+            broken(&Visit { ended: visit.begun + after, ..visit }, &lines(&["task 1", "1"]))
+        };
+        assert_eq!(ends(Status::Failed, DEADLINE), None);
+        assert!(ends(Status::Failed, DEADLINE / 2).is_some());
+        assert!(ends(Status::Completed, DEADLINE).is_some());
+        let other = visit(Kind::Late, Status::Failed, json!("no retries are left"));
+        assert!(broken(&Visit { ended: other.begun + DEADLINE, ..other }, &[]).is_some());
     }
 
     #[test]
