@@ -165,9 +165,11 @@ fn no_seed_breaks_a_promise_where_tools_call_tools() {
 #[test]
 fn seeds_that_once_failed_stay_fixed() {
     for line in include_str!("../corpus.txt").lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
-        let (line, plan_of): (&str, fn(u64) -> Plan) = match line.strip_prefix("limited ") {
-            Some(line) => (line, Plan::with_limited_legs),
-            None => (line, Plan::of),
+        let (world, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let (line, plan_of): (&str, fn(u64) -> Plan) = match world {
+            "limited" => (rest, Plan::with_limited_legs),
+            "partitions" => (rest, Plan::with_partitions),
+            _ => (line, Plan::of),
         };
         let seed =
             line.split_whitespace().next().and_then(|seed| seed.parse().ok()).expect("a line begins with a seed");

@@ -52,6 +52,7 @@ async fn serve(
                 stop: stop.clone(),
             };
             let ends_ms = plan.timeout_ms.map(|ms| world.kernel.now_ms() + ms);
+            world.will_be_killed(ends_ms);
             match world.killable_until(ends_ms, engine.run_delivery(&delivery, tools, &signals)).await {
                 Some(disposition) => settle(world, &**queue, &delivery, disposition).await,
                 None => return,

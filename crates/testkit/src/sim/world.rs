@@ -191,6 +191,13 @@ impl World {
         self.lock().checks.disturb(actor, now_ms + ms);
     }
 
+    /// Notes when the actor whose turn it is will be killed, if it will.
+    pub(crate) fn will_be_killed(&self, ends_ms: Option<u64>) {
+        if let Some(ends_ms) = ends_ms {
+            self.lock().checks.is_killed_at(self.kernel.actor(), ends_ms);
+        }
+    }
+
     /// Runs `play` as a worker or an API instance runs it: it may be killed at any await, and may freeze for a
     /// while and continue. `None` if it was killed.
     pub(crate) async fn killable<F: Future>(&self, killable: &Killable<'_>, play: F) -> Option<F::Output> {

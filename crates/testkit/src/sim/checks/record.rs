@@ -212,8 +212,8 @@ impl Checks {
         let (actor, runs, began) = (leg.actor, leg.tool_runs, leg.began.unwrap_or(0));
         let quiet_since_ms = self.disturbed_until_ms(actor).max(began);
         // A worker that is killed at a known moment holds nothing after it, by any clock.
-        let timeout_ms = self.timeouts_ms.get(actor).copied().flatten();
-        let near_its_end = timeout_ms.is_some_and(|ms| at_ms + self.skew_ms + lease_ms / 2 >= began + ms);
+        let killed_at_ms = self.killed_at_ms.get(actor).copied().flatten();
+        let near_its_end = killed_at_ms.is_some_and(|ms| at_ms + self.skew_ms + lease_ms / 2 >= ms);
         if runs && !near_its_end && quiet_since_ms + lease_ms + self.heartbeat_ms < at_ms {
             let what = format!(
                 "{} was taken from attempt {}, whose worker is alive and runs the tool",

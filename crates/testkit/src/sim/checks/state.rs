@@ -37,8 +37,8 @@ pub(crate) struct Checks {
     pub(super) calls: Vec<CallPlan>,
     /// Whether everything happens as soon as it can.
     pub(super) is_calm: bool,
-    /// How long each actor may run one delivery, if that is limited.
-    pub(super) timeouts_ms: Vec<Option<u64>>,
+    /// When each actor is killed at the latest, by what it was told with its latest delivery.
+    pub(super) killed_at_ms: Vec<Option<u64>>,
     /// Tools are not checked any more: the world is being taken down.
     pub(super) over: bool,
 }
@@ -149,9 +149,7 @@ impl Checks {
             owner_legs: plan.owner_legs,
             legs: Legs::default(),
             calls: plan.calls.clone(),
-            timeouts_ms: std::iter::repeat_n(None, 1 + plan.clients.len())
-                .chain(plan.workers.iter().map(|worker| worker.timeout_ms))
-                .collect(),
+            killed_at_ms: Vec::new(),
             over: false,
         }
     }
@@ -180,6 +178,14 @@ impl Checks {
             self.disturbed_until_ms.resize(actor + 1, 0);
         }
         self.disturbed_until_ms[actor] = self.disturbed_until_ms[actor].max(until_ms);
+    }
+
+    /// An actor begins a delivery, and knows when it is killed.
+    pub(crate) fn is_killed_at(&mut self, actor: Actor, at_ms: u64) {
+        if self.killed_at_ms.len() <= actor {
+            self.killed_at_ms.resize(actor + 1, None);
+        }
+        self.killed_at_ms[actor] = Some(at_ms);
     }
 
     pub(super) fn disturbed_until_ms(&self, actor: Actor) -> u64 {
