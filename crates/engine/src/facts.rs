@@ -80,8 +80,8 @@ impl Engine {
     }
 
     /// Looks once more for the facts that the leg of a suspended task waits for: they may have been recorded while it
-    /// ran, when nobody could wake it. If one is there, wakes the task, and returns when its next leg may start.
-    pub(crate) async fn wake_if_there(&self, task: &Task, facts: &[String]) -> Option<Timestamp> {
+    /// ran, when nobody could wake it. If one is there, wakes the task, and returns it, and when its next leg may start.
+    pub(crate) async fn wake_if_there(&self, task: &Task, facts: &[String]) -> Option<(Task, Timestamp)> {
         if facts.is_empty() {
             return None;
         }
@@ -127,16 +127,17 @@ impl Engine {
 
     /// Wakes the task, and sends the message for its next leg. If that is not sent, the one of its suspension comes later.
     async fn wake_waiting(&self, task: &Task) -> Result<Woken, StoreError> {
-        let Some(at) = self.apply_wake(task).await? else { return Ok(Woken::NotWaiting) };
-        let _logged = self.send(task, at.since_ms(self.now())).await;
+        let Some((woken, at)) = self.apply_wake(task).await? else { return Ok(Woken::NotWaiting) };
+        let _logged = self.send(&woken, at.since_ms(self.now())).await;
         Ok(Woken::Now)
     }
 
-    /// When the next leg of the woken task may start; `None` if it waits for nothing that could be there sooner.
-    async fn apply_wake(&self, task: &Task) -> Result<Option<Timestamp>, StoreError> {
+    /// The woken task, and when its next leg may start; `None` if it waits for nothing that could be there sooner. Legs may
+    /// have run since `task` was read: a message that knew of them only by `task` would be taken for one of an earlier wait.
+    async fn apply_wake(&self, task: &Task) -> Result<Option<(Task, Timestamp)>, StoreError> {
         let at = self.now().plus_ms(limits::wake_delay_ms(task.attempt));
         match self.apply_with_retry(&task.key(), &TaskEvent::Wake { at }).await {
-            Ok(_woken) => Ok(Some(at)),
+            Ok(woken) => Ok(Some((woken, at))),
             Err(ApplyError::Refused { .. } | ApplyError::NotFound) => Ok(None),
             Err(ApplyError::Store(error)) => Err(error),
         }

@@ -239,9 +239,12 @@ impl Engine {
             Ok(released) => released,
             Err(error) => return self.not_applied(&task.key(), error, self.settings.lease_ms),
         };
-        let woken_at = self.wake_if_there(&released, facts).await;
-        match woken_at.map(|at| at.since_ms(self.now())).or(resume_in_ms) {
-            Some(delay_ms) => self.replace_message(&released, delay_ms).await,
+        let (task, delay_ms) = match self.wake_if_there(&released, facts).await {
+            Some((woken, at)) => (woken, Some(at.since_ms(self.now()))),
+            None => (released, resume_in_ms),
+        };
+        match delay_ms {
+            Some(delay_ms) => self.replace_message(&task, delay_ms).await,
             None => Disposition::Acknowledge,
         }
     }

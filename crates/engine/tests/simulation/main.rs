@@ -169,6 +169,7 @@ fn seeds_that_once_failed_stay_fixed() {
         let (line, plan_of): (&str, fn(u64) -> Plan) = match world {
             "limited" => (rest, Plan::with_limited_legs),
             "partitions" => (rest, Plan::with_partitions),
+            "facts" => (rest, Plan::with_facts),
             _ => (line, Plan::of),
         };
         let seed =

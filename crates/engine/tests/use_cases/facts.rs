@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures::future::{Either, join_all, select};
 use longhaul_core::ports::{Delivery, Message, Purpose, TaskStore, WorkQueue};
 use longhaul_core::{Entry, EntryKind, State, Status, TaskEvent, TaskKey, Timestamp, limits};
-use longhaul_engine::{Disposition, Engine, FactError, FactRecorded, Settings, Woken};
-use longhaul_testkit::{Fault, StoreCall, given};
+use longhaul_engine::{Disposition, Engine, FactError, FactRecorded, Ports, Settings, Woken, WorkerSignals};
+use longhaul_testkit::{Fault, ManualClock, StoreCall, given};
 
 use super::world::{Tool, World, answers, completed, quick, run, tool};
 
@@ -202,6 +202,36 @@ fn a_wake_whose_answer_was_lost_is_followed_by_its_message() {
             _ => Fault::None,
         });
         world.while_time_passes(1_000, world.engine.record_fact(&key, "a", "1")).await.unwrap();
+        world.work(&tool).await;
+        assert_eq!(world.on_record(&key).await.status(), Status::Completed);
+    });
+}
+
+#[test]
+fn a_wake_is_not_lost_if_a_leg_ran_before_it_and_the_next_worker_has_a_clock_that_is_behind() {
+    run(async {
+        let world = World::new();
+        let key = world.accepted().await.key();
+        let tool = waits_for("a");
+        world.work(&tool).await;
+        // Who records has read the task when it had one leg, and has to try again; meanwhile it has another one.
+        world.store_fails(|call| matches!(call, StoreCall::Record(_, entry) if entry.kind == EntryKind::Fact));
+        let mut recorder = pin!(world.engine.record_fact(&key, "a", "1"));
+        assert!(futures::poll!(recorder.as_mut()).is_pending());
+        assert_eq!(world.engine.wake(&key).await.unwrap(), Woken::Now);
+        world.work(&tool).await;
+        world.store_fails(|_call| false);
+        world.while_time_passes(1_000, recorder).await.unwrap();
+        // It is too early for a worker that believes that it is still the beginning.
+        let delivery = world.receive().await.unwrap();
+        let ports = Ports { clock: Arc::new(ManualClock::at(given::NOW)), ..world.engine.ports().clone() };
+        let behind = Engine::new(ports, Settings::default());
+        let disposition = behind.run_delivery(&delivery, &tool, &WorkerSignals::default()).await;
+        if disposition == Disposition::Acknowledge {
+            world.queue.delete(&delivery.receipt).await.unwrap();
+        }
+        assert_eq!(tool.runs(), 2);
+        world.clock.advance_ms(limits::WAKE_DELAY_MS_MAX);
         world.work(&tool).await;
         assert_eq!(world.on_record(&key).await.status(), Status::Completed);
     });
