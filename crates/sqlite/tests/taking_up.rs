@@ -332,6 +332,24 @@ fn a_message_in_memory_is_not_one_that_was_lost() {
     });
 }
 
+#[test]
+fn a_task_without_a_message_is_found_behind_pages_of_tasks_that_have_one() {
+    block_on(async {
+        let database = Database::in_memory(Arc::new(ManualClock::default()), settings()).unwrap();
+        let ids = SeededIds::new(1);
+        let mut tasks = Vec::new();
+        for _ in 0..5 {
+            tasks.push(queued(&database.store(), &ids, owner("alice")).await);
+        }
+        tasks.sort_by_key(Task::key);
+        let last = tasks.pop().unwrap();
+        for task in &tasks {
+            send(&database, task, 0).await;
+        }
+        assert_eq!(database.store().unfinished(None, 2, NOW).await.unwrap(), [last]);
+    });
+}
+
 /// A hundred thousand tasks that sleep are looked at once.
 #[test]
 fn the_look_after_a_start_that_found_a_message_for_every_task_is_spared() {

@@ -142,3 +142,28 @@ impl Owners for InMemory {
         Ok(self.by_owner.range((from, Bound::Unbounded)).next().map(|(owner, at, _number)| (*owner, *at)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use longhaul_testkit::{SeededIds, given};
+
+    use super::*;
+
+    #[test]
+    fn who_had_an_earlier_delivery_neither_hides_nor_deletes_the_message() {
+        let (owner, later) = (given::owner("alice"), |ms| given::NOW.plus_ms(ms));
+        let task = given::task(&SeededIds::new(1), owner, given::NOW).key();
+        let mut messages = InMemory::default();
+        assert!(messages.put(Message { task, trace: None, attempt: None }, given::NOW));
+        let number = messages.first_of(&owner, given::NOW).map_or(0, |waiting| waiting.number);
+        messages.delivered(number, 1, later(10));
+        messages.delivered(number, 2, later(20));
+        messages.hide(number, 1, later(5));
+        messages.delete(number, 1);
+        assert_eq!(messages.next_visible(given::NOW), Some(later(20)));
+        messages.hide(number, 2, later(30));
+        assert_eq!(messages.next_visible(given::NOW), Some(later(30)));
+        messages.delete(number, 2);
+        assert!(!messages.has(&task));
+    }
+}
