@@ -170,9 +170,7 @@ fn a_session_goes_on_after_a_kill_of_its_server() {
 fn wanting_headers(_server: &str, head: &str) -> String {
     let of = |status: &str, body: &str| {
         let length = body.len();
-        format!(
-            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
-        )
+        format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}")
     };
     let tool = r#"{"name":"t","inputSchema":{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}}}}"#;
     if head.contains("mcp-method: tools/list") {
@@ -203,7 +201,7 @@ fn arguments_are_in_headers_where_the_server_wants_that() {
 fn breaking_off(server: &str, head: &str) -> String {
     let of = |status: &str, more: &str, body: &str| {
         let length = body.len();
-        format!("HTTP/1.1 {status}\r\n{more}content-length: {length}\r\nconnection: close\r\n\r\n{body}")
+        format!("HTTP/1.1 {status}\r\n{more}content-length: {length}\r\n\r\n{body}")
     };
     let stream = |event: &str| of("200 OK", "content-type: text/event-stream\r\n", &format!("{event}\n\n"));
     let has = |header: &str| head.contains(header);

@@ -234,9 +234,7 @@ const CHALLENGE: &str = "401 Unauthorized\r\nwww-authenticate: Bearer \
 /// An answer by HTTP with JSON.
 fn answer_of(status: &str, body: &str) -> String {
     let length = body.len();
-    format!(
-        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
-    )
+    format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}")
 }
 
 #[test]

@@ -198,6 +198,8 @@ fn serve(answer: impl Fn(&str, &str, &str) -> String + Send + 'static) -> (Strin
             // A client may connect, and go without a word.
             if reader.read_exact(&mut body).is_ok() && !head.is_empty() {
                 let text = answer(&server, &head, &String::from_utf8(body).unwrap());
+                // The connection ends with the answer: a client that does not know that may lose its next request.
+                let text = text.replacen("\r\n", "\r\nconnection: close\r\n", 1);
                 // Whoever has the answer may look at the heads.
                 seen.lock().unwrap().push(head);
                 drop(reader.get_mut().write_all(text.as_bytes()));

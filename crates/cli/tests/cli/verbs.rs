@@ -16,9 +16,8 @@ fn every_way_to_end_has_its_exit_code_and_says_why() {
     setup.run(&["cancel", &cancelled]).out();
     let asking = setup.detach(&["ask", "questions:=[\"Why?\"]"]);
     setup.until(&asking, "input_required");
-    let refusing = answering("HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
-    let odd =
-        answering("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 2\r\nconnection: close\r\n\r\nhi");
+    let refusing = answering("HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n");
+    let odd = answering("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 2\r\n\r\nhi");
     let nobody = "http://127.0.0.1:1/mcp";
     let nothing = "01a1fde7-1b32-78d1-93e4-b5ba23776d60";
     let cases: [(i32, &[&str], &str); 26] = [
@@ -223,7 +222,7 @@ fn older(body: &str) -> String {
         result => json!({"jsonrpc": "2.0", "id": request["id"], "result": result}),
     };
     let answer = answer.to_string();
-    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length:";
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length:";
     format!("{head} {}\r\n\r\n{answer}", answer.len())
 }
 
