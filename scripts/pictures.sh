@@ -28,7 +28,7 @@ export XDG_STATE_HOME=$work PATH=$target:$PATH TERM=xterm-256color
 # The server on the database of this name. One that runs is killed as a crash would.
 start() {
     [[ -z $server ]] || { kill -9 "$server"; wait "$server" 2>/dev/null || true; }
-    "$target/local" --diagnostics --listen "127.0.0.1:$port" --db "$work/$1.db" --data-dir "$work" >"$work/$1.log" 2>&1 &
+    "$target/longhaul" demo --diagnostics --listen "127.0.0.1:$port" --db "$work/$1.db" --data-dir "$work" >"$work/$1.log" 2>&1 &
     server=$!
     local attempt
     for ((attempt = 0; attempt < 100; attempt++)); do

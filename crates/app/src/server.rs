@@ -38,13 +38,14 @@ pub struct App {
     tools: ToolSet,
 }
 
-static PRODUCT: LazyLock<ToolRouter<App>> = LazyLock::new(|| App::profile_tool() + App::access_code_tools());
+static PRODUCT: LazyLock<ToolRouter<App>> = 
+    LazyLock::new(|| App::profile_tool() + App::access_code_tools() + App::countdown_tool());
 
 static WITH_DIAGNOSTICS: LazyLock<ToolRouter<App>> = LazyLock::new(|| {
     App::profile_tool()
         + App::access_code_tools()
-        + App::echo_tool()
         + App::countdown_tool()
+        + App::echo_tool()
         + App::fail_tool()
         + App::ask_tool()
         + App::gather_tool()
@@ -98,7 +99,8 @@ pub fn server(settings: Settings) -> Result<Server, ServerError> {
     let app = App::new(settings)?;
     let server = Server::new(move || app.clone())
         .task("profile_dataset", TaskPolicy::optional().run_at_most(Duration::from_secs(2 * 3_600)).class("heavy"))
-        .task("bulk_generate_access_codes", with_questions());
+        .task("bulk_generate_access_codes", with_questions())
+        .task("countdown", TaskPolicy::optional().run_at_most(Duration::from_secs(25 * 3_600)));
     Ok(match tools {
         ToolSet::Product => server,
         ToolSet::WithDiagnostics => with_diagnostics(server),
@@ -117,7 +119,6 @@ fn gather() -> TaskPolicy {
 
 fn with_diagnostics(server: Server) -> Server {
     server
-        .task("countdown", TaskPolicy::optional().run_at_most(Duration::from_secs(25 * 3_600)))
         .task("fail", TaskPolicy::optional().run_at_most(Duration::from_secs(diagnostics::fail::RUN_S_MAX)))
         .clean_up("fail", diagnostics::fail::clean_up)
         .task("ask", with_questions())

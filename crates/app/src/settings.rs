@@ -20,7 +20,7 @@ pub static DIAGNOSTICS: Setting<Switch> = Setting::new(
     "diagnostics",
     "LONGHAUL_DIAGNOSTICS",
     Switch,
-    "Also serve the tools for checking a deployment: echo, countdown, fail, ask, gather, large_result, tool_env.",
+    "Also serve the tools for checking a deployment: echo, fail, ask, gather, large_result, tool_env.",
 )
 .local(Value("false"))
 .lambda(Value("false"))

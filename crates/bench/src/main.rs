@@ -81,9 +81,9 @@ struct Choice {
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 
-    /// The `local` program that is measured. The one next to this program by default.
+    /// The program `longhaul` whose demo is measured. The one next to this program by default.
     #[arg(long, value_name = "FILE")]
-    local: Option<PathBuf>,
+    longhaul: Option<PathBuf>,
 
     /// Where the programs `api`, `worker` and `bare` are. `../function` next to this program by default.
     #[arg(long, value_name = "DIR")]

@@ -80,8 +80,8 @@ pub(crate) struct Plan {
     pub(crate) time: Duration,
     /// Where files are stored; emptied afterwards.
     pub(crate) folder: PathBuf,
-    /// The `local` program.
-    pub(crate) local: PathBuf,
+    /// The program `longhaul`.
+    pub(crate) longhaul: PathBuf,
     /// Where the functions' programs are.
     pub(crate) functions: PathBuf,
     /// This program, for the servers that it contains.
@@ -107,7 +107,7 @@ pub(crate) async fn run(choice: &Choice) -> anyhow::Result<()> {
         rounds: choice.rounds.unwrap_or(rounds),
         time: Duration::from_secs(choice.seconds.unwrap_or(seconds)),
         folder: folder.path().to_owned(),
-        local: choice.local.clone().unwrap_or_else(|| exe_dir.join("local")),
+        longhaul: choice.longhaul.clone().unwrap_or_else(|| exe_dir.join("longhaul")),
         functions: choice.functions.clone().unwrap_or_else(|| exe_dir.join("../function")),
         own: own.clone(),
         profiled_bytes: if choice.quick { vec![100_000_000] } else { vec![100_000_000, 2_000_000_000] },
@@ -126,7 +126,7 @@ async fn measure(plan: &Plan, choice: &Choice) -> anyhow::Result<Vec<Figure>> {
     let only = &choice.only;
     let wanted = |part: Part| only.is_empty() || only.contains(&part) || only.contains(&part.whole());
     if wanted(Part::Ready) || wanted(Part::Restart) || wanted(Part::Profile) {
-        check_local(&plan.local)?;
+        check_program(&plan.longhaul)?;
     }
     let mut figures = Vec::new();
     if wanted(Part::Ready) {
@@ -156,11 +156,11 @@ async fn measure(plan: &Plan, choice: &Choice) -> anyhow::Result<Vec<Figure>> {
     Ok(figures)
 }
 
-fn check_local(local: &Path) -> anyhow::Result<()> {
+fn check_program(program: &Path) -> anyhow::Result<()> {
     anyhow::ensure!(
-        local.is_file(),
-        "{} is missing; build it with `cargo build --release -p longhaul-app --bin local`, or name it with --local",
-        local.display()
+        program.is_file(),
+        "{} is missing; build it with `cargo build --release -p longhaul-cli`, or name it with --longhaul",
+        program.display()
     );
     Ok(())
 }

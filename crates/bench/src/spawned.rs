@@ -104,9 +104,9 @@ impl Drop for Spawned {
 }
 
 /// The command that runs `program` on `address` with the database `db`.
-pub(crate) fn local(program: &Path, address: SocketAddr, db: &Path, data_dir: &Path) -> Command {
+pub(crate) fn demo(program: &Path, address: SocketAddr, db: &Path, data_dir: &Path) -> Command {
     let mut command = Command::new(program);
-    command.arg("--listen").arg(address.to_string()).arg("--db").arg(db).arg("--data-dir").arg(data_dir);
+    command.arg("demo").arg("--listen").arg(address.to_string()).arg("--db").arg(db).arg("--data-dir").arg(data_dir);
     command
 }
 

@@ -27,7 +27,7 @@ Exit codes: 0 ended well, 1 unexpected, 2 usage (also an unknown tool or task), 
             5 tool error or failed, 6 needs an answer and cannot ask, 7 --wait is over, 8 cancelled or expired,
             130 interrupted";
 
-/// What all verbs but `gateway` and `completions` take.
+/// The flags of all verbs except `demo`, `gateway` and `completions`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Global {
     /// The server: its URL, or its name in `.mcp.json` of this folder
@@ -135,6 +135,18 @@ pub(crate) enum Verb {
     },
     /// Writes completions for a shell
     Completions { shell: clap_complete::Shell },
+    /// Serves demonstration tools, with their tasks in an embedded database
+    #[command(disable_help_flag = true, override_usage = "longhaul demo [OPTIONS]")]
+    Demo {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+        args: Vec<OsString>,
+    },
+    /// The former name of `demo`.
+    #[command(hide = true)]
+    Local {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+        args: Vec<OsString>,
+    },
     /// Puts any MCP server behind a gateway that makes its tools durable
     #[command(
         disable_help_flag = true,

@@ -6,6 +6,7 @@ mod args;
 mod bridge;
 mod clock;
 mod credentials;
+mod demo;
 mod exit;
 mod follow;
 mod form;
@@ -19,7 +20,7 @@ mod server;
 mod shown;
 mod verbs;
 
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -28,10 +29,12 @@ use clap::Parser;
 use args::Cli;
 
 fn main() -> anyhow::Result<ExitCode> {
-    // Its own flags are read by the server's command line, and a command may follow.
+    // The servers read flags of their own, and a command may follow.
     let mut args = std::env::args_os().skip(1);
-    if args.next().is_some_and(|verb| verb == "gateway") {
-        return gateway::run(args.collect::<Vec<OsString>>());
+    match args.next().as_deref().and_then(OsStr::to_str) {
+        Some("demo") => return demo::run(args.collect()),
+        Some("gateway") => return gateway::run(args.collect()),
+        _ => {}
     }
     let cli = Cli::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();

@@ -57,6 +57,8 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit, Stop> {
             clap_complete::generate(shell, &mut Cli::command(), "longhaul", &mut std::io::stdout());
             Ok(Exit::Well)
         }
+        Verb::Local { .. } => Err(Stop::usage("`local` is now `demo`: run longhaul demo …")),
+        Verb::Demo { .. } => Err(Stop::usage("`demo` comes before all flags: longhaul demo …")),
         Verb::Gateway { .. } => Err(Stop::usage("`gateway` comes before all flags: longhaul gateway …")),
     }
 }

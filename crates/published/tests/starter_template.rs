@@ -16,7 +16,7 @@ const REPLACED: [(&str, &str); 8] = [
     // The application's own setting, which serves tools for checking a deployment.
     ("[Architecture, Diagnostics, ", "[Architecture, "),
     (
-        "  Diagnostics:\n    Description: \"Also serve the tools for checking a deployment: echo, countdown, fail, ask, \
+        "  Diagnostics:\n    Description: \"Also serve the tools for checking a deployment: echo, fail, ask, \
          gather, large_result, tool_env.\"\n    Type: String\n    AllowedValues: [\"true\", \"false\"]\n    Default: \"false\"\n",
         "",
     ),

@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::Plan;
 use crate::connection::Connection;
 use crate::figures::{Figure, Target};
-use crate::spawned::{Spawned, local};
+use crate::spawned::{Spawned, demo};
 use crate::{csv, load};
 
 /// Sizes from here on are measured once: they take long enough for a stable figure.
@@ -37,7 +37,7 @@ pub(crate) async fn measure(plan: &Plan) -> anyhow::Result<Vec<Figure>> {
 /// Seconds from the call until a poll sees the result, and the server's peak memory.
 async fn profile(plan: &Plan) -> anyhow::Result<(f64, f64)> {
     let db = plan.file("profile.db");
-    let server = Spawned::start(|address| local(&plan.local, address, &db, &plan.folder)).await?;
+    let server = Spawned::start(|address| demo(&plan.longhaul, address, &db, &plan.folder)).await?;
     let mut connection = Connection::open(server.address()).await?;
     let begun = Instant::now();
     load::live(&mut connection, "profile_dataset", r#"{"path":"profiled.csv"}"#).await?;

@@ -7,7 +7,7 @@ use anyhow::ensure;
 use super::Plan;
 use crate::connection::Connection;
 use crate::figures::{Figure, Target};
-use crate::spawned::{Spawned, local};
+use crate::spawned::{Spawned, demo};
 use crate::wire;
 
 /// Tasks in flight, each of ten steps of 200 ms.
@@ -41,7 +41,7 @@ async fn round(plan: &Plan, number: u32) -> anyhow::Result<(f64, f64)> {
     let db = plan.file(&format!("restart-{number}.db"));
     let start = || {
         Spawned::start(|address| {
-            let mut command = local(&plan.local, address, &db, &plan.folder);
+            let mut command = demo(&plan.longhaul, address, &db, &plan.folder);
             command.arg("--diagnostics");
             command
         })

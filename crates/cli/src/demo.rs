@@ -1,18 +1,22 @@
-//! `local`: the server as one process with an embedded database, or several on a DynamoDB table and an SQS queue.
+//! `longhaul demo`: a server with the demonstration tools, in one process with an embedded database.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use longhaul::local::{self, CommandLine};
+use longhaul::settings::ProcessEnv;
 use longhaul::settings::table::{self, Role};
 use longhaul_app::{Settings, server, settings};
 
-fn main() -> anyhow::Result<ExitCode> {
-    let command_line = CommandLine::new("local")
-        .version(env!("CARGO_PKG_VERSION"))
-        .about("Durable, long-running MCP tools, served from one process with an embedded database.")
-        .settings(&settings::ALL);
-    let options = match command_line.parse() {
+const ABOUT: &str = "Serves demonstration tools from one process with an embedded database.";
+
+/// Runs until it is asked to stop.
+pub(crate) fn run(args: Vec<OsString>) -> anyhow::Result<ExitCode> {
+    let command_line =
+        CommandLine::new("longhaul demo").version(env!("CARGO_PKG_VERSION")).about(ABOUT).settings(&settings::ALL);
+    let args = std::iter::once(OsString::from("longhaul demo")).chain(args);
+    let options = match command_line.read(args, &ProcessEnv) {
         Ok(options) => options,
         Err(error) => return Ok(error.report()),
     };
