@@ -1,8 +1,6 @@
 //! The starter's `template.yaml` is ours, without what belongs to the shipped application; and so is the script that calls
 //! tools by hand.
 
-#![expect(clippy::unwrap_used, reason = "a test may end by a panic")]
-
 use std::path::{Path, PathBuf};
 
 const STARTER: &str = "templates/server";

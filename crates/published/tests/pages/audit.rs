@@ -1,4 +1,4 @@
-//! The documented fields are those of the code.
+//! The documented fields of the audit log are those of the code.
 
 use longhaul_audit::page;
 
