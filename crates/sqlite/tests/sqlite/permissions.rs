@@ -1,8 +1,5 @@
 //! Who may read the files of a database.
 
-#![cfg(unix)]
-#![expect(clippy::unwrap_used, reason = "a test may end by a panic")]
-
 use std::fs::{Permissions, metadata, set_permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
@@ -65,7 +62,7 @@ fn new_files_are_their_owners_alone_whatever_the_umask_is() {
         let path = directory.path().join("tasks.db");
         let mut shell = Command::new("sh");
         shell.args(["-c", &format!("umask {umask} && exec \"$0\" \"$@\"")]).arg(std::env::current_exe().unwrap());
-        shell.args(["--exact", "opened_with_the_umask_of_this_process", "--nocapture"]).env(CHILD, &path);
+        shell.args(["--exact", "permissions::opened_with_the_umask_of_this_process", "--nocapture"]).env(CHILD, &path);
         let out = shell.output().unwrap();
         assert!(out.status.success(), "umask {umask}: {}", String::from_utf8_lossy(&out.stderr));
         assert_eq!(mode(&path), 0o600, "umask {umask}");

@@ -1,6 +1,5 @@
 //! How often a call on a local server waits for the disk: what the server is put together of is what the engine's own test of
 //! this counts.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "what goes wrong in a test shows as a panic")]
 
 use std::net::SocketAddr;
 use std::path::Path;

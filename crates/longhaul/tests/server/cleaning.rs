@@ -1,7 +1,5 @@
 //! What an author's code cleans up after tasks, as an author tests it.
 
-#![expect(clippy::panic, clippy::unwrap_used, reason = "a broken promise shows as a panic")]
-
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,5 +1,4 @@
 //! The contracts of the ports, tested on SQLite: in a file and in memory.
-#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
 //! Owners share a server: long tasks of one do not keep the tasks of another waiting.
-#![expect(clippy::unwrap_used, reason = "what goes wrong in a test shows as a panic")]
 
 use std::net::SocketAddr;
 use std::path::Path;

@@ -1,7 +1,5 @@
 //! A store and a queue that use nothing but the public API: they keep the published contract, and a server runs on them.
 
-#![expect(clippy::unwrap_used, reason = "what goes wrong in a test shows as a panic")]
-
 mod queue;
 mod serving;
 mod store;

@@ -1,21 +1,13 @@
 //! How often a request allocates memory, from its event to the last byte of its answer: a number that is the same on every
 //! machine, unlike a time. What the threads of the store allocate is not counted.
-#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test panics")]
 
 use std::sync::Arc;
 
 use allocation_counter::measure;
 use serde_json::Value;
 
-#[path = "../requests/mod.rs"]
-#[expect(dead_code, reason = "the count of instructions needs more of it")]
-mod requests;
-#[path = "../function/world.rs"]
-#[expect(dead_code, reason = "the other tests need more of it")]
-mod world;
-
-use requests::{Function, call, poll_of, task_id};
-use world::World;
+use crate::requests::{Function, call, poll_of, task_id};
+use crate::world::World;
 
 /// The least of so many requests counts: some allocate for those that follow.
 const REQUESTS: usize = 20;

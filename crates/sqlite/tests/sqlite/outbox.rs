@@ -1,6 +1,5 @@
 //! Announcements are written with what they announce, and stay until they are removed; unfinished tasks without a message
 //! are found.
-#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::path::Path;
 use std::sync::Arc;

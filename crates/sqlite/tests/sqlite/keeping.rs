@@ -1,5 +1,4 @@
 //! What the file keeps: across restarts, and until it is purged.
-#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,7 +1,5 @@
 //! The kit for tests of tools: what it lets happen, and what it finds.
 
-#![expect(clippy::panic, reason = "a broken promise shows as a panic")]
-
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,5 +1,5 @@
 //! The proof of the checkers: every planted fault is found within a stated number of seeds, by the checker of the
-//! promise that it breaks. Those of schedules are found where schedules are, in `crates/mcp/tests/simulation`.
+//! promise that it breaks. Schedules are in `crates/mcp`: its `tests/endpoint/simulation.rs` finds theirs.
 
 use longhaul_testkit::sim::{Plan, PlantedFault, StoryMode, run, search};
 

@@ -1,7 +1,6 @@
 //! Schedules in the simulation: the code that looks at them is the product's, and everything around it is simulated.
 //!
 //! `LONGHAUL_SIM_SEEDS` says how many seeds are run.
-#![expect(clippy::panic, reason = "a failed test panics")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -11,8 +11,8 @@ use longhaul::settings::table;
 use longhaul::{Server, SystemClock, TaskContext, TaskPolicy};
 use serde_json::{Value, json};
 
-use crate::queue::MemoryQueue;
-use crate::store::MemoryStore;
+use super::queue::MemoryQueue;
+use super::store::MemoryStore;
 
 #[derive(Clone)]
 struct Tools;

@@ -1,5 +1,4 @@
 //! One process has a file at a time, and takes up what the one before it left.
-#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;

@@ -1,7 +1,5 @@
 //! Where a server keeps its tasks, and what is said about values that cannot be used.
 
-#![expect(clippy::panic, reason = "a test may end by a panic")]
-
 use std::collections::BTreeMap;
 
 use longhaul::Server;

@@ -1,5 +1,4 @@
 //! Acknowledged writes survive: a process that writes is killed at random moments, several times.
-#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
@@ -73,7 +72,7 @@ fn say(what: &str, key: &TaskKey) {
 /// What the child acknowledged before it was killed, which happens after `lines` lines.
 fn acknowledged(path: &Path, seed: u64, lines: usize) -> BTreeSet<(String, TaskKey)> {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "acknowledged_writes_survive_a_kill", "--nocapture"])
+        .args(["--exact", "crash::acknowledged_writes_survive_a_kill", "--nocapture"])
         .env(PATH, path)
         .env(SEED, seed.to_string())
         .stdout(Stdio::piped())

@@ -1,11 +1,5 @@
 //! A local server that others reach, who show a token of a file.
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    reason = "what goes wrong in a test shows as a panic, and a test waits in real time"
-)]
+#![expect(clippy::disallowed_methods, reason = "these tests wait in real time")]
 
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;

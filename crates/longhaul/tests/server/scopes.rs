@@ -1,5 +1,4 @@
 //! Scopes at a local server: what a caller without them is told, from the first request to a call.
-#![expect(clippy::unwrap_used, reason = "what goes wrong in a test shows as a panic")]
 
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;

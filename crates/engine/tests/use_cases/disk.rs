@@ -1,6 +1,5 @@
 //! What a life costs on SQLite: how often it waits for the disk, and how much it hands to it. Counted, not timed: each
 //! transaction that is committed ends a piece of the log beside the database, and is one wait for the disk.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed test panics")]
 
 use std::path::Path;
 use std::sync::Arc;
