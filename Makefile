@@ -125,7 +125,7 @@ simulate: ## 100,000 simulated worlds and every planted fault (SEEDS=n for more,
 ifdef SEED
 	RUST_BACKTRACE=0 LONGHAUL_SIM_SEED=$(SEED) $(SIMULATION) --test simulation no_seed -- --nocapture
 else
-	LONGHAUL_SIM_SEEDS=$(SEEDS) $(SIMULATION) --test simulation --test planted -- --nocapture
+	LONGHAUL_SIM_SEEDS=$(SEEDS) $(SIMULATION) --test simulation -- --nocapture
 endif
 
 chaos: ## Kill, freeze and cut real servers under load, and check what was promised (CHAOS_ARGS="--seed 7 --seconds 600")

@@ -38,9 +38,6 @@ impl Connection {
     }
 
     /// Sends `request` and returns the whole body of its answer.
-    ///
-    /// # Errors
-    /// The connection broke, or the answer's status is not a success.
     pub(crate) async fn send(&mut self, request: Call) -> anyhow::Result<Bytes> {
         Ok(self.exchange(request).await?.into_body())
     }

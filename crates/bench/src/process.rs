@@ -12,9 +12,6 @@ const ENDPOINT: &str = "AWS_ENDPOINT_URL";
 static EMULATOR: OnceLock<String> = OnceLock::new();
 
 /// Finds the emulator.
-///
-/// # Errors
-/// The endpoint is not set.
 pub(crate) fn find() -> anyhow::Result<()> {
     let url = std::env::var(ENDPOINT);
     let url = url.with_context(|| {

@@ -31,9 +31,6 @@ pub(crate) struct TaskView<'a> {
 
 impl TaskView<'_> {
     /// Whether the task is completed.
-    ///
-    /// # Errors
-    /// It ended in another way.
     pub(crate) fn is_completed(&self) -> anyhow::Result<bool> {
         match self.status {
             "completed" => Ok(true),
@@ -89,9 +86,6 @@ pub(crate) fn ready() -> anyhow::Result<Call> {
 }
 
 /// The task in an answer.
-///
-/// # Errors
-/// The answer is an error, or is not a task.
 pub(crate) fn task_in(answer: &[u8]) -> anyhow::Result<TaskView<'_>> {
     #[derive(Deserialize)]
     struct Envelope<'a> {

@@ -22,9 +22,6 @@ pub(crate) struct Disk(PathBuf);
 
 impl Disk {
     /// Mounts one at this folder, which needs root.
-    ///
-    /// # Errors
-    /// What `mount` says.
     pub(crate) fn mount(folder: &Path) -> anyhow::Result<Self> {
         fs::create_dir_all(folder)?;
         let mut mount = Command::new("mount");

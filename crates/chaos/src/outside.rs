@@ -57,9 +57,6 @@ pub(crate) struct Systems {
 
 impl Systems {
     /// Those that this environment names.
-    ///
-    /// # Errors
-    /// What is wrong with it.
     pub(crate) fn of(env: &ToolEnv) -> Result<Self, String> {
         let url = env.get("JOBS").map_err(|error| error.to_string())?.to_owned();
         let execution = |arn: &str| {
@@ -82,25 +79,16 @@ impl Systems {
     }
 
     /// Runs one to its end.
-    ///
-    /// # Errors
-    /// Those of the job.
     pub(crate) async fn run(&self, kind: Kind, task: &TaskContext, work: &Work) -> Result<CallToolResult, ErrorData> {
         self.job(kind)?.run(task, &json!(work)).await
     }
 
     /// Stops what an ended task has started.
-    ///
-    /// # Errors
-    /// Why it could not be stopped.
     pub(crate) async fn clean_up(&self, kind: Kind, ended: &EndedTask) -> Result<(), ErrorData> {
         self.job(kind)?.clean_up(ended).await.map_err(|error| wrong(&error.to_string()))
     }
 
     /// Starts a job that sends its result with a token, and waits for that.
-    ///
-    /// # Errors
-    /// Why it could not be started.
     pub(crate) async fn run_and_be_called(&self, task: &TaskContext, work: &Work) -> Result<Option<Value>, ErrorData> {
         let key = task.idempotency_key();
         let start = |token| async move {

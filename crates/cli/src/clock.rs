@@ -49,9 +49,6 @@ pub(crate) fn in_words(time: Duration) -> String {
 }
 
 /// A time such as `90s`, `10m`, `1.5h` or `2d`; seconds without a unit.
-///
-/// # Errors
-/// What to write instead.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let end = text.find(|character: char| character.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
@@ -68,9 +65,6 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// A moment such as `2026-12-01T09:00Z`; one without a zone is in this machine's.
-///
-/// # Errors
-/// What to write instead.
 pub(crate) fn moment(text: &str) -> Result<Timestamp, String> {
     moment_in(text, TimeZone::system())
 }

@@ -9,9 +9,6 @@ use serde_json::{Map, Value};
 const BYTES_MAX: u64 = 16 << 20;
 
 /// The arguments for a schema. A later one replaces an earlier one of the same name.
-///
-/// # Errors
-/// What does not fit, by its name.
 pub(crate) fn read(given: &[String], schema: &Value) -> Result<Map<String, Value>, String> {
     let mut all = Map::new();
     for one in given {

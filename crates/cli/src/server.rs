@@ -17,9 +17,6 @@ use crate::verbs::come_back;
 const FILE: &str = ".mcp.json";
 
 /// The server that the user named, and what shows it who calls: a header of the user's own, a signature, or a log-in.
-///
-/// # Errors
-/// If there is none, or no way to show it.
 pub(crate) fn target(global: &Global) -> Result<Target, Stop> {
     let mut target = named_target(global)?;
     let has_own = target.headers.contains_key(AUTHORIZATION);
@@ -40,9 +37,6 @@ pub(crate) fn target(global: &Global) -> Result<Target, Stop> {
 }
 
 /// The server that the user wants to log in to.
-///
-/// # Errors
-/// If there is none, or another way was chosen.
 pub(crate) fn without_credentials(global: &Global) -> Result<Target, Stop> {
     let target = named_target(global)?;
     if global.aws_sign.as_ref().is_some_and(|wanted| !wanted.is_empty()) || target.headers.contains_key(AUTHORIZATION) {
@@ -71,9 +65,6 @@ fn named_target(global: &Global) -> Result<Target, Stop> {
 }
 
 /// Refuses to send what shows who calls over a network that others may read.
-///
-/// # Errors
-/// If others may read it.
 pub(crate) fn check_secure(url: &Url) -> Result<(), Stop> {
     if url.scheme() == "https" || is_loopback(url) {
         return Ok(());
@@ -106,9 +97,6 @@ fn named(name: &str) -> Result<Target, Stop> {
 }
 
 /// A connection to it, in this session if it was begun before.
-///
-/// # Errors
-/// If it cannot be reached, or lets nobody in.
 pub(crate) async fn connect(target: &Target, session: Option<&str>) -> Result<Client, Stop> {
     Client::connect(target.clone(), session).await.map_err(|error| {
         let stop = Stop::from(error);

@@ -21,9 +21,6 @@ mod tasks;
 mod tools;
 
 /// Does it.
-///
-/// # Errors
-/// Why it is not done.
 pub(crate) async fn run(cli: Cli) -> Result<Exit, Stop> {
     let global = &cli.global;
     match cli.verb {

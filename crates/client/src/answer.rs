@@ -51,9 +51,6 @@ impl Answer {
     }
 
     /// The next message; `None` after the last one.
-    ///
-    /// # Errors
-    /// If the connection was lost, or there is something else.
     pub(crate) async fn next(&mut self) -> Result<Option<Message>, Error> {
         match self {
             Self::Json(response) => {

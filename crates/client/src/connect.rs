@@ -37,9 +37,6 @@ pub(crate) fn elicitation() -> Value {
 }
 
 /// What `server/discover` says; `None` if the server wants a handshake.
-///
-/// # Errors
-/// If it cannot be reached, or lets nobody in.
 pub(crate) async fn discover(wire: &Wire) -> Result<Option<Value>, Error> {
     const METHOD: &str = "server/discover";
     let params = per_request::with_meta(json!({}), Value::Null);
@@ -62,9 +59,6 @@ impl Session {
     }
 
     /// A new session, and what the server says about itself.
-    ///
-    /// # Errors
-    /// If the server cannot be reached, or refuses.
     pub(crate) async fn begin(wire: &Wire) -> Result<(Self, Value), Error> {
         let capabilities = json!({"elicitation": elicitation()});
         let params = json!({"protocolVersion": NEWEST, "capabilities": capabilities, "clientInfo": client_info()});

@@ -32,9 +32,6 @@ pub(crate) struct Wire {
 impl Wire {
     /// Redirects are not followed: they could lead to another host, which would get the headers. Nothing is sent twice
     /// without this crate's doing.
-    ///
-    /// # Errors
-    /// If no HTTP client can be made.
     pub(crate) fn new(target: Target) -> Result<Self, Error> {
         let http = reqwest::Client::builder()
             .connect_timeout(CONNECT_MAX)
@@ -52,18 +49,12 @@ impl Wire {
     }
 
     /// Sends a request.
-    ///
-    /// # Errors
-    /// If it was not answered, or by a status that is an error.
     pub(crate) async fn request(&self, method: &str, params: &Value, headers: HeaderMap) -> Result<Response, Error> {
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         self.post(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}), headers).await
     }
 
     /// Sends a message.
-    ///
-    /// # Errors
-    /// If it was not answered, or by a status that is an error.
     pub(crate) async fn post(&self, message: &Value, headers: HeaderMap) -> Result<Response, Error> {
         let within = Within::of(&headers);
         let response = self.post_text(message.to_string(), headers).await?;
@@ -75,9 +66,6 @@ impl Wire {
     }
 
     /// Sends a message as it was written, whatever the server answers.
-    ///
-    /// # Errors
-    /// If it was not answered.
     pub(crate) async fn post_text(&self, message: String, headers: HeaderMap) -> Result<Response, Error> {
         let request = self.request_of(Method::POST, headers).header(CONTENT_TYPE, "application/json");
         self.send(request.header(ACCEPT, "application/json, text/event-stream").body(message)).await
@@ -189,9 +177,6 @@ fn header(response: &Response, name: &str) -> Option<String> {
 }
 
 /// The result of a request that needs no work and asks nothing.
-///
-/// # Errors
-/// What the server answers, or why there is no answer.
 pub(crate) async fn result(sent: impl Future<Output = Result<Response, Error>>) -> Result<Value, Error> {
     let read = async {
         let mut answer = Answer::new(sent.await?)?;

@@ -28,9 +28,6 @@ const TOKEN_FIELD: &str = "token";
 const FORWARDED: [HeaderName; 2] = [http::header::FORWARDED, HeaderName::from_static("x-forwarded-for")];
 
 /// 128 random bits, as text.
-///
-/// # Errors
-/// If there is no randomness.
 pub(crate) fn random() -> std::io::Result<String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;

@@ -89,9 +89,6 @@ impl Engine {
 
     /// Accepts `call` as the task `id` that the tool of `parent` makes. There is one task of this id, however often this is
     /// done.
-    ///
-    /// # Errors
-    /// [`AcceptError`]
     pub(crate) async fn accept_child(&self, parent: Parent, id: TaskId, call: Call) -> Result<Accepted, AcceptError> {
         let (owner, tool, began_at) = (call.owner, call.tool.clone(), self.now());
         let accepted = self.recorded(id, call, Some(parent), self.owner_limits()).await;

@@ -17,9 +17,9 @@ use longhaul_testkit::{ManualClock, SeededIds};
 
 use crate::tools::{Tools, policies};
 
-#[path = "../../longhaul/tests/own_backend/queue.rs"]
+#[path = "../../longhaul/tests/server/own_backend/queue.rs"]
 mod queue;
-#[path = "../../longhaul/tests/own_backend/store.rs"]
+#[path = "../../longhaul/tests/server/own_backend/store.rs"]
 mod store;
 
 /// Deliveries that one look at the queue handles. A task that goes on forever is left for the next look.

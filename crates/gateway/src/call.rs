@@ -122,9 +122,6 @@ impl<'g> Call<'g> {
     }
 
     /// Makes the call, and waits for the end of the task that the server may make of it.
-    ///
-    /// # Errors
-    /// What the server answers, or why there is no answer.
     pub(crate) async fn run(mut self) -> Result<CallToolResponse, ErrorData> {
         let started = match recorded(&self.task, STARTED).await {
             Some(started) => started,

@@ -225,9 +225,6 @@ impl Catalog {
     }
 
     /// Puts the lists together once more, after some of them have changed. What was there before keeps its name.
-    ///
-    /// # Errors
-    /// There are too many tools.
     pub(crate) fn again(&self, listed: &[Listed], servers: &[Server]) -> Result<(Self, Vec<Problem>), Problem> {
         let (catalog, left_out) = Self::collect(listed, servers, self);
         catalog.too_many().map_or(Ok((catalog, left_out)), Err)

@@ -32,9 +32,6 @@ impl<'g> FoldedCall<'g> {
     }
 
     /// Starts the job, unless that is on record, and waits for its end.
-    ///
-    /// # Errors
-    /// What the server answers, or why there is no answer.
     pub(crate) async fn run(self, start: Call<'g>) -> Result<CallToolResponse, ErrorData> {
         let id = match recorded(&self.task, JOB).await {
             Some(id) => id,

@@ -115,9 +115,6 @@ impl OutsideTool {
     }
 
     /// Runs one leg of a call.
-    ///
-    /// # Errors
-    /// Why the job could not be started or looked at.
     pub(crate) async fn call(
         &self,
         request: CallToolRequestParams,
@@ -131,9 +128,6 @@ impl OutsideTool {
     }
 
     /// Stops the job of a task that has ended otherwise.
-    ///
-    /// # Errors
-    /// Why that has to be tried again.
     pub(crate) async fn clean_up(&self, ended: &EndedTask) -> Result<(), String> {
         let job = self.job.as_ref().map_err(Clone::clone)?;
         job.durable.clean_up(ended).await.map_err(|error| error.to_string())

@@ -179,9 +179,6 @@ impl Upstream {
     }
 
     /// A connection that has no call: one that is kept, or a new one. Waits while as many as allowed are open.
-    ///
-    /// # Errors
-    /// [`ConnectError`]
     pub(crate) async fn connect(&self, client: Client) -> Result<Connection, ConnectError> {
         let Some(pool) = &self.pool else {
             return self.connect_anew(client).await;

@@ -85,9 +85,6 @@ impl Aws {
     }
 
     /// Calls an operation. What AWS refuses for the moment is tried again, and so is what has no answer, if it may be.
-    ///
-    /// # Errors
-    /// [`AwsError`]
     pub(crate) async fn call(
         &self,
         service: &Service,

@@ -124,8 +124,6 @@ impl StepFunctions {
         }
     }
 
-    /// # Errors
-    /// What is wrong with the state machine, if anybody knows.
     async fn machine_is_right(&self) -> Result<(), AwsError> {
         let machine = self.machine.unqualified();
         let described = self.call("DescribeStateMachine", &json!({"stateMachineArn": machine})).await?;

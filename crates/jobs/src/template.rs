@@ -35,8 +35,6 @@ pub(crate) struct Known<'v> {
 }
 
 impl Template {
-    /// # Errors
-    /// What is wrong, and what to write.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let (mut pieces, mut plain, mut rest) = (Vec::new(), String::new(), text);
         while let Some(at) = rest.find(['{', '}']) {
@@ -79,9 +77,6 @@ impl Template {
     }
 
     /// The text, with `write` applied to what stands in places.
-    ///
-    /// # Errors
-    /// What is not known, or refused by `write`.
     pub(crate) fn text(&self, known: Known<'_>, write: fn(&str) -> Result<String, String>) -> Result<String, JobError> {
         let mut text = String::new();
         for piece in &self.0 {
@@ -100,9 +95,6 @@ impl Template {
     }
 
     /// The same as a JSON value: a place that is alone keeps the type of what stands in it.
-    ///
-    /// # Errors
-    /// What is not known.
     pub(crate) fn value(&self, known: Known<'_>) -> Result<Value, JobError> {
         match self.0.as_slice() {
             [Piece::Place(place)] => known.find(place),
@@ -141,9 +133,6 @@ fn place(inside: &str) -> Result<Place, String> {
 }
 
 /// A value as part of a path or a query, where it cannot lead elsewhere.
-///
-/// # Errors
-/// That it cannot be one.
 pub(crate) fn in_url(value: &str) -> Result<String, String> {
     if ["", ".", ".."].contains(&value) {
         return Err(format!("`{value}` cannot be a part of a URL"));

@@ -22,9 +22,6 @@ pub(crate) struct Answer {
 
 impl Web {
     /// The client. Redirects are not followed: they could lead to another host, which would get the headers.
-    ///
-    /// # Errors
-    /// Why there is none.
     pub(crate) fn client(&self) -> Result<reqwest::Client, JobError> {
         if let Some(client) = self.0.get() {
             return Ok(client.clone());

@@ -56,9 +56,6 @@ pub(crate) fn queue_name(url: &str) -> &str {
 }
 
 /// The delivery in `record`.
-///
-/// # Errors
-/// [`Unreadable`]
 pub(crate) fn delivery(record: &SqsMessage) -> Result<Delivery, Unreadable> {
     let trace = record.message_attributes.get(TRACE_ATTRIBUTE).and_then(|attribute| attribute.string_value.as_deref());
     let body = record.body.as_deref().unwrap_or_default();

@@ -47,9 +47,6 @@ const TRAILERS: [HeaderValue; 2] = [
 const HEAD_ENDS: [u8; 8] = [0; 8];
 
 /// Answers invocations with `answer` until the sandbox ends.
-///
-/// # Errors
-/// If the Runtime API does not answer.
 pub(crate) async fn run<F, A>(answer: F) -> Result<(), Error>
 where
     F: Fn(lambda_http::Request) -> A + Send + Sync,

@@ -24,9 +24,6 @@ pub(crate) struct Aws {
 
 impl Aws {
     /// Finds it.
-    ///
-    /// # Errors
-    /// The endpoint is not set.
     pub(crate) fn find() -> anyhow::Result<Self> {
         process::find()?;
         Ok(Self { clients: Clients::new(&process::config()) })

@@ -83,9 +83,6 @@ pub(crate) struct AwsSignature {
 
 impl AwsSignature {
     /// For a server. `wanted` is what the user said about the service and the region.
-    ///
-    /// # Errors
-    /// Why nobody knows for which service to sign.
     pub(crate) fn of(url: &Url, wanted: &str) -> Result<Self, String> {
         Ok(Self { scope: Scope::of(url, wanted)?, config: OnceCell::new(), keys: Mutex::new(None) })
     }

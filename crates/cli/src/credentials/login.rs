@@ -28,9 +28,6 @@ const NAME: &str = "longhaul";
 const OPENER: &str = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
 
 /// Logs the user in at the server's authorization server, in the browser.
-///
-/// # Errors
-/// Why nobody is logged in.
 pub(crate) async fn login(target: Target, how: &LogIn, secret: Option<String>) -> Result<Exit, Stop> {
     let server = target.url.clone();
     check_secure(&server)?;
@@ -73,9 +70,6 @@ pub(crate) async fn login(target: Target, how: &LogIn, secret: Option<String>) -
 }
 
 /// Forgets the log-in at a server.
-///
-/// # Errors
-/// If its file cannot be removed.
 pub(crate) fn logout(server: &Url) -> Result<Exit, Stop> {
     let removed = Place::of(server).map_or(Ok(false), |place| place.remove());
     let was_there = removed.map_err(|why| Stop::new(Exit::Unexpected, why))?;

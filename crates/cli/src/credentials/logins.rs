@@ -77,8 +77,6 @@ impl Place {
         if login.server == self.server { Ok(Some(login)) } else { Err(cannot(&"it is that of another server")) }
     }
 
-    /// # Errors
-    /// Why the file cannot be written.
     pub(super) fn write(&self, login: &Login) -> Result<(), String> {
         let cannot = |error: std::io::Error| format!("{} cannot be written: {error}", self.file.display());
         let folder = self.folder().map_err(cannot)?;
@@ -91,9 +89,6 @@ impl Place {
     }
 
     /// Whether there was one.
-    ///
-    /// # Errors
-    /// Why the file cannot be removed.
     pub(super) fn remove(&self) -> Result<bool, String> {
         match std::fs::remove_file(&self.file) {
             Ok(()) => Ok(true),
@@ -109,9 +104,6 @@ impl Place {
     }
 
     /// Holds the log-in, so that no other process renews its token: a token for renewal may be used only once.
-    ///
-    /// # Errors
-    /// If another process holds it for too long.
     pub(super) async fn hold(&self) -> Result<File, String> {
         let cannot = |error: &dyn std::fmt::Display| format!("{} cannot be locked: {error}", self.file.display());
         self.folder().map_err(|error| cannot(&error))?;

@@ -48,9 +48,6 @@ pub(super) enum Answer {
 
 impl Redirect {
     /// At this port, or at one that is free if it is 0.
-    ///
-    /// # Errors
-    /// If it is not free, or none is.
     pub(super) async fn open(port: u16) -> std::io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
         let address = listener.local_addr()?;

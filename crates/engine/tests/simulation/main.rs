@@ -1,7 +1,8 @@
-//! The simulation: many seeds, the seeds that once failed, and the proof that one seed is one run.
+//! The simulation: many seeds, the seeds that once failed, the proof that one seed is one run, and every planted fault.
 //!
 //! `LONGHAUL_SIM_SEEDS` says how many seeds are run, and `LONGHAUL_SIM_SEED` replays one and prints its story.
 
+mod planted;
 mod stores;
 
 use longhaul_testkit::sim::{Plan, StoryMode, run, search, shrink};

@@ -1,6 +1,6 @@
 //! The promises of the engine, one test each, with fakes around it. What can happen twice, happens twice.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a broken promise shows as a panic")]
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a broken promise shows as a panic")]
 
 mod accepting;
 mod announcing;
@@ -8,6 +8,7 @@ mod auditing;
 mod children;
 mod cleaning;
 mod dead_letters;
+mod disk;
 mod ending;
 mod facts;
 mod heartbeats;

@@ -11,9 +11,6 @@ pub(super) enum Unexpanded {
 }
 
 /// The text with the values of the variables that it names.
-///
-/// # Errors
-/// What cannot be replaced.
 pub(super) fn expand(text: &str, env: &dyn EnvSource) -> Result<String, Unexpanded> {
     let (mut out, mut rest) = (String::new(), text);
     while let Some((before, after)) = rest.split_once("${") {

@@ -19,9 +19,6 @@ pub(crate) enum Role {
 }
 
 /// A configuration, for a function. Servers whose variables are not set are reached by other functions only.
-///
-/// # Errors
-/// [`ConfigError`], which names every mistake.
 pub(crate) fn read(text: &str, env: &dyn EnvSource, role: Role) -> Result<Config, ConfigError> {
     let mut config = read::config(text, env, NotSet::Elsewhere)?;
     let mut faults = Vec::new();

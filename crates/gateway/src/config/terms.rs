@@ -59,9 +59,6 @@ impl Terms {
 }
 
 /// A time with its unit, such as `90s`.
-///
-/// # Errors
-/// What it should be.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     const UNITS: [(&str, u64); 5] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
     let digits = text.trim_end_matches(|next: char| !next.is_ascii_digit());

@@ -69,9 +69,6 @@ impl Connection {
     }
 
     /// What the server answers to a request that has to be quick. It is given back with the answer.
-    ///
-    /// # Errors
-    /// The error that it answers, or that it does not.
     pub(crate) async fn request<T>(
         self,
         request: impl AsyncFnOnce(&Peer<RoleClient>) -> Result<T, ServiceError>,

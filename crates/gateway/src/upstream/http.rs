@@ -61,9 +61,6 @@ pub(crate) struct Http(OnceLock<reqwest::Client>);
 impl Http {
     /// A connection without a session yet. Redirects are not followed: they could lead to another host, which would get
     /// the headers.
-    ///
-    /// # Errors
-    /// Why there is no client.
     pub(crate) fn transport(
         &self,
         endpoint: &Endpoint,
@@ -76,9 +73,6 @@ impl Http {
     }
 
     /// For requests that `rmcp` does not know.
-    ///
-    /// # Errors
-    /// Why there is no client.
     pub(crate) fn reach<'e>(&self, endpoint: &'e Endpoint) -> Result<Reached<'e>, String> {
         Ok(Reached { endpoint, client: self.client()? })
     }

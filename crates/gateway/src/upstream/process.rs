@@ -177,9 +177,6 @@ pub(crate) struct Pipes {
 
 impl Process {
     /// Starts a process of `server`.
-    ///
-    /// # Errors
-    /// Why it cannot be started, for the operator.
     pub(crate) fn start(
         server: &str,
         launch: &Launch,

@@ -59,9 +59,6 @@ const REVISION: &str = "2025-11-25";
 
 impl<'e> Session<'e> {
     /// A new session, and what the server says about itself.
-    ///
-    /// # Errors
-    /// If the server cannot be reached, or refuses.
     pub(crate) async fn begin(server: Reached<'e>, declared: &ClientCapabilities) -> Result<(Self, Value), Unseen> {
         let mut session = SessionId(None).resume(server);
         let client = Implementation::new("longhaul-gateway", env!("CARGO_PKG_VERSION"));
@@ -78,9 +75,6 @@ impl<'e> Session<'e> {
     }
 
     /// Calls a tool as a task that is kept for so many milliseconds.
-    ///
-    /// # Errors
-    /// What the server answers, or why there is no answer.
     pub(crate) async fn start_task(
         &self,
         server: &str,
@@ -103,9 +97,6 @@ impl<'e> Session<'e> {
     }
 
     /// Looks at a task.
-    ///
-    /// # Errors
-    /// If the server cannot be reached, or does not know the task.
     pub(crate) async fn see(&self, server: &str, task_id: &str) -> Result<Seen, Unseen> {
         let params = json!({"taskId": task_id});
         let task = self.result("tasks/get", &params).await?;
@@ -133,9 +124,6 @@ impl<'e> Session<'e> {
     }
 
     /// Answers questions. A server that does not know the session any more asks again.
-    ///
-    /// # Errors
-    /// If the server cannot be reached.
     pub(crate) async fn respond(&self, answers: &InputResponses) -> Result<(), Unseen> {
         for (id, answer) in answers {
             let id: Value = serde_json::from_str(id).unwrap_or_default();
@@ -148,9 +136,6 @@ impl<'e> Session<'e> {
     }
 
     /// Cancels a task.
-    ///
-    /// # Errors
-    /// If the server cannot be reached, or refuses.
     pub(crate) async fn cancel(&self, task_id: &str) -> Result<(), Unseen> {
         self.result("tasks/cancel", &json!({"taskId": task_id})).await.map(|_task| ())
     }

@@ -47,9 +47,6 @@ pub(crate) enum Seen {
 
 impl Upstream {
     /// The server behind a URL; `None` for a process.
-    ///
-    /// # Errors
-    /// Why there is no client.
     fn reached(&self) -> Result<Option<Reached<'_>>, Unseen> {
         match &self.target {
             Target::Http(endpoint) => self.http.reach(endpoint).map(Some).map_err(Unseen::Lost),
@@ -121,9 +118,6 @@ impl Upstream {
 
     /// The session in which a tool is to be called as a task of revision `2025-11-25`; `None` if it is to be called in
     /// another way.
-    ///
-    /// # Errors
-    /// [`ConnectError`]
     pub(crate) async fn session_for_a_task(
         &self,
         tool: &str,
@@ -146,9 +140,6 @@ impl Upstream {
     }
 
     /// Looks at a task of the server.
-    ///
-    /// # Errors
-    /// If the server cannot be reached, or does not know the task.
     pub(crate) async fn see_task(
         &self,
         started: &Started,
@@ -180,9 +171,6 @@ impl Upstream {
     }
 
     /// Answers questions of a task of the server.
-    ///
-    /// # Errors
-    /// If the server cannot be reached, or does not know the task.
     pub(crate) async fn answer_task(
         &self,
         started: &Started,
@@ -200,9 +188,6 @@ impl Upstream {
     }
 
     /// Asks the server to cancel a task. One that has ended, or is not known, needs no cancelling.
-    ///
-    /// # Errors
-    /// If the server cannot be reached.
     pub(crate) async fn cancel_task(&self, started: &Started) -> Result<(), String> {
         let cancelled = match (&started.session, &self.target) {
             (Some(session), Target::Http(endpoint)) => self.cancel_in(session, endpoint, &started.task_id).await,

@@ -10,9 +10,6 @@ pub(crate) fn text<'v>(answer: &'v Value, pointer: &str) -> Option<&'v str> {
 }
 
 /// The same, where the answer to a start must have it.
-///
-/// # Errors
-/// That it is not there.
 pub(crate) fn started(operation: &str, answer: &Value, pointer: &str) -> Result<String, JobError> {
     let missing = || JobError::Unanswered(format!("{operation}: the answer has nothing at {pointer}"));
     text(answer, pointer).map(str::to_owned).ok_or_else(missing)

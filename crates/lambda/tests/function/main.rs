@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test panics")]
 #![expect(clippy::future_not_send, reason = "a test runs on one thread, as the API function does")]
 
+mod allocations;
 mod announcing;
 mod answering;
 mod audit;
@@ -13,6 +14,8 @@ mod isolation;
 mod logs;
 mod metrics;
 mod oauth;
+#[expect(dead_code, reason = "the count of instructions needs more of it")]
+mod requests;
 mod rest_api;
 mod scale;
 mod template;

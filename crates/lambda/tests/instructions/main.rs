@@ -13,7 +13,7 @@ use std::process::{Command, ExitCode};
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
-#[path = "../requests/mod.rs"]
+#[path = "../function/requests.rs"]
 mod requests;
 mod steps;
 mod work;

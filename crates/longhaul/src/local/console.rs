@@ -15,9 +15,6 @@ pub(super) enum Pages {
 }
 
 /// The console of the server that listens at this address.
-///
-/// # Errors
-/// If there is no randomness.
 pub(super) fn of(address: SocketAddr, pages: &Pages) -> Result<Console, ServeError> {
     let cannot = |cause| ServeError::Listen { address, cause };
     let setup = Setup {

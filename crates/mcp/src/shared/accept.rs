@@ -24,17 +24,11 @@ pub(crate) struct NewTask<'a> {
 }
 
 /// Accepts the call. The caller checks before that the tool exists.
-///
-/// # Errors
-/// The error for the client.
 pub(crate) async fn accept(shared: &Shared, new: NewTask<'_>) -> Result<Accepted, ErrorData> {
     shared.engine.accept(call(shared, new)?).await.map_err(errors::of_accept)
 }
 
 /// The call as the engine takes it.
-///
-/// # Errors
-/// The error for the client.
 pub(crate) fn call(shared: &Shared, mut new: NewTask<'_>) -> Result<Call, ErrorData> {
     let is_cleaned = shared.policies.cleaners().cover(&new.tool);
     let trace = trace_of(&mut new.call);

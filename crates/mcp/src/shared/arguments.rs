@@ -10,9 +10,6 @@ use crate::policy::ArgumentCheck;
 use crate::shared::{Shared, tool_list};
 
 /// Checks the arguments of a call, if the tool has a policy that wants it. They are taken and put back, not copied.
-///
-/// # Errors
-/// What is wrong with them, for the caller.
 pub(crate) async fn check<H: ServerHandler>(
     handler: &H,
     shared: &Shared,

@@ -34,9 +34,6 @@ pub(crate) enum Asked {
 
 impl Asked {
     /// The id under which the client is asked.
-    ///
-    /// # Errors
-    /// The error for the client.
     pub(crate) fn id(&self, shared: &Shared, owner: &OwnerId) -> Result<String, ErrorData> {
         shared.signer.sign(Purpose::Ask, owner, self)
     }
@@ -51,9 +48,6 @@ pub(crate) struct Question {
 
 impl Question {
     /// The same question, with its parameters as a revision has them.
-    ///
-    /// # Errors
-    /// The error for the client, if the revision does not have this question.
     pub(crate) fn revised(
         mut self,
         revise: impl FnOnce(&str, &mut Map<String, Value>) -> Result<(), ErrorData>,
@@ -77,9 +71,6 @@ struct StoredQuestion {
 }
 
 /// The request that sends `ask` to the client of `task`. Its parameters say which task it belongs to.
-///
-/// # Errors
-/// The error for the client, if the stored question cannot be read.
 pub(crate) fn question(shared: &Shared, task: &Task, ask: &Ask) -> Result<Question, ErrorData> {
     let StoredQuestion { method, params } = read(ask)?;
     let mut params = params.unwrap_or_else(Map::new);
@@ -92,9 +83,6 @@ pub(crate) fn question(shared: &Shared, task: &Task, ask: &Ask) -> Result<Questi
 }
 
 /// Checks that a stored question can be read, for dialects that send its stored text.
-///
-/// # Errors
-/// The error for the client, if the stored question cannot be read.
 pub(crate) fn check(ask: &Ask) -> Result<(), ErrorData> {
     read(ask).map(drop)
 }
@@ -194,9 +182,6 @@ pub(crate) async fn answer_to_call(
 }
 
 /// Asks the client while its call is open, and returns its answer.
-///
-/// # Errors
-/// The client's own error, or one that says why it could not be asked.
 pub(crate) async fn ask(peer: &Peer<RoleServer>, request: InputRequest) -> Result<Value, ErrorData> {
     let request = match request {
         InputRequest::Elicitation(request) => ServerRequest::ElicitRequest(request),
@@ -229,9 +214,6 @@ pub(crate) fn read_answer(text: &str) -> Result<Value, ErrorData> {
 }
 
 /// The answer; or the error that is stored in its place.
-///
-/// # Errors
-/// The error with which the client answered.
 pub(crate) fn unless_refused(mut answer: Value) -> Result<Value, ErrorData> {
     let Some(error) = answer.get_mut(REFUSED) else { return Ok(answer) };
     let error = serde_json::from_value(error.take());

@@ -52,9 +52,6 @@ impl Keyring {
     }
 
     /// Reads the keys of this moment that it does not have yet. The first instance of a period makes its key.
-    ///
-    /// # Errors
-    /// [`StoreError`]
     pub(crate) async fn ready(&self) -> Result<(), StoreError> {
         let now = self.now();
         let (signing, newest) = (period(now), period(now.plus_ms(EARLY_MS)));

@@ -54,9 +54,6 @@ impl Polls {
     }
 
     /// Counts a poll of the task under `key`. One that comes too early waits, or is refused, as the operator decided.
-    ///
-    /// # Errors
-    /// The refusal.
     pub(crate) async fn admit(&self, key: &TaskKey) -> Result<(), ErrorData> {
         match self.limit {
             PollLimit::Off => Ok(()),

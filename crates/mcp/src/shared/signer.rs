@@ -117,9 +117,6 @@ impl Signer {
     }
 
     /// Reads the keys of this moment, unless it has them. Nothing can be signed or verified before.
-    ///
-    /// # Errors
-    /// [`StoreError`]
     pub(crate) async fn ready(&self) -> Result<(), StoreError> {
         self.keys.ready().await
     }

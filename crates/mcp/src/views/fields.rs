@@ -13,9 +13,6 @@ use crate::shared::errors;
 
 /// The JSON-RPC error that a failed task ended with: the tool's own if it returned one, otherwise one that says what
 /// went wrong.
-///
-/// # Errors
-/// The error for the client, if it cannot be read.
 pub(crate) async fn error(engine: &Engine, task: &Task, failure: &Failure) -> Result<String, ErrorData> {
     if let Some(detail) = &failure.detail {
         return object(engine.load(&task.key(), detail).await.map_err(errors::of_load)?);
@@ -24,9 +21,6 @@ pub(crate) async fn error(engine: &Engine, task: &Task, failure: &Failure) -> Re
 }
 
 /// A stored text, if it is a JSON object: anything else, inserted into an answer, would make the whole answer invalid.
-///
-/// # Errors
-/// The error that the client gets instead.
 pub(crate) fn object(text: String) -> Result<String, ErrorData> {
     let checked = serde_json::from_str::<&RawValue>(&text).and_then(|value| {
         if value.get().starts_with('{') { Ok(()) } else { Err(serde::de::Error::custom("not a JSON object")) }
@@ -38,9 +32,6 @@ pub(crate) fn object(text: String) -> Result<String, ErrorData> {
 }
 
 /// The same, in the type of `rmcp`. If the stored error cannot be read, the error says so.
-///
-/// # Errors
-/// [`LoadError`], if it cannot be loaded.
 pub(crate) async fn error_data(engine: &Engine, task: &Task, failure: &Failure) -> Result<ErrorData, LoadError> {
     let Some(detail) = &failure.detail else {
         let reason = json!({"reason": reason(failure.kind)});
@@ -115,9 +106,6 @@ pub(crate) const VARIABLES: &str = "dev.longhaul/variables";
 pub(crate) const PROGRESS: &str = "dev.longhaul/progress";
 
 /// The variables of the task; `None` if its tool has set none.
-///
-/// # Errors
-/// The error for the client, if they cannot be read.
 pub(crate) async fn variables(engine: &Engine, task: &Task) -> Result<Option<Value>, ErrorData> {
     let Some(variables) = &task.variables else { return Ok(None) };
     let text = engine.load(&task.key(), variables).await.map_err(errors::of_load)?;

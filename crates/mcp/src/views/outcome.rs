@@ -22,9 +22,6 @@ pub(crate) enum Outcome {
 
 impl Outcome {
     /// The outcome of `task`; `None` if it has not ended.
-    ///
-    /// # Errors
-    /// [`LoadError`], if it cannot be loaded.
     pub(crate) async fn of(engine: &Engine, task: &Task) -> Result<Option<Self>, LoadError> {
         match &task.state {
             State::Queued | State::Running { .. } | State::Sleeping { .. } | State::InputRequired { .. } => Ok(None),

@@ -60,9 +60,6 @@ pub(crate) fn created(task: &Task, now: Timestamp) -> CreateTaskResult {
 }
 
 /// `GetTaskResult`.
-///
-/// # Errors
-/// The error for the client, if the payload cannot be read.
 pub(crate) async fn render(engine: &Engine, task: &Task) -> Result<String, ErrorData> {
     let payload = payload(engine, task).await?;
     let mut view = view(task, engine.ports().clock.now(), Some("complete"));
@@ -71,9 +68,6 @@ pub(crate) async fn render(engine: &Engine, task: &Task) -> Result<String, Error
 }
 
 /// The task as [`render`] shows it, without its variables, and without an outcome of more than `bytes_max`.
-///
-/// # Errors
-/// The error for the client, if the payload cannot be read.
 pub(crate) async fn render_briefly(engine: &Engine, task: &Task, bytes_max: u64) -> Result<String, ErrorData> {
     let is_long = task.state.outcome().is_some_and(|outcome| outcome.bytes() > bytes_max);
     let payload = if is_long { Payload::None } else { payload(engine, task).await? };
@@ -86,9 +80,6 @@ pub(crate) fn brief(task: &Task, now: Timestamp) -> serde_json::Value {
 }
 
 /// A whole `notifications/tasks` message: exactly what `tasks/get` would answer at this moment.
-///
-/// # Errors
-/// The error for the client, if the payload cannot be read.
 pub(crate) async fn render_notification(
     engine: &Engine,
     task: &Task,

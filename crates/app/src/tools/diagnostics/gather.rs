@@ -61,10 +61,6 @@ pub enum GatherError {
 
 impl GatherArgs {
     /// The tool to call, and the arguments of each call.
-    ///
-    /// # Errors
-    ///
-    /// [`GatherError`] says what to change.
     fn calls(&self) -> Result<(&'static str, Vec<Value>), GatherError> {
         if !(1..=CALLS_MAX).contains(&self.calls) {
             return Err(GatherError::Calls(self.calls));

@@ -1,6 +1,6 @@
 //! The settings that a program declares besides Longhaul's: in the documentation, and in the template.
 //!
-//! Only the tests of those programs include this file, with `parameters.rs`, `resolve.rs` and `yaml.rs`.
+//! Only the tests of the package `longhaul-published` include this file, with `parameters.rs`, `resolve.rs` and `yaml.rs`.
 
 use longhaul_settings::{Declared, Place, Preset, page, table};
 

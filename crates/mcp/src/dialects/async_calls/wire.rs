@@ -33,9 +33,6 @@ pub(super) fn accepted(task: &Task, now: Timestamp) -> String {
 }
 
 /// The answer to a client that asked for the result of a call that has ended.
-///
-/// # Errors
-/// The error with which the plain call would have been answered.
 pub(super) fn ended(outcome: Outcome) -> Result<String, ErrorData> {
     match outcome {
         Outcome::Result(result) => Ok(Value::Object(result).to_string()),

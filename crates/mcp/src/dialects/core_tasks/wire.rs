@@ -71,9 +71,6 @@ pub(super) fn view(task: &Task, now: Timestamp) -> View {
 
 /// `GetTaskResult`, and the parameters of a status notification. A failure is shown with the tool's own
 /// message: some clients read nothing else.
-///
-/// # Errors
-/// The error for the client.
 pub(super) async fn render(engine: &Engine, task: &Task) -> Result<String, ErrorData> {
     let mut view = view(task, engine.ports().clock.now());
     let variables = fields::variables(engine, task).await?;
@@ -97,9 +94,6 @@ struct Block {
 }
 
 /// The first text of a result.
-///
-/// # Errors
-/// The error for the client, if the result cannot be read.
 fn words(result: &str) -> Result<Option<String>, ErrorData> {
     let result: Content = serde_json::from_str(result).map_err(|error| errors::unreadable_result(&error))?;
     let text = result.content.into_iter().find_map(|block| block.text);
@@ -125,9 +119,6 @@ pub(super) fn render_list(tasks: &[Task], now: Timestamp, next: Option<String>) 
 }
 
 /// A `notifications/tasks/status` message.
-///
-/// # Errors
-/// Why the task cannot be shown.
 pub(super) async fn status_notification(engine: &Engine, task: &Task) -> Result<String, ErrorData> {
     let params = render(engine, task).await?;
     Ok(format!(r#"{{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{params}}}"#))
@@ -140,9 +131,6 @@ pub(super) fn progress(token: &ProgressToken, task: &Task, progress: &Progress) 
 }
 
 /// What the call would have been answered with if it had not become a task; `None` while the task has not ended.
-///
-/// # Errors
-/// [`LoadError`], if it cannot be read.
 pub(super) async fn outcome(engine: &Engine, task: &Task) -> Result<Option<Result<String, ErrorData>>, LoadError> {
     let outcome = match &task.state {
         State::Queued | State::Running { .. } | State::Sleeping { .. } | State::InputRequired { .. } => {

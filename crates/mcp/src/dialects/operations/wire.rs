@@ -26,9 +26,6 @@ pub(super) fn word(task: &Task) -> &'static str {
 }
 
 /// `GetOperationStatusResult`. While the operation is running, its `_meta` says how far it is.
-///
-/// # Errors
-/// [`LoadError`], if the reason of a failure cannot be read.
 pub(super) async fn status(engine: &Engine, token: &str, task: &Task) -> Result<String, LoadError> {
     let mut status = json!({"status": word(task), "_operation": {"token": token}});
     if let (Some(error), Some(fields)) = (why(engine, task).await?, status.as_object_mut()) {

@@ -1,0 +1,5 @@
+//! A task and its events: what always holds, what each event changes, and the table in the documentation.
+
+mod effects;
+mod invariants;
+mod transitions;

@@ -1,0 +1,205 @@
+//! Owners share a server: long tasks of one do not keep the tasks of another waiting.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use longhaul::local::{self, Options, Running};
+use longhaul::ports::{
+    Clock, IdSource, Identity, Message, NewTask, OwnerId, State, Task, TaskRecord, TaskStore, WorkQueue,
+};
+use longhaul::rmcp::{self, ServerHandler, tool, tool_handler, tool_router};
+use longhaul::settings::table;
+use longhaul::{OsIds, Server, SystemClock, TaskPolicy};
+use longhaul_sqlite::{Database, Settings};
+use serde_json::json;
+use tokio::sync::{Semaphore, watch};
+
+/// How long a test waits for something that has to happen.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What the tools did, in order; and what the long ones wait for.
+struct Seen {
+    events: watch::Sender<Vec<&'static str>>,
+    may_end: Semaphore,
+}
+
+impl Seen {
+    fn note(&self, event: &'static str) {
+        self.events.send_modify(|events| events.push(event));
+    }
+
+    fn count(&self, event: &str) -> usize {
+        self.events.borrow().iter().filter(|seen| **seen == event).count()
+    }
+
+    /// Waits until `event` was seen `count` times.
+    async fn until(&self, event: &str, count: usize) {
+        let mut events = self.events.subscribe();
+        let seen = events.wait_for(|events| events.iter().filter(|seen| **seen == event).count() >= count);
+        let waited = tokio::time::timeout(PATIENCE, seen).await.map(drop);
+        assert!(waited.is_ok(), "waited for {count} x {event}: {:?}", self.events.borrow());
+    }
+}
+
+#[derive(Clone)]
+struct Tools(Arc<Seen>);
+
+#[tool_router]
+impl Tools {
+    #[tool]
+    async fn long(&self) -> String {
+        self.0.note("long begins");
+        self.0.may_end.acquire().await.unwrap().forget();
+        self.0.note("long ends");
+        String::new()
+    }
+
+    #[tool]
+    async fn short(&self) -> String {
+        self.0.note("short");
+        String::new()
+    }
+}
+
+#[tool_handler]
+impl ServerHandler for Tools {}
+
+fn options(db: &Path) -> Options {
+    Options::default().with(&table::LISTEN, SocketAddr::from(([127, 0, 0, 1], 0))).with(&table::DB, db)
+}
+
+async fn start(seen: &Arc<Seen>, options: &Options) -> Running {
+    let seen = Arc::clone(seen);
+    let server = Server::new(move || Tools(Arc::clone(&seen)));
+    let server = server.task("long", TaskPolicy::optional()).task("short", TaskPolicy::optional());
+    local::start(&server, options).await.unwrap()
+}
+
+/// Calls the short tool as a client that does not know tasks, which leaves a task that has ended.
+async fn call_short(running: &Running) {
+    let params = json!({
+        "name": "short",
+        "arguments": {},
+        "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        },
+    });
+    let request = reqwest::Client::new()
+        .post(format!("http://{}/mcp", running.address()))
+        .header("content-type", "application/json")
+        .header("accept", "application/json, text/event-stream")
+        .header("mcp-protocol-version", "2026-07-28")
+        .header("mcp-method", "tools/call")
+        .header("mcp-name", "short")
+        .body(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string());
+    assert!(request.send().await.unwrap().status().is_success());
+}
+
+/// Calls of owners that a local server does not tell apart: written into its file while it does not run.
+struct Calls {
+    database: Database,
+    pattern: Task,
+}
+
+impl Calls {
+    async fn open(db: &Path) -> Self {
+        let database = Database::open(db, Arc::new(SystemClock), Settings::default()).unwrap();
+        let everyone = OwnerId::of(Identity::Anonymous);
+        let page = database.store().list(&everyone, None, 1, SystemClock.now()).await.unwrap();
+        let [pattern] = page.tasks.try_into().unwrap();
+        Self { database, pattern }
+    }
+
+    /// A call of `tool` by `subject` that is noticed after `delay_ms`.
+    async fn add(&self, subject: &str, tool: &str, delay_ms: u64) {
+        let now = SystemClock.now();
+        let task = Task::restore(TaskRecord {
+            owner: OwnerId::of(Identity::Verified { issuer: "test", subject, tenant: "" }),
+            id: OsIds.task_id(now),
+            tool: tool.to_owned(),
+            state: State::Queued,
+            attempt: 0,
+            created_at: now,
+            not_before: None,
+            sent_at: now,
+            started_at: None,
+            ended_at: None,
+            ..self.pattern.record().clone()
+        });
+        let message = Message { task: task.key(), trace: None, attempt: None };
+        let new = NewTask {
+            task,
+            request_parts: Arc::default(),
+            idempotency: None,
+            open_max: 100,
+            stored_max: u64::MAX,
+            new_max: None,
+            send_in_ms: None,
+        };
+        self.database.store().create(new, now).await.unwrap();
+        self.database.queue().send(&message, delay_ms).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn twenty_long_tasks_of_one_owner_do_not_keep_the_next_owner_waiting() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = directory.path().join("tasks.db");
+    let seen = Arc::new(Seen { events: watch::Sender::default(), may_end: Semaphore::new(0) });
+    let options = options(&db).with(&table::CONCURRENCY, 16_u64);
+
+    let running = start(&seen, &options).await;
+    call_short(&running).await;
+    running.stop().await;
+    let calls = Calls::open(&db).await;
+    for _ in 0..20 {
+        calls.add("alice", "long", 0).await;
+    }
+    // By then Alice has all the legs that she gets. Bob's second call comes while his first one may still run.
+    calls.add("bob", "short", 500).await;
+    calls.add("bob", "short", 600).await;
+    calls.database.close().await;
+
+    let running = start(&seen, &options).await;
+    seen.until("long begins", 14).await;
+    // One of them was the call above.
+    seen.until("short", 3).await;
+    // Bob did not wait for an end of Alice's, and her next ones did not go before his.
+    assert_eq!((seen.count("long begins"), seen.count("long ends")), (14, 0), "{:?}", seen.events.borrow());
+
+    // As soon as one ends, the next one begins.
+    seen.may_end.add_permits(1);
+    seen.until("long begins", 15).await;
+    seen.may_end.add_permits(19);
+    seen.until("long ends", 20).await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn an_operator_can_say_how_many_legs_one_owner_gets() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = directory.path().join("tasks.db");
+    let seen = Arc::new(Seen { events: watch::Sender::default(), may_end: Semaphore::new(0) });
+    let options = options(&db).with(&table::OWNER_CONCURRENCY, 1_u64);
+
+    let running = start(&seen, &options).await;
+    call_short(&running).await;
+    running.stop().await;
+    let calls = Calls::open(&db).await;
+    for subject in ["alice", "alice", "alice", "bob", "bob"] {
+        calls.add(subject, "long", 0).await;
+    }
+    calls.add("carol", "short", 500).await;
+    calls.database.close().await;
+
+    let running = start(&seen, &options).await;
+    seen.until("long begins", 2).await;
+    seen.until("short", 2).await;
+    assert_eq!((seen.count("long begins"), seen.count("long ends")), (2, 0), "one of Alice, one of Bob");
+    seen.may_end.add_permits(5);
+    seen.until("long ends", 5).await;
+    running.stop().await;
+}

@@ -1,0 +1,72 @@
+//! The documented settings are the declared ones: of Longhaul, of the application and of the gateway. The template sets those
+//! that a function reads.
+
+use longhaul_app::settings as application;
+use longhaul_gateway::settings as gateway;
+use longhaul_settings::{Declared, Place, Preset, table};
+
+use crate::template::resolve::Stack;
+use crate::template::{applications, yaml};
+use crate::world::file as file_of;
+
+#[test]
+fn the_documented_settings_are_the_declared_ones() {
+    let parts: [(&str, &[&'static dyn Declared]); 3] =
+        [("longhaul", &table::ALL), ("application", &application::ALL), ("gateway", &gateway::ALL)];
+    applications::are_documented(&parts);
+}
+
+#[test]
+fn the_template_sets_what_the_application_reads_in_a_function() {
+    applications::are_set(&application::ALL, &[]);
+}
+
+#[test]
+fn the_template_sets_what_the_gateway_reads_in_a_function() {
+    let stack = [("GatewayConfig", "{}")];
+    applications::are_set(&gateway::ALL, &stack);
+    // It runs no tools, but does not start without a configuration either.
+    let template = yaml::template();
+    let environment = Stack::new(&template, &stack).environment("DeadLetterWorker");
+    assert!(environment.contains_key(gateway::CONFIG_JSON.variable()));
+}
+
+#[test]
+fn a_worker_with_another_runtime_starts_its_own_program() {
+    let template = yaml::template();
+    for (runtime, wrapper) in [("provided.al2023", None), ("nodejs24.x", Some("/var/task/bootstrap"))] {
+        let stack = Stack::new(&template, &[("WorkerRuntime", runtime), ("WorkerClass", "heavy")]);
+        for function in ["Worker", "ClassWorker"] {
+            let environment = stack.environment(function);
+            assert_eq!(environment.get("AWS_LAMBDA_EXEC_WRAPPER").map(String::as_str), wrapper, "{function}");
+        }
+        assert!(!stack.environment("DeadLetterWorker").contains_key("AWS_LAMBDA_EXEC_WRAPPER"));
+    }
+}
+
+#[test]
+fn no_name_of_the_application_is_used_twice() {
+    applications::have_names_of_their_own(&application::ALL);
+}
+
+#[test]
+fn no_name_of_the_gateway_is_used_twice() {
+    applications::have_names_of_their_own(&gateway::ALL);
+}
+
+#[test]
+fn what_is_written_about_containers_names_settings_that_exist() {
+    let known = |name: &str| {
+        table::ALL.iter().any(|setting| setting.variable() == name && setting.preset(Place::Local) != Preset::Absent)
+    };
+    let mut named = 0;
+    for file in ["docs/containers.md", "infra/container/kubernetes.yaml", "infra/container/Dockerfile"] {
+        let text = file_of(file);
+        let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        for name in words.filter(|word| word.starts_with("LONGHAUL_")) {
+            assert!(known(name), "{file}: {name}");
+            named += 1;
+        }
+    }
+    assert!(named > 20, "{named}");
+}

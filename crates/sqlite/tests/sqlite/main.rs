@@ -1,0 +1,12 @@
+//! The task store and the work queue in a SQLite file: the contracts of their ports, and what a file adds to them.
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
+
+mod contract;
+mod crash;
+mod fairness;
+mod keeping;
+mod opening;
+mod outbox;
+#[cfg(unix)]
+mod permissions;
+mod taking_up;
