@@ -13,19 +13,17 @@ RUN_ARGS ?= --listen $(LISTEN)
 
 # Lints, docs and tests of everything, the Lambda functions too. All use the same packages and features, so that what one
 # of them has built is not built again by the next.
-FEATURES := longhaul-app/lambda,longhaul-conformance/lambda,longhaul-gateway/lambda
+FEATURES := longhaul/contract,longhaul/testing,longhaul-app/lambda,longhaul-cli/aws,longhaul-conformance/lambda,longhaul-gateway/lambda
 WORKSPACE := --workspace --features $(FEATURES)
-# Also what only tests of others use.
-DOCUMENTED := $(WORKSPACE),longhaul/contract,longhaul/testing
 # What is published, in one release. The rest of the workspace has `publish = false`.
-PUBLIC := core audit logs settings engine sqlite http push mcp aws oauth lambda testkit client console jobs gateway cli
+PUBLIC := app core audit logs settings engine sqlite http push mcp aws oauth lambda testkit client console jobs gateway cli
 PACKAGES := $(PUBLIC:%=-p longhaul-%) -p longhaul
-# Tests that start servers, real clients or the emulator with the template in it.
-END_TO_END := binary(e2e) | binary(aws_e2e) | binary(deployed) | binary(killed) | binary(starter) | binary(gateway) | binary(gateway_aws) | binary(cli) | binary(browser)
+# The tests of `make test-all` that `make test` leaves out: they need other programs.
+OTHERS := package(longhaul-aws) & kind(test) | binary(aws) | binary(starter) | binary(local) & (test(external::) | test(real::))
 # So many of them at a time: they mostly wait, for leases, for schedules and for each other.
 END_TO_END_THREADS ?= 4
 
-.PHONY: help run check test nightly lint advisories features fast-tests slow-tests conformance conformance-local e2e local-aws \
+.PHONY: help run check test test-all nightly lint advisories features conformance conformance-local e2e local-aws \
 	simulate scale chaos fuzz mutants sizes bench bench-peers pictures build build-gateway package deploy deploy-gateway clean
 # The order of the prerequisites matters: what is quick and fails often comes first.
 .NOTPARALLEL:
@@ -33,14 +31,24 @@ END_TO_END_THREADS ?= 4
 help: ## This list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
-run: ## Build and run the server with an embedded database (RUN_ARGS="--diagnostics …")
-	$(CARGO) run --release --quiet --bin local -- $(RUN_ARGS)
+run: ## Build the program `longhaul`, and start its demo (RUN_ARGS="--diagnostics …")
+	$(CARGO) run --locked --bin longhaul -- demo $(RUN_ARGS)
 
-# A change lands when `make check test` passes in a clean clone; fast-tests then runs once.
+# A change lands when `make check test test-all` passes in a clean clone.
 
-check: lint features fast-tests ## Formatting, lints, docs, dependencies, template, workflow, feature sets, fast tests
+check: lint features ## Formatting, lints, docs, dependencies, templates, workflow, feature sets
 
-test: fast-tests slow-tests ## All tests: fast, end to end, conformance, simulation
+test: ## All tests that need a Rust toolchain, a C compiler and make only
+	scripts/test.sh $(WORKSPACE)
+
+test-all: test ## All tests: also real clients, a browser, an AWS emulator, conformance, 100,000 simulated worlds
+	scripts/setup-tools.sh suite ts ts-legacy webhooks auth-server python python-legacy upstreams browser aws aws-lint cargo-lambda
+	rm -f $(TARGET_DIR)/second-tries.txt
+	scripts/nextest.sh $(WORKSPACE) --test-threads $(END_TO_END_THREADS) -E '$(OTHERS)'
+	CONFORMANCE_SERVER=$(TARGET_DIR)/debug/conformance-server CONFORMANCE_GATEWAY=$(TARGET_DIR)/debug/longhaul $(MAKE) --no-print-directory conformance-local
+	$(MAKE) --no-print-directory simulate
+	@if [ -s $(TARGET_DIR)/second-tries.txt ]; then echo "These tests needed a second try:"; cat $(TARGET_DIR)/second-tries.txt; \
+	    else echo "No test needed a second try."; fi
 
 nightly: ## What takes longer than landing a change may take: sizes of the functions, a million simulated worlds, simulated load, chaos, hostile inputs, a thousand calls of one tool, and mutants of the code
 	$(MAKE) --no-print-directory sizes
@@ -48,15 +56,16 @@ nightly: ## What takes longer than landing a change may take: sizes of the funct
 	$(MAKE) --no-print-directory scale
 	$(MAKE) --no-print-directory chaos CHAOS_ARGS="--seconds 600"
 	set -e; for lie in forgets-keys loses-results ignores-stops; do target/release/chaos --form local --lie $$lie; done
-	scripts/nextest.sh $(WORKSPACE) --run-ignored only --test e2e -E 'test(children::)'
+	scripts/nextest.sh $(WORKSPACE) --run-ignored only --test local -E 'test(children::)'
 	$(MAKE) --no-print-directory fuzz SECONDS=60
 	$(MAKE) --no-print-directory mutants
 
 lint: ## Formatting, lints, docs, dependencies, templates, Dockerfile, workflow
 	scripts/setup-tools.sh deny aws-lint actionlint hadolint
 	$(CARGO) fmt --all --check
+	scripts/count_lines.py --check
 	$(CARGO) clippy $(WORKSPACE) --all-targets --locked -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(DOCUMENTED) --no-deps --locked --quiet
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(WORKSPACE) --no-deps --locked --quiet
 	$(TOOLS)/cargo-deny --locked check bans licenses sources
 	$(TOOLS)/cfn-lint template.yaml templates/server/template.yaml infra/container/resources.yaml infra/nested/template.yaml
 	$(TOOLS)/sam validate --lint --template template.yaml --region us-east-1
@@ -71,20 +80,10 @@ advisories: ## Known vulnerabilities of the locked dependencies (needs a network
 features: ## Compile each feature set, with the oldest Rust that is supported
 	scripts/check_features.py
 
-fast-tests: ## All tests that start no server and no client
-	scripts/setup-tools.sh aws
-	scripts/nextest.sh $(WORKSPACE) -E 'not ($(END_TO_END))'
-
-slow-tests: ## The other tests: end to end, examples in the docs, conformance, simulation
-	scripts/setup-tools.sh suite ts ts-legacy webhooks auth-server python python-legacy upstreams browser aws aws-lint cargo-lambda
-	scripts/nextest.sh $(WORKSPACE) --test-threads $(END_TO_END_THREADS) -E '$(END_TO_END)'
-	$(CARGO) test --locked $(WORKSPACE) --doc --quiet
-	CONFORMANCE_SERVER=$(TARGET_DIR)/debug/conformance-server CONFORMANCE_GATEWAY=$(TARGET_DIR)/debug/longhaul $(MAKE) --no-print-directory conformance-local
-	$(MAKE) --no-print-directory simulate
-
 conformance: conformance-local ## The public conformance suite for every revision that it knows: locally, through the gateway, and against the template
 	scripts/setup-tools.sh suite aws
-	scripts/nextest.sh -p longhaul-conformance --features lambda --test deployed
+	$(CARGO) build --locked $(WORKSPACE) --bins --tests
+	scripts/nextest.sh $(WORKSPACE) -E 'binary(aws) & test(conformance)'
 
 conformance-local: ## The same without the template
 	scripts/setup-tools.sh suite
@@ -95,10 +94,10 @@ conformance-local: ## The same without the template
 	scripts/conformance.sh 2025-11-25 gateway
 	scripts/conformance.sh 2025-06-18 gateway
 
-e2e: ## Real clients, a browser and kills: against the local server, and against the template on an emulator; and a new server
+e2e: ## The tests of whole programs, with real clients, a browser and an AWS emulator
 	scripts/setup-tools.sh ts ts-legacy webhooks auth-server python python-legacy upstreams browser aws aws-lint cargo-lambda
-	scripts/nextest.sh -p longhaul-app --features local,lambda --test-threads $(END_TO_END_THREADS) --test e2e --test aws_e2e
-	scripts/nextest.sh $(WORKSPACE) --test-threads $(END_TO_END_THREADS) --test starter --test gateway --test gateway_aws --test browser --test killed
+	$(CARGO) build --locked $(WORKSPACE) --bins --tests
+	scripts/nextest.sh $(WORKSPACE) --test-threads $(END_TO_END_THREADS) -E 'package(longhaul-tests)'
 
 local-aws: ## The whole deployment on an AWS emulator on this machine, until it is stopped
 	scripts/setup-tools.sh aws
@@ -150,7 +149,7 @@ sizes: ## Build the Lambda functions for this machine, and fail if one is larger
 
 bench: ## Speed, size and memory, compared with rmcp alone and a bare function (BENCH_ARGS="--quick --only lambda")
 	scripts/setup-tools.sh aws python mcp-proxy
-	$(CARGO) build --release --locked -p longhaul-app -p longhaul-cli -p longhaul-bench --bin local --bin longhaul --bin bench
+	$(CARGO) build --release --locked -p longhaul-cli -p longhaul-bench --bin longhaul --bin bench
 	$(CARGO) build --profile function --locked -p longhaul-app -p longhaul-bench-bare --no-default-features \
 	    --features longhaul-app/lambda --bin api --bin worker --bin bare
 	scripts/emulator.sh run-with target/release/bench $(BENCH_ARGS)
@@ -162,7 +161,7 @@ bench-peers: ## Longhaul beside Restate, DBOS, FastMCP, rmcp, pmcp and turul, in
 
 pictures: ## The pictures in the docs: pages of the console, and the command in a terminal
 	scripts/setup-tools.sh browser
-	$(CARGO) build --locked $(WORKSPACE) --bin local --bin longhaul
+	$(CARGO) build --locked $(WORKSPACE) --bin longhaul
 	scripts/pictures.sh
 
 clean: ## Remove everything that was built or installed

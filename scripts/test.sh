@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Builds all programs and tests, and runs the tests that need nothing but a Rust toolchain, a C compiler and make.
+# Called by `make test`, with the packages and features in its arguments:
+#
+#   scripts/test.sh --workspace --features FEATURE,…
+#
+# At the end it says how many tests ran, and how long that took.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# Modules of the test binary `local` whose tests start programs that are not ours.
+readonly needs_other_programs=(--skip external:: --skip real::)
+# The test binaries that need nothing else. `aws` and `starter` are left out: they need an emulator and packages.
+readonly alone=(
+    architecture cli console endpoint function instructions jobs pages planted planted_faults profile_dataset proofs
+    server simulation sqlite table targets task telling tokens use_cases
+)
+# Most of these tests wait for a server that they have started.
+readonly server_tests_at_a_time=8
+
+cargo=${CARGO:-cargo}
+built=("$@")
+started=$SECONDS
+log=$(mktemp)
+failed=0
+trap 'rm -f "$log"' EXIT
+
+say() { printf 'test: %s\n' "$*"; }
+
+# Runs `cargo test` with the arguments, and goes on if a test fails.
+run() {
+    "$cargo" test --locked --quiet --no-fail-fast "${built[@]}" "$@" 2>&1 | tee -a "$log" || failed=1
+}
+
+# Prints the sum of the numbers before the word $1 in the lines `test result: …`.
+sum() {
+    grep -E '^test result: ' "$log" | grep -oE "[0-9]+ $1" | awk '{ all += $1 } END { print all + 0 }'
+}
+
+say "building all programs and tests"
+# With the tests, so that dependencies have the same features in both, and nothing is built twice.
+"$cargo" build --locked "${built[@]}" --bins --tests
+built_s=$((SECONDS - started))
+
+run --lib --bins --examples "${alone[@]/#/--test=}"
+say "tests of whole programs"
+run --test local -- "${needs_other_programs[@]}" --test-threads "$server_tests_at_a_time"
+say "examples in the documentation"
+run --doc
+
+say "built in $built_s s, ran in $((SECONDS - started - built_s)) s"
+say "\`make test-all\` adds real clients, a browser, an AWS emulator, the conformance suite and 100,000 simulated worlds"
+printf 'test: %s passed, %s failed, %s skipped\n' "$(sum passed)" "$(sum failed)" "$(sum ignored)"
+exit "$failed"
