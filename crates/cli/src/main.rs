@@ -27,7 +27,15 @@ use clap::Parser;
 
 use args::Cli;
 
-fn main() -> anyhow::Result<ExitCode> {
+fn main() -> ExitCode {
+    run().unwrap_or_else(|error| {
+        // In one line, with its causes: a backtrace is of no use to an operator.
+        out::say(&format!("error: {}", out::block(&format!("{error:#}"))));
+        ExitCode::FAILURE
+    })
+}
+
+fn run() -> anyhow::Result<ExitCode> {
     // Its own flags are read by the server's command line, and a command may follow.
     let mut args = std::env::args_os().skip(1);
     if args.next().is_some_and(|verb| verb == "gateway") {
