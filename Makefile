@@ -141,7 +141,7 @@ mutants: ## Change the code in one place at a time, and expect a failing test: t
 	scripts/mutants.sh $(CRATES)
 
 scale: ## Simulated load, for one owner and for many: the table of docs/scale.md
-	$(CARGO) run --locked --quiet --profile sim -p longhaul-testkit --example load
+	$(CARGO) run --locked --quiet --profile sim -p longhaul-sim --example load
 
 sizes: ## Build the Lambda functions for this machine, and fail if one is larger than it may be
 	$(CARGO) build --profile function --locked -p longhaul-app --no-default-features --features lambda --bin api --bin worker

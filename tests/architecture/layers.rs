@@ -34,6 +34,11 @@ fn no_modules_of_the_testkit_import_each_other() {
     has_no_cycle("testkit");
 }
 
+#[test]
+fn no_modules_of_the_simulator_import_each_other() {
+    has_no_cycle("sim");
+}
+
 /// The layers of `mcp` from the lowest to the highest, and which of the others each imports.
 fn documented_layers() -> Vec<(String, BTreeSet<String>)> {
     let rows = table("layers");

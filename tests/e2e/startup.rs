@@ -10,23 +10,6 @@ use serde_json::{Value, json};
 use crate::process::{Setup, output_of};
 
 #[test]
-fn the_printed_curl_line_works() {
-    let setup = Setup::with(&[]);
-    let server = setup.start();
-    let mut banner = server.banner();
-    for _ in 0..100 {
-        banner = server.banner();
-        if banner.contains("\n}") && banner.contains("curl ") && banner.trim_end().ends_with('\'') {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let from = banner.find("curl ").unwrap_or_else(|| panic!("no curl line: {banner}"));
-    let out = output_of(Command::new("sh").arg("-c").arg(&banner[from..]));
-    assert!(out.contains("profile_dataset"), "{out}");
-}
-
-#[test]
 fn the_printed_client_configuration_is_json_with_the_url() {
     let setup = Setup::with(&[]);
     let server = setup.start();

@@ -47,3 +47,15 @@ fn a_command_that_is_not_there_is_named() {
         "{said}"
     );
 }
+
+#[test]
+fn an_address_that_is_taken_is_reported_before_a_server_is_started() {
+    let folder = tempfile::tempdir().unwrap();
+    let started = folder.path().join("started");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let touch = ["--", "touch", started.to_str().unwrap()];
+    let (code, text) = said(&[&["gateway", "--db", ":memory:", "--listen", &address][..], &touch].concat());
+    assert!(code == 1 && text.contains(&format!("error: cannot listen on {address}")), "{code}, {text}");
+    assert!(!started.exists(), "the server was started");
+}

@@ -1,4 +1,4 @@
-//! The new server's program `local`, which a test may kill and start again on the same file.
+//! The new server's program, which a test may kill and start again on the same file.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ impl Local {
     /// Starts it with a database in `folder`, and waits until it listens. A killed server's task is taken up soon.
     pub(crate) async fn start(project: &Project, folder: &Path) -> Self {
         let log = folder.join("log");
-        let mut command = Command::new(project.programs().join("local"));
+        let mut command = Command::new(project.programs().join(Project::NAME));
         command.args(["--listen", "127.0.0.1:0", "--lease-ms", "1500", "--heartbeat-ms", "200"]);
         command.args(["--tool-env", "FOLDER=archive"]);
         command.arg("--db").arg(folder.join("tasks.db")).current_dir(project.folder());
@@ -69,7 +69,7 @@ impl Drop for Local {
 
 /// What it says when it does not start with these flags.
 pub(crate) fn refused(project: &Project, flags: &[&str]) -> String {
-    let mut command = Command::new(project.programs().join("local"));
+    let mut command = Command::new(project.programs().join(Project::NAME));
     let output = command.args(flags).current_dir(project.folder()).stdin(Stdio::null()).output().unwrap();
     assert!(!output.status.success(), "it started and ended");
     String::from_utf8(output.stderr).unwrap()

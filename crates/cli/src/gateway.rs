@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use longhaul::local::{self, CommandLine, Options};
+use longhaul::local::{self, CommandLine, Options, ServeError};
 use longhaul::settings::{ProcessEnv, table};
 use longhaul_gateway::{Config, Gateway, Lock, StartError, settings};
 
@@ -38,7 +37,9 @@ pub(crate) fn run(args: Vec<OsString>) -> anyhow::Result<ExitCode> {
         Ok(options) => options,
         Err(error) => return Ok(error.report()),
     };
-    local::init_logs(&options)?;
+    if let Err(error) = local::init_logs(&options) {
+        return Ok(ServeError::from(error).report());
+    }
     let lock = options.values().find(&settings::LOCK)?.map(|file| read_lock(&file)).transpose();
     match (config(&options, command)?, lock) {
         (Ok(config), Ok(lock)) => serve(config, lock, options),
@@ -97,20 +98,22 @@ fn named(options: &Options) -> anyhow::Result<BTreeMap<String, String>> {
 
 fn serve(config: Config, lock: Option<Lock>, options: Options) -> anyhow::Result<ExitCode> {
     let runtime = threads()?;
+    // Before any server is started: an address that is taken must not cost a start of all of them.
+    if let Err(error) = runtime.block_on(options.bind()) {
+        return Ok(error.report());
+    }
     let gateway = match runtime.block_on(start(config, lock)) {
         Ok(gateway) => gateway,
         Err(error) => return Ok(refuse(&error.to_string())),
     };
-    let tools = gateway.tools();
     let served = runtime.block_on(async {
-        let served = local::serve(gateway.server().clone(), options, |address| print_welcome(address, tools)).await;
+        let served = local::serve(gateway.server().clone(), options, |_| ()).await;
         gateway.stop().await;
         served
     });
     // Does not wait for what keeps computing.
     runtime.shutdown_background();
-    served?;
-    Ok(ExitCode::SUCCESS)
+    Ok(served.map_or_else(|error| error.report(), |()| ExitCode::SUCCESS))
 }
 
 fn threads() -> anyhow::Result<tokio::runtime::Runtime> {
@@ -128,19 +131,4 @@ async fn start(config: Config, lock: Option<Lock>) -> Result<Gateway, StartError
 fn refuse(why: &str) -> ExitCode {
     eprintln!("error: {why}");
     ExitCode::from(2)
-}
-
-/// What a user needs after starting it.
-#[expect(clippy::print_stdout, reason = "this output is for the user who started the program")]
-fn print_welcome(address: SocketAddr, tools: usize) {
-    let url = format!("http://{address}/mcp");
-    let tools = if tools == 1 { "one durable tool".to_owned() } else { format!("{tools} durable tools") };
-    println!(
-        r#"Longhaul serves {tools} on {url}
-
-Configuration for a client:
-
-{{"mcpServers": {{"longhaul": {{"type": "http", "url": "{url}"}}}}}}
-"#
-    );
 }

@@ -28,11 +28,19 @@ use clap::Parser;
 
 use args::Cli;
 
-fn main() -> anyhow::Result<ExitCode> {
+fn main() -> ExitCode {
+    run().unwrap_or_else(|error| {
+        // In one line, with its causes: a backtrace is of no use to an operator.
+        out::say(&format!("error: {}", out::block(&format!("{error:#}"))));
+        ExitCode::FAILURE
+    })
+}
+
+fn run() -> anyhow::Result<ExitCode> {
     // The servers read flags of their own, and a command may follow.
     let mut args = std::env::args_os().skip(1);
     match args.next().as_deref().and_then(OsStr::to_str) {
-        Some("demo") => return demo::run(args.collect()),
+        Some("demo") => return Ok(demo::run()),
         Some("gateway") => return gateway::run(args.collect()),
         _ => {}
     }

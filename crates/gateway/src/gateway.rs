@@ -27,7 +27,6 @@ use crate::upstream::{Era, Upstream};
 /// Servers whose tools have become durable.
 pub struct Gateway {
     server: Server,
-    tools: usize,
     shared: Arc<Shared>,
     groups: Groups,
 }
@@ -81,25 +80,18 @@ impl Gateway {
         if !problems.is_empty() {
             return Err(StartError(problems));
         }
-        let tools = catalog.tools.len() + outside.names().len();
         let lists = Arc::new(Lists::new(config.servers, listed, catalog, renewal));
         let shared = Arc::new(Shared { upstreams, lists, outside, telling, info });
         let (handler, policies) = (Handler(Arc::clone(&shared)), Arc::clone(&shared));
         let server = Server::new(move || handler.clone()).policies(move |tool| policies.policy(tool));
         let server = with_cleaning(server, &shared);
-        Ok(Self { server, tools, shared, groups })
+        Ok(Self { server, shared, groups })
     }
 
     /// The durable server, which `longhaul::local` runs.
     #[must_use]
     pub const fn server(&self) -> &Server {
         &self.server
-    }
-
-    /// How many tools there are.
-    #[must_use]
-    pub const fn tools(&self) -> usize {
-        self.tools
     }
 
     /// Ends the processes that are kept, waits until those of calls that have ended are gone, and kills those that are
@@ -111,7 +103,7 @@ impl Gateway {
 
 impl std::fmt::Debug for Gateway {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Gateway").field("tools", &self.tools).finish_non_exhaustive()
+        f.debug_struct("Gateway").finish_non_exhaustive()
     }
 }
 

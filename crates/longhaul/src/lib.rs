@@ -73,7 +73,7 @@
 // Pages on docs.rs say which feature an item needs.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-#[cfg(any(feature = "local", feature = "lambda"))]
+#[cfg(feature = "lambda")]
 mod exit;
 #[cfg(feature = "lambda")]
 pub mod lambda;

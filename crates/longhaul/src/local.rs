@@ -52,6 +52,7 @@ mod shared;
 mod storage;
 mod tool_env;
 mod webhooks;
+mod welcome;
 mod worker;
 
 use std::net::SocketAddr;
@@ -112,7 +113,10 @@ pub async fn start_on(server: &Server, backend: Backend, options: &Options) -> R
 }
 
 /// Serves until the process is asked to stop (Ctrl-C or SIGTERM), then shuts down: `/readyz` says so, running legs end
-/// at their next step boundary, or after `drain-ms`, and are returned to the queue, and then no more requests are answered. `ready` is called with the address once the server listens.
+/// at their next step boundary, or after `drain-ms`, and are returned to the queue, and then no more requests are answered.
+///
+/// Once the server listens, it prints on standard output what a user needs: the URLs of the endpoint and of the console,
+/// how a client is configured, how many tools there are, and where tasks are kept. Then `ready` is called with the address.
 ///
 /// # Errors
 /// [`ServeError`], which says what to do.
@@ -135,7 +139,7 @@ pub async fn serve_on(
     Ok(())
 }
 
-/// [`serve`] in its own runtime, with logs: for a program that reads its options itself.
+/// [`serve`] in its own runtime, with logs: for a program that reads its options itself. The log has the address.
 ///
 /// # Errors
 /// [`ServeError`], which says what to do.
@@ -157,6 +161,7 @@ pub fn run_with(server: Server, options: Options, ready: impl FnOnce(SocketAddr)
 }
 
 async fn until_stopped(running: Running, ready: impl FnOnce(SocketAddr)) {
+    running.welcome().await.print();
     ready(running.address());
     stop_wanted().await;
     tracing::info!("stopping: running legs are returned to the queue");

@@ -290,7 +290,10 @@ impl Server {
     }
 
     /// The policies of its tools.
-    #[cfg_attr(not(feature = "lambda"), expect(dead_code, reason = "only a deployment has workers for classes"))]
+    #[cfg_attr(
+        not(any(feature = "lambda", feature = "local")),
+        expect(dead_code, reason = "only what runs a server asks")
+    )]
     pub(crate) const fn tasks(&self) -> &Policies {
         &self.tasks
     }
@@ -328,6 +331,12 @@ impl Server {
         self.handlers.check(&self.tasks, &self.scopes, &self.schedules).await
     }
 
+    /// The name that it gives itself, and the tools that it lists.
+    #[cfg(feature = "local")]
+    pub(crate) async fn outline(&self) -> longhaul_mcp::Outline {
+        self.handlers.outline().await
+    }
+
     #[cfg_attr(
         not(any(feature = "local", feature = "lambda", feature = "testing")),
         expect(dead_code, reason = "servers are built by the features that run them")
@@ -359,6 +368,9 @@ trait Handlers: Send + Sync {
         scopes: &BTreeMap<String, BTreeSet<String>>,
         schedules: &[Schedule],
     ) -> Result<(), ToolError>;
+
+    #[cfg(feature = "local")]
+    async fn outline(&self) -> longhaul_mcp::Outline;
 }
 
 struct Made<F>(F);
@@ -381,5 +393,10 @@ where
     ) -> Result<(), ToolError> {
         check_tools(&self.0, tasks, scopes).await?;
         Ok(check_schedules(&self.0, tasks, schedules).await?)
+    }
+
+    #[cfg(feature = "local")]
+    async fn outline(&self) -> longhaul_mcp::Outline {
+        longhaul_mcp::outline(&self.0).await
     }
 }

@@ -43,4 +43,4 @@ pub use server::McpServer;
 pub use settings::{AnonymousCallers, McpSettings, NeededScopes, StreamsCounted};
 pub use shared::body::Body;
 pub use shared::verified_caller::VerifiedCaller;
-pub use tool_check::{ToolError, UnknownTool, check_tools};
+pub use tool_check::{Outline, ToolError, UnknownTool, check_tools, outline};

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use longhaul_core::{Scopes, ToolClass};
 use rmcp::ServerHandler;
+use rmcp::model::Implementation;
 use serde_json::Value;
 
 use crate::nearest::nearest;
@@ -153,6 +154,27 @@ async fn check<H: ServerHandler>(
         }
     }
     Ok(())
+}
+
+/// The server as its handler describes it.
+#[derive(Clone, Debug, Default)]
+pub struct Outline {
+    /// Its name, if the handler gives it one.
+    pub name: Option<String>,
+    /// The names of the tools that it lists to a caller about whom it knows nothing.
+    pub tools: Vec<String>,
+}
+
+/// The outline of the server whose handler this makes: empty if the handler panics, and without tools if it lists none.
+pub async fn outline<H: ServerHandler>(make_handler: impl FnOnce() -> H) -> Outline {
+    let outline = catch(async {
+        let handler = make_handler();
+        // `rmcp` gives its own name to a handler that has none.
+        let name = handler.get_info().server_info.name;
+        let name = Some(name).filter(|name| *name != Implementation::from_build_env().name);
+        Outline { name, tools: tool_list::read(&handler).await.unwrap_or_default().into_keys().collect() }
+    });
+    outline.await.unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -21,8 +21,7 @@ use longhaul_core::ports::{TaskStore, WorkQueue};
 use longhaul_core::{Announced, Announcement, Clock, NOTICE_TOOL, Status, Task, TaskKey};
 use longhaul_engine::{Disposition, Engine, Leg, LegEnd, Notices, Ports, Settings, ToolRunner, WorkerSignals};
 use longhaul_push::{Endpoints, NoticeRunner, Reach, SecretSource};
-use longhaul_testkit::sim::{FakeQueue, FakeStore};
-use longhaul_testkit::{ManualClock, SeededIds, given};
+use longhaul_testkit::{FakeQueue, FakeStore, ManualClock, SeededIds, given};
 use receiver::{Receiver, Reply};
 use serde_json::json;
 

@@ -1,5 +1,5 @@
 //! For tests only: a clock that is set by hand, ids from a seed, ports that fail on demand, the contracts that
-//! every adapter keeps, and the simulation.
+//! every adapter keeps, and a store and a queue in memory.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![expect(
     clippy::unwrap_used,
@@ -15,13 +15,13 @@ pub mod given;
 mod lines;
 #[cfg(feature = "contract")]
 mod model;
+pub mod models;
 #[cfg(feature = "contract")]
 pub mod one_database_contract;
 #[cfg(feature = "contract")]
 pub mod queue_contract;
 mod run;
 mod seeded_ids;
-pub mod sim;
 #[cfg(feature = "contract")]
 pub mod store_contract;
 
@@ -30,6 +30,7 @@ pub use faulty::{Fault, FaultyQueue, FaultyStore, QueueCall, StoreCall};
 pub use lines::Lines;
 #[cfg(feature = "contract")]
 pub use model::{StoreModel, check_store_model, store_equals_the_model};
+pub use models::{FakePlaces, FakeQueue, FakeStore};
 #[cfg(feature = "contract")]
 pub use one_database_contract::OneDatabase;
 #[cfg(feature = "contract")]

@@ -53,7 +53,7 @@ impl Tools {
     }
 }
 
-#[tool_handler]
+#[tool_handler(name = "{{project_name}}")]
 impl ServerHandler for Tools {}
 
 /// Stands for minutes of work.

@@ -19,8 +19,7 @@ use longhaul_engine::{
     Accepted, Call, Disposition, Engine, Idempotency, Leg, LegEnd, Ports, Settings, ToolRunner, WorkerSignals,
 };
 use longhaul_testkit::given::{self, owner};
-use longhaul_testkit::sim::FakeQueue;
-use longhaul_testkit::{SeededIds, block_on};
+use longhaul_testkit::{FakeQueue, SeededIds, block_on};
 use tokio::sync::Semaphore;
 
 use crate::emulator;

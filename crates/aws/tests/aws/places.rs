@@ -9,8 +9,7 @@ use longhaul_aws::clients::Clients;
 use longhaul_core::ports::{LegPlace, LegPlaces, StoreError, Taken};
 use longhaul_core::{LeaseToken, OwnerId, TaskKey, Timestamp};
 use longhaul_testkit::given::{self, NOW, owner};
-use longhaul_testkit::sim::FakePlaces;
-use longhaul_testkit::{SeededIds, at_once, block_on};
+use longhaul_testkit::{FakePlaces, SeededIds, at_once, block_on};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 

@@ -10,9 +10,9 @@ use longhaul_aws::clients::Clients;
 use longhaul_aws::{DynamoStore, QuotaMode};
 use longhaul_core::ports::{NewTask, TaskStore};
 use longhaul_core::{Entry, EntryKind, Payload, Suspension, Task, TaskEvent, TaskKey};
+use longhaul_sim::MeteredStore;
 use longhaul_testkit::given::{self, NOW, owner};
-use longhaul_testkit::sim::{FakeStore, MeteredStore};
-use longhaul_testkit::{ManualClock, SeededIds, block_on};
+use longhaul_testkit::{FakeStore, ManualClock, SeededIds, block_on};
 use serde_json::Value;
 
 use crate::counts::item_size;

@@ -5,7 +5,7 @@
 mod planted;
 mod stores;
 
-use longhaul_testkit::sim::{Plan, StoryMode, run, search, shrink};
+use longhaul_sim::{Plan, StoryMode, run, search, shrink};
 
 /// Seeds of an ordinary run: some seconds without optimization.
 const SEEDS_DEFAULT: u64 = 1_500;

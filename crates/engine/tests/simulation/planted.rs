@@ -1,7 +1,7 @@
 //! The proof of the checkers: every planted fault is found within a stated number of seeds, by the checker of the
 //! promise that it breaks. Schedules are in `crates/mcp`: its `tests/endpoint/simulation.rs` finds theirs.
 
-use longhaul_testkit::sim::{Plan, PlantedFault, StoryMode, run, search};
+use longhaul_sim::{Plan, PlantedFault, StoryMode, run, search};
 
 /// Seeds within which every fault is found.
 const SEEDS_MAX: u64 = 4_000;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use longhaul_sim::{Plan, PlantedFault, Promise, Real, StoreAndQueue, StoryMode, run, run_with};
 use longhaul_sqlite::{Database, Settings};
-use longhaul_testkit::sim::{Plan, PlantedFault, Promise, Real, StoreAndQueue, StoryMode, run, run_with};
 
 /// A real store is much slower than the model; a large run gives it more seeds.
 fn seeds() -> u64 {

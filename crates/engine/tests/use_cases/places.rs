@@ -10,8 +10,7 @@ use futures::FutureExt;
 use longhaul_core::ports::{Delivery, LegPlace, LegPlaces, StoreError, Taken, WorkQueue};
 use longhaul_core::{FailureKind, LeaseToken, State, Status, TaskEvent, TaskId, TaskKey, Timestamp};
 use longhaul_engine::{Disposition, LegEnd, LegLimit, Settings, WorkerSignals};
-use longhaul_testkit::sim::FakePlaces;
-use longhaul_testkit::{Fault, SeededIds, StoreCall, given};
+use longhaul_testkit::{FakePlaces, Fault, SeededIds, StoreCall, given};
 
 use super::world::{Tool, World, ann, call, completed, crashing, quick, run, tool};
 

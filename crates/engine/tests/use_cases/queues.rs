@@ -5,7 +5,7 @@ use std::sync::Arc;
 use longhaul_core::Status;
 use longhaul_core::ports::WorkQueue;
 use longhaul_engine::{LegEnd, WorkerSignals};
-use longhaul_testkit::sim::FakeQueue;
+use longhaul_testkit::FakeQueue;
 
 use super::world::{World, call, completed, quick, run, tool};
 

@@ -14,8 +14,9 @@ use longhaul_engine::{
     Accepted, Call, Cleaned, Disposition, Driven, Ended, Engine, Idempotency, Leg, LegEnd, Ports, Settings, ToolRunner,
     WorkerSignals,
 };
-use longhaul_testkit::sim::{FakeQueue, FakeStore};
-use longhaul_testkit::{Fault, FaultyQueue, FaultyStore, ManualClock, QueueCall, SeededIds, StoreCall, given};
+use longhaul_testkit::{
+    FakeQueue, FakeStore, Fault, FaultyQueue, FaultyStore, ManualClock, QueueCall, SeededIds, StoreCall, given,
+};
 
 /// An engine and its fakes.
 pub(crate) struct World {

@@ -11,7 +11,7 @@ use longhaul_core::{Clock, FailureKind, Identity, OwnerId, ResultKind, State, St
 use longhaul_engine::{Leg, LegEnd, LegLimit, ToolRunner};
 use longhaul_lambda::{DeadLetters, Worker};
 use longhaul_mcp::{McpServer, McpSettings, Overlap, Schedule, TaskPolicy};
-use longhaul_testkit::sim::FakePlaces;
+use longhaul_testkit::FakePlaces;
 use rmcp::ServerHandler;
 use rmcp::model::{JsonObject, Tool};
 use serde_json::{Value, json};

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use longhaul_core::Clock;
 use longhaul_core::ports::{Delivery, WorkQueue};
 use longhaul_engine::{Disposition, Engine, Ports, Settings, WorkerSignals};
-use longhaul_testkit::sim::{FakeQueue, FakeStore};
-use longhaul_testkit::{ManualClock, SeededIds};
+use longhaul_testkit::{FakeQueue, FakeStore, ManualClock, SeededIds};
 use serde_json::Value;
 
 use crate::requests::{Function, call, poll_of, task_id};

@@ -1,5 +1,6 @@
 //! Flags: from the table of settings to a help page, and from arguments to options.
 
+use std::error::Error;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -8,7 +9,6 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use longhaul_settings::{Declared, EnvSource, Flags, Place, Preset, SettingsError, Shape, Values, table};
 
 use super::{Options, ServeError};
-use crate::exit::exit_code;
 use crate::settings::ProcessEnv;
 use crate::{Server, ToolEnv};
 
@@ -89,7 +89,8 @@ impl Default for CommandLine {
 }
 
 impl CommandLine {
-    /// The command line of the program `name`.
+    /// The command line of the program `name`. Words after the first one are verbs: [`parse`](Self::parse) skips as many
+    /// arguments.
     #[must_use]
     pub const fn new(name: &'static str) -> Self {
         Self { name, version: None, about: "A durable MCP server in one process.", own: Vec::new() }
@@ -117,8 +118,8 @@ impl CommandLine {
     }
 
     /// All of a `main`: reads the flags and the environment of this process, makes the server with what its tools read
-    /// of them, and serves it until the process is asked to stop. Help is printed, and so is what goes wrong, with its
-    /// causes. Call it last, as [`run_with`](super::run_with).
+    /// of them, and serves it until the process is asked to stop. Help is printed, and so are
+    /// what a user needs once the server is ready, and what goes wrong, with its causes. Call it last, as [`run_with`](super::run_with).
     ///
     /// ```no_run
     /// use std::process::ExitCode;
@@ -134,11 +135,41 @@ impl CommandLine {
     /// }
     /// ```
     pub fn main(&self, server: impl FnOnce(ToolEnv) -> Server) -> ExitCode {
+        self.run(|options| Ok(server(options.tool_env()?)))
+    }
+
+    /// [`main`](Self::main) for a program that reads its own settings to make its server, which may fail.
+    ///
+    /// ```no_run
+    /// use std::process::ExitCode;
+    ///
+    /// use longhaul::local::CommandLine;
+    ///
+    /// # #[derive(Clone)]
+    /// # struct Reports { font: Vec<u8> }
+    /// # impl longhaul::rmcp::ServerHandler for Reports {}
+    /// fn main() -> ExitCode {
+    ///     CommandLine::new("reports").main_with(|_options| {
+    ///         let font = std::fs::read("report.ttf")?;
+    ///         Ok(longhaul::Server::new(move || Reports { font: font.clone() }))
+    ///     })
+    /// }
+    /// ```
+    pub fn main_with(&self, server: impl FnOnce(&Options) -> Result<Server, Box<dyn Error + Send + Sync>>) -> ExitCode {
+        self.run(|options| server(options).map_err(ServeError::Program))
+    }
+
+    /// The server may log while it is made.
+    fn run(&self, server: impl FnOnce(&Options) -> Result<Server, ServeError>) -> ExitCode {
         let options = match self.parse() {
             Ok(options) => options,
             Err(error) => return error.report(),
         };
-        exit_code(run(options, server))
+        let served = super::init_logs(&options)
+            .map_err(ServeError::from)
+            .and_then(|()| server(&options))
+            .and_then(|server| super::run(server, options));
+        served.map_or_else(|error| error.report(), |()| ExitCode::SUCCESS)
     }
 
     /// The options in the flags and the environment of this process.
@@ -146,7 +177,8 @@ impl CommandLine {
     /// # Errors
     /// [`OptionsError`], also if help was requested: [`OptionsError::report`] prints it.
     pub fn parse(&self) -> Result<Options, OptionsError> {
-        self.read(std::env::args_os(), &ProcessEnv)
+        let verbs = self.name.split(' ').count().saturating_sub(1);
+        self.read(std::env::args_os().skip(verbs), &ProcessEnv)
     }
 
     /// The options in `args` and `env`. The first of `args` is the program's name.
@@ -190,13 +222,6 @@ impl CommandLine {
         let all = table::ALL.iter().chain(&self.own);
         all.filter(|setting| setting.preset(Place::Local) != Preset::Absent)
     }
-}
-
-/// The server may log while it is made.
-fn run(options: Options, server: impl FnOnce(ToolEnv) -> Server) -> Result<(), ServeError> {
-    super::init_logs(&options)?;
-    let server = server(options.tool_env()?);
-    super::run(server, options)
 }
 
 fn arg(setting: &'static dyn Declared) -> Arg {

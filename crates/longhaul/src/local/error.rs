@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use longhaul_core::with_causes;
 use longhaul_mcp::ToolError;
@@ -26,7 +27,7 @@ pub enum ServeError {
     #[error("the process could not start its threads")]
     Runtime(#[source] std::io::Error),
     /// The database cannot be opened.
-    #[error("the database cannot be opened; choose another file with --db, or `:memory:` to keep nothing")]
+    #[error("the database of --db cannot be opened")]
     Open(#[source] Box<dyn Error + Send + Sync>),
     /// The database was opened but does not answer.
     #[error("the database does not answer")]
@@ -51,17 +52,49 @@ pub enum ServeError {
         cause: Box<dyn Error + Send + Sync>,
     },
     /// The address is taken, or does not belong to this machine.
-    #[error("cannot listen on {address}; choose another address with --listen")]
+    // The cause is in the sentence and no `source`, because what to do comes after it.
+    #[error(
+        "cannot listen on {address}: {cause}; choose another address with --listen, or stop the program that uses this one"
+    )]
     Listen {
         /// Which address.
         address: SocketAddr,
         /// Why.
-        #[source]
         cause: std::io::Error,
     },
     /// A policy names a tool that the handler does not have.
     #[error(transparent)]
     Tool(#[from] ToolError),
+    /// The program could not make its server.
+    #[error(transparent)]
+    Program(Box<dyn Error + Send + Sync>),
+}
+
+impl ServeError {
+    /// Prints it on standard error, in one line and without a backtrace. Returns the exit code: 2 if the program was
+    /// started in a wrong way, 1 otherwise.
+    #[expect(clippy::print_stderr, reason = "this is the output of the program for its user")]
+    #[must_use]
+    pub fn report(&self) -> ExitCode {
+        eprintln!("error: {}", with_causes(self));
+        if self.is_wrong_usage() { ExitCode::from(2) } else { ExitCode::FAILURE }
+    }
+
+    fn is_wrong_usage(&self) -> bool {
+        match self {
+            Self::Settings(_) | Self::ToolEnv(ToolEnvError::Settings(_)) => true,
+            Self::Program(cause) => cause.is::<SettingsError>(),
+            Self::ToolEnv(_)
+            | Self::Runtime(_)
+            | Self::Open(_)
+            | Self::Database(_)
+            | Self::NoRegion
+            | Self::TokenFile { .. }
+            | Self::Webhooks { .. }
+            | Self::Listen { .. }
+            | Self::Tool(_) => false,
+        }
+    }
 }
 
 impl fmt::Debug for ServeError {
@@ -78,7 +111,8 @@ mod tests {
     fn a_main_that_returns_it_prints_all_of_it() {
         let cause = std::io::Error::new(std::io::ErrorKind::AddrInUse, "address in use");
         let error = ServeError::Listen { address: SocketAddr::from(([127, 0, 0, 1], 8_080)), cause };
-        let said = "cannot listen on 127.0.0.1:8080; choose another address with --listen: address in use";
+        let said = "cannot listen on 127.0.0.1:8080: address in use; choose another address with --listen, or stop the \
+                    program that uses this one";
         assert_eq!(format!("{error:?}"), said);
     }
 }

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use longhaul_core::limits::PollLimit;
 use longhaul_engine::Settings;
@@ -11,11 +12,12 @@ use longhaul_mcp::{AnonymousCallers, NeededScopes};
 use longhaul_oauth::OauthConfig;
 use longhaul_settings::table::{Callers, Console, Role};
 use longhaul_settings::{Declared, Kind, Place, Setting, SettingsError, Values, table};
+use tokio::net::TcpListener;
 
 use super::connections::ConnectionSettings;
 use super::storage::{self, Storage};
 use super::webhooks::{self, WebhookSettings};
-use super::{CommandLine, OptionsError, ToolEnvError, tool_env};
+use super::{CommandLine, OptionsError, ServeError, ToolEnvError, tool_env};
 use crate::ToolEnv;
 use crate::settings::ProcessEnv;
 
@@ -52,18 +54,20 @@ static DEFAULTS_OF_LAMBDA: [&dyn Declared; 5] = [
 #[derive(Clone, Debug)]
 pub struct Options {
     values: Values,
+    /// What [`Options::bind`] has bound, until a server takes it.
+    bound: Arc<Mutex<Option<std::net::TcpListener>>>,
 }
 
 impl Default for Options {
     /// The defaults. Neither the environment nor the arguments are read.
     fn default() -> Self {
-        Self { values: Values::defaults(Place::Local, &[&table::ALL]) }
+        Values::defaults(Place::Local, &[&table::ALL]).into()
     }
 }
 
 impl From<Values> for Options {
     fn from(values: Values) -> Self {
-        Self { values }
+        Self { values, bound: Arc::default() }
     }
 }
 
@@ -90,6 +94,35 @@ impl Options {
     pub fn with<K: Kind>(mut self, setting: &Setting<K>, value: impl Into<K::Value>) -> Self {
         self.values.set(setting, &value.into());
         self
+    }
+
+    /// Binds the address now, for the server that starts with these options later. A program that has more to start, such
+    /// as processes of its own, learns before that whether the address is taken, and whether the options are right.
+    /// Clients that connect meanwhile wait.
+    ///
+    /// # Errors
+    /// [`ServeError`], which says what to do.
+    pub async fn bind(&self) -> Result<(), ServeError> {
+        let config = self.config()?;
+        let address = config.listen;
+        let cannot = |cause| ServeError::Listen { address, cause };
+        let listener = TcpListener::bind(address).await.and_then(TcpListener::into_std).map_err(cannot)?;
+        *self.bound.lock().unwrap_or_else(PoisonError::into_inner) = Some(listener);
+        Ok(())
+    }
+
+    /// What was bound before, or else is bound now.
+    pub(super) async fn listener(&self, config: &Config) -> Result<TcpListener, ServeError> {
+        let address = config.listen;
+        if config.callers == LocalCallers::Strangers {
+            tracing::warn!(%address, "everyone who reaches this address can call every tool: a local server does not identify callers");
+        }
+        let bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let listener = match bound {
+            Some(listener) => TcpListener::from_std(listener),
+            None => TcpListener::bind(address).await,
+        };
+        listener.map_err(|cause| ServeError::Listen { address, cause })
     }
 
     /// All values, with those of settings that an application declared.

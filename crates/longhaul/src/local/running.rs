@@ -26,6 +26,7 @@ use super::schedules;
 #[cfg(feature = "aws")]
 use super::shared::Shared;
 use super::storage::Storage;
+use super::welcome::Welcome;
 use super::worker::{Receives, Workers};
 use super::{Backend, Options, ServeError, console, http_server, webhooks};
 use crate::settings::ProcessEnv;
@@ -54,6 +55,8 @@ pub struct Running {
     address: SocketAddr,
     /// The embedded database, unless the server runs on another store.
     database: Option<Database>,
+    /// Where the tasks are; `None` for the application's own store.
+    storage: Option<Storage>,
     parts: Parts,
     /// Ends the HTTP server, and what serves it.
     stop: CancellationToken,
@@ -102,12 +105,13 @@ impl Running {
     pub(crate) async fn start(server: &Server, options: &Options) -> Result<Self, ServeError> {
         server.check().await?;
         let config = options.config()?;
-        match options.storage()? {
-            Storage::File(file) => Self::start_on_file(server, &file, config).await,
+        let storage = options.storage()?;
+        match &storage {
+            Storage::File(file) => Self::start_on_file(server, file, options, config).await,
             #[cfg(feature = "aws")]
             Storage::Aws { table, queue_url } => {
-                let shared = Shared::new(&table, &queue_url, config.role).await?;
-                let (running, listening) = Self::listen(server, None, config).await?;
+                let shared = Shared::new(table, queue_url, config.role).await?;
+                let (running, listening) = Self::listen(server, Some(storage), options, config).await?;
                 // It may take long until there is a store: meanwhile it says that it is not ready.
                 running.serve_http(listening);
                 running.begin_when_open(shared).await;
@@ -120,14 +124,19 @@ impl Running {
     pub(crate) async fn start_on(server: &Server, backend: Backend, options: &Options) -> Result<Self, ServeError> {
         server.check().await?;
         webhooks::refuse(options.values())?;
-        let (running, listening) = Self::listen(server, None, options.config()?).await?;
+        let (running, listening) = Self::listen(server, None, options, options.config()?).await?;
         drop(running.parts.begin(Opened::alone(backend)));
         running.serve_http(listening);
         Ok(running)
     }
 
     /// Starts on the embedded database.
-    async fn start_on_file(server: &Server, file: &Path, config: Config) -> Result<Self, ServeError> {
+    async fn start_on_file(
+        server: &Server,
+        file: &Path,
+        options: &Options,
+        config: Config,
+    ) -> Result<Self, ServeError> {
         let endpoints = match &config.webhooks {
             Some(webhooks) => webhooks.endpoints(&ProcessEnv)?,
             None => Endpoints::default(),
@@ -137,7 +146,9 @@ impl Running {
         let signing_key = database.secret("request-state", &OsIds).await;
         let signing_key = signing_key.map_err(|cause| ServeError::Database(cause.into()))?;
         let (store, queue) = (Arc::new(database.store_that_sends()), Arc::new(database.queue()));
-        let (running, listening) = Self::listen(server, Some(database.clone()), config).await?;
+        let storage = Some(Storage::File(file.to_owned()));
+        let (mut running, listening) = Self::listen(server, storage, options, config).await?;
+        running.database = Some(database.clone());
         let (tasks, outbox) = (database.store(), database.outbox());
         let told = (!endpoints.is_empty()).then(|| endpoints.clone());
         let engine = running.parts.begin(Opened { told, ..Opened::alone(Backend { store, queue, signing_key }) });
@@ -153,11 +164,12 @@ impl Running {
     /// A server that listens. Who connects waits until [`Running::serve_http`].
     async fn listen(
         server: &Server,
-        database: Option<Database>,
+        storage: Option<Storage>,
+        options: &Options,
         config: Config,
     ) -> Result<(Self, Listening), ServeError> {
         let identified = Identified::by(&config.callers).await?;
-        let listener = listen(&config).await?;
+        let listener = options.listener(&config).await?;
         let address = listener.local_addr().map_err(|cause| ServeError::Listen { address: config.listen, cause })?;
         let console = match config.console {
             table::Console::On => Some(console::of(address, &Pages::ThatAct)?),
@@ -173,7 +185,7 @@ impl Running {
             workers: TaskTracker::new(),
         };
         let (stop, rest) = (CancellationToken::new(), TaskTracker::new());
-        let running = Self { address, database, parts, stop, rest, console };
+        let running = Self { address, database: None, storage, parts, stop, rest, console };
         Ok((running, Listening { listener, identified }))
     }
 
@@ -181,6 +193,11 @@ impl Running {
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The text for the user who started the server.
+    pub(super) async fn welcome(&self) -> Welcome {
+        Welcome::of(&self.parts.server, self.address, self.storage.as_ref(), &self.parts.config).await
     }
 
     /// Shuts down. `/readyz` says so, and no new legs begin; running ones end at their next step boundary, or after
@@ -347,7 +364,7 @@ fn open(file: &Path, config: &Config) -> Result<Database, ServeError> {
         announcements: if config.webhooks.is_some() { Announcements::Left } else { Announcements::None },
         ..longhaul_sqlite::Settings::default()
     };
-    let opened = if file.as_os_str() == ":memory:" {
+    let opened = if Storage::is_memory(file) {
         Database::in_memory(clock, settings)
     } else {
         Database::open(file, clock, settings)
@@ -362,14 +379,6 @@ async fn take_up(database: &Database) -> Result<(), ServeError> {
         tracing::info!(tasks = ended, "taking up tasks that a former process left unfinished");
     }
     Ok(())
-}
-
-async fn listen(options: &Config) -> Result<TcpListener, ServeError> {
-    let address = options.listen;
-    if options.callers == LocalCallers::Strangers {
-        tracing::warn!(%address, "everyone who reaches this address can call every tool: a local server does not identify callers");
-    }
-    TcpListener::bind(address).await.map_err(|cause| ServeError::Listen { address, cause })
 }
 
 /// Deletes expired tasks until the process stops.

@@ -1,6 +1,6 @@
 //! Where a local server keeps its tasks and its work: the one place that reads `--store`, `--queue` and `--db`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[cfg(feature = "aws")]
 use longhaul_settings::QueueAt;
@@ -28,6 +28,11 @@ pub(super) fn is_shared(values: &Values) -> Result<bool, SettingsError> {
 }
 
 impl Storage {
+    /// Whether a file of this name means that nothing is kept.
+    pub(super) fn is_memory(file: &Path) -> bool {
+        file.as_os_str() == ":memory:"
+    }
+
     /// What `values` say.
     pub(super) fn of(values: &Values) -> Result<Self, SettingsError> {
         let (store, queue) = (values.find(&table::STORE)?, values.find(&table::QUEUE)?);

@@ -161,8 +161,8 @@ mod tests {
     use async_trait::async_trait;
     use longhaul_core::ports::{Message, Purpose};
     use longhaul_engine::{Leg, LegEnd, Ports, Settings};
+    use longhaul_testkit::FakeStore;
     use longhaul_testkit::given::{self, NOW, owner};
-    use longhaul_testkit::sim::FakeStore;
     use longhaul_testkit::{ManualClock, SeededIds};
     use tokio::sync::Notify;
 

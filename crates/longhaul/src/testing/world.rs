@@ -7,8 +7,7 @@ use longhaul_core::ports::{Delivery, TaskStore, WorkQueue};
 use longhaul_core::{Clock, Principal, TaskKey, Timestamp};
 use longhaul_engine::{Disposition, Engine, Ports, Settings, WorkerSignals};
 use longhaul_mcp::{AnonymousCallers, McpSettings};
-use longhaul_testkit::sim::{FakeQueue, FakeStore};
-use longhaul_testkit::{FaultyStore, ManualClock, SeededIds};
+use longhaul_testkit::{FakeQueue, FakeStore, FaultyStore, ManualClock, SeededIds};
 use tokio::sync::Notify;
 
 use super::TestError;

@@ -1,6 +1,6 @@
 //! What is refused when a server starts.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 
 use longhaul::local::{self, Options, ServeError};
 use longhaul::rmcp::{self, ServerHandler, tool, tool_handler, tool_router};
@@ -47,4 +47,24 @@ async fn an_unusable_database_is_refused_with_its_cause() {
         local::start(&server, &options("/nowhere/at/all.db")).await.map(|running| running.address()).unwrap_err();
     assert!(matches!(&refused, ServeError::Open(_)), "{refused:?}");
     assert!(std::error::Error::source(&refused).is_some(), "the cause is kept");
+}
+
+#[tokio::test]
+async fn an_address_can_be_bound_before_the_server_starts_and_is_free_when_it_has_stopped() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let options = options(":memory:").with(&table::LISTEN, free);
+    options.bind().await.unwrap();
+    assert!(TcpListener::bind(free).is_err(), "it is bound");
+    let server = Server::new(|| Tools);
+    let running = local::start(&server, &options).await.unwrap();
+    assert_eq!(running.address(), free);
+    running.stop().await;
+    TcpListener::bind(free).unwrap();
+}
+
+#[tokio::test]
+async fn an_address_that_is_taken_is_reported_before_anything_is_started() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let refused = options(":memory:").with(&table::LISTEN, taken.local_addr().unwrap()).bind().await.unwrap_err();
+    assert!(matches!(&refused, ServeError::Listen { .. }), "{refused:?}");
 }

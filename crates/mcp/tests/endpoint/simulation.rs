@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use longhaul_engine::Engine;
 use longhaul_mcp::{McpServer, McpSettings, Overlap, Schedule, TaskPolicy};
-use longhaul_testkit::sim::{
+use longhaul_sim::{
     Looks, MakeLooks, Overlaps, Plan, PlantedFault, Report, SCHEDULED_TOOL, StoryMode, run_scheduled, search,
 };
 use rmcp::ServerHandler;

@@ -10,8 +10,7 @@ use longhaul_core::ports::{
 use longhaul_core::{
     Clock, Entry, MailboxId, OwnerId, PartsName, Task, TaskEvent, TaskFilter, TaskId, TaskKey, Timestamp,
 };
-use longhaul_testkit::sim::{FakeQueue, FakeStore};
-use longhaul_testkit::{ManualClock, QueueHarness, StoreHarness};
+use longhaul_testkit::{FakeQueue, FakeStore, ManualClock, QueueHarness, StoreHarness};
 
 /// How often a message is delivered.
 const RECEIVES_MAX: u32 = 3;

@@ -56,7 +56,7 @@ pub(in crate::local) struct Tokens {
 #[derive(Debug, thiserror::Error)]
 pub(in crate::local) enum TokenFileError {
     /// The file cannot be opened or read.
-    #[error("it cannot be read")]
+    #[error("it cannot be read: check its path and its permissions")]
     Io(#[from] std::io::Error),
     /// The file is a folder, a pipe or a device.
     #[error("it is not a regular file")]

@@ -1,0 +1,70 @@
+//! Tools of the simulation that call other tools.
+
+use futures::future::join_all;
+use longhaul_core::{TaskId, TaskKey};
+use longhaul_engine::{Call, CallError, ChildEnd, LegEnd};
+use longhaul_testkit::models::PlantedFault;
+
+use super::plan::request_of;
+use super::tools::Running;
+
+/// How long a tool waits in its leg, by mistake.
+const LEASES_IN_LEG: u32 = 5;
+
+impl Running<'_> {
+    /// Calls these tools at once, and waits for all of them. How the leg ends, if it cannot.
+    pub(super) async fn call_all(&self, first: usize, count: usize) -> Option<LegEnd> {
+        let at_ms = self.now_ms();
+        self.world.lock().checks.calls_begin(&self.key, self.attempt, at_ms);
+        let ends = join_all((first..first + count).map(|number| self.call(number))).await;
+        self.world.lock().checks.calls_end(&self.key);
+        let at_ms = self.now_ms();
+        for end in ends {
+            match end {
+                Ok(_) => {}
+                Err(CallError::TooDeep { .. }) => self.world.lock().checks.call_refused(self.leg.task(), at_ms),
+                Err(error @ CallError::NotAccepted(_)) => return Some(LegEnd::Crashed { reason: error.to_string() }),
+            }
+        }
+        None
+    }
+
+    async fn call(&self, number: usize) -> Result<ChildEnd, CallError> {
+        let name = format!("c{number}");
+        let task = self.leg.task();
+        let id = TaskId::derived(task.created_at, &[task.owner.as_bytes(), task.id.as_bytes(), name.as_bytes()]);
+        let plan = &self.world.plan.calls[number];
+        let prepare = || async move {
+            self.world.kernel.tell(|| format!("calls call {number} from its tool"));
+            Ok::<_, CallError>(Call {
+                owner: task.owner,
+                tool: "tool".to_owned(),
+                request: request_of(number, plan.request_bytes),
+                terms: plan.terms(),
+                idempotency: None,
+                trace: None,
+                cleaning: plan.cleaning,
+                not_before: None,
+            })
+        };
+        if self.world.planted == Some(PlantedFault::ChildAwaitedInLeg) {
+            self.wait_in_leg(TaskKey::new(task.owner, id)).await;
+        }
+        let end = self.leg.call(&name, id, prepare).await?;
+        let at_ms = self.now_ms();
+        let mut state = self.world.lock();
+        let super::world::State { checks, store, .. } = &mut *state;
+        checks.child_heard(store, &self.key, id, &end, at_ms);
+        Ok(end)
+    }
+
+    /// What a tool would do that waits in its leg for a child that it has made before.
+    async fn wait_in_leg(&self, child: TaskKey) {
+        let unfinished = || self.world.lock().store.peek(&child).is_some_and(|task| !task.has_ended());
+        for _ in 0..LEASES_IN_LEG {
+            if unfinished() {
+                self.world.kernel.sleep(self.world.plan.settings.lease_ms).await;
+            }
+        }
+    }
+}

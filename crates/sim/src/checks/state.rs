@@ -1,0 +1,263 @@
+//! What the checkers remember of a run, and the first promise that was broken.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use longhaul_core::{EntryKind, LeaseToken, OwnerId, Task, TaskId, TaskKey, Timestamp};
+use longhaul_engine::{Every, Settings};
+use longhaul_testkit::models::{Promise, Violation};
+
+use super::super::kernel::Actor;
+use super::super::plan::{CallPlan, Plan};
+use super::super::schedule_plan::SchedulePlan;
+use super::super::story::task_name;
+
+/// All checkers, and what they remember.
+pub(crate) struct Checks {
+    /// Raised with every write, so that the order of writes is known even within one moment.
+    pub(crate) seq: u64,
+    pub(super) violation: Option<Violation>,
+    pub(super) traces: Vec<Trace>,
+    pub(super) observed: Observed,
+    pub(super) disturbed_until_ms: Vec<u64>,
+    pub(super) lease_ms: u64,
+    pub(super) heartbeat_ms: u64,
+    pub(super) settings: Settings,
+    pub(super) latency_ms: u64,
+    pub(super) skew_ms: u64,
+    /// How long faults are injected.
+    pub(super) chaos_ms: u64,
+    /// The schedule, if there is one.
+    pub(super) times: Option<Times>,
+    /// Which endpoints were told of which announcements.
+    pub(super) told: Vec<(String, usize)>,
+    pub(super) open_max: usize,
+    pub(super) owner_legs: Option<u32>,
+    pub(super) legs: Legs,
+    pub(super) calls: Vec<CallPlan>,
+    /// Whether everything happens as soon as it can.
+    pub(super) is_calm: bool,
+    /// When each actor is killed at the latest, by what it was told with its latest delivery.
+    pub(super) killed_at_ms: Vec<Option<u64>>,
+    /// Tools are not checked any more: the world is being taken down.
+    pub(super) over: bool,
+}
+
+/// What is remembered of running legs.
+#[derive(Default)]
+pub(super) struct Legs {
+    /// Until when legs may run, by their leases.
+    pub(super) until: Vec<(LeaseToken, Timestamp)>,
+    /// Legs that run although nobody knows whether they have a place.
+    pub(super) unknown: Vec<LeaseToken>,
+    pub(super) running: Vec<(TaskKey, u32, LeaseToken)>,
+}
+
+/// What is remembered of a task.
+pub(super) struct Trace {
+    pub(super) key: TaskKey,
+    pub(super) call: usize,
+    pub(super) fingerprint: Option<([u8; 32], [u8; 32])>,
+    /// Every version of the record, and since when it held. The last one is on record now.
+    pub(super) versions: Vec<(u64, Arc<Task>)>,
+    pub(super) legs: Vec<Leg>,
+    pub(super) entries: Vec<RecordedEntry>,
+    /// Claims since a leg last recorded something new or suspended normally.
+    pub(super) legs_in_a_row: u32,
+    /// All legs that failed.
+    pub(super) failed_legs: u32,
+    pub(super) ended: Option<(u64, u64)>,
+    pub(super) variable: Variable,
+    pub(super) sleeps: Vec<(usize, u64)>,
+    pub(super) looks: Looks,
+    pub(super) facts: Facts,
+    pub(super) calls: Calls,
+    /// How often its cleaning has begun.
+    pub(super) cleanings: u32,
+    pub(super) is_cleaned: bool,
+    pub(super) progress: (u32, f64),
+}
+
+/// The facts that a tool waits for, and since when one of them is on record while the task waits.
+#[derive(Default)]
+pub(super) struct Facts {
+    pub(super) awaited: Vec<String>,
+    pub(super) there_since_ms: Option<u64>,
+}
+
+/// A claim, and the tool that ran under it.
+pub(super) struct Leg {
+    pub(super) attempt: u32,
+    pub(super) actor: Actor,
+    pub(super) claimed_seq: u64,
+    pub(super) began: Option<u64>,
+    pub(super) tool_runs: bool,
+    pub(super) advanced: bool,
+    pub(super) result: Option<String>,
+}
+
+pub(super) struct RecordedEntry {
+    pub(super) kind: EntryKind,
+    pub(super) name: String,
+    pub(super) seq: u64,
+    pub(super) text: String,
+}
+
+#[derive(Default)]
+pub(super) struct Variable {
+    pub(super) confirmed: Option<u64>,
+    pub(super) maybe: Vec<u64>,
+}
+
+/// What is remembered of the looks of a task, whose script looks for one thing at a time.
+#[derive(Default)]
+pub(super) struct Looks {
+    /// When the first look was, by position in the script.
+    pub(super) first: Vec<(usize, u64)>,
+    /// The latest look of each attempt that has found nothing: one that lost its lease may go on looking for a while.
+    pub(super) latest: BTreeMap<u32, Looked>,
+}
+
+/// A look that found nothing.
+#[derive(Clone, Copy)]
+pub(super) struct Looked {
+    pub(super) first_ms: u64,
+    pub(super) every: Every,
+    /// When it was over.
+    pub(super) at_ms: u64,
+}
+
+impl Checks {
+    pub(crate) fn new(plan: &Plan) -> Self {
+        let settings = &plan.settings;
+        Self {
+            seq: 0,
+            violation: None,
+            traces: Vec::new(),
+            observed: Observed::default(),
+            disturbed_until_ms: Vec::new(),
+            lease_ms: settings.lease_ms,
+            is_calm: plan.is_calm(),
+            heartbeat_ms: settings.heartbeat_ms,
+            settings: *settings,
+            latency_ms: plan.latency_ms,
+            skew_ms: plan.skew_ms_max(),
+            chaos_ms: plan.chaos_ms,
+            times: plan.schedule.clone().map(Times::new),
+            told: Vec::new(),
+            open_max: settings.open_tasks_max as usize,
+            owner_legs: plan.owner_legs,
+            legs: Legs::default(),
+            calls: plan.calls.clone(),
+            killed_at_ms: Vec::new(),
+            over: false,
+        }
+    }
+
+    /// The first promise that was broken.
+    pub(crate) const fn violation(&self) -> Option<&Violation> {
+        self.violation.as_ref()
+    }
+
+    pub(crate) const fn take_down(&mut self) {
+        self.over = true;
+    }
+
+    pub(crate) fn fail(&mut self, promise: Promise, at_ms: u64, what: String) {
+        if !self.over {
+            self.violation.get_or_insert(Violation { promise, at_ms, what });
+        }
+    }
+
+    pub(crate) fn differs(&mut self, at_ms: u64, what: &str) {
+        self.fail(Promise::EqualsTheModel, at_ms, what.to_owned());
+    }
+
+    pub(crate) fn disturb(&mut self, actor: Actor, until_ms: u64) {
+        if self.disturbed_until_ms.len() <= actor {
+            self.disturbed_until_ms.resize(actor + 1, 0);
+        }
+        self.disturbed_until_ms[actor] = self.disturbed_until_ms[actor].max(until_ms);
+    }
+
+    /// An actor begins a delivery, and knows when it is killed.
+    pub(crate) fn is_killed_at(&mut self, actor: Actor, at_ms: u64) {
+        if self.killed_at_ms.len() <= actor {
+            self.killed_at_ms.resize(actor + 1, None);
+        }
+        self.killed_at_ms[actor] = Some(at_ms);
+    }
+
+    pub(super) fn disturbed_until_ms(&self, actor: Actor) -> u64 {
+        self.disturbed_until_ms.get(actor).copied().unwrap_or(0)
+    }
+
+    /// What the story calls the task.
+    pub(crate) fn name(&self, key: &TaskKey) -> String {
+        self.traces
+            .iter()
+            .position(|trace| trace.key == *key)
+            .map_or_else(|| "a task that is not on record".to_owned(), task_name)
+    }
+
+    pub(super) fn position(&self, key: &TaskKey) -> Option<usize> {
+        self.traces.iter().position(|trace| trace.key == *key)
+    }
+
+    pub(super) fn trace(&mut self, key: &TaskKey) -> Option<&mut Trace> {
+        self.traces.iter_mut().find(|trace| trace.key == *key)
+    }
+}
+
+impl Trace {
+    pub(super) fn leg(&mut self, attempt: u32) -> Option<&mut Leg> {
+        self.legs.iter_mut().find(|leg| leg.attempt == attempt)
+    }
+
+    pub(super) fn latest(&self) -> Option<&Arc<Task>> {
+        self.versions.last().map(|(_, task)| task)
+    }
+}
+
+/// Who asked, when, and by which clock.
+#[derive(Clone, Copy)]
+pub(crate) struct Observation {
+    pub(crate) client: usize,
+    pub(crate) owner: OwnerId,
+    pub(crate) begun_ms: u64,
+    pub(crate) begun: Timestamp,
+    pub(crate) at_ms: u64,
+}
+
+/// What clients saw before.
+#[derive(Default)]
+pub(super) struct Observed {
+    /// The end that each client saw.
+    pub(super) ends: Vec<(usize, Task)>,
+    /// The highest attempt that each client saw.
+    pub(super) seen: Vec<(usize, TaskKey, u32)>,
+    /// Tasks and idempotency keys that belong together, as clients were told.
+    pub(super) keys: Vec<(OwnerId, u8, TaskKey)>,
+}
+
+/// What is remembered of a task as a parent.
+#[derive(Default)]
+pub(super) struct Calls {
+    /// The attempt whose tool waits for these children, and since when.
+    pub(super) waits: Option<(u32, u64)>,
+    /// The children whose ends a leg has got.
+    pub(super) heard: Vec<TaskId>,
+}
+
+/// What is remembered of a schedule.
+pub(super) struct Times {
+    pub(super) plan: SchedulePlan,
+    /// When looks that handled everything began and were over.
+    pub(super) looks: Vec<(u64, u64)>,
+}
+
+impl Times {
+    const fn new(plan: SchedulePlan) -> Self {
+        Self { plan, looks: Vec::new() }
+    }
+}

@@ -1,0 +1,176 @@
+//! Checkers of what a tool sees: arguments, replayed steps, answers, sleeps, variables, and the end.
+
+use longhaul_core::{EntryKind, Task, TaskKey};
+use longhaul_testkit::models::Promise;
+
+use super::super::kernel::EPOCH_MS;
+use super::state::Checks;
+
+impl Checks {
+    /// A tool begins under `attempt`.
+    pub(crate) fn tool_begins(&mut self, task: &Task, request: Option<usize>, whole: &str, at_ms: u64) {
+        let (key, attempt) = (task.key(), task.attempt);
+        let expected = request.and_then(|call| self.calls.get(call)).map(|call| call.request_bytes);
+        let name = self.name(&key);
+        let Some(trace) = self.trace(&key) else { return };
+        let call = trace.call;
+        let Some(leg) = trace.leg(attempt) else {
+            let what = format!("a tool of {name} began under attempt {attempt}, which nobody claimed");
+            return self.fail(Promise::StaleCannotWrite, at_ms, what);
+        };
+        if leg.began.is_some() {
+            let what = format!("two tools of {name} began under attempt {attempt}");
+            return self.fail(Promise::StaleCannotWrite, at_ms, what);
+        }
+        leg.began = Some(at_ms);
+        leg.tool_runs = true;
+        self.must_be_due(call, &name, at_ms);
+        self.leg_begins(task, at_ms);
+        // What runs a notice gets no call.
+        if !task.is_notice() && (request != Some(call) || expected.is_none_or(|bytes| whole.len() < bytes)) {
+            let what = format!("the tool of {name} got arguments that differ from the call's: {} bytes", whole.len());
+            self.fail(Promise::NothingIsTruncated, at_ms, what);
+        }
+    }
+
+    /// No leg of a call begins before the moment that its caller asked for.
+    fn must_be_due(&mut self, call: usize, name: &str, at_ms: u64) {
+        let start_ms = self.calls.get(call).and_then(|call| call.not_before_ms).unwrap_or(0);
+        if at_ms + self.skew_ms < start_ms {
+            let what = format!("the tool of {name} was to start at {start_ms} ms at the earliest, and runs already");
+            self.fail(Promise::StartsAtItsMoment, at_ms, what);
+        }
+    }
+
+    /// A tool ended, or was dropped.
+    pub(crate) fn tool_stops(&mut self, key: &TaskKey, attempt: u32, at_ms: u64) {
+        let heartbeats_ms = self.heartbeat_ms + 8 * self.latency_ms + 1;
+        let (skew_ms, lease_ms) = (self.skew_ms, self.lease_ms);
+        self.leg_stops(key, attempt);
+        if let Some(actor) = self.trace(key).and_then(|trace| trace.leg(attempt)).map(|leg| leg.actor) {
+            self.check_wait(key, attempt, self.disturbed_until_ms(actor), at_ms);
+        }
+        let name = self.name(key);
+        let Some(trace) = self.trace(key) else { return };
+        let ended = trace.ended;
+        let deadline_ms = trace.latest().map(|task| task.deadline().as_ms().saturating_sub(EPOCH_MS));
+        let Some(leg) = trace.leg(attempt) else { return };
+        leg.tool_runs = false;
+        let (actor, began_ms) = (leg.actor, leg.began.unwrap_or(0));
+        let quiet_since_ms = self.disturbed_until_ms(actor);
+        if let Some((ended_ms, _)) = ended {
+            let allowed_ms = ended_ms.max(began_ms).max(quiet_since_ms) + heartbeats_ms;
+            if at_ms > allowed_ms {
+                let what = format!("the tool of {name} ran {} ms after the task's end", at_ms - ended_ms);
+                self.fail(Promise::CancelStopsTheTool, at_ms, what);
+            }
+        }
+        if deadline_ms.is_some_and(|ms| at_ms > ms.max(began_ms).max(quiet_since_ms) + lease_ms + skew_ms) {
+            let what = format!("the tool of {name} ran past the task's deadline");
+            self.fail(Promise::DeadlineStopsTheTool, at_ms, what);
+        }
+    }
+
+    /// A tool returned a result, which the engine now writes.
+    pub(crate) fn tool_gave(&mut self, key: &TaskKey, attempt: u32, result: &str) {
+        if let Some(leg) = self.trace(key).and_then(|trace| trace.leg(attempt)) {
+            leg.result = Some(result.to_owned());
+        }
+    }
+
+    /// The body of a step runs.
+    pub(crate) fn step_runs(&mut self, key: &TaskKey, attempt: u32, name: &str, at_ms: u64) {
+        let task = self.name(key);
+        let Some(trace) = self.trace(key) else { return };
+        let recorded = trace.entries.iter().find(|entry| entry.kind == EntryKind::Step && entry.name == name);
+        let recorded_seq = recorded.map(|entry| entry.seq);
+        let claimed_seq = trace.leg(attempt).map(|leg| leg.claimed_seq);
+        if let (Some(recorded), Some(claimed)) = (recorded_seq, claimed_seq)
+            && recorded < claimed
+        {
+            let what =
+                format!("step `{name}` of {task} was run again by attempt {attempt}, after it had been recorded");
+            self.fail(Promise::StepsAreRecordedOnce, at_ms, what);
+        }
+    }
+
+    /// The tool was given `text` for a step or a question.
+    pub(crate) fn tool_got(
+        &mut self,
+        key: &TaskKey,
+        attempt: u32,
+        kind: EntryKind,
+        name: &str,
+        text: &str,
+        at_ms: u64,
+    ) {
+        let task = self.name(key);
+        let Some(trace) = self.trace(key) else { return };
+        let held = trace.entries.iter().find(|entry| entry.kind == kind && entry.name == name);
+        if let Some(entry) = held.filter(|entry| entry.text == text) {
+            let seq = entry.seq;
+            // From now on the leg knows that it got further than the ones before it.
+            if let Some(leg) = trace.leg(attempt) {
+                leg.advanced |= kind == EntryKind::Step && seq > leg.claimed_seq;
+            }
+            return;
+        }
+        let promise = if kind == EntryKind::Answer { Promise::AnswersAreFinal } else { Promise::StepsAreRecordedOnce };
+        let kind = kind.as_str();
+        self.fail(
+            promise,
+            at_ms,
+            format!("the {kind} `{name}` that the tool of {task} was given is not the one on record"),
+        );
+    }
+
+    /// The tool begins the sleep with this number.
+    pub(crate) fn sleep_begins(&mut self, key: &TaskKey, number: usize, at_ms: u64) {
+        let Some(trace) = self.trace(key) else { return };
+        if !trace.sleeps.iter().any(|(held, _)| *held == number) {
+            trace.sleeps.push((number, at_ms));
+        }
+    }
+
+    /// The tool continues after the sleep with this number, which should have lasted `ms`.
+    pub(crate) fn sleep_ends(&mut self, key: &TaskKey, number: usize, ms: u64, at_ms: u64) {
+        let (task, skew_ms) = (self.name(key), self.skew_ms);
+        let Some(trace) = self.trace(key) else { return };
+        let began_ms = trace.sleeps.iter().find(|(held, _)| *held == number).map_or(at_ms, |(_, began_ms)| *began_ms);
+        if at_ms + skew_ms < began_ms + ms {
+            let what = format!("{task} slept {} ms instead of {ms} ms", at_ms - began_ms);
+            self.fail(Promise::SleepsLastAsAsked, at_ms, what);
+        }
+    }
+
+    /// The tool begins to set its variable.
+    pub(crate) fn variable_sets(&mut self, key: &TaskKey, value: u64) {
+        if let Some(trace) = self.trace(key) {
+            trace.variable.maybe.push(value);
+        }
+    }
+
+    /// The tool was told that its variable is set.
+    pub(crate) fn variable_is_set(&mut self, key: &TaskKey, attempt: u32, value: u64) {
+        let Some(trace) = self.trace(key) else { return };
+        // A worker that was overtaken may get a late answer to a write that is no longer the last one.
+        if trace.latest().is_some_and(|task| task.attempt == attempt) {
+            trace.variable.confirmed = Some(value);
+            trace.variable.maybe.clear();
+        }
+    }
+
+    /// A leg begins and reads the variable.
+    pub(crate) fn variable_is(&mut self, key: &TaskKey, attempt: u32, value: Option<u64>, at_ms: u64) {
+        let task = self.name(key);
+        let Some(trace) = self.trace(key) else { return };
+        if trace.latest().is_none_or(|task| task.attempt != attempt) {
+            return;
+        }
+        let held = &trace.variable;
+        if value != held.confirmed && !value.is_some_and(|value| held.maybe.contains(&value)) {
+            let what = format!("a variable of {task} is {value:?}, but was set to {:?}", held.confirmed);
+            self.fail(Promise::VariablesAreKept, at_ms, what);
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! One run of one world.
+
+use std::sync::Arc;
+
+use longhaul_core::ports::{TaskStore, WorkQueue};
+use longhaul_core::{Cleaning, Clock, Task, TaskKey, limits};
+use longhaul_testkit::models::{PlantedFault, Promise, Violation};
+
+use super::clients::{Client, care, cared_for, owner, stream_of};
+use super::kernel::{Kernel, RunEnd};
+use super::outside::record_facts;
+use super::plan::{After, CallPlan, Care, Plan};
+use super::story::{Line, StoryMode};
+use super::timed::MakeLooks;
+use super::world::{Injected, State, World, stream};
+use super::{announcing, ports, stream_records, timed, workers};
+
+/// More events than any world needs.
+const EVENTS_MAX: u64 = 60_000;
+/// The same for worlds with cleaning, in which each message of a task that waits comes again until its deadline, and for those
+/// whose children sleep for an hour.
+const EVENTS_MAX_OF_LONG_WAITS: u64 = 4 * EVENTS_MAX;
+
+/// The result of a run.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// A hash of the whole order of events: the same plan gives the same hash.
+    pub hash: u64,
+    /// How many events there were.
+    pub events: u64,
+    /// The first promise that was broken.
+    pub violation: Option<Violation>,
+    /// The faults that were injected.
+    pub injected: Vec<Injected>,
+    /// The story, if it was asked for.
+    pub story: Vec<Line>,
+}
+
+/// Real adapters, which do what the models do and are compared with them.
+#[derive(Clone)]
+pub struct Real {
+    /// The store.
+    pub store: Arc<dyn TaskStore>,
+    /// The queue; it uses the clock that it was opened with.
+    pub queue: Arc<dyn WorkQueue>,
+}
+
+/// Runs the world of `plan`, with `planted` in its ports.
+#[must_use]
+pub fn run(plan: &Plan, planted: Option<PlantedFault>, story_mode: StoryMode) -> Report {
+    run_with(plan, planted, story_mode, |_clock| None)
+}
+
+/// Runs the world of `plan` also on the adapters that `open` returns; they get the world's clock.
+#[must_use]
+pub fn run_with(
+    plan: &Plan,
+    planted: Option<PlantedFault>,
+    story_mode: StoryMode,
+    open: impl FnOnce(Arc<dyn Clock>) -> Option<Real>,
+) -> Report {
+    run_as(plan, planted, story_mode, None, open)
+}
+
+/// Runs the world of `plan`, whose schedule those look at whom `make` makes.
+#[must_use]
+pub fn run_scheduled(
+    plan: &Plan,
+    planted: Option<PlantedFault>,
+    story_mode: StoryMode,
+    make: &Arc<MakeLooks>,
+) -> Report {
+    run_as(plan, planted, story_mode, Some(make), |_clock| None)
+}
+
+fn run_as(
+    plan: &Plan,
+    planted: Option<PlantedFault>,
+    story_mode: StoryMode,
+    make: Option<&Arc<MakeLooks>>,
+    open: impl FnOnce(Arc<dyn Clock>) -> Option<Real>,
+) -> Report {
+    let kernel = Kernel::new(plan.seed, story_mode);
+    let world = World::new(Arc::clone(&kernel), plan.clone(), planted);
+    if let Some(real) = open(ports::true_clock(&world)) {
+        let mut state = world.lock();
+        state.real_store = Some(real.store);
+        state.real_queue = Some(real.queue);
+    }
+    spawn_actors(&world);
+    let lookers = plan.schedule.as_ref().map_or(0, |schedule| schedule.lookers.len());
+    for (number, make) in make.into_iter().flat_map(|make| (0..lookers).map(move |number| (number, make))) {
+        let looks = timed::look(Arc::clone(&world), Arc::clone(make), number);
+        kernel.spawn(stream_of(70 + number), format!("looker {}", number + 1), looks);
+    }
+    let has_cleaning = plan.calls.iter().any(|call| call.cleaning != Cleaning::None);
+    let events_max = if has_cleaning || plan.has_children() || plan.schedule.is_some() {
+        EVENTS_MAX_OF_LONG_WAITS
+    } else {
+        EVENTS_MAX
+    };
+    let end = kernel.run(events_max);
+    let mut state = world.lock();
+    let at_ms = kernel.now_ms();
+    match end {
+        RunEnd::Over => {}
+        RunEnd::Stuck => state.checks.fail(Promise::BecomesIdle, at_ms, "no actor can continue".to_owned()),
+        RunEnd::TooManyEvents => {
+            let what = format!("more than {events_max} events without an end");
+            state.checks.fail(Promise::BecomesIdle, at_ms, what);
+        }
+    }
+    let violation = state.checks.violation().cloned();
+    let injected = std::mem::take(&mut state.injected);
+    state.checks.take_down();
+    let waiters = std::mem::take(&mut state.queue.waiters);
+    drop(state);
+    drop(waiters);
+    let report =
+        Report { hash: kernel.hash(), events: kernel.events(), violation, injected, story: kernel.take_story() };
+    kernel.dissolve();
+    report
+}
+
+fn spawn_actors(world: &Arc<World>) {
+    let plan = &world.plan;
+    let kernel = &world.kernel;
+    kernel.spawn(stream::DIRECTOR, "the caretaker".to_owned(), direct(Arc::clone(world)));
+    for (number, client) in plan.clients.iter().enumerate() {
+        let actor = Client::new(world, number, owner(client.owner));
+        let name = format!("client {} ({})", number + 1, if client.owner == 0 { "Ann" } else { "Bob" });
+        kernel.spawn(stream_of(number), name, actor.play(client.clone()));
+    }
+    for (number, worker) in plan.workers.iter().enumerate() {
+        let play = workers::work(Arc::clone(world), worker.clone());
+        kernel.spawn(stream::WORKER + number as u64, format!("worker {}", number + 1), play);
+    }
+    let dead_letters = workers::handle_dead_letters(Arc::clone(world));
+    kernel.spawn(stream::DEAD_LETTERS, "the dead-letter consumer".to_owned(), dead_letters);
+    // After the workers, which the checks know by their numbers.
+    for number in plan.filtered_lists_ms.iter().flat_map(|_| 0..2) {
+        let reader = Client::new(world, 2_000 + number, owner(number));
+        kernel.spawn(stream_of(50 + number), format!("reader {}", number + 1), reader.read_filtered_lists());
+    }
+    if plan.has_facts() {
+        let client = Client::new(world, 3_000, owner(0));
+        kernel.spawn(stream_of(60), "somebody outside".to_owned(), record_facts(Arc::clone(world), client));
+    }
+    if plan.care == Care::Stream {
+        kernel.spawn(stream::STREAM, "who hears of records".to_owned(), stream_records::hear(Arc::clone(world)));
+    }
+    if plan.endpoints > 0 {
+        kernel.spawn(stream::ANNOUNCER, "the announcer".to_owned(), announcing::announce(Arc::clone(world)));
+    }
+    if world.lock().real_store.is_some() {
+        // A real store deletes expired tasks by itself; what has expired is not found either way.
+        return;
+    }
+    kernel.spawn(stream::SWEEPER, "the sweeper".to_owned(), workers::sweep(Arc::clone(world)));
+}
+
+/// Lets faults be injected for a while, then stops them, and checks that every task ends.
+async fn direct(world: Arc<World>) {
+    let plan = &world.plan;
+    let lease_ms = plan.settings.lease_ms;
+    world.kernel.sleep(plan.chaos_ms).await;
+    world.lock().quiescent_since_ms = Some(world.kernel.now_ms());
+    world.partitions.iter().for_each(|partitions| partitions.open());
+    world.kernel.tell(|| "stops the injection of faults".to_owned());
+    let carers = [Client::new(&world, 1_000, owner(0)), Client::new(&world, 1_001, owner(1))];
+    let mut ends_ms = u64::MAX;
+    while world.kernel.now_ms() < ends_ms {
+        care(&world, &carers).await;
+        let quiet = world.lock().clients_busy == 0;
+        if quiet && all_ended(&world) {
+            break;
+        }
+        if quiet {
+            ends_ms = ends_ms.min(world.kernel.now_ms() + patience_ms(plan));
+        }
+        world.kernel.sleep(lease_ms / 2).await;
+    }
+    let at_ms = world.kernel.now_ms();
+    let now = world.clock(0);
+    let keys = cared_for(&world);
+    {
+        let mut state = world.lock();
+        let State { checks, store, .. } = &mut *state;
+        checks.must_have_ended(store, &keys, plan.care, now, at_ms);
+        checks.must_be_clean(store, &keys, now, at_ms);
+        checks.ends_have_reasons(at_ms);
+        checks.must_be_announced(plan.endpoints, at_ms);
+        checks.must_have_kept_times(at_ms);
+    }
+    if plan.after == After::Expiry {
+        check_expiry(&world, &carers).await;
+    }
+    check_rest(&world).await;
+    world.kernel.end();
+}
+
+/// Checks that tasks that have ended leave nothing behind.
+async fn check_rest(world: &Arc<World>) {
+    let lease_ms = world.plan.settings.lease_ms;
+    let longest_ms = world.plan.visibility_ms.max(lease_ms) * (u64::from(world.plan.receives_max) + 3);
+    let now = world.clock(0);
+    let until_deadline_ms = world.lock().checks.last_deadline().map_or(0, |deadline| deadline.since_ms(now));
+    // The message of a wait that was cut short comes when that wait would have been over.
+    let waits_ms = if world.plan.has_facts() || world.plan.has_children() { 2 * limits::FACT_LOOK_MS_MAX } else { 0 };
+    // So does that of a task that was cancelled before its start.
+    let starts_ms = world.plan.last_start_ms();
+    world.kernel.sleep(until_deadline_ms + longest_ms + waits_ms + starts_ms + 8 * lease_ms).await;
+    let at_ms = world.kernel.now_ms();
+    let mut state = world.lock();
+    let messages: Vec<TaskKey> = state.queue.messages().map(|message| message.task).collect();
+    let State { checks, store, .. } = &mut *state;
+    checks.must_rest(store, &messages, at_ms);
+}
+
+/// How long a quiescent world may take to end all tasks, in milliseconds.
+fn patience_ms(plan: &Plan) -> u64 {
+    let settings = &plan.settings;
+    let work_ms: u64 = plan.calls.iter().map(CallPlan::work_ms).sum();
+    // A task whose tool hangs, or uses up its retries by hanging, ends at its deadline.
+    let hang_ms = plan.calls.iter().filter(|call| !call.ends_by_itself()).map(|call| call.run_ms).max().unwrap_or(0);
+    // Each task may lose some legs to the end of the chaos, and each lost leg costs a lease, a visibility, a retry.
+    let tries = plan.calls.iter().map(|call| u64::from(call.consecutive_failures_max) + 4).sum::<u64>();
+    let lost_ms = settings.lease_ms * 2
+        + plan.visibility_ms.min(settings.lease_ms * 6)
+        + settings.resend_ms_max
+        + settings.retry_ms_max;
+    // A worker that dies leaves its leg's place taken, and those that wait look for one at times.
+    let limited_ms = if plan.owner_legs.is_some() { tries * (plan.leg_ms() + settings.lease_ms) } else { 0 };
+    // A task looks for a fact itself if whoever recorded it died: twice, if a leg dies too.
+    let facts_ms = if plan.has_facts() { tries * 2 * limits::FACT_LOOK_MS_MAX } else { 0 };
+    // A task may be cleaned only a lease after its end, and each try may die too.
+    let clean_ms = 6 * (settings.lease_ms + settings.cleaning_ms + settings.retry_ms_max) + settings.resend_ms_max;
+    // The same for the ends of children. One that sleeps looks at its parent now and then, and each generation does so anew.
+    let children_ms = if plan.has_children() {
+        tries * 2 * limits::FACT_LOOK_MS_MAX + u64::from(limits::CHILD_DEPTH_MAX) * limits::CHILD_LOOK_MS_MAX
+    } else {
+        0
+    };
+    clean_ms
+        + limited_ms
+        + children_ms
+        + facts_ms
+        + plan.last_start_ms()
+        + 4 * work_ms
+        + hang_ms
+        + tries * lost_ms
+        + 20 * plan.latency_ms
+        + plan.skew_ms_max()
+}
+
+fn all_ended(world: &World) -> bool {
+    let now = world.clock(0);
+    let keys = cared_for(world);
+    let state = world.lock();
+    if state.checks.untold(world.plan.endpoints).is_some() {
+        return false;
+    }
+    let done = |key: &TaskKey| {
+        let over = |task: &Arc<Task>| (task.has_ended() && !task.needs_cleaning()) || task.has_expired(now);
+        state.store.peek(key).is_none_or(over)
+    };
+    keys.iter().all(done)
+}
+
+/// Lets time pass until all tasks have expired, including those that no client knows, and looks for them.
+async fn check_expiry(world: &Arc<World>, carers: &[Client]) {
+    let (keys, expires_at) = {
+        let state = world.lock();
+        let keys: Vec<TaskKey> = state.store.tasks().map(|task| task.key()).collect();
+        (keys, state.store.tasks().map(|task| task.expires_at).max())
+    };
+    let Some(expires_at) = expires_at else { return };
+    let now = world.clock(0);
+    world.kernel.sleep(expires_at.since_ms(now) + world.plan.skew_ms_max() + 1).await;
+    for (number, carer) in carers.iter().enumerate() {
+        for key in keys.iter().filter(|key| key.owner == owner(number)) {
+            carer.poll(*key).await;
+            carer.cancel(*key).await;
+        }
+        carer.list().await;
+    }
+}

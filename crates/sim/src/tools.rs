@@ -1,0 +1,313 @@
+//! The tools of the simulation: they follow their scripts, and report to the checkers what they see.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::future::{Either, join, select};
+use longhaul_core::{Ask, EntryKind, Progress, ResultKind, TaskKey};
+use longhaul_engine::{Cleaned, Driven, Ended, Every, Leg, LegEnd, Round, ToolRunner};
+use longhaul_testkit::models::{PlantedFault, Promise, SCHEDULED_TOOL};
+use serde_json::Value;
+
+use super::announcing::read_notice;
+use super::plan::{CallPlan, Ending, Op, Tool, call_of};
+use super::world::{HandedOut, World};
+
+/// Runs all tools.
+pub(crate) struct SimTools {
+    pub(crate) world: Arc<World>,
+}
+
+/// One tool, running.
+pub(super) struct Running<'a> {
+    pub(super) world: &'a World,
+    pub(super) leg: &'a Leg,
+    pub(super) key: TaskKey,
+    pub(super) attempt: u32,
+    call: usize,
+    plan: &'a CallPlan,
+    received: std::sync::Mutex<Vec<(String, String)>>,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let at_ms = self.world.kernel.now_ms();
+        self.world.lock().checks.tool_stops(&self.key, self.attempt, at_ms);
+    }
+}
+
+#[async_trait]
+impl ToolRunner for SimTools {
+    async fn run(&self, leg: Leg) -> LegEnd {
+        let world = &*self.world;
+        let at_ms = world.kernel.now_ms();
+        let scheduled = world.plan.schedule.as_ref().filter(|_| leg.task().tool == SCHEDULED_TOOL);
+        let call = scheduled.map(|schedule| schedule.call).or_else(|| call_of(leg.request()));
+        world.lock().checks.tool_begins(leg.task(), call, leg.request(), at_ms);
+        if leg.task().is_notice() {
+            return self.tell(&leg);
+        }
+        let Some((call, plan)) = call.and_then(|call| Some((call, world.plan.calls.get(call)?))) else {
+            return LegEnd::Crashed { reason: "there is no such call".to_owned() };
+        };
+        let (key, attempt) = (leg.task().key(), leg.task().attempt);
+        let name = world.lock().name(&key);
+        world.kernel.tell(|| format!("runs the tool of {name} as attempt {attempt}"));
+        let running = Running { world, leg: &leg, key, attempt, call, plan, received: std::sync::Mutex::default() };
+        match &plan.tool {
+            Tool::Rounds(rounds) => running.rounds(*rounds).await,
+            Tool::Script(ops) => match leg.drive(running.script(ops)).await {
+                Driven::Ended(end) => end,
+                Driven::Suspended(suspended) => LegEnd::Suspended(suspended),
+            },
+            Tool::Plain(ms) => {
+                world.kernel.sleep(*ms).await;
+                running.end()
+            }
+        }
+    }
+
+    async fn clean(&self, ended: &Ended) -> Cleaned {
+        let world = &*self.world;
+        let (key, at_ms) = (ended.task().key(), world.kernel.now_ms());
+        let Some(plan) = call_of(ended.request()).and_then(|call| world.plan.calls.get(call)) else {
+            return Cleaned::Failed { reason: "there is no such call".to_owned() };
+        };
+        world.kernel.tell(|| format!("cleans up after {}", world.lock().name(&key)));
+        let tries = world.lock().checks.cleaning_begins(&key, at_ms);
+        world.kernel.sleep(world.plan.latency_ms * 4).await;
+        if tries <= plan.cleaning_fails {
+            return Cleaned::Failed { reason: "it is still in use".to_owned() };
+        }
+        world.lock().checks.cleaning_ends(&key);
+        Cleaned::Done
+    }
+}
+
+impl SimTools {
+    /// Tells an endpoint of an announcement.
+    fn tell(&self, leg: &Leg) -> LegEnd {
+        let world = &*self.world;
+        let at_ms = world.kernel.now_ms();
+        let mut state = world.lock();
+        if let Some((announcement, endpoint)) = read_notice(leg.request()) {
+            world.kernel.tell(|| format!("tells endpoint {endpoint} of {announcement}"));
+            state.checks.told(announcement, endpoint, at_ms);
+        }
+        let (task, result) = (leg.task(), "{}".to_owned());
+        state.checks.tool_gave(&task.key(), task.attempt, &result);
+        state.checks.tool_stops(&task.key(), task.attempt, at_ms);
+        LegEnd::Completed { result, kind: ResultKind::Success }
+    }
+}
+
+impl Running<'_> {
+    pub(super) fn now_ms(&self) -> u64 {
+        self.world.kernel.now_ms()
+    }
+
+    async fn script(&self, ops: &[Op]) -> LegEnd {
+        if ops.iter().any(|op| matches!(op, Op::Variable(_))) {
+            let value = self.leg.variable("v").await.as_ref().and_then(number);
+            let at_ms = self.now_ms();
+            self.world.lock().checks.variable_is(&self.key, self.attempt, value, at_ms);
+        }
+        for (position, op) in ops.iter().enumerate() {
+            if let Some(end) = self.play(position, *op).await {
+                return end;
+            }
+        }
+        self.end()
+    }
+
+    async fn play(&self, position: usize, op: Op) -> Option<LegEnd> {
+        match op {
+            Op::Work(ms) => self.world.kernel.sleep(ms).await,
+            Op::Step(ms, bytes) => self.step(format!("s{position}"), ms, bytes).await,
+            Op::TwoSteps(one_ms, other_ms) => {
+                let one = self.step(format!("s{position}a"), one_ms, 5);
+                join(one, self.step(format!("s{position}b"), other_ms, 5)).await;
+            }
+            Op::Sleep(ms) => self.sleep(position, ms).await,
+            Op::Ask => drop(self.ask(format!("q{position}")).await),
+            Op::TwoAsks => {
+                let one = self.ask(format!("q{position}a"));
+                join(one, self.ask(format!("q{position}b"))).await;
+            }
+            Op::AskOrSleep(ms) => self.ask_or_sleep(position, ms).await,
+            Op::Look(there_ms, first_ms, longest_ms) => {
+                let growing = Every::growing(Duration::from_millis(first_ms), Duration::from_millis(longest_ms));
+                self.look(position, there_ms, growing).await;
+            }
+            Op::Fact(after_ms) => self.fact(position, after_ms).await,
+            Op::Call(first, count) => return self.call_all(first, count).await,
+            Op::Progress => self.leg.progress(Progress { done: position as f64, total: None, message: None }),
+            Op::Variable(bytes) => return self.variable(position, bytes).await,
+            Op::Crash(times) => return self.crash(position, times),
+            Op::Hang => std::future::pending().await,
+        }
+        None
+    }
+
+    async fn step(&self, name: String, ms: u64, bytes: usize) {
+        let body = || async {
+            let at_ms = self.now_ms();
+            self.world.lock().checks.step_runs(&self.key, self.attempt, &name, at_ms);
+            self.world.kernel.tell(|| format!("runs step `{name}`, which takes {ms} ms"));
+            self.world.kernel.sleep(ms).await;
+            // Every run returns a different text, so that a replay can be told from a second run.
+            let mut text = format!("{}.{}", self.attempt, self.world.kernel.events());
+            text.extend(std::iter::repeat_n('y', bytes.saturating_sub(text.len())));
+            Ok::<_, Infallible>(text)
+        };
+        let Ok(text) = self.leg.step(&name, body).await;
+        self.got(EntryKind::Step, &name, &text);
+    }
+
+    async fn ask(&self, name: String) -> String {
+        let answer = self.leg.ask(&name, "{}".to_owned()).await;
+        self.got(EntryKind::Answer, &name, &answer);
+        answer
+    }
+
+    fn got(&self, kind: EntryKind, name: &str, text: &str) {
+        let at_ms = self.now_ms();
+        self.world.lock().checks.tool_got(&self.key, self.attempt, kind, name, text, at_ms);
+        let mut received = self.received.lock().unwrap();
+        received.push((name.to_owned(), text.chars().take(20).collect()));
+    }
+
+    async fn sleep(&self, position: usize, ms: u64) {
+        let at_ms = self.now_ms();
+        self.world.lock().checks.sleep_begins(&self.key, position, at_ms);
+        self.leg.sleep_ms(ms).await;
+        let at_ms = self.now_ms();
+        self.world.lock().checks.sleep_ends(&self.key, position, ms, at_ms);
+    }
+
+    /// Which came first is recorded as a step: the next leg may find both.
+    async fn ask_or_sleep(&self, position: usize, ms: u64) {
+        let name = format!("q{position}");
+        let first = {
+            let ask = std::pin::pin!(self.leg.ask(&name, "{}".to_owned()));
+            let sleep = std::pin::pin!(self.leg.sleep_ms(ms));
+            match select(ask, sleep).await {
+                Either::Left(_) => "answer",
+                Either::Right(_) => "moment",
+            }
+        };
+        let Ok(first) =
+            self.leg.step(&format!("w{position}"), || async { Ok::<_, Infallible>(first.to_owned()) }).await;
+        self.got(EntryKind::Step, &format!("w{position}"), &first);
+    }
+
+    async fn look(&self, position: usize, there_ms: u64, every: Every) {
+        let name = format!("l{position}");
+        let look = async || {
+            let at_ms = self.now_ms();
+            let first_ms = self.world.lock().checks.look_begins(&self.key, self.attempt, position, every, at_ms);
+            self.world.kernel.sleep(self.world.plan.latency_ms).await;
+            let at_ms = self.now_ms();
+            let is_there = at_ms >= first_ms + there_ms;
+            self.world
+                .kernel
+                .tell(|| format!("looks for `{name}`: {}", if is_there { "it is there" } else { "not yet" }));
+            self.world.lock().checks.look_ends(&self.key, self.attempt, at_ms);
+            // Every look finds a different text, so that a replay can be told from another look.
+            Ok::<_, Infallible>(is_there.then(|| format!("{}.{}", self.attempt, self.world.kernel.events())))
+        };
+        let Ok(text) = self.leg.look_until(&name, every, look).await;
+        self.world.lock().checks.looks_end(&self.key, self.attempt);
+        self.got(EntryKind::Step, &name, &text);
+    }
+
+    /// Somebody is told, who records the fact later; the telling is not on record, and is done again by every leg.
+    async fn fact(&self, position: usize, after_ms: u64) {
+        let name = format!("f{position}");
+        let due_ms = self.now_ms() + after_ms;
+        {
+            let mut state = self.world.lock();
+            state.checks.fact_begins(&self.key, &name);
+            state.hand_out(HandedOut { key: self.key, name: name.clone(), due_ms });
+        }
+        let text = self.leg.fact(&name, self.leg.task().created_at, None).await.unwrap_or_default();
+        self.got(EntryKind::Fact, &name, &text);
+    }
+
+    async fn variable(&self, position: usize, bytes: usize) -> Option<LegEnd> {
+        let value = position as u64 + 1;
+        let text = format!("{value}|{}", "z".repeat(bytes));
+        self.world.lock().checks.variable_sets(&self.key, value);
+        if let Err(error) = self.leg.set_variable("v", Value::String(text)).await {
+            return Some(LegEnd::Failed { message: error.to_string(), detail: "{}".to_owned() });
+        }
+        self.world.lock().checks.variable_is_set(&self.key, self.attempt, value);
+        None
+    }
+
+    fn crash(&self, position: usize, times: u32) -> Option<LegEnd> {
+        let mut state = self.world.lock();
+        let crashes = &mut state.crashes[self.call];
+        crashes.resize(crashes.len().max(position + 1), 0);
+        if crashes[position] >= times {
+            return None;
+        }
+        crashes[position] += 1;
+        drop(state);
+        self.world.kernel.tell(|| "panics in the tool".to_owned());
+        Some(LegEnd::Crashed { reason: "the tool panicked".to_owned() })
+    }
+
+    async fn rounds(&self, rounds: u32) -> LegEnd {
+        let before = if self.world.planted == Some(PlantedFault::RoundForgotten) {
+            Driven::Ended(None)
+        } else {
+            self.leg.drive(self.leg.last_round()).await
+        };
+        let done = match before {
+            Driven::Suspended(suspended) => return LegEnd::Suspended(suspended),
+            Driven::Ended(None) => 0,
+            Driven::Ended(Some((carry, answers))) => {
+                let done: u32 = carry.parse().unwrap_or(0);
+                if answers.len() != 1 {
+                    let at_ms = self.now_ms();
+                    let what = format!("a tool asked one question, and got {} answers", answers.len());
+                    self.world.lock().checks.fail(Promise::AnswersAreFinal, at_ms, what);
+                }
+                done
+            }
+        };
+        if done >= rounds {
+            return self.end();
+        }
+        let asks = vec![Ask { key: "round".to_owned(), request: "{}".to_owned() }];
+        self.leg.ask_round(Round { asks, carry: (done + 1).to_string() }).await
+    }
+
+    fn end(&self) -> LegEnd {
+        let received = self.received.lock().unwrap().clone();
+        match self.plan.ending {
+            Ending::Result(bytes) => {
+                let mut result = format!("{received:?}");
+                // Each attempt has its own text, so that parts of another attempt are noticed.
+                let mark = char::from(b'a' + (self.attempt % 26) as u8);
+                result.extend(std::iter::repeat_n(mark, bytes.saturating_sub(result.len())));
+                self.completed(result, ResultKind::Success)
+            }
+            Ending::ToolError => self.completed("no".to_owned(), ResultKind::ToolError),
+            Ending::Error(bytes) => LegEnd::Failed { message: "no".to_owned(), detail: "e".repeat(bytes) },
+        }
+    }
+
+    fn completed(&self, result: String, kind: ResultKind) -> LegEnd {
+        self.world.lock().checks.tool_gave(&self.key, self.attempt, &result);
+        self.world.kernel.tell(|| "reaches the end of the tool".to_owned());
+        LegEnd::Completed { result, kind }
+    }
+}
+
+fn number(value: &Value) -> Option<u64> {
+    value.as_str()?.split_once('|')?.0.parse().ok()
+}

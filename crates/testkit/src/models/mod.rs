@@ -1,0 +1,25 @@
+//! The models of a store, a queue and the places of running legs, and ports that answer from them at once.
+//!
+//! `longhaul-sim` simulates the same models, with one of the planted faults on demand. The fakes have none.
+
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "the numbers of a small world fit into every type used here, and nothing here runs in production"
+)]
+
+mod fakes;
+mod places;
+mod planted;
+mod promise;
+mod queue;
+mod randomness;
+mod store;
+mod transition;
+
+pub use fakes::{FakePlaces, FakeQueue, FakeStore};
+pub use places::PlacesModel;
+pub use planted::PlantedFault;
+pub use promise::{Promise, Violation};
+pub use queue::QueueModel;
+pub use randomness::{Randomness, mix};
+pub use store::{Change, SCHEDULED_TOOL, StoreModel};
