@@ -149,9 +149,13 @@ fn the_defaults_of_the_template_are_a_configuration() {
     let config = api(&template, &[]);
     assert!(matches!(config.auth, Auth::Iam(_)), "callers sign by default");
     assert_eq!(config.responses, Responses::Streamed);
-    assert_eq!(config.common.engine.open_tasks_max, 10_000, "there is a limit by default");
+    assert_eq!(config.common.server.engine.open_tasks_max, 10_000, "there is a limit by default");
     for function in WORKERS {
-        assert_eq!(worker(&template, function, &[]).common.engine, config.common.engine, "both have the same times");
+        assert_eq!(
+            worker(&template, function, &[]).common.server.engine,
+            config.common.server.engine,
+            "both have the same times"
+        );
     }
 }
 
@@ -189,14 +193,14 @@ fn the_code_accepts_every_value_that_a_parameter_allows() {
     assert!(matches!(api(&template, &[("AuthMode", "oauth"), issuer]).auth, Auth::Oauth(_)));
     let on_behalf = [("IamOnBehalfRole", "AROAEXAMPLE1234567890"), ("IamOnBehalfHeader", "x-longhaul-user")];
     assert!(matches!(api(&template, &on_behalf).auth, Auth::IamOnBehalf(_, _)));
-    assert_eq!(api(&template, &[("OpenTasksMax", "5")]).common.engine.open_tasks_max, 5);
+    assert_eq!(api(&template, &[("OpenTasksMax", "5")]).common.server.engine.open_tasks_max, 5);
     assert_eq!(api(&template, &[("AllowOrigins", "https://a.example,https://b.example")]).allow_origins.len(), 2);
 }
 
 #[test]
 fn times_that_depend_on_others_follow_them_unless_they_are_set() {
     let template = template();
-    let times = |parameters: &[_]| worker(&template, "Worker", parameters).common.engine;
+    let times = |parameters: &[_]| worker(&template, "Worker", parameters).common.server.engine;
     assert_eq!(times(&[("LeaseMs", "6000")]).heartbeat_ms, 2_000);
     assert_eq!(times(&[("WorkerTimeoutSeconds", "5")]).leg_margin_ms, 1_250);
     for wrong in
