@@ -9,12 +9,11 @@ use longhaul::settings::{Path, SettingsError, Switch, Values, declare};
 declare! {
     ALL of "LONGHAUL_";
 
-    DATA_DIR: Path = Path("DIR"),
-        "Folder below which `profile_dataset` may read files. Without it, the tool reads inline text and https URLs only.",
-        local Unset("none");
-    DIAGNOSTICS: Switch = Switch,
-        "Also serve the tools for checking a deployment: echo, countdown, fail, ask, gather, large_result, tool_env.",
-        local Value("false"), lambda Value("false"), parameter "Diagnostics";
+    DATA_DIR: Path = Path("DIR"), local Unset("none") =>
+        "Folder below which `profile_dataset` may read files. Without it, the tool reads inline text and https URLs \
+         only.";
+    DIAGNOSTICS: Switch = Switch, local Value("false"), lambda Value("false"), parameter "Diagnostics" =>
+        "Also serve the tools for checking a deployment: echo, countdown, fail, ask, gather, large_result, tool_env.";
 }
 
 /// What the operator decides about the tools.

@@ -6,15 +6,14 @@ use longhaul::settings::{Path, Text, declare};
 declare! {
     ALL of "LONGHAUL_";
 
-    CONFIG: Path = Path("FILE"),
+    CONFIG: Path = Path("FILE"), local Unset("the server that the command after `--` starts"),
+        lambda Value("mcp.json") =>
         "Servers behind the gateway: a file with `mcpServers` as Claude Desktop, Claude Code and Cursor have it, or \
-         `servers` as VS Code does; its section `longhaul` has the terms of their tools.",
-        local Unset("the server that the command after `--` starts"), lambda Value("mcp.json");
-    CONFIG_JSON: Text = Text("JSON"),
-        "Servers behind the gateway: the text of a file as `config` names, in place of the one in the function's package.",
-        lambda Unset("the file"), parameter "GatewayConfig";
-    LOCK: Path = Path("FILE"),
-        "Tools, prompts and resources of the servers, as `longhaul gateway lock` wrote them: the gateway starts without \
-         its servers, and shows these and no others.",
-        local Unset("the servers are asked"), lambda Value("mcp.lock.json");
+         `servers` as VS Code does; its section `longhaul` has the terms of their tools.";
+    CONFIG_JSON: Text = Text("JSON"), lambda Unset("the file"), parameter "GatewayConfig" =>
+        "Servers behind the gateway: the text of a file as `config` names, in place of the one in the function's \
+         package.";
+    LOCK: Path = Path("FILE"), local Unset("the servers are asked"), lambda Value("mcp.lock.json") =>
+        "Tools, prompts and resources of the servers, as `longhaul gateway lock` wrote them: the gateway starts \
+         without its servers, and shows these and no others.";
 }

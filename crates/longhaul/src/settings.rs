@@ -10,9 +10,7 @@
 //! declare! {
 //!     ALL of "REPORTS_";
 //!
-//!     DRAFTS: Switch = Switch,
-//!         "Also list drafts.",
-//!         local Value("false"), lambda Value("false");
+//!     DRAFTS: Switch = Switch, local Value("false"), lambda Value("false") => "Also list drafts.";
 //! }
 //!
 //! # #[cfg(feature = "local")]

@@ -164,14 +164,15 @@ impl ServerSettings {
 
 fn engine(values: &Values) -> Result<Settings, SettingsError> {
     let default = Settings::default();
+    let leg_ms_max = values.find(&table::LEG_MS)?;
     Ok(Settings {
         lease_ms: values.get(&table::LEASE_MS)?,
         heartbeat_ms: values.get(&table::HEARTBEAT_MS)?,
         progress_ms: values.get(&table::PROGRESS_MS)?,
         cleaning_ms: values.get(&table::CLEANING_MS)?,
         resend_ms: values.get(&table::RESEND_MS)?,
-        leg_ms_max: values.find(&table::LEG_MS)?,
-        leg_margin_ms: values.get(&table::LEG_MARGIN_MS)?,
+        leg_ms_max,
+        leg_margin_ms: leg_ms_max.map_or(default.leg_margin_ms, |leg_ms| default.leg_margin_ms.min(leg_ms / 4)),
         stop_grace_ms: values.find(&table::DRAIN_MS)?.unwrap_or(default.stop_grace_ms),
         open_tasks_max: count(values, &table::OPEN_TASKS_MAX)?.unwrap_or(default.open_tasks_max),
         stored_bytes_max: values.get(&table::STORED_MB_MAX)? << 20,

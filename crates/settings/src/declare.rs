@@ -3,8 +3,8 @@
 /// Declares settings: a `static` [`Setting`](crate::Setting) for each, and the list of all of them.
 ///
 /// A setting has the name that its flag and its variable have: `DATA_DIR` makes `--data-dir` and, with the beginning of
-/// all variables, `SHOP_DATA_DIR`. After that follow its kind, its sentence, and by the names of the methods of
-/// [`Setting`](crate::Setting) who reads it.
+/// all variables, `SHOP_DATA_DIR`. Its kind follows, then by the names of the methods of [`Setting`](crate::Setting) who
+/// reads it, and its sentence.
 ///
 /// ```
 /// use longhaul_settings::Preset::{Unset, Value};
@@ -13,12 +13,9 @@
 /// declare! {
 ///     ALL of "SHOP_";
 ///
-///     DATA_DIR: Path = Path("DIR"),
-///         "Folder of the shop's goods.",
-///         local Unset("none");
-///     DRAFTS: Switch = Switch,
-///         "Also list drafts.",
-///         local Value("false"), lambda Value("false"), parameter "Drafts";
+///     DATA_DIR: Path = Path("DIR"), local Unset("none") => "Folder of the shop's goods.";
+///     DRAFTS: Switch = Switch, local Value("false"), lambda Value("false"), parameter "Drafts" =>
+///         "Also list drafts.";
 /// }
 ///
 /// let names = ALL.map(|setting| (setting.name(), setting.variable()));
@@ -27,7 +24,7 @@
 #[macro_export]
 macro_rules! declare {
     ($all:ident of $prefix:literal;
-     $($name:ident: $kind:ty = $value:expr, $about:expr $(, $method:ident $argument:expr)*;)+) => {
+     $($name:ident: $kind:ty = $value:expr $(, $method:ident $argument:expr)* => $about:literal;)+) => {
         $(
             #[doc = $about]
             pub static $name: $crate::Setting<$kind> = {

@@ -63,7 +63,7 @@ pub struct Number {
     unit: Unit,
     least: u64,
     most: u64,
-    share: Option<Share>,
+    third_of: Option<&'static Setting<Self>>,
 }
 
 /// What a number counts.
@@ -100,42 +100,29 @@ impl Unit {
     }
 }
 
-/// How much of another setting's value is allowed.
-struct Share {
-    of: &'static Setting<Number>,
-    parts: u64,
-    fraction: &'static str,
-}
-
 impl Number {
     /// Milliseconds from `least` to `most`.
     #[must_use]
     pub const fn ms(least: u64, most: u64) -> Self {
-        Self { unit: Unit::Milliseconds, least, most, share: None }
+        Self { unit: Unit::Milliseconds, least, most, third_of: None }
     }
 
     /// Seconds from `least` to `most`.
     #[must_use]
     pub const fn seconds(least: u64, most: u64) -> Self {
-        Self { unit: Unit::Seconds, least, most, share: None }
+        Self { unit: Unit::Seconds, least, most, third_of: None }
     }
 
     /// From `least` to `most` of what `plural` names.
     #[must_use]
     pub const fn count(plural: &'static str, least: u64, most: u64) -> Self {
-        Self { unit: Unit::Each(plural), least, most, share: None }
+        Self { unit: Unit::Each(plural), least, most, third_of: None }
     }
 
     /// Allows at most a third of the value of `of`. A default that is longer is shortened; a given value is refused.
     #[must_use]
     pub const fn at_most_a_third(self, of: &'static Setting<Self>) -> Self {
-        Self { share: Some(Share { of, parts: 3, fraction: "a third" }), ..self }
-    }
-
-    /// Allows at most a quarter of the value of `of`. A default that is longer is shortened; a given value is refused.
-    #[must_use]
-    pub const fn at_most_a_quarter(self, of: &'static Setting<Self>) -> Self {
-        Self { share: Some(Share { of, parts: 4, fraction: "a quarter" }), ..self }
+        Self { third_of: Some(of), ..self }
     }
 
     /// The smallest value.
@@ -152,8 +139,7 @@ impl Number {
 
     /// The bound from another setting's value; `None` if that is not set, or wrong: that is reported separately.
     fn bound(&self, others: &Values) -> Option<u64> {
-        let share = self.share.as_ref()?;
-        Some(others.find(share.of).ok()?? / share.parts)
+        Some(others.find(self.third_of?).ok()?? / 3)
     }
 }
 
@@ -174,9 +160,8 @@ impl Kind for Number {
     }
 
     fn allowed(&self) -> String {
-        let share = self.share.as_ref();
-        let share = share.map(|share| format!(", at most {} of `{}`", share.fraction, share.of.name()));
-        format!("{} to {} {}{}", self.least, self.most, self.unit.symbol(), share.unwrap_or_default())
+        let bound = self.third_of.map(|of| format!(", at most a third of `{}`", of.name())).unwrap_or_default();
+        format!("{} to {} {}{bound}", self.least, self.most, self.unit.symbol())
     }
 
     fn shape(&self) -> Shape {
@@ -184,10 +169,9 @@ impl Kind for Number {
     }
 
     fn conflict(&self, value: &u64, others: &Values) -> Option<String> {
-        let share = self.share.as_ref()?;
         let bound = self.bound(others).filter(|bound| value > bound)?;
-        let of = others.name_of(share.of);
-        Some(format!("it must be at most {} of {of}, which allows {bound} {}", share.fraction, self.unit.plural()))
+        let of = others.name_of(self.third_of?);
+        Some(format!("it must be at most a third of {of}, which allows {bound} {}", self.unit.plural()))
     }
 
     fn fitted(&self, value: u64, others: &Values) -> u64 {

@@ -103,254 +103,190 @@ pub fn is_name(name: &str) -> bool {
 declare! {
     ALL of "LONGHAUL_";
 
-    LISTEN: Address = Address,
-        "Address to listen on: one of loopback, unless `auth` says how others are let in.",
-        local Value("127.0.0.1:8080");
-    DB: Path = Path("FILE"),
-        "File for tasks and their queue; created if missing. `:memory:` keeps nothing after the process ends.",
-        local Value("longhaul.db");
-    STORE: Store = Store,
+    LISTEN: Address = Address, local Value("127.0.0.1:8080") =>
+        "Address to listen on: one of loopback, unless `auth` says how others are let in.";
+    DB: Path = Path("FILE"), local Value("longhaul.db") =>
+        "File for tasks and their queue; created if missing. `:memory:` keeps nothing after the process ends.";
+    STORE: Store = Store, local Unset("`sqlite:` and the file of `db`") =>
         "Where tasks are stored. `sqlite:FILE` is the same as `db`. With `dynamodb:TABLE`, several processes share \
          them (`docs/containers.md`), and the defaults of `lease-ms`, `heartbeat-ms`, `progress-ms`, `stored-mb-max` \
-         and `new-tasks-per-minute-max` are those of Lambda.",
-        local Unset("`sqlite:` and the file of `db`");
-    QUEUE: Queue = Queue,
+         and `new-tasks-per-minute-max` are those of Lambda.";
+    QUEUE: Queue = Queue, local Unset("in the file of the tasks") =>
         "Where work is queued with `store` `dynamodb:TABLE`. The queue's own redrive policy says where its dead \
-         letters are.",
-        local Unset("in the file of the tasks");
+         letters are.";
     ROLE: Words<Role> = Words(&[("all", Role::All), ("http", Role::Http), ("worker", Role::Worker)]),
+        local Value("all") =>
         "What this process does: with `http` it answers requests and runs no tasks, with `worker` it runs tasks and \
-         answers `/healthz` and `/readyz` only. Both need a `store` that processes share.",
-        local Value("all");
-    TABLE: Text = Text("NAME"),
-        "DynamoDB table for tasks.",
-        lambda Required;
-    QUEUE_URL: Url = Url,
-        "SQS queue for work.",
-        lambda Required;
-    DEAD_LETTER_QUEUE_URL: Url = Url,
-        "SQS queue for messages that were delivered too often.",
-        worker Required;
+         answers `/healthz` and `/readyz` only. Both need a `store` that processes share.";
+    TABLE: Text = Text("NAME"), lambda Required => "DynamoDB table for tasks.";
+    QUEUE_URL: Url = Url, lambda Required => "SQS queue for work.";
+    DEAD_LETTER_QUEUE_URL: Url = Url, worker Required => "SQS queue for messages that were delivered too often.";
     CLASS_QUEUES: Pairs = Pairs::new("CLASS=URL",
         "a class has a letter first, then letters, digits and hyphens, all lower case, 32 at most",
-        |name| ToolClass::parse(name).is_some()),
-        "SQS queues for the work of tools that `TaskPolicy::class` puts into a class. All others share `queue-url`.",
-        lambda Unset("none");
+        |name| ToolClass::parse(name).is_some()), lambda Unset("none") =>
+        "SQS queues for the work of tools that `TaskPolicy::class` puts into a class. All others share `queue-url`.";
     AUTH: Words<Callers> = Words(&[("loopback", Callers::Loopback), ("bearer", Callers::Bearer), ("iam", Callers::Iam),
         ("gateway", Callers::Gateway), ("oauth", Callers::Oauth), ("anonymous", Callers::Anonymous)]),
-        "Who may call.",
-        local Value("loopback"), api Value("iam"), parameter "AuthMode";
-    OAUTH_ISSUER: List = List("URL"),
+        local Value("loopback"), api Value("iam"), parameter "AuthMode" =>
+        "Who may call.";
+    OAUTH_ISSUER: List = List("URL"), with_variable "LONGHAUL_OAUTH_ISSUERS", local Unset("none"), api Unset("none"),
+        parameter "OAuthIssuers" =>
         "Authorization servers whose access tokens `auth` `oauth` accepts, as their tokens name them in `iss`: \
-         https, or http on this machine.",
-        with_variable "LONGHAUL_OAUTH_ISSUERS", local Unset("none"), api Unset("none"), parameter "OAuthIssuers";
-    OAUTH_AUDIENCE: List = List("URI"),
+         https, or http on this machine.";
+    OAUTH_AUDIENCE: List = List("URI"), with_variable "LONGHAUL_OAUTH_AUDIENCES", local Unset("none"),
+        api Unset("`/mcp` at the domain that was called"), parameter "OAuthAudiences" =>
         "The URL of the MCP endpoint as its callers know it, which access tokens have to name in `aud`; also further \
-         names that an issuer has for it.",
-        with_variable "LONGHAUL_OAUTH_AUDIENCES", local Unset("none"),
-        api Unset("`/mcp` at the domain that was called"), parameter "OAuthAudiences";
-    OAUTH_OWNER_CLAIM: Text = Text("CLAIM"),
+         names that an issuer has for it.";
+    OAUTH_OWNER_CLAIM: Text = Text("CLAIM"), local Unset("each subject has its own tasks"),
+        api Unset("each subject has its own tasks"), parameter "OAuthOwnerClaim" =>
         "The claim of an access token whose value shares its tasks, such as a team or a tenant. Tokens without \
-         exactly one value are refused.",
-        local Unset("each subject has its own tasks"), api Unset("each subject has its own tasks"),
-        parameter "OAuthOwnerClaim";
-    OAUTH_CLAIMS: List = List("CLAIM"),
-        "Claims of an access token that tools may see, separated by commas; at most 4 KiB together.",
-        local Unset("none"), api Unset("none"), parameter "OAuthClaims";
-    TOKEN_FILE: Path = Path("FILE"),
+         exactly one value are refused.";
+    OAUTH_CLAIMS: List = List("CLAIM"), local Unset("none"), api Unset("none"), parameter "OAuthClaims" =>
+        "Claims of an access token that tools may see, separated by commas; at most 4 KiB together.";
+    TOKEN_FILE: Path = Path("FILE"), local Unset("none") =>
         "File with a line `NAME TOKEN [SCOPE…]` for each caller, for `auth` `bearer`. Only its owner may read it. It \
-         is read again every second.",
-        local Unset("none");
-    IAM_OWNER: Words<IamOwner> = Words(&[("principal", IamOwner::Principal), ("session", IamOwner::Session), ("account",
-        IamOwner::Account)]),
-        "Which signed callers share their tasks.",
-        api Value("principal"), parameter "IamOwner";
-    IAM_ON_BEHALF_ROLE: Text = Text("ID"),
+         is read again every second.";
+    IAM_OWNER: Words<IamOwner> = Words(&[("principal", IamOwner::Principal), ("session", IamOwner::Session),
+        ("account", IamOwner::Account)]), api Value("principal"), parameter "IamOwner" =>
+        "Which signed callers share their tasks.";
+    IAM_ON_BEHALF_ROLE: Text = Text("ID"), api Unset("none"), parameter "IamOnBehalfRole" =>
         "The unique id (AROA…) of the one role that says in `iam-on-behalf-header` for which user it calls, such as \
-         that of an AgentCore gateway. Each of its users has tasks of their own.",
-        api Unset("none"), parameter "IamOnBehalfRole";
-    IAM_ON_BEHALF_HEADER: Text = Text("NAME"),
+         that of an AgentCore gateway. Each of its users has tasks of their own.";
+    IAM_ON_BEHALF_HEADER: Text = Text("NAME"), api Unset("none"), parameter "IamOnBehalfHeader" =>
         "The header in which that role says for which user it calls. Requests of all others that have it are \
-         refused.",
-        api Unset("none"), parameter "IamOnBehalfHeader";
+         refused.";
     RESPONSES: Words<Responses> = Words(&[("streamed", Responses::Streamed), ("buffered", Responses::Buffered)]),
-        "Whether answers are streamed or sent as a whole.",
-        api Value("streamed"), parameter "Responses";
-    ALLOW_HOST: List = List("HOST"),
-        "Further names of this server that are accepted in the Host header. Loopback always is.",
-        local Unset("none");
-    ALLOW_ORIGIN: List = List("ORIGIN"),
-        "Web pages that may call, such as https://app.example.com, separated by commas.",
-        local Unset("pages on loopback only"), api Unset("none"), parameter "AllowOrigins";
-    SCOPE_CALL: ScopeList = ScopeList,
-        "Scopes that a token needs to call tools and to answer their questions, separated by commas.",
-        local Unset("none"), api Unset("none"), parameter "ScopeCall";
-    SCOPE_READ: ScopeList = ScopeList,
+        api Value("streamed"), parameter "Responses" =>
+        "Whether answers are streamed or sent as a whole.";
+    ALLOW_HOST: List = List("HOST"), local Unset("none") =>
+        "Further names of this server that are accepted in the Host header. Loopback always is.";
+    ALLOW_ORIGIN: List = List("ORIGIN"), local Unset("pages on loopback only"), api Unset("none"),
+        parameter "AllowOrigins" =>
+        "Web pages that may call, such as https://app.example.com, separated by commas.";
+    SCOPE_CALL: ScopeList = ScopeList, local Unset("none"), api Unset("none"), parameter "ScopeCall" =>
+        "Scopes that a token needs to call tools and to answer their questions, separated by commas.";
+    SCOPE_READ: ScopeList = ScopeList, local Unset("none"), api Unset("none"), parameter "ScopeRead" =>
         "Scopes that a token needs to poll tasks and jobs, fetch results, list tasks and subscribe to them, \
-         separated by commas.",
-        local Unset("none"), api Unset("none"), parameter "ScopeRead";
-    SCOPE_CANCEL: ScopeList = ScopeList,
-        "Scopes that a token needs to cancel tasks, jobs and calls, separated by commas.",
-        local Unset("none"), api Unset("none"), parameter "ScopeCancel";
-    SCOPES_ADVERTISED: ScopeList = ScopeList,
+         separated by commas.";
+    SCOPE_CANCEL: ScopeList = ScopeList, local Unset("none"), api Unset("none"), parameter "ScopeCancel" =>
+        "Scopes that a token needs to cancel tasks, jobs and calls, separated by commas.";
+    SCOPES_ADVERTISED: ScopeList = ScopeList, local Unset("those of `scope-call`, `scope-read` and `scope-cancel`"),
+        api Unset("those of `ScopeCall`, `ScopeRead` and `ScopeCancel`"), parameter "ScopesAdvertised" =>
         "Scopes that clients are told to ask for when they log in, separated by commas, in place of those that \
          calling, reading and cancelling need: where the authorization server has other names for them than its \
          tokens, such as https://mcp.example.com/mcp/tools for tools; or where clients should ask for those of tools \
-         at once. At most 32.",
-        local Unset("those of `scope-call`, `scope-read` and `scope-cancel`"),
-        api Unset("those of `ScopeCall`, `ScopeRead` and `ScopeCancel`"), parameter "ScopesAdvertised";
-    REQUEST_S_MAX: Number = Number::seconds(10, 900),
-        "Longest request in seconds.",
-        api Value("60"), parameter "ApiTimeoutSeconds";
-    LISTEN_MS_MAX: Number = Number::ms(1_000, 3_600_000),
+         at once. At most 32.";
+    REQUEST_S_MAX: Number = Number::seconds(10, 900), api Value("60"), parameter "ApiTimeoutSeconds" =>
+        "Longest request in seconds.";
+    LISTEN_MS_MAX: Number = Number::ms(1_000, 3_600_000), local Value("300000"), api Value("50000"),
+        parameter "ListenMsMax" =>
         "Longest stream, longest wait for a result, and longest wait for the answer to a question in an open call, \
-         in milliseconds.",
-        local Value("300000"), api Value("50000"), parameter "ListenMsMax";
-    INLINE_WAIT_S: Number = Number::seconds(0, 3_600),
+         in milliseconds.";
+    INLINE_WAIT_S: Number = Number::seconds(0, 3_600), local Value("20"), api Value("20"),
+        parameter "InlineWaitSeconds" =>
         "How long a client that does not support tasks waits for a tool that may become a task, in seconds, before \
-         it gets a job id instead; 0 gives the id at once. `get_job_status` waits as long.",
-        local Value("20"), api Value("20"), parameter "InlineWaitSeconds";
+         it gets a job id instead; 0 gives the id at once. `get_job_status` waits as long.";
     CONNECTIONS_MAX: Number = Number::count("connections", 1, 100_000),
+        local Unset("4096, or as many as there are file descriptors for") =>
         "How many connections may be open. The limit of file descriptors is raised for them if the system allows it; \
          they take at most three quarters of those beyond 64. Above it, one that is silent, idle or slow is closed \
-         for each new one; if none is, the new one is refused.",
-        local Unset("4096, or as many as there are file descriptors for");
-    CONNECTIONS_PER_ADDRESS_MAX: Number = Number::count("connections", 1, 100_000),
+         for each new one; if none is, the new one is refused.";
+    CONNECTIONS_PER_ADDRESS_MAX: Number = Number::count("connections", 1, 100_000), local Unset("half of all") =>
         "How many of them may come from one IPv4 address, or from one /64 network of IPv6. Behind a proxy all come \
-         from one address: set it to `connections-max` there.",
-        local Unset("half of all");
-    FIRST_BYTE_MS_MAX: Number = Number::ms(100, 600_000),
-        "How long a new connection may be silent, in milliseconds.",
-        local Value("10000");
-    HEAD_MS_MAX: Number = Number::ms(100, 600_000),
-        "How long the head of a connection's first request may take from its first byte, in milliseconds.",
-        local Value("10000");
-    BODY_MS_MAX: Number = Number::ms(100, 600_000),
-        "How long a body may take, in milliseconds, beside the time that it earns by its bytes.",
-        local Value("20000");
-    BODY_BYTES_PER_S_MIN: Number = Number::count("bytes", 1, 1_000_000_000),
-        "How many bytes of a body earn it another second.",
-        local Value("16384");
-    IDLE_MS_MAX: Number = Number::ms(100, 3_600_000),
+         from one address: set it to `connections-max` there.";
+    IDLE_MS_MAX: Number = Number::ms(100, 3_600_000), local Value("120000") =>
         "How long a connection is kept open after an answer until the head of its next request is complete, in \
          milliseconds. Longer than clients keep theirs, so that none of them sends a request while its connection is \
-         being closed.",
-        local Value("120000");
-    UNREAD_MS_MAX: Number = Number::ms(100, 3_600_000),
-        "How long a client may read nothing of an answer that is being sent, in milliseconds.",
-        local Value("60000");
-    HTTP2_PING_MS: Number = Number::ms(100, 600_000),
-        "How often a client of HTTP/2 is asked whether it is still there, and how long it has for the answer, in \
-         milliseconds.",
-        local Value("20000");
-    CONCURRENCY: Number = Number::count("legs", 1, 1_024),
-        "How many legs one worker runs at a time.",
-        local Value("32"), worker Value("1"), parameter "LegsPerWorker";
+         being closed.";
+    CONCURRENCY: Number = Number::count("legs", 1, 1_024), local Value("32"), worker Value("1"),
+        parameter "LegsPerWorker" =>
+        "How many legs one worker runs at a time.";
     OWNER_CONCURRENCY: Number = Number::count("legs", 1, 1_024),
-        "How many legs of one owner run at a time, so that other owners find a free one.",
         local Unset("all but an eighth of `concurrency`, and one less at least"), worker Unset("no limit"),
-        parameter "LegsPerOwner";
-    LEG_MS: Number = Number::ms(10, limits::TTL_MS_CEILING),
+        parameter "LegsPerOwner" =>
+        "How many legs of one owner run at a time, so that other owners find a free one.";
+    LEG_MS: Number = Number::ms(10, limits::TTL_MS_CEILING), local Unset("no limit but the tool's own"),
+        lambda Unset("unknown") =>
         "Longest leg in milliseconds; a task continues in another leg at its next step boundary. On AWS it is the \
-         worker's timeout, `WorkerTimeoutSeconds`.",
-        local Unset("no limit but the tool's own"), lambda Unset("unknown");
-    // A quarter of the longest leg on Lambda.
-    LEG_MARGIN_MS: Number = Number::ms(100, 225_000).at_most_a_quarter(&LEG_MS),
-        "How long before the end of a leg no further step begins, in milliseconds.",
-        local Value("5000"), lambda Value("5000"), parameter "LegMarginMs";
-    DRAIN_MS: Number = Number::ms(0, 3_600_000),
+         worker's timeout, `WorkerTimeoutSeconds`.";
+    DRAIN_MS: Number = Number::ms(0, 3_600_000), local Unset("2000 with `sqlite`, 20000 with `dynamodb`") =>
         "How long running legs have to reach a step boundary after the process was asked to stop (SIGTERM or \
          Ctrl-C), in milliseconds. Then they are given back where they are, and another process, or the next one, \
-         continues them.",
-        local Unset("2000 with `sqlite`, 20000 with `dynamodb`");
+         continues them.";
     // After a kill the next attempt starts one lease later, and that has to be within a minute. The default on Lambda
     // brings it within 15 seconds: SQS hides a message for whole seconds, rounded up, so it comes back after 14 s, when
     // the lease is over for sure; the rest is for a worker to start.
-    LEASE_MS: Number = Number::ms(1_000, 50_000),
+    LEASE_MS: Number = Number::ms(1_000, 50_000), local Value("10000"), lambda Value("13500"), parameter "LeaseMs" =>
         "How long a worker holds a task without a heartbeat, in milliseconds. After a crash the next attempt starts \
-         this much later.",
-        local Value("10000"), lambda Value("13500"), parameter "LeaseMs";
+         this much later.";
     // One late heartbeat should not lose a task.
-    HEARTBEAT_MS: Number = Number::ms(100, 16_666).at_most_a_third(&LEASE_MS),
-        "How often a worker renews its lease and learns of a cancel request, in milliseconds.",
-        local Value("1000"), lambda Value("4500"), parameter "HeartbeatMs";
-    PROGRESS_MS: Number = Number::ms(100, 60_000),
+    HEARTBEAT_MS: Number = Number::ms(100, 16_666).at_most_a_third(&LEASE_MS), local Value("1000"),
+        lambda Value("4500"), parameter "HeartbeatMs" =>
+        "How often a worker renews its lease and learns of a cancel request, in milliseconds.";
+    PROGRESS_MS: Number = Number::ms(100, 60_000), local Value("500"), lambda Value("2000"), parameter "ProgressMs" =>
         "How often a worker writes a task's progress at most, in milliseconds. The first report after a quiet \
-         interval of this length is written at once.",
-        local Value("500"), lambda Value("2000"), parameter "ProgressMs";
-    CLEANING_MS: Number = Number::ms(1_000, 600_000),
+         interval of this length is written at once.";
+    CLEANING_MS: Number = Number::ms(1_000, 600_000), local Value("60000"), lambda Value("60000"),
+        parameter "CleaningMs" =>
         "How long one try to clean up after a task may take, in milliseconds. A worker that dies in it is followed \
-         by another one this much later.",
-        local Value("60000"), lambda Value("60000"), parameter "CleaningMs";
-    RESEND_MS: Number = Number::ms(1_000, 600_000),
-        "How long a message may go unanswered before a poll sends it again, in milliseconds.",
-        local Value("30000"), lambda Value("30000"), parameter "ResendMs";
-    OPEN_TASKS_MAX: Number = Number::count("tasks", 1, 1_000_000),
-        "How many unfinished tasks one owner may have.",
-        local Value("10000"), lambda Value("10000"), parameter "OpenTasksMax";
-    STORED_MB_MAX: Number = Number::count("MiB", 1, 1_000_000),
+         by another one this much later.";
+    RESEND_MS: Number = Number::ms(1_000, 600_000), local Value("30000"), lambda Value("30000"), parameter "ResendMs" =>
+        "How long a message may go unanswered before a poll sends it again, in milliseconds.";
+    OPEN_TASKS_MAX: Number = Number::count("tasks", 1, 1_000_000), local Value("10000"), lambda Value("10000"),
+        parameter "OpenTasksMax" =>
+        "How many unfinished tasks one owner may have.";
+    STORED_MB_MAX: Number = Number::count("MiB", 1, 1_000_000), local Value("1024"), lambda Value("10240"),
+        parameter "StoredMbMax" =>
         "How many MiB the arguments and results of one owner's tasks may have. Calls above that are refused until \
-         tasks expire.",
-        local Value("1024"), lambda Value("10240"), parameter "StoredMbMax";
-    NEW_TASKS_PER_MINUTE_MAX: Number = Number::count("tasks", 1, 1_000_000),
-        "How many tasks one owner may create in a minute. Calls above that are refused, and told when to come again.",
-        local Unset("no limit"), lambda Value("10000"), parameter "NewTasksPerMinuteMax";
-    POLL_LIMIT: Words<PollLimit> = Words(&[("off", PollLimit::Off), ("slow", PollLimit::Slow), ("refuse",
-        PollLimit::Refuse)]),
+         tasks expire.";
+    NEW_TASKS_PER_MINUTE_MAX: Number = Number::count("tasks", 1, 1_000_000), local Unset("no limit"),
+        lambda Value("10000"), parameter "NewTasksPerMinuteMax" =>
+        "How many tasks one owner may create in a minute. Calls above that are refused, and told when to come again.";
+    POLL_LIMIT: Words<PollLimit> = Words(&[("off", PollLimit::Off), ("slow", PollLimit::Slow),
+        ("refuse", PollLimit::Refuse)]), local Value("off"), api Value("off"), parameter "PollLimit" =>
         "What happens to polls that come much faster than a task's poll interval: with `slow` they are answered \
-         later, with `refuse` not at all.",
-        local Value("off"), api Value("off"), parameter "PollLimit";
-    OWNER_STREAMS_MAX: Number = Number::count("streams", 1, 100_000),
-        "How many streams, waits for a result and plain calls one owner may have open at a time.",
-        local Value("1000"), api Unset("no limit"), parameter "OwnerStreamsMax";
-    TOOL_ENV: Pairs = Pairs::new("NAME=VALUE", NAMES_OF_TOOLS, is_name),
+         later, with `refuse` not at all.";
+    OWNER_STREAMS_MAX: Number = Number::count("streams", 1, 100_000), local Value("1000"), api Unset("no limit"),
+        parameter "OwnerStreamsMax" =>
+        "How many streams, waits for a result and plain calls one owner may have open at a time.";
+    TOOL_ENV: Pairs = Pairs::new("NAME=VALUE", NAMES_OF_TOOLS, is_name), local Unset("none"), lambda Unset("none"),
+        parameter "ToolEnvironment" =>
         "What tools read from their `ToolEnv`: names and values, as in `BUCKET=reports,REGION=eu-west-1`. Values \
-         have no commas, and are no secrets: whoever may look at the functions sees them.",
-        local Unset("none"), lambda Unset("none"), parameter "ToolEnvironment";
-    SECRET: Pairs = Pairs::new("NAME=SOURCE", NAMES_OF_TOOLS, is_name),
+         have no commas, and are no secrets: whoever may look at the functions sees them.";
+    SECRET: Pairs = Pairs::new("NAME=SOURCE", NAMES_OF_TOOLS, is_name), with_variable "LONGHAUL_SECRETS",
+        local Unset("none") =>
         "Secrets that tools read from their `ToolEnv`: each from a file, as in `DB_PASSWORD=file:PATH`, or from an \
-         environment variable, as in `DB_PASSWORD=env:VARIABLE`.",
-        with_variable "LONGHAUL_SECRETS", local Unset("none");
-    SECRET_NAMES: List = List("NAME"),
+         environment variable, as in `DB_PASSWORD=env:VARIABLE`.";
+    SECRET_NAMES: List = List("NAME"), worker Unset("none"), parameter "ToolSecretNames" =>
         "The names by which tools read the secrets of `secret-arns` from their `ToolEnv`, in the same order, \
-         separated by commas.",
-        worker Unset("none"), parameter "ToolSecretNames";
-    SECRET_ARNS: List = List("ARN"),
+         separated by commas.";
+    SECRET_ARNS: List = List("ARN"), worker Unset("none"), parameter "ToolSecretArns" =>
         "Secrets of Secrets Manager, and parameters of SSM, that tools read: their ARNs, separated by commas. A \
-         worker reads them once, when it starts.",
-        worker Unset("none"), parameter "ToolSecretArns";
-    WEBHOOKS: Text = Text("FILE_OR_JSON"),
+         worker reads them once, when it starts.";
+    WEBHOOKS: Text = Text("FILE_OR_JSON"), local Unset("nobody"), worker Unset("nobody"), parameter "Webhooks" =>
         "Who is told by webhook that tasks have ended or wait for their clients (`docs/push.md`): JSON, or a file \
-         that has it.",
-        local Unset("nobody"), worker Unset("nobody"), parameter "Webhooks";
-    WEBHOOKS_TO_THIS_MACHINE: Switch = Switch,
-        "Whether `webhooks` may name endpoints on this machine, also without `https`: for development.",
-        local Value("false"), worker Value("false");
-    EVENT_BUS: Text = Text("NAME"),
+         that has it.";
+    WEBHOOKS_TO_THIS_MACHINE: Switch = Switch, local Value("false"), worker Value("false") =>
+        "Whether `webhooks` may name endpoints on this machine, also without `https`: for development.";
+    EVENT_BUS: Text = Text("NAME"), worker Unset("none") =>
         "The event bus of EventBridge that is told that tasks have ended or wait for their clients (`docs/push.md`). \
          A worker function that has it runs no tools: it is invoked with what the table's stream has, and announces \
-         that.",
-        worker Unset("none");
-    METRICS: Text = Text("NAMESPACE"),
-        "CloudWatch namespace of the metrics.",
-        lambda Value("Longhaul");
-    LOG: Text = Text("FILTER"),
-        "What to log, as filter directives of the Rust crate tracing.",
-        local Value("info,rmcp=warn"), lambda Value("info,rmcp=warn"), parameter "LogFilter";
-    LOG_PAYLOADS: Switch = Switch,
-        "Whether arguments and results may be in the log, where its filter asks for the debug output of libraries.",
-        local Value("false"), lambda Value("false"), parameter "LogPayloads";
-    LOG_FORMAT: Words<LogFormat> = Words(&[("auto", LogFormat::Auto), ("text", LogFormat::Text), ("json",
-        LogFormat::Json)]),
-        "How to log: text for people, JSON for machines; `auto` is text on a terminal.",
-        local Value("auto");
-    AUDIT: Words<Audit> = Words(&[("on", Audit::On), ("off", Audit::Off)]),
+         that.";
+    METRICS: Text = Text("NAMESPACE"), lambda Value("Longhaul") => "CloudWatch namespace of the metrics.";
+    LOG: Text = Text("FILTER"), local Value("info,rmcp=warn"), lambda Value("info,rmcp=warn"), parameter "LogFilter" =>
+        "What to log, as filter directives of the Rust crate tracing.";
+    LOG_PAYLOADS: Switch = Switch, local Value("false"), lambda Value("false"), parameter "LogPayloads" =>
+        "Whether arguments and results may be in the log, where its filter asks for the debug output of libraries.";
+    LOG_FORMAT: Words<LogFormat> = Words(&[("auto", LogFormat::Auto), ("text", LogFormat::Text),
+        ("json", LogFormat::Json)]), local Value("auto") =>
+        "How to log: text for people, JSON for machines; `auto` is text on a terminal.";
+    AUDIT: Words<Audit> = Words(&[("on", Audit::On), ("off", Audit::Off)]), local Value("on"), lambda Value("on"),
+        parameter "AuditLog" =>
         "Whether to log who created, answered and cancelled which task, and who was refused. The filter of the log \
-         does not change that.",
-        local Value("on"), lambda Value("on"), parameter "AuditLog";
+         does not change that.";
     CONSOLE: Words<Console> = Words(&[("on", Console::On), ("read-only", Console::ReadOnly), ("off", Console::Off)]),
+        local Unset("`on` with `auth` `loopback`, otherwise `off`") =>
         "Whether `/console` shows the tasks in a browser (`docs/console.md`): with `read-only` nothing can be \
          called, answered or cancelled there. Only with `auth` `loopback`; for all others there is `longhaul \
-         console`.",
-        local Unset("`on` with `auth` `loopback`, otherwise `off`");
+         console`.";
 }

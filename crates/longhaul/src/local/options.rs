@@ -281,6 +281,14 @@ mod tests {
     }
 
     #[test]
+    fn no_step_begins_in_the_last_quarter_of_a_short_leg_nor_in_the_last_five_seconds_of_a_long_one() {
+        let margin_ms = |options: Options| options.config().unwrap().server.engine.leg_margin_ms;
+        assert_eq!(margin_ms(Options::default()), 5_000);
+        assert_eq!(margin_ms(Options::default().with(&table::LEG_MS, 60_u64)), 15);
+        assert_eq!(margin_ms(Options::default().with(&table::LEG_MS, 900_000_u64)), 5_000);
+    }
+
+    #[test]
     fn a_worker_needs_nobody_let_in() {
         let everywhere = SocketAddr::from(([0, 0, 0, 0], 8080));
         let options = Options::default().with(&table::LISTEN, everywhere);

@@ -388,3 +388,6 @@ async fn purge_all(database: &Database, stop: &CancellationToken) -> Result<(), 
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;
