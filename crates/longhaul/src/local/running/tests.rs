@@ -1,6 +1,6 @@
 //! Clients that hold connections without using them: each is closed after its time, and others are served.
 
-#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
+#![expect(clippy::disallowed_methods, reason = "a connection is closed when real time is over")]
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
