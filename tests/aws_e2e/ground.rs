@@ -50,7 +50,8 @@ impl Resources {
             ("LONGHAUL_DIAGNOSTICS", "true"),
             ("LONGHAUL_LEASE_MS", "2000"),
             ("LONGHAUL_HEARTBEAT_MS", "500"),
-            ("LONGHAUL_LEG_MARGIN_MS", "500"),
+            // No step begins in the last quarter.
+            ("LONGHAUL_LEG_MS", "2000"),
             ("LONGHAUL_RESEND_MS", "2000"),
         ];
         settings.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()

@@ -21,11 +21,10 @@ use crate::caller::Caller;
 use crate::programs;
 
 /// What suits a test: a dead worker costs two seconds, and a lost message too.
-const PARAMETERS: [&str; 6] = [
+const PARAMETERS: [&str; 5] = [
     "WorkerTimeoutSeconds=30",
     "LeaseMs=2000",
     "HeartbeatMs=500",
-    "LegMarginMs=500",
     "ResendMs=2000",
     // Where a test is about it, it is on. Elsewhere the emulator would read a stream for each of many stacks.
     "ResendUnclaimed=off",

@@ -12,7 +12,7 @@ const STATE: &str = ".cache/local-aws-starter";
 
 /// Parameters of the stack. An emulator sends answers as a whole, and knows no callers; times suit a test.
 const PARAMETERS: &str = "AuthMode=anonymous Responses=buffered ToolEnvironment=FOLDER=archive WorkerTimeoutSeconds=30 \
-                          LeaseMs=2000 HeartbeatMs=500 LegMarginMs=500";
+                          LeaseMs=2000 HeartbeatMs=500";
 
 /// The stack. The emulator stops soon after it is dropped.
 pub(crate) struct Stack {

@@ -4,30 +4,17 @@ use std::path::PathBuf;
 
 use longhaul::ToolEnv;
 use longhaul::settings::Preset::{Unset, Value};
-use longhaul::settings::{Declared, Path, Setting, SettingsError, Switch, Values};
+use longhaul::settings::{Path, SettingsError, Switch, Values, declare};
 
-/// The folder for local files.
-pub static DATA_DIR: Setting<Path> = Setting::new(
-    "data-dir",
-    "LONGHAUL_DATA_DIR",
-    Path("DIR"),
-    "Folder below which `profile_dataset` may read files. Without it, the tool reads inline text and https URLs only.",
-)
-.local(Unset("none"));
+declare! {
+    ALL of "LONGHAUL_";
 
-/// Whether the tools for checking a deployment are served.
-pub static DIAGNOSTICS: Setting<Switch> = Setting::new(
-    "diagnostics",
-    "LONGHAUL_DIAGNOSTICS",
-    Switch,
-    "Also serve the tools for checking a deployment: echo, fail, ask, gather, large_result, tool_env.",
-)
-.local(Value("false"))
-.lambda(Value("false"))
-.parameter("Diagnostics");
-
-/// All settings of the application.
-pub static ALL: [&dyn Declared; 2] = [&DATA_DIR, &DIAGNOSTICS];
+    DATA_DIR: Path = Path("DIR"), local Unset("none") =>
+        "Folder below which `profile_dataset` may read files. Without it, the tool reads inline text and https URLs \
+         only.";
+    DIAGNOSTICS: Switch = Switch, local Value("false"), lambda Value("false"), parameter "Diagnostics" =>
+        "Also serve the tools for checking a deployment: echo, fail, ask, gather, large_result, tool_env.";
+}
 
 /// What the operator decides about the tools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

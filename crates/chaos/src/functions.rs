@@ -15,8 +15,7 @@ use crate::faults::Function;
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// The times of the deployment: those of a test, so that recovery takes seconds.
-const TIMES: [&str; 5] =
-    ["WorkerTimeoutSeconds=30", "LeaseMs=3000", "HeartbeatMs=600", "LegMarginMs=500", "ResendMs=4000"];
+const TIMES: [&str; 4] = ["WorkerTimeoutSeconds=30", "LeaseMs=3000", "HeartbeatMs=600", "ResendMs=4000"];
 
 /// A deployed stack.
 pub(crate) struct Functions {

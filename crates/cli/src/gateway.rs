@@ -90,7 +90,7 @@ fn read_lock(file: &Path) -> Result<Lock, String> {
 fn named(options: &Options) -> anyhow::Result<BTreeMap<String, String>> {
     let env = options.tool_env()?;
     let mut names: Vec<String> = Vec::new();
-    for setting in [&table::TOOL_ENV, &table::SECRETS] {
+    for setting in [&table::TOOL_ENV, &table::SECRET] {
         names.extend(options.values().find(setting)?.unwrap_or_default().into_keys());
     }
     Ok(names.into_iter().filter_map(|name| env.find(&name).map(|value| (name.clone(), value.to_owned()))).collect())

@@ -1,39 +1,19 @@
 //! The gateway's own settings, which its programs read with Longhaul's.
 
 use longhaul::settings::Preset::{Unset, Value};
-use longhaul::settings::{Declared, Path, Setting, Text};
+use longhaul::settings::{Path, Text, declare};
 
-/// Which servers are behind the gateway.
-pub static CONFIG: Setting<Path> = Setting::new(
-    "config",
-    "LONGHAUL_CONFIG",
-    Path("FILE"),
-    "Servers behind the gateway: a file with `mcpServers` as Claude Desktop, Claude Code and Cursor have it, or `servers` as VS \
-     Code does; its section `longhaul` has the terms of their tools.",
-)
-.local(Unset("the server that the command after `--` starts"))
-.lambda(Value("mcp.json"));
+declare! {
+    ALL of "LONGHAUL_";
 
-/// The same as a text.
-pub static CONFIG_JSON: Setting<Text> = Setting::new(
-    "config-json",
-    "LONGHAUL_CONFIG_JSON",
-    Text("JSON"),
-    "Servers behind the gateway: the text of a file as `config` names, in place of the one in the function's package.",
-)
-.lambda(Unset("the file"))
-.parameter("GatewayConfig");
-
-/// What the servers have.
-pub static LOCK: Setting<Path> = Setting::new(
-    "lock",
-    "LONGHAUL_LOCK",
-    Path("FILE"),
-    "Tools, prompts and resources of the servers, as `longhaul gateway lock` wrote them: the gateway starts without its \
-     servers, and shows these and no others.",
-)
-.local(Unset("the servers are asked"))
-.lambda(Value("mcp.lock.json"));
-
-/// All settings of the gateway.
-pub static ALL: [&dyn Declared; 3] = [&CONFIG, &CONFIG_JSON, &LOCK];
+    CONFIG: Path = Path("FILE"), local Unset("the server that the command after `--` starts"),
+        lambda Value("mcp.json") =>
+        "Servers behind the gateway: a file with `mcpServers` as Claude Desktop, Claude Code and Cursor have it, or \
+         `servers` as VS Code does; its section `longhaul` has the terms of their tools.";
+    CONFIG_JSON: Text = Text("JSON"), lambda Unset("the file"), parameter "GatewayConfig" =>
+        "Servers behind the gateway: the text of a file as `config` names, in place of the one in the function's \
+         package.";
+    LOCK: Path = Path("FILE"), local Unset("the servers are asked"), lambda Value("mcp.lock.json") =>
+        "Tools, prompts and resources of the servers, as `longhaul gateway lock` wrote them: the gateway starts \
+         without its servers, and shows these and no others.";
+}

@@ -5,10 +5,8 @@ use std::collections::BTreeMap;
 
 use http::HeaderName;
 use longhaul_core::ToolClass;
-use longhaul_core::limits::PollLimit;
-use longhaul_engine::Settings;
 use longhaul_logs::Payloads;
-use longhaul_mcp::{McpSettings, NeededScopes, StreamsCounted};
+use longhaul_mcp::{McpSettings, ServerSettings, StreamsCounted};
 use longhaul_oauth::OauthConfig;
 use longhaul_push::Reach;
 use longhaul_settings::table::{self, Audit, Callers};
@@ -17,15 +15,9 @@ use longhaul_settings::{EnvSource, Flags, Place, SettingsError, Values};
 
 use crate::{OnBehalf, TokenClaims};
 
-/// How much of a request remains after its longest wait, for the last read and the answer.
-const ANSWER_MS: u64 = 5_000;
-
 /// How often a waiting request reads its task. Each time is one DynamoDB read for each task, and the waiting function is
 /// billed: a thousand reads cost less than the seconds between them.
 const LISTEN_POLL_MS: u64 = 1_000;
-
-/// How long a tool may sleep in a plain call, which is billed meanwhile.
-const PLAIN_WAIT_MS_MAX: u64 = 20_000;
 
 /// How callers are identified.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +37,7 @@ pub enum Auth {
 }
 
 /// What both functions need to know.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Common {
     /// The DynamoDB table.
     pub table: String,
@@ -61,12 +53,12 @@ pub struct Common {
     pub log_payloads: Payloads,
     /// Whether there is an audit log.
     pub audit: Audit,
-    /// Times and limits of the engine.
-    pub engine: Settings,
+    /// Times and limits of the engine and of the MCP endpoint.
+    pub server: ServerSettings,
 }
 
 /// What the API function needs to know.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct ApiConfig {
     /// What both functions need to know.
     pub common: Common,
@@ -76,24 +68,10 @@ pub struct ApiConfig {
     pub responses: Responses,
     /// Web pages that may call the server, such as `https://app.example.com`.
     pub allow_origins: Vec<String>,
-    /// How long at most a `subscriptions/listen` stream stays open, a `tasks/result` blocks, or an open call waits for
-    /// the answer to a question. In milliseconds; shorter than a request may take, so that the wait ends first.
-    pub listen_ms_max: u64,
-    /// How long a client that does not support tasks waits for the answer of a tool that may become a task, in
-    /// milliseconds; shorter than a request may take.
-    pub inline_wait_ms: u64,
-    /// How long a tool may sleep in a plain call, in milliseconds; shorter than a request may take.
-    pub plain_wait_ms_max: u64,
-    /// What happens to polls that come much faster than a task's poll interval.
-    pub poll_limit: PollLimit,
-    /// How many streams, waits and plain calls one owner may have open at a time; `None` for any number.
-    pub streams_max: Option<u32>,
-    /// Which scopes requests need; those of tools are the server's own.
-    pub scopes: NeededScopes,
 }
 
 /// What the worker function needs to know, and the one that takes dead letters.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct WorkerConfig {
     /// What both functions need to know.
     pub common: Common,
@@ -127,21 +105,11 @@ impl ApiConfig {
     /// # Errors
     /// [`SettingsError`]
     pub fn of(values: &Values) -> Result<Self, SettingsError> {
-        let request_ms_max = values.get(&table::REQUEST_S_MAX)? * 1_000;
-        // A wait that is set longer than a request may take still ends before the request.
-        let in_time = |wait_ms: u64| wait_ms.min(request_ms_max - ANSWER_MS);
-        let streams_max = values.find(&table::OWNER_STREAMS_MAX)?;
         Ok(Self {
             common: common(values)?,
             auth: auth(values)?,
             responses: values.get(&table::RESPONSES)?,
             allow_origins: values.find(&table::ALLOW_ORIGIN)?.unwrap_or_default(),
-            listen_ms_max: in_time(values.get(&table::LISTEN_MS_MAX)?),
-            inline_wait_ms: in_time(values.get(&table::INLINE_WAIT_S)? * 1_000),
-            plain_wait_ms_max: in_time(PLAIN_WAIT_MS_MAX),
-            poll_limit: values.get(&table::POLL_LIMIT)?,
-            streams_max: streams_max.and_then(|max| u32::try_from(max).ok()),
-            scopes: scopes(values)?,
         })
     }
 
@@ -149,18 +117,10 @@ impl ApiConfig {
     #[must_use]
     pub fn mcp(&self, secret: [u8; 32]) -> McpSettings {
         McpSettings {
-            listen_ms_max: self.listen_ms_max,
             listen_poll_ms: LISTEN_POLL_MS,
-            result_ms_max: self.listen_ms_max,
-            ask_ms_max: self.listen_ms_max,
-            inline_wait_ms: self.inline_wait_ms,
-            plain_wait_ms_max: self.plain_wait_ms_max,
-            poll_limit: self.poll_limit,
-            streams_max: self.streams_max,
             // Each instance has one request at a time.
             streams_counted: StreamsCounted::InStore,
-            scopes: self.scopes.clone(),
-            ..McpSettings::new(secret)
+            ..self.common.server.mcp(secret)
         }
     }
 }
@@ -192,30 +152,10 @@ impl WorkerConfig {
     }
 }
 
-fn scopes(values: &Values) -> Result<NeededScopes, SettingsError> {
-    Ok(NeededScopes {
-        call: values.find(&table::SCOPE_CALL)?.unwrap_or_default(),
-        read: values.find(&table::SCOPE_READ)?.unwrap_or_default(),
-        cancel: values.find(&table::SCOPE_CANCEL)?.unwrap_or_default(),
-        ..NeededScopes::default()
-    })
-}
-
 fn common(values: &Values) -> Result<Common, SettingsError> {
-    let default = Settings::default();
-    // The function's own deadline ends a leg: `leg_ms_max` stays unset.
-    let engine = Settings {
-        lease_ms: values.get(&table::LEASE_MS)?,
-        heartbeat_ms: values.get(&table::HEARTBEAT_MS)?,
-        progress_ms: values.get(&table::PROGRESS_MS)?,
-        cleaning_ms: values.get(&table::CLEANING_MS)?,
-        resend_ms: values.get(&table::RESEND_MS)?,
-        leg_margin_ms: values.get(&table::LEG_MARGIN_MS)?,
-        open_tasks_max: u32::try_from(values.get(&table::OPEN_TASKS_MAX)?).unwrap_or(u32::MAX),
-        stored_bytes_max: values.get(&table::STORED_MB_MAX)? << 20,
-        new_tasks_max: values.find(&table::NEW_TASKS_PER_MINUTE_MAX)?.and_then(|max| u32::try_from(max).ok()),
-        ..default
-    };
+    let mut server = ServerSettings::of(values)?;
+    // The function's own deadline ends a leg.
+    server.engine.leg_ms_max = None;
     Ok(Common {
         table: values.get(&table::TABLE)?,
         queue_url: values.get(&table::QUEUE_URL)?,
@@ -224,7 +164,7 @@ fn common(values: &Values) -> Result<Common, SettingsError> {
         log: values.get(&table::LOG)?,
         log_payloads: values.get(&table::LOG_PAYLOADS)?.into(),
         audit: values.get(&table::AUDIT)?,
-        engine,
+        server,
     })
 }
 
@@ -316,7 +256,7 @@ fn on_behalf(values: &Values) -> Result<Option<OnBehalf>, SettingsError> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use longhaul_engine::Settings;
 
     use super::*;
 
@@ -401,7 +341,7 @@ mod tests {
     #[test]
     fn a_heartbeat_fits_three_times_into_a_lease() {
         let [lease, heartbeat] = [table::LEASE_MS.variable(), table::HEARTBEAT_MS.variable()];
-        let read = |more: &[_]| WorkerConfig::read(&env(more)).map(|config| config.common.engine.heartbeat_ms);
+        let read = |more: &[_]| WorkerConfig::read(&env(more)).map(|config| config.common.server.engine.heartbeat_ms);
         assert_eq!(read(&[]), Ok(4_500));
         assert_eq!(read(&[(lease, "6000")]), Ok(2_000));
         assert!(read(&[(lease, "6000"), (heartbeat, "3000")]).is_err());
@@ -423,8 +363,8 @@ mod tests {
         let limits = Settings { stored_bytes_max: 10 << 30, new_tasks_max: Some(10_000), ..Settings::default() };
         // A task goes on within 15 seconds of a worker's death.
         let settings = Settings { lease_ms: 13_500, heartbeat_ms: 4_500, ..limits };
-        assert_eq!(config.common.engine, settings);
-        assert_eq!((config.concurrency, config.common.engine.open_tasks_max), (1, 10_000));
+        assert_eq!(config.common.server.engine, settings);
+        assert_eq!((config.concurrency, config.common.server.engine.open_tasks_max), (1, 10_000));
         assert_eq!(config.owner_legs_max, None);
     }
 }

@@ -190,5 +190,5 @@ fn engine(
     metrics: Arc<EmbeddedMetrics>,
 ) -> Engine {
     let ports = Ports { store: Arc::new(store), queue, clock: world.clock, ids: world.ids };
-    Engine::new(ports, config.engine).observed_by(metrics)
+    Engine::new(ports, config.server.engine).observed_by(metrics)
 }

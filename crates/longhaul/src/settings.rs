@@ -1,22 +1,24 @@
 //! Settings: Longhaul's own, which [`table`] declares, and those that an application declares in the same way.
 //!
-//! `docs/settings.md` shows the table. A setting of your own is a static, which the command line's help page, the
-//! environment and the checks then know:
+//! `docs/settings.md` shows the table. [`declare!`] declares settings of your own, which the command line's help page,
+//! the environment and the checks then know:
 //!
 //! ```
 //! use longhaul::settings::Preset::Value;
-//! use longhaul::settings::{Setting, Switch, Values};
+//! use longhaul::settings::{Switch, declare};
 //!
-//! static DRAFTS: Setting<Switch> = Setting::new("drafts", "REPORTS_DRAFTS", Switch, "Also list drafts.")
-//!     .local(Value("false"))
-//!     .lambda(Value("false"));
+//! declare! {
+//!     ALL of "REPORTS_";
+//!
+//!     DRAFTS: Switch = Switch, local Value("false"), lambda Value("false") => "Also list drafts.";
+//! }
 //!
 //! # #[cfg(feature = "local")]
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use longhaul::local::CommandLine;
 //! use longhaul::settings::ProcessEnv;
 //!
-//! let command_line = CommandLine::new("reports").settings(&[&DRAFTS]);
+//! let command_line = CommandLine::new("reports").settings(&ALL);
 //! let options = command_line.read(["reports", "--drafts"], &ProcessEnv)?;
 //! assert!(options.values().get(&DRAFTS)?);
 //! # Ok(())
@@ -29,7 +31,7 @@ use std::ffi::OsString;
 
 pub use longhaul_settings::{
     Address, Declared, EnvSource, Fault, Flags, Kind, List, Number, Pairs, Path, Place, Preset, Queue, QueueAt,
-    Setting, SettingsError, Shape, Store, StoreAt, Switch, Text, Url, Values, Words, page, table,
+    Setting, SettingsError, Shape, Store, StoreAt, Switch, Text, Url, Values, Words, declare, page, table,
 };
 
 /// The environment of this process.

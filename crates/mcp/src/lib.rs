@@ -40,7 +40,7 @@ pub use schedule_check::check_schedules;
 pub use schedules::Looked;
 pub use schema::SchemaError;
 pub use server::McpServer;
-pub use settings::{AnonymousCallers, McpSettings, NeededScopes, StreamsCounted};
+pub use settings::{AnonymousCallers, McpSettings, NeededScopes, ServerSettings, StreamsCounted};
 pub use shared::body::Body;
 pub use shared::verified_caller::VerifiedCaller;
 pub use tool_check::{Outline, ToolError, UnknownTool, check_tools, outline};

@@ -3,6 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use longhaul_core::limits::PollLimit;
+use longhaul_engine::Settings;
+use longhaul_settings::{Number, Setting, SettingsError, Values, table};
+
+/// How much of a request remains after its longest wait, for the last read and the answer.
+const ANSWER_MS: u64 = 5_000;
 
 /// Keys, times and limits of the MCP endpoint. All times in milliseconds.
 #[derive(Clone)]
@@ -130,6 +135,78 @@ impl McpSettings {
             scopes: NeededScopes::NONE,
         }
     }
+}
+
+/// What the operator decides about a server in every form: as one process, in containers, as Lambda functions.
+#[derive(Clone, Debug)]
+pub struct ServerSettings {
+    /// Times and limits of the engine.
+    pub engine: Settings,
+    /// Without its secret.
+    endpoint: McpSettings,
+}
+
+impl ServerSettings {
+    /// The settings that `values` hold. Those that are not read at their place have their defaults.
+    ///
+    /// # Errors
+    /// [`SettingsError`], if a value is not allowed.
+    pub fn of(values: &Values) -> Result<Self, SettingsError> {
+        Ok(Self { engine: engine(values)?, endpoint: endpoint(values)? })
+    }
+
+    /// The settings of the MCP endpoint, with this secret.
+    #[must_use]
+    pub fn mcp(&self, secret: [u8; 32]) -> McpSettings {
+        McpSettings { secret, ..self.endpoint.clone() }
+    }
+}
+
+fn engine(values: &Values) -> Result<Settings, SettingsError> {
+    let default = Settings::default();
+    let leg_ms_max = values.find(&table::LEG_MS)?;
+    Ok(Settings {
+        lease_ms: values.get(&table::LEASE_MS)?,
+        heartbeat_ms: values.get(&table::HEARTBEAT_MS)?,
+        progress_ms: values.get(&table::PROGRESS_MS)?,
+        cleaning_ms: values.get(&table::CLEANING_MS)?,
+        resend_ms: values.get(&table::RESEND_MS)?,
+        leg_ms_max,
+        leg_margin_ms: leg_ms_max.map_or(default.leg_margin_ms, |leg_ms| default.leg_margin_ms.min(leg_ms / 4)),
+        stop_grace_ms: values.find(&table::DRAIN_MS)?.unwrap_or(default.stop_grace_ms),
+        open_tasks_max: count(values, &table::OPEN_TASKS_MAX)?.unwrap_or(default.open_tasks_max),
+        stored_bytes_max: values.get(&table::STORED_MB_MAX)? << 20,
+        new_tasks_max: count(values, &table::NEW_TASKS_PER_MINUTE_MAX)?,
+        ..default
+    })
+}
+
+fn endpoint(values: &Values) -> Result<McpSettings, SettingsError> {
+    let default = McpSettings::new([0; 32]);
+    // A wait that is set longer than a request may take still ends before the request.
+    let longest_ms = values.find(&table::REQUEST_S_MAX)?.map_or(u64::MAX, |seconds| seconds * 1_000 - ANSWER_MS);
+    let listen_ms_max = values.find(&table::LISTEN_MS_MAX)?.unwrap_or(default.listen_ms_max).min(longest_ms);
+    let inline_wait_ms = values.find(&table::INLINE_WAIT_S)?.map_or(default.inline_wait_ms, |seconds| seconds * 1_000);
+    Ok(McpSettings {
+        listen_ms_max,
+        result_ms_max: listen_ms_max,
+        ask_ms_max: listen_ms_max,
+        inline_wait_ms: inline_wait_ms.min(longest_ms),
+        plain_wait_ms_max: default.plain_wait_ms_max.min(longest_ms),
+        poll_limit: values.find(&table::POLL_LIMIT)?.unwrap_or(default.poll_limit),
+        streams_max: count(values, &table::OWNER_STREAMS_MAX)?,
+        scopes: NeededScopes {
+            call: values.find(&table::SCOPE_CALL)?.unwrap_or_default(),
+            read: values.find(&table::SCOPE_READ)?.unwrap_or_default(),
+            cancel: values.find(&table::SCOPE_CANCEL)?.unwrap_or_default(),
+            ..NeededScopes::NONE
+        },
+        ..default
+    })
+}
+
+fn count(values: &Values, setting: &Setting<Number>) -> Result<Option<u32>, SettingsError> {
+    Ok(values.find(setting)?.and_then(|count| u32::try_from(count).ok()))
 }
 
 impl std::fmt::Debug for McpSettings {

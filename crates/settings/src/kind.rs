@@ -60,82 +60,36 @@ pub enum Shape {
 
 /// A number of something, within a range.
 pub struct Number {
-    unit: Unit,
+    /// What it counts: in a sentence, in a table, and the placeholder in a help page.
+    unit: [&'static str; 3],
     least: u64,
     most: u64,
-    share: Option<Share>,
-}
-
-/// What a number counts.
-enum Unit {
-    Milliseconds,
-    Seconds,
-    /// What the word names, in the plural.
-    Each(&'static str),
-}
-
-impl Unit {
-    const fn plural(&self) -> &'static str {
-        match self {
-            Self::Milliseconds => "milliseconds",
-            Self::Seconds => "seconds",
-            Self::Each(plural) => plural,
-        }
-    }
-
-    const fn symbol(&self) -> &'static str {
-        match self {
-            Self::Milliseconds => "ms",
-            Self::Seconds => "s",
-            Self::Each(plural) => plural,
-        }
-    }
-
-    const fn placeholder(&self) -> &'static str {
-        match self {
-            Self::Milliseconds => "MS",
-            Self::Seconds => "S",
-            Self::Each(_) => "N",
-        }
-    }
-}
-
-/// How much of another setting's value is allowed.
-struct Share {
-    of: &'static Setting<Number>,
-    parts: u64,
-    fraction: &'static str,
+    third_of: Option<&'static Setting<Self>>,
 }
 
 impl Number {
     /// Milliseconds from `least` to `most`.
     #[must_use]
     pub const fn ms(least: u64, most: u64) -> Self {
-        Self { unit: Unit::Milliseconds, least, most, share: None }
+        Self { unit: ["milliseconds", "ms", "MS"], least, most, third_of: None }
     }
 
     /// Seconds from `least` to `most`.
     #[must_use]
     pub const fn seconds(least: u64, most: u64) -> Self {
-        Self { unit: Unit::Seconds, least, most, share: None }
+        Self { unit: ["seconds", "s", "S"], least, most, third_of: None }
     }
 
     /// From `least` to `most` of what `plural` names.
     #[must_use]
     pub const fn count(plural: &'static str, least: u64, most: u64) -> Self {
-        Self { unit: Unit::Each(plural), least, most, share: None }
+        Self { unit: [plural, plural, "N"], least, most, third_of: None }
     }
 
     /// Allows at most a third of the value of `of`. A default that is longer is shortened; a given value is refused.
     #[must_use]
     pub const fn at_most_a_third(self, of: &'static Setting<Self>) -> Self {
-        Self { share: Some(Share { of, parts: 3, fraction: "a third" }), ..self }
-    }
-
-    /// Allows at most a quarter of the value of `of`. A default that is longer is shortened; a given value is refused.
-    #[must_use]
-    pub const fn at_most_a_quarter(self, of: &'static Setting<Self>) -> Self {
-        Self { share: Some(Share { of, parts: 4, fraction: "a quarter" }), ..self }
+        Self { third_of: Some(of), ..self }
     }
 
     /// The smallest value.
@@ -152,8 +106,7 @@ impl Number {
 
     /// The bound from another setting's value; `None` if that is not set, or wrong: that is reported separately.
     fn bound(&self, others: &Values) -> Option<u64> {
-        let share = self.share.as_ref()?;
-        Some(others.find(share.of).ok()?? / share.parts)
+        Some(others.find(self.third_of?).ok()?? / 3)
     }
 }
 
@@ -170,24 +123,26 @@ impl Kind for Number {
     }
 
     fn expected(&self) -> String {
-        format!("a number of {} from {} to {}", self.unit.plural(), self.least, self.most)
+        let [plural, ..] = self.unit;
+        format!("a number of {plural} from {} to {}", self.least, self.most)
     }
 
     fn allowed(&self) -> String {
-        let share = self.share.as_ref();
-        let share = share.map(|share| format!(", at most {} of `{}`", share.fraction, share.of.name()));
-        format!("{} to {} {}{}", self.least, self.most, self.unit.symbol(), share.unwrap_or_default())
+        let [_, symbol, _] = self.unit;
+        let bound = self.third_of.map(|of| format!(", at most a third of `{}`", of.name())).unwrap_or_default();
+        format!("{} to {} {symbol}{bound}", self.least, self.most)
     }
 
     fn shape(&self) -> Shape {
-        Shape::One(self.unit.placeholder())
+        let [.., placeholder] = self.unit;
+        Shape::One(placeholder)
     }
 
     fn conflict(&self, value: &u64, others: &Values) -> Option<String> {
-        let share = self.share.as_ref()?;
         let bound = self.bound(others).filter(|bound| value > bound)?;
-        let of = others.name_of(share.of);
-        Some(format!("it must be at most {} of {of}, which allows {bound} {}", share.fraction, self.unit.plural()))
+        let of = others.name_of(self.third_of?);
+        let [plural, ..] = self.unit;
+        Some(format!("it must be at most a third of {of}, which allows {bound} {plural}"))
     }
 
     fn fitted(&self, value: u64, others: &Values) -> u64 {
@@ -267,10 +222,6 @@ impl Kind for Text {
         "text in UTF-8".to_owned()
     }
 
-    fn allowed(&self) -> String {
-        "text".to_owned()
-    }
-
     fn shape(&self) -> Shape {
         Shape::One(self.0)
     }
@@ -293,10 +244,6 @@ impl Kind for List {
 
     fn expected(&self) -> String {
         "texts in UTF-8, separated by commas".to_owned()
-    }
-
-    fn allowed(&self) -> String {
-        "texts separated by commas".to_owned()
     }
 
     fn shape(&self) -> Shape {
@@ -423,10 +370,6 @@ impl Kind for Address {
         "an IP address and a port, such as 127.0.0.1:8080".to_owned()
     }
 
-    fn allowed(&self) -> String {
-        "an IP address and a port".to_owned()
-    }
-
     fn shape(&self) -> Shape {
         Shape::One("ADDR")
     }
@@ -449,10 +392,6 @@ impl Kind for Url {
 
     fn expected(&self) -> String {
         "a URL that begins with https:// or http://".to_owned()
-    }
-
-    fn allowed(&self) -> String {
-        "an http or https URL".to_owned()
     }
 
     fn shape(&self) -> Shape {

@@ -2,17 +2,22 @@
 //! sentence. The flags of the local server, the environment of the Lambda functions, the parameters of the template and
 //! `docs/settings.md` all come from that table, or are compared with it by tests.
 //!
-//! An application declares its own settings in the same way: a `static` [`Setting`] for each, and a list of them.
+//! An application declares its own settings in the same way, with [`declare!`], or as a `static` [`Setting`] for each.
 
+mod declare;
 mod kind;
 mod page;
+mod removed;
 mod setting;
 mod stores;
 pub mod table;
 mod values;
 
+#[doc(hidden)]
+pub use declare::{flag, text};
 pub use kind::{Address, Kind, List, Number, Pairs, Path, ScopeList, Shape, Switch, Text, Url, Words};
 pub use page::page;
+pub use removed::REMOVED;
 pub use setting::{Declared, Place, Preset, Setting};
 pub use stores::{Queue, QueueAt, Store, StoreAt};
 pub use values::{EnvSource, Fault, Flags, SettingsError, Values};

@@ -83,6 +83,13 @@ impl<K> Setting<K> {
         self
     }
 
+    /// The same setting with another environment variable.
+    #[must_use]
+    pub const fn with_variable(mut self, variable: &'static str) -> Self {
+        self.variable = variable;
+        self
+    }
+
     /// Its name, which is the flag without the two hyphens.
     #[must_use]
     pub const fn name(&self) -> &'static str {

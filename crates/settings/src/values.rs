@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 
-use crate::{Declared, Kind, Place, Preset, Setting};
+use crate::{Declared, Kind, Place, Preset, Setting, removed};
 
 /// Where environment variables come from.
 pub trait EnvSource {
@@ -107,7 +107,7 @@ impl Values {
     }
 
     /// The values in `flags` and `env`; a flag wins. An empty variable counts as absent, since a template cannot always
-    /// leave one out.
+    /// leave one out. A setting that is [gone](crate::REMOVED) is refused.
     ///
     /// # Errors
     /// [`SettingsError`], with every fault.
@@ -128,7 +128,7 @@ impl Values {
                 values.given.insert(setting.name(), given);
             }
         }
-        values.check()?;
+        refused(removed::faults(&values.declared, flags, env).into_iter().chain(values.faults()).collect())?;
         Ok(values)
     }
 
@@ -156,8 +156,7 @@ impl Values {
     /// # Errors
     /// [`SettingsError`], with every fault.
     pub fn check(&self) -> Result<(), SettingsError> {
-        let faults: Vec<Fault> = self.declared.iter().filter_map(|setting| self.fault(*setting)).collect();
-        if faults.is_empty() { Ok(()) } else { Err(SettingsError { faults }) }
+        refused(self.faults().collect())
     }
 
     /// The value of `setting`, given or default.
@@ -208,6 +207,10 @@ impl Values {
         setting.preset(self.elsewhere.get(setting.name()).copied().unwrap_or(self.place))
     }
 
+    fn faults(&self) -> impl Iterator<Item = Fault> {
+        self.declared.iter().filter_map(|setting| self.fault(*setting))
+    }
+
     fn fault(&self, setting: &dyn Declared) -> Option<Fault> {
         let problem = match (self.given.get(setting.name()), self.preset(setting)) {
             (Some(_), Preset::Absent) => "is not read here".to_owned(),
@@ -223,6 +226,10 @@ impl fmt::Debug for Values {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Values").field("place", &self.place).field("given", &self.given).finish_non_exhaustive()
     }
+}
+
+fn refused(faults: Vec<Fault>) -> Result<(), SettingsError> {
+    if faults.is_empty() { Ok(()) } else { Err(SettingsError { faults }) }
 }
 
 const MISSING: &str = "is missing";

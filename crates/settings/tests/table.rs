@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use longhaul_settings::table::*;
-use longhaul_settings::{EnvSource, Flags, Place, Preset, SettingsError, Values};
+use longhaul_settings::{EnvSource, Flags, Place, Preset, REMOVED, SettingsError, Values};
 
 const PLACES: [Place; 3] = [Place::Local, Place::Api, Place::Worker];
 
@@ -75,13 +75,10 @@ fn a_value_out_of_range_is_refused_everywhere_and_named_as_it_was_given() {
 fn a_value_that_another_one_does_not_allow_is_refused_and_a_default_fits() {
     for read in [|env: &[_]| local(&[], env), worker] {
         assert_eq!(read(&[("LONGHAUL_LEASE_MS", "1500")]).unwrap().get(&HEARTBEAT_MS), Ok(500));
-        assert_eq!(read(&[("LONGHAUL_LEG_MS", "60")]).unwrap().get(&LEG_MARGIN_MS), Ok(15));
         let error = read(&[("LONGHAUL_LEASE_MS", "6000"), ("LONGHAUL_HEARTBEAT_MS", "3000")]).unwrap_err();
         let expected = "LONGHAUL_HEARTBEAT_MS is `3000`; it must be at most a third of LONGHAUL_LEASE_MS, which allows \
                         2000 milliseconds";
         assert!(error.to_string().ends_with(expected), "{error}");
-        assert!(read(&[("LONGHAUL_LEG_MS", "4000"), ("LONGHAUL_LEG_MARGIN_MS", "1001")]).is_err());
-        assert!(read(&[("LONGHAUL_LEG_MS", "4000"), ("LONGHAUL_LEG_MARGIN_MS", "1000")]).is_ok());
     }
 }
 
@@ -93,6 +90,20 @@ fn all_faults_are_reported_at_once_in_one_line() {
     let expected = ["LONGHAUL_TABLE", "LONGHAUL_QUEUE_URL", "LONGHAUL_DEAD_LETTER_QUEUE_URL", "LONGHAUL_LEASE_MS"];
     assert_eq!(names, expected);
     assert_eq!(error.to_string().lines().count(), 1);
+}
+
+#[test]
+fn a_setting_that_is_gone_is_refused_with_what_holds_now() {
+    for (name, holds) in REMOVED {
+        assert!(ALL.iter().all(|setting| setting.name() != name), "{name}");
+        let variable = format!("LONGHAUL_{}", name.to_uppercase().replace('-', "_"));
+        let said = |read: Result<Values, SettingsError>| read.unwrap_err().faults().first().unwrap().to_string();
+        let sentence = format!("is no setting any more, leave it out: {holds}");
+        assert_eq!(said(local(&[(name, "500")], &[])), format!("--{name} {sentence}"));
+        assert_eq!(said(local(&[], &[(&variable, "500")])), format!("{variable} {sentence}"));
+        assert_eq!(said(worker(&[(&variable, "500")])), format!("{variable} {sentence}"));
+        assert!(worker(&[(&variable, "")]).is_ok(), "{name}: an empty variable counts as none");
+    }
 }
 
 #[test]

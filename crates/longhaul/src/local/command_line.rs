@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use longhaul_settings::{Declared, EnvSource, Flags, Place, Preset, SettingsError, Shape, Values, table};
+use longhaul_settings::{Declared, EnvSource, Flags, Place, Preset, REMOVED, SettingsError, Shape, Values, table};
 
 use super::{Options, ServeError};
 use crate::settings::ProcessEnv;
@@ -202,8 +202,10 @@ impl CommandLine {
                 _ => OptionsError::Usage(text),
             }
         })?;
+        let removed = self.removed().filter(|name| matches.contains_id(name));
+        let removed: Vec<_> = removed.map(|name| (name, OsString::new())).collect();
         let given = self.declared().filter_map(|setting| Some((setting.name(), text(*setting, &mut matches)?)));
-        Ok(given.collect())
+        Ok(given.chain(removed).collect())
     }
 
     fn command(&self) -> Command {
@@ -211,11 +213,18 @@ impl CommandLine {
             .about(self.about)
             .next_line_help(true)
             .after_help("Every flag can also be set by the environment variable that it names; the flag wins.")
-            .args(self.declared().map(|setting| arg(*setting)));
+            .args(self.declared().map(|setting| arg(*setting)))
+            .args(self.removed().map(removed));
         match self.version {
             Some(version) => command.version(version),
             None => command,
         }
+    }
+
+    /// The flags that there were, but for those that the application has.
+    fn removed(&self) -> impl Iterator<Item = &'static str> {
+        let names = REMOVED.iter().map(|(name, _)| *name);
+        names.filter(|name| self.own.iter().all(|setting| setting.name() != *name))
     }
 
     fn declared(&self) -> impl Iterator<Item = &&'static dyn Declared> {
@@ -233,6 +242,11 @@ fn arg(setting: &'static dyn Declared) -> Arg {
             arg.value_name(placeholder).value_parser(value_parser!(OsString)).action(ArgAction::Append)
         }
     }
+}
+
+/// A flag that there was: it is taken with its value, to be refused together with all other faults.
+fn removed(name: &'static str) -> Arg {
+    Arg::new(name).long(name).hide(true).num_args(0..=1).action(ArgAction::Append).value_parser(value_parser!(OsString))
 }
 
 /// The sentence about the setting, and on a separate line what is allowed, the default and the variable.

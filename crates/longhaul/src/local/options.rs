@@ -5,10 +5,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use longhaul_core::limits::PollLimit;
-use longhaul_engine::Settings;
 use longhaul_http::{Host, OriginPolicy};
-use longhaul_mcp::{AnonymousCallers, NeededScopes};
+use longhaul_mcp::{AnonymousCallers, ServerSettings};
 use longhaul_oauth::OauthConfig;
 use longhaul_settings::table::{Callers, Console, Role};
 use longhaul_settings::{Declared, Kind, Place, Setting, SettingsError, Values, table};
@@ -21,10 +19,8 @@ use super::{CommandLine, OptionsError, ServeError, ToolEnvError, tool_env};
 use crate::ToolEnv;
 use crate::settings::ProcessEnv;
 
-/// How long legs may go on after a stop if their tasks are in a file: whoever stops the process waits.
-const DRAIN_MS_FILE: u64 = 2_000;
-
-/// The same if processes share the store: as long as orchestrators wait, with some time left for the last writes.
+/// How long legs may go on after a stop if processes share the store: as long as orchestrators wait, with some time left
+/// for the last writes.
 const DRAIN_MS_SHARED: u64 = 20_000;
 
 /// What a table is made for, and a file on a small machine is not.
@@ -152,21 +148,10 @@ impl Options {
             true => self.values.clone().with_defaults_of(Place::Worker, &DEFAULTS_OF_LAMBDA),
             false => self.values.clone(),
         };
-        let drain_ms = if is_shared { DRAIN_MS_SHARED } else { DRAIN_MS_FILE };
-        let engine = Settings {
-            lease_ms: values.get(&table::LEASE_MS)?,
-            heartbeat_ms: values.get(&table::HEARTBEAT_MS)?,
-            progress_ms: values.get(&table::PROGRESS_MS)?,
-            cleaning_ms: values.get(&table::CLEANING_MS)?,
-            resend_ms: values.get(&table::RESEND_MS)?,
-            leg_ms_max: values.find(&table::LEG_MS)?,
-            leg_margin_ms: values.get(&table::LEG_MARGIN_MS)?,
-            stop_grace_ms: values.find(&table::DRAIN_MS)?.unwrap_or(drain_ms),
-            open_tasks_max: u32::try_from(values.get(&table::OPEN_TASKS_MAX)?).unwrap_or(u32::MAX),
-            stored_bytes_max: values.get(&table::STORED_MB_MAX)? << 20,
-            new_tasks_max: values.find(&table::NEW_TASKS_PER_MINUTE_MAX)?.and_then(|max| u32::try_from(max).ok()),
-            ..Settings::default()
-        };
+        let mut server = ServerSettings::of(values)?;
+        if is_shared && !values.is_given(&table::DRAIN_MS) {
+            server.engine.stop_grace_ms = DRAIN_MS_SHARED;
+        }
         let listen = values.get(&table::LISTEN)?;
         let concurrency = usize::try_from(values.get(&table::CONCURRENCY)?).unwrap_or(usize::MAX);
         let owner_concurrency = values.find(&table::OWNER_CONCURRENCY)?;
@@ -183,17 +168,7 @@ impl Options {
             allow_origin: values.find(&table::ALLOW_ORIGIN)?.unwrap_or_default(),
             concurrency,
             owner_concurrency,
-            listen_ms_max: values.get(&table::LISTEN_MS_MAX)?,
-            inline_wait_ms: values.get(&table::INLINE_WAIT_S)? * 1_000,
-            poll_limit: values.get(&table::POLL_LIMIT)?,
-            streams_max: u32::try_from(values.get(&table::OWNER_STREAMS_MAX)?).unwrap_or(u32::MAX),
-            scopes: NeededScopes {
-                call: values.find(&table::SCOPE_CALL)?.unwrap_or_default(),
-                read: values.find(&table::SCOPE_READ)?.unwrap_or_default(),
-                cancel: values.find(&table::SCOPE_CANCEL)?.unwrap_or_default(),
-                ..NeededScopes::default()
-            },
-            engine,
+            server,
             webhooks: webhooks::settings(values, is_shared)?,
             connections: ConnectionSettings::read(values)?,
         })
@@ -209,12 +184,7 @@ pub(crate) struct Config {
     pub(crate) callers: LocalCallers,
     pub(crate) concurrency: usize,
     pub(crate) owner_concurrency: usize,
-    pub(crate) listen_ms_max: u64,
-    pub(crate) inline_wait_ms: u64,
-    pub(crate) poll_limit: PollLimit,
-    pub(crate) streams_max: u32,
-    pub(crate) scopes: NeededScopes,
-    pub(crate) engine: Settings,
+    pub(crate) server: ServerSettings,
     pub(super) webhooks: Option<WebhookSettings>,
     pub(crate) connections: ConnectionSettings,
     allow_host: Vec<String>,
@@ -329,17 +299,26 @@ mod tests {
 
     #[test]
     fn a_shared_store_has_the_times_and_limits_of_lambda_and_a_file_its_own() {
-        let file = Options::default().config().unwrap().engine;
+        let file = Options::default().config().unwrap().server.engine;
         assert_eq!((file.lease_ms, file.heartbeat_ms, file.stop_grace_ms), (10_000, 1_000, 2_000));
         let on_table = Options::default().with(&table::STORE, longhaul_settings::StoreAt::Dynamodb("tasks".to_owned()));
-        let shared = on_table.config().unwrap().engine;
+        let shared = on_table.config().unwrap().server.engine;
         assert_eq!((shared.lease_ms, shared.heartbeat_ms, shared.stop_grace_ms), (13_500, 4_500, 20_000));
         assert_eq!(
             (shared.progress_ms, shared.stored_bytes_max, shared.new_tasks_max),
             (2_000, 10 << 30, Some(10_000))
         );
-        let set = on_table.with(&table::LEASE_MS, 6_000_u64).with(&table::DRAIN_MS, 5_u64).config().unwrap().engine;
+        let set =
+            on_table.with(&table::LEASE_MS, 6_000_u64).with(&table::DRAIN_MS, 5_u64).config().unwrap().server.engine;
         assert_eq!((set.lease_ms, set.heartbeat_ms, set.stop_grace_ms), (6_000, 2_000, 5));
+    }
+
+    #[test]
+    fn no_step_begins_in_the_last_quarter_of_a_short_leg_nor_in_the_last_five_seconds_of_a_long_one() {
+        let margin_ms = |options: Options| options.config().unwrap().server.engine.leg_margin_ms;
+        assert_eq!(margin_ms(Options::default()), 5_000);
+        assert_eq!(margin_ms(Options::default().with(&table::LEG_MS, 60_u64)), 15);
+        assert_eq!(margin_ms(Options::default().with(&table::LEG_MS, 900_000_u64)), 5_000);
     }
 
     #[test]

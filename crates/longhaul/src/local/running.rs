@@ -208,7 +208,7 @@ impl Running {
         health.drain();
         drain.cancel();
         workers.close();
-        let longest = Duration::from_millis(config.engine.stop_grace_ms).saturating_add(LAST_WRITES);
+        let longest = Duration::from_millis(config.server.engine.stop_grace_ms).saturating_add(LAST_WRITES);
         if tokio::time::timeout(longest, workers.wait()).await.is_err() {
             tracing::warn!("some legs did not end in time: their tasks continue when their leases are over");
         }
@@ -299,18 +299,11 @@ impl Parts {
         let Backend { store, queue, signing_key } = backend;
         let config = &self.config;
         let ports = Ports { store, queue, clock: Arc::new(SystemClock), ids: Arc::new(OsIds) };
-        let engine = Engine::new(ports, config.engine);
-        let defaults = McpSettings::new(signing_key);
+        let engine = Engine::new(ports, config.server.engine);
+        let defaults = config.server.mcp(signing_key);
         let settings = McpSettings {
-            listen_ms_max: config.listen_ms_max,
             listen_poll_ms: listen_poll_ms.unwrap_or(defaults.listen_poll_ms),
-            result_ms_max: config.listen_ms_max,
-            ask_ms_max: config.listen_ms_max,
-            inline_wait_ms: config.inline_wait_ms,
             anonymous_callers: config.callers.anonymous(),
-            scopes: config.scopes.clone(),
-            poll_limit: config.poll_limit,
-            streams_max: Some(config.streams_max),
             ..defaults
         };
         let mcp = self.server.build(engine.clone(), settings);
@@ -404,3 +397,6 @@ async fn purge_all(database: &Database, stop: &CancellationToken) -> Result<(), 
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -57,7 +57,7 @@ pub enum ToolEnvError {
 /// What `values` and the sources that they name have.
 pub(super) fn read(values: &Values, env: &dyn EnvSource) -> Result<ToolEnv, ToolEnvError> {
     let mut all = values.find(&table::TOOL_ENV)?.unwrap_or_default();
-    for (name, source) in values.find(&table::SECRETS)?.unwrap_or_default() {
+    for (name, source) in values.find(&table::SECRET)?.unwrap_or_default() {
         let text = secret(&name, &source, env)?;
         if all.insert(name.clone(), text).is_some() {
             return Err(ToolEnvError::Twice { name });

@@ -76,7 +76,6 @@ fn the_template_and_the_code_have_the_same_settings() {
     let optional = [
         ("AllowOrigins", "https://app.example.com"),
         ("HeartbeatMs", "1000"),
-        ("LegMarginMs", "1000"),
         ("OwnerStreamsMax", "20"),
         ("LegsPerOwner", "2"),
         ("OAuthIssuers", ISSUER),
@@ -149,9 +148,13 @@ fn the_defaults_of_the_template_are_a_configuration() {
     let config = api(&template, &[]);
     assert!(matches!(config.auth, Auth::Iam(_)), "callers sign by default");
     assert_eq!(config.responses, Responses::Streamed);
-    assert_eq!(config.common.engine.open_tasks_max, 10_000, "there is a limit by default");
+    assert_eq!(config.common.server.engine.open_tasks_max, 10_000, "there is a limit by default");
     for function in WORKERS {
-        assert_eq!(worker(&template, function, &[]).common.engine, config.common.engine, "both have the same times");
+        assert_eq!(
+            worker(&template, function, &[]).common.server.engine,
+            config.common.server.engine,
+            "both have the same times"
+        );
     }
 }
 
@@ -170,15 +173,11 @@ fn the_code_accepts_every_value_that_a_parameter_allows() {
             accepted(&[(name, &value), ("OAuthIssuers", ISSUER)]);
         }
     }
-    // A heartbeat depends on the lease, and a margin on the leg: both at their ends.
+    // A heartbeat depends on the lease: both at their ends.
     for heartbeat_ms in [table::HEARTBEAT_MS.kind().least(), table::HEARTBEAT_MS.kind().most()] {
         accepted(&[("LeaseMs", "50000"), ("HeartbeatMs", &heartbeat_ms.to_string())]);
     }
     accepted(&[("LeaseMs", "1000"), ("HeartbeatMs", "333")]);
-    for leg_margin_ms in [table::LEG_MARGIN_MS.kind().least(), table::LEG_MARGIN_MS.kind().most()] {
-        accepted(&[("WorkerTimeoutSeconds", "900"), ("LegMarginMs", &leg_margin_ms.to_string())]);
-    }
-    accepted(&[("WorkerTimeoutSeconds", "5"), ("LegMarginMs", "1250")]);
     assert_eq!(api(&template, &[("AuthMode", "anonymous")]).auth, Auth::Anonymous);
     let claims = TokenClaims { owner: Some("team".to_owned()), visible: vec!["email".to_owned()] };
     let gateway = [("AuthMode", "gateway"), ("OAuthOwnerClaim", "team"), ("OAuthClaims", "email")];
@@ -189,22 +188,18 @@ fn the_code_accepts_every_value_that_a_parameter_allows() {
     assert!(matches!(api(&template, &[("AuthMode", "oauth"), issuer]).auth, Auth::Oauth(_)));
     let on_behalf = [("IamOnBehalfRole", "AROAEXAMPLE1234567890"), ("IamOnBehalfHeader", "x-longhaul-user")];
     assert!(matches!(api(&template, &on_behalf).auth, Auth::IamOnBehalf(_, _)));
-    assert_eq!(api(&template, &[("OpenTasksMax", "5")]).common.engine.open_tasks_max, 5);
+    assert_eq!(api(&template, &[("OpenTasksMax", "5")]).common.server.engine.open_tasks_max, 5);
     assert_eq!(api(&template, &[("AllowOrigins", "https://a.example,https://b.example")]).allow_origins.len(), 2);
 }
 
 #[test]
 fn times_that_depend_on_others_follow_them_unless_they_are_set() {
     let template = template();
-    let times = |parameters: &[_]| worker(&template, "Worker", parameters).common.engine;
+    let times = |parameters: &[_]| worker(&template, "Worker", parameters).common.server.engine;
     assert_eq!(times(&[("LeaseMs", "6000")]).heartbeat_ms, 2_000);
     assert_eq!(times(&[("WorkerTimeoutSeconds", "5")]).leg_margin_ms, 1_250);
-    for wrong in
-        [[("LeaseMs", "6000"), ("HeartbeatMs", "3000")], [("WorkerTimeoutSeconds", "5"), ("LegMarginMs", "1251")]]
-    {
-        let env = Stack::new(&template, &wrong).environment("Worker");
-        assert!(WorkerConfig::read(&Env(env)).is_err(), "{wrong:?}");
-    }
+    let env = Stack::new(&template, &[("LeaseMs", "6000"), ("HeartbeatMs", "3000")]).environment("Worker");
+    assert!(WorkerConfig::read(&Env(env)).is_err());
 }
 
 #[test]

@@ -81,8 +81,8 @@ fn a_class_has_a_queue_and_workers_of_its_own() {
     assert_eq!(worker(&template, "ClassWorker", &parameters).concurrency, 1);
     // The margin follows the time of its own legs.
     let short = [HEAVY, ("ClassTimeoutSeconds", "5")];
-    assert_eq!(worker(&template, "ClassWorker", &short).common.engine.leg_margin_ms, 1_250);
-    assert_eq!(worker(&template, "Worker", &short).common.engine.leg_margin_ms, 5_000);
+    assert_eq!(worker(&template, "ClassWorker", &short).common.server.engine.leg_margin_ms, 1_250);
+    assert_eq!(worker(&template, "Worker", &short).common.server.engine.leg_margin_ms, 5_000);
 }
 
 #[test]

@@ -42,29 +42,34 @@ pub(crate) struct TimeLimits {
     pub(crate) ping: Duration,
 }
 
+impl TimeLimits {
+    /// Those of every server; how long a connection may be idle can be set.
+    const DEFAULT: Self = Self {
+        first_byte: Duration::from_secs(10),
+        head: Duration::from_secs(10),
+        body: Duration::from_secs(20),
+        body_bytes_per_s: 16_384,
+        idle: Duration::from_secs(120),
+        unread: Duration::from_secs(60),
+        ping: Duration::from_secs(20),
+    };
+}
+
 /// The limits as they are set, before it is known how many file descriptors there are.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ConnectionSettings {
     total: Option<u64>,
     per_address: Option<u64>,
-    times: TimeLimits,
+    pub(crate) times: TimeLimits,
 }
 
 impl ConnectionSettings {
     pub(crate) fn read(values: &Values) -> Result<Self, SettingsError> {
-        let ms = |setting| values.get(setting).map(Duration::from_millis);
+        let idle = Duration::from_millis(values.get(&table::IDLE_MS_MAX)?);
         Ok(Self {
             total: values.find(&table::CONNECTIONS_MAX)?,
             per_address: values.find(&table::CONNECTIONS_PER_ADDRESS_MAX)?,
-            times: TimeLimits {
-                first_byte: ms(&table::FIRST_BYTE_MS_MAX)?,
-                head: ms(&table::HEAD_MS_MAX)?,
-                body: ms(&table::BODY_MS_MAX)?,
-                body_bytes_per_s: values.get(&table::BODY_BYTES_PER_S_MIN)?.max(1),
-                idle: ms(&table::IDLE_MS_MAX)?,
-                unread: ms(&table::UNREAD_MS_MAX)?,
-                ping: ms(&table::HTTP2_PING_MS)?,
-            },
+            times: TimeLimits { idle, ..TimeLimits::DEFAULT },
         })
     }
 
