@@ -21,11 +21,11 @@ DOCUMENTED := $(WORKSPACE),longhaul/contract,longhaul/testing
 PUBLIC := core audit logs settings engine sqlite http push mcp aws oauth lambda testkit client console jobs gateway cli
 PACKAGES := $(PUBLIC:%=-p longhaul-%) -p longhaul
 # Tests that start servers, real clients or the emulator with the template in it.
-END_TO_END := binary(e2e) | binary(aws_e2e) | binary(deployed) | binary(killed) | binary(starter) | binary(gateway) | binary(gateway_aws) | binary(cli) | binary(browser)
+END_TO_END := (package(longhaul-tests) - binary(architecture)) | binary(cli)
 # So many of them at a time: they mostly wait, for leases, for schedules and for each other.
 END_TO_END_THREADS ?= 4
 
-.PHONY: help run check test nightly lint advisories features fast-tests slow-tests conformance conformance-local e2e local-aws \
+.PHONY: help run check test nightly lint advisories features programs fast-tests slow-tests conformance conformance-local e2e local-aws \
 	simulate scale chaos fuzz mutants sizes bench bench-peers pictures build build-gateway package deploy deploy-gateway clean
 # The order of the prerequisites matters: what is quick and fails often comes first.
 .NOTPARALLEL:
@@ -48,7 +48,8 @@ nightly: ## What takes longer than landing a change may take: sizes of the funct
 	$(MAKE) --no-print-directory scale
 	$(MAKE) --no-print-directory chaos CHAOS_ARGS="--seconds 600"
 	set -e; for lie in forgets-keys loses-results ignores-stops; do target/release/chaos --form local --lie $$lie; done
-	scripts/nextest.sh $(WORKSPACE) --run-ignored only --test e2e -E 'test(children::)'
+	$(MAKE) --no-print-directory programs
+	scripts/nextest.sh $(WORKSPACE) --run-ignored only --test local -E 'test(e2e::children::)'
 	$(MAKE) --no-print-directory fuzz SECONDS=60
 	$(MAKE) --no-print-directory mutants
 
@@ -71,20 +72,24 @@ advisories: ## Known vulnerabilities of the locked dependencies (needs a network
 features: ## Compile each feature set, with the oldest Rust that is supported
 	scripts/check_features.py
 
+# With the tests: otherwise other features of dependencies would be chosen, and both would build their own.
+programs: ## All programs, for the tests that start them
+	$(CARGO) build --locked --quiet $(WORKSPACE) --bins --tests
+
 fast-tests: ## All tests that start no server and no client
 	scripts/setup-tools.sh aws
 	scripts/nextest.sh $(WORKSPACE) -E 'not ($(END_TO_END))'
 
-slow-tests: ## The other tests: end to end, examples in the docs, conformance, simulation
+slow-tests: programs ## The other tests: end to end, examples in the docs, conformance, simulation
 	scripts/setup-tools.sh suite ts ts-legacy webhooks auth-server python python-legacy upstreams browser aws aws-lint cargo-lambda
 	scripts/nextest.sh $(WORKSPACE) --test-threads $(END_TO_END_THREADS) -E '$(END_TO_END)'
 	$(CARGO) test --locked $(WORKSPACE) --doc --quiet
 	CONFORMANCE_SERVER=$(TARGET_DIR)/debug/conformance-server CONFORMANCE_GATEWAY=$(TARGET_DIR)/debug/longhaul $(MAKE) --no-print-directory conformance-local
 	$(MAKE) --no-print-directory simulate
 
-conformance: conformance-local ## The public conformance suite for every revision that it knows: locally, through the gateway, and against the template
+conformance: programs conformance-local ## The public conformance suite for every revision that it knows: locally, through the gateway, and against the template
 	scripts/setup-tools.sh suite aws
-	scripts/nextest.sh -p longhaul-conformance --features lambda --test deployed
+	scripts/nextest.sh $(WORKSPACE) --test aws -E 'test(aws_e2e::conformance::)'
 
 conformance-local: ## The same without the template
 	scripts/setup-tools.sh suite
@@ -95,10 +100,10 @@ conformance-local: ## The same without the template
 	scripts/conformance.sh 2025-11-25 gateway
 	scripts/conformance.sh 2025-06-18 gateway
 
-e2e: ## Real clients, a browser and kills: against the local server, and against the template on an emulator; and a new server
+e2e: programs ## Real clients, a browser and kills: against the local server, and against the template on an emulator; and a new server
 	scripts/setup-tools.sh ts ts-legacy webhooks auth-server python python-legacy upstreams browser aws aws-lint cargo-lambda
-	scripts/nextest.sh -p longhaul-app --features local,lambda --test-threads $(END_TO_END_THREADS) --test e2e --test aws_e2e
-	scripts/nextest.sh $(WORKSPACE) --test-threads $(END_TO_END_THREADS) --test starter --test gateway --test gateway_aws --test browser --test killed
+	scripts/nextest.sh $(WORKSPACE) --test-threads $(END_TO_END_THREADS) --test local --test aws --test starter \
+	    -E 'package(longhaul-tests) - test(aws_e2e::conformance::)'
 
 local-aws: ## The whole deployment on an AWS emulator on this machine, until it is stopped
 	scripts/setup-tools.sh aws

@@ -4,11 +4,12 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
+use harness::caller::structured;
+use harness::process::Server;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
 use serde_json::json;
 
-use crate::caller::structured;
-use crate::process::{Local, Setup};
+use super::process::Setup;
 
 /// How long a test waits for a byte, or for the end of a connection, that has to come.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -40,7 +41,7 @@ fn impatient(more: &[&str]) -> Setup {
     Setup::with(&[&flags[..], &["--body-ms-max", "300"], more].concat())
 }
 
-fn connect(server: &Local) -> TcpStream {
+fn connect(server: &Server) -> TcpStream {
     let address = server.url().trim_start_matches("http://").trim_end_matches("/mcp");
     let stream = TcpStream::connect(address).expect("the server's socket takes connections");
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -48,7 +49,7 @@ fn connect(server: &Local) -> TcpStream {
 }
 
 /// A connection that has sent `opening`.
-pub(crate) fn holding(server: &Local, opening: &str) -> TcpStream {
+pub(crate) fn holding(server: &Server, opening: &str) -> TcpStream {
     let mut stream = connect(server);
     // A connection that the server has closed already takes nothing.
     drop(stream.write_all(opening.as_bytes()));
@@ -74,7 +75,7 @@ pub(crate) fn status(answer: &[u8]) -> String {
 }
 
 /// Fails the test unless new clients are answered.
-async fn is_served(server: &Local) {
+async fn is_served(server: &Server) {
     for _ in 0..3 {
         let answer = server.caller().call("echo", json!({"text": "still here"})).await;
         assert_eq!(answer["resultType"], "complete", "{answer}");

@@ -2,25 +2,9 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
 
+use harness::template;
 use longhaul::settings::{Place, Preset, table};
 use longhaul_app::settings;
-
-/// How the functions' tests read `template.yaml`.
-#[expect(dead_code, reason = "those tests use more of it")]
-#[path = "../../lambda/tests/function/template"]
-mod template {
-    pub(crate) mod applications;
-    pub(crate) mod parameters;
-    pub(crate) mod resolve;
-    pub(crate) mod yaml;
-}
-
-mod world {
-    pub(crate) fn file(of: &str) -> String {
-        let path = format!("{}/../../{of}", env!("CARGO_MANIFEST_DIR"));
-        std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
-    }
-}
 
 #[test]
 fn the_documented_settings_are_the_declared_ones() {
@@ -44,7 +28,7 @@ fn what_is_written_about_containers_names_settings_that_exist() {
     };
     let mut named = 0;
     for file in ["docs/containers.md", "infra/container/kubernetes.yaml", "infra/container/Dockerfile"] {
-        let text = world::file(file);
+        let text = harness::file(file);
         let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
         for name in words.filter(|word| word.starts_with("LONGHAUL_")) {
             assert!(known(name), "{file}: {name}");
