@@ -25,17 +25,17 @@ async fn functions_and_containers_on_one_table_continue_each_others_tasks() {
 
     // Accepted by the function, run by the container.
     let id = function.call_task("countdown", json!({"seconds": 0.4, "steps": 2})).await;
-    let container = container(&resources, &["--diagnostics"]);
-    let done = container.caller().until(&id, "completed").await;
+    let running = container(&resources, &["--diagnostics"]);
+    let done = running.caller().until(&id, "completed").await;
     assert_eq!(structured(&done["result"])["attempts"], 1, "{done}");
     assert_eq!(function.get(&id).await["result"], done["result"]);
 
     // Accepted by the container, run by the worker function.
-    drop(container);
-    let container = container(&resources, &["--diagnostics", "--role", "http"]);
+    drop(running);
+    let running = container(&resources, &["--diagnostics", "--role", "http"]);
     let _worker = resources.worker(None);
-    let id = container.caller().call_task("countdown", json!({"seconds": 0.4, "steps": 2})).await;
+    let id = running.caller().call_task("countdown", json!({"seconds": 0.4, "steps": 2})).await;
     let done = function.until(&id, "completed").await;
     assert_eq!(structured(&done["result"])["steps"], 2, "{done}");
-    assert_eq!(container.caller().get(&id).await["result"], done["result"]);
+    assert_eq!(running.caller().get(&id).await["result"], done["result"]);
 }

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::ground::Resources;
 use super::inside::{messages_in, state_of, until};
+use super::process::endpoint;
 use super::programs::api;
 
 /// A call that carries an idempotency key, so that a client can repeat it.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::ground::Resources;
 use super::inside::{messages_in, until};
-use super::process::key_of;
+use super::process::{endpoint, key_of};
 
 /// How the item of an owner's places is named in a call.
 const ITS_KEY: &str = r#""sk":{"S":"legs"}"#;

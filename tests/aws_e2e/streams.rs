@@ -9,6 +9,7 @@ use harness::runtime_host::{Idle, NoAnswer};
 use serde_json::{Value, json};
 
 use super::ground::Resources;
+use super::process::endpoint;
 use super::programs::api;
 
 /// Reads a stream of events frame by frame.
