@@ -13,8 +13,8 @@ mod resources;
 #[cfg(feature = "aws")]
 pub use resources::{RECEIVES_MAX, config, config_of, create_queues, create_table, queues, table};
 
-/// The emulator that `start` starts, unless another process has started it, and what it prints: the endpoint. It runs at
-/// least as long as the file is open. `state` is its folder below the checkout's root.
+/// The endpoint of the emulator that `start` starts, unless another process has started it. It runs at least as long as
+/// the file is open. `state` is its folder below the checkout's root.
 pub fn shared(state: &str, start: &mut Command) -> (File, String) {
     let state = root().join(state);
     std::fs::create_dir_all(&state).unwrap();

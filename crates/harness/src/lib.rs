@@ -1,5 +1,5 @@
-//! Helpers of the tests that start whole programs: the programs themselves, clients, servers and proxies around them, and
-//! hosts for Lambda functions. A helper that only one test binary needs is in the folder of that binary.
+//! Helpers of the tests that start whole programs: clients, servers and proxies around the programs, and a host for
+//! Lambda functions. A helper that only one test binary needs is in the folder of that binary.
 
 #![expect(
     clippy::unwrap_used,
@@ -47,8 +47,8 @@ pub fn file(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// A program of the workspace: next to the folder of the running test. Cargo builds programs only for tests of their own
-/// package, so this one may be missing.
+/// A program of the workspace: next to the folder of the running test. Cargo builds programs only for tests of their
+/// own package, so this one may be missing.
 pub fn program(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a test knows its own path");
     let folder = test.parent().and_then(Path::parent).expect("a test is in a folder of the target folder");
