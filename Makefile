@@ -26,7 +26,8 @@ END_TO_END := (package(longhaul-tests) - binary(architecture)) | binary(cli)
 END_TO_END_THREADS ?= 4
 
 .PHONY: help run check test nightly lint advisories features programs fast-tests slow-tests conformance conformance-local e2e \
-	local-aws simulate scale chaos fuzz mutants sizes bench bench-peers pictures build build-gateway package deploy deploy-gateway clean
+	local-aws simulate scale chaos fuzz mutants sizes bench bench-peers pictures build build-gateway package deploy \
+	deploy-gateway clean
 # The order of the prerequisites matters: what is quick and fails often comes first.
 .NOTPARALLEL:
 

@@ -23,7 +23,7 @@ impl Built {
             fs::create_dir_all(&target).unwrap();
             fs::copy(program, target.join("bootstrap")).unwrap();
         }
-        for shared in [".cache", "Cargo.toml", "Cargo.lock", "crates"] {
+        for shared in [".cache", "Cargo.toml", "Cargo.lock", "crates", "tests"] {
             symlink(root().canonicalize().unwrap().join(shared), folder.join(shared)).unwrap();
         }
         let built = Self(folder);

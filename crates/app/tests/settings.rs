@@ -1,7 +1,5 @@
 //! The documented settings are the declared ones, and the template sets those of the application.
 
-#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
-
 use harness::template;
 use longhaul::settings::{Place, Preset, table};
 use longhaul_app::settings;

@@ -1,7 +1,5 @@
 //! The documented settings of the gateway are the declared ones, and the template sets them.
 
-#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may panic")]
-
 use harness::template;
 use longhaul_gateway::settings;
 
