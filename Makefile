@@ -23,7 +23,7 @@ OTHERS := package(longhaul-aws) & kind(test) | binary(aws) | binary(starter) | b
 # So many of them at a time: they mostly wait, for leases, for schedules and for each other.
 END_TO_END_THREADS ?= 4
 
-.PHONY: help run check test test-all nightly lint advisories features conformance conformance-local e2e local-aws \
+.PHONY: help run check test test-all nightly lint advisories features programs conformance conformance-local e2e local-aws \
 	simulate scale chaos fuzz mutants sizes bench bench-peers pictures build build-gateway package deploy deploy-gateway clean
 # The order of the prerequisites matters: what is quick and fails often comes first.
 .NOTPARALLEL:
@@ -80,10 +80,8 @@ advisories: ## Known vulnerabilities of the locked dependencies (needs a network
 features: ## Compile each feature set, with the oldest Rust that is supported
 	scripts/check_features.py
 
-conformance: conformance-local ## The public conformance suite for every revision that it knows: locally, through the gateway, and against the template
-	scripts/setup-tools.sh suite aws
-	$(CARGO) build --locked $(WORKSPACE) --bins --tests
-	scripts/nextest.sh $(WORKSPACE) -E 'binary(aws) & test(conformance)'
+	$(MAKE) --no-print-directory programs
+	scripts/nextest.sh $(WORKSPACE) --run-ignored only --test local -E 'test(e2e::children::)'
 
 conformance-local: ## The same without the template
 	scripts/setup-tools.sh suite
@@ -94,10 +92,13 @@ conformance-local: ## The same without the template
 	scripts/conformance.sh 2025-11-25 gateway
 	scripts/conformance.sh 2025-06-18 gateway
 
-e2e: ## The tests of whole programs, with real clients, a browser and an AWS emulator
-	scripts/setup-tools.sh ts ts-legacy webhooks auth-server python python-legacy upstreams browser aws aws-lint cargo-lambda
+# With the tests: otherwise other features of dependencies would be chosen, and both would build their own.
+programs: ## All programs, for the tests that start them
 	$(CARGO) build --locked $(WORKSPACE) --bins --tests
-	scripts/nextest.sh $(WORKSPACE) --test-threads $(END_TO_END_THREADS) -E 'package(longhaul-tests)'
+
+conformance: programs conformance-local ## The public conformance suite for every revision that it knows: locally, through the gateway, and against the template
+	scripts/setup-tools.sh suite aws
+	scripts/nextest.sh $(WORKSPACE) --test aws -E 'test(aws_e2e::conformance::)'
 
 local-aws: ## The whole deployment on an AWS emulator on this machine, until it is stopped
 	scripts/setup-tools.sh aws

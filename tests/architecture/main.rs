@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+mod includes;
 mod layers;
 mod modules;
 mod security;
@@ -13,7 +14,7 @@ mod security;
 type Edges = BTreeMap<String, BTreeSet<String>>;
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
 /// Who depends on whom among our own crates; what only tests need is left out.

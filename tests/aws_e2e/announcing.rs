@@ -6,6 +6,9 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
+use harness::emulator::fresh_name;
+use harness::receiver::{Hook, Receiver, verified};
+use harness::{output_of, root};
 use longhaul::SystemClock;
 use longhaul_aws::DynamoStore;
 use longhaul_core::ports::{NewTask, TaskStore};
@@ -14,10 +17,9 @@ use longhaul_core::{
 };
 use serde_json::{Value, json};
 
-use crate::inside::messages_in;
-use crate::process::{Setup, fresh_name, key_of, output_of, root};
-use crate::receiver::{Hook, Receiver, verified};
-use crate::tools::{logs_and_configurations, on_sdk, with_sdk};
+use super::inside::messages_in;
+use super::process::{Setup, key_of};
+use super::tools::{logs_and_configurations, on_sdk, with_sdk};
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const NEW_SECRET: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use harness::gathered::{all_of, result_of};
 use serde_json::json;
 
-use crate::gathered::{all_of, result_of};
-use crate::inside::until;
-use crate::process::Setup;
+use super::inside::until;
+use super::process::Setup;
 
 /// How many calls there are at once.
 const CALLS: usize = 50;

@@ -1,51 +1,16 @@
 //! The conformance suite against the functions, deployed by the template: in the emulator, and on the Runtime API host,
 //! which streams.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::print_stderr,
-    clippy::disallowed_methods,
-    reason = "a test may end by a panic, and waits in real time"
-)]
-#![expect(dead_code, reason = "the other tests of the deployment use all of what they share with these")]
-
-#[path = "../killed/approval.rs"]
-mod approval;
-#[path = "../e2e/caller.rs"]
-mod caller;
-mod gate;
-mod ground;
-mod inside;
-mod process;
-#[path = "../runtime_host/mod.rs"]
-mod runtime_host;
-mod timed;
-
-/// The programs that are deployed here: those with the fixtures of the suite.
-mod programs {
-    use std::path::Path;
-
-    pub(crate) const STATE: &str = ".cache/local-aws-conformance";
-    pub(crate) const PREFIX: &str = "conformance-";
-
-    pub(crate) fn api() -> &'static Path {
-        Path::new(env!("CARGO_BIN_EXE_conformance-api"))
-    }
-
-    pub(crate) fn worker() -> &'static Path {
-        Path::new(env!("CARGO_BIN_EXE_conformance-worker"))
-    }
-}
-
 use std::process::Command;
 
-use ground::Resources;
-use process::{Setup, endpoint, output_of, root};
-use runtime_host::Idle;
-use runtime_host::front_door::{HttpFrontend, Mode};
+use harness::runtime_host::Idle;
+use harness::runtime_host::front_door::{HttpFrontend, Mode};
+use harness::{output_of, root};
 use tokio::net::TcpListener;
+
+use super::ground::Resources;
+use super::process::Setup;
+use super::programs::CONFORMANCE;
 
 /// How long at most a stream stays open, and a question in an open call waits.
 const WAIT_MS_MAX: &str = "5000";
@@ -64,7 +29,7 @@ fn run_suite(revision: &str, url: &str, expected: &str) {
 
 /// Instances of the API function, each frozen between requests and each called in turn, and a worker.
 async fn on_the_host(revision: &'static str) {
-    let resources = Resources::new().await;
+    let resources = Resources::of(&CONFORMANCE).await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let settings = [
         ("LONGHAUL_LISTEN_MS_MAX", WAIT_MS_MAX.to_owned()),
@@ -73,7 +38,7 @@ async fn on_the_host(revision: &'static str) {
     let settings = settings.map(|(name, value)| (name.to_owned(), value));
     let env = [resources.env(None), settings.to_vec()].concat();
     let frontend =
-        HttpFrontend::open_at(listener, programs::api(), &env, Idle::Frozen, Mode::Streamed, INSTANCES).await;
+        HttpFrontend::open_at(listener, CONFORMANCE.api(), &env, Idle::Frozen, Mode::Streamed, INSTANCES).await;
     let _worker = resources.worker(None);
     let url = frontend.url().to_owned();
     tokio::task::spawn_blocking(move || run_suite(revision, &url, "expected-failures.txt")).await.unwrap();
@@ -97,7 +62,7 @@ async fn streaming_functions_conform_to_2025_06_18() {
 /// The template, deployed in the emulator, which sends an answer only when it is complete.
 fn in_the_emulator(revision: &str) {
     // A question in an open call is never answered here, so the shortest wait is the best one.
-    let setup = Setup::with(&["ListenMsMax=1000", &format!("AllowOrigins={}", endpoint())]);
+    let setup = Setup::of(&CONFORMANCE, &["ListenMsMax=1000", &format!("AllowOrigins={}", CONFORMANCE.endpoint())]);
     run_suite(revision, setup.start().url(), "expected-failures-buffered.txt");
 }
 

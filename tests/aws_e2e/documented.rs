@@ -5,10 +5,12 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use harness::emulator::fresh_name;
+use harness::{output_of, root};
 use serde_json::{Value, json};
 
-use crate::process::{Setup, endpoint, fresh_name, output_of, root};
-use crate::programs::{api, worker};
+use super::process::{Setup, endpoint};
+use super::programs::{api, worker};
 
 /// A folder that looks like a checkout in which `make build` was run. Deleted when dropped.
 struct Built(PathBuf);
@@ -21,7 +23,7 @@ impl Built {
             fs::create_dir_all(&target).unwrap();
             fs::copy(program, target.join("bootstrap")).unwrap();
         }
-        for shared in [".cache", "Cargo.toml", "Cargo.lock", "crates"] {
+        for shared in [".cache", "Cargo.toml", "Cargo.lock", "crates", "tests"] {
             symlink(root().canonicalize().unwrap().join(shared), folder.join(shared)).unwrap();
         }
         let built = Self(folder);

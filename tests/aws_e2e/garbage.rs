@@ -3,15 +3,15 @@
 use std::process::Stdio;
 use std::time::Duration;
 
+use harness::caller::{Caller, structured};
+use harness::root;
+use harness::runtime_host::front_door::Mode;
+use harness::runtime_host::{Idle, NoAnswer, Sandbox};
 use serde_json::{Value, json};
 
-use crate::caller::{Caller, structured};
-use crate::ground::Resources;
-use crate::inside::{messages_in, state_of, until};
-use crate::process::root;
-use crate::programs::{api, worker};
-use crate::runtime_host::front_door::Mode;
-use crate::runtime_host::{Idle, NoAnswer, Sandbox};
+use super::ground::Resources;
+use super::inside::{messages_in, state_of, until};
+use super::programs::{api, worker};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 

@@ -2,19 +2,21 @@
 
 use std::time::Duration;
 
-use aws_sdk_dynamodb::types::{AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType};
-use aws_sdk_sqs::types::QueueAttributeName;
+use harness::emulator::{create_queues, create_table, fresh_name};
+use harness::gate::Gate;
+use harness::runtime_host::front_door::{HttpFrontend, Mode};
+use harness::runtime_host::mapping::{Mapping, Worker};
+use harness::runtime_host::{Idle, Sandbox};
 use longhaul_aws::clients::Clients;
 
-use crate::gate::Gate;
-use crate::process::{config, endpoint, fresh_name};
-use crate::programs::{api, worker};
-use crate::runtime_host::front_door::{HttpFrontend, Mode};
-use crate::runtime_host::mapping::{Mapping, Worker};
-use crate::runtime_host::{Idle, Sandbox};
+use super::programs::{Programs, SHIPPED};
+
+/// How often the queue delivers a message before it becomes a dead letter, as in the template.
+const RECEIVES_MAX: u32 = 5;
 
 /// The table and the queues, and the environment of functions that use them.
 pub(crate) struct Resources {
+    programs: &'static Programs,
     /// Clients for reading table and queues directly.
     pub(crate) clients: Clients,
     /// The table.
@@ -26,18 +28,23 @@ pub(crate) struct Resources {
 }
 
 impl Resources {
-    /// Creates empty ones.
+    /// Creates empty ones for the shipped programs.
     pub(crate) async fn new() -> Self {
-        let clients = Clients::new(&config());
-        let name = fresh_name();
-        let table = table(&clients, &name).await;
-        let (queue_url, dead_letter_url) = queues(&clients, &name).await;
-        Self { clients, table, queue_url, dead_letter_url }
+        Self::of(&SHIPPED).await
+    }
+
+    /// Creates empty ones for these programs.
+    pub(crate) async fn of(programs: &'static Programs) -> Self {
+        let clients = Clients::new(&programs.config());
+        let table = fresh_name();
+        create_table(&clients, &table).await;
+        let (queue_url, dead_letter_url) = create_queues(&clients, &table, RECEIVES_MAX).await;
+        Self { programs, clients, table, queue_url, dead_letter_url }
     }
 
     /// The environment of a function, which reaches AWS through `gate`.
     pub(crate) fn env(&self, gate: Option<&Gate>) -> Vec<(String, String)> {
-        let url = gate.map_or_else(|| endpoint(), Gate::url);
+        let url = gate.map_or_else(|| self.programs.endpoint(), Gate::url);
         let settings = [
             ("AWS_ENDPOINT_URL", url),
             ("AWS_REGION", "us-east-1"),
@@ -66,7 +73,7 @@ impl Resources {
     pub(crate) async fn frontend_with(&self, mode: Mode, settings: &[(&str, &str)]) -> HttpFrontend {
         let mut env = self.env(None);
         env.extend(settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
-        HttpFrontend::open(api(), &env, Idle::Frozen, mode, 2).await
+        HttpFrontend::open(self.programs.api(), &env, Idle::Frozen, mode, 2).await
     }
 
     /// A worker that takes messages until it is dropped.
@@ -77,7 +84,7 @@ impl Resources {
     /// The event source mapping of a worker.
     pub(crate) fn mapping(&self, gate: Option<&Gate>) -> Mapping {
         Mapping {
-            program: worker().to_owned(),
+            program: self.programs.worker().to_owned(),
             env: self.env(gate),
             sqs: self.clients.sqs.clone(),
             queue_url: self.queue_url.clone(),
@@ -88,7 +95,7 @@ impl Resources {
 
     /// A worker that gets only the messages that the test gives it.
     pub(crate) async fn idle_worker(&self, gate: Option<&Gate>) -> Sandbox {
-        Sandbox::start(worker(), &self.env(gate), Idle::Frozen).await
+        Sandbox::start(self.programs.worker(), &self.env(gate), Idle::Frozen).await
     }
 
     /// How many tasks are in the table.
@@ -99,25 +106,6 @@ impl Resources {
 
     /// The names of a task's recorded steps, in order, each as often as it is in the table.
     pub(crate) async fn steps_of(&self, task_id: &str) -> Vec<String> {
-        crate::inside::steps_of(&self.clients, &self.table, task_id).await
+        super::inside::steps_of(&self.clients, &self.table, task_id).await
     }
-}
-
-async fn table(clients: &Clients, name: &str) -> String {
-    let key = |name: &str, kind| KeySchemaElement::builder().attribute_name(name).key_type(kind).build().unwrap();
-    let text = |name: &str| {
-        AttributeDefinition::builder().attribute_name(name).attribute_type(ScalarAttributeType::S).build().unwrap()
-    };
-    let create = clients.dynamo.create_table().table_name(name).billing_mode(BillingMode::PayPerRequest);
-    let create = create.key_schema(key("pk", KeyType::Hash)).key_schema(key("sk", KeyType::Range));
-    create.attribute_definitions(text("pk")).attribute_definitions(text("sk")).send().await.unwrap();
-    name.to_owned()
-}
-
-async fn queues(clients: &Clients, name: &str) -> (String, String) {
-    let dead = clients.sqs.create_queue().queue_name(format!("{name}-dead")).send().await.unwrap().queue_url.unwrap();
-    let arn = format!("arn:aws:sqs:us-east-1:000000000000:{name}-dead");
-    let redrive = format!(r#"{{"deadLetterTargetArn":"{arn}","maxReceiveCount":"5"}}"#);
-    let create = clients.sqs.create_queue().queue_name(name).attributes(QueueAttributeName::RedrivePolicy, redrive);
-    (create.send().await.unwrap().queue_url.unwrap(), dead)
 }

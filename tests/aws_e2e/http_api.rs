@@ -1,10 +1,10 @@
 //! The other endpoint: an HTTP API in place of the function URL, and its own authorizer.
 
+use harness::auth_server::AuthServer;
+use harness::caller::structured;
 use serde_json::json;
 
-use crate::auth_server::AuthServer;
-use crate::caller::structured;
-use crate::process::Setup;
+use super::process::Setup;
 
 #[tokio::test]
 async fn an_http_api_wants_signatures_on_every_path_that_it_has() {

@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_sqs::types::QueueAttributeName;
 use longhaul_aws::clients::Clients;
 
-use crate::process::key_of;
+use super::process::key_of;
 
 /// How long a test waits for something that has to happen.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -1,13 +1,13 @@
 //! Users of the deployed template see nothing of each other, and whoever does not log in learns nothing: the same requests as
 //! in `tests/e2e/isolation.rs`.
 
+use harness::auth_server::AuthServer;
+use harness::dialects::{NEWEST, Naming};
+use harness::proxy::Proxy;
+use harness::seen::{Client, assert_is_denied, assert_sees_its_own, assert_sees_nothing};
 use serde_json::json;
 
-use crate::auth_server::AuthServer;
-use crate::dialects::{NEWEST, Naming};
-use crate::process::Setup;
-use crate::proxy::Proxy;
-use crate::seen::{Client, assert_is_denied, assert_sees_its_own, assert_sees_nothing};
+use super::process::Setup;
 
 /// What is not answered in the same way by every invocation: here each costs one.
 fn telling(naming: &Naming) -> bool {

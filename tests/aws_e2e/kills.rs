@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
+use harness::caller::{Caller, structured};
+use harness::runtime_host::Idle;
+use harness::runtime_host::front_door::{HttpFrontend, Mode};
 use serde_json::json;
 
-use crate::caller::{Caller, structured};
-use crate::ground::Resources;
-use crate::inside::{cleaning_of, messages_in, state_of, steps_of, until};
-use crate::process::{Setup, key_of};
-use crate::runtime_host::Idle;
-use crate::runtime_host::front_door::{HttpFrontend, Mode};
+use super::ground::Resources;
+use super::inside::{cleaning_of, messages_in, state_of, steps_of, until};
+use super::process::{Setup, key_of};
 
 /// Promise 4: a crash costs seconds.
 const RECOVERED_WITHIN: Duration = Duration::from_secs(60);
@@ -143,7 +143,7 @@ async fn a_message_that_arrives_twice_starts_the_work_once() {
 /// An API function of the deployment that cannot reach the queue: as if it died between the record and the message.
 async fn api_without_a_queue(setup: &Setup) -> HttpFrontend {
     let env = [
-        ("AWS_ENDPOINT_URL", crate::process::endpoint().to_owned()),
+        ("AWS_ENDPOINT_URL", super::process::endpoint().to_owned()),
         ("AWS_ENDPOINT_URL_SQS", NOWHERE.to_owned()),
         ("AWS_REGION", "us-east-1".to_owned()),
         ("AWS_ACCESS_KEY_ID", "test".to_owned()),
@@ -154,7 +154,7 @@ async fn api_without_a_queue(setup: &Setup) -> HttpFrontend {
         ("LONGHAUL_QUEUE_URL", setup.output("QueueUrl").to_owned()),
     ];
     let env = env.map(|(name, value)| (name.to_owned(), value));
-    HttpFrontend::open(crate::programs::api(), &env, Idle::Frozen, Mode::Buffered, 1).await
+    HttpFrontend::open(super::programs::api(), &env, Idle::Frozen, Mode::Buffered, 1).await
 }
 
 #[tokio::test]

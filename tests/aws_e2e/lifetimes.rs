@@ -3,8 +3,8 @@
 use aws_sdk_dynamodb::types::{AttributeValue, TimeToLiveStatus};
 use serde_json::json;
 
-use crate::inside::{item_key, until};
-use crate::process::Setup;
+use super::inside::{item_key, until};
+use super::process::Setup;
 
 #[tokio::test]
 async fn a_task_past_its_time_is_not_found_and_then_deleted() {

@@ -1,21 +1,21 @@
 //! Real clients log in to the functions: on the Runtime API host, which streams and freezes them, and to the deployed
 //! template in the emulator.
 
+use harness::auth_server::AuthServer;
+use harness::caller::Caller;
+use harness::proxy::Proxy;
+use harness::runtime_host::Idle;
+use harness::runtime_host::front_door::{HttpFrontend, Mode};
 use hyper::header::WWW_AUTHENTICATE;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use crate::auth_server::AuthServer;
-use crate::caller::Caller;
-use crate::clients::{PYTHON, TYPESCRIPT};
-use crate::ground::Resources;
-use crate::legacy_clients::{OF_2025_06_18, drive};
-use crate::process::Setup;
-use crate::programs;
-use crate::proxy::Proxy;
-use crate::runtime_host::Idle;
-use crate::runtime_host::front_door::{HttpFrontend, Mode};
+use super::clients::{PYTHON, TYPESCRIPT};
+use super::ground::Resources;
+use super::legacy_clients::{OF_2025_06_18, drive};
+use super::process::Setup;
+use super::programs::api;
 
 /// Registered once, logged in once, and used what it got.
 fn assert_logged_in_once(seen: &Value) {
@@ -48,7 +48,7 @@ async fn users_log_in_to_functions() {
     let settings =
         [("LONGHAUL_AUTH", "oauth"), ("LONGHAUL_OAUTH_ISSUERS", auth.issuer()), ("LONGHAUL_OAUTH_AUDIENCES", &url)];
     env.extend(settings.map(|(name, value)| (name.to_owned(), value.to_owned())));
-    let frontend = HttpFrontend::open_at(listener, programs::api(), &env, Idle::Frozen, Mode::Streamed, 2).await;
+    let frontend = HttpFrontend::open_at(listener, api(), &env, Idle::Frozen, Mode::Streamed, 2).await;
     let _worker = resources.worker(None);
     let caller = Caller::new(frontend.url());
     let elsewhere = caller.with_token(&auth.issue("ann", "https://other.example.com/mcp", "mcp:tools"));

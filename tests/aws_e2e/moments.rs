@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
+use harness::caller::{Caller, json_of, structured};
+use harness::gate::{Gate, Held};
+use harness::runtime_host::front_door::{HttpFrontend, Mode};
+use harness::runtime_host::mapping::Worker;
+use harness::runtime_host::{Idle, NoAnswer};
 use serde_json::{Value, json};
 
-use crate::caller::{Caller, json_of, structured};
-use crate::gate::{Gate, Held};
-use crate::ground::Resources;
-use crate::inside::{messages_in, state_of, until};
-use crate::programs::api;
-use crate::runtime_host::front_door::{HttpFrontend, Mode};
-use crate::runtime_host::mapping::Worker;
-use crate::runtime_host::{Idle, NoAnswer};
+use super::ground::Resources;
+use super::inside::{messages_in, state_of, until};
+use super::process::endpoint;
+use super::programs::api;
 
 /// A call that carries an idempotency key, so that a client can repeat it.
 async fn call_with_key(caller: &Caller, key: &str) -> Option<Value> {
@@ -24,7 +25,7 @@ async fn call_with_key(caller: &Caller, key: &str) -> Option<Value> {
 
 /// Kills the API function while it calls `operation`, and checks what a client gets that calls again.
 async fn call_through_a_kill(operation: &'static str, held: Held) {
-    let (resources, gate) = (Resources::new().await, Gate::open().await);
+    let (resources, gate) = (Resources::new().await, Gate::open(endpoint()).await);
     // Anonymous callers of this revision have no idempotency keys.
     let signed = ("LONGHAUL_AUTH", "iam");
     let mut env = resources.env(Some(&gate));
@@ -76,7 +77,7 @@ struct Recovered {
 
 /// Runs a task of three steps whose worker is killed while it calls `operation` with a body that contains `mentions`.
 async fn run_through_a_kill(operation: &'static str, mentions: &'static str, held: Held) -> Recovered {
-    let (resources, gate) = (Resources::new().await, Gate::open().await);
+    let (resources, gate) = (Resources::new().await, Gate::open(endpoint()).await);
     let frontend = resources.frontend(Mode::Buffered).await;
     let caller = Caller::new(frontend.url());
     let caught = gate.hold(operation, mentions, held);

@@ -4,16 +4,16 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use harness::caller::{Caller, structured};
+use harness::gate::{Call, Gate};
+use harness::runtime_host::Idle;
+use harness::runtime_host::front_door::Mode;
+use harness::runtime_host::mapping::Worker;
 use serde_json::{Value, json};
 
-use crate::caller::{Caller, structured};
-use crate::gate::{Call, Gate};
-use crate::ground::Resources;
-use crate::inside::{messages_in, until};
-use crate::process::key_of;
-use crate::runtime_host::Idle;
-use crate::runtime_host::front_door::Mode;
-use crate::runtime_host::mapping::Worker;
+use super::ground::Resources;
+use super::inside::{messages_in, until};
+use super::process::{endpoint, key_of};
 
 /// How the item of an owner's places is named in a call.
 const ITS_KEY: &str = r#""sk":{"S":"legs"}"#;
@@ -38,7 +38,7 @@ fn limited_worker(resources: &Resources, gate: Option<&Gate>, legs_max: Option<u
 async fn a_leg_costs_two_writes_more_if_legs_are_limited_and_none_if_they_are_not() {
     let mut writes = Vec::new();
     for legs_max in [None, Some(LEGS_MAX)] {
-        let (resources, gate) = (Resources::new().await, Gate::open().await);
+        let (resources, gate) = (Resources::new().await, Gate::open(endpoint()).await);
         let frontend = resources.frontend(Mode::Buffered).await;
         let caller = Caller::new(frontend.url());
         let _worker = limited_worker(&resources, Some(&gate), legs_max);

@@ -1,24 +1,21 @@
 //! A deployment of the real template in the emulator, for one test. It has the interface of the local suite's server,
 //! so that the same flows run against both.
 
-use std::fs::File;
-use std::io::{Read, Seek};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::OnceLock;
+use std::path::Path;
+use std::process::Stdio;
 use std::time::Duration;
 
-use aws_config::{BehaviorVersion, Region, SdkConfig};
-use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
+use harness::caller::Caller;
+use harness::emulator::fresh_name;
+use harness::output_of;
 use longhaul_aws::body_of;
-use longhaul_aws::clients::{Clients, https};
+use longhaul_aws::clients::Clients;
 use longhaul_core::ports::Message;
 use longhaul_core::{Identity, OwnerId, TaskKey};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::caller::Caller;
-use crate::programs;
+use super::programs::{Programs, SHIPPED};
 
 /// What suits a test: a dead worker costs two seconds, and a lost message too.
 const PARAMETERS: [&str; 5] = [
@@ -30,63 +27,14 @@ const PARAMETERS: [&str; 5] = [
     "ResendUnclaimed=off",
 ];
 
-/// The root of the checkout.
-pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-/// The emulator's endpoint. It has the functions ready to be deployed, is shared by all test processes, and runs at
-/// least as long as this one.
+/// The endpoint of the emulator with the shipped programs.
 pub(crate) fn endpoint() -> &'static str {
-    static EMULATOR: OnceLock<(File, String)> = OnceLock::new();
-    let (_used, endpoint) = EMULATOR.get_or_init(|| {
-        let state = root().join(programs::STATE);
-        std::fs::create_dir_all(&state).unwrap();
-        let used = File::options().create(true).append(true).open(state.join("users.lock")).unwrap();
-        used.lock_shared().unwrap();
-        let folder = programs::api().parent().expect("a program is in a folder");
-        let mut shared = local_aws();
-        shared.arg("shared").env("LOCAL_AWS_STATE", state).env("LOCAL_AWS_BIN_DIR", folder);
-        let endpoint = output_of(shared.env("LOCAL_AWS_BIN_PREFIX", programs::PREFIX));
-        (used, endpoint.trim().to_owned())
-    });
-    endpoint
-}
-
-/// The script that deploys.
-fn local_aws() -> Command {
-    Command::new(root().join("scripts/local-aws.sh"))
-}
-
-/// The script, with the emulator's endpoint.
-fn on_emulator() -> Command {
-    let mut command = local_aws();
-    command.env("AWS_ENDPOINT_URL", endpoint()).env("AWS_REGION", "us-east-1");
-    command.env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test");
-    command
-}
-
-/// What an SDK client needs to reach the emulator.
-pub(crate) fn config() -> SdkConfig {
-    let credentials = Credentials::new("test", "test", None, None, "tests");
-    SdkConfig::builder()
-        .behavior_version(BehaviorVersion::latest())
-        .region(Region::new("us-east-1"))
-        .endpoint_url(endpoint())
-        .credentials_provider(SharedCredentialsProvider::new(credentials))
-        .http_client(https())
-        .build()
-}
-
-/// A name that no other test uses.
-pub(crate) fn fresh_name() -> String {
-    let mut random = [0_u8; 6];
-    File::open("/dev/urandom").unwrap().read_exact(&mut random).unwrap();
-    random.iter().fold("e2e-".to_owned(), |name, byte| format!("{name}{byte:02x}"))
+    SHIPPED.endpoint()
 }
 
 /// The stack of one test. Deleted when dropped.
 pub(crate) struct Setup {
+    programs: &'static Programs,
     stack: String,
     outputs: Value,
 }
@@ -117,15 +65,20 @@ impl Setup {
 
     /// Deploys the template with these additional parameters.
     pub(crate) fn with(parameters: &[&str]) -> Self {
+        Self::of(&SHIPPED, parameters)
+    }
+
+    /// Deploys the template with these programs.
+    pub(crate) fn of(programs: &'static Programs, parameters: &[&str]) -> Self {
         let stack = fresh_name();
-        let out = output_of(on_emulator().arg("deploy").arg(&stack).args(PARAMETERS).args(parameters));
+        let out = output_of(programs.deploying().arg("deploy").arg(&stack).args(PARAMETERS).args(parameters));
         let outputs = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"));
-        Self { stack, outputs }
+        Self { programs, stack, outputs }
     }
 
     /// What is said about these parameters, with which nothing can be deployed.
     pub(crate) fn refused(parameters: &[&str]) -> String {
-        let mut deploy = on_emulator();
+        let mut deploy = SHIPPED.deploying();
         let out = deploy.arg("deploy").arg(fresh_name()).args(parameters).stdin(Stdio::null()).output().unwrap();
         assert!(!out.status.success(), "{parameters:?} were deployed");
         String::from_utf8_lossy(&out.stderr).into_owned()
@@ -143,7 +96,7 @@ impl Setup {
 
     /// Clients for reading table and queues directly.
     pub(crate) fn clients() -> Clients {
-        Clients::new(&config())
+        Clients::new(&SHIPPED.config())
     }
 
     /// Puts a message about a task into the work queue, as the server does.
@@ -171,7 +124,7 @@ impl Setup {
 impl Drop for Setup {
     fn drop(&mut self) {
         // What is left ends with the emulator.
-        drop(on_emulator().arg("delete").arg(&self.stack).stdout(Stdio::null()).status());
+        drop(self.programs.deploying().arg("delete").arg(&self.stack).stdout(Stdio::null()).status());
     }
 }
 
@@ -211,20 +164,4 @@ pub(crate) fn sandboxes_of(function: &str) -> Vec<Pid> {
         .filter(|(folder, _)| runs(folder))
         .filter_map(|(_, id)| Pid::from_raw(id))
         .collect()
-}
-
-/// Runs a command to its end and returns its standard output; fails the test if the command fails.
-pub(crate) fn output_of(command: &mut Command) -> String {
-    // Standard error is its own: Node makes what it inherits non-blocking, and what the tests print would be lost.
-    // A file, because what a script leaves running has it open for longer.
-    let mut said = tempfile::tempfile().unwrap();
-    let out = command.stdin(Stdio::null()).stderr(said.try_clone().unwrap()).output();
-    let out = out.unwrap_or_else(|error| panic!("{command:?}: {error}"));
-    let mut errors = Vec::new();
-    said.rewind().and_then(|()| said.read_to_end(&mut errors)).unwrap();
-    // Shown if the test fails.
-    eprint!("{}", String::from_utf8_lossy(&errors));
-    let text = String::from_utf8_lossy(&out.stdout).into_owned();
-    assert!(out.status.success(), "{command:?} ended with {}: {text}", out.status);
-    text
 }

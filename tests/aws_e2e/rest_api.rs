@@ -1,14 +1,15 @@
 //! A REST API in place of the function URL: on the emulator, which sends answers as a whole, and on the Runtime API host,
 //! which streams them.
 
+use harness::caller::{Caller, structured};
+use harness::runtime_host::front_door::{Door, Mode};
+use harness::{output_of, root};
 use reqwest::header::{HeaderMap, WWW_AUTHENTICATE};
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 
-use crate::caller::{Caller, structured};
-use crate::ground::Resources;
-use crate::process::{Setup, output_of, root};
-use crate::runtime_host::front_door::{Door, Mode};
+use super::ground::Resources;
+use super::process::Setup;
 
 const PAGE: &str = "https://app.example.com";
 

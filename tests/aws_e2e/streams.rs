@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
+use harness::caller::{Caller, structured};
+use harness::gate::Gate;
+use harness::runtime_host::front_door::{HttpFrontend, Mode};
+use harness::runtime_host::{Idle, NoAnswer};
 use serde_json::{Value, json};
 
-use crate::caller::{Caller, structured};
-use crate::gate::Gate;
-use crate::ground::Resources;
-use crate::programs::api;
-use crate::runtime_host::front_door::{HttpFrontend, Mode};
-use crate::runtime_host::{Idle, NoAnswer};
+use super::ground::Resources;
+use super::process::endpoint;
+use super::programs::api;
 
 /// Reads a stream of events frame by frame.
 struct Frames {
@@ -132,8 +133,8 @@ async fn a_sandbox_that_never_thaws_takes_nothing_with_it() {
     drop(accepting);
     let _worker = resources.worker(None);
     // No poll is needed for that.
-    crate::inside::until("the task has ended", async || {
-        crate::inside::state_of(&resources.clients, &resources.table, &id).await.as_deref() == Some("completed")
+    super::inside::until("the task has ended", async || {
+        super::inside::state_of(&resources.clients, &resources.table, &id).await.as_deref() == Some("completed")
     })
     .await;
 }
@@ -141,7 +142,7 @@ async fn a_sandbox_that_never_thaws_takes_nothing_with_it() {
 #[tokio::test]
 async fn nothing_is_left_to_do_once_an_answer_is_out() {
     for mode in [Mode::Buffered, Mode::Streamed] {
-        let (resources, gate) = (Resources::new().await, Gate::open().await);
+        let (resources, gate) = (Resources::new().await, Gate::open(endpoint()).await);
         let frontend = HttpFrontend::open(api(), &resources.env(Some(&gate)), Idle::Running, mode, 1).await;
         let caller = Caller::new(frontend.url());
         let id = caller.call_task("countdown", json!({"seconds": 0.2, "steps": 2})).await;

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use harness::approval::{ENDED, counted, post, send_first, token_of};
+use harness::caller::structured;
 use serde_json::json;
 
-use crate::approval::{ENDED, counted, post, send_first, token_of};
-use crate::caller::structured;
-use crate::ground::Resources;
-use crate::inside::{messages_in, until};
-use crate::process::Setup;
+use super::ground::Resources;
+use super::inside::{messages_in, until};
+use super::process::Setup;
+use super::programs::CONFORMANCE;
 
 const MINUTE_MS: u64 = 60_000;
 
@@ -54,7 +55,7 @@ async fn until_made(resources: &Resources, time_ms: u64) {
 
 #[tokio::test]
 async fn ticks_that_come_twice_late_or_to_workers_that_die_make_one_task_for_each_time() {
-    let resources = Resources::new().await;
+    let resources = Resources::of(&CONFORMANCE).await;
     let worker = resources.worker(None);
     tick(&resources).await;
     until("the first tick is handled", async || messages_in(&resources.clients, &resources.queue_url).await == 0).await;
@@ -85,7 +86,7 @@ async fn ticks_that_come_twice_late_or_to_workers_that_die_make_one_task_for_eac
 
 #[tokio::test]
 async fn a_callback_survives_the_death_of_the_functions_before_while_and_after_it_is_sent() {
-    let setup = Setup::new();
+    let setup = Setup::of(&CONFORMANCE, &[]);
     let (caller, base) = (setup.start().caller(), setup.start().url().trim_end_matches("/mcp").to_owned());
     for round in 0..4_u64 {
         let id = caller.call_task("approval", json!({})).await;
@@ -111,7 +112,7 @@ async fn a_callback_survives_the_death_of_the_functions_before_while_and_after_i
 
 #[tokio::test]
 async fn a_call_starts_at_its_moment_whatever_dies_or_comes_too_early() {
-    let setup = Setup::new();
+    let setup = Setup::of(&CONFORMANCE, &[]);
     let caller = setup.start().caller();
     let start_ms = now_ms() + 8_000;
     let start = jiff::Timestamp::from_millisecond(i64::try_from(start_ms).unwrap()).unwrap().to_string();

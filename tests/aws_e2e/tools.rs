@@ -2,11 +2,13 @@
 
 use std::process::Command;
 
+use harness::caller::structured;
+use harness::emulator::fresh_name;
+use harness::{output_of, root};
 use serde_json::{Value, json};
 
-use crate::caller::structured;
-use crate::inside::messages_in;
-use crate::process::{Setup, endpoint, fresh_name, output_of, root, sandboxes_of};
+use super::inside::messages_in;
+use super::process::{Setup, endpoint, sandboxes_of};
 
 /// Runs a program in Python, which prints JSON, with the SDK and its clients for the emulator.
 pub(crate) fn with_sdk(program: &str, arguments: &[&str]) -> Value {
@@ -113,8 +115,8 @@ async fn a_secret_that_does_not_exist_is_named_in_the_log() {
     let id = caller.call_task("tool_env", json!({"name": "NONE"})).await;
     let said = format!("the secret `NONE` ({arn}) cannot be read");
     // On AWS it is in the function's log. The emulator writes what a function says before its first event into its own.
-    let log = root().join(crate::programs::STATE).join("shared.log");
-    crate::inside::until("the log says what is missing", async || {
+    let log = super::programs::SHIPPED.state().join("shared.log");
+    super::inside::until("the log says what is missing", async || {
         String::from_utf8_lossy(&std::fs::read(&log).unwrap()).contains(&said)
     })
     .await;

@@ -1,57 +1,12 @@
 //! Servers, a console and a browser, each in a process of its own.
 
 use std::io::{BufRead, BufReader, Read, Seek, Write};
-use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::net::TcpListener;
+use std::process::{Command, Stdio};
 
+use harness::process::Server;
+use harness::{root, tool};
 use serde_json::Value;
-
-/// How long a test waits for something that has to happen.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-fn tool(name: &str) -> PathBuf {
-    let path = root().join(".cache/tools/bin").join(name);
-    assert!(path.exists(), "{} is not installed: run scripts/setup-tools.sh browser", path.display());
-    path
-}
-
-/// A program that listens. Killed when dropped.
-pub(crate) struct Program {
-    child: Child,
-}
-
-impl Program {
-    fn start(command: &mut Command, port: u16) -> Self {
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let begun = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(child.try_wait().unwrap().is_none(), "the program has ended");
-            assert!(begun.elapsed() < PATIENCE, "nobody listens");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Self { child }
-    }
-
-    /// SIGKILL, as a crash or the out-of-memory killer would.
-    pub(crate) fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        // It may have ended already.
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
-}
 
 /// Which console is looked at.
 #[derive(Clone, Copy)]
@@ -78,31 +33,29 @@ impl Setup {
     }
 
     /// The shipped server with its diagnostic tools, which has a console of its own.
-    pub(crate) fn start(&self) -> Program {
-        let program = Path::new(env!("CARGO_BIN_EXE_longhaul")).with_file_name("local");
-        assert!(program.exists(), "build it: cargo build -p longhaul-app --bin local");
-        let mut command = Command::new(program);
+    pub(crate) fn start(&self) -> Server {
+        let mut command = harness::demo();
         command.args(["--diagnostics", "--lease-ms", "1500", "--heartbeat-ms", "200", "--listen"]);
         command.arg(format!("127.0.0.1:{}", self.server)).arg("--db").arg(self.folder.path().join("tasks.db"));
-        Program::start(&mut command, self.server)
+        Server::start_at(self.server, &mut command, None)
     }
 
     /// A server all of whose texts would like to be obeyed.
-    pub(crate) fn start_hostile(&self) -> Program {
+    pub(crate) fn start_hostile(&self) -> Server {
         let mut command = Command::new(tool("node"));
         command.arg(root().join("tests/console/hostile.mjs")).arg(self.server.to_string());
-        Program::start(&mut command, self.server)
+        Server::start_at(self.server, &mut command, None)
     }
 
     /// `longhaul console` for the server.
-    pub(crate) fn start_console(&self) -> Program {
+    pub(crate) fn start_console(&self) -> Server {
         let mut command = self.longhaul(&["console", "--listen"]);
         command.arg(format!("127.0.0.1:{}", self.console));
-        Program::start(&mut command, self.console)
+        Server::start_at(self.console, &mut command, None)
     }
 
     fn longhaul(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        let mut command = Command::new(harness::program("longhaul"));
         command
             .env("XDG_STATE_HOME", self.folder.path())
             .env("HOME", self.folder.path())

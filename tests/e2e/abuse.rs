@@ -1,10 +1,10 @@
 //! Garbage, oversized requests and wrong arguments: each gets a clear error, and the server keeps running.
 
+use harness::caller::json_of;
 use serde_json::{Value, json};
 
-use crate::caller::json_of;
-use crate::connections::{holding, status, until_closed};
-use crate::process::Setup;
+use super::connections::{holding, status, until_closed};
+use super::process::Setup;
 
 #[tokio::test]
 async fn garbage_is_answered_with_json_rpc_errors() {

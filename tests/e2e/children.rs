@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use harness::caller::Caller;
+use harness::gathered::{all_of, result_of};
+use harness::process::Server;
 use serde_json::{Value, json};
 
-use crate::caller::Caller;
-use crate::gathered::{all_of, result_of};
-use crate::process::{Local, Setup};
+use super::process::Setup;
 
 /// How many calls there are at once.
 const CALLS: usize = 300;
@@ -53,7 +54,7 @@ async fn until_so_many(caller: &Caller, tool: &str, status: &str, wanted: usize)
 
 /// Calls `gather`, and kills the server again and again in the middle of that: while children are made, and when some have
 /// ended.
-async fn survives_kills(setup: &Setup, calls: usize) -> (Local, String) {
+async fn survives_kills(setup: &Setup, calls: usize) -> (Server, String) {
     let mut server = setup.start();
     let id = server.caller().call_task("gather", json!({"calls": calls})).await;
     for quarter in 0..4 {

@@ -4,10 +4,12 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
+use harness::caller::structured;
+use harness::process::Server;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
 use serde_json::json;
 
-use crate::process::{Local, Setup};
+use super::process::Setup;
 
 /// How long a test waits for a byte, or for the end of a connection, that has to come.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -31,7 +33,7 @@ const HEAD: &str =
 const CHUNKS: &str = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
                       Transfer-Encoding: chunked\r\n\r\n5\r\n{\"jso\r\n";
 
-fn connect(server: &Local) -> TcpStream {
+fn connect(server: &Server) -> TcpStream {
     let address = server.url().trim_start_matches("http://").trim_end_matches("/mcp");
     let stream = TcpStream::connect(address).expect("the server's socket takes connections");
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -39,7 +41,7 @@ fn connect(server: &Local) -> TcpStream {
 }
 
 /// A connection that has sent `opening`.
-pub(crate) fn holding(server: &Local, opening: &str) -> TcpStream {
+pub(crate) fn holding(server: &Server, opening: &str) -> TcpStream {
     let mut stream = connect(server);
     // A connection that the server has closed already takes nothing.
     drop(stream.write_all(opening.as_bytes()));
@@ -65,7 +67,7 @@ pub(crate) fn status(answer: &[u8]) -> String {
 }
 
 /// Fails the test unless new clients are answered.
-async fn is_served(server: &Local) {
+async fn is_served(server: &Server) {
     for _ in 0..3 {
         let answer = server.caller().call("echo", json!({"text": "still here"})).await;
         assert_eq!(answer["resultType"], "complete", "{answer}");

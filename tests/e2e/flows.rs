@@ -1,9 +1,9 @@
 //! What a client does with a task, in raw requests.
 
+use harness::caller::{TASKS, structured};
 use serde_json::json;
 
-use crate::caller::{TASKS, structured};
-use crate::process::Setup;
+use super::process::Setup;
 
 const UNKNOWN: &str = "01890000-0000-7000-8000-000000000000";
 

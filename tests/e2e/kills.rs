@@ -4,10 +4,11 @@ use std::io::Write;
 use std::process::Stdio;
 use std::time::Duration;
 
+use harness::caller::structured;
+use harness::process::Server;
 use serde_json::{Value, json};
 
-use crate::caller::structured;
-use crate::process::{Local, Setup};
+use super::process::Setup;
 
 #[tokio::test]
 async fn an_accepted_call_survives_a_kill_right_after_its_answer() {
@@ -96,7 +97,7 @@ async fn a_restarted_server_takes_up_its_tasks_without_waiting_for_their_leases(
 }
 
 /// Waits until a process has logged this.
-async fn until_logged(server: &Local, what: &str) {
+async fn until_logged(server: &Server, what: &str) {
     while !server.log().contains(what) {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -123,7 +124,7 @@ async fn a_process_killed_while_it_cleans_up_cleans_up_again_when_it_is_started_
 }
 
 /// Calls a tool that kills its process until no retries are left, and returns the server that says so.
-async fn fails_after_its_retries(setup: &Setup) -> Local {
+async fn fails_after_its_retries(setup: &Setup) -> Server {
     let server = setup.start();
     let id = server.caller().call_task("fail", json!({"how": "exit", "after_s": 0})).await;
     server.wait();

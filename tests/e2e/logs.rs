@@ -1,15 +1,16 @@
 //! What the server logs of what clients send: nothing long, no control characters, no arguments and results.
 
+use harness::caller::json_of;
+use harness::process::Server;
 use serde_json::json;
 
-use crate::caller::json_of;
-use crate::process::{Local, Setup};
+use super::process::Setup;
 
 /// What no log may have.
 const SECRET: &str = "the-argument-of-a-call";
 
 /// Requests of a client that wants to fill or forge the log. Which answers they get is not asked here.
-async fn attack(server: &Local) {
+async fn attack(server: &Server) {
     let caller = server.caller();
     let long = "m".repeat(1024 * 1024);
     let forged = "ping\n2026-01-01T00:00:00Z ERROR forged\r\u{1b}[31m\u{7}\u{85}";

@@ -5,9 +5,10 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use harness::output_of;
 use serde_json::{Value, json};
 
-use crate::process::{Setup, output_of};
+use super::process::Setup;
 
 #[test]
 fn the_printed_client_configuration_is_json_with_the_url() {
@@ -15,7 +16,7 @@ fn the_printed_client_configuration_is_json_with_the_url() {
     let server = setup.start();
     let mut configuration = None;
     for _ in 0..100 {
-        let banner = server.banner();
+        let banner = server.printed();
         configuration = banner.find('{').and_then(|from| {
             serde_json::Deserializer::from_str(&banner[from..]).into_iter::<Value>().next().and_then(Result::ok)
         });
@@ -30,7 +31,7 @@ fn the_printed_client_configuration_is_json_with_the_url() {
 
 #[test]
 fn help_explains_every_flag_and_names_its_variable() {
-    let out = output_of(Command::new(env!("CARGO_BIN_EXE_local")).arg("--help"));
+    let out = output_of(harness::demo().arg("--help"));
     for flag in ["listen", "db", "data-dir", "diagnostics", "leg-ms", "lease-ms", "log-format"] {
         let variable = format!("LONGHAUL_{}", flag.to_uppercase().replace('-', "_"));
         assert!(out.contains(&format!("--{flag}")) && out.contains(&variable), "{flag}: {out}");
@@ -69,7 +70,7 @@ async fn a_second_server_on_the_same_file_is_refused_and_the_first_goes_on() {
 fn who_connects_first_is_answered_by_a_server_that_is_ready() {
     for _ in 0..20 {
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_local"));
+        let mut command = harness::demo();
         command.args(["--listen", &address.to_string(), "--db", ":memory:"]).stdout(Stdio::null());
         let mut server = command.stderr(Stdio::null()).spawn().unwrap();
         let begun = Instant::now();
@@ -93,7 +94,7 @@ fn who_connects_first_is_answered_by_a_server_that_is_ready() {
 
 #[test]
 fn a_wrong_flag_is_named_in_the_error() {
-    let out = Command::new(env!("CARGO_BIN_EXE_local")).args(["--lease-ms", "5"]).output().unwrap();
+    let out = harness::demo().args(["--lease-ms", "5"]).output().unwrap();
     assert!(!out.status.success());
     assert!(String::from_utf8_lossy(&out.stderr).contains("--lease-ms"));
 }
@@ -109,7 +110,7 @@ async fn an_orderly_stop_gives_running_legs_back_and_loses_nothing() {
     let again = setup.start();
     let done = again.caller().until(&id, "completed").await;
     // The leg was given back, not waited for: a second attempt continued.
-    assert_eq!(crate::caller::structured(&done["result"])["attempts"], 2);
+    assert_eq!(harness::caller::structured(&done["result"])["attempts"], 2);
 }
 
 #[tokio::test]
@@ -119,6 +120,6 @@ async fn legs_that_are_very_short_still_finish_the_work() {
     let caller = server.caller();
     let id = caller.call_task("countdown", json!({"seconds": 0.6, "steps": 30})).await;
     let done = caller.until(&id, "completed").await;
-    let attempts = crate::caller::structured(&done["result"])["attempts"].as_u64().unwrap();
+    let attempts = harness::caller::structured(&done["result"])["attempts"].as_u64().unwrap();
     assert!(attempts > 3, "one leg cannot have done it: {attempts}");
 }

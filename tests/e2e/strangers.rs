@@ -1,9 +1,10 @@
 //! A server that lets everyone in: callers who share an owner do not reach each other's tasks by names that they choose.
 
+use harness::caller::{TASKS, json_of};
+use harness::process::Server;
 use serde_json::{Value, json};
 
-use crate::caller::{TASKS, json_of};
-use crate::process::{Local, Setup};
+use super::process::Setup;
 
 /// A client of a revision with sessions.
 struct Client {
@@ -13,7 +14,7 @@ struct Client {
 }
 
 impl Client {
-    async fn connect(server: &Local) -> Self {
+    async fn connect(server: &Server) -> Self {
         let mut client = Self { http: reqwest::Client::new(), url: server.url().to_owned(), session: None };
         let params =
             json!({"protocolVersion": "next", "clientInfo": {"name": "e2e", "version": "1"}, "capabilities": {}});
@@ -124,16 +125,12 @@ fn a_server_for_one_user_listens_on_loopback_only() {
         (["--listen", "0.0.0.0:0", "--auth", "loopback"], "--listen", "--auth anonymous"),
         (["--listen", "127.0.0.1:0", "--auth", "iam"], "--auth", "`loopback`, `bearer`, `oauth` or"),
     ] {
-        let out =
-            std::process::Command::new(env!("CARGO_BIN_EXE_local")).args(["--db", ":memory:"]).args(flags).output();
+        let out = harness::demo().args(["--db", ":memory:"]).args(flags).output();
         let out = out.unwrap();
         assert!(!out.status.success());
         let error = String::from_utf8_lossy(&out.stderr);
         assert!(error.contains(named) && error.contains(what_to_do), "{error}");
     }
-    let out = std::process::Command::new(env!("CARGO_BIN_EXE_local"))
-        .args(["--db", ":memory:", "--listen", "0.0.0.0:0"])
-        .output()
-        .unwrap();
+    let out = harness::demo().args(["--db", ":memory:", "--listen", "0.0.0.0:0"]).output().unwrap();
     assert!(!out.status.success(), "loopback is the default");
 }

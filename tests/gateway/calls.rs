@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::process::{Setup, ended, why, words};
+use super::process::{Setup, ended, why, words};
 
 #[tokio::test]
 async fn noise_between_messages_is_ignored() {

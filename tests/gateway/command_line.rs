@@ -2,11 +2,11 @@
 
 use std::process::{Command, Output};
 
-use crate::process::Setup;
+use super::process::Setup;
 
 /// Its exit code, and all that it writes.
 fn said(args: &[&str]) -> (i32, String) {
-    let Output { status, stdout, stderr } = Command::new(env!("CARGO_BIN_EXE_longhaul")).args(args).output().unwrap();
+    let Output { status, stdout, stderr } = Command::new(harness::program("longhaul")).args(args).output().unwrap();
     (status.code().unwrap(), String::from_utf8([stdout, stderr].concat()).unwrap())
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::process::{Setup, words};
+use super::process::{Setup, words};
 
 #[tokio::test]
 async fn a_server_ends_with_its_call() {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::process::{Setup, Somewhere, ended, script, until, why, words};
+use super::process::{Setup, Somewhere, ended, script, until, why, words};
 
 /// A job of the fixture, as the configuration folds it.
 fn scan() -> Value {

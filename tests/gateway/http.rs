@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::process::{Setup, Somewhere, ended, until, why, words};
+use super::process::{Setup, Somewhere, ended, until, why, words};
 
 /// A gateway in front of the server in this mode.
 fn in_front_of(mode: &str) -> (Setup, Somewhere) {

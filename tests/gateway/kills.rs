@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::process::{Gateway, Setup, ended, why, words};
+use super::process::{Gateway, Setup, ended, why, words};
 
 #[tokio::test]
 async fn a_call_that_may_be_repeated_survives_kills_of_the_gateway() {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::process::{Gateway, Setup, script, words};
+use super::process::{Gateway, Setup, script, words};
 
 /// A gateway in front of the fixture that can change, in these modes.
 fn changing(modes: &[&str]) -> Setup {

@@ -4,11 +4,11 @@ use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
-use crate::process::{Setup, words};
+use super::process::{Setup, words};
 
 /// The exit code of `longhaul gateway lock`, and all that it says.
 fn lock(setup: &Setup, more: &[&str]) -> (i32, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+    let mut command = Command::new(harness::program("longhaul"));
     command.args(["gateway", "lock", "--config", &setup.path("mcp.json")]).args(more);
     let Output { status, stdout, stderr } = command.output().unwrap();
     (status.code().unwrap(), String::from_utf8([stdout, stderr].concat()).unwrap())

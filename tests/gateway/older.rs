@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::process::{Gateway, Setup, script};
-use crate::subscriptions::Hearing;
+use super::process::{Gateway, Setup, script};
+use super::subscriptions::Hearing;
 
 /// A client of `2025-06-18`.
 pub(crate) struct Older {

@@ -1,10 +1,11 @@
 //! Executions of Step Functions as tools, by configuration alone, with Step Functions in the emulator.
 
+use harness::emulator::endpoint;
+use harness::gate::{Gate, Held};
+use harness::states::{Machine, states_api};
 use serde_json::{Value, json};
 
-use crate::gate::{Gate, Held};
-use crate::process::{Gateway, Setup, Somewhere, ended, endpoint, until, why, words};
-use crate::states::{Machine, states_api};
+use super::process::{Gateway, Setup, Somewhere, ended, until, why, words};
 
 /// A gateway whose tool `etl` is this state machine, with these additional members of its entry.
 fn with(machine: &str, more: Value) -> Setup {
@@ -26,7 +27,7 @@ fn june() -> Value {
 
 /// A gateway with a task whose execution is being started: the request is held, and the gate has to stay.
 async fn held_at_the_start(machine: &Machine, held: Held) -> (Gate, Setup, Gateway, String) {
-    let gate = Gate::open().await;
+    let gate = Gate::open(endpoint()).await;
     let setup = of(machine).with_aws(gate.url());
     let gateway = setup.start();
     let is_held = gate.hold("StartExecution", "", held);

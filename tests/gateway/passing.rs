@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::process::{Setup, ended, words};
+use super::process::{Setup, ended, words};
 
 #[tokio::test]
 async fn tools_are_listed_as_their_server_lists_them() {

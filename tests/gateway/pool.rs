@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::kills::kill_at_moments;
-use crate::process::{Gateway, Setup, ended, is_alive, script, until, why, words};
+use super::kills::kill_at_moments;
+use super::process::{Gateway, Setup, ended, is_alive, script, until, why, words};
 
 /// A gateway in front of the fixture that keeps its processes, with more terms.
 fn pool_of(processes: usize, terms: &Value) -> Setup {

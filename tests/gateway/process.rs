@@ -2,43 +2,20 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use harness::caller::Caller;
 use serde_json::{Value, json};
-
-use crate::caller::Caller;
 
 /// How long a test waits for something that has to happen.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The root of the repository.
-pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-/// A program that `scripts/setup-tools.sh` has installed.
+/// A program that `scripts/setup-tools.sh upstreams` has installed.
 pub(crate) fn tool(name: &str) -> String {
-    let path = root().join(".cache/tools/bin").join(name);
-    assert!(path.exists(), "{name} is missing: run scripts/setup-tools.sh upstreams");
-    path.canonicalize().unwrap().to_str().unwrap().to_owned()
-}
-
-/// The endpoint of an AWS emulator, which all test processes share and which runs at least as long as this one.
-pub(crate) fn endpoint() -> &'static str {
-    static EMULATOR: OnceLock<(File, String)> = OnceLock::new();
-    let (_used, endpoint) = EMULATOR.get_or_init(|| {
-        let state = root().join(".cache/emulator");
-        std::fs::create_dir_all(&state).unwrap();
-        let used = File::options().create(true).append(true).open(state.join("users.lock")).unwrap();
-        used.lock_shared().unwrap();
-        let output = Command::new(root().join("scripts/emulator.sh")).arg("shared").output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        (used, String::from_utf8(output.stdout).unwrap().trim().to_owned())
-    });
-    endpoint
+    harness::tool(name).canonicalize().unwrap().to_str().unwrap().to_owned()
 }
 
 const ANY_PORT: &str = "127.0.0.1:0";
@@ -181,7 +158,7 @@ impl Setup {
     }
 
     fn starting(&self, address: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        let mut command = Command::new(harness::program("longhaul"));
         command.args(["gateway", "--listen", address, "--lease-ms", "1500", "--heartbeat-ms", "200"]);
         command.arg("--db").arg(self.path("tasks.db")).args(&self.servers);
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
@@ -218,7 +195,7 @@ impl Setup {
     /// What `longhaul gateway rights` prints.
     pub(crate) fn rights(&self) -> Value {
         let output =
-            Command::new(env!("CARGO_BIN_EXE_longhaul")).args(["gateway", "rights"]).args(&self.servers).output();
+            Command::new(harness::program("longhaul")).args(["gateway", "rights"]).args(&self.servers).output();
         let Output { status, stdout, stderr } = output.unwrap();
         assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
         serde_json::from_slice(&stdout).unwrap()
@@ -240,7 +217,7 @@ pub(crate) fn is_alive(id: &str) -> bool {
 }
 
 pub(crate) fn script(name: &str) -> String {
-    root().join("tests/gateway").join(name).canonicalize().unwrap().to_str().unwrap().to_owned()
+    harness::root().join("tests/gateway").join(name).canonicalize().unwrap().to_str().unwrap().to_owned()
 }
 
 /// Waits until something has happened.

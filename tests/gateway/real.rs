@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::older::Older;
-use crate::process::{Setup, ended, tool, until, why, words};
-use crate::subscriptions::Hearing;
+use super::older::Older;
+use super::process::{Setup, ended, tool, until, why, words};
+use super::subscriptions::Hearing;
 
 fn entry(command: &str, args: &[&str]) -> Value {
     json!({"command": tool(command), "args": args})

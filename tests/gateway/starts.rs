@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::process::{Setup, words};
+use super::process::{Setup, words};
 
 #[tokio::test]
 async fn a_server_that_dies_at_start_is_named_with_its_last_twenty_lines() {

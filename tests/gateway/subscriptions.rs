@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::older::Older;
-use crate::process::{Gateway, Setup, is_alive, script, until};
+use super::older::Older;
+use super::process::{Gateway, Setup, is_alive, script, until};
 
 /// How a server speaks.
 const ERAS: [&[&str]; 2] = [&[], &["--per-request"]];

@@ -6,8 +6,8 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::older::Older;
-use crate::process::{Gateway, Setup, Somewhere, ended, root, script, tool, until, why, words};
+use super::older::Older;
+use super::process::{Gateway, Setup, Somewhere, ended, script, tool, until, why, words};
 
 /// How a server speaks of tasks: by the Tasks extension, or as revision `2025-11-25` does.
 const ERAS: [&str; 2] = ["per-request", "handshake"];
@@ -154,7 +154,7 @@ async fn a_task_of_a_fastmcp_server_goes_on_after_a_kill_of_the_gateway() {
     let port = free_port();
     let setup = Setup::config(|_| json!({"mcpServers": {"s": {"url": format!("http://127.0.0.1:{port}/mcp")}}}));
     std::fs::write(setup.path("hold"), "").unwrap();
-    let python = root().join(".cache/tools/upstreams-python/bin/python");
+    let python = harness::root().join(".cache/tools/upstreams-python/bin/python");
     assert!(python.exists(), "run scripts/setup-tools.sh upstreams");
     let mut command = Command::new(python);
     command.args([&script("fastmcp_fixture.py"), &setup.path(""), &port]);

@@ -1,11 +1,11 @@
 //! Executions of Step Functions as tools of the gateway's functions, woken by an event.
 
+use harness::caller::Caller;
+use harness::root;
+use harness::states::{Machine, api};
 use serde_json::{Value, json};
 
-use crate::caller::Caller;
-use crate::process::root;
-use crate::setup::Setup;
-use crate::states::{Machine, api};
+use super::setup::Setup;
 
 /// What the rule of template.yaml makes of an event.
 const MESSAGE: &str = r#"{"wake": "<name>"}"#;

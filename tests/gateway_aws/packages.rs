@@ -4,15 +4,15 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Output};
 
+use harness::{output_of, root};
 use serde_json::{Value, json};
 
-use crate::process::{output_of, root};
-use crate::programs;
+use crate::aws_e2e::programs::GATEWAY;
 
 /// A folder as the build leaves it, with a bundle.
 fn built() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    for (name, program) in [("api", programs::api()), ("worker", programs::worker())] {
+    for (name, program) in [("api", GATEWAY.api()), ("worker", GATEWAY.worker())] {
         std::fs::create_dir(folder.path().join(name)).unwrap();
         // Only its head is looked at.
         let program = std::fs::read(program).unwrap()[..4_096].to_vec();

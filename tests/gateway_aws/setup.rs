@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use harness::caller::Caller;
+use harness::root;
+use harness::runtime_host::Idle;
+use harness::runtime_host::front_door::{HttpFrontend, Mode};
+use harness::runtime_host::mapping::{Mapping, Worker};
 use longhaul::settings::EnvSource;
 use longhaul_gateway::{Config, Lock};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::caller::Caller;
-use crate::ground::Resources;
-use crate::process::root;
-use crate::programs;
-use crate::runtime_host::Idle;
-use crate::runtime_host::front_door::{HttpFrontend, Mode};
-use crate::runtime_host::mapping::{Mapping, Worker};
+use crate::aws_e2e::ground::Resources;
+use crate::aws_e2e::programs::GATEWAY;
 
 /// How long a test waits for something that has to happen.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -40,7 +40,7 @@ pub(crate) struct Setup {
 impl Setup {
     /// Functions in front of the fixture in this mode, which has these environment variables.
     pub(crate) async fn of(modes: &[&str], env: Value) -> Self {
-        let setup = Self { folder: tempfile::tempdir().unwrap(), resources: Resources::new().await };
+        let setup = Self { folder: tempfile::tempdir().unwrap(), resources: Resources::of(&GATEWAY).await };
         let script = root().join("tests/gateway/fixture.py").canonicalize().unwrap();
         let args = [script.to_str().unwrap(), setup.folder.path().to_str().unwrap()];
         let args: Vec<&str> = args.into_iter().chain(modes.iter().copied()).collect();
@@ -58,7 +58,7 @@ impl Setup {
 
     /// Functions whose tools are jobs of other systems, so that there is no lock file.
     pub(crate) async fn of_jobs(jobs: Value) -> Self {
-        let setup = Self { folder: tempfile::tempdir().unwrap(), resources: Resources::new().await };
+        let setup = Self { folder: tempfile::tempdir().unwrap(), resources: Resources::of(&GATEWAY).await };
         let config = json!({"mcpServers": jobs, "longhaul": {"defaults": {"handleAfter": "0s"}}});
         std::fs::write(setup.file("mcp.json"), config.to_string()).unwrap();
         setup
@@ -85,7 +85,7 @@ impl Setup {
 
     /// The API function.
     pub(crate) async fn frontend(&self, settings: &[(&str, &str)]) -> HttpFrontend {
-        HttpFrontend::open(programs::api(), &self.env(settings), Idle::Frozen, Mode::Streamed, 1).await
+        HttpFrontend::open(GATEWAY.api(), &self.env(settings), Idle::Frozen, Mode::Streamed, 1).await
     }
 
     /// What a worker needs.
@@ -114,7 +114,7 @@ impl Setup {
     /// The worker as Lambda starts a wrapper: with the command of the managed runtime as its arguments.
     pub(crate) fn wrapper(&self, runtime: &str) -> PathBuf {
         let file = self.file("lambda");
-        std::fs::write(&file, format!("#!/bin/sh\nexec {} {runtime}\n", programs::worker().display())).unwrap();
+        std::fs::write(&file, format!("#!/bin/sh\nexec {} {runtime}\n", GATEWAY.worker().display())).unwrap();
         std::fs::set_permissions(&file, PermissionsExt::from_mode(0o755)).unwrap();
         file
     }

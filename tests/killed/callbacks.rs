@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
+use harness::approval::{ENDED, LATE, counted, post, send_first, token_of};
+use harness::caller::{Caller, structured};
 use serde_json::{Value, json};
 
-use crate::approval::{ENDED, LATE, counted, post, send_first, token_of};
-use crate::caller::{Caller, structured};
-use crate::process::Setup;
+use super::process::Setup;
 
 async fn decision_of(caller: &Caller, id: &str) -> Value {
     let result = structured(&caller.until(id, "completed").await["result"]);

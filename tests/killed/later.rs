@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use harness::caller::{Caller, structured};
 use serde_json::{Value, json};
 
-use crate::caller::{Caller, structured};
-use crate::process::{Setup, now_ms, until};
+use super::process::{Setup, now_ms, until};
 
 /// How long before the moment the call is made.
 const AHEAD_MS: u64 = 3_000;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::process::{Setup, now_ms, until};
+use super::process::{Setup, now_ms, until};
 
 const MINUTE_MS: u64 = 60_000;
 

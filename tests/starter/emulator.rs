@@ -3,9 +3,10 @@
 use std::fs::File;
 use std::process::Command;
 
+use harness::root;
 use serde_json::Value;
 
-use crate::project::{Project, root, run};
+use crate::project::{Project, run};
 
 /// What the emulator of these tests keeps: a folder below the checkout's root.
 const STATE: &str = ".cache/local-aws-starter";

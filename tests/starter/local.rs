@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::caller::Caller;
+use harness::caller::Caller;
+
 use crate::project::Project;
 
 /// How long it may take to start on a busy machine.

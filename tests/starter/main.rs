@@ -9,16 +9,13 @@
     reason = "a test may end by a panic, and waits in real time"
 )]
 
-#[path = "../e2e/caller.rs"]
-#[expect(dead_code, reason = "the other suites use all of it")]
-mod caller;
 mod emulator;
 mod local;
 mod project;
 
+use harness::caller::Caller;
 use serde_json::json;
 
-use caller::Caller;
 use emulator::Stack;
 use local::Local;
 use project::{Project, run};

@@ -3,12 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use harness::root;
 use tempfile::TempDir;
-
-/// The root of the checkout.
-pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
-}
 
 /// The starter as it is in the checkout.
 pub(crate) fn template() -> PathBuf {

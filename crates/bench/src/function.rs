@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, ensure};
+use harness::runtime_host::{Idle, Sandbox};
 use http_body_util::BodyExt;
 use serde_json::{Map, Value, json};
 
 use crate::proc;
-use crate::runtime_host::{Idle, Sandbox};
 use crate::wire::Call;
 
 /// How long an invocation may take.

@@ -15,9 +15,6 @@ mod csv;
 mod figures;
 mod filled;
 mod function;
-#[expect(dead_code, clippy::unwrap_used, reason = "a part of the end-to-end tests, which use all of it")]
-#[path = "../../../tests/aws_e2e/gate.rs"]
-mod gate;
 mod ground;
 mod latency;
 mod load;
@@ -25,15 +22,6 @@ mod measure;
 mod peers;
 mod proc;
 mod process;
-#[expect(
-    dead_code,
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a part of the end-to-end tests, which use all of it and may panic"
-)]
-#[path = "../../../tests/runtime_host/mod.rs"]
-mod runtime_host;
 mod servers;
 mod session;
 mod spawned;

@@ -9,20 +9,16 @@
     reason = "a broken promise shows as a panic, and receivers answer in real time"
 )]
 
-#[path = "../../../tests/e2e/receiver.rs"]
-#[expect(dead_code, reason = "the end-to-end tests use all of it")]
-mod receiver;
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use harness::receiver::{Receiver, Reply};
 use longhaul_core::ports::{TaskStore, WorkQueue};
 use longhaul_core::{Announced, Announcement, Clock, NOTICE_TOOL, Status, Task, TaskKey};
 use longhaul_engine::{Disposition, Engine, Leg, LegEnd, Notices, Ports, Settings, ToolRunner, WorkerSignals};
 use longhaul_push::{Endpoints, NoticeRunner, Reach, SecretSource};
 use longhaul_testkit::{FakeQueue, FakeStore, ManualClock, SeededIds, given};
-use receiver::{Receiver, Reply};
 use serde_json::json;
 
 const HOUR_MS: u64 = 3_600_000;

@@ -4,11 +4,10 @@
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
+use harness::runtime_host::front_door::Mode;
 use tokio::sync::oneshot;
 
-use crate::ground::Resources;
-pub(crate) use crate::process::output_of;
-use crate::runtime_host::front_door::Mode;
+use crate::aws_e2e::ground::Resources;
 
 /// The table and queues of one test.
 pub(crate) struct Setup {

@@ -8,6 +8,7 @@ use aws_sdk_dynamodb::config::{HttpClient as _, SharedHttpClient};
 use aws_smithy_runtime_api::client::http::{HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn};
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_types::body::SdkBody;
+use harness::emulator;
 use longhaul_aws::DynamoStore;
 use longhaul_aws::clients::{Clients, https};
 use longhaul_core::ports::{StoreError, TaskStore};
@@ -15,8 +16,6 @@ use longhaul_core::{Clock, PartsName, TaskKey, Timestamp};
 use longhaul_testkit::given::{self, NOW, owner};
 use longhaul_testkit::{SeededIds, block_on};
 use serde_json::{Value, json};
-
-use crate::emulator;
 
 /// A table that processes nothing of the next batches, and notes how many items each has.
 #[derive(Clone, Debug, Default)]

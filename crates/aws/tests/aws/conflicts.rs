@@ -11,6 +11,7 @@ use aws_smithy_runtime_api::client::http::{HttpConnector, HttpConnectorFuture, S
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_types::body::SdkBody;
 use futures::future::join_all;
+use harness::emulator;
 use longhaul_aws::clients::{Clients, https};
 use longhaul_aws::{DynamoStore, QuotaMode};
 use longhaul_core::ports::{Created, Delivery, Message, NewTask, Purpose, TaskStore};
@@ -21,8 +22,6 @@ use longhaul_engine::{
 use longhaul_testkit::given::{self, owner};
 use longhaul_testkit::{FakeQueue, SeededIds, block_on};
 use tokio::sync::Semaphore;
-
-use crate::emulator;
 
 /// What replaces an answer.
 #[derive(Clone, Copy, Debug)]

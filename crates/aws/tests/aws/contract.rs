@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use harness::emulator;
 use longhaul_aws::clients::Clients;
 use longhaul_aws::{DynamoStore, QuotaMode, SqsQueue};
 use longhaul_core::ports::{TaskStore, WorkQueue};
 use longhaul_testkit::{QueueHarness, StoreHarness};
-
-use crate::emulator;
 
 /// A new table for each test.
 struct Dynamo(DynamoStore);

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnConsumedCapacity};
 use futures::StreamExt;
+use harness::emulator;
 use longhaul_aws::clients::Clients;
 use longhaul_aws::{DynamoStore, QuotaMode};
 use longhaul_core::ports::{ApplyError, Created, NewTask, TaskStore};
@@ -14,7 +15,6 @@ use longhaul_core::{
 use longhaul_testkit::given::{self, LEASE_MS, NOW, owner};
 use longhaul_testkit::{SeededIds, at_once, block_on};
 
-use crate::emulator;
 use crate::meter::{Call, Meter};
 
 /// A store whose calls are counted.

@@ -6,6 +6,7 @@ use aws_sdk_dynamodb::config::{HttpClient as _, SharedHttpClient};
 use aws_smithy_runtime_api::client::http::{HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn};
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use futures::future::{join, join_all};
+use harness::emulator;
 use longhaul_aws::DynamoStore;
 use longhaul_aws::clients::{Clients, https};
 use longhaul_core::PartsName;
@@ -13,8 +14,6 @@ use longhaul_core::ports::{Created, NewTask, TaskStore};
 use longhaul_testkit::given::{self, NOW, owner};
 use longhaul_testkit::{SeededIds, block_on};
 use tokio::sync::Semaphore;
-
-use crate::emulator;
 
 /// Holds the transaction that writes a record until it is told to go on.
 #[derive(Clone, Debug)]

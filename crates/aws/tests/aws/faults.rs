@@ -7,6 +7,7 @@ use aws_smithy_runtime_api::client::http::{HttpConnector, HttpConnectorFuture, S
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_types::body::SdkBody;
+use harness::emulator;
 use longhaul_aws::clients::{Clients, https};
 use longhaul_aws::{DynamoStore, QuotaMode};
 use longhaul_core::ports::{ApplyError, Created, Recorded, StoreError, TaskStore};
@@ -14,7 +15,6 @@ use longhaul_core::{Entry, EntryKind, PartsName, Suspension, TaskEvent, TaskKey}
 use longhaul_testkit::given::{self, NOW, owner};
 use longhaul_testkit::{SeededIds, block_on};
 
-use crate::emulator;
 use crate::lifetimes::{DAY_MS, expiries};
 
 /// What happens to a try.

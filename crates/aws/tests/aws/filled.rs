@@ -1,6 +1,7 @@
 //! What operations cost on a table with many tasks of the same owner: what they cost on one with few.
 
 use futures::StreamExt;
+use harness::emulator;
 use longhaul_aws::clients::Clients;
 use longhaul_aws::{DynamoStore, QuotaMode};
 use longhaul_core::ports::{NewTask, TaskStore};
@@ -9,7 +10,6 @@ use longhaul_testkit::given::{self, NOW, owner};
 use longhaul_testkit::{SeededIds, block_on};
 use serde_json::Value;
 
-use crate::emulator;
 use crate::meter::{Call, Meter};
 
 /// Tasks in the table with few of them: more than several pages have.

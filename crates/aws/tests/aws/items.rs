@@ -4,14 +4,13 @@ use std::collections::{BTreeSet, HashMap};
 use std::error::Error;
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use harness::emulator;
 use longhaul_aws::DynamoStore;
 use longhaul_aws::clients::Clients;
 use longhaul_core::ports::{ApplyError, StoreError, TaskStore};
 use longhaul_core::{Suspension, TaskEvent, Timestamp};
 use longhaul_testkit::given::{self, NOW, owner};
 use longhaul_testkit::{SeededIds, block_on};
-
-use crate::emulator;
 
 /// The attributes that only some states have.
 const OF_STATES: [&str; 7] = ["lease_until", "lease_token", "until", "asks", "result", "result_kind", "failure"];

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use harness::emulator;
 use http::{Request, StatusCode};
 use longhaul_aws::clients::Clients;
 use longhaul_aws::{DynamoStore, SqsQueue};
@@ -12,8 +13,6 @@ use longhaul_mcp::{McpServer, McpSettings};
 use longhaul_testkit::{ManualClock, SeededIds, block_on};
 use rmcp::ServerHandler;
 use serde_json::json;
-
-use crate::emulator;
 
 const OWNER: OwnerId = OwnerId::from_bytes([3; 32]);
 const DAY_MS: u64 = 24 * 3_600_000;

@@ -3,14 +3,13 @@
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use harness::emulator;
 use longhaul_aws::DynamoStore;
 use longhaul_aws::clients::Clients;
 use longhaul_core::ports::{NewTask, TaskStore};
 use longhaul_core::{Entry, EntryKind, MailboxId, PartsName, Payload, Task, TaskEvent, TaskRecord, Timestamp, limits};
 use longhaul_testkit::given::{self, NOW, owner};
 use longhaul_testkit::{SeededIds, block_on};
-
-use crate::emulator;
 
 pub(crate) const DAY_MS: u64 = 86_400_000;
 

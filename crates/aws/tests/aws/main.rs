@@ -7,7 +7,6 @@ mod conflicts;
 mod contract;
 mod counts;
 mod creating;
-mod emulator;
 mod faults;
 mod filled;
 mod items;

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use harness::emulator;
 use longhaul_aws::DynamoStore;
 use longhaul_aws::clients::Clients;
 use longhaul_core::ports::{LegPlace, LegPlaces, StoreError, Taken};
@@ -13,7 +14,6 @@ use longhaul_testkit::{FakePlaces, SeededIds, at_once, block_on};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use crate::emulator;
 use crate::meter::Meter;
 
 /// A table, and what the calls to it cost.

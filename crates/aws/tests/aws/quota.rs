@@ -1,6 +1,7 @@
 //! The count of unfinished tasks: what a refusal costs, and what happens if the count is wrong.
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use harness::emulator;
 use longhaul_aws::clients::Clients;
 use longhaul_aws::{DynamoStore, QuotaMode};
 use longhaul_core::ports::{CreateError, Created, NewTask, TaskStore};
@@ -8,7 +9,6 @@ use longhaul_core::{NOTICE_TOOL, Outcome, PartsName, Payload, ResultKind, TaskEv
 use longhaul_testkit::given::{self, NOW, owner};
 use longhaul_testkit::{SeededIds, at_once, block_on};
 
-use crate::emulator;
 use crate::meter::Meter;
 
 struct Limited {

@@ -1,12 +1,11 @@
 //! A queue that is known by its URL alone, as containers know it: its dead letters are found, and none is lost.
 
+use harness::emulator::{config, queues};
 use longhaul_aws::clients::Clients;
 use longhaul_aws::{SqsQueue, body_of};
 use longhaul_core::TaskKey;
 use longhaul_core::ports::{Message, WorkQueue};
 use longhaul_testkit::{SeededIds, given};
-
-use crate::emulator::{config, queues};
 
 fn key() -> TaskKey {
     given::task(&SeededIds::new(1), given::owner("alice"), given::NOW).key()

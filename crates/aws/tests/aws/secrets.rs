@@ -1,10 +1,9 @@
 //! Secrets: all instances get the same one.
 
+use harness::emulator;
 use longhaul_aws::DynamoStore;
 use longhaul_aws::clients::Clients;
 use longhaul_testkit::{SeededIds, at_once, block_on};
-
-use crate::emulator;
 
 #[test]
 fn instances_that_start_at_the_same_time_get_the_same_secret() {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
+use harness::emulator;
 use longhaul_aws::clients::Clients;
 use longhaul_aws::{DynamoStore, QuotaMode};
 use longhaul_core::ports::{NewTask, TaskStore};
@@ -16,7 +17,6 @@ use longhaul_testkit::{FakeStore, ManualClock, SeededIds, block_on};
 use serde_json::Value;
 
 use crate::counts::item_size;
-use crate::emulator;
 use crate::meter::{Call, Meter};
 
 /// By how many bytes an item may be larger than the model says: by what the adapter notes for itself, which is as how many

@@ -1,12 +1,11 @@
 //! Messages that cannot be read: they do not stop others, and become dead letters.
 
+use harness::emulator;
 use longhaul_aws::SqsQueue;
 use longhaul_aws::clients::Clients;
 use longhaul_core::ports::{Message, WorkQueue};
 use longhaul_testkit::given::{self, NOW, owner};
 use longhaul_testkit::{SeededIds, block_on};
-
-use crate::emulator;
 
 #[test]
 fn a_message_that_cannot_be_read_does_not_stop_others_and_becomes_a_dead_letter() {

@@ -1,12 +1,12 @@
 //! What is sent to SQS: keys, delays that it accepts, times in whole seconds.
 
+use harness::emulator;
 use longhaul_aws::SqsQueue;
 use longhaul_aws::clients::Clients;
 use longhaul_core::ports::{Message, WorkQueue};
 use longhaul_testkit::given::{self, NOW, owner};
 use longhaul_testkit::{SeededIds, block_on};
 
-use crate::emulator;
 use crate::meter::Meter;
 
 async fn metered() -> (SqsQueue, Meter) {

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::ensure;
+use harness::runtime_host;
 use rustix::stdio::{dup2_stdout, stdout};
 
 use super::{Part, Plan};
@@ -19,7 +20,7 @@ use crate::figures::{Figure, Target};
 use crate::function::Function;
 use crate::ground::Ground;
 use crate::process::{self, endpoint};
-use crate::{runtime_host, wire};
+use crate::wire;
 
 /// The largest program, in MiB.
 const SIZE_MIB_MAX: f64 = 12.0;

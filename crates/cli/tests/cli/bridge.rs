@@ -4,10 +4,11 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc;
 
+use harness::root;
 use serde_json::{Value, json};
 
 use crate::command::Setup;
-use crate::servers::{Lossy, PATIENCE, Server, answering, root, serving};
+use crate::servers::{Lossy, PATIENCE, Server, answering, serving};
 
 /// Runs one flow of a driver of `tests/clients` through a bridge to this URL.
 fn drive(setup: &Setup, (program, script): (&str, &str), flow: &[&str]) -> Value {

@@ -4,9 +4,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Child;
 
+use harness::auth_server::AuthServer;
 use serde_json::{Value, json};
 
-use crate::auth_server::AuthServer;
 use crate::bridge::Bridge;
 use crate::browser::{Login, browse, get};
 use crate::command::{Said, Setup};

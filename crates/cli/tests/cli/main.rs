@@ -10,15 +10,8 @@
     reason = "a test may end by a panic, and waits in real time"
 )]
 
-#[path = "../../../../tests/e2e/auth_server.rs"]
-#[expect(dead_code, reason = "other tests do more to it")]
-mod auth_server;
 mod bridge;
 mod browser;
-/// Where the authorization server looks for its program.
-mod clients {
-    pub(crate) use crate::servers::root;
-}
 mod command;
 mod console;
 mod kills;

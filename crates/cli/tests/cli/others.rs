@@ -2,8 +2,10 @@
 
 use std::process::Command;
 
+use harness::root;
+
 use crate::command::Setup;
-use crate::servers::{Server, root};
+use crate::servers::Server;
 
 #[test]
 fn a_typescript_server_of_2025_11_25_answers_at_once_or_by_a_task() {

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -10,11 +10,6 @@ use std::time::{Duration, Instant};
 
 /// How long a test waits for something that has to happen.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-
-/// The root of the repository.
-pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
 
 /// A port that nobody listens on now.
 pub(crate) fn free_port() -> u16 {
@@ -35,9 +30,7 @@ impl Server {
 
     /// The same with more flags.
     pub(crate) fn local_with(folder: &Path, port: u16, flags: &[&str]) -> Self {
-        let program = Path::new(env!("CARGO_BIN_EXE_longhaul")).with_file_name("local");
-        assert!(program.exists(), "build it: cargo build -p longhaul-app --bin local");
-        let mut command = Command::new(program);
+        let mut command = harness::demo();
         command.args(["--diagnostics", "--lease-ms", "1500", "--heartbeat-ms", "200", "--listen"]);
         command.arg(format!("127.0.0.1:{port}")).arg("--db").arg(folder.join("tasks.db")).args(flags);
         Self::start(&mut command, port)

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use harness::root;
 use serde_json::json;
 
 use crate::bridge::Bridge;
 use crate::command::{Said, Setup};
-use crate::servers::{Server, free_port, root};
+use crate::servers::{Server, free_port};
 
 const KEY: &str = "AKIDEXAMPLE";
 const SECRET: &str = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY";

@@ -4,13 +4,13 @@
 use std::sync::{Arc, Mutex};
 
 use futures::{StreamExt, stream};
+use harness::dialects::{Naming, REVISIONS, UNKNOWN, about_sessions, call, in_sessions, initialize, requests};
 use longhaul_engine::{Engine, Ports};
 use longhaul_lambda::{Api, Auth, IamOwner, TokenClaims};
 use longhaul_testkit::{Fault, FaultyStore, StoreCall};
 use serde_json::{Value, json};
 
 use crate::answering::{answer, api, message};
-use crate::dialects::{Naming, REVISIONS, UNKNOWN, about_sessions, call, in_sessions, initialize, requests};
 use crate::oauth::{Issuing, auth_of};
 use crate::world::{World, event};
 

@@ -8,8 +8,6 @@ mod announcing;
 mod answering;
 mod audit;
 mod costs;
-#[path = "../../../../tests/dialects/mod.rs"]
-mod dialects;
 mod isolation;
 mod logs;
 mod metrics;

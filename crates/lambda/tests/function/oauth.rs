@@ -1,5 +1,7 @@
 //! Callers with access tokens, which the API function verifies itself.
 
+use harness::tokens::issuer::Issuer;
+use harness::tokens::signing::Private;
 use longhaul_core::Clock;
 use longhaul_lambda::{Api, Auth};
 use longhaul_settings::{Place, Values, table};
@@ -8,17 +10,6 @@ use serde_json::{Value, json};
 
 use crate::answering::{answer, api, message};
 use crate::world::{World, event};
-
-/// What the tests of tokens have, too.
-#[path = "../../../oauth/tests/tokens/issuer.rs"]
-#[expect(dead_code, reason = "other tests need more of it")]
-mod issuer;
-#[path = "../../../oauth/tests/tokens/signing.rs"]
-#[expect(dead_code, reason = "other tests need more of it")]
-mod signing;
-
-use issuer::Issuer;
-use signing::Private;
 
 const EVENTS: [&str; 3] = ["api-function-url", "api-http-api", "api-rest-api"];
 

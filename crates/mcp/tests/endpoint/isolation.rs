@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use futures::future::ready;
 use futures::{StreamExt, stream};
+use harness::dialects::{self, Naming, REVISIONS};
 use http::{HeaderMap, HeaderName, Request, StatusCode};
 use longhaul_core::{Identity, OwnerId, TaskId, TaskKey};
 use longhaul_engine::Settings;
 use longhaul_mcp::McpSettings;
 use serde_json::json;
 
-use crate::dialects::{self, Naming, REVISIONS};
 use crate::older_client::{Older, Stream, another_instance, everything};
 use crate::world::{Answer, Sent, World, alice, bob, no_tasks, other_tenant, read};
 

@@ -12,9 +12,6 @@ mod caller;
 mod calling;
 mod cancelling;
 mod core_tasks;
-#[path = "../../../../tests/dialects/mod.rs"]
-#[expect(dead_code, reason = "other tests need more of it")]
-mod dialects;
 mod filtered;
 mod garbage;
 mod handle_after;

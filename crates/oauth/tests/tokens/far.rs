@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use harness::tokens::signing::Private;
 use http::{StatusCode, Uri};
 use longhaul_core::Clock;
 use longhaul_http::Identify;
@@ -12,7 +13,6 @@ use longhaul_oauth::{Fetch, FetchError, ResourceServer};
 use longhaul_testkit::ManualClock;
 use serde_json::{Value, json};
 
-use crate::signing::Private;
 use crate::world::{AUDIENCE, Refused, config, header, request, values};
 
 /// What is published on the internet, and who asked for what.

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use harness::tokens::issuer::{Answer, Issuer, KEYS, METADATA, OPENID};
+use harness::tokens::signing::Private;
 use http::StatusCode;
 use longhaul_core::Clock;
 use serde_json::json;
 
-use crate::issuer::{Answer, Issuer, KEYS, METADATA, OPENID};
-use crate::signing::Private;
 use crate::world::{World, header};
 
 const REFRESH_MS: u64 = 600_000;

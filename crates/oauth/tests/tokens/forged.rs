@@ -6,14 +6,14 @@ use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
 use aws_lc_rs::signature::KeyPair;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use harness::tokens::issuer::Issuer;
+use harness::tokens::signing::{Private, decoded, encoded, hmac_token};
 use http::{Request, StatusCode};
 use longhaul_http::Identify;
 use longhaul_settings::table;
 use serde_json::{Value, json};
 
 use crate::far::Far;
-use crate::issuer::Issuer;
-use crate::signing::{Private, decoded, encoded, hmac_token};
 use crate::world::{AUDIENCE, Refused, World, header, request};
 
 /// A token whose first two parts are this text, well signed.

@@ -1,9 +1,9 @@
 //! Tokens that were made to be accepted and must not be.
 
+use harness::tokens::issuer::Issuer;
+use harness::tokens::signing::{Private, encoded, hmac_token};
 use serde_json::json;
 
-use crate::issuer::Issuer;
-use crate::signing::{Private, encoded, hmac_token};
 use crate::world::{World, header};
 
 #[tokio::test]

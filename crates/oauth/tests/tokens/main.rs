@@ -7,7 +7,5 @@ mod far;
 mod fetching;
 mod forged;
 mod hostile;
-mod issuer;
-mod signing;
 mod verifying;
 mod world;

@@ -1,10 +1,10 @@
 //! Which tokens are accepted, and what they say about their bearer.
 
+use harness::tokens::signing::{self, Private};
 use longhaul_core::Scopes;
 use longhaul_settings::table;
 use serde_json::{Value, json};
 
-use crate::signing::{self, Private};
 use crate::world::{World, header};
 
 fn granted(scopes: &[&str]) -> Scopes {

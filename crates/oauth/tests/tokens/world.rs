@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use harness::tokens::issuer::Issuer;
+use harness::tokens::signing::Private;
 use http::header::{AUTHORIZATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::{Request, StatusCode};
@@ -12,9 +14,6 @@ use longhaul_settings::table::{self, Callers};
 use longhaul_settings::{Place, SettingsError, Values};
 use longhaul_testkit::ManualClock;
 use serde_json::{Value, json};
-
-use crate::issuer::Issuer;
-use crate::signing::Private;
 
 pub(crate) const AUDIENCE: &str = "https://mcp.example.com/mcp";
 

@@ -5,9 +5,9 @@ use longhaul_app::settings as application;
 use longhaul_gateway::settings as gateway;
 use longhaul_settings::{Declared, Place, Preset, table};
 
-use crate::template::resolve::Stack;
-use crate::template::{applications, yaml};
-use crate::world::file as file_of;
+use harness::file as file_of;
+use harness::template::resolve::Stack;
+use harness::template::{applications, yaml};
 
 #[test]
 fn the_documented_settings_are_the_declared_ones() {

@@ -1,12 +1,12 @@
 //! The calls that the functions make to AWS in a task's life, counted on their way to the emulator.
 
 use anyhow::ensure;
+use harness::gate::{Call, Gate};
 
 use super::{SHORT, Setup, accept};
 use crate::figures::{Figure, Target};
 use crate::function::Function;
-use crate::gate::{Call, Gate};
-use crate::wire;
+use crate::{process, wire};
 
 /// A task whose one step takes longer than `BEATS` heartbeats of a worker with the settings of `QUICK`.
 const STEPPED: (&str, &str) = ("countdown", r#"{"seconds":5.5,"steps":1}"#);
@@ -29,10 +29,10 @@ struct Counted {
 /// Runs tasks through their lives, one call at a time.
 pub(super) async fn measure(setup: &Setup<'_>) -> anyhow::Result<Vec<Figure>> {
     eprintln!("calls: three tasks");
-    let gate = Gate::open().await;
+    let gate = Gate::open(process::endpoint()).await;
     let api = Function::start(&setup.programs.api, &setup.ground.env(gate.url(), &[])).await?;
     let mut api = Counted::new(api, gate);
-    let gate = Gate::open().await;
+    let gate = Gate::open(process::endpoint()).await;
     let worker = Function::start(&setup.programs.worker, &setup.ground.env(gate.url(), &QUICK)).await?;
     let mut worker = Counted::new(worker, gate);
 

@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use futures::future::try_join_all;
+use harness::runtime_host::Idle;
+use harness::runtime_host::mapping::Worker;
 
 use super::{Setup, accept};
 use crate::figures::{Figure, Target};
 use crate::ground::Ground;
 use crate::process::endpoint;
-use crate::runtime_host::Idle;
-use crate::runtime_host::mapping::Worker;
 
 /// How soon the next attempt has to begin, in seconds.
 const SECONDS_MAX: f64 = 15.0;

@@ -198,7 +198,7 @@ fn every_endpoint_lets_pages_do_the_same() {
     }
 }
 
-/// What the host of the end-to-end tests imitates, in `tests/runtime_host/front_door.rs`.
+/// What the host of the end-to-end tests imitates, in `crates/harness/src/runtime_host/front_door.rs`.
 #[test]
 fn a_challenge_keeps_its_name_where_api_gateway_lets_it() {
     let template = template();

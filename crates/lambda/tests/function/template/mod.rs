@@ -4,24 +4,22 @@ mod alarms;
 mod announcer;
 mod endpoints;
 mod operation;
-mod parameters;
 mod permissions;
-mod resolve;
 mod rules;
 mod tools;
-mod yaml;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use std::ffi::OsString;
 
+use harness::template::resolve::{Stack, text};
+use harness::template::yaml::template;
+use harness::template::{parameters, resolve, yaml};
 use longhaul_lambda::{ApiConfig, Auth, Responses, TokenClaims, WorkerConfig, metrics};
 use longhaul_settings::{EnvSource, Place, Preset, table};
 use serde_json::{Value, json};
 
 use crate::world::file;
-use resolve::{Stack, text};
-use yaml::template;
 
 const FUNCTIONS: [&str; 3] = ["Api", "Worker", "DeadLetterWorker"];
 const ANNOUNCER: &str = "Announcer";

@@ -1,0 +1,14 @@
+//! Whole programs on AWS, which is an emulator or the Runtime API host on this machine: the deployed template, the
+//! gateway's functions, and the conformance suite's fixtures.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "a test may end by a panic, and waits in real time"
+)]
+
+mod aws_e2e;
+mod gateway_aws;

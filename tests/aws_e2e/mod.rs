@@ -1,0 +1,34 @@
+//! The deployed template, as its users see it: real clients, the real functions, the AWS emulator, real kills.
+//!
+//! Each test deploys `template.yaml` for itself, or runs the functions on the Runtime API host; all share one emulator.
+
+mod announcing;
+mod children;
+#[path = "../e2e/external/clients.rs"]
+mod clients;
+mod conformance;
+mod containers;
+mod documented;
+#[path = "../e2e/flows.rs"]
+mod flows;
+mod garbage;
+pub(crate) mod ground;
+mod http_api;
+mod inside;
+mod isolation;
+mod kills;
+#[path = "../e2e/external/legacy_clients.rs"]
+mod legacy_clients;
+mod lifetimes;
+mod login;
+mod moments;
+mod on_host;
+mod places;
+mod process;
+pub(crate) mod programs;
+mod rest_api;
+#[path = "../e2e/rmcp_client.rs"]
+mod rmcp_client;
+mod streams;
+mod timed;
+mod tools;

@@ -1,0 +1,5 @@
+//! All of them need Chromium and Node.
+
+use super::process;
+
+mod flows;

@@ -1,0 +1,16 @@
+//! The demonstration server as its users see it: real clients, real HTTP, real kills.
+
+mod abuse;
+mod children;
+mod connections;
+mod external;
+mod flows;
+mod isolation;
+mod kills;
+mod logs;
+mod memory;
+mod process;
+mod rmcp_client;
+mod startup;
+mod strangers;
+mod webhooks;

@@ -1,0 +1,19 @@
+//! `longhaul gateway` as its users see it: servers that behave as they should not, real servers, real kills.
+
+mod calls;
+mod command_line;
+mod ends;
+mod folds;
+mod http;
+mod kills;
+mod lists;
+mod lock;
+mod older;
+mod outside_jobs;
+mod passing;
+mod pool;
+mod process;
+mod real;
+mod starts;
+mod subscriptions;
+mod upstream_tasks;
