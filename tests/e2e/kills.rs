@@ -179,7 +179,7 @@ fn write_csv(path: &std::path::Path, bytes_min: u64) -> u64 {
 #[tokio::test]
 async fn a_killed_profile_of_a_large_file_continues_where_it_was() {
     let setup = Setup::new();
-    let rows = write_csv(&setup.folder().join("big.csv"), 300_000_000);
+    let rows = write_csv(&setup.folder().join("big.csv"), 40_000_000);
     let server = setup.start();
     let arguments = json!({"path": "big.csv"});
     let id = server.caller().call_task("profile_dataset", arguments.clone()).await;

@@ -12,9 +12,6 @@ use longhaul::{Server, TaskPolicy, ToolEnv};
 use crate::settings::{Settings, ToolSet};
 use crate::tools::diagnostics;
 use crate::tools::profile_dataset::source::Sources;
-use crate::tools::profile_dataset::source::address::UrlPolicy;
-use crate::tools::profile_dataset::source::fetch::Fetcher;
-use crate::tools::profile_dataset::source::file::DataDir;
 
 /// Why the server cannot be built.
 #[derive(Debug, thiserror::Error)]
@@ -55,11 +52,8 @@ static WITH_DIAGNOSTICS: LazyLock<ToolRouter<App>> = LazyLock::new(|| {
 
 impl App {
     fn new(settings: Settings) -> Result<Self, ServerError> {
-        let data_dir = settings
-            .data_dir
-            .map(|path| DataDir::open_dir(&path).map_err(|cause| ServerError::DataDir { path, cause }));
-        let fetcher = Fetcher::new(UrlPolicy::PublicHttps);
-        let sources = Arc::new(Sources::new(data_dir.transpose()?, fetcher));
+        let unreadable = |cause| ServerError::DataDir { path: settings.data_dir.clone().unwrap_or_default(), cause };
+        let sources = Arc::new(Sources::new(settings.data_dir.as_deref()).map_err(unreadable)?);
         Ok(Self { sources, env: settings.env, tools: settings.tools })
     }
 

@@ -1,203 +1,253 @@
-//! One chunk of a source: what one durable step does. A chunk is a function of the source's bytes and the state before
+//! One chunk of a source, which is one durable step. A chunk is a function of the source's bytes and the state before
 //! it, so a step that is run twice gives the same result twice.
 
-use std::io::{Cursor, Read};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::thread::{Scope, ScopedJoinHandle, scope};
+use std::borrow::Cow;
+use std::io::{BufRead, BufReader, Cursor, Read};
 
+use csv::{ByteRecord, ReaderBuilder};
+use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
-use super::blocks::{Blocks, RecordEnd};
-use super::checkpoint::{Checkpoint, State};
-use super::column::Column;
-use super::error::ProfileError;
-use super::lane::{Lane, Tally};
-use super::limits::{BLOCK_BYTES, BLOCKS_WAITING_MAX, CHUNK_BYTES, HEAD_BYTES, LANES};
+use super::column::{Column, cut};
+use super::error::{ProfileError, refused};
+use super::limits::{COLUMNS_MAX, RECORD_BYTES_MAX};
 use super::report::DatasetProfile;
-use super::sniff::{Format, Hints, Layout};
+use super::sniff::{self, FormatChoice, HeaderRow};
+use super::value::Kind;
+
+const BUFFER_BYTES: usize = 64 * 1024;
+
+/// Bytes at the start of the source in which its format is detected.
+const HEAD_BYTES: u64 = 1024 * 1024;
+
+/// The longest column name in bytes; longer ones are cut.
+const NAME_BYTES_MAX: usize = 200;
+
+const UTF8_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// How a source is to be read.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Reading {
-    /// What the caller says about the format.
-    pub hints: Hints,
+    /// The format.
+    pub format: FormatChoice,
+    /// The delimiter of CSV, if it is not to be detected.
+    pub delimiter: Option<u8>,
+    /// The header row of CSV.
+    pub header: HeaderRow,
     /// CSV texts that mean "no value", in addition to the empty one.
     pub null_values: Vec<String>,
     /// How many of the most frequent values to report per column, at most.
     pub top_values: usize,
-    /// The length of a chunk and of a block.
-    pub pace: Pace,
+    /// Bytes of a chunk; it ends with the record in which this is reached.
+    pub chunk_bytes: u64,
 }
 
-/// The result of a chunk, which is the result of one durable step.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// The result of a chunk.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Progress {
     /// There may be more: continue from here.
-    More(Checkpoint),
+    More(State),
     /// The source has been read to its end.
     Done(Box<DatasetProfile>),
 }
 
-/// How much is read at a time.
-#[derive(Debug, Clone, Copy)]
-pub struct Pace {
-    /// Bytes of a chunk; it ends with the record in which this is reached.
-    pub chunk_bytes: u64,
-    /// Bytes of a block.
-    pub block_bytes: usize,
+/// Everything that the next chunk needs.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct State {
+    /// The delimiter of CSV; `None` for JSON Lines.
+    pub(super) delimiter: Option<u8>,
+    /// Where the next chunk starts, in bytes from the start of the source.
+    pub offset: u64,
+    pub(super) rows: u64,
+    pub(super) ragged: u64,
+    pub(super) malformed: u64,
+    /// Lines of JSON that are not valid UTF-8.
+    pub(super) invalid_lines: u64,
+    /// In the order of the source, or in which the keys first occurred.
+    pub(super) columns: IndexMap<String, Column>,
 }
 
-impl Default for Pace {
-    fn default() -> Self {
-        Self { chunk_bytes: CHUNK_BYTES, block_bytes: BLOCK_BYTES }
-    }
-}
-
-/// Stops a running chunk whose result is no longer needed.
-#[derive(Debug, Clone, Default)]
-pub struct Stop(Arc<AtomicBool>);
-
-impl Stop {
-    /// The chunk ends with [`ProfileError::Stopped`] at its next block.
-    pub fn stop(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    fn check(&self) -> Result<(), ProfileError> {
-        if self.0.load(Ordering::Relaxed) {
-            return Err(ProfileError::Stopped);
-        }
-        Ok(())
-    }
-}
-
-/// Profiles the first chunk of a source, which `source` gives from its start. Blocks the thread.
+/// Profiles the chunk after `before`, or the first one. `source` gives the bytes from there on. Blocks the thread.
 ///
 /// # Errors
-///
 /// See [`ProfileError`].
-pub fn first_chunk<R: Read>(mut source: R, reading: &Reading, stop: &Stop) -> Result<Progress, ProfileError> {
-    let mut head = Vec::new();
-    source.by_ref().take(HEAD_BYTES as u64).read_to_end(&mut head)?;
-    let layout = Layout::of(&head, &reading.hints)?;
-    let columns = layout.names.len();
-    let tally = Tally {
-        columns: layout.names.into_iter().map(|name| Column::new(name, columns)).collect::<Result<_, _>>()?,
-        ..Tally::default()
-    };
-    let state = State { format: layout.format, offset: layout.data_start as u64, tally };
-    let rest_of_head = head.get(layout.data_start..).unwrap_or_default();
-    run(Cursor::new(rest_of_head).chain(source), state, reading, stop)
-}
-
-/// Profiles the chunk after `before`, which `source` gives from byte [`Checkpoint::offset`]. Blocks the thread.
-///
-/// # Errors
-///
-/// See [`ProfileError`].
-pub fn next_chunk<R: Read>(
-    before: &Checkpoint,
-    source: R,
+pub fn profile_chunk(
+    mut source: impl Read,
+    before: Option<State>,
     reading: &Reading,
-    stop: &Stop,
 ) -> Result<Progress, ProfileError> {
-    run(source, before.state()?, reading, stop)
-}
-
-fn run<R: Read>(source: R, state: State, reading: &Reading, stop: &Stop) -> Result<Progress, ProfileError> {
-    let record_end = match state.format {
-        Format::Csv { delimiter } => RecordEnd::Csv { delimiter },
-        Format::JsonLines => RecordEnd::Line,
+    let mut head = Vec::new();
+    let mut state = match before {
+        Some(state) => state,
+        None => {
+            source.by_ref().take(HEAD_BYTES).read_to_end(&mut head)?;
+            let mark = if head.starts_with(UTF8_MARK) { UTF8_MARK.len() } else { 0 };
+            head.drain(..mark);
+            State { delimiter: sniff::delimiter(&head, reading)?, offset: mark as u64, ..State::default() }
+        }
     };
-    let mut blocks = Blocks::new(source, state.offset, record_end, reading.pace.block_bytes);
-    let lane_of = |tally| Lane::new(state.format, reading.null_values.clone(), tally);
-    // The first lane continues from the state, the others start empty; in the end they are merged in order.
-    let mut lanes = Vec::with_capacity(LANES);
-    for _ in 1..LANES {
-        lanes.push(lane_of(state.tally.without_values()?));
-    }
-    lanes.insert(0, lane_of(state.tally));
-    let (fed, tally) = scope(|threads| {
-        let (spent, returned) = channel();
-        let running: Vec<_> = lanes.into_iter().map(|lane| Running::start(threads, lane, spent.clone())).collect();
-        let fed = feed(&mut blocks, &running, &returned, reading.pace.chunk_bytes, stop);
-        let tally = join(running);
-        // A lane that failed has stopped taking blocks: its error is the cause.
-        tally.and_then(|tally| Ok((fed?, tally)))
-    })?;
-    let state = State { format: state.format, offset: blocks.offset(), tally };
-    Ok(match fed {
-        Fed::WholeSource => Progress::Done(Box::new(DatasetProfile::of(state, reading.top_values))),
-        Fed::Chunk => Progress::More(state.record()?),
+    let source = Cursor::new(head).chain(source);
+    let is_complete = match state.delimiter {
+        Some(delimiter) => state.read_csv(source, delimiter, reading)?,
+        None => state.read_json_lines(source, reading)?,
+    };
+    state.columns.values_mut().for_each(|column| column.end_chunk(is_complete));
+    Ok(if is_complete {
+        Progress::Done(Box::new(DatasetProfile::of(state, reading.top_values)))
+    } else {
+        Progress::More(state)
     })
 }
 
-/// A lane that is running in its thread.
-struct Running<'scope> {
-    blocks: SyncSender<Vec<u8>>,
-    thread: ScopedJoinHandle<'scope, Result<Tally, ProfileError>>,
-}
-
-impl<'scope> Running<'scope> {
-    fn start<'env>(threads: &'scope Scope<'scope, 'env>, mut lane: Lane, spent: Sender<Vec<u8>>) -> Self {
-        let (blocks, waiting) = sync_channel::<Vec<u8>>(BLOCKS_WAITING_MAX);
-        let thread = threads.spawn(move || {
-            for mut block in waiting {
-                lane.absorb(&mut block)?;
-                // The reader may have ended already; then the memory is not needed again.
-                spent.send(block).ok();
+impl State {
+    /// Returns whether the source has ended.
+    fn read_csv(&mut self, source: impl Read, delimiter: u8, reading: &Reading) -> Result<bool, ProfileError> {
+        // At its very beginning the reader would drop a byte order mark, but inside of a source it belongs to a field. An
+        // empty line is no record.
+        let source = Cursor::new(b"\n").chain(source).take(0);
+        let mut reader = ReaderBuilder::new()
+            .has_headers(false)
+            .flexible(true)
+            .delimiter(delimiter)
+            .buffer_capacity(BUFFER_BYTES)
+            .from_reader(source);
+        let start = self.offset;
+        let mut record = ByteRecord::new();
+        loop {
+            // What the reader may take before the record ends: the record, and what it reads ahead.
+            reader.get_mut().set_limit(RECORD_BYTES_MAX + BUFFER_BYTES as u64 + 1);
+            let is_record = reader.read_byte_record(&mut record).map_err(|error| match error.into_kind() {
+                csv::ErrorKind::Io(error) => ProfileError::Read(error),
+                _ => ProfileError::Internal("the CSV reader refuses a record"),
+            })?;
+            let end = (start + reader.position().byte()).saturating_sub(1);
+            if reader.get_ref().limit() == 0 || end.saturating_sub(self.offset) > RECORD_BYTES_MAX {
+                return Err(self.record_too_long("CSV"));
             }
-            Ok(lane.into_tally())
-        });
-        Self { blocks, thread }
+            self.offset = end;
+            if !is_record {
+                return Ok(true);
+            }
+            self.count_record(&record, reading)?;
+            if end - start >= reading.chunk_bytes {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn count_record(&mut self, record: &ByteRecord, reading: &Reading) -> Result<(), ProfileError> {
+        if self.columns.is_empty() {
+            self.name_columns(record, reading.header)?;
+            if reading.header == HeaderRow::Present {
+                return Ok(());
+            }
+        }
+        self.rows += 1;
+        self.ragged += u64::from(record.len() != self.columns.len());
+        for (column, field) in self.columns.values_mut().zip(record) {
+            if !field.is_empty() {
+                column.add(field, false, || Kind::of_field(field, &reading.null_values));
+            }
+        }
+        Ok(())
+    }
+
+    /// Names all columns: those without a name are numbered, and a name that occurred before gets a number appended.
+    fn name_columns(&mut self, first: &ByteRecord, header: HeaderRow) -> Result<(), ProfileError> {
+        for (place, field) in first.iter().enumerate() {
+            let field = String::from_utf8_lossy(field);
+            let wanted = match (header, cut(field.trim(), NAME_BYTES_MAX)) {
+                (HeaderRow::Absent, _) | (_, "") => format!("column_{}", place + 1),
+                (HeaderRow::Present, name) => name.to_owned(),
+            };
+            let mut name = wanted.clone();
+            let mut number = 2;
+            while self.columns.contains_key(&name) {
+                name = format!("{wanted}_{number}");
+                number += 1;
+            }
+            self.add_column(name, first.len())?;
+        }
+        Ok(())
+    }
+
+    fn add_column(&mut self, name: String, width: usize) -> Result<usize, ProfileError> {
+        if width > COLUMNS_MAX {
+            return Err(refused(format!(
+                "the data set has more than {COLUMNS_MAX} columns: select some of them first"
+            )));
+        }
+        Ok(self.columns.insert_full(name, Column::new(width)?).0)
+    }
+
+    /// Returns whether the source has ended.
+    fn read_json_lines(&mut self, source: impl Read, reading: &Reading) -> Result<bool, ProfileError> {
+        let mut source = BufReader::with_capacity(BUFFER_BYTES, source);
+        let start = self.offset;
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let length = source.by_ref().take(RECORD_BYTES_MAX + 1).read_until(b'\n', &mut line)? as u64;
+            if length == 0 {
+                return Ok(true);
+            }
+            if length > RECORD_BYTES_MAX {
+                return Err(self.record_too_long("JSON Lines"));
+            }
+            self.offset += length;
+            self.count_line(&line)?;
+            if self.offset - start >= reading.chunk_bytes {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Counts one line of JSON. Blank lines are skipped. If a key occurs twice in an object, the last value counts.
+    fn count_line(&mut self, line: &[u8]) -> Result<(), ProfileError> {
+        if line.trim_ascii().is_empty() {
+            return Ok(());
+        }
+        let line = String::from_utf8_lossy(line);
+        self.invalid_lines += u64::from(matches!(line, Cow::Owned(_)));
+        let Ok(object) = serde_json::from_str::<IndexMap<Text<'_>, &RawValue>>(&line) else {
+            self.malformed += 1;
+            return Ok(());
+        };
+        self.rows += 1;
+        for (Text(key), value) in object {
+            let name = cut(&key, NAME_BYTES_MAX);
+            let place = match self.columns.get_index_of(name) {
+                Some(place) => place,
+                None => self.add_column(name.to_owned(), self.columns.len() + 1)?,
+            };
+            if let Some((_, column)) = self.columns.get_index_mut(place) {
+                add_json(column, value.get());
+            }
+        }
+        Ok(())
+    }
+
+    fn record_too_long(&self, format: &str) -> ProfileError {
+        refused(format!(
+            "the record that starts at byte {} is longer than {RECORD_BYTES_MAX} bytes: is a quote left open, or is the \
+             file not {format}?",
+            self.offset
+        ))
     }
 }
 
-/// How feeding ended.
-enum Fed {
-    /// At the end of the chunk.
-    Chunk,
-    /// At the end of the source.
-    WholeSource,
+fn add_json(column: &mut Column, token: &str) {
+    let Some(quoted) = token.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) else {
+        return column.add(token.as_bytes(), false, || Kind::of_json(token));
+    };
+    // Half a surrogate pair is JSON, but not text: such a string stays as it is written.
+    let Text(text) = serde_json::from_str(token).unwrap_or_else(|_| Text(quoted.into()));
+    column.add(text.as_bytes(), true, || Kind::of_text(&text));
 }
 
-/// Distributes the blocks of a chunk to the lanes in turn.
-fn feed<R: Read>(
-    blocks: &mut Blocks<R>,
-    lanes: &[Running<'_>],
-    returned: &Receiver<Vec<u8>>,
-    chunk_bytes: u64,
-    stop: &Stop,
-) -> Result<Fed, ProfileError> {
-    let mut left = chunk_bytes.max(1);
-    for lane in lanes.iter().cycle() {
-        stop.check()?;
-        let mut block = returned.try_recv().unwrap_or_default();
-        let length = blocks.next_into(&mut block)?;
-        if length == 0 {
-            return Ok(Fed::WholeSource);
-        }
-        if lane.blocks.send(block).is_err() || left <= length as u64 {
-            return Ok(Fed::Chunk);
-        }
-        left -= length as u64;
-    }
-    Err(ProfileError::Internal("no lane"))
-}
-
-fn join(running: Vec<Running<'_>>) -> Result<Tally, ProfileError> {
-    // All lanes first lose their senders, so that all end.
-    let threads: Vec<_> = running.into_iter().map(|lane| lane.thread).collect();
-    let mut whole: Option<Tally> = None;
-    for thread in threads {
-        let tally = thread.join().map_err(|_panic| ProfileError::Internal("a lane panicked"))??;
-        match &mut whole {
-            None => whole = Some(tally),
-            Some(whole) => whole.merge(tally)?,
-        }
-    }
-    whole.ok_or(ProfileError::Internal("no lane"))
-}
+/// A JSON string, borrowed unless it has escapes (a plain `Cow` would always be copied).
+#[derive(PartialEq, Eq, Hash, Deserialize)]
+#[serde(transparent)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);

@@ -1,19 +1,28 @@
-//! Everything that is known about one column: exact counts, and sketches of bounded size.
+//! Everything that is known about one column: exact counts, a table of values, and sketches of bounded size.
+//!
+//! A value is classified when it enters the table; while it is there, each further occurrence is one look-up. What has
+//! occurred since is added to the sketches when the table is full, and at the end of a chunk. A full table makes room by
+//! subtracting from all its counts (Misra and Gries), so a count is too low by at most what was subtracted.
 
-use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
 
-use super::distinct::Distinct;
-use super::entries::Entry;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use datasketches::hll::{HllSketch, HllType};
+use datasketches::tdigest::TDigestMut;
+use rapidhash::fast::RapidHasher;
+use rapidhash::v3::rapidhash_v3;
+use schemars::JsonSchema;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 use super::error::ProfileError;
-use super::frequent::{Frequent, FrequentRecord};
 use super::limits::Precision;
-use super::moments::Moments;
-use super::quantiles::{Quantiles, QuantilesRecord};
-use super::text_bounds::TextBounds;
-use super::value::{Kind, Syntax, text_of};
+use super::value::Kind;
 
 /// How many values of each kind a column has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct KindCounts {
     /// Integers.
     pub integer: u64,
@@ -37,272 +46,233 @@ impl KindCounts {
     pub const fn total(&self) -> u64 {
         self.integer + self.number + self.boolean + self.date + self.datetime + self.string + self.nested
     }
-
-    const fn add(&mut self, other: &Self) {
-        self.integer += other.integer;
-        self.number += other.number;
-        self.boolean += other.boolean;
-        self.date += other.date;
-        self.datetime += other.datetime;
-        self.string += other.string;
-        self.nested += other.nested;
-    }
 }
 
-/// The smallest and largest integer and number. Integers are separate: a double cannot represent them all.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct NumberBounds {
-    /// Of the integers of at most 64 bits.
-    pub integers: Option<(i64, i64)>,
-    /// Of all other numbers.
-    pub numbers: Option<(f64, f64)>,
-}
-
-impl NumberBounds {
-    fn absorb_integer(&mut self, value: i64) {
-        let (least, most) = self.integers.unwrap_or((value, value));
-        self.integers = Some((least.min(value), most.max(value)));
-    }
-
-    const fn absorb_number(&mut self, value: f64) {
-        let (least, most) = match self.numbers {
-            Some(ends) => ends,
-            None => (value, value),
-        };
-        self.numbers = Some((least.min(value), most.max(value)));
-    }
-}
-
-/// One column, as far as it has been read.
-#[derive(Debug, Clone)]
-pub struct Column {
-    /// Its name, unique in the data set.
-    pub name: String,
-    /// How many values of each kind.
-    pub kinds: KindCounts,
-    /// Values that are not valid UTF-8.
-    pub invalid_utf8: u64,
-    /// The smallest and largest of its numbers.
-    pub bounds: NumberBounds,
-    /// The first and last of its texts: in CSV of all values as they are written, in JSON of the strings.
-    pub texts: TextBounds,
-    /// Mean and deviation of its numbers.
-    pub moments: Moments,
-    /// Quantiles of its numbers.
-    pub quantiles: Quantiles,
-    /// How many different values it has.
-    pub distinct: Distinct,
-    /// Which values are most frequent.
-    pub frequent: Frequent,
-    /// The number of columns that decided the precision.
-    precision_for: u32,
-    precision: Precision,
-}
-
-/// The recorded form of a [`Column`].
+/// A value in the table.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct ColumnRecord {
-    name: String,
-    kinds: KindCounts,
-    invalid_utf8: u64,
-    bounds: NumberBounds,
-    texts: TextBounds,
-    moments: Moments,
-    quantiles: QuantilesRecord,
-    distinct: Vec<u8>,
-    frequent: FrequentRecord,
-    precision_for: u32,
+pub(super) struct Entry {
+    /// As it is written, cut to the length limit.
+    #[serde(rename = "t")]
+    pub(super) text: String,
+    #[serde(rename = "k")]
+    pub(super) kind: Kind,
+    /// How often it occurs, less what was subtracted while it was in the table.
+    #[serde(rename = "n")]
+    pub(super) count: u64,
+    /// Occurrences that are not counted yet.
+    #[serde(skip)]
+    fresh: u64,
+}
+
+/// One column, as far as it has been read. Values are identified by a hash of 64 bits.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Column {
+    /// The number of columns that decided the precision.
+    width: usize,
+    pub(super) kinds: KindCounts,
+    pub(super) invalid_utf8: u64,
+    /// The smallest and the largest integer of at most 64 bits: a double cannot represent them all.
+    pub(super) integers: Option<(i64, i64)>,
+    /// The smallest and the largest of all numbers.
+    pub(super) numbers: Option<(f64, f64)>,
+    /// The first and the last of all values as texts: whether a column is one of text is known only at its end.
+    pub(super) texts: Option<(String, String)>,
+    #[serde(deserialize_with = "finite_or_nan")]
+    mean: f64,
+    /// The sum of the squared deviations from the mean.
+    #[serde(deserialize_with = "finite_or_nan")]
+    squares: f64,
+    #[serde(serialize_with = "write_hll", deserialize_with = "read_hll")]
+    distinct: HllSketch,
+    #[serde(serialize_with = "write_digest", deserialize_with = "read_digest")]
+    pub(super) digest: TDigestMut,
+    pub(super) values: HashMap<u64, Entry, BuildHasherDefault<RapidHasher<'static>>>,
+    /// By how much a count in the table may be too low; 0 if the table has all values.
+    pub(super) subtracted: u64,
 }
 
 impl Column {
-    /// A column without values, described as precisely as a data set of `columns` columns allows.
-    ///
-    /// # Errors
-    ///
-    /// [`ProfileError::Internal`] only if the precisions are outside what the sketches accept.
-    pub fn new(name: String, columns: usize) -> Result<Self, ProfileError> {
-        let precision = Precision::for_columns(columns);
+    /// A column without values, described as precisely as a data set of `width` columns allows.
+    pub(super) fn new(width: usize) -> Result<Self, ProfileError> {
+        let precision = Precision::for_columns(width);
+        let refused = |_range| ProfileError::Internal("the size of a sketch");
         Ok(Self {
-            name,
+            width,
             kinds: KindCounts::default(),
             invalid_utf8: 0,
-            bounds: NumberBounds::default(),
-            texts: TextBounds::default(),
-            moments: Moments::default(),
-            quantiles: Quantiles::new(precision.exact_numbers_max, precision.digest_k),
-            distinct: Distinct::new(precision.distinct_lg)?,
-            frequent: Frequent::new(precision.frequent_slots, precision.text_bytes_max)?,
-            precision_for: u32::try_from(columns).unwrap_or(u32::MAX),
-            precision,
+            integers: None,
+            numbers: None,
+            texts: None,
+            mean: 0.0,
+            squares: 0.0,
+            distinct: HllSketch::new(precision.distinct_lg, HllType::Hll4).map_err(refused)?,
+            digest: TDigestMut::new(precision.digest_k).map_err(refused)?,
+            values: HashMap::default(),
+            subtracted: 0,
         })
     }
 
-    /// A column of the same name and precision without values.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::new`].
-    pub fn without_values(&self) -> Result<Self, ProfileError> {
-        let empty = Self::new(self.name.clone(), self.precision_for as usize)?;
-        Ok(Self { quantiles: self.quantiles.without_values()?, ..empty })
+    /// Adds one value. A JSON string `is_quoted`, and so differs from a number of the same digits. `kind` is called only if
+    /// the table does not have the value.
+    pub(super) fn add(&mut self, text: &[u8], is_quoted: bool, kind: impl FnOnce() -> Kind) {
+        let hash = rapidhash_v3(text) ^ u64::from(is_quoted);
+        if let Some(entry) = self.values.get_mut(&hash) {
+            entry.fresh += 1;
+            return;
+        }
+        let kind = kind();
+        if kind == Kind::Null {
+            return;
+        }
+        if let Kind::Integer(value) = kind {
+            widen(&mut self.integers, value);
+        }
+        if let Some(value) = number(kind) {
+            widen(&mut self.numbers, value);
+        }
+        let precision = Precision::for_columns(self.width);
+        let text = cut(&String::from_utf8_lossy(text), precision.text_bytes_max).to_owned();
+        widen(&mut self.texts, text.clone());
+        self.distinct.update(hash);
+        self.values.insert(hash, Entry { text, kind, count: 0, fresh: 1 });
+        if self.values.len() > 8 * precision.values_max {
+            self.settle();
+            self.make_room(4 * precision.values_max);
+        }
     }
 
-    /// What was recorded by [`Self::record`].
-    ///
-    /// # Errors
-    ///
-    /// [`ProfileError::Internal`] if the record is damaged.
-    pub fn restore(record: ColumnRecord) -> Result<Self, ProfileError> {
-        let precision = Precision::for_columns(record.precision_for as usize);
-        Ok(Self {
-            name: record.name,
-            kinds: record.kinds,
-            invalid_utf8: record.invalid_utf8,
-            bounds: record.bounds,
-            texts: record.texts,
-            moments: record.moments,
-            quantiles: Quantiles::restore(record.quantiles, precision.exact_numbers_max, precision.digest_k)?,
-            distinct: Distinct::restore(&record.distinct)?,
-            frequent: Frequent::restore(record.frequent, precision.frequent_slots, precision.text_bytes_max)?,
-            precision_for: record.precision_for,
-            precision,
-        })
-    }
-
-    /// A compact record of everything that is known.
-    ///
-    /// # Errors
-    ///
-    /// [`ProfileError::Internal`] if a sketch fails.
-    pub fn record(self) -> Result<ColumnRecord, ProfileError> {
-        Ok(ColumnRecord {
-            kinds: self.kinds,
-            invalid_utf8: self.invalid_utf8,
-            bounds: self.bounds,
-            texts: self.texts,
-            moments: self.moments,
-            quantiles: self.quantiles.record(self.precision.exact_numbers_recorded_max)?,
-            distinct: self.distinct.record()?,
-            frequent: self.frequent.record(self.precision.frequent_recorded_max),
-            precision_for: self.precision_for,
-            name: self.name,
-        })
-    }
-
-    /// How precisely this column is described.
-    #[must_use]
-    pub const fn precision(&self) -> Precision {
-        self.precision
-    }
-
-    /// Adds the gathered values of one block. `scratch` is reused memory.
-    ///
-    /// # Errors
-    ///
-    /// [`ProfileError::Internal`] if a sketch fails.
-    pub fn absorb(
-        &mut self,
-        entries: &[Entry],
-        text: &[u8],
-        syntax: &Syntax,
-        scratch: &mut Scratch,
-    ) -> Result<(), ProfileError> {
-        scratch.numbers.clear();
-        scratch.values.clear();
-        for entry in entries {
-            let token = entry.span.of(text);
-            let kind = syntax.kind(token);
-            if kind == Kind::Null {
+    /// Counts what has occurred since the last time.
+    fn settle(&mut self) {
+        for entry in self.values.values_mut() {
+            let times = std::mem::take(&mut entry.fresh);
+            if times == 0 {
                 continue;
             }
-            self.count(kind, entry.times, &mut scratch.numbers);
-            self.bound(kind, token, syntax);
-            self.distinct.absorb(entry.hash);
-            scratch.values.push(*entry);
-        }
-        self.moments.absorb(&scratch.numbers);
-        self.quantiles.absorb(&mut scratch.numbers)?;
-        // JSON strings keep their quotes here, which distinguish `"5"` from `5`.
-        self.frequent.absorb(&scratch.values, text);
-        Ok(())
-    }
-
-    /// Counts the values of `entries` that are not valid UTF-8.
-    pub fn count_invalid_utf8(&mut self, entries: &[Entry], text: &[u8]) {
-        let invalid = |entry: &&Entry| std::str::from_utf8(entry.span.of(text)).is_err();
-        self.invalid_utf8 += entries.iter().filter(invalid).map(|entry| entry.times).sum::<u64>();
-    }
-
-    fn count(&mut self, kind: Kind, times: u64, numbers: &mut Vec<(f64, u64)>) {
-        match kind {
-            Kind::Null => {}
-            Kind::Integer(value) => {
-                self.kinds.integer += times;
-                self.bounds.absorb_integer(value);
-                #[expect(clippy::cast_precision_loss, reason = "statistics are calculated in doubles")]
-                numbers.push((value as f64, times));
+            entry.count += times;
+            if let Some(number) = number(entry.kind) {
+                let numbers = as_f64(self.kinds.integer + self.kinds.number);
+                let (weight, delta) = (as_f64(times), number - self.mean);
+                self.mean += delta * (weight / (numbers + weight));
+                self.squares += delta * (number - self.mean) * weight;
+                (0..times).for_each(|_| self.digest.update(number));
             }
-            Kind::LargeInteger(value) => {
-                self.kinds.integer += times;
-                self.bounds.absorb_number(value);
-                numbers.push((value, times));
+            match entry.kind {
+                Kind::Null => {}
+                Kind::Integer(_) | Kind::LargeInteger(_) => self.kinds.integer += times,
+                Kind::Number(_) => self.kinds.number += times,
+                Kind::Boolean(_) => self.kinds.boolean += times,
+                Kind::Date => self.kinds.date += times,
+                Kind::DateTime => self.kinds.datetime += times,
+                Kind::Text => self.kinds.string += times,
+                Kind::BrokenText => {
+                    self.kinds.string += times;
+                    self.invalid_utf8 += times;
+                }
+                Kind::Nested => self.kinds.nested += times,
             }
-            Kind::Number(value) => {
-                self.kinds.number += times;
-                self.bounds.absorb_number(value);
-                // Minus zero is zero.
-                numbers.push((value + 0.0, times));
-            }
-            Kind::Boolean => self.kinds.boolean += times,
-            Kind::Date => self.kinds.date += times,
-            Kind::DateTime => self.kinds.datetime += times,
-            Kind::Text => self.kinds.string += times,
-            Kind::Nested => self.kinds.nested += times,
         }
     }
 
-    fn bound(&mut self, kind: Kind, token: &[u8], syntax: &Syntax) {
-        let is_text = match (syntax, kind) {
-            // Whether a CSV column is one of text is known only at its end.
-            (Syntax::Csv { .. }, _) | (Syntax::Json, Kind::Text | Kind::Date | Kind::DateTime) => true,
-            (
-                Syntax::Json,
-                Kind::Null | Kind::Integer(_) | Kind::LargeInteger(_) | Kind::Number(_) | Kind::Boolean | Kind::Nested,
-            ) => false,
-        };
-        if is_text {
-            self.texts.absorb(text_of(syntax, token), self.precision.text_bytes_max);
+    /// Keeps at most `values_max` values: the count of the most frequent one that does not fit is subtracted from all.
+    fn make_room(&mut self, values_max: usize) {
+        if self.values.len() <= values_max {
+            return;
+        }
+        let mut counts: Vec<u64> = self.values.values().map(|entry| entry.count).collect();
+        let (_, least, _) = counts.select_nth_unstable_by(values_max, |left, right| right.cmp(left));
+        self.subtracted += *least;
+        self.values.retain(|_, entry| {
+            entry.count = entry.count.saturating_sub(*least);
+            entry.count > 0
+        });
+    }
+
+    /// Ends a chunk. If the column `is_complete`, the whole table is kept, otherwise what a step records.
+    pub(super) fn end_chunk(&mut self, is_complete: bool) {
+        self.settle();
+        if !is_complete {
+            self.make_room(Precision::for_columns(self.width).values_max);
         }
     }
 
-    /// Merges in the values of another part of the same column.
-    ///
-    /// # Errors
-    ///
-    /// [`ProfileError::Internal`] if a sketch fails.
-    pub fn merge(&mut self, other: Self) -> Result<(), ProfileError> {
-        self.kinds.add(&other.kinds);
-        self.invalid_utf8 += other.invalid_utf8;
-        if let Some((least, most)) = other.bounds.integers {
-            self.bounds.absorb_integer(least);
-            self.bounds.absorb_integer(most);
-        }
-        if let Some((least, most)) = other.bounds.numbers {
-            self.bounds.absorb_number(least);
-            self.bounds.absorb_number(most);
-        }
-        self.texts.merge(&other.texts, self.precision.text_bytes_max);
-        self.moments.merge(other.moments);
-        self.quantiles.merge(other.quantiles)?;
-        self.distinct.merge(&other.distinct)?;
-        self.frequent.merge(other.frequent);
-        Ok(())
+    /// The number of different values.
+    pub(super) fn distinct(&self) -> u64 {
+        // This estimate does not depend on the order of the values.
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "such a cast saturates")]
+        let estimate = self.distinct.composite_estimate().round() as u64;
+        let count = self.kinds.total();
+        estimate.max(u64::from(count > 0)).min(count)
+    }
+
+    /// The relative standard error of [`Self::distinct`] once values are no longer counted one by one.
+    pub(super) fn distinct_error(&self) -> f64 {
+        1.04 / 2_f64.powi(i32::from(self.distinct.lg_config_k())).sqrt()
+    }
+
+    /// The arithmetic mean of the numbers.
+    pub(super) fn mean(&self) -> Option<f64> {
+        (self.numbers.is_some() && self.mean.is_finite()).then_some(self.mean)
+    }
+
+    /// The sample standard deviation (divisor n - 1); `None` for fewer than two numbers.
+    pub(super) fn standard_deviation(&self) -> Option<f64> {
+        let numbers = self.kinds.integer + self.kinds.number;
+        let deviation = (self.squares / as_f64(numbers.checked_sub(1).filter(|n| *n > 0)?)).sqrt();
+        deviation.is_finite().then_some(deviation)
     }
 }
 
-/// Working memory that is reused from block to block.
-#[derive(Debug, Default)]
-pub struct Scratch {
-    numbers: Vec<(f64, u64)>,
-    values: Vec<Entry>,
+fn widen<T: PartialOrd + Clone>(ends: &mut Option<(T, T)>, value: T) {
+    match ends {
+        None => *ends = Some((value.clone(), value)),
+        Some((least, _)) if value < *least => *least = value,
+        Some((_, most)) if value > *most => *most = value,
+        Some(_) => {}
+    }
+}
+
+/// The number of a value, if it is one.
+#[expect(clippy::cast_precision_loss, reason = "statistics are calculated in doubles")]
+pub(super) const fn number(kind: Kind) -> Option<f64> {
+    match kind {
+        Kind::Integer(value) => Some(value as f64),
+        Kind::LargeInteger(value) | Kind::Number(value) => Some(value),
+        _ => None,
+    }
+}
+
+/// A count as a number; exact up to 2^53.
+#[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
+pub(super) const fn as_f64(count: u64) -> f64 {
+    count as f64
+}
+
+/// The longest start of `text` that has at most `bytes_max` bytes and ends between characters.
+pub(super) fn cut(text: &str, bytes_max: usize) -> &str {
+    text.get(..text.floor_char_boundary(bytes_max)).unwrap_or(text)
+}
+
+/// JSON has `null` for numbers that are not finite.
+fn finite_or_nan<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
+}
+
+fn write_hll<S: Serializer>(sketch: &HllSketch, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&STANDARD_NO_PAD.encode(sketch.serialize()))
+}
+
+fn read_hll<'de, D: Deserializer<'de>>(from: D) -> Result<HllSketch, D::Error> {
+    HllSketch::deserialize(&bytes(from)?).map_err(D::Error::custom)
+}
+
+fn write_digest<S: Serializer>(digest: &TDigestMut, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&STANDARD_NO_PAD.encode(digest.clone().serialize()))
+}
+
+fn read_digest<'de, D: Deserializer<'de>>(from: D) -> Result<TDigestMut, D::Error> {
+    TDigestMut::deserialize(&bytes(from)?).map_err(D::Error::custom)
+}
+
+fn bytes<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+    STANDARD_NO_PAD.decode(String::deserialize(from)?).map_err(D::Error::custom)
 }

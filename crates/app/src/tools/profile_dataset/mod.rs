@@ -1,29 +1,25 @@
 //! `profile_dataset`: describes every column of a CSV or JSON Lines source in constant memory.
 //!
-//! The source is read in chunks ([`chunk`]), one durable step each: a step's result is a [`checkpoint::Checkpoint`]
-//! from which the next chunk continues, so a killed run repeats at most one chunk. Within a chunk a reader cuts
-//! [`blocks`] of whole records, and two [`lane`]s split them ([`csv_records`], [`json_lines`]), group equal values
-//! ([`entries`]) and count them ([`mod@column`]).
+//! The source is read in chunks ([`profile_chunk`]), one durable step each. A step's value is the [`State`] from which
+//! the next chunk continues, so a killed run repeats at most one chunk. A [`column`] counts its values in a table of
+//! bounded size and in sketches.
 
-pub mod arguments;
-pub mod blocks;
-pub mod checkpoint;
-pub mod chunk;
-pub mod column;
-pub mod csv_records;
-pub mod distinct;
-pub mod entries;
-pub mod error;
-pub mod frequent;
-pub mod grid;
-pub mod json_lines;
-pub mod lane;
-pub mod limits;
-pub mod moments;
-pub mod quantiles;
-pub mod report;
-pub mod sniff;
-pub mod source;
-pub mod text_bounds;
+mod arguments;
+mod chunk;
+mod column;
+mod error;
+mod limits;
+mod report;
+mod sniff;
+pub(crate) mod source;
 mod tool;
-pub mod value;
+mod value;
+
+pub use chunk::{Progress, Reading, State, profile_chunk};
+pub use column::KindCounts;
+pub use error::ProfileError;
+pub use limits::{COLUMNS_MAX, RECORD_BYTES_MAX};
+pub use report::{
+    ColumnProfile, ColumnType, DatasetProfile, FrequentValue, QuantileMethod, QuantileValues, ReportedFormat, Scalar,
+};
+pub use sniff::{FormatChoice, HeaderRow};

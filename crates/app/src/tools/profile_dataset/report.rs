@@ -3,13 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::checkpoint::State;
-use super::column::{Column, KindCounts};
-use super::frequent::FrequentText;
-use super::lane::Tally;
-use super::quantiles::QuantileMethod;
-use super::sniff::Format;
-use super::value::{Kind, Syntax, text_of};
+use super::chunk::State;
+use super::column::{Column, Entry, KindCounts, as_f64, number};
+use super::value::Kind;
 
 /// The ranks of the reported quantiles.
 const RANKS: [f64; 7] = [0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99];
@@ -124,6 +120,16 @@ pub enum Scalar {
     Text(String),
 }
 
+/// How quantiles were found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum QuantileMethod {
+    /// From all values, linear between neighbours.
+    Exact,
+    /// From a t-digest; the rank is off by at most about one percent, less at both ends.
+    Approximate,
+}
+
 /// The values below which a given share of the numbers lies.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct QuantileValues {
@@ -156,60 +162,53 @@ pub struct FrequentValue {
 
 impl DatasetProfile {
     /// The profile of what was counted, with at most `top_values` frequent values per column.
-    #[must_use]
-    pub fn of(state: State, top_values: usize) -> Self {
-        let (format, delimiter) = match state.format {
-            Format::Csv { delimiter } => (ReportedFormat::Csv, Some(char::from(delimiter).to_string())),
-            Format::JsonLines => (ReportedFormat::JsonLines, None),
-        };
-        let syntax = match format {
-            ReportedFormat::Csv => Syntax::Csv { null_values: Vec::new() },
-            ReportedFormat::JsonLines => Syntax::Json,
-        };
-        let Tally { rows, ragged, malformed, invalid_lines, columns } = state.tally;
+    pub(super) fn of(state: State, top_values: usize) -> Self {
+        let invalid_columns: u64 = state.columns.values().map(|column| column.invalid_utf8).sum();
+        let format = if state.delimiter.is_some() { ReportedFormat::Csv } else { ReportedFormat::JsonLines };
+        let columns = state.columns.into_iter();
         Self {
             format,
-            delimiter,
+            delimiter: state.delimiter.map(|delimiter| char::from(delimiter).to_string()),
             bytes: state.offset,
-            rows,
-            ragged_rows: ragged,
-            malformed_lines: malformed,
-            invalid_utf8: invalid_lines + columns.iter().map(|column| column.invalid_utf8).sum::<u64>(),
-            columns: columns.into_iter().map(|column| ColumnProfile::of(column, rows, &syntax, top_values)).collect(),
+            rows: state.rows,
+            ragged_rows: state.ragged,
+            malformed_lines: state.malformed,
+            invalid_utf8: state.invalid_lines + invalid_columns,
+            columns: columns
+                .map(|(name, column)| ColumnProfile::of(name, column, state.rows, format, top_values))
+                .collect(),
         }
     }
 }
 
 impl ColumnProfile {
-    fn of(mut column: Column, rows: u64, syntax: &Syntax, top_values: usize) -> Self {
+    fn of(name: String, mut column: Column, rows: u64, format: ReportedFormat, top_values: usize) -> Self {
         let count = column.kinds.total();
-        let column_type = column_type(&column.kinds, syntax);
-        let (min, max) = ends(&column, column_type);
+        let column_type = column_type(&column.kinds, format);
+        let (min, max) = ends(&column, column_type).unzip();
         // Numbers among texts, such as some values in a column of product codes, mean nothing together.
         let is_numeric = matches!(column_type, ColumnType::Integer | ColumnType::Number | ColumnType::Mixed);
-        let top = column.frequent.top(top_values);
         Self {
+            name,
             column_type,
             count,
             nulls: rows.saturating_sub(count),
-            distinct: column.distinct.estimate(count),
-            distinct_relative_error: column.precision().distinct_error(),
+            distinct: column.distinct(),
+            distinct_relative_error: column.distinct_error(),
             min,
             max,
-            mean: column.moments.mean().filter(|_| is_numeric),
-            std_dev: column.moments.standard_deviation().filter(|_| is_numeric),
+            mean: column.mean().filter(|_| is_numeric),
+            std_dev: column.standard_deviation().filter(|_| is_numeric),
             quantiles: if is_numeric { quantiles(&mut column) } else { None },
-            most_frequent: top.iter().map(|value| frequent(value, column_type, syntax)).collect(),
-            most_frequent_error_max: column.frequent.error_max(),
+            most_frequent: most_frequent(&column, column_type, top_values),
+            most_frequent_error_max: column.subtracted,
             value_types: column.kinds,
-            name: column.name,
         }
     }
 }
 
-fn column_type(kinds: &KindCounts, syntax: &Syntax) -> ColumnType {
+fn column_type(kinds: &KindCounts, format: ReportedFormat) -> ColumnType {
     let total = kinds.total();
-    let is_csv = matches!(syntax, Syntax::Csv { .. });
     let of = [
         (0, ColumnType::Empty),
         (kinds.integer, ColumnType::Integer),
@@ -222,75 +221,83 @@ fn column_type(kinds: &KindCounts, syntax: &Syntax) -> ColumnType {
     ];
     match of.iter().find(|(part, _)| *part == total) {
         Some((_, column_type)) => *column_type,
-        None if is_csv && kinds.string > 0 => ColumnType::String,
+        None if format == ReportedFormat::Csv && kinds.string > 0 => ColumnType::String,
         None => ColumnType::Mixed,
     }
 }
 
-fn ends(column: &Column, column_type: ColumnType) -> (Option<Scalar>, Option<Scalar>) {
-    match column_type {
-        ColumnType::Integer | ColumnType::Number => number_ends(column, column_type),
-        ColumnType::Date | ColumnType::Datetime | ColumnType::String => match column.texts.get() {
-            Some((least, most)) => (Some(text(least)), Some(text(most))),
-            None => (None, None),
-        },
-        ColumnType::Empty | ColumnType::Boolean | ColumnType::Nested | ColumnType::Mixed => (None, None),
-    }
-}
-
-fn number_ends(column: &Column, column_type: ColumnType) -> (Option<Scalar>, Option<Scalar>) {
-    #[expect(clippy::cast_precision_loss, reason = "the column's numbers are doubles")]
-    let as_doubles = column.bounds.integers.map(|(least, most)| (least as f64, most as f64));
-    let scalar = |integer: Option<i64>, number: f64| match integer {
-        Some(integer) if column_type == ColumnType::Integer => Scalar::Integer(integer),
-        Some(_) | None => Scalar::Number(number),
-    };
-    let integers = column.bounds.integers;
-    match (as_doubles, column.bounds.numbers) {
-        (None, None) => (None, None),
-        (Some((least, most)), None) => {
-            (Some(scalar(integers.map(|ends| ends.0), least)), Some(scalar(integers.map(|ends| ends.1), most)))
+fn ends(column: &Column, column_type: ColumnType) -> Option<(Scalar, Scalar)> {
+    // The integer with all its digits, unless a larger one, which has none left, is further out.
+    let end = |whole: Option<i64>, end: f64| match whole {
+        Some(whole) if column_type == ColumnType::Integer && number(Kind::Integer(whole)) == Some(end) => {
+            Scalar::Integer(whole)
         }
-        (None, Some((least, most))) => (Some(scalar(None, least)), Some(scalar(None, most))),
-        (Some(whole), Some((least, most))) => (
-            Some(scalar(integers.map(|ends| ends.0).filter(|_| whole.0 <= least), whole.0.min(least))),
-            Some(scalar(integers.map(|ends| ends.1).filter(|_| whole.1 >= most), whole.1.max(most))),
-        ),
+        Some(_) | None => Scalar::Number(end),
+    };
+    match column_type {
+        ColumnType::Integer | ColumnType::Number => {
+            let ((least, most), (whole_least, whole_most)) = (column.numbers?, column.integers.unzip());
+            Some((end(whole_least, least), end(whole_most, most)))
+        }
+        ColumnType::Date | ColumnType::Datetime | ColumnType::String => {
+            let (first, last) = column.texts.clone()?;
+            Some((Scalar::Text(first), Scalar::Text(last)))
+        }
+        ColumnType::Empty | ColumnType::Boolean | ColumnType::Nested | ColumnType::Mixed => None,
     }
 }
 
 fn quantiles(column: &mut Column) -> Option<QuantileValues> {
-    let (values, method) = column.quantiles.at(&RANKS)?;
+    let (method, values) = if column.subtracted == 0 {
+        (QuantileMethod::Exact, exact_quantiles(column)?)
+    } else {
+        (QuantileMethod::Approximate, column.digest.quantiles(&RANKS).ok().flatten()?)
+    };
+    let values = Some(values).filter(|values| values.iter().all(|value| value.is_finite()))?;
     let [p01, p05, p25, p50, p75, p95, p99] = values.try_into().ok()?;
     Some(QuantileValues { method, p01, p05, p25, p50, p75, p95, p99 })
 }
 
-fn frequent(value: &FrequentText, column_type: ColumnType, syntax: &Syntax) -> FrequentValue {
-    let token = value.text.as_ref();
-    let kind = match column_type {
-        // In a column of texts each value is a text, even if it looks like a number.
-        ColumnType::String | ColumnType::Date | ColumnType::Datetime => Kind::Text,
-        ColumnType::Empty
-        | ColumnType::Integer
-        | ColumnType::Number
-        | ColumnType::Boolean
-        | ColumnType::Nested
-        | ColumnType::Mixed => syntax.kind(token),
-    };
-    let scalar = match kind {
-        Kind::Integer(value) => Scalar::Integer(value),
-        Kind::LargeInteger(value) | Kind::Number(value) => Scalar::Number(value),
-        Kind::Boolean => Scalar::Boolean(matches!(token.trim_ascii().first(), Some(b't' | b'T'))),
-        Kind::Null | Kind::Date | Kind::DateTime | Kind::Text | Kind::Nested => text(text_of(syntax, token)),
-    };
-    FrequentValue { value: scalar, count: value.count }
+/// From the table of values, if it has all of them: linear interpolation between the two neighbours of the rank, as most
+/// statistics packages do.
+fn exact_quantiles(column: &Column) -> Option<Vec<f64>> {
+    let entries = column.values.values();
+    let mut numbers: Vec<_> = entries.filter_map(|entry| Some((number(entry.kind)?, entry.count))).collect();
+    numbers.sort_unstable_by(|left, right| left.0.total_cmp(&right.0));
+    let mut total = 0;
+    for (_, count) in &mut numbers {
+        total += *count;
+        *count = total;
+    }
+    let last = as_f64(total.checked_sub(1)?);
+    let at = |position: f64| Some(numbers.get(numbers.partition_point(|(_, to)| as_f64(*to) <= position))?.0);
+    let values = RANKS.iter().map(|rank| {
+        let (position, part) = (last * rank, (last * rank).fract());
+        Some(at(position.floor())? * (1.0 - part) + at(position.ceil())? * part)
+    });
+    values.collect()
 }
 
-fn text(bytes: &[u8]) -> Scalar {
-    // A text that was cut within a character would end in a replacement character that is not in the data.
-    let whole = match std::str::from_utf8(bytes) {
-        Err(error) if error.error_len().is_none() => bytes.get(..error.valid_up_to()).unwrap_or(bytes),
-        Ok(_) | Err(_) => bytes,
-    };
-    Scalar::Text(String::from_utf8_lossy(whole).into_owned())
+/// Most frequent first, and equal ones by their text. A value is listed only if it is certain to be more frequent than
+/// every value that is not in the table.
+fn most_frequent(column: &Column, column_type: ColumnType, top_values: usize) -> Vec<FrequentValue> {
+    let certain = column.values.values().filter(|entry| entry.count > column.subtracted);
+    let mut entries: Vec<&Entry> = certain.collect();
+    entries.sort_unstable_by(|left, right| right.count.cmp(&left.count).then_with(|| left.text.cmp(&right.text)));
+    entries.truncate(top_values);
+    let listed = entries.into_iter();
+    listed
+        .map(|entry| FrequentValue { value: scalar(entry, column_type), count: entry.count + column.subtracted })
+        .collect()
+}
+
+fn scalar(entry: &Entry, column_type: ColumnType) -> Scalar {
+    // In a column of texts each value is a text, even if it looks like a number.
+    let is_text = matches!(column_type, ColumnType::String | ColumnType::Date | ColumnType::Datetime);
+    match entry.kind {
+        Kind::Integer(value) if !is_text => Scalar::Integer(value),
+        Kind::LargeInteger(value) | Kind::Number(value) if !is_text => Scalar::Number(value),
+        Kind::Boolean(value) if !is_text => Scalar::Boolean(value),
+        _ => Scalar::Text(entry.text.clone()),
+    }
 }

@@ -6,16 +6,19 @@ use longhaul::rmcp::handler::server::wrapper::Parameters;
 use longhaul::rmcp::model::{CallToolResult, ContentBlock};
 use longhaul::rmcp::{self, ErrorData, tool, tool_router};
 
-use super::arguments::{Plan, ProfileArgs};
-use super::chunk::{Pace, Progress};
-use super::error::ProfileError;
+use super::arguments::ProfileArgs;
+use super::chunk::Progress;
+use super::error::{ProfileError, refused};
 use super::report::DatasetProfile;
-use super::source::address::UrlPolicy;
-use super::source::{SourceIdentity, Sources};
+use super::source::Sources;
 use crate::App;
 
 /// The maximum number of chunks in a data set: more than the largest one has.
 const CHUNKS_MAX: u32 = 4_000;
+
+/// The version of what the steps record, which is part of their names: a profile that another version began finds none
+/// of its steps, and begins anew.
+const STATE_VERSION: u8 = 2;
 
 #[tool_router(router = profile_tool, vis = "pub(crate)")]
 impl App {
@@ -39,56 +42,82 @@ impl App {
 }
 
 async fn profile(sources: &Sources, args: ProfileArgs, task: &TaskContext) -> Result<DatasetProfile, ProfileError> {
-    let plan = args.plan(Pace::default(), UrlPolicy::PublicHttps)?;
-    let identity = task.try_step("source", || sources.identify(&plan)).await?;
+    let plan = &args.plan()?;
+    let known = &task.try_step(&format!("source v{STATE_VERSION}"), || sources.identify(plan)).await?;
     let mut before = None;
     for chunk in 0..CHUNKS_MAX {
-        let done = task.try_step(&format!("chunk {chunk}"), || next(sources, &plan, &identity, before.take())).await?;
-        match done {
+        let begin = before.take();
+        let name = format!("chunk {chunk} v{STATE_VERSION}");
+        match task.try_step(&name, || sources.chunk(plan, known, begin)).await? {
             Progress::Done(profile) => return Ok(*profile),
-            Progress::More(checkpoint) => {
-                report_progress(task, &identity, checkpoint.offset).await;
-                before = Some(checkpoint);
+            Progress::More(state) => {
+                let progress = task.progress(state.offset).message("bytes read");
+                match known.bytes {
+                    Some(bytes) => progress.of(bytes).await,
+                    None => progress.await,
+                }
+                before = Some(state);
             }
         }
     }
-    Err(ProfileError::Refused(format!("the data set has more than {CHUNKS_MAX} chunks: profile a part of it")))
+    Err(refused(format!("the data set has more than {CHUNKS_MAX} chunks: profile a part of it")))
 }
 
-async fn next(
-    sources: &Sources,
-    plan: &Plan,
-    identity: &SourceIdentity,
-    before: Option<super::checkpoint::Checkpoint>,
-) -> Result<Progress, ProfileError> {
-    sources.chunk(plan, identity, before).await
-}
-
-async fn report_progress(task: &TaskContext, identity: &SourceIdentity, offset: u64) {
-    let progress = task.progress(offset).message("bytes read");
-    match identity.bytes() {
-        Some(bytes) => progress.of(bytes).await,
-        None => progress.await,
-    }
-}
-
-/// What the caller can correct is a tool error; anything else is a protocol error.
+/// An error that the caller can correct is a tool error; any other is a protocol error.
 fn answer_to(error: &ProfileError) -> Result<CallToolResult, ErrorData> {
     match error {
         ProfileError::Arguments(_) => Err(ErrorData::invalid_params(error.to_string(), None)),
-        ProfileError::Format(_)
-        | ProfileError::RecordTooLong { .. }
-        | ProfileError::TooManyColumns { .. }
-        | ProfileError::Refused(_)
-        | ProfileError::Changed
-        | ProfileError::Read(_)
-        | ProfileError::Remote(_) => {
+        ProfileError::Refused(_) | ProfileError::Read(_) => {
             tracing::info!(error = error as &dyn std::error::Error, "a data set was not profiled");
             Ok(CallToolResult::error(vec![ContentBlock::text(error.to_string())]))
         }
-        ProfileError::Stopped | ProfileError::Internal(_) => {
+        ProfileError::Internal(_) => {
             tracing::error!(error = error as &dyn std::error::Error, "a data set was not profiled");
             Err(ErrorData::internal_error(error.to_string(), None))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::sync::Arc;
+
+    use longhaul::testing;
+    use serde_json::json;
+
+    use super::*;
+
+    /// A folder with a file of so many rows.
+    fn data(rows: u32) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        let mut file = std::io::BufWriter::new(std::fs::File::create(folder.path().join("a.csv")).unwrap());
+        writeln!(file, "id,pad").unwrap();
+        (0..rows).for_each(|row| writeln!(file, "{row},{:>100}", row % 7).unwrap());
+        folder
+    }
+
+    async fn rows(sources: &Sources, task: &TaskContext) -> String {
+        let args = serde_json::from_value(json!({"path": "a.csv"})).unwrap();
+        profile(sources, args, task).await.unwrap().rows.to_string()
+    }
+
+    #[tokio::test]
+    async fn a_profile_that_an_earlier_version_began_begins_anew() {
+        let folder = data(1_000);
+        let sources = Arc::new(Sources::new(Some(folder.path())).unwrap());
+        let run = testing::tool(move |task: TaskContext| {
+            let sources = Arc::clone(&sources);
+            async move {
+                // The steps of version 1, and their values.
+                if task.attempt() == 1 {
+                    task.step("source", async || json!({"file": {"bytes": 1, "modified_ns": 2}})).await;
+                    let state = json!({"offset": 50, "rows": 7, "state": "AQAsAAAAAA"});
+                    task.step("chunk 0", async || json!({"more": state})).await;
+                }
+                rows(&sources, &task).await
+            }
+        });
+        assert_eq!(run.crash_after("chunk 0").to_end().await.unwrap().text(), "1000");
     }
 }

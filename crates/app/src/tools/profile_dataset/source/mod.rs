@@ -1,155 +1,92 @@
-//! Where the data comes from: inline text, a file below the data directory, or a public `https` URL.
+//! The sources of data: inline text, a file below the data directory, or a public `https` URL.
 //!
-//! The first step of a task records what the source is ([`SourceIdentity`]); every chunk checks that it is unchanged,
-//! so that a profile never mixes two versions. Reading and counting happen on blocking threads, and stop at the next
-//! block once the caller's future is dropped.
+//! The first step of a task records what the source is ([`Identity`]). Every chunk checks that it is unchanged, so that a
+//! profile never mixes two versions.
 
-pub mod address;
-pub mod fetch;
-pub mod file;
-pub mod remote;
+mod file;
+mod url;
 
-use std::io::{Cursor, Read};
-use std::sync::Arc;
+use std::io::{self, Cursor, Read};
+use std::path::Path;
+use std::sync::{Arc, Weak};
 
 use serde::{Deserialize, Serialize};
 
-use self::fetch::Fetcher;
-use self::file::{DataDir, FileIdentity};
-use self::remote::RemoteIdentity;
+use self::file::DataDir;
+use self::url::Fetcher;
 use super::arguments::{Plan, SourceRequest};
-use super::checkpoint::Checkpoint;
-use super::chunk::{Progress, Reading, Stop, first_chunk, next_chunk};
-use super::error::ProfileError;
+use super::chunk::{Progress, State, profile_chunk};
+use super::error::{ProfileError, refused};
 
-/// What a source was when the task began.
+/// The source as it was when the task began.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SourceIdentity {
-    /// Inline text cannot change.
-    Text {
-        /// Its length.
-        bytes: u64,
-    },
-    /// A file.
-    File(FileIdentity),
-    /// A resource of a server.
-    Url(RemoteIdentity),
-}
-
-impl SourceIdentity {
-    /// The length of the source in bytes, for progress; `None` if a server does not say.
-    #[must_use]
-    pub const fn bytes(&self) -> Option<u64> {
-        match self {
-            Self::Text { bytes } => Some(*bytes),
-            Self::File(file) => Some(file.bytes),
-            Self::Url(remote) => remote.bytes,
-        }
-    }
+pub(super) struct Identity {
+    /// Its length in bytes; `None` if a server does not say.
+    pub(super) bytes: Option<u64>,
+    /// The time of a file's last change; of a resource its strong entity tag, or the time of its last change.
+    version: Option<String>,
+    /// Whether it can be read from any byte on, so that every chunk can be a separate step.
+    has_parts: bool,
 }
 
 /// Opens sources.
-#[derive(Debug, Clone)]
-pub struct Sources {
+#[derive(Debug)]
+pub(crate) struct Sources {
     data_dir: Option<DataDir>,
     fetcher: Fetcher,
 }
 
 impl Sources {
-    /// Files come from `data_dir`; without one, paths are refused.
-    #[must_use]
-    pub const fn new(data_dir: Option<DataDir>, fetcher: Fetcher) -> Self {
-        Self { data_dir, fetcher }
+    /// Files come from `data_dir`; without one, paths are refused. URLs are public ones.
+    pub(crate) fn new(data_dir: Option<&Path>) -> io::Result<Self> {
+        Ok(Self { data_dir: data_dir.map(DataDir::open_dir).transpose()?, fetcher: Fetcher::public() })
     }
 
-    /// Looks at the source without reading it: the result of the first step.
-    ///
-    /// # Errors
-    ///
-    /// [`ProfileError`] if there is no such source, or it may not be read.
-    pub async fn identify(&self, plan: &Plan) -> Result<SourceIdentity, ProfileError> {
+    /// Finds the source without reading it.
+    pub(super) async fn identify(&self, plan: &Plan) -> Result<Identity, ProfileError> {
         match &plan.source {
-            SourceRequest::Text(text) => Ok(SourceIdentity::Text { bytes: text.len() as u64 }),
+            SourceRequest::Text(text) => {
+                Ok(Identity { bytes: Some(text.len() as u64), version: None, has_parts: true })
+            }
             SourceRequest::File(path) => {
                 let (dir, path) = (self.data_dir()?, path.clone());
-                let identity = blocking(move || dir.identify(&path)).await?;
-                Ok(SourceIdentity::File(identity))
+                blocking(move || dir.identify(&path)).await
             }
-            SourceRequest::Url(url) => Ok(SourceIdentity::Url(self.fetcher.identify(url).await?)),
+            SourceRequest::Url(url) => self.fetcher.identify(url).await,
         }
     }
 
-    /// Profiles the first chunk, or the one after `before`: the result of each further step. The first chunk of a
-    /// source whose server cannot send parts is the whole source.
-    ///
-    /// # Errors
-    ///
-    /// [`ProfileError::Changed`] if the source is no longer `identity`; other [`ProfileError`]s.
-    pub async fn chunk(
+    /// Profiles the first chunk, or the one after `before`. Without parts, the first chunk is the whole source.
+    pub(super) async fn chunk(
         &self,
         plan: &Plan,
-        identity: &SourceIdentity,
-        before: Option<Checkpoint>,
+        known: &Identity,
+        before: Option<State>,
     ) -> Result<Progress, ProfileError> {
-        let stop = StopOnDrop::default();
-        let mut work = Work { reading: plan.reading.clone(), before, stop: stop.0.clone() };
-        let offset = work.before.as_ref().map_or(0, |before| before.offset);
-        match (&plan.source, identity) {
-            (SourceRequest::Text(text), SourceIdentity::Text { .. }) => {
-                let text = Arc::clone(text);
-                blocking(move || {
-                    let rest = usize::try_from(offset).ok().and_then(|offset| text.as_bytes().get(offset..));
-                    work.run(Cursor::new(rest.unwrap_or_default()))
-                })
-                .await
+        let offset = before.as_ref().map_or(0, |before| before.offset);
+        let source: Box<dyn Read + Send> = match &plan.source {
+            SourceRequest::Text(text) => {
+                let mut rest = Cursor::new(Arc::clone(text));
+                rest.set_position(offset);
+                Box::new(rest)
             }
-            (SourceRequest::File(path), SourceIdentity::File(known)) => {
+            SourceRequest::File(path) => {
                 let (dir, path, known) = (self.data_dir()?, path.clone(), known.clone());
-                blocking(move || work.run(dir.open(&path, &known, offset)?)).await
+                Box::new(blocking(move || dir.open(&path, &known, offset)).await?)
             }
-            (SourceRequest::Url(url), SourceIdentity::Url(known)) => {
-                if !known.is_ranged() {
-                    work.reading.pace.chunk_bytes = u64::MAX;
-                }
-                let body = self.fetcher.open(url, known, offset).await?;
-                body.read_with(move |reader| work.run(reader)).await
-            }
-            (SourceRequest::Text(_) | SourceRequest::File(_) | SourceRequest::Url(_), _) => {
-                Err(ProfileError::Internal("a source of another kind was recorded"))
-            }
+            SourceRequest::Url(url) => Box::new(self.fetcher.open(url, known, offset).await?),
+        };
+        let mut reading = plan.reading.clone();
+        if !known.has_parts {
+            reading.chunk_bytes = u64::MAX;
         }
+        let awaited = Arc::new(());
+        let source = WhileAwaited { source, caller: Arc::downgrade(&awaited) };
+        blocking(move || profile_chunk(source, before, &reading)).await
     }
 
     fn data_dir(&self) -> Result<DataDir, ProfileError> {
-        let none = || ProfileError::Refused("this server has no data directory: use `text` or `url`".to_owned());
-        self.data_dir.clone().ok_or_else(none)
-    }
-}
-
-/// One chunk to be counted, on the thread that has the bytes.
-struct Work {
-    reading: Reading,
-    before: Option<Checkpoint>,
-    stop: Stop,
-}
-
-impl Work {
-    fn run(&self, reader: impl Read) -> Result<Progress, ProfileError> {
-        match &self.before {
-            None => first_chunk(reader, &self.reading, &self.stop),
-            Some(before) => next_chunk(before, reader, &self.reading, &self.stop),
-        }
-    }
-}
-
-/// Stops the blocking thread once the future that waits for it is dropped.
-#[derive(Default)]
-struct StopOnDrop(Stop);
-
-impl Drop for StopOnDrop {
-    fn drop(&mut self) {
-        self.0.stop();
+        self.data_dir.clone().ok_or_else(|| refused("this server has no data directory: use `text` or `url`"))
     }
 }
 
@@ -159,4 +96,33 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, ProfileError> {
     let outcome = tokio::task::spawn_blocking(work).await;
     outcome.unwrap_or(Err(ProfileError::Internal("the reading thread panicked")))
+}
+
+/// A source that ends with an error when its caller no longer waits.
+struct WhileAwaited<R> {
+    source: R,
+    caller: Weak<()>,
+}
+
+impl<R: Read> Read for WhileAwaited<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.caller.strong_count() == 0 {
+            return Err(io::Error::other("the caller no longer waits"));
+        }
+        self.source.read(buffer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_is_read_no_further_when_its_caller_has_left() {
+        let awaited = Arc::new(());
+        let mut source = WhileAwaited { source: "text".as_bytes(), caller: Arc::downgrade(&awaited) };
+        assert_eq!(source.read(&mut [0; 2]).unwrap(), 2);
+        drop(awaited);
+        assert!(source.read(&mut [0; 2]).is_err());
+    }
 }
