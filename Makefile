@@ -77,6 +77,7 @@ fast-tests: ## All tests that start no server and no client
 
 slow-tests: ## The other tests: end to end, examples in the docs, conformance, simulation
 	scripts/setup-tools.sh suite ts ts-legacy webhooks auth-server python python-legacy upstreams browser aws aws-lint cargo-lambda
+	$(CARGO) build --locked $(WORKSPACE) --bin fixture
 	scripts/nextest.sh $(WORKSPACE) --test-threads $(END_TO_END_THREADS) -E '$(END_TO_END)'
 	$(CARGO) test --locked $(WORKSPACE) --doc --quiet
 	CONFORMANCE_SERVER=$(TARGET_DIR)/debug/conformance-server CONFORMANCE_GATEWAY=$(TARGET_DIR)/debug/longhaul $(MAKE) --no-print-directory conformance-local
@@ -98,6 +99,7 @@ conformance-local: ## The same without the template
 e2e: ## Real clients, a browser and kills: against the local server, and against the template on an emulator; and a new server
 	scripts/setup-tools.sh ts ts-legacy webhooks auth-server python python-legacy upstreams browser aws aws-lint cargo-lambda
 	scripts/nextest.sh -p longhaul-app --features local,lambda --test-threads $(END_TO_END_THREADS) --test e2e --test aws_e2e
+	$(CARGO) build --locked $(WORKSPACE) --bin fixture
 	scripts/nextest.sh $(WORKSPACE) --test-threads $(END_TO_END_THREADS) --test starter --test gateway --test gateway_aws --test browser --test killed
 
 local-aws: ## The whole deployment on an AWS emulator on this machine, until it is stopped

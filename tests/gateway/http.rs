@@ -15,7 +15,7 @@ fn in_front_of(mode: &str) -> (Setup, Somewhere) {
 fn on_terms(mode: &str, more: &Value) -> (Setup, Somewhere) {
     let mut somewhere = None;
     let setup = Setup::config(|setup| {
-        let (server, url) = Somewhere::python("http_fixture.py", &[&setup.path(""), mode]);
+        let (server, url) = Somewhere::fixture("http", &[&setup.path(""), mode]);
         somewhere = Some(server);
         let headers = json!({"Authorization": "Bearer of-the-configuration"});
         let mut terms = json!({"startAtMost": "3s", "tools": {"count": {"runAtMost": "3s"}}});

@@ -5,15 +5,14 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::kills::kill_at_moments;
-use crate::process::{Gateway, Setup, ended, is_alive, script, until, why, words};
+use crate::process::{Gateway, Setup, ended, is_alive, until, why, words};
 
 /// A gateway in front of the fixture that keeps its processes, with more terms.
 fn pool_of(processes: usize, terms: &Value) -> Setup {
     Setup::config(|setup| {
         let mut server = json!({"process": "pool", "concurrency": processes});
         server.as_object_mut().unwrap().extend(terms.as_object().unwrap().clone());
-        let entry = json!({"command": "python3", "args": [script("pool_fixture.py"), setup.path("")]});
-        json!({"mcpServers": {"only": entry}, "longhaul": {"servers": {"only": server}}})
+        json!({"mcpServers": {"only": setup.server("pool", &[])}, "longhaul": {"servers": {"only": server}}})
     })
 }
 
