@@ -94,7 +94,7 @@ async fn why_a_server_cannot_be_reached_is_said_without_secrets() {
 
 #[tokio::test]
 async fn a_server_that_never_answers_is_left_at_the_start() {
-    let (setup, _server) = in_front_of("deaf");
+    let (setup, _server) = on_terms("deaf", &json!({"startAtMost": "1s"}));
     let said = setup.refusal();
     assert!(said.contains("the server `h` cannot be reached: it did not answer in time"), "{said}");
 }

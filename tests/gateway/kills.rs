@@ -66,6 +66,6 @@ pub(crate) async fn kill_at_moments(setup: &Setup, tool: &str, rounds: u32, call
 #[tokio::test]
 async fn kills_at_many_moments_carry_no_call_out_twice() {
     let setup = Setup::fixture(&[]);
-    let _gateway = kill_at_moments(&setup, "count", 8, 2, Duration::from_millis(40)).await;
+    let _gateway = kill_at_moments(&setup, "short", 8, 2, Duration::from_millis(25)).await;
     setup.until_all_have_ended().await;
 }

@@ -34,17 +34,24 @@ async fn until_logged(gateway: &Gateway, what: &str) {
     }
 }
 
+/// A server in these modes gets a tool by a call of this one.
+async fn a_tool_that_comes_later_is_served(modes: &[&str], change: &str) {
+    let setup = changing(modes);
+    let gateway = setup.start();
+    assert!(!has_tool(&gateway, "more").await);
+    gateway.ended(change, json!({})).await;
+    until_it_has(&gateway, "more").await;
+    assert!(words(&gateway.ended("more", json!({})).await).ends_with(" 1"));
+}
+
 #[tokio::test]
-async fn a_tool_that_a_server_has_later_is_served_as_a_task_too() {
-    for (modes, change) in [(&[][..], "change"), (&["--ttl"], "change_silently")] {
-        let setup = changing(modes);
-        let gateway = setup.start();
-        assert!(!has_tool(&gateway, "more").await);
-        gateway.ended(change, json!({})).await;
-        until_it_has(&gateway, "more").await;
-        assert!(words(&gateway.ended("more", json!({})).await).ends_with(" 1"));
-        std::fs::remove_file(setup.path("more")).unwrap();
-    }
+async fn a_tool_that_a_server_announces_is_served_as_a_task_too() {
+    a_tool_that_comes_later_is_served(&[], "change").await;
+}
+
+#[tokio::test]
+async fn a_tool_that_a_server_has_silently_is_served_when_its_list_holds_no_longer() {
+    a_tool_that_comes_later_is_served(&["--ttl"], "change_silently").await;
 }
 
 #[tokio::test]
