@@ -36,8 +36,8 @@ async fn a_call_that_may_not_be_repeated_fails_after_a_kill_of_the_gateway() {
     assert_eq!(setup.calls(), ["slow"]);
 }
 
-/// In each round, calls a tool that may not be repeated some times, and kills the gateway after the pause times the number
-/// of the round. Returns the gateway that then found every call to be carried out once at most.
+/// In each round, calls a tool that may not be repeated some times, and kills the gateway after the pause times the
+/// number of the round. Returns the gateway that then found every call to be carried out once at most.
 pub(crate) async fn kill_at_moments(setup: &Setup, tool: &str, rounds: u32, calls: usize, pause: Duration) -> Gateway {
     let mut ids = Vec::new();
     for round in 0..rounds {

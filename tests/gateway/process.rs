@@ -55,7 +55,7 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// A gateway in front of the fixture in this mode, which notes its calls in the folder. Its calls are tasks at once.
+    /// A gateway in front of the fixture in this mode, which notes its calls in the folder. Its calls are tasks.
     pub(crate) fn fixture(modes: &[&str]) -> Self {
         Self::config(|setup| json!({"mcpServers": {"only": setup.fixture_entry(modes)}}))
     }
