@@ -56,7 +56,8 @@ nightly: ## What takes longer than landing a change may take: sizes of the funct
 	$(MAKE) --no-print-directory scale
 	$(MAKE) --no-print-directory chaos CHAOS_ARGS="--seconds 600"
 	set -e; for lie in forgets-keys loses-results ignores-stops; do target/release/chaos --form local --lie $$lie; done
-	scripts/nextest.sh $(WORKSPACE) --run-ignored only --test local -E 'test(children::)'
+	$(MAKE) --no-print-directory programs
+	scripts/nextest.sh $(WORKSPACE) --run-ignored only --test local -E 'test(e2e::children::)'
 	$(MAKE) --no-print-directory fuzz SECONDS=60
 	$(MAKE) --no-print-directory mutants
 
@@ -80,8 +81,13 @@ advisories: ## Known vulnerabilities of the locked dependencies (needs a network
 features: ## Compile each feature set, with the oldest Rust that is supported
 	scripts/check_features.py
 
-	$(MAKE) --no-print-directory programs
-	scripts/nextest.sh $(WORKSPACE) --run-ignored only --test local -E 'test(e2e::children::)'
+# With the tests: otherwise other features of dependencies would be chosen, and both would build their own.
+programs: ## All programs, for the tests that start them
+	$(CARGO) build --locked $(WORKSPACE) --bins --tests
+
+conformance: programs conformance-local ## The public conformance suite for every revision that it knows: locally, through the gateway, and against the template
+	scripts/setup-tools.sh suite aws
+	scripts/nextest.sh $(WORKSPACE) --test aws -E 'test(aws_e2e::conformance::)'
 
 conformance-local: ## The same without the template
 	scripts/setup-tools.sh suite
@@ -92,13 +98,10 @@ conformance-local: ## The same without the template
 	scripts/conformance.sh 2025-11-25 gateway
 	scripts/conformance.sh 2025-06-18 gateway
 
-# With the tests: otherwise other features of dependencies would be chosen, and both would build their own.
-programs: ## All programs, for the tests that start them
-	$(CARGO) build --locked $(WORKSPACE) --bins --tests
-
-conformance: programs conformance-local ## The public conformance suite for every revision that it knows: locally, through the gateway, and against the template
-	scripts/setup-tools.sh suite aws
-	scripts/nextest.sh $(WORKSPACE) --test aws -E 'test(aws_e2e::conformance::)'
+e2e: programs ## The tests of whole programs: with real clients, a browser, an AWS emulator, and a new server
+	scripts/setup-tools.sh ts ts-legacy webhooks auth-server python python-legacy upstreams browser aws aws-lint cargo-lambda
+	scripts/nextest.sh $(WORKSPACE) --test-threads $(END_TO_END_THREADS) --test local --test aws --test starter \
+	    -E 'package(longhaul-tests) - test(aws_e2e::conformance::)'
 
 local-aws: ## The whole deployment on an AWS emulator on this machine, until it is stopped
 	scripts/setup-tools.sh aws

@@ -82,7 +82,7 @@ async fn a_gateway_that_is_killed_leaves_no_server() {
 async fn a_server_under_setpriv_ends_with_its_gateway_whatever_it_ignores() {
     let setup = Setup::config(|setup| {
         let mut entry = setup.fixture_entry(&["--stubborn"]);
-        let advice = ["--pdeathsig", "KILL", "--", "python3"].map(serde_json::Value::from);
+        let advice = [json!("--pdeathsig"), json!("KILL"), json!("--"), entry["command"].clone()];
         entry["command"] = json!("setpriv");
         let args = advice.into_iter().chain(entry["args"].as_array().unwrap().clone());
         entry["args"] = args.collect();

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::process::{Setup, Somewhere, ended, script, until, why, words};
+use super::process::{Setup, Somewhere, ended, until, why, words};
 
 /// A job of the fixture, as the configuration folds it.
 fn scan() -> Value {
@@ -22,7 +22,7 @@ fn with(change: Value) -> Value {
 /// A gateway in front of the fixture as a process, with these folds, of which `never` may not run for long.
 fn with_little_time(folds: Value) -> Setup {
     Setup::config(|setup| {
-        let entry = json!({"command": "python3", "args": [script("job_fixture.py"), setup.path(""), "stdio"]});
+        let entry = setup.server("jobs", &["stdio"]);
         let server = json!({"fold": folds, "tools": {"never": {"runAtMost": "2s"}}});
         json!({"mcpServers": {"jobs": entry}, "longhaul": {"servers": {"jobs": server}}})
     })
@@ -31,7 +31,7 @@ fn with_little_time(folds: Value) -> Setup {
 /// A gateway in front of the fixture as a process, with these folds.
 fn in_front(folds: Value) -> Setup {
     Setup::config(|setup| {
-        let entry = json!({"command": "python3", "args": [script("job_fixture.py"), setup.path(""), "stdio"]});
+        let entry = setup.server("jobs", &["stdio"]);
         json!({"mcpServers": {"jobs": entry}, "longhaul": {"servers": {"jobs": {"fold": folds}}}})
     })
 }
@@ -40,7 +40,7 @@ fn in_front(folds: Value) -> Setup {
 fn over_http() -> (Setup, Somewhere) {
     let mut somewhere = None;
     let setup = Setup::config(|setup| {
-        let (server, url) = Somewhere::python("job_fixture.py", &[&setup.path(""), "http"]);
+        let (server, url) = Somewhere::fixture("jobs", &[&setup.path(""), "http"]);
         somewhere = Some(server);
         json!({"mcpServers": {"jobs": {"url": url}}, "longhaul": {"servers": {"jobs": {"fold": [scan()]}}}})
     });
@@ -179,7 +179,7 @@ async fn a_server_that_is_away_for_a_while_is_looked_at_again() {
     drop(server);
     until("a look in vain", || gateway.log().contains("the next one will tell")).await;
     std::fs::remove_file(setup.path("hold")).unwrap();
-    let _again = Somewhere::python("job_fixture.py", &[&setup.path(""), "http", &port]);
+    let _again = Somewhere::fixture("jobs", &[&setup.path(""), "http", &port]);
     assert_eq!(ended(&caller, &id).await["result"]["structuredContent"]["status"], "done");
     assert_eq!(times(&setup, "start_scan"), 1);
 }

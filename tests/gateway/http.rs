@@ -15,7 +15,7 @@ fn in_front_of(mode: &str) -> (Setup, Somewhere) {
 fn on_terms(mode: &str, more: &Value) -> (Setup, Somewhere) {
     let mut somewhere = None;
     let setup = Setup::config(|setup| {
-        let (server, url) = Somewhere::python("http_fixture.py", &[&setup.path(""), mode]);
+        let (server, url) = Somewhere::fixture("http", &[&setup.path(""), mode]);
         somewhere = Some(server);
         let headers = json!({"Authorization": "Bearer of-the-configuration"});
         let mut terms = json!({"startAtMost": "3s", "tools": {"count": {"runAtMost": "3s"}}});
@@ -94,7 +94,7 @@ async fn why_a_server_cannot_be_reached_is_said_without_secrets() {
 
 #[tokio::test]
 async fn a_server_that_never_answers_is_left_at_the_start() {
-    let (setup, _server) = in_front_of("deaf");
+    let (setup, _server) = on_terms("deaf", &json!({"startAtMost": "1s"}));
     let said = setup.refusal();
     assert!(said.contains("the server `h` cannot be reached: it did not answer in time"), "{said}");
 }

@@ -36,8 +36,8 @@ async fn a_call_that_may_not_be_repeated_fails_after_a_kill_of_the_gateway() {
     assert_eq!(setup.calls(), ["slow"]);
 }
 
-/// In each round, calls a tool that may not be repeated some times, and kills the gateway after the pause times the number
-/// of the round. Returns the gateway that then found every call to be carried out once at most.
+/// In each round, calls a tool that may not be repeated some times, and kills the gateway after the pause times the
+/// number of the round. Returns the gateway that then found every call to be carried out once at most.
 pub(crate) async fn kill_at_moments(setup: &Setup, tool: &str, rounds: u32, calls: usize, pause: Duration) -> Gateway {
     let mut ids = Vec::new();
     for round in 0..rounds {
@@ -66,6 +66,6 @@ pub(crate) async fn kill_at_moments(setup: &Setup, tool: &str, rounds: u32, call
 #[tokio::test]
 async fn kills_at_many_moments_carry_no_call_out_twice() {
     let setup = Setup::fixture(&[]);
-    let _gateway = kill_at_moments(&setup, "count", 8, 2, Duration::from_millis(40)).await;
+    let _gateway = kill_at_moments(&setup, "short", 8, 2, Duration::from_millis(25)).await;
     setup.until_all_have_ended().await;
 }

@@ -2,18 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::process::{Gateway, Setup, script, words};
+use super::process::{Gateway, Setup, fixture, words};
 
 /// A gateway in front of the fixture that can change, in these modes.
 fn changing(modes: &[&str]) -> Setup {
-    Setup::config(|setup| json!({"mcpServers": {"only": entry(setup, "pool_fixture.py", modes)}}))
-}
-
-fn entry(setup: &Setup, name: &str, modes: &[&str]) -> Value {
-    let args = [script(name), setup.path("")].into_iter().chain(modes.iter().map(|&mode| mode.to_owned()));
-    json!({"command": "python3", "args": args.collect::<Vec<_>>()})
+    Setup::config(|setup| json!({"mcpServers": {"only": setup.server("pool", modes)}}))
 }
 
 async fn has_tool(gateway: &Gateway, name: &str) -> bool {
@@ -39,28 +34,37 @@ async fn until_logged(gateway: &Gateway, what: &str) {
     }
 }
 
+/// A server in these modes gets a tool by a call of this one.
+async fn a_tool_that_comes_later_is_served(modes: &[&str], change: &str) {
+    let setup = changing(modes);
+    let gateway = setup.start();
+    assert!(!has_tool(&gateway, "more").await);
+    gateway.ended(change, json!({})).await;
+    until_it_has(&gateway, "more").await;
+    assert!(words(&gateway.ended("more", json!({})).await).ends_with(" 1"));
+}
+
 #[tokio::test]
-async fn a_tool_that_a_server_has_later_is_served_as_a_task_too() {
-    for (modes, change) in [(&[][..], "change"), (&["--ttl"], "change_silently")] {
-        let setup = changing(modes);
-        let gateway = setup.start();
-        assert!(!has_tool(&gateway, "more").await);
-        gateway.ended(change, json!({})).await;
-        until_it_has(&gateway, "more").await;
-        assert!(words(&gateway.ended("more", json!({})).await).ends_with(" 1"));
-        std::fs::remove_file(setup.path("more")).unwrap();
-    }
+async fn a_tool_that_a_server_announces_is_served_as_a_task_too() {
+    a_tool_that_comes_later_is_served(&[], "change").await;
+}
+
+#[tokio::test]
+async fn a_tool_that_a_server_has_silently_is_served_when_its_list_holds_no_longer() {
+    a_tool_that_comes_later_is_served(&["--ttl"], "change_silently").await;
 }
 
 #[tokio::test]
 async fn a_server_that_cannot_be_started_any_more_keeps_its_lists() {
     let setup = Setup::config(|setup| {
-        std::fs::copy(script("pool_fixture.py"), setup.path("server.py")).unwrap();
-        json!({"mcpServers": {"only": {"command": "python3", "args": [setup.path("server.py"), setup.path("")]}}})
+        std::os::unix::fs::symlink(fixture(), setup.path("server")).unwrap();
+        let mut entry = setup.server("pool", &[]);
+        entry["command"] = json!(setup.path("server"));
+        json!({"mcpServers": {"only": entry}})
     });
     let gateway = setup.start();
     gateway.ended("change", json!({})).await;
-    std::fs::remove_file(setup.path("server.py")).unwrap();
+    std::fs::remove_file(setup.path("server")).unwrap();
     until_logged(&gateway, "a server keeps its last lists").await;
     assert!(has_tool(&gateway, "who").await);
 }
@@ -68,9 +72,7 @@ async fn a_server_that_cannot_be_started_any_more_keeps_its_lists() {
 #[tokio::test]
 async fn a_new_tool_takes_the_name_of_no_other() {
     let setup = Setup::config(|setup| {
-        let servers = json!({
-            "a": entry(setup, "pool_fixture.py", &[]), "b": entry(setup, "pool_fixture.py", &["--only-more"])
-        });
+        let servers = json!({"a": setup.server("pool", &[]), "b": setup.server("pool", &["--only-more"])});
         json!({"mcpServers": servers, "longhaul": {"servers": {"a": {"prefix": ""}, "b": {"prefix": ""}}}})
     });
     let gateway = setup.start();

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::process::{Gateway, Setup, script};
+use super::process::{Gateway, Setup};
 use super::subscriptions::Hearing;
 
 /// A client of `2025-06-18`.
@@ -62,10 +62,8 @@ impl Older {
 /// A gateway in front of a server of `2026-07-28`, and what the first messages to it are.
 fn in_front_of(modes: &[&str], repeat: &str) -> Setup {
     Setup::config(|setup| {
-        let args: Vec<String> = [script("per_request_fixture.py"), setup.path("")].into_iter().collect();
-        let args: Vec<&str> = args.iter().map(String::as_str).chain(modes.iter().copied()).collect();
         let longhaul = json!({"defaults": {"repeat": repeat}});
-        json!({"mcpServers": {"only": {"command": "python3", "args": args}}, "longhaul": longhaul})
+        json!({"mcpServers": {"only": setup.server("per-request", modes)}, "longhaul": longhaul})
     })
 }
 

@@ -112,7 +112,7 @@ async fn a_server_sees_no_variables_but_those_that_are_named() {
     let setup = Setup::fixture(&[]);
     let seen = environment(&setup.start().ended("environment", json!({})).await);
     assert!(seen.contains_key("PATH") && seen.contains_key("HOME"), "{seen:?}");
-    // Those of the test itself, of its runner, and of the gateway. (A `python3` that is a script may set its own.)
+    // Those of the test itself, of its runner, and of the gateway.
     let leaked = |name: &String| name.starts_with("CARGO") || name.starts_with("NEXTEST") || name.contains("SECRET");
     assert!(!seen.keys().any(leaked), "{seen:?}");
     let setup = Setup::config(|setup| {

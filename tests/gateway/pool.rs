@@ -5,15 +5,14 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::kills::kill_at_moments;
-use super::process::{Gateway, Setup, ended, is_alive, script, until, why, words};
+use super::process::{Gateway, Setup, ended, is_alive, until, why, words};
 
 /// A gateway in front of the fixture that keeps its processes, with more terms.
 fn pool_of(processes: usize, terms: &Value) -> Setup {
     Setup::config(|setup| {
         let mut server = json!({"process": "pool", "concurrency": processes});
         server.as_object_mut().unwrap().extend(terms.as_object().unwrap().clone());
-        let entry = json!({"command": "python3", "args": [script("pool_fixture.py"), setup.path("")]});
-        json!({"mcpServers": {"only": entry}, "longhaul": {"servers": {"only": server}}})
+        json!({"mcpServers": {"only": setup.server("pool", &[])}, "longhaul": {"servers": {"only": server}}})
     })
 }
 
@@ -176,7 +175,7 @@ async fn idle_processes_end_with_the_gateway() {
 #[tokio::test]
 async fn kills_at_many_moments_carry_no_call_out_twice_in_kept_processes() {
     let setup = pool_of(1, &json!({}));
-    let gateway = kill_at_moments(&setup, "who", 6, 3, Duration::from_millis(60)).await;
+    let gateway = kill_at_moments(&setup, "short", 6, 3, Duration::from_millis(60)).await;
     gateway.terminate();
     setup.until_all_have_ended().await;
 }

@@ -7,7 +7,11 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use harness::caller::Caller;
+use rusqlite::types::FromSql;
+use rusqlite::{Connection, OpenFlags, Params};
 use serde_json::{Value, json};
 
 /// How long a test waits for something that has to happen.
@@ -28,23 +32,20 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// A gateway in front of the fixture in this mode, which notes its calls in the folder. Its calls are tasks at once.
+    /// A gateway in front of the fixture in this mode, which notes its calls in the folder. Its calls are tasks.
     pub(crate) fn fixture(modes: &[&str]) -> Self {
         Self::config(|setup| json!({"mcpServers": {"only": setup.fixture_entry(modes)}}))
     }
 
     /// A gateway in front of a server of `2026-07-28`.
     pub(crate) fn per_request_fixture() -> Self {
-        Self::config(|setup| {
-            let args = [script("per_request_fixture.py"), setup.path("")];
-            json!({"mcpServers": {"only": {"command": "python3", "args": args}}})
-        })
+        Self::config(|setup| json!({"mcpServers": {"only": setup.server("per-request", &[])}}))
     }
 
     /// The same as [`fixture`](Self::fixture), started by a command at the end of the gateway's.
     pub(crate) fn command_of_fixture(modes: &[&str]) -> Self {
         let setup = Self::command(&[]);
-        let fixture = ["python3".to_owned(), script("fixture.py"), setup.path("")];
+        let fixture = [fixture(), "stdio".to_owned(), setup.path("")];
         let modes = modes.iter().map(|mode| (*mode).to_owned());
         Self { servers: ["--".to_owned()].into_iter().chain(fixture).chain(modes).collect(), ..setup }
     }
@@ -84,9 +85,14 @@ impl Setup {
 
     /// The fixture as an entry of a configuration.
     pub(crate) fn fixture_entry(&self, modes: &[&str]) -> Value {
-        let args: Vec<String> = [script("fixture.py"), self.path("")].into_iter().collect();
-        let args: Vec<&str> = args.iter().map(String::as_str).chain(modes.iter().copied()).collect();
-        json!({"command": "python3", "args": args})
+        self.server("stdio", modes)
+    }
+
+    /// One of the servers of `crates/fixtures` as an entry of a configuration.
+    pub(crate) fn server(&self, name: &str, modes: &[&str]) -> Value {
+        let folder = self.path("");
+        let args = [&[name, folder.as_str()], modes].concat();
+        json!({"command": fixture(), "args": args})
     }
 
     /// A path in the folder of the test.
@@ -132,29 +138,25 @@ impl Setup {
 
     /// Whether a task has a step of this name on record.
     pub(crate) fn has_recorded_a_step(&self, name: &str) -> bool {
-        self.finds("SELECT count(*) FROM journal WHERE name = ?", name)
+        self.read("SELECT count(*) > 0 FROM journal WHERE name = ?", [name]).is_ok_and(|found| found)
     }
 
     /// Whether the record of a task has this status.
     pub(crate) fn has_a_task_that_is(&self, status: &str) -> bool {
-        self.finds("SELECT count(*) FROM tasks WHERE instr(record, ?) > 0", &format!("\"{status}\""))
+        let query = "SELECT count(*) > 0 FROM tasks WHERE instr(record, ?) > 0";
+        self.read(query, [format!("\"{status}\"")]).is_ok_and(|found| found)
     }
 
     /// The owner of the only task.
     pub(crate) fn owner_of_the_task(&self) -> String {
-        let program = "import base64, sqlite3, sys; db = sqlite3.connect(f'file:{sys.argv[1]}?mode=ro', uri=True); \
-                       owner = db.execute('SELECT owner FROM tasks').fetchone()[0]; \
-                       print(base64.urlsafe_b64encode(owner).decode().rstrip('='))";
-        let read = Command::new("python3").args(["-c", program, &self.path("tasks.db")]).output().unwrap();
-        String::from_utf8(read.stdout).unwrap().trim().to_owned()
+        let owner: Vec<u8> = self.read("SELECT owner FROM tasks", []).unwrap();
+        URL_SAFE_NO_PAD.encode(owner)
     }
 
-    fn finds(&self, query: &str, text: &str) -> bool {
-        let program = "import sqlite3, sys; db = sqlite3.connect(f'file:{sys.argv[1]}?mode=ro', uri=True); \
-                       print(db.execute(sys.argv[2], (sys.argv[3],)).fetchone()[0])";
-        let arguments = ["-c", program, &self.path("tasks.db"), query, text];
-        let counted = Command::new("python3").args(arguments).output().unwrap();
-        String::from_utf8_lossy(&counted.stdout).trim().parse::<u32>().is_ok_and(|count| count > 0)
+    /// The first value that a query finds in the database, which may not be there yet.
+    fn read<T: FromSql>(&self, query: &str, parameters: impl Params) -> rusqlite::Result<T> {
+        let database = Connection::open_with_flags(self.path("tasks.db"), OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        database.query_row(query, parameters, |row| row.get(0))
     }
 
     fn starting(&self, address: &str) -> Command {
@@ -216,8 +218,9 @@ pub(crate) fn is_alive(id: &str) -> bool {
     !status.is_empty() && !status.contains(") Z ")
 }
 
-pub(crate) fn script(name: &str) -> String {
-    harness::root().join("tests/gateway").join(name).canonicalize().unwrap().to_str().unwrap().to_owned()
+/// The program with the servers of `crates/fixtures`.
+pub(crate) fn fixture() -> String {
+    harness::program("fixture").to_str().unwrap().to_owned()
 }
 
 /// Waits until something has happened.
@@ -241,11 +244,9 @@ impl Somewhere {
         &self.url
     }
 
-    /// A script of this folder, which prints its URL.
-    pub(crate) fn python(name: &str, arguments: &[&str]) -> (Self, String) {
-        let mut command = Command::new("python3");
-        command.arg(script(name)).args(arguments);
-        Self::start(&mut command)
+    /// One of the servers of `crates/fixtures` that print their URL.
+    pub(crate) fn fixture(name: &str, arguments: &[&str]) -> (Self, String) {
+        Self::start(Command::new(fixture()).arg(name).args(arguments))
     }
 
     /// A program that prints its URL, alone in a line or as the last word of its first line with one.

@@ -1,24 +1,20 @@
 //! Changes of the resources of servers, as they reach clients.
 
 use std::io::Write;
-use std::process::Command;
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::older::Older;
-use super::process::{Gateway, Setup, is_alive, script, until};
+use super::process::{Gateway, Setup, is_alive, until};
 
 /// How a server speaks.
 const ERAS: [&[&str]; 2] = [&[], &["--per-request"]];
 
 /// A gateway in front of the fixture in this mode.
 fn in_front_of(modes: &[&str]) -> Setup {
-    Setup::config(|setup| {
-        let args = [script("subscription_fixture.py"), setup.path("")].into_iter();
-        let args: Vec<String> = args.chain(modes.iter().map(|mode| (*mode).to_owned())).collect();
-        json!({"mcpServers": {"only": {"command": "python3", "args": args}}})
-    })
+    Setup::config(|setup| json!({"mcpServers": {"only": setup.server("subscriptions", modes)}}))
 }
 
 /// Changes a resource.
@@ -114,7 +110,8 @@ async fn a_server_that_died_is_subscribed_to_again_and_its_listeners_are_told() 
         let mut hearing = Hearing::listen(&gateway, &["fixture://one"]).await;
         hearing.until_changed("fixture://one", &[]).await;
         let process = setup.processes().pop().unwrap();
-        assert!(Command::new("kill").args(["-9", &process]).status().unwrap().success());
+        let id = Pid::from_raw(process.parse().unwrap()).unwrap();
+        kill_process(id, Signal::KILL).unwrap();
         // It may have changed meanwhile.
         hearing.until_changed("fixture://one", &[]).await;
         assert!(!is_alive(&process));

@@ -1,13 +1,9 @@
-//! Servers that offer tasks themselves, behind a URL: another gateway, which speaks all revisions, and servers in Python and
-//! TypeScript, which speak one each.
-
-use std::net::{TcpListener, TcpStream};
-use std::process::Command;
+//! Servers that offer tasks themselves, behind a URL: another gateway, which speaks all revisions.
 
 use serde_json::{Value, json};
 
 use super::older::Older;
-use super::process::{Gateway, Setup, Somewhere, ended, script, tool, until, why, words};
+use super::process::{Gateway, Setup, ended, until, why, words};
 
 /// How a server speaks of tasks: by the Tasks extension, or as revision `2025-11-25` does.
 const ERAS: [&str; 2] = ["per-request", "handshake"];
@@ -139,59 +135,6 @@ async fn a_cancel_is_passed_on_to_the_server() {
     }
 }
 
-fn free_port() -> String {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string()
-}
-
-/// A gateway in front of a server behind this port, once that listens.
-async fn in_front_of_port(setup: Setup, port: &str) -> Setup {
-    until("the server's port", || TcpStream::connect(format!("127.0.0.1:{port}")).is_ok()).await;
-    setup
-}
-
-#[tokio::test]
-async fn a_task_of_a_fastmcp_server_goes_on_after_a_kill_of_the_gateway() {
-    let port = free_port();
-    let setup = Setup::config(|_| json!({"mcpServers": {"s": {"url": format!("http://127.0.0.1:{port}/mcp")}}}));
-    std::fs::write(setup.path("hold"), "").unwrap();
-    let python = harness::root().join(".cache/tools/upstreams-python/bin/python");
-    assert!(python.exists(), "run scripts/setup-tools.sh upstreams");
-    let mut command = Command::new(python);
-    command.args([&script("fastmcp_fixture.py"), &setup.path(""), &port]);
-    let (_server, _url) = Somewhere::start(&mut command);
-    let setup = in_front_of_port(setup, &port).await;
-    let gateway = setup.start();
-    let id = gateway.caller().call_task("slow", json!({})).await;
-    until("the server's task", || setup.has_recorded_a_step("task")).await;
-    gateway.kill();
-    std::fs::remove_file(setup.path("hold")).unwrap();
-    let again = setup.start();
-    assert_eq!(words(&ended(&again.caller(), &id).await), "done");
-    assert_eq!(setup.calls(), ["slow"]);
-}
-
-#[tokio::test]
-async fn a_task_in_a_session_of_a_typescript_server_goes_on_after_a_kill_of_the_gateway() {
-    let port = free_port();
-    let setup = Setup::config(|_| json!({"mcpServers": {"s": {"url": format!("http://127.0.0.1:{port}/mcp")}}}));
-    let mut command = Command::new(tool("server-everything"));
-    let _server = Somewhere::silent(command.arg("streamableHttp").env("PORT", &port));
-    let setup = in_front_of_port(setup, &port).await;
-    let gateway = setup.start();
-    let id = gateway.caller().call_task("simulate-research-query", json!({"topic": "rust"})).await;
-    until("the server's task", || setup.has_recorded_a_step("task")).await;
-    gateway.kill();
-    let again = setup.start();
-    assert!(words(&ended(&again.caller(), &id).await).starts_with("# Research Report: rust"));
-}
-
-#[tokio::test]
-async fn a_tool_of_a_process_that_does_nothing_without_a_task_gets_one() {
-    let setup = Setup::config(|_| json!({"mcpServers": {"s": {"command": tool("server-everything")}}}));
-    let task = setup.start().ended("simulate-research-query", json!({"topic": "rust"})).await;
-    assert!(words(&task).starts_with("# Research Report: rust"), "{task}");
-}
-
 /// A server that refuses to call its tools for those who know no tasks: another gateway, which is told so.
 #[tokio::test]
 async fn a_tool_that_requires_tasks_is_served_so_unless_the_operator_says_otherwise() {
@@ -225,9 +168,8 @@ async fn a_tool_that_requires_tasks_is_served_so_unless_the_operator_says_otherw
 #[tokio::test]
 async fn what_a_server_asks_before_there_is_a_task_is_the_answer_to_the_call() {
     let setup = Setup::config(|setup| {
-        let args = [script("per_request_fixture.py"), setup.path("")];
         let longhaul = json!({"defaults": {"handleAfter": "30s"}});
-        json!({"mcpServers": {"only": {"command": "python3", "args": args}}, "longhaul": longhaul})
+        json!({"mcpServers": {"only": setup.server("per-request", &[])}, "longhaul": longhaul})
     });
     let gateway = setup.start();
     let (caller, mut params) = (gateway.caller(), json!({"name": "ask", "arguments": {}}));

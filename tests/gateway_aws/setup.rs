@@ -41,11 +41,10 @@ impl Setup {
     /// Functions in front of the fixture in this mode, which has these environment variables.
     pub(crate) async fn of(modes: &[&str], env: Value) -> Self {
         let setup = Self { folder: tempfile::tempdir().unwrap(), resources: Resources::of(&GATEWAY).await };
-        let script = root().join("tests/gateway/fixture.py").canonicalize().unwrap();
-        let args = [script.to_str().unwrap(), setup.folder.path().to_str().unwrap()];
-        let args: Vec<&str> = args.into_iter().chain(modes.iter().copied()).collect();
+        let program = harness::program("fixture");
+        let args = [&["stdio", setup.folder.path().to_str().unwrap()], modes].concat();
         let config = json!({
-            "mcpServers": {"only": {"command": "python3", "args": args, "env": env}},
+            "mcpServers": {"only": {"command": program, "args": args, "env": env}},
             "longhaul": {"defaults": {"handleAfter": "0s"}}
         });
         std::fs::write(setup.file("mcp.json"), config.to_string()).unwrap();
