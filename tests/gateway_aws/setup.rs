@@ -7,7 +7,6 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use harness::caller::Caller;
-use harness::root;
 use harness::runtime_host::Idle;
 use harness::runtime_host::front_door::{HttpFrontend, Mode};
 use harness::runtime_host::mapping::{Mapping, Worker};

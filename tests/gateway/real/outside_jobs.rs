@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use harness::emulator::endpoint;
 use harness::gate::{Gate, Held};
 use super::super::outside_jobs::etl;
 use super::super::process::{Gateway, Setup, ended, until, why, words};
@@ -22,7 +23,7 @@ fn june() -> Value {
 
 /// A gateway with a task whose execution is being started: the request is held, and the gate has to stay.
 async fn held_at_the_start(machine: &Machine, held: Held) -> (Gate, Setup, Gateway, String) {
-    let gate = Gate::open().await;
+    let gate = Gate::open(endpoint()).await;
     let setup = of(machine).with_aws(gate.url());
     let gateway = setup.start();
     let is_held = gate.hold("StartExecution", "", held);

@@ -97,27 +97,22 @@ mod tests {
         folder
     }
 
-    async fn rows(sources: &Sources, task: &TaskContext) -> String {
+    /// The rows of the file. The first attempt begins with the steps of version 1, and what they recorded.
+    async fn rows(sources: Arc<Sources>, task: TaskContext) -> String {
+        if task.attempt() == 1 {
+            task.step("source", async || json!({"file": {"bytes": 1, "modified_ns": 2}})).await;
+            let state = json!({"offset": 50, "rows": 7, "state": "AQAsAAAAAA"});
+            task.step("chunk 0", async || json!({"more": state})).await;
+        }
         let args = serde_json::from_value(json!({"path": "a.csv"})).unwrap();
-        profile(sources, args, task).await.unwrap().rows.to_string()
+        profile(&sources, args, &task).await.unwrap().rows.to_string()
     }
 
     #[tokio::test]
     async fn a_profile_that_an_earlier_version_began_begins_anew() {
         let folder = data(1_000);
         let sources = Arc::new(Sources::new(Some(folder.path())).unwrap());
-        let run = testing::tool(move |task: TaskContext| {
-            let sources = Arc::clone(&sources);
-            async move {
-                // The steps of version 1, and their values.
-                if task.attempt() == 1 {
-                    task.step("source", async || json!({"file": {"bytes": 1, "modified_ns": 2}})).await;
-                    let state = json!({"offset": 50, "rows": 7, "state": "AQAsAAAAAA"});
-                    task.step("chunk 0", async || json!({"more": state})).await;
-                }
-                rows(&sources, &task).await
-            }
-        });
+        let run = testing::tool(move |task: TaskContext| rows(Arc::clone(&sources), task));
         assert_eq!(run.crash_after("chunk 0").to_end().await.unwrap().text(), "1000");
     }
 }

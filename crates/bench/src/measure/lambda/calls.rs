@@ -93,7 +93,7 @@ impl Counted {
 
     /// Runs the next message.
     async fn run(&self, setup: &Setup<'_>) -> anyhow::Result<()> {
-        let mapping = setup.mapping(crate::process::endpoint(), &[]);
+        let mapping = setup.mapping(process::endpoint(), &[]);
         let messages = mapping.receive().await;
         ensure!(!messages.is_empty(), "there is no message");
         mapping.run_batch(&self.function.sandbox, &messages).await?;

@@ -87,7 +87,7 @@ async fn server(times: TimeLimits) -> Running {
     let mut config = options.config().unwrap();
     config.connections.times = times;
     let server = Server::new(|| Tools).task("wait", TaskPolicy::optional());
-    Running::start_on_file(&server, Path::new(":memory:"), config).await.unwrap()
+    Running::start_on_file(&server, Path::new(":memory:"), &options, config).await.unwrap()
 }
 
 /// A connection that has sent `opening`.

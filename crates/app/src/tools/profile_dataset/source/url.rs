@@ -430,7 +430,7 @@ mod tests {
     }
 
     fn response(status: u16, headers: &[(&str, &str)]) -> Response {
-        let mut response = hyper::Response::builder().status(status);
+        let mut response = http::Response::builder().status(status);
         for (name, value) in headers {
             response = response.header(*name, *value);
         }
