@@ -65,6 +65,7 @@ lint: ## Formatting, lints, docs, dependencies, templates, Dockerfile, workflow
 	scripts/setup-tools.sh deny aws-lint actionlint hadolint
 	$(CARGO) fmt --all --check
 	scripts/count_lines.py --check
+	scripts/check_columns.py
 	$(CARGO) clippy $(WORKSPACE) --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(WORKSPACE) --no-deps --locked --quiet
 	$(TOOLS)/cargo-deny --locked check bans licenses sources

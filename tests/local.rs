@@ -1,4 +1,5 @@
-//! Whole programs on this machine: servers, the command, the gateway and the console, each started as its users start it.
+//! Whole programs on this machine: servers, the command, the gateway and the console, each started as its users start
+//! it.
 //!
 //! Tests in a module `external` or `real` need what `scripts/setup-tools.sh` installs, the others Rust programs only.
 

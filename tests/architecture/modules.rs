@@ -1,8 +1,8 @@
 //! Which module of a crate imports which, read from its source files.
 //!
 //! A node is a file; a module inside a file belongs to it. A module imports another one if a path in its code names
-//! something in it: in a `use`, in an expression or a type, or inside a macro. Paths are followed through re-exports, so
-//! `crate::Body` is an import of the module that defines `Body`. These are not imports: declaring a child module,
+//! something in it: in a `use`, in an expression or a type, or inside a macro. Paths are followed through re-exports,
+//! so `crate::Body` is an import of the module that defines `Body`. These are not imports: declaring a child module,
 //! re-exporting what a module below it defines, and code of tests (`#[cfg(test)]`).
 
 use std::collections::{BTreeMap, BTreeSet};

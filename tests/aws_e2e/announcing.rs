@@ -1,5 +1,5 @@
-//! With `Push=on`: how tasks end reaches the event bus and webhooks, whatever happens to the functions, and nothing else invokes
-//! the announcer.
+//! With `Push=on`: how tasks end reaches the event bus and webhooks, whatever happens to the functions, and nothing
+//! else invokes the announcer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -247,8 +247,10 @@ fn put_aside(setup: &Setup) {
         stream = streams.list_streams(TableName=table)['Streams'][0]['StreamArn']\n\
         shard = streams.describe_stream(StreamArn=stream)['StreamDescription']['Shards'][0]['ShardId']\n\
         at = streams.get_shard_iterator(StreamArn=stream, ShardId=shard, ShardIteratorType='TRIM_HORIZON')\n\
-        numbers = [r['dynamodb']['SequenceNumber'] for r in streams.get_records(ShardIterator=at['ShardIterator'])['Records']]\n\
-        about = {'shardId': shard, 'streamArn': stream, 'startSequenceNumber': numbers[0], 'endSequenceNumber': numbers[-1]}\n\
+        numbers = [r['dynamodb']['SequenceNumber'] for r in \
+        streams.get_records(ShardIterator=at['ShardIterator'])['Records']]\n\
+        about = {'shardId': shard, 'streamArn': stream, 'startSequenceNumber': numbers[0], 'endSequenceNumber': \
+        numbers[-1]}\n\
         boto3.client('sqs').send_message(QueueUrl=queue, MessageBody=json.dumps({'DDBStreamBatchInfo': about}))\n\
         print('null')";
     with_sdk(program, &[setup.output("Table"), setup.output("NotAnnouncedQueueUrl")]);

@@ -30,7 +30,8 @@ fn invalid_events() -> Vec<Value> {
     let mut no_headers = event("api-function-url.json");
     no_headers["headers"] = json!(["accept"]);
     let first_version = json!({"version": "1.0", "resource": "/mcp", "path": "/mcp", "httpMethod": "POST",
-        "headers": {}, "multiValueHeaders": {}, "requestContext": {"httpMethod": "POST", "path": "/mcp"}, "body": "{}"});
+        "headers": {}, "multiValueHeaders": {}, "requestContext": {"httpMethod": "POST", "path": "/mcp"}, "body":
+            "{}"});
     let balancer = json!({"requestContext": {"elb": {"targetGroupArn": "arn:x"}}, "httpMethod": "POST", "path": "/mcp",
         "queryStringParameters": {}, "headers": {}, "body": "", "isBase64Encoded": false});
     let plain = [json!({}), json!([]), json!("x"), json!(7), json!(null), json!({"Records": []})];

@@ -1,5 +1,5 @@
-//! Users of the deployed template see nothing of each other, and whoever does not log in learns nothing: the same requests as
-//! in `tests/e2e/isolation.rs`.
+//! Users of the deployed template see nothing of each other, and whoever does not log in learns nothing: the same
+//! requests as in `tests/e2e/isolation.rs`.
 
 use harness::auth_server::AuthServer;
 use harness::dialects::{NEWEST, Naming};

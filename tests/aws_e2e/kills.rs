@@ -34,8 +34,8 @@ async fn a_worker_killed_during_a_leg_costs_seconds_and_no_recorded_step() {
     assert_eq!(steps, ["step 1", "step 2", "step 3", "step 4"]);
 }
 
-/// Takes the message of a task as Lambda's poller does, whose invocation of the worker is then throttled: the message is
-/// hidden for the visibility timeout, and no worker shortens it.
+/// Takes the message of a task as Lambda's poller does, whose invocation of the worker is then throttled: the message
+/// is hidden for the visibility timeout, and no worker shortens it.
 async fn taken_and_not_delivered(resources: &Resources, hidden_s: i32) -> String {
     let frontend = resources.frontend(Mode::Buffered).await;
     let id = Caller::new(frontend.url()).call_task("countdown", json!({"seconds": 0.2, "steps": 2})).await;

@@ -1,5 +1,5 @@
-//! The limit of running legs per owner, over all workers: it holds while workers are killed, others get through, and every
-//! task ends.
+//! The limit of running legs per owner, over all workers: it holds while workers are killed, others get through, and
+//! every task ends.
 
 use std::collections::HashSet;
 use std::time::Duration;

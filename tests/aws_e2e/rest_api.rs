@@ -1,5 +1,5 @@
-//! A REST API in place of the function URL: on the emulator, which sends answers as a whole, and on the Runtime API host,
-//! which streams them.
+//! A REST API in place of the function URL: on the emulator, which sends answers as a whole, and on the Runtime API
+//! host, which streams them.
 
 use harness::caller::{Caller, structured};
 use harness::runtime_host::front_door::{Door, Mode};

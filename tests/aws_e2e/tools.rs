@@ -23,16 +23,17 @@ pub(crate) fn on_sdk(command: &mut Command) -> &mut Command {
     command.env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test")
 }
 
-/// A secret, a parameter and a policy, as somebody has them before the deployment: their ARNs. The emulator takes the ARN
-/// that a request names for a parameter's name when it looks for permissions, so that the worker reads the parameter only
-/// with the policy.
+/// A secret, a parameter and a policy, as somebody has them before the deployment: their ARNs. The emulator takes the
+/// ARN that a request names for a parameter's name when it looks for permissions, so that the worker reads the
+/// parameter only with the policy.
 fn made(name: &str, secret: &str, parameter: &str) -> [String; 3] {
     let program = "name, secret, parameter = sys.argv[1:]\n\
         a = boto3.client('secretsmanager').create_secret(Name=name + '/db', SecretString=secret)['ARN']\n\
         ssm = boto3.client('ssm')\n\
         ssm.put_parameter(Name='/' + name + '/key', Value=parameter, Type='SecureString')\n\
         b = ssm.get_parameter(Name='/' + name + '/key')['Parameter']['ARN']\n\
-        document = {'Version': '2012-10-17', 'Statement': [{'Effect': 'Allow', 'Action': 'ssm:GetParameter', 'Resource': '*'}]}\n\
+        document = {'Version': '2012-10-17', 'Statement': [{'Effect': 'Allow', 'Action': 'ssm:GetParameter', \
+        'Resource': '*'}]}\n\
         c = boto3.client('iam').create_policy(PolicyName=name, PolicyDocument=json.dumps(document))['Policy']['Arn']\n\
         print(json.dumps([a, b, c]))";
     serde_json::from_value(with_sdk(program, &[name, secret, parameter])).unwrap()
@@ -42,9 +43,11 @@ fn made(name: &str, secret: &str, parameter: &str) -> [String; 3] {
 pub(crate) fn logs_and_configurations(functions: &[&str]) -> (String, String) {
     let program = "functions = boto3.client('lambda')\nlogs = boto3.client('logs')\n\
         configured = [functions.get_function_configuration(FunctionName=name) for name in sys.argv[1:]]\n\
-        groups = {c.get('LoggingConfig', {}).get('LogGroup') or '/aws/lambda/' + c['FunctionName'] for c in configured}\n\
+        groups = {c.get('LoggingConfig', {}).get('LogGroup') or '/aws/lambda/' + c['FunctionName'] for c in \
+        configured}\n\
         groups |= {'/aws/lambda/' + c['FunctionName'] for c in configured}\n\
-        there = {g['logGroupName'] for page in logs.get_paginator('describe_log_groups').paginate() for g in page['logGroups']}\n\
+        there = {g['logGroupName'] for page in logs.get_paginator('describe_log_groups').paginate() for g in \
+        page['logGroups']}\n\
         lines = [e['message'] for g in groups & there\n\
             for page in logs.get_paginator('filter_log_events').paginate(logGroupName=g) for e in page['events']]\n\
         print(json.dumps(['\\n'.join(lines), json.dumps(configured, default=str)]))";

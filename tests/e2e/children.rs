@@ -52,8 +52,8 @@ async fn until_so_many(caller: &Caller, tool: &str, status: &str, wanted: usize)
     }
 }
 
-/// Calls `gather`, and kills the server again and again in the middle of that: while children are made, and when some have
-/// ended.
+/// Calls `gather`, and kills the server again and again in the middle of that: while children are made, and when some
+/// have ended.
 async fn survives_kills(setup: &Setup, calls: usize) -> (Server, String) {
     let mut server = setup.start();
     let id = server.caller().call_task("gather", json!({"calls": calls})).await;

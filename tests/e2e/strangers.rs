@@ -1,4 +1,5 @@
-//! A server that lets everyone in: callers who share an owner do not reach each other's tasks by names that they choose.
+//! A server that lets everyone in: callers who share an owner do not reach each other's tasks by names that they
+//! choose.
 
 use harness::caller::{TASKS, json_of};
 use harness::process::Server;

@@ -192,7 +192,8 @@ async fn mistakes_in_a_fold_are_named_when_the_gateway_starts() {
     for part in [
         "/longhaul/servers/jobs/fold/0/start: `start_skan` is not known; did you mean `start_scan`?",
         "/longhaul/servers/jobs/fold/0/status: `get_scans` is not known; did you mean `get_scan`?",
-        "/longhaul/servers/jobs/fold/0/idArgument: the argument `scanID` of `get_report` is not known; did you mean `scanId`?",
+        "/longhaul/servers/jobs/fold/0/idArgument: the argument `scanID` of `get_report` is not known; did you mean \
+         `scanId`?",
         "/longhaul/servers/jobs/fold/1/name: `count` is another tool of `jobs`: choose another name",
     ] {
         assert!(said.contains(part), "{part} is missing: {said}");

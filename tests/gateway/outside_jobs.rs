@@ -52,7 +52,8 @@ async fn a_job_over_http_is_a_tool_by_configuration_alone() {
 fn every_mistake_in_an_entry_is_named_with_its_place() {
     let said = Setup::config(|_setup| {
         json!({"mcpServers": {
-            "a b": {"type": "aws-step-functions", "stateMachine": "etl", "description": "x", "inputSchema": [], "runAtMost": "soon"},
+            "a b": {"type": "aws-step-functions", "stateMachine": "etl", "description": "x", "inputSchema": [],
+                "runAtMost": "soon"},
             "etl": {"type": "aws-step-function", "description": "x"},
             "half": {"type": "aws-batch", "jobQueue": "q*", "task": "never", "wait": true},
             "web": {

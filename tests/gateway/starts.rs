@@ -37,7 +37,8 @@ async fn servers_that_cannot_be_used_are_all_named() {
 }
 
 fn two(setup: &Setup, longhaul: Value) -> Value {
-    json!({"mcpServers": {"one": setup.fixture_entry(&[]), "the other": setup.fixture_entry(&[])}, "longhaul": longhaul})
+    json!({"mcpServers": {"one": setup.fixture_entry(&[]), "the other": setup.fixture_entry(&[])}, "longhaul":
+        longhaul})
 }
 
 #[tokio::test]
@@ -73,7 +74,8 @@ async fn terms_for_a_tool_that_is_not_there_are_a_mistake() {
 async fn all_mistakes_of_a_configuration_are_told_at_once() {
     let setup = Setup::config(|_| {
         json!({
-            "mcpServers": {"a": {"command": "x", "args": [1], "env": {"T": "${NOT_SET_ANYWHERE}"}}, "b": {"type": "sse", "url": "x"}},
+            "mcpServers": {"a": {"command": "x", "args": [1], "env": {"T": "${NOT_SET_ANYWHERE}"}}, "b": {"type":
+                "sse", "url": "x"}},
             "longhaul": {"defualts": {}, "servers": {"c": {}}}
         })
     });

@@ -138,9 +138,10 @@ async fn a_cancel_is_passed_on_to_the_server() {
 /// A server that refuses to call its tools for those who know no tasks: another gateway, which is told so.
 #[tokio::test]
 async fn a_tool_that_requires_tasks_is_served_so_unless_the_operator_says_otherwise() {
-    let behind = Setup::config(
-        |setup| json!({"mcpServers": {"only": setup.fixture_entry(&[])}, "longhaul": {"defaults": {"task": "required"}}}),
-    );
+    let behind = Setup::config(|setup| {
+        json!({"mcpServers": {"only": setup.fixture_entry(&[])}, "longhaul": {"defaults": {"task":
+            "required"}}})
+    });
     let inner = behind.start();
     // It speaks both eras, of which the older one says it in the list.
     for era in [json!({}), json!({"era": "handshake"})] {

@@ -1,5 +1,5 @@
-//! The gateway as Lambda functions, on the Runtime API host, with table and queue in the emulator: its API function starts
-//! no server, and its worker starts one for each call. Between two events each sandbox is frozen.
+//! The gateway as Lambda functions, on the Runtime API host, with table and queue in the emulator: its API function
+//! starts no server, and its worker starts one for each call. Between two events each sandbox is frozen.
 
 use std::time::Duration;
 

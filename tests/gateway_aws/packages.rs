@@ -36,7 +36,8 @@ fn pack(folder: &Path) -> Command {
 
 /// The names in a zip, each with its mode.
 fn names(zip: &Path) -> String {
-    const LIST: &str = "import sys, zipfile\nfor entry in zipfile.ZipFile(sys.argv[1]).infolist(): print(oct(entry.external_attr >> 16), entry.filename)";
+    const LIST: &str = "import sys, zipfile\nfor entry in zipfile.ZipFile(sys.argv[1]).infolist(): \
+                        print(oct(entry.external_attr >> 16), entry.filename)";
     output_of(Command::new("python3").args(["-c", LIST]).arg(zip))
 }
 

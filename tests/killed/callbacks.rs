@@ -1,5 +1,5 @@
-//! A task that waits for a callback, while its server is killed before, while and after the value is sent: no value that was
-//! confirmed is lost, the first one counts, and the tool goes on.
+//! A task that waits for a callback, while its server is killed before, while and after the value is sent: no value
+//! that was confirmed is lost, the first one counts, and the tool goes on.
 
 use std::time::Duration;
 
@@ -44,7 +44,8 @@ async fn a_callback_that_was_confirmed_survives_a_kill_right_after() {
     }
 }
 
-/// The answer to the first value may be lost with the server. Whoever sends another one then learns which of the two counts.
+/// The answer to the first value may be lost with the server. Whoever sends another one then learns which of the two
+/// counts.
 #[tokio::test]
 async fn of_callbacks_that_are_sent_while_the_server_is_killed_one_counts_and_its_sender_knows() {
     let setup = Setup::new();

@@ -1,5 +1,5 @@
-//! A server with schedules, callbacks and calls that start later, killed around the moments that count. Its program is that
-//! of the conformance suite's fixtures.
+//! A server with schedules, callbacks and calls that start later, killed around the moments that count. Its program is
+//! that of the conformance suite's fixtures.
 
 mod callbacks;
 mod later;

@@ -1,4 +1,5 @@
-//! Schedules of each minute, while the server is killed around their times, and away at one of them: each time is one task.
+//! Schedules of each minute, while the server is killed around their times, and away at one of them: each time is one
+//! task.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -35,7 +35,7 @@ pub struct App {
     tools: ToolSet,
 }
 
-static PRODUCT: LazyLock<ToolRouter<App>> = 
+static PRODUCT: LazyLock<ToolRouter<App>> =
     LazyLock::new(|| App::profile_tool() + App::access_code_tools() + App::countdown_tool());
 
 static WITH_DIAGNOSTICS: LazyLock<ToolRouter<App>> = LazyLock::new(|| {

@@ -38,7 +38,8 @@ pub enum ToolSet {
 }
 
 impl Settings {
-    /// The settings that `values` hold, for tools with this environment. A Lambda function has no local files, so it has no data directory.
+    /// The settings that `values` hold, for tools with this environment. A Lambda function has no local files, so it
+    /// has no data directory.
     ///
     /// # Errors
     /// [`SettingsError`]

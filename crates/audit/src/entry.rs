@@ -76,8 +76,8 @@ impl Outcome {
         }
     }
 
-    /// Whether identical entries of this outcome are counted instead of written one by one: somebody who gets nowhere can
-    /// send as many such requests as the network carries.
+    /// Whether identical entries of this outcome are counted instead of written one by one: somebody who gets nowhere
+    /// can send as many such requests as the network carries.
     #[must_use]
     pub fn is_counted(text: &str) -> bool {
         [Self::Refused, Self::Denied].iter().any(|outcome| outcome.as_str() == text)

@@ -2,8 +2,8 @@
 
 use crate::{Event, Outcome};
 
-/// The version of the fields. It is raised when a field is removed or means something else; fields, events, outcomes and
-/// reasons may be added without that.
+/// The version of the fields. It is raised when a field is removed or means something else; fields, events, outcomes
+/// and reasons may be added without that.
 pub const VERSION: u64 = 1;
 
 /// A field of a line.

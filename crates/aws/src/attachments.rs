@@ -21,12 +21,12 @@ const READ_PARTS_MAX: usize = 40;
 /// Items in one write that deletes. DynamoDB accepts 25.
 const DELETE_ITEMS_MAX: usize = 25;
 
-/// How often the unprocessed items of a batch are sent again: within half a minute, even if all of a large result has to
-/// be paced.
+/// How often the unprocessed items of a batch are sent again: within half a minute, even if all of a large result has
+/// to be paced.
 const ROUNDS_MAX: u32 = 16;
 
-/// Parts in one write after a table has refused some: one partition takes 1,000 write units a second, which is less than
-/// three parts.
+/// Parts in one write after a table has refused some: one partition takes 1,000 write units a second, which is less
+/// than three parts.
 const PACED_PARTS_MAX: usize = 2;
 
 /// How long one partition needs for one part, in milliseconds, if it takes 1,000 units a second.

@@ -92,7 +92,8 @@ impl Change {
         self.with(&format!(":to_{attribute}"), value)
     }
 
-    /// Sets the attribute to the list in `from`, or to `otherwise` if that is absent, with the values of `added` after it.
+    /// Sets the attribute to the list in `from`, or to `otherwise` if that is absent, with the values of `added` after
+    /// it.
     pub(crate) fn set_extended(
         mut self,
         attribute: &str,

@@ -46,7 +46,8 @@ pub struct Clients {
 
 impl Clients {
     /// Clients for the account, region and endpoints that the environment of this process names, as the SDK finds them:
-    /// variables, profiles, web identities, containers, instances. Credentials are looked for when they are first needed.
+    /// variables, profiles, web identities, containers, instances. Credentials are looked for when they are first
+    /// needed.
     pub async fn from_environment() -> Self {
         Self::new(&aws_config::defaults(BehaviorVersion::latest()).http_client(https()).load().await)
     }
@@ -78,8 +79,8 @@ impl Clients {
 }
 
 /// An HTTPS client with a pool of connections, to be shared by everything that talks to AWS. Also pass it to
-/// `aws_config`'s loader, which is built without an HTTP client here. It reads the system's certificates when it is used
-/// for the first time.
+/// `aws_config`'s loader, which is built without an HTTP client here. It reads the system's certificates when it is
+/// used for the first time.
 #[must_use]
 pub fn https() -> SharedHttpClient {
     let https = Builder::new().tls_provider(Provider::Rustls(CryptoMode::AwsLc)).build_https();

@@ -194,8 +194,8 @@ pub(crate) fn at_once(event: &TaskEvent, now: Timestamp) -> Option<Change> {
             let condition = Condition::all(&[EXISTS_UNEXPIRED, ENDED]).with(":now", moment(now));
             Some(Change::when(condition).set(EXPIRES_AT, moment(now)).set(TTL, seconds(now)))
         }
-        // Which questions remain, what the failure says, how long the result is kept already, and how far the cleaning is
-        // depend on the task.
+        // Which questions remain, what the failure says, how long the result is kept already, and how far the cleaning
+        // is depend on the task.
         TaskEvent::Answer { .. }
         | TaskEvent::RetriesExhausted
         | TaskEvent::TimeOut

@@ -38,9 +38,9 @@ pub fn body_of(message: &Message) -> String {
     serde_json::to_string(&Body { v: VERSION, owner: task.owner, id: task.id, attempt: *attempt }).unwrap_or_default()
 }
 
-/// The message with this body and trace; a trace that cannot be read is dropped. For programs that get messages from Lambda instead of
-/// [`SqsQueue`](crate::SqsQueue): they should report a message that cannot be read as failed, so that the queue
-/// eventually makes it a dead letter, and handle the others.
+/// The message with this body and trace; a trace that cannot be read is dropped. For programs that get messages from
+/// Lambda instead of [`SqsQueue`](crate::SqsQueue): they should report a message that cannot be read as failed, so that
+/// the queue eventually makes it a dead letter, and handle the others.
 ///
 /// # Errors
 /// [`UnreadableMessage`]

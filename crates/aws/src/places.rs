@@ -1,8 +1,8 @@
 //! The limit of running legs per owner: one item for each owner, with an attribute for each place that is taken, and
 //! their number.
 //!
-//! Every write changes the places and their number together, so the number is right. A place says until when its leg may
-//! run, and which lease it claims. Only a leg that finds no place looks at the others: those whose time is over are
+//! Every write changes the places and their number together, so the number is right. A place says until when its leg
+//! may run, and which lease it claims. Only a leg that finds no place looks at the others: those whose time is over are
 //! cleared by the write that takes one of them.
 
 use async_trait::async_trait;

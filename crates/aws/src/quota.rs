@@ -1,17 +1,18 @@
-//! The limits per owner, of unfinished tasks, of stored bytes and of new tasks in a minute: one item with all counts, which
-//! creations raise before they write their task, and ends lower after they have written theirs. An end never depends on
-//! the count.
+//! The limits per owner, of unfinished tasks, of stored bytes and of new tasks in a minute: one item with all counts,
+//! which creations raise before they write their task, and ends lower after they have written theirs. An end never
+//! depends on the count.
 //!
 //! The count may be wrong: a process died between two writes, a write whose answer was lost was sent again, or a task
 //! expired without an end. So before an owner is refused, its tasks are counted one by one, at most once a minute, and
 //! the count is corrected.
 //!
-//! Under a limit of [`SAMPLED_FROM`] or more, one task in [`SAMPLE`] is counted, as that many: a life costs half a write
-//! unit on average, and the count is right to a few in a hundred. All other creations read it.
+//! Under a limit of [`SAMPLED_FROM`] or more, one task in [`SAMPLE`] is counted, as that many: a life costs half a
+//! write unit on average, and the count is right to a few in a hundred. All other creations read it.
 //!
-//! New tasks are counted from the moment of the first one on. Only a creation that the count would refuse looks whether a
-//! minute is over, and begins to count anew: so a count that has become wrong is right again after a minute, and counting
-//! costs no call of its own. Under a limit of [`SAMPLED_FROM`] or more in a minute they are counted by the same sample.
+//! New tasks are counted from the moment of the first one on. Only a creation that the count would refuse looks whether
+//! a minute is over, and begins to count anew: so a count that has become wrong is right again after a minute, and
+//! counting costs no call of its own. Under a limit of [`SAMPLED_FROM`] or more in a minute they are counted by the
+//! same sample.
 //!
 //! Bytes are counted together with the hour in which they expire, and taken off the count when an owner would be
 //! refused after that.

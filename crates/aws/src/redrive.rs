@@ -21,8 +21,8 @@ struct RedrivePolicy {
 pub(crate) struct NoQueue(#[source] Option<serde_json::Error>);
 
 impl SqsQueue {
-    /// The queue at `queue_url`, with the queue of dead letters that its redrive policy names: one call, which also shows
-    /// that the queue is there.
+    /// The queue at `queue_url`, with the queue of dead letters that its redrive policy names: one call, which also
+    /// shows that the queue is there.
     ///
     /// # Errors
     /// [`QueueError`]
@@ -51,8 +51,8 @@ impl SqsQueue {
     }
 }
 
-/// The URL of the queue that `policy` names. SQS demands that it belongs to the account and the region of its source, so
-/// only the name at the end differs.
+/// The URL of the queue that `policy` names. SQS demands that it belongs to the account and the region of its source,
+/// so only the name at the end differs.
 fn dead_letter_url(queue_url: &str, policy: &str) -> Result<String, NoQueue> {
     let policy: RedrivePolicy = serde_json::from_str(policy).map_err(|error| NoQueue(Some(error)))?;
     let name = policy.target.rsplit(':').next().filter(|name| !name.is_empty());

@@ -1,5 +1,6 @@
-//! Signed requests with a JSON body, to services of which the program needs one operation: docs/adr/0016 and 0026 say why
-//! there is no client of the SDK for them. They are signed and sent with what the SDK has brought along for DynamoDB and SQS.
+//! Signed requests with a JSON body, to services of which the program needs one operation: docs/adr/0016 and 0026 say
+//! why there is no client of the SDK for them. They are signed and sent with what the SDK has brought along for
+//! DynamoDB and SQS.
 
 use std::error::Error;
 use std::fmt;

@@ -1,7 +1,7 @@
 //! Changes of tasks, as the stream of the table has them and Lambda hands them to a function.
 //!
-//! The stream has every change of every item, with the item before and after it. Which of them a function gets is decided
-//! by the filter of its event source mapping; what it gets is read here, by the code that reads the table.
+//! The stream has every change of every item, with the item before and after it. Which of them a function gets is
+//! decided by the filter of its event source mapping; what it gets is read here, by the code that reads the table.
 
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -56,8 +56,8 @@ pub struct TaskChange {
 struct NotAnImage(String);
 
 impl StreamRecord {
-    /// By which a function says that it could not deal with this record: the stream goes on from here. Empty if there is
-    /// none, which stands for the whole batch.
+    /// By which a function says that it could not deal with this record: the stream goes on from here. Empty if there
+    /// is none, which stands for the whole batch.
     #[must_use]
     pub fn sequence_number(&self) -> &str {
         &self.dynamodb.sequence_number

@@ -1,5 +1,5 @@
-//! Messages of others: what an EventBridge rule, or anything else that may send to the work queue, says about a task. They
-//! only wake the task, which then looks itself: nothing else that they say is believed.
+//! Messages of others: what an EventBridge rule, or anything else that may send to the work queue, says about a task.
+//! They only wake the task, which then looks itself: nothing else that they say is believed.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -10,8 +10,9 @@ use serde::Deserialize;
 use crate::UnreadableMessage;
 use crate::message::read_message;
 
-/// `{"wake": {"owner": "…", "task": "…"}}`, or `{"wake": "OWNER.TASK"}` for senders that know no more than a name that was
-/// made of both. The owner is 64 hexadecimal digits, or the same bytes in 43 characters of base64url without padding.
+/// `{"wake": {"owner": "…", "task": "…"}}`, or `{"wake": "OWNER.TASK"}` for senders that know no more than a name that
+/// was made of both. The owner is 64 hexadecimal digits, or the same bytes in 43 characters of base64url without
+/// padding.
 #[derive(Deserialize)]
 struct Wake {
     wake: Woken,

@@ -52,7 +52,8 @@ pub(crate) struct Choice {
     rounds: u32,
 
     /// How long each measurement of a round takes.
-    #[arg(long, value_name = "SECONDS", default_value_t = SECONDS, value_parser = clap::value_parser!(u64).range(1..=600))]
+    #[arg(long, value_name = "SECONDS", default_value_t = SECONDS, value_parser =
+        clap::value_parser!(u64).range(1..=600))]
     seconds: u64,
 
     /// One short round of each part: shows whether everything works; its figures say little.

@@ -27,7 +27,8 @@ pub(crate) struct Spawned {
 }
 
 impl Spawned {
-    /// Starts the command that `command` makes for an address, and returns once `GET /readyz` says that it can do its work.
+    /// Starts the command that `command` makes for an address, and returns once `GET /readyz` says that it can do its
+    /// work.
     pub(crate) async fn start(command: impl FnOnce(SocketAddr) -> Command) -> anyhow::Result<Self> {
         Self::start_until(command, is_ready).await
     }

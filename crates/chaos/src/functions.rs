@@ -23,8 +23,8 @@ pub(crate) struct Functions {
 }
 
 impl Functions {
-    /// Deploys the template with the functions of this build, whose tools read `tool_env`, and which are woken by the ends of
-    /// this state machine's executions.
+    /// Deploys the template with the functions of this build, whose tools read `tool_env`, and which are woken by the
+    /// ends of this state machine's executions.
     pub(crate) fn deploy(folder: &Path, endpoint: &Url, tool_env: &str, machine: &str) -> anyhow::Result<Self> {
         let api = packed(folder, "chaos-api")?;
         let worker = packed(folder, "chaos-worker")?;

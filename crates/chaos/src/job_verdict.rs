@@ -141,7 +141,8 @@ fn summary(ledger: &Ledger, visits: &[Visit]) -> String {
     let has_job = |visit: &&Visit| ledger.get(&visit.name).is_some_and(|lines| !Noted::of(lines).started.is_empty());
     let (not_repeated, there) = (unknown().count(), unknown().filter(has_job).count());
     format!(
-        "{started} outside jobs: {} done, {} failed, {} stopped; {repeated} starts repeated to a system that recognises them, \
+        "{started} outside jobs: {} done, {} failed, {} stopped; {repeated} starts repeated to a system that \
+         recognises them, \
          {not_repeated} not repeated to one that does not, of which {there} had started a job",
         ended("done"),
         ended("failed"),

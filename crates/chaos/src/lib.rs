@@ -1,5 +1,5 @@
-//! The server that `chaos` runs: its tools note what they do in files, so that it can be seen from outside what was done how
-//! often. `LEDGER` in the environment of its tools says in which folder.
+//! The server that `chaos` runs: its tools note what they do in files, so that it can be seen from outside what was
+//! done how often. `LEDGER` in the environment of its tools says in which folder.
 
 #![expect(clippy::disallowed_methods, reason = "the tools of a test take some time")]
 

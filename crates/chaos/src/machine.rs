@@ -14,7 +14,8 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// Creates one. An execution waits for `ms` milliseconds in whole seconds, and then ends as its input says in `end`.
+    /// Creates one. An execution waits for `ms` milliseconds in whole seconds, and then ends as its input says in
+    /// `end`.
     pub(crate) async fn create(endpoint: &Url) -> anyhow::Result<Self> {
         let states = json!({
             "Wait": {"Type": "Wait", "SecondsPath": "$.s", "Next": "How"},
@@ -37,8 +38,8 @@ impl Machine {
         &self.arn
     }
 
-    /// What its executions did: the name in the input, and a line as the other job system notes it. The key and the id are
-    /// both the name of the execution.
+    /// What its executions did: the name in the input, and a line as the other job system notes it. The key and the id
+    /// are both the name of the execution.
     pub(crate) async fn noted(&self) -> anyhow::Result<Vec<(String, String)>> {
         let (mut noted, mut next) = (Vec::new(), Value::Null);
         loop {

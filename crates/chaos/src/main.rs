@@ -1,13 +1,14 @@
-//! `chaos`: runs real servers under load, kills, freezes and cuts them at random moments, and checks at the end that every
-//! accepted task has ended, once, with the right result, and that what must not be repeated was not. The schedule of
-//! faults, and what clients call, follow from a seed. When exactly something happens does not.
+//! `chaos`: runs real servers under load, kills, freezes and cuts them at random moments, and checks at the end that
+//! every accepted task has ended, once, with the right result, and that what must not be repeated was not. The schedule
+//! of faults, and what clients call, follow from a seed. When exactly something happens does not.
 
 #![expect(
     clippy::disallowed_methods,
     clippy::print_stdout,
     clippy::indexing_slicing,
     clippy::future_not_send,
-    reason = "a testing program: it measures time, runs clients concurrently in one thread, prints, and indexes JSON values"
+    reason = "a testing program: it measures time, runs clients concurrently in one thread, prints, and indexes JSON \
+              values"
 )]
 
 mod cable;

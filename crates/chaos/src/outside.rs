@@ -1,5 +1,5 @@
-//! Jobs of other systems, as the tools of the server start them. `JOBS` in the environment of its tools is the URL of the
-//! system that runs some, and `MACHINE` the ARN of a state machine, where there is one.
+//! Jobs of other systems, as the tools of the server start them. `JOBS` in the environment of its tools is the URL of
+//! the system that runs some, and `MACHINE` the ARN of a state machine, where there is one.
 
 use std::time::Duration;
 
@@ -17,7 +17,8 @@ use serde_json::{Value, json};
 /// How long a callback is waited for.
 const CALLBACK: Duration = Duration::from_secs(600);
 
-/// How often a start is tried that the system does not answer, and how long to wait between two tries and for each answer.
+/// How often a start is tried that the system does not answer, and how long to wait between two tries and for each
+/// answer.
 const STARTS_MAX: u32 = 100;
 const START_AGAIN: Duration = Duration::from_millis(500);
 const START_MAX: Duration = Duration::from_secs(10);

@@ -133,8 +133,8 @@ fn is_one_task(all: &Noted, keys: Keys) -> bool {
     (own <= 1 || keys == Keys::Refused) && all.children.iter().all(|noted| tasks(noted).len() <= own)
 }
 
-/// What is not as promised of the tasks of a schedule that is due each minute, given the time in seconds since 1970 that it
-/// was watched from and to. A task's id begins with the time at which it was due.
+/// What is not as promised of the tasks of a schedule that is due each minute, given the time in seconds since 1970
+/// that it was watched from and to. A task's id begins with the time at which it was due.
 pub(crate) fn schedule_broken(ids: &BTreeSet<&str>, from_s: u64, to_s: u64) -> Option<String> {
     let minute = |id: &&str| Some(u64::from_str_radix(id.replace('-', "").get(..12)?, 16).ok()? / 60_000);
     let minutes: Vec<u64> = ids.iter().filter_map(minute).collect();

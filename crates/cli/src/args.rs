@@ -37,8 +37,8 @@ pub(crate) struct Global {
     /// Sends a header with every request; may be repeated
     #[arg(short = 'H', long = "header", global = true, value_name = "NAME: VALUE")]
     pub(crate) headers: Vec<String>,
-    /// Signs every request for AWS, with the credentials that the AWS CLI would use. The service and the region are those
-    /// of the server's name, or these
+    /// Signs every request for AWS, with the credentials that the AWS CLI would use. The service and the region are
+    /// those of the server's name, or these
     #[arg(long, global = true, env = "LONGHAUL_AWS_SIGN", value_name = "[SERVICE/]REGION|SERVICE")]
     #[arg(num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
     pub(crate) aws_sign: Option<String>,
@@ -150,7 +150,8 @@ pub(crate) enum Verb {
     /// Puts any MCP server behind a gateway that makes its tools durable
     #[command(
         disable_help_flag = true,
-        override_usage = "longhaul gateway [OPTIONS] --config FILE\n       longhaul gateway [OPTIONS] -- COMMAND [ARGS...]\n       longhaul gateway lock [OPTIONS] --config FILE"
+        override_usage = "longhaul gateway [OPTIONS] --config FILE\n       longhaul gateway [OPTIONS] -- COMMAND \
+                          [ARGS...]\n       longhaul gateway lock [OPTIONS] --config FILE"
     )]
     Gateway {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
@@ -164,12 +165,12 @@ pub(crate) struct LogIn {
     /// Opens no browser, and writes the address of the page only
     #[arg(long)]
     pub(crate) no_browser: bool,
-    /// The id of a client that the authorization server knows, or the https URL of a document about one. Its secret, if it
-    /// has one, is in LONGHAUL_CLIENT_SECRET. Without it, a client is registered
+    /// The id of a client that the authorization server knows, or the https URL of a document about one. Its secret, if
+    /// it has one, is in LONGHAUL_CLIENT_SECRET. Without it, a client is registered
     #[arg(long, value_name = "ID|URL")]
     pub(crate) client_id: Option<String>,
-    /// The port on loopback to which the browser comes back, for clients that are registered with one; otherwise any that
-    /// is free
+    /// The port on loopback to which the browser comes back, for clients that are registered with one; otherwise any
+    /// that is free
     #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
     pub(crate) callback_port: u16,
     /// Asks for these scopes, separated by blanks, instead of those that the server wants

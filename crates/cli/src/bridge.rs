@@ -1,5 +1,5 @@
-//! `longhaul bridge`: MCP over the standard input and output, for clients that start a process and can neither sign nor log
-//! in; what they say passes through to a server over HTTP, and back.
+//! `longhaul bridge`: MCP over the standard input and output, for clients that start a process and can neither sign nor
+//! log in; what they say passes through to a server over HTTP, and back.
 
 mod exchange;
 mod message;

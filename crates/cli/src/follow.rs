@@ -62,7 +62,8 @@ impl Follower<'_> {
                 let has_left = all.iter().any(|followed| matches!(followed, Followed::Left));
                 if has_left { self.leave(ids).await } else { Ok(all) }
             }
-            () = over(wait) => Err(Stop::new(Exit::WaitOver, format!("it has not ended yet\n{}", self.how_to_come_back(ids)))),
+            () = over(wait) => Err(Stop::new(Exit::WaitOver, format!("it has not ended yet\n{}",
+                self.how_to_come_back(ids)))),
         }
     }
 

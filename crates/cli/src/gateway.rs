@@ -19,7 +19,8 @@ Name the servers in a file with --config FILE, or one of them by the command tha
 
     longhaul gateway -- npx -y @modelcontextprotocol/server-everything
 
-A server sees PATH, HOME and LANG of this environment, and the variables that its `env` in the file names; the one after `--` those \
+A server sees PATH, HOME and LANG of this environment, and the variables that its `env` in the file names; the one \
+after `--` those \
      of --tool-env and --secret.";
 
 /// Runs until it is asked to stop.

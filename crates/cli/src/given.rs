@@ -87,7 +87,8 @@ mod tests {
 
     fn schema() -> Value {
         json!({"properties": {"n": {"type": "integer"}, "x": {"type": "number"}, "b": {"type": ["boolean", "null"]},
-            "t": {"type": "string"}, "list": {"type": "array"}, "r": {"anyOf": [{"$ref": "#/$defs/r"}, {"type": "null"}]}},
+            "t": {"type": "string"}, "list": {"type": "array"}, "r": {"anyOf":
+                [{"$ref": "#/$defs/r"}, {"type": "null"}]}},
             "$defs": {"r": {"type": "integer"}}, "required": ["n"], "additionalProperties": false})
     }
 

@@ -73,9 +73,11 @@ mod tests {
                 {"attempt": 2, "from": "2026-11-23T04:00:03Z", "to": null, "end": null}
             ],
             "journal": [
-                {"kind": "step", "name": "fetch", "at": "2026-11-23T04:00:01Z", "tookMs": 412, "attempt": 1, "value": 17},
+                {"kind": "step", "name": "fetch", "at": "2026-11-23T04:00:01Z", "tookMs": 412, "attempt": 1, "value":
+                    17},
                 {"kind": "step", "name": "rows", "bytes": 70_211, "cut": true},
-                {"kind": "step", "name": "eu", "at": "2026-11-23T04:00:02Z", "tookMs": 3, "attempt": 1, "value": {}, "child": "01a3"}
+                {"kind": "step", "name": "eu", "at": "2026-11-23T04:00:02Z", "tookMs": 3, "attempt": 1, "value": {},
+                    "child": "01a3"}
             ]
         });
         let expected = [

@@ -1,5 +1,5 @@
-//! What this machine remembers of the tasks that it began, in a file that only its user can read: servers have no list of
-//! tasks in every revision, and do not show what a task was called with.
+//! What this machine remembers of the tasks that it began, in a file that only its user can read: servers have no list
+//! of tasks in every revision, and do not show what a task was called with.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};

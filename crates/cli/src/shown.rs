@@ -113,7 +113,8 @@ mod tests {
 
     #[test]
     fn results_are_their_texts_and_else_what_they_are() {
-        let shown = json!({"content": [{"type": "text", "text": "a"}, {"type": "image", "mimeType": "image/png", "data": "AAAA"},
+        let shown = json!({"content": [{"type": "text", "text": "a"}, {"type": "image", "mimeType": "image/png",
+            "data": "AAAA"},
             {"type": "resource_link", "uri": "file:///a"}]});
         assert_eq!(
             result(&shown),

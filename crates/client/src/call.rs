@@ -29,7 +29,8 @@ pub struct Call {
     pub tool: String,
     /// Its arguments.
     pub arguments: Map<String, Value>,
-    /// What the server recognises the call by, if it is sent again. A call with one is sent again if its answer was lost.
+    /// What the server recognises the call by, if it is sent again. A call with one is sent again if its answer was
+    /// lost.
     pub key: Option<String>,
     /// What the server says about the tool, if that is known.
     pub listed: Option<Tool>,
@@ -81,9 +82,9 @@ impl Client {
     /// Calls a tool, as a task if the server makes one of it.
     ///
     /// # Errors
-    /// What the server answers, or why there is no answer. A call whose answer was lost is sent once more if it has a key,
-    /// or if the server says that the tool may be called twice. [`Error::Unsupported`] for a call that is to start later, if
-    /// the server does not say that it heeds that: then nothing was sent.
+    /// What the server answers, or why there is no answer. A call whose answer was lost is sent once more if it has a
+    /// key, or if the server says that the tool may be called twice. [`Error::Unsupported`] for a call that is to start
+    /// later, if the server does not say that it heeds that: then nothing was sent.
     pub async fn call(&self, call: &Call, listener: &mut impl Listener) -> Result<Called, Error> {
         if call.not_before.is_some() && !self.starts_later() {
             return Err(Error::Unsupported("the server does not say that calls may start later".to_owned()));

@@ -35,8 +35,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// Finds out which revision the server speaks. `session` names one that was begun before, for servers that show tasks
-    /// only to the session that began them.
+    /// Finds out which revision the server speaks. `session` names one that was begun before, for servers that show
+    /// tasks only to the session that began them.
     ///
     /// # Errors
     /// If the server cannot be reached, or lets nobody in.

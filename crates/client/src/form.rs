@@ -245,7 +245,8 @@ mod tests {
     #[test]
     fn fields_have_titles_and_choices() {
         let schema = json!({"properties": {
-            "x": {"type": "string", "enum": ["p", "q"], "enumNames": ["P", "Q"]}, "y": {"type": "boolean", "title": "Y?"}
+            "x": {"type": "string", "enum": ["p", "q"], "enumNames": ["P", "Q"]}, "y": {"type": "boolean", "title":
+                "Y?"}
         }});
         let all = fields(&schema);
         assert_eq!((all[0].title.as_str(), all[1].title.as_str(), &all[1].kind), ("x", "Y?", &Kind::Switch));

@@ -18,8 +18,8 @@ const CONNECT_MAX: Duration = Duration::from_secs(10);
 /// How long an answer may take that needs no work.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
-/// How long an idle connection is kept: many servers close theirs after five seconds, and what is sent at that moment is
-/// lost.
+/// How long an idle connection is kept: many servers close theirs after five seconds, and what is sent at that moment
+/// is lost.
 const IDLE_MAX: Duration = Duration::from_secs(4);
 
 /// The way to a server.

@@ -1,6 +1,6 @@
-//! The server that the MCP conformance suite calls: the same fixtures in one process, or as two Lambda functions. For tests
-//! only; it is never deployed to AWS. Some tools and the schedules are for tests of other things, which need a server of
-//! their own as processes and functions, too.
+//! The server that the MCP conformance suite calls: the same fixtures in one process, or as two Lambda functions. For
+//! tests only; it is never deployed to AWS. Some tools and the schedules are for tests of other things, which need a
+//! server of their own as processes and functions, too.
 
 #![expect(deprecated, reason = "the suite also tests what newer revisions have deprecated")]
 

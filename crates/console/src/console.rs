@@ -32,7 +32,8 @@ const SECRET_MIN: usize = 32;
 const SAFE: [(&str, &str); 7] = [
     (
         "content-security-policy",
-        "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; \
+        "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action \
+         'self'; \
          frame-ancestors 'none'; base-uri 'none'",
     ),
     // With `no-referrer`, browsers would say nothing of where our own forms come from either.

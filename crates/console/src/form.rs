@@ -1,7 +1,8 @@
-//! Forms made from JSON schemas: of what a question asks, and of a tool's arguments. What was typed is read back as JSON.
+//! Forms made from JSON schemas: of what a question asks, and of a tool's arguments. What was typed is read back as
+//! JSON.
 //!
-//! A schema with properties of single values, and of choices, has a field for each. What is nested is written as JSON in
-//! its field; what no fields can show is written as JSON as a whole.
+//! A schema with properties of single values, and of choices, has a field for each. What is nested is written as JSON
+//! in its field; what no fields can show is written as JSON as a whole.
 
 mod entry;
 mod show;

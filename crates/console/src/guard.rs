@@ -134,7 +134,8 @@ impl Guard {
             return Ok(());
         }
         Err(Problem::forbidden(
-            "Nothing was done: this form is not one of this console, or the console was restarted since. Go back, reload \
+            "Nothing was done: this form is not one of this console, or the console was restarted since. Go back, \
+             reload \
              the page, and try again.",
         ))
     }

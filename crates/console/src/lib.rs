@@ -1,9 +1,11 @@
 //! A console in the browser for the tasks of one MCP server: what runs, what waits for an answer, why something failed.
 //!
-//! [`Console::respond`] answers HTTP requests below [`PATH`], and [`serve`] does so on a listener of its own. Everything
-//! comes from a [`Source`]; [`Remote`] is the one that is a client of a server, with the rights that any client has.
+//! [`Console::respond`] answers HTTP requests below [`PATH`], and [`serve`] does so on a listener of its own.
+//! Everything comes from a [`Source`]; [`Remote`] is the one that is a client of a server, with the rights that any
+//! client has.
 //!
-//! Pages are rendered here, work without script, and load nothing from elsewhere. What comes from servers is inert text.
+//! Pages are rendered here, work without script, and load nothing from elsewhere. What comes from servers is inert
+//! text.
 
 #![expect(clippy::indexing_slicing, reason = "only values of `serde_json` are indexed: what is not there is null")]
 

@@ -43,7 +43,8 @@ impl Page {
         self
     }
 
-    /// Adds a part that is replaced, in an open page, by what it has become. It must not have fields that people write in.
+    /// Adds a part that is replaced, in an open page, by what it has become. It must not have fields that people write
+    /// in.
     pub(crate) fn live(mut self, id: &'static str, html: Markup) -> Self {
         self.parts.push(Part { id, html, is_live: true });
         self

@@ -1,5 +1,5 @@
-//! What comes from servers, as text that a page shows and never obeys. Templates escape what HTML would obey; this writes
-//! out what a reader would not see: control characters, and those that turn the direction of text.
+//! What comes from servers, as text that a page shows and never obeys. Templates escape what HTML would obey; this
+//! writes out what a reader would not see: control characters, and those that turn the direction of text.
 
 /// The text in one line, cut after so many characters.
 pub(crate) fn line(text: &str, characters_max: usize) -> String {

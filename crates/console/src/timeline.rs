@@ -244,7 +244,8 @@ pub(crate) mod tests {
         1_763_870_400_000 + seconds * 1_000
     }
 
-    /// A task with so many legs of ten seconds, an hour apart, and so many steps in each: the third leg from the end died.
+    /// A task with so many legs of ten seconds, an hour apart, and so many steps in each: the third leg from the end
+    /// died.
     pub(crate) fn long(legs: i64, steps: i64) -> Value {
         let leg = |number: i64| {
             let from = number * 3_600;

@@ -49,8 +49,8 @@ impl Announced {
     }
 }
 
-/// That a task has ended or waits for its client. Has nothing of what the task was called with, of what its tool said, or
-/// of what it returned.
+/// That a task has ended or waits for its client. Has nothing of what the task was called with, of what its tool said,
+/// or of what it returned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Announcement {
     /// Which task.
@@ -105,8 +105,8 @@ impl Announcement {
         }
     }
 
-    /// The id of the task that tells `endpoint` of this: always the same, and to be guessed only by whoever knows the id
-    /// of the announced task.
+    /// The id of the task that tells `endpoint` of this: always the same, and to be guessed only by whoever knows the
+    /// id of the announced task.
     #[must_use]
     pub fn notice_id(&self, endpoint: &str) -> TaskId {
         let event = self.id();

@@ -53,7 +53,8 @@ impl Cleaning {
 }
 
 impl Task {
-    /// Whether the task has ended, its tool did not bring it to its end, and what that tool left is still to be cleaned.
+    /// Whether the task has ended, its tool did not bring it to its end, and what that tool left is still to be
+    /// cleaned.
     #[must_use]
     pub fn needs_cleaning(&self) -> bool {
         self.cleaning.is_armed() && self.ended_without_its_tool()

@@ -42,8 +42,8 @@ impl TaskId {
         Timestamp::from_ms(u64::from_be_bytes([0, 0, a, b, c, d, e, f]))
     }
 
-    /// The id that begins with `at` and otherwise follows from these words: the same for the same words, whoever derives
-    /// it. It cannot be guessed if one of the words cannot.
+    /// The id that begins with `at` and otherwise follows from these words: the same for the same words, whoever
+    /// derives it. It cannot be guessed if one of the words cannot.
     #[must_use]
     pub fn derived(at: Timestamp, words: &[&[u8]]) -> Self {
         let mut hash = Sha256::new();

@@ -60,8 +60,8 @@ impl Legs {
         self.since = Some(now);
     }
 
-    /// A leg takes the place of the one that is [`limits::NOTED_LEGS_MAX`] attempts older: so a store finds the place without
-    /// reading the others.
+    /// A leg takes the place of the one that is [`limits::NOTED_LEGS_MAX`] attempts older: so a store finds the place
+    /// without reading the others.
     pub(crate) fn end(&mut self, attempt: u32, to: Timestamp, end: LegOutcome) {
         let from = self.since.take().unwrap_or(to);
         self.past.retain(|leg| leg.attempt % limits::NOTED_LEGS_MAX != attempt % limits::NOTED_LEGS_MAX);

@@ -9,8 +9,8 @@ pub const INLINE_BYTES_MAX: usize = 3 * 1024;
 /// Bytes of one part. A DynamoDB item has at most 400 KB, keys and attribute names included.
 pub const PART_BYTES: usize = 350 * 1024;
 
-/// Bytes of a request as it is stored: 4 MiB of arguments, and what the client says about itself. Lambda accepts requests
-/// of at most 6 MB, envelope and base64 included.
+/// Bytes of a request as it is stored: 4 MiB of arguments, and what the client says about itself. Lambda accepts
+/// requests of at most 6 MB, envelope and base64 included.
 pub const REQUEST_BYTES_MAX: usize = 4 * 1024 * 1024 + 64 * 1024;
 
 /// Bytes of what is known about a caller, as JSON, that are stored with a task. The headers of a request, where a token
@@ -53,14 +53,15 @@ pub const SCHEDULE_ARGUMENTS_BYTES_MAX: usize = 64 * 1024;
 /// How many tasks may be above one that a tool made by calling another tool.
 pub const CHILD_DEPTH_MAX: u8 = 8;
 
-/// The longest time for which a task that has a parent sleeps at a time, in milliseconds: then it looks whether its parent
-/// was ended.
+/// The longest time for which a task that has a parent sleeps at a time, in milliseconds: then it looks whether its
+/// parent was ended.
 pub const CHILD_LOOK_MS_MAX: u64 = 900_000;
 
 /// How many children are cancelled at a time.
 pub const CHILDREN_CANCELLED_AT_A_TIME: usize = 32;
 
-/// The first wait of a task for a fact, in milliseconds, before it looks whether the fact is there although nobody woke it.
+/// The first wait of a task for a fact, in milliseconds, before it looks whether the fact is there although nobody woke
+/// it.
 pub const FACT_LOOK_MS_FIRST: u64 = 60_000;
 
 /// The longest of these waits: the longest delay of a message in SQS.
@@ -78,8 +79,8 @@ pub const MESSAGE_BYTES_MAX: usize = 1024;
 /// Legs of a task that its record remembers.
 pub const NOTED_LEGS_MAX: u32 = 16;
 
-/// Bytes of the reason that a record remembers of a leg that failed: all legs together stay below 1 KB, or at most 1.5 KB
-/// if all of them failed.
+/// Bytes of the reason that a record remembers of a leg that failed: all legs together stay below 1 KB, or at most 1.5
+/// KB if all of them failed.
 pub const LEG_REASON_BYTES_MAX: usize = 40;
 
 /// Bytes of all variables of a task together.
@@ -137,15 +138,15 @@ pub const RUN_MS_DEFAULT: u64 = 1_800_000;
 /// How long a result is retained after the end by default: half an hour.
 pub const RETENTION_MS_DEFAULT: u64 = 1_800_000;
 
-/// The shortest time that a result is retained after the end: a minute, enough for a poll to find that a task missed its
-/// deadline, and for the client to read that.
+/// The shortest time that a result is retained after the end: a minute, enough for a poll to find that a task missed
+/// its deadline, and for the client to read that.
 pub const RETENTION_MS_MIN: u64 = 60_000;
 
 /// Consecutive legs that may die or fail without recording a step before the task fails.
 pub const CONSECUTIVE_FAILURES_MAX_DEFAULT: u32 = 3;
 
-/// Suggested poll interval of a task that was just created: a short task's end is seen soon. The interval then grows with
-/// the age, up to the first of [`POLL_STEPS`].
+/// Suggested poll interval of a task that was just created: a short task's end is seen soon. The interval then grows
+/// with the age, up to the first of [`POLL_STEPS`].
 pub const POLL_MS_FIRST: u64 = 100;
 
 /// The age from which on the first of [`POLL_STEPS`] holds in full.
@@ -178,9 +179,9 @@ pub const fn minute_left_ms(since: Timestamp, now: Timestamp) -> u64 {
     NEW_TASKS_WINDOW_MS.saturating_sub(now.since_ms(since)).saturating_add(ahead_ms)
 }
 
-/// How long the next leg of a task waits that is woken after this many attempts, in milliseconds: the first ones do not, and
-/// the later ones wait longer. What is recorded in that time is found by the same leg, so that a thousand facts that are
-/// recorded in one go cost tens of legs, and not a thousand.
+/// How long the next leg of a task waits that is woken after this many attempts, in milliseconds: the first ones do
+/// not, and the later ones wait longer. What is recorded in that time is found by the same leg, so that a thousand
+/// facts that are recorded in one go cost tens of legs, and not a thousand.
 #[must_use]
 pub const fn wake_delay_ms(attempt: u32) -> u64 {
     let delay_ms = (attempt / 16) as u64 * 250;

@@ -2,14 +2,14 @@
 
 use sha2::{Digest, Sha256};
 
-/// Names one of an owner's mailboxes. It follows from words that both sides know, so that whichever instance handles the
-/// other side's request finds the mailbox without a list.
+/// Names one of an owner's mailboxes. It follows from words that both sides know, so that whichever instance handles
+/// the other side's request finds the mailbox without a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MailboxId([u8; 32]);
 
 impl MailboxId {
-    /// The mailbox that these words name: SHA-256 over the length-prefixed words, so that it matters where one word ends
-    /// and the next one begins.
+    /// The mailbox that these words name: SHA-256 over the length-prefixed words, so that it matters where one word
+    /// ends and the next one begins.
     #[must_use]
     pub fn of(words: &[&[u8]]) -> Self {
         let mut hash = Sha256::new();

@@ -101,8 +101,8 @@ pub struct NewTask {
     /// wrong: see [`minute_left_ms`](crate::limits::minute_left_ms).
     pub new_max: Option<u32>,
     /// After this time in milliseconds, a first [message](Message::about) is to be visible in the queue that the engine
-    /// sends this task's work to, which a store that is one with that queue may do in the same write. `None` if the store is
-    /// not to send one.
+    /// sends this task's work to, which a store that is one with that queue may do in the same write. `None` if the
+    /// store is not to send one.
     pub send_in_ms: Option<u64>,
 }
 
@@ -163,11 +163,11 @@ pub trait TaskStore: Send + Sync {
     /// creation that is refused, or that finds an earlier task, leaves no parts. Only a writer that dies before the
     /// record is written may leave parts, which are deleted later.
     ///
-    /// Once it returns `New` or `NewAndSent`, [`get`](Self::get) finds the task. `NewAndSent` says that the message which
-    /// [`NewTask::send_in_ms`] asks for was sent in the same write, as [`WorkQueue::send`] would have sent it: all or
-    /// nothing with the record. Only a store that is one with the queue answers so; after `New`, whoever creates the task
-    /// sends the message. `Existing` answers a retry, and sends nothing: the same key with the same request, or the same
-    /// task id. Keys and tasks past their time to live count as absent.
+    /// Once it returns `New` or `NewAndSent`, [`get`](Self::get) finds the task. `NewAndSent` says that the message
+    /// which [`NewTask::send_in_ms`] asks for was sent in the same write, as [`WorkQueue::send`] would have sent it:
+    /// all or nothing with the record. Only a store that is one with the queue answers so; after `New`, whoever creates
+    /// the task sends the message. `Existing` answers a retry, and sends nothing: the same key with the same request,
+    /// or the same task id. Keys and tasks past their time to live count as absent.
     ///
     /// # Errors
     /// [`CreateError`]
@@ -203,9 +203,9 @@ pub trait TaskStore: Send + Sync {
     ) -> Result<Page, StoreError>;
 
     /// Those of the tasks that [`list`](Self::list) shows that `filter` takes. A store may stop once it has read
-    /// [`CHOSEN_FROM_MAX`](limits::CHOSEN_FROM_MAX) tasks, whatever it has found: then the page may be short or empty, and
-    /// `next` says where to go on. A task that does not change in the meantime is on exactly one of the pages that follow
-    /// each other, or on none if the filter does not take it.
+    /// [`CHOSEN_FROM_MAX`](limits::CHOSEN_FROM_MAX) tasks, whatever it has found: then the page may be short or empty,
+    /// and `next` says where to go on. A task that does not change in the meantime is on exactly one of the pages that
+    /// follow each other, or on none if the filter does not take it.
     ///
     /// What is written here does that for every store; one that can do with fewer reads has its own.
     ///
@@ -298,8 +298,9 @@ pub struct Message {
     pub task: TaskKey,
     /// The trace that the call belongs to.
     pub trace: Option<TraceParent>,
-    /// The task's highest attempt when it was sent, if that is known. A message that is delivered for the first time after
-    /// a later attempt is not the one that the later attempt came from: then there is another one, and this one may go.
+    /// The task's highest attempt when it was sent, if that is known. A message that is delivered for the first time
+    /// after a later attempt is not the one that the later attempt came from: then there is another one, and this one
+    /// may go.
     pub attempt: Option<u32>,
 }
 
@@ -337,8 +338,8 @@ pub enum Purpose {
 /// A queue that delivers every message at least once.
 #[async_trait]
 pub trait WorkQueue: Send + Sync {
-    /// Sends a message that becomes visible after `delay_ms`. Once it returns, the message will be delivered. An adapter
-    /// whose longest delay is shorter uses that: the engine sends a message that comes early again.
+    /// Sends a message that becomes visible after `delay_ms`. Once it returns, the message will be delivered. An
+    /// adapter whose longest delay is shorter uses that: the engine sends a message that comes early again.
     ///
     /// # Errors
     /// [`QueueError`]; the message may have been sent.
@@ -350,24 +351,24 @@ pub trait WorkQueue: Send + Sync {
     /// Which of the visible messages it delivers is the queue's decision. It should let the owners take turns, so that
     /// many messages of one owner do not keep those of another waiting.
     ///
-    /// It need not be durable when it returns: if the queue itself dies right after, the message may be visible again, and
-    /// this delivery may not count.
+    /// It need not be durable when it returns: if the queue itself dies right after, the message may be visible again,
+    /// and this delivery may not count.
     ///
     /// # Errors
     /// [`QueueError`]
     async fn receive(&self, max: usize, visibility_ms: u64, wait_ms: u64) -> Result<Vec<Delivery>, QueueError>;
 
     /// Hides the delivery's message for `visibility_ms` from now on; 0 makes it visible at once. Does nothing if the
-    /// receipt is no longer the latest of its message, or the message is gone. It need not be durable when it returns: if
-    /// the queue itself dies right after, the message may be visible at another time.
+    /// receipt is no longer the latest of its message, or the message is gone. It need not be durable when it returns:
+    /// if the queue itself dies right after, the message may be visible at another time.
     ///
     /// # Errors
     /// [`QueueError`]
     async fn extend(&self, receipt: &str, visibility_ms: u64) -> Result<(), QueueError>;
 
-    /// Deletes the delivery's message. Once it returns, the message is not delivered again, unless the queue itself dies
-    /// right after: it need not be durable when it returns. Does nothing if the receipt is no longer the latest of its
-    /// message, or the message is gone.
+    /// Deletes the delivery's message. Once it returns, the message is not delivered again, unless the queue itself
+    /// dies right after: it need not be durable when it returns. Does nothing if the receipt is no longer the latest of
+    /// its message, or the message is gone.
     ///
     /// # Errors
     /// [`QueueError`]
@@ -410,15 +411,15 @@ pub enum Taken {
 pub trait LegPlaces: Send + Sync {
     /// Takes a place for a leg, unless another leg of its task has one, or the owner has `legs_max` of them. One whose
     /// time is over counts as free, and is gone once another task has got it, also for a clock that is behind. Once it
-    /// returns `Place`, all that take a place later count it, until it is given back or its time is over. A place that is
-    /// taken twice is one place.
+    /// returns `Place`, all that take a place later count it, until it is given back or its time is over. A place that
+    /// is taken twice is one place.
     ///
     /// # Errors
     /// [`StoreError`]; the place may be taken.
     async fn take(&self, place: &LegPlace, legs_max: u32, now: Timestamp) -> Result<Taken, StoreError>;
 
-    /// Takes the place `held` of another leg of the same task, whose lease is over; if there is no place of this task any
-    /// more, takes one as [`take`](Self::take) does. Returns `Held` if a third leg has it by now.
+    /// Takes the place `held` of another leg of the same task, whose lease is over; if there is no place of this task
+    /// any more, takes one as [`take`](Self::take) does. Returns `Held` if a third leg has it by now.
     ///
     /// # Errors
     /// [`StoreError`]; the place may be taken.
@@ -456,13 +457,13 @@ pub trait Outbox: Send + Sync {
     async fn remove(&self, announcements: &[Announcement]) -> Result<(), StoreError>;
 }
 
-/// The unfinished tasks of all owners. No store needs them: with one that has them, whoever runs the server can look after
-/// tasks that nobody polls.
+/// The unfinished tasks of all owners. No store needs them: with one that has them, whoever runs the server can look
+/// after tasks that nobody polls.
 #[async_trait]
 pub trait UnfinishedTasks: Send + Sync {
     /// Up to `max` unfinished tasks after `after`, in the order of their keys, without those past their time to live. A
-    /// task that stays unfinished is on one of the pages that follow each other. A store that is a queue, too, leaves out
-    /// those that have a message.
+    /// task that stays unfinished is on one of the pages that follow each other. A store that is a queue, too, leaves
+    /// out those that have a message.
     ///
     /// # Errors
     /// [`StoreError`]

@@ -78,14 +78,14 @@ impl Scopes {
     }
 }
 
-/// Why a request was refused. An answer that carries this among its extensions becomes a challenge at the HTTP frontend,
-/// which knows how callers are told (RFC 6750, section 3.1).
+/// Why a request was refused. An answer that carries this among its extensions becomes a challenge at the HTTP
+/// frontend, which knows how callers are told (RFC 6750, section 3.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingScopes {
     /// The scopes that the request needs and its caller does not have.
     pub missing: BTreeSet<String>,
-    /// What the caller should come back with: all scopes that the request needs, and those of this server that the caller
-    /// has, since many clients replace their token by one with just the scopes that they are told.
+    /// What the caller should come back with: all scopes that the request needs, and those of this server that the
+    /// caller has, since many clients replace their token by one with just the scopes that they are told.
     pub wanted: BTreeSet<String>,
 }
 

@@ -33,8 +33,8 @@ pub struct TaskRecord {
     pub terms: Terms,
     /// When the call was accepted.
     pub created_at: Timestamp,
-    /// The moment that the caller has asked for as the earliest one for the first attempt; `None` if that may begin at once.
-    /// Always later than `created_at`.
+    /// The moment that the caller has asked for as the earliest one for the first attempt; `None` if that may begin at
+    /// once. Always later than `created_at`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Timestamp>,
     /// When the record last changed in a way that a client can see.
@@ -254,21 +254,22 @@ impl Task {
     }
 
     /// Whether the task has ended. Its outcome no longer changes; how long it is retained still can
-    /// ([`TaskEvent::ExtendRetention`](crate::TaskEvent::ExtendRetention), [`TaskEvent::Forget`](crate::TaskEvent::Forget)).
+    /// ([`TaskEvent::ExtendRetention`](crate::TaskEvent::ExtendRetention),
+    /// [`TaskEvent::Forget`](crate::TaskEvent::Forget)).
     #[must_use]
     pub const fn has_ended(&self) -> bool {
         self.0.state.status().is_terminal()
     }
 
-    /// Whether the task tells an endpoint of what happened to another one. It does not count among the tasks of its owner
-    /// that are limited, and nothing is announced of it.
+    /// Whether the task tells an endpoint of what happened to another one. It does not count among the tasks of its
+    /// owner that are limited, and nothing is announced of it.
     #[must_use]
     pub fn is_notice(&self) -> bool {
         self.0.tool == NOTICE_TOOL
     }
 
-    /// From when on a worker may take the task: its creation, or the later moment that its caller asked for. The longest run
-    /// and the time to live count from then.
+    /// From when on a worker may take the task: its creation, or the later moment that its caller asked for. The
+    /// longest run and the time to live count from then.
     #[must_use]
     pub const fn due_at(&self) -> Timestamp {
         match self.0.not_before {
@@ -311,7 +312,8 @@ impl Task {
         self.0.expires_at.since_ms(self.0.created_at)
     }
 
-    /// How long a client should wait before it polls again. Before a later start that is the time until then, or a minute.
+    /// How long a client should wait before it polls again. Before a later start that is the time until then, or a
+    /// minute.
     #[must_use]
     pub fn poll_interval_ms(&self, now: Timestamp) -> u64 {
         let left_ms = self.awaited_start().map_or(0, |start| start.since_ms(now));

@@ -82,8 +82,8 @@ impl Terms {
     }
 
     /// How long a client should wait before it polls a task of this age again, in milliseconds. Grows with the age: at
-    /// first it is as long as the task is old, so that a client learns of an end in at most twice the time that the task
-    /// took. The author's hint replaces the first step, and later steps are never shorter than the hint.
+    /// first it is as long as the task is old, so that a client learns of an end in at most twice the time that the
+    /// task took. The author's hint replaces the first step, and later steps are never shorter than the hint.
     #[must_use]
     pub fn poll_interval_ms(&self, age_ms: u64) -> u64 {
         let by_age = limits::POLL_STEPS
@@ -183,7 +183,8 @@ mod tests {
     proptest! {
         #[test]
         fn a_ttl_is_never_shorter_than_the_longest_run_and_the_keeping_of_its_result(
-            run in any::<u64>(), keep in any::<u64>(), ttl in any::<Option<u64>>(), requested_retention in any::<Option<u64>>()
+            run in any::<u64>(), keep in any::<u64>(), ttl in any::<Option<u64>>(), requested_retention in
+                any::<Option<u64>>()
         ) {
             let policy = Policy { run_ms_max: run, retention_ms: keep, ..Policy::default() };
             let terms = Terms::negotiate(&policy, RequestedTerms { ttl_ms: ttl, retention_ms: requested_retention });
@@ -193,7 +194,8 @@ mod tests {
         }
 
         #[test]
-        fn the_poll_interval_only_grows_with_age(hint in proptest::option::of(1_u64..100_000), a in 0_u64..4_000_000, b in 0_u64..4_000_000) {
+        fn the_poll_interval_only_grows_with_age(hint in proptest::option::of(1_u64..100_000), a in 0_u64..4_000_000, b
+            in 0_u64..4_000_000) {
             let terms = Terms::negotiate(&Policy { poll_ms: hint, ..Policy::default() }, RequestedTerms::default());
             prop_assert!(terms.poll_interval_ms(a.min(b)) <= terms.poll_interval_ms(a.max(b)));
         }

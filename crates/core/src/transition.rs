@@ -69,8 +69,8 @@ pub enum Refusal {
     /// The task's tool has no cleaning, it is done or given up, or the tool brought the task to its end itself.
     #[error("there is nothing to clean up")]
     NothingToClean,
-    /// The task does not wait for anything from outside: it runs or is about to, waits for its client alone, for the delay
-    /// before a retry, or for a later start.
+    /// The task does not wait for anything from outside: it runs or is about to, waits for its client alone, for the
+    /// delay before a retry, or for a later start.
     #[error("the task waits for nothing that could be there sooner")]
     NothingToWake,
     /// A suspension without questions.
@@ -231,7 +231,8 @@ impl Task {
                 self.attempt == *attempt && self.state == State::Sleeping { until: *not_before }
             }
             TaskEvent::Finish { attempt, outcome, .. } => self.attempt == *attempt && self.state == outcome.state(),
-            // A task that goes on at exactly this moment for another reason is taken for woken, and gets one more message.
+            // A task that goes on at exactly this moment for another reason is taken for woken, and gets one more
+            // message.
             TaskEvent::Wake { at } => self.waits_until() == Some(*at),
             TaskEvent::BeginCleaning { lease } => self.has_begun_cleaning(*lease),
             TaskEvent::EndCleaning { token, end } => self.has_ended_cleaning(*token, *end),

@@ -1,5 +1,5 @@
-//! Accepting a call: the record first, then the message, then the response. A store that is one with the queue writes the
-//! first two at once.
+//! Accepting a call: the record first, then the message, then the response. A store that is one with the queue writes
+//! the first two at once.
 
 use std::sync::Arc;
 
@@ -65,8 +65,8 @@ pub struct Idempotency {
 }
 
 impl Engine {
-    /// Accepts `call`. Once this returns, the task is on record and will be worked on, even if processes die and even if
-    /// the message could not be sent, since polls send it again.
+    /// Accepts `call`. Once this returns, the task is on record and will be worked on, even if processes die and even
+    /// if the message could not be sent, since polls send it again.
     ///
     /// # Errors
     /// [`AcceptError`]
@@ -75,8 +75,8 @@ impl Engine {
         self.accept_as(id, call).await
     }
 
-    /// Accepts `call` as the task `id`, for callers that choose the id themselves. Whether an id that is already taken is
-    /// a retry is decided by the call's idempotency key; without a key, the task that has the id is returned as new.
+    /// Accepts `call` as the task `id`, for callers that choose the id themselves. Whether an id that is already taken
+    /// is a retry is decided by the call's idempotency key; without a key, the task that has the id is returned as new.
     ///
     /// # Errors
     /// [`AcceptError`]
@@ -87,8 +87,8 @@ impl Engine {
         accepted
     }
 
-    /// Accepts `call` as the task `id` that the tool of `parent` makes. There is one task of this id, however often this is
-    /// done.
+    /// Accepts `call` as the task `id` that the tool of `parent` makes. There is one task of this id, however often
+    /// this is done.
     pub(crate) async fn accept_child(&self, parent: Parent, id: TaskId, call: Call) -> Result<Accepted, AcceptError> {
         let (owner, tool, began_at) = (call.owner, call.tool.clone(), self.now());
         let accepted = self.recorded(id, call, Some(parent), self.owner_limits()).await;
@@ -96,8 +96,8 @@ impl Engine {
         accepted
     }
 
-    /// Creates the task that tells `endpoint` of `announcement`, once: if it exists, its message is sent again. It is not
-    /// held to the limits of its owner.
+    /// Creates the task that tells `endpoint` of `announcement`, once: if it exists, its message is sent again. It is
+    /// not held to the limits of its owner.
     ///
     /// # Errors
     /// [`AcceptError::Unavailable`], or [`AcceptError::TooLarge`]

@@ -26,8 +26,8 @@ pub enum AnnounceError {
 }
 
 impl Engine {
-    /// Passes on what is in the outbox; waits up to `wait_ms` for the first announcement. Returns how many it passed on.
-    /// Whoever dies in the middle leaves the announcement for the next call, which finds the tasks that exist.
+    /// Passes on what is in the outbox; waits up to `wait_ms` for the first announcement. Returns how many it passed
+    /// on. Whoever dies in the middle leaves the announcement for the next call, which finds the tasks that exist.
     ///
     /// # Errors
     /// [`AnnounceError`]

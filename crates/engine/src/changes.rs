@@ -1,8 +1,8 @@
 //! Wake-ups inside one process: whoever waits for a change hears of it at once if this process makes it.
 //!
-//! A wake-up says where to look, and the listener reads the store again. Only the end of a task comes with the task as it is on
-//! record: nothing that comes later can make that wrong for who waits for it. A change that another process makes wakes nobody
-//! here, so every wait also ends after a while by itself.
+//! A wake-up says where to look, and the listener reads the store again. Only the end of a task comes with the task as
+//! it is on record: nothing that comes later can make that wrong for who waits for it. A change that another process
+//! makes wakes nobody here, so every wait also ends after a while by itself.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

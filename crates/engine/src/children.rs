@@ -3,9 +3,9 @@
 //! Whoever ends a child records how as a fact of the parent, which is woken by that. If that one dies in between, the
 //! parent looks at the child's record itself when nothing has woken it for a minute or more.
 //!
-//! Whoever ends a parent in another way than by a result cancels the children that its journal names. If that one dies in
-//! between, or cannot see the journal, each child looks at its parent at the beginning of each of its legs; and it does not sleep
-//! for longer than a quarter of an hour at a time.
+//! Whoever ends a parent in another way than by a result cancels the children that its journal names. If that one dies
+//! in between, or cannot see the journal, each child looks at its parent at the beginning of each of its legs; and it
+//! does not sleep for longer than a quarter of an hour at a time.
 
 use std::collections::BTreeSet;
 
@@ -67,8 +67,8 @@ pub(crate) struct Called {
     pub(crate) at: Timestamp,
 }
 
-/// The task that a tool called, if this is the value of the step in which it did; for showing, since a tool may record a value
-/// that looks like one.
+/// The task that a tool called, if this is the value of the step in which it did; for showing, since a tool may record
+/// a value that looks like one.
 #[must_use]
 pub fn child_of(step: &serde_json::Value) -> Option<TaskId> {
     Called::deserialize(step).ok().map(|called| called.child)
@@ -143,8 +143,8 @@ impl Engine {
         })
     }
 
-    /// Looks whether a child of `parent` has ended although nobody said so, and says so then. What cannot be read is read
-    /// at the next look.
+    /// Looks whether a child of `parent` has ended although nobody said so, and says so then. What cannot be read is
+    /// read at the next look.
     pub(crate) async fn look_at_child(&self, parent: &TaskKey, child: TaskId) {
         let end = match self.poll(&TaskKey::new(parent.owner, child)).await {
             Ok(task) if !task.has_ended() => return,
@@ -174,7 +174,8 @@ impl Engine {
                 }
                 Err(error) => {
                     let error = &error as &dyn std::error::Error;
-                    tracing::warn!(task_id = %ended.id, error, "children, if there are any, look at their parent themselves");
+                    tracing::warn!(task_id = %ended.id, error, "children, if there are any, look at their parent \
+                        themselves");
                 }
             }
         };
@@ -197,7 +198,8 @@ impl Engine {
         }
     }
 
-    /// Cancels a claimed task whose parent has ended otherwise than by a result. Returns what to do with its message then.
+    /// Cancels a claimed task whose parent has ended otherwise than by a result. Returns what to do with its message
+    /// then.
     pub(crate) async fn cancel_if_parent_ended(&self, claimed: &Task) -> Option<Disposition> {
         let parent = claimed.parent?;
         let key = TaskKey::new(claimed.owner, parent.id);

@@ -167,7 +167,8 @@ impl Engine {
         let now = self.now();
         let is_spare = is_spare(delivery, current);
         let why = match current.state {
-            // The message for the timer alongside a question. The answer may never come, so this message must not be lost.
+            // The message for the timer alongside a question. The answer may never come, so this message must not be
+            // lost.
             State::InputRequired { until: Some(until), .. } if why == Refusal::WaitsForInput => {
                 Refusal::NotDue { until }
             }
@@ -188,8 +189,8 @@ impl Engine {
             Refusal::Leased { until } => Disposition::RetryAfter { after_ms: until.since_ms(now).max(1) },
             Refusal::NotDue { .. } if is_spare => Disposition::Acknowledge,
             // The message came early, as for a timer that is longer than the queue's longest delay: send a new one. But
-            // a worker that died may have sent one in place of this message already: then it stays the one that it is, or
-            // its copies would come early too, and be copied.
+            // a worker that died may have sent one in place of this message already: then it stays the one that it is,
+            // or its copies would come early too, and be copied.
             Refusal::NotDue { until } if delivery.receives > 1 => {
                 Disposition::RetryAfter { after_ms: until.since_ms(now).max(1) }
             }
@@ -256,8 +257,8 @@ impl Engine {
 /// the task with a message of their own. Those that nobody needs any more must not be kept, or they would be more and
 /// more.
 ///
-/// That another attempt has begun since the message was sent is not enough: it may have begun by this message. Then this is
-/// not its first delivery.
+/// That another attempt has begun since the message was sent is not enough: it may have begun by this message. Then
+/// this is not its first delivery.
 fn is_spare(delivery: &Delivery, current: &Task) -> bool {
     delivery.receives == 1 && delivery.message.attempt.is_some_and(|attempt| attempt < current.attempt)
 }

@@ -72,8 +72,8 @@ impl Engine {
         self
     }
 
-    /// The same engine, which sends the work of each tool to the queue that `queue_of` says, and that of all others to the
-    /// queue of its ports.
+    /// The same engine, which sends the work of each tool to the queue that `queue_of` says, and that of all others to
+    /// the queue of its ports.
     #[must_use]
     pub fn with_own_queues(
         mut self,

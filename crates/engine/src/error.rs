@@ -2,8 +2,8 @@
 
 use longhaul_core::ports::StoreError;
 
-/// Why a call was not accepted. Nothing is on record then, except after [`AcceptError::Unavailable`], when it is unknown
-/// whether the call was recorded: a retry with the same idempotency key finds out.
+/// Why a call was not accepted. Nothing is on record then, except after [`AcceptError::Unavailable`], when it is
+/// unknown whether the call was recorded: a retry with the same idempotency key finds out.
 #[derive(Debug, thiserror::Error)]
 pub enum AcceptError {
     /// The request is too large.
@@ -31,7 +31,8 @@ pub enum AcceptError {
     },
     /// The arguments and results of the owner's tasks have too many bytes.
     #[error(
-        "with this call, your tasks' arguments and results would have more than {stored_max} bytes, which is the limit; \
+        "with this call, your tasks' arguments and results would have more than {stored_max} bytes, which is the \
+         limit; \
          wait until older tasks expire, or ask for a shorter time to live"
     )]
     TooMuchStored {

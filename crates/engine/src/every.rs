@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use longhaul_core::limits;
 
-/// How long to wait between two looks at something: always equally long, or longer as time goes by. A [`Duration`] is an
-/// interval that stays the same. Intervals below 0.1 seconds count as 0.1 seconds.
+/// How long to wait between two looks at something: always equally long, or longer as time goes by. A [`Duration`] is
+/// an interval that stays the same. Intervals below 0.1 seconds count as 0.1 seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Every {
     first_ms: u64,

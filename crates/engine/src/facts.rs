@@ -1,8 +1,8 @@
 //! Facts: what a task waits for, and somebody else records.
 //!
-//! Two sides race, in every order. Whoever records a fact records it, and then wakes the task. A leg that waits for a fact
-//! suspends the task, and then looks once more. So whoever is second sees the other. If the second one dies, the task
-//! still looks when the wait of its suspension is over.
+//! Two sides race, in every order. Whoever records a fact records it, and then wakes the task. A leg that waits for a
+//! fact suspends the task, and then looks once more. So whoever is second sees the other. If the second one dies, the
+//! task still looks when the wait of its suspension is over.
 
 use longhaul_core::ports::{ApplyError, Recorded, StoreError};
 use longhaul_core::{Entry, EntryKind, PartsName, Payload, Recording, Task, TaskEvent, TaskKey, Timestamp, limits};
@@ -25,12 +25,12 @@ pub(crate) struct Token {
 }
 
 impl Engine {
-    /// Records `text`, which is JSON, as fact `name` of a task, unless there is one, and wakes the task. Whether the task
-    /// waits for it is no matter: it may only come to that later.
+    /// Records `text`, which is JSON, as fact `name` of a task, unless there is one, and wakes the task. Whether the
+    /// task waits for it is no matter: it may only come to that later.
     ///
     /// # Errors
-    /// [`FactError`]; after [`FactError::Unavailable`] the fact may be on record, and the same call may be made again: it
-    /// wakes the task in any case.
+    /// [`FactError`]; after [`FactError::Unavailable`] the fact may be on record, and the same call may be made again:
+    /// it wakes the task in any case.
     pub async fn record_fact(&self, key: &TaskKey, name: &str, text: &str) -> Result<FactRecorded, FactError> {
         check(name, text)?;
         let task = self.unended(key).await?;
@@ -51,8 +51,8 @@ impl Engine {
         }
     }
 
-    /// Does what [`Engine::record_fact`] does, for whoever presents the token with this hash, if the task has admitted it
-    /// ([`Leg::admit_token`](crate::Leg::admit_token)) and its time is not over.
+    /// Does what [`Engine::record_fact`] does, for whoever presents the token with this hash, if the task has admitted
+    /// it ([`Leg::admit_token`](crate::Leg::admit_token)) and its time is not over.
     ///
     /// # Errors
     /// [`FactError::NotFound`] if it has not, or it is; else as there.
@@ -67,8 +67,8 @@ impl Engine {
         }
     }
 
-    /// Has the next leg of a task start now, or within seconds if it has had many, if it waits for something that may be
-    /// there. For those who know that something happened, and cannot or may not say what: the task looks itself.
+    /// Has the next leg of a task start now, or within seconds if it has had many, if it waits for something that may
+    /// be there. For those who know that something happened, and cannot or may not say what: the task looks itself.
     ///
     /// # Errors
     /// [`StoreError`]; the task may have been woken, and may be woken again.
@@ -80,7 +80,8 @@ impl Engine {
     }
 
     /// Looks once more for the facts that the leg of a suspended task waits for: they may have been recorded while it
-    /// ran, when nobody could wake it. If one is there, wakes the task, and returns it, and when its next leg may start.
+    /// ran, when nobody could wake it. If one is there, wakes the task, and returns it, and when its next leg may
+    /// start.
     pub(crate) async fn wake_if_there(&self, task: &Task, facts: &[String]) -> Option<(Task, Timestamp)> {
         if facts.is_empty() {
             return None;
@@ -97,7 +98,8 @@ impl Engine {
         };
         woken.unwrap_or_else(|error| {
             let error = &error as &dyn std::error::Error;
-            tracing::warn!(task_id = %task.id, attempt = task.attempt, error, "the task looks for its facts again later");
+            tracing::warn!(task_id = %task.id, attempt = task.attempt, error,
+                "the task looks for its facts again later");
             None
         })
     }
@@ -125,15 +127,17 @@ impl Engine {
         if task.has_ended() { Err(FactError::Ended) } else { Ok(task) }
     }
 
-    /// Wakes the task, and sends the message for its next leg. If that is not sent, the one of its suspension comes later.
+    /// Wakes the task, and sends the message for its next leg. If that is not sent, the one of its suspension comes
+    /// later.
     async fn wake_waiting(&self, task: &Task) -> Result<Woken, StoreError> {
         let Some((woken, at)) = self.apply_wake(task).await? else { return Ok(Woken::NotWaiting) };
         let _logged = self.send(&woken, at.since_ms(self.now())).await;
         Ok(Woken::Now)
     }
 
-    /// The woken task, and when its next leg may start; `None` if it waits for nothing that could be there sooner. Legs may
-    /// have run since `task` was read: a message that knew of them only by `task` would be taken for one of an earlier wait.
+    /// The woken task, and when its next leg may start; `None` if it waits for nothing that could be there sooner. Legs
+    /// may have run since `task` was read: a message that knew of them only by `task` would be taken for one of an
+    /// earlier wait.
     async fn apply_wake(&self, task: &Task) -> Result<Option<(Task, Timestamp)>, StoreError> {
         let at = self.now().plus_ms(limits::wake_delay_ms(task.attempt));
         match self.apply_with_retry(&task.key(), &TaskEvent::Wake { at }).await {

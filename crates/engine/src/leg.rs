@@ -120,8 +120,8 @@ impl Leg {
         self.0.ends_at.map_or(deadline, |ends_at| ends_at.min(deadline))
     }
 
-    /// How much longer the tool may run in one piece, in milliseconds: until the end of this leg, less the margin in which
-    /// that is recorded. `None` if only the task's deadline ends it.
+    /// How much longer the tool may run in one piece, in milliseconds: until the end of this leg, less the margin in
+    /// which that is recorded. `None` if only the task's deadline ends it.
     #[must_use]
     pub fn left_ms(&self) -> Option<u64> {
         let ends_at = self.0.ends_at?;
@@ -133,8 +133,8 @@ impl Leg {
         self.0.suspend.drive(tool).await
     }
 
-    /// Notes how far the work is. It is written at once, or as soon as the interval between two such writes is over. Numbers that are not finite, such as the result of a
-    /// division by zero, are ignored.
+    /// Notes how far the work is. It is written at once, or as soon as the interval between two such writes is over.
+    /// Numbers that are not finite, such as the result of a division by zero, are ignored.
     pub fn progress(&self, mut progress: Progress) {
         if !progress.done.is_finite() {
             return;
@@ -197,8 +197,8 @@ impl Leg {
         self.wait_until(until, recording).await;
     }
 
-    /// Waits in this leg if it is short and fits; ends the leg otherwise. `running` is what must not be lost before it is
-    /// known what this branch waits for.
+    /// Waits in this leg if it is short and fits; ends the leg otherwise. `running` is what must not be lost before it
+    /// is known what this branch waits for.
     async fn wait_until(&self, until: Timestamp, running: StepRunning<'_>) {
         let left_ms = until.since_ms(self.0.engine.now());
         if left_ms == 0 {
@@ -215,8 +215,8 @@ impl Leg {
         self.0.engine.ports.clock.sleep_ms(left_ms).await;
     }
 
-    /// Ends the task as failed, from inside its tool: for errors that a retry would not fix, such as a recorded step that
-    /// the tool can no longer read. The caller's future stays pending here until it is dropped.
+    /// Ends the task as failed, from inside its tool: for errors that a retry would not fix, such as a recorded step
+    /// that the tool can no longer read. The caller's future stays pending here until it is dropped.
     pub async fn fail<T>(&self, kind: FailureKind, message: String) -> T {
         self.abort(Reason::Fail(kind, message)).await
     }

@@ -27,8 +27,8 @@ impl LegLimit {
         Self { places, legs_max, leg_ms: 900_000, wait_ms: 2_000, wait_ms_max: 60_000 }
     }
 
-    /// A random time to wait for a task that has waited for so long already: some twenty looks in the first two minutes,
-    /// and four in three minutes from the fourth one on.
+    /// A random time to wait for a task that has waited for so long already: some twenty looks in the first two
+    /// minutes, and four in three minutes from the fourth one on.
     pub(crate) fn next_wait_ms(&self, waited_ms: u64, ids: &dyn IdSource) -> u64 {
         ids.delay_ms((waited_ms / 4).min(self.wait_ms_max).max(self.wait_ms))
     }

@@ -45,7 +45,8 @@ impl Listener {
         self.engine.poll(key).await
     }
 
-    /// The task as this process ended it, if that was heard and not taken yet; otherwise does what [`Engine::poll`] does.
+    /// The task as this process ended it, if that was heard and not taken yet; otherwise does what [`Engine::poll`]
+    /// does.
     ///
     /// # Errors
     /// [`PollError`]
@@ -59,7 +60,8 @@ impl Listener {
         }
     }
 
-    /// Does what [`Engine::accept`] does, and listens to the task from before it was read: to a new one from before it exists.
+    /// Does what [`Engine::accept`] does, and listens to the task from before it was read: to a new one from before it
+    /// exists.
     ///
     /// # Errors
     /// [`AcceptError`]

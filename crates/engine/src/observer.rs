@@ -2,8 +2,8 @@
 
 use longhaul_core::Task;
 
-/// Is told what happens to tasks. Every method does nothing by default, must not block, and is called after the fact: it
-/// cannot change anything.
+/// Is told what happens to tasks. Every method does nothing by default, must not block, and is called after the fact:
+/// it cannot change anything.
 ///
 /// Exact as long as no answer of the store is lost: a write that was applied, and whose repetition was then refused, is
 /// not reported.
@@ -27,8 +27,8 @@ pub trait Observer: Send + Sync {
     /// Cleaning up after the task failed too often.
     fn cleaning_given_up(&self, _task: &Task) {}
 
-    /// A task was recovered: a worker took over from one that died, or a poll found the task without a message, past its
-    /// deadline, or with its last leg dead.
+    /// A task was recovered: a worker took over from one that died, or a poll found the task without a message, past
+    /// its deadline, or with its last leg dead.
     fn recovered(&self, _task: &Task) {}
 
     /// The store did not answer, also when asked again: a client was told to try again, or a worker will.

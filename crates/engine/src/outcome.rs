@@ -37,8 +37,8 @@ pub enum FactRecorded {
 pub enum Woken {
     /// The task's next leg starts now, or within seconds.
     Now,
-    /// The task waits for nothing that could be there: it runs or is about to, waits for its client alone or for the delay
-    /// before a retry, has ended, or is not there.
+    /// The task waits for nothing that could be there: it runs or is about to, waits for its client alone or for the
+    /// delay before a retry, has ended, or is not there.
     NotWaiting,
 }
 

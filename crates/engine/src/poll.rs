@@ -53,8 +53,8 @@ impl Engine {
         page.map_err(self.unavailable(PollError::Unavailable))
     }
 
-    /// All entries of a task's journal, in no particular order. They are the owner's, whoever asks: the caller has polled
-    /// the task.
+    /// All entries of a task's journal, in no particular order. They are the owner's, whoever asks: the caller has
+    /// polled the task.
     ///
     /// # Errors
     /// [`PollError::Unavailable`]
@@ -104,7 +104,8 @@ impl Engine {
         }
     }
 
-    /// Retains the result for at least `retention_ms` after the end. Nothing is written if it is retained that long anyway.
+    /// Retains the result for at least `retention_ms` after the end. Nothing is written if it is retained that long
+    /// anyway.
     ///
     /// # Errors
     /// [`PollError`]
@@ -129,7 +130,8 @@ impl Engine {
         }
     }
 
-    /// What the client is told of a write that was not applied: a refusal leaves the task as it is, which is not an error.
+    /// What the client is told of a write that was not applied: a refusal leaves the task as it is, which is not an
+    /// error.
     fn unchanged(&self, error: ApplyError) -> Result<Task, PollError> {
         match error {
             ApplyError::Refused { current, .. } => Ok(*current),

@@ -13,8 +13,8 @@ pub trait ToolRunner: Send + Sync {
     /// that ends the leg.
     async fn run(&self, leg: Leg) -> LegEnd;
 
-    /// Cleans up after a task that is over, and that its tool did not bring to its end. Runs at least once for each such
-    /// task that was accepted with [cleaning](crate::Call::cleaning). Dropping the future stops it.
+    /// Cleans up after a task that is over, and that its tool did not bring to its end. Runs at least once for each
+    /// such task that was accepted with [cleaning](crate::Call::cleaning). Dropping the future stops it.
     async fn clean(&self, _ended: &Ended) -> Cleaned {
         Cleaned::NoSuchTool
     }

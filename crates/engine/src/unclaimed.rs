@@ -1,5 +1,5 @@
-//! Seeing to it that a task which should have a message has one: for those who hear of each record that waits for a worker,
-//! and whom nobody tells whether the message was sent.
+//! Seeing to it that a task which should have a message has one: for those who hear of each record that waits for a
+//! worker, and whom nobody tells whether the message was sent.
 
 use longhaul_core::ports::{ApplyError, QueueError, StoreError};
 use longhaul_core::{State, Task, TaskEvent, TaskKey, Timestamp};
@@ -36,11 +36,13 @@ pub enum EnsureError {
 }
 
 impl Engine {
-    /// Sends the message of a task once more if no worker has taken it: one that waits for a worker, or is to be cleaned. Once
-    /// this returns, the task does not depend on anybody who sent, or should have sent, its message before this.
+    /// Sends the message of a task once more if no worker has taken it: one that waits for a worker, or is to be
+    /// cleaned. Once this returns, the task does not depend on anybody who sent, or should have sent, its message
+    /// before this.
     ///
-    /// Like a poll, it sends one message per [`resend_ms`](crate::Settings::resend_ms) together with all others that resend; but
-    /// it does not come back later. So if it is too early, it sends now what others would send then, hidden until that moment.
+    /// Like a poll, it sends one message per [`resend_ms`](crate::Settings::resend_ms) together with all others that
+    /// resend; but it does not come back later. So if it is too early, it sends now what others would send then, hidden
+    /// until that moment.
     ///
     /// # Errors
     /// [`EnsureError`]

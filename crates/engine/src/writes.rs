@@ -85,8 +85,8 @@ impl Engine {
         self.retried(self.settings.write_tries_max, attempt).await
     }
 
-    /// Runs `attempt` until it returns anything but "unavailable", up to this limit of tries. The pauses between the tries
-    /// are random, so that writers that failed at the same time do not all come back at the same time.
+    /// Runs `attempt` until it returns anything but "unavailable", up to this limit of tries. The pauses between the
+    /// tries are random, so that writers that failed at the same time do not all come back at the same time.
     async fn retried<T, F, Fut>(&self, tries_max: u32, attempt: F) -> Result<T, StoreError>
     where
         F: Fn() -> Fut,

@@ -1,5 +1,5 @@
-//! A server that answers the client anything: whatever is asked of it, the caller gets an answer or is told in words why
-//! there is none, after a number of requests that has an end.
+//! A server that answers the client anything: whatever is asked of it, the caller gets an answer or is told in words
+//! why there is none, after a number of requests that has an end.
 //!
 //! An input is what the target `upstream` takes: the answers of the server.
 

@@ -47,7 +47,8 @@ async fn carols_task(world: &World) -> String {
         r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"steps","arguments":{{"note":"{SECRET}"}},"_meta":{{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{{"name":"c","version":"1"}},"io.modelcontextprotocol/clientCapabilities":{{"extensions":{{"io.modelcontextprotocol/tasks":{{}}}}}}}}}}}}"#
     );
     let block = format!(
-        "carol POST /mcp\ncontent-type: application/json\nmcp-protocol-version: 2026-07-28\nmcp-method: tools/call\nmcp-name: steps\n\n{body}"
+        "carol POST /mcp\ncontent-type: application/json\nmcp-protocol-version: 2026-07-28\nmcp-method: \
+         tools/call\nmcp-name: steps\n\n{body}"
     );
     let answer = world.send(request(block.as_bytes()).unwrap().1).await;
     let answer: Value = serde_json::from_slice(&answer.body).unwrap();

@@ -2,8 +2,8 @@
 //! running legs.
 //!
 //! An input is a list of answers in DynamoDB's JSON, one after the other on lines of their own. Every call of the store
-//! gets the next one; when there are no more, the last one again. What a store reads as a task can be written, and is then
-//! read as the same task.
+//! gets the next one; when there are no more, the last one again. What a store reads as a task can be written, and is
+//! then read as the same task.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,7 +1,7 @@
 //! Events of the API function, in all forms: function URLs, HTTP APIs, REST APIs, with every way to identify callers.
 //!
-//! The first line of an input says which way (`anonymous`, `iam`, `account`, `session`, `behalf`, `gateway`), and the rest
-//! is the event. Access tokens are a target of their own: a function would fetch their issuer's keys.
+//! The first line of an input says which way (`anonymous`, `iam`, `account`, `session`, `behalf`, `gateway`), and the
+//! rest is the event. Access tokens are a target of their own: a function would fetch their issuer's keys.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
-//! Hostile inputs for everything that reads bytes from outside. Each target takes any bytes, gives them to the product by
-//! the same ways as their senders do, and panics if a promise is broken.
+//! Hostile inputs for everything that reads bytes from outside. Each target takes any bytes, gives them to the product
+//! by the same ways as their senders do, and panics if a promise is broken.
 //!
-//! `tests/targets.rs` runs every target on its corpus and on some thousand changed inputs, in every test run. `make fuzz`
-//! runs them with libFuzzer, which looks for inputs that reach new code. Both call [`run`], so that whatever the fuzzer
-//! finds can be run again as a plain test.
+//! `tests/targets.rs` runs every target on its corpus and on some thousand changed inputs, in every test run. `make
+//! fuzz` runs them with libFuzzer, which looks for inputs that reach new code. Both call [`run`], so that whatever the
+//! fuzzer finds can be run again as a plain test.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,

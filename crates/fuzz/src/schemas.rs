@@ -107,7 +107,8 @@ async fn judge(mcp: &McpServer, arguments: &JsonObject, has_controls: bool) {
         },
     });
     let block = format!(
-        "alice POST /mcp\ncontent-type: application/json\naccept: application/json, text/event-stream\nmcp-protocol-version: 2026-07-28\nmcp-method: tools/call\nmcp-name: tool\n\n{body}"
+        "alice POST /mcp\ncontent-type: application/json\naccept: application/json, \
+         text/event-stream\nmcp-protocol-version: 2026-07-28\nmcp-method: tools/call\nmcp-name: tool\n\n{body}"
     );
     let (_, request) = request(block.as_bytes()).unwrap();
     let answer = read(mcp.respond(request, owner("alice")).await).await;

@@ -1,8 +1,9 @@
 //! A server behind the gateway that answers anything: the gateway starts or says why not in few words, and whatever its
 //! tools return, its callers get an answer and it goes on.
 //!
-//! An input is a text of blocks, each after a line `%%`: the answers of the server. The first line of a block is the method
-//! that it answers, the status and the media type, the rest is the body. `ID` in it stands for the id of the request.
+//! An input is a text of blocks, each after a line `%%`: the answers of the server. The first line of a block is the
+//! method that it answers, the status and the media type, the rest is the body. `ID` in it stands for the id of the
+//! request.
 
 use std::net::SocketAddr;
 
@@ -99,7 +100,8 @@ fn response(block: &[u8], id: &str) -> Vec<u8> {
     let body = body.replace("ID", id);
     let length = body.len();
     format!(
-        "HTTP/1.1 {status} Status\r\ncontent-type: {media_type}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+        "HTTP/1.1 {status} Status\r\ncontent-type: {media_type}\r\ncontent-length: {length}\r\nconnection: \
+         close\r\n\r\n{body}"
     )
     .into_bytes()
 }

@@ -277,8 +277,9 @@ impl<'g> Call<'g> {
     }
 }
 
-/// The era of the caller, if it is the older one. A server that speaks both answers as it would answer the caller itself:
-/// some have tools that ask in one of them only. Where a tool may not be repeated, it is asked only in the newer one, so that the era stays open.
+/// The era of the caller, if it is the older one. A server that speaks both answers as it would answer the caller
+/// itself: some have tools that ask in one of them only. Where a tool may not be repeated, it is asked only in the
+/// newer one, so that the era stays open.
 fn older_era_of(context: &RequestContext<RoleServer>) -> Option<Era> {
     let era = context.meta.protocol_version().map_or(Era::Handshake, |version| Era::of(&version));
     (era == Era::Handshake).then_some(era)
@@ -305,8 +306,10 @@ pub(crate) fn failed(why: &str) -> ErrorData {
 fn too_long(server: &str, ran: Duration) -> ErrorData {
     let seconds = ran.as_secs();
     failed(&format!(
-        "`{server}` did not answer in {seconds} seconds, after which this worker has to end: the call was ended and is not \
-         repeated. Give workers more time (at most 15 minutes on Lambda), run the server behind a URL as one that has tasks \
+        "`{server}` did not answer in {seconds} seconds, after which this worker has to end: the call was ended and is \
+         not \
+         repeated. Give workers more time (at most 15 minutes on Lambda), run the server behind a URL as one that has \
+         tasks \
          itself, or fold its tools that start, look and stop into one"
     ))
 }

@@ -126,8 +126,8 @@ impl Config {
     }
 
     /// The servers of a configuration as clients have it: `mcpServers` of Claude Desktop, Claude Code and Cursor, or
-    /// `servers` of VS Code. Its section `longhaul` has the terms. `${VAR}`, `${VAR:-default}` and `${env:VAR}` stand for
-    /// variables of `env`.
+    /// `servers` of VS Code. Its section `longhaul` has the terms. `${VAR}`, `${VAR:-default}` and `${env:VAR}` stand
+    /// for variables of `env`.
     ///
     /// ```
     /// use longhaul::settings::ProcessEnv;
@@ -152,8 +152,8 @@ impl Config {
         read::config(text, env, reader::NotSet::Mistake)
     }
 
-    /// What the outside jobs of such a configuration need from AWS: the document of an IAM policy. Variables that are not
-    /// set are no mistake where they do not matter for it.
+    /// What the outside jobs of such a configuration need from AWS: the document of an IAM policy. Variables that are
+    /// not set are no mistake where they do not matter for it.
     ///
     /// # Errors
     /// [`ConfigError`], which names every mistake.
@@ -171,8 +171,8 @@ impl Config {
         if faults.is_empty() { Ok(longhaul_jobs::Rights::policy(&rights)) } else { Err(ConfigError { faults }) }
     }
 
-    /// Where the server of this name is in such a configuration: its URL, and the headers that are sent to it. The other
-    /// servers may have mistakes.
+    /// Where the server of this name is in such a configuration: its URL, and the headers that are sent to it. The
+    /// other servers may have mistakes.
     ///
     /// # Errors
     /// [`ConfigError`] if there is no such server, or it has mistakes, or is started by a command.

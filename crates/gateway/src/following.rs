@@ -56,8 +56,8 @@ impl Following<'_> {
         Err(failed(&format!("`{}` asked {} times", self.upstream.name(), limits::ASKED_MAX)))
     }
 
-    /// Looks once, for questions that were not answered yet. An end is returned as the error, so that it is not recorded
-    /// twice: it is the result of our task.
+    /// Looks once, for questions that were not answered yet. An end is returned as the error, so that it is not
+    /// recorded twice: it is the result of our task.
     async fn look(&self, answered: &BTreeSet<String>) -> Result<Option<InputRequests>, End> {
         match self.upstream.see_task(&self.started, self.task.idempotency_key(), self.declared).await {
             Ok(Seen::Working { message }) => {

@@ -12,8 +12,8 @@ use longhaul::settings::{EnvSource, ProcessEnv, Values};
 use crate::config::in_function::{self, Role};
 use crate::{Gateway, Lock, settings};
 
-/// All of the `main` of the API function. It starts no server: what they have is in the lock file. Prompts, resources and
-/// completions are those of servers behind URLs for which it needs no secrets.
+/// All of the `main` of the API function. It starts no server: what they have is in the lock file. Prompts, resources
+/// and completions are those of servers behind URLs for which it needs no secrets.
 #[must_use]
 pub fn api() -> ExitCode {
     let run = || {
@@ -59,8 +59,8 @@ fn read(file: &Path, otherwise: &str) -> anyhow::Result<String> {
     std::fs::read_to_string(file).with_context(|| format!("{} cannot be read: {otherwise}", file.display()))
 }
 
-/// What `${…}` stands for, and what children see: what the operator named, and of the function's own environment only what
-/// programs need to run. Its credentials are not among it.
+/// What `${…}` stands for, and what children see: what the operator named, and of the function's own environment only
+/// what programs need to run. Its credentials are not among it.
 struct Env(ToolEnv);
 
 impl EnvSource for Env {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// The longest line that a server may write: as large as an event of Streamable HTTP may be. A result may be smaller still,
-/// since tasks keep 4.5 MiB at most.
+/// The longest line that a server may write: as large as an event of Streamable HTTP may be. A result may be smaller
+/// still, since tasks keep 4.5 MiB at most.
 pub(crate) const LINE_BYTES_MAX: usize = 16 << 20;
 
 /// A line of standard error is cut here in the log.
@@ -74,14 +74,15 @@ pub(crate) const SWEEP_MS: u64 = 1_000;
 /// How often a call is tried in one leg if the server cannot be started, or dies in a call that may be repeated.
 pub(crate) const TRIES_MAX: u32 = 3;
 
-/// How often in a row the gateway may die in a call that may be repeated, before its task fails. Servers are processes of
-/// their own, so it is seldom the call that kills the gateway.
+/// How often in a row the gateway may die in a call that may be repeated, before its task fails. Servers are processes
+/// of their own, so it is seldom the call that kills the gateway.
 pub(crate) const DEATHS_MAX: u32 = 16;
 
 /// How long to wait before the second try; the third waits twice as long.
 pub(crate) const TRY_AGAIN_MS: u64 = 500;
 
-/// How long a caller waits for the answer itself before it gets the handle of a task, unless `handleAfter` says otherwise.
+/// How long a caller waits for the answer itself before it gets the handle of a task, unless `handleAfter` says
+/// otherwise.
 pub(crate) const HANDLE_AFTER: Duration = Duration::from_secs(2);
 
 /// How long a task may take, unless `runAtMost` says otherwise.

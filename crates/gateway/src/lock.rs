@@ -97,8 +97,8 @@ impl Lock {
     }
 
     /// What has changed between these lists and newer ones, for people: one line for each thing that came or went, and
-    /// for what reads differently its old and its new lines, with `-` and `+`. Characters that a terminal does not show,
-    /// or obeys, are escaped. Empty if nothing has changed. Resources are not compared: they are data.
+    /// for what reads differently its old and its new lines, with `-` and `+`. Characters that a terminal does not
+    /// show, or obeys, are escaped. Empty if nothing has changed. Resources are not compared: they are data.
     #[must_use]
     pub fn diff(&self, now: &Self) -> String {
         diff::of(self, now)

@@ -58,8 +58,8 @@ pub(crate) async fn call_once(
     }
 }
 
-/// Reports the words of a server, if there are any, as the progress of our task. Those that begin as "3/10 reading" have
-/// the numbers in them.
+/// Reports the words of a server, if there are any, as the progress of our task. Those that begin as "3/10 reading"
+/// have the numbers in them.
 pub(crate) async fn report(task: &TaskContext, words: Option<&str>) {
     let Some(words) = words else { return };
     let (done, total, rest) = numbers(words);

@@ -108,7 +108,8 @@ impl OutsideTool {
                 None
             }
             Err(_late) => {
-                tracing::warn!(tool = %self.tool.name, "whether this job can be started is not known yet: no answer in time");
+                tracing::warn!(tool = %self.tool.name, "whether this job can be started is not known yet: no answer in \
+                    time");
                 None
             }
         }

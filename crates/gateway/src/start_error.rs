@@ -18,11 +18,13 @@ pub(crate) enum Problem {
     #[error("the server `{0}` is not in the lock file: write it again with `longhaul gateway lock`")]
     NotLocked(String),
     #[error(
-        "the {kind} `{name}` is in both `{first}` and `{second}`: give one of them another `prefix` in the section `longhaul`"
+        "the {kind} `{name}` is in both `{first}` and `{second}`: give one of them another `prefix` in the section \
+         `longhaul`"
     )]
     Clash { kind: &'static str, name: String, first: String, second: String },
     #[error(
-        "the name `{name}` of a tool of `{server}` is longer than {max} bytes: choose a shorter `prefix` in the section \
+        "the name `{name}` of a tool of `{server}` is longer than {max} bytes: choose a shorter `prefix` in the \
+         section \
          `longhaul`",
         max = limits::NAME_BYTES_MAX
     )]

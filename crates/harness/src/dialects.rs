@@ -1,5 +1,6 @@
-//! Every request that names a task or a session, in every dialect, as it goes over the wire. The tests of isolation send
-//! the same ones to the endpoint in memory, to the API function, to the `local` binary and to the deployed template.
+//! Every request that names a task or a session, in every dialect, as it goes over the wire. The tests of isolation
+//! send the same ones to the endpoint in memory, to the API function, to the `local` binary and to the deployed
+//! template.
 
 use serde_json::{Value, json};
 
@@ -20,8 +21,8 @@ pub struct Naming {
     pub http_method: &'static str,
     /// What is sent as the body; nothing if there is none.
     pub body: Option<Value>,
-    /// Whether the owner of the task sees by the answer that it exists: not if the revision does not have the method, or
-    /// if nothing is answered.
+    /// Whether the owner of the task sees by the answer that it exists: not if the revision does not have the method,
+    /// or if nothing is answered.
     pub tells_owner: bool,
 }
 

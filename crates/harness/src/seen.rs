@@ -1,4 +1,5 @@
-//! What callers see of what is not theirs, over real HTTP: the same for the `local` binary and for the deployed template.
+//! What callers see of what is not theirs, over real HTTP: the same for the `local` binary and for the deployed
+//! template.
 
 use std::time::Duration;
 

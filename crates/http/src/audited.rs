@@ -10,8 +10,8 @@ use tracing::Span;
 
 use crate::Rejection;
 
-/// The span in which the platform has a request answered, so that the audit log says who sent it and from where. `address`
-/// and `request_id` are the platform's own: never from a header that clients can write.
+/// The span in which the platform has a request answered, so that the audit log says who sent it and from where.
+/// `address` and `request_id` are the platform's own: never from a header that clients can write.
 pub fn audited<B>(request: &mut Request<B>, address: Option<impl Display>, request_id: Option<&str>) -> Span {
     let user_agent = request.headers().get(USER_AGENT).map(|value| String::from_utf8_lossy(value.as_bytes()));
     let (http_method, user_agent) = (request.method().as_str(), user_agent.as_deref());

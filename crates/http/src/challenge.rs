@@ -1,5 +1,5 @@
-//! What the header `WWW-Authenticate` says: how a caller shows who it is, or which scopes it needs (RFC 6750, section 3;
-//! RFC 9728, section 5.1).
+//! What the header `WWW-Authenticate` says: how a caller shows who it is, or which scopes it needs (RFC 6750, section
+//! 3; RFC 9728, section 5.1).
 
 use std::sync::Arc;
 
@@ -23,8 +23,8 @@ impl Challenge {
         Self { resource_metadata: Some(resource_metadata) }
     }
 
-    /// For a request without an acceptable token. `why` is `None` if it has none; `scope` is what a client should ask for,
-    /// separated by spaces, and may be empty.
+    /// For a request without an acceptable token. `why` is `None` if it has none; `scope` is what a client should ask
+    /// for, separated by spaces, and may be empty.
     #[must_use]
     pub fn unauthorized(&self, why: Option<InvalidToken>, scope: &str) -> HeaderValue {
         let why = why.map(|InvalidToken(description)| ("invalid_token", description));

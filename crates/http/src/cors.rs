@@ -1,5 +1,5 @@
-//! What scripts of web pages may send and read: the CORS protocol of the Fetch standard. A browser asks before it sends a
-//! request of a page to another origin, and shows the page no more of the answer than this allows.
+//! What scripts of web pages may send and read: the CORS protocol of the Fetch standard. A browser asks before it sends
+//! a request of a page to another origin, and shows the page no more of the answer than this allows.
 
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,

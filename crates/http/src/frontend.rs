@@ -42,8 +42,8 @@ pub enum Sender {
     },
 }
 
-/// Headers that carry the caller's credentials. They are removed once the owner is known: tools can read all headers, and
-/// must not be able to act with the caller's credentials.
+/// Headers that carry the caller's credentials. They are removed once the owner is known: tools can read all headers,
+/// and must not be able to act with the caller's credentials.
 const CREDENTIALS: [HeaderName; 5] = [
     AUTHORIZATION,
     PROXY_AUTHORIZATION,

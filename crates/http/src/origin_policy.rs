@@ -60,15 +60,16 @@ impl Default for OriginPolicy {
 }
 
 impl OriginPolicy {
-    /// A policy that allows loopback, `hosts`, and pages from `origins` (such as `https://app.example.com`). Loopback is
-    /// always allowed, so that a local server works without configuration, and a page from elsewhere cannot reach it.
+    /// A policy that allows loopback, `hosts`, and pages from `origins` (such as `https://app.example.com`). Loopback
+    /// is always allowed, so that a local server works without configuration, and a page from elsewhere cannot reach
+    /// it.
     #[must_use]
     pub fn new(hosts: Vec<Host>, origins: Vec<String>) -> Self {
         Self { hosts: Hosts::Named(hosts), origins: normalized(origins), loopback_pages: LoopbackPages::Allowed }
     }
 
-    /// A policy for a server behind a platform that routes requests by host, so that no other host can arrive. Pages are
-    /// allowed from `origins` only.
+    /// A policy for a server behind a platform that routes requests by host, so that no other host can arrive. Pages
+    /// are allowed from `origins` only.
     #[must_use]
     pub fn behind_router(origins: Vec<String>) -> Self {
         Self { hosts: Hosts::Routed, origins: normalized(origins), loopback_pages: LoopbackPages::Listed }

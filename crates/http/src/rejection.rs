@@ -75,7 +75,8 @@ pub enum Rejection {
     SlowBody,
     /// The response was not ready within the time that this server has for it.
     #[error(
-        "the call takes longer than a request may take; call it as a task, with a client that declares the Tasks extension"
+        "the call takes longer than a request may take; call it as a task, with a client that declares the Tasks \
+         extension"
     )]
     TooSlow,
     /// There is nothing at this path.
@@ -89,7 +90,8 @@ pub enum Rejection {
     Method,
 }
 
-/// The error of a request's body that does not arrive in time. Whoever gives the frontend a body decides how long that is.
+/// The error of a request's body that does not arrive in time. Whoever gives the frontend a body decides how long that
+/// is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the body did not arrive in time")]
 pub struct SlowBody;

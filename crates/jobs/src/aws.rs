@@ -1,5 +1,5 @@
-//! Signed requests to AWS services that speak JSON: the account and region of the environment, as all programs for AWS find
-//! them.
+//! Signed requests to AWS services that speak JSON: the account and region of the environment, as all programs for AWS
+//! find them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -66,8 +66,8 @@ pub(crate) enum Repeat {
 }
 
 impl Aws {
-    /// What the environment of this process says: variables, profiles, single sign-on, web identities, containers, instances.
-    /// `AWS_ENDPOINT_URL` and its forms for one service are honoured. It is read when it is first needed.
+    /// What the environment of this process says: variables, profiles, single sign-on, web identities, containers,
+    /// instances. `AWS_ENDPOINT_URL` and its forms for one service are honoured. It is read when it is first needed.
     #[must_use]
     pub fn from_environment() -> Arc<Self> {
         Arc::new(Self { config: OnceCell::new(), keys: Mutex::default(), web: Web::default() })

@@ -45,8 +45,8 @@ impl BatchJobSpec {
     }
 }
 
-/// Jobs of AWS Batch: a call's arguments are the parameters of the job definition. Batch keeps no output: the result says
-/// how the job ended, and where its log is.
+/// Jobs of AWS Batch: a call's arguments are the parameters of the job definition. Batch keeps no output: the result
+/// says how the job ended, and where its log is.
 ///
 /// Batch has no token for a start. The name of a job says which task it is for, so that it can be found.
 #[derive(Debug)]

@@ -44,8 +44,8 @@ impl CodeBuildSpec {
 /// Builds of a project: a call's arguments are environment variables, and the variables that the build exports are its
 /// output.
 ///
-/// CodeBuild recognises a repeated start for five minutes only, which is less than a crash may take. The newest 100 builds
-/// of the project are searched for one whose answer was lost.
+/// CodeBuild recognises a repeated start for five minutes only, which is less than a crash may take. The newest 100
+/// builds of the project are searched for one whose answer was lost.
 #[derive(Debug)]
 pub struct CodeBuild {
     aws: Arc<Aws>,

@@ -97,8 +97,8 @@ impl DurableJob {
         Self { every: every.into(), ..self }
     }
 
-    /// Starts the job, unless that is on record, and waits for its end. For the body of a tool whose task has nothing else
-    /// to do. Nothing is held while it waits.
+    /// Starts the job, unless that is on record, and waits for its end. For the body of a tool whose task has nothing
+    /// else to do. Nothing is held while it waits.
     ///
     /// # Errors
     /// Why it could not be started or looked at, with what to do. A job that failed is a result that says so.
@@ -135,8 +135,8 @@ impl DurableJob {
         Ok(())
     }
 
-    /// The job, which may be seen later than the first question for it: a start that was cut off may still be on its way,
-    /// and lists of jobs may be some seconds old.
+    /// The job, which may be seen later than the first question for it: a start that was cut off may still be on its
+    /// way, and lists of jobs may be some seconds old.
     async fn find_late(&self, key: &JobKey, input: &Value) -> Result<Option<JobRef>, JobError> {
         let mut pauses = self.pauses_of_finding().iter();
         loop {
@@ -210,7 +210,8 @@ impl DurableJob {
                 match self.job.find(key, input).await {
                     Ok(found) => Ok(Some(found)),
                     Err(JobError::Refused(other)) => Err(failed(&format!(
-                        "the job may have been started; it was not started again: {why}; and it could not be looked for: {other}"
+                        "the job may have been started; it was not started again: {why}; and it could not be looked \
+                         for: {other}"
                     ))),
                     Err(JobError::NotNow(_) | JobError::Unanswered(_)) => Ok(None),
                 }
@@ -268,7 +269,8 @@ async fn recorded<T: Serialize + serde::de::DeserializeOwned>(task: &TaskContext
     if task.attempt() > 1 { task.try_step(step, async || Err::<T, ()>(())).await.ok() } else { None }
 }
 
-/// What was answered, or `None` if that was a refusal: then nothing can be done, now or later, and somebody should know.
+/// What was answered, or `None` if that was a refusal: then nothing can be done, now or later, and somebody should
+/// know.
 fn unless_refused<T>(answer: Result<T, JobError>) -> Result<Option<T>, CleanUpError> {
     match answer {
         Ok(answer) => Ok(Some(answer)),

@@ -39,8 +39,8 @@ impl GlueJobSpec {
     }
 }
 
-/// Runs of a job: a call's arguments are the run's, each with `--` before its name. Glue keeps no output: the result says
-/// how the run ended.
+/// Runs of a job: a call's arguments are the run's, each with `--` before its name. Glue keeps no output: the result
+/// says how the run ended.
 ///
 /// Glue has no token for a start. An argument of a run says which task it is for, so that it can be found.
 #[derive(Debug)]

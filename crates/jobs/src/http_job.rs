@@ -360,7 +360,8 @@ fn not_seen(job: &JobRef, answer: &Answer) -> JobError {
         StatusCode::NOT_FOUND | StatusCode::GONE => {
             JobError::Refused(format!("the system does not know the job {job} any more: {}", said(answer)))
         }
-        // What is refused now, such as for a token that has expired, may be allowed later, and the job goes on meanwhile.
+        // What is refused now, such as for a token that has expired, may be allowed later, and the job goes on
+        // meanwhile.
         _ => JobError::Unanswered(said(answer)),
     }
 }

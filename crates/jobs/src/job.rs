@@ -19,15 +19,15 @@ pub trait OutsideJob: Send + Sync + 'static {
     /// Starts the job for this key.
     ///
     /// # Errors
-    /// [`JobError`]. With [`Again::SameJob`] every error but [`JobError::Refused`] leads to another start with the same key
-    /// and input; with [`Again::AnotherJob`] only [`JobError::NotNow`] does.
+    /// [`JobError`]. With [`Again::SameJob`] every error but [`JobError::Refused`] leads to another start with the same
+    /// key and input; with [`Again::AnotherJob`] only [`JobError::NotNow`] does.
     async fn start(&self, key: &JobKey, input: &Value) -> Result<JobRef, JobError>;
 
     /// Whether a second start with the same key and input is the same job, however much later it comes.
     fn again(&self) -> Again;
 
-    /// The job that a start with this key and input began, if its answer was lost. `None` if there is none yet, or if the
-    /// system has no way to find it.
+    /// The job that a start with this key and input began, if its answer was lost. `None` if there is none yet, or if
+    /// the system has no way to find it.
     ///
     /// # Errors
     /// [`JobError`]
@@ -50,7 +50,8 @@ pub trait OutsideJob: Send + Sync + 'static {
     /// [`JobError`]. Every error but [`JobError::Refused`] leads to another try later.
     async fn stop(&self, job: &JobRef, why: &str) -> Result<(), JobError>;
 
-    /// Whether it can be started at all, as far as that can be told without starting it: asked once when a gateway starts.
+    /// Whether it can be started at all, as far as that can be told without starting it: asked once when a gateway
+    /// starts.
     ///
     /// # Errors
     /// [`JobError::Refused`] says what has to be changed first. The other errors mean that nobody knows.
@@ -83,7 +84,8 @@ impl JobKey {
         Self { whole: format!("{owner}.{}", task.id), task: task.id.to_string() }
     }
 
-    /// Owner (in base64url) and task with a `.` between them: 80 characters, of them letters, digits, `_` and `-` besides.
+    /// Owner (in base64url) and task with a `.` between them: 80 characters, of them letters, digits, `_` and `-`
+    /// besides.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.whole

@@ -1,6 +1,6 @@
-//! Jobs of other systems as durable tools: what a company runs already is started once, costs nothing while it runs, and ends
-//! as the result of a call. A crash of ours does not touch it, and it is stopped when its task is cancelled, times out or is
-//! given up.
+//! Jobs of other systems as durable tools: what a company runs already is started once, costs nothing while it runs,
+//! and ends as the result of a call. A crash of ours does not touch it, and it is stopped when its task is cancelled,
+//! times out or is given up.
 //!
 //! [`DurableJob`] is the body of such a tool, and [`OutsideJob`] what it needs of a system. `docs/jobs.md` says how a
 //! configuration of the gateway makes tools of jobs without any code.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// The first and the longest pause between two looks, unless somebody says otherwise. Between them each pause is half of
-/// the time that has passed, so that short jobs end soon and long ones cost little.
+/// The first and the longest pause between two looks, unless somebody says otherwise. Between them each pause is half
+/// of the time that has passed, so that short jobs end soon and long ones cost little.
 pub(crate) const LOOK_FIRST: Duration = Duration::from_secs(1);
 pub(crate) const LOOK_LONGEST: Duration = Duration::from_secs(15 * 60);
 

@@ -93,8 +93,8 @@ impl StateMachine {
 
 /// Executions of a state machine: a call's arguments are the input, and its result is the output.
 ///
-/// The name of an execution says which task it is for, so that a repeated start is the same execution. The state machine
-/// must be of the type standard: express workflows cannot be looked at.
+/// The name of an execution says which task it is for, so that a repeated start is the same execution. The state
+/// machine must be of the type standard: express workflows cannot be looked at.
 #[derive(Debug)]
 pub struct StepFunctions {
     aws: Arc<Aws>,
@@ -129,7 +129,8 @@ impl StepFunctions {
         let described = self.call("DescribeStateMachine", &json!({"stateMachineArn": machine})).await?;
         if described.get("type").and_then(Value::as_str) == Some("EXPRESS") {
             let why = format!(
-                "{machine} is an express workflow, which cannot be looked at while it runs: name one of the type standard"
+                "{machine} is an express workflow, which cannot be looked at while it runs: name one of the type \
+                 standard"
             );
             return Err(AwsError::new("DescribeStateMachine", "EXPRESS", why, Kind::Refused));
         }
@@ -166,7 +167,8 @@ impl OutsideJob for StepFunctions {
         if text.len() > INPUT_BYTES_MAX {
             let bytes = text.len();
             return Err(JobError::Refused(format!(
-                "the arguments have {bytes} bytes, and the input of an execution {INPUT_BYTES_MAX} at most: put what is large \
+                "the arguments have {bytes} bytes, and the input of an execution {INPUT_BYTES_MAX} at most: put what \
+                 is large \
                  into a store, such as S3, and pass its name"
             )));
         }
@@ -183,7 +185,8 @@ impl OutsideJob for StepFunctions {
             Err(error) if error.is("ExecutionAlreadyExists") => match self.find(key, input).await? {
                 Some(execution) => Ok(execution),
                 None => Err(JobError::Refused(format!(
-                    "the execution {} was started by somebody else under this name: its input is not that of this call. \
+                    "the execution {} was started by somebody else under this name: its input is not that of this \
+                     call. \
                      Call again, which makes a new name",
                     self.machine.execution(key.as_str())
                 ))),

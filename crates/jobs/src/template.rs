@@ -126,7 +126,8 @@ fn place(inside: &str) -> Result<Place, String> {
         _ => match inside.strip_prefix("input") {
             Some(pointer) if pointer.starts_with('/') => Ok(Place::Input(pointer.to_owned())),
             _ => Err(format!(
-                "`{{{inside}}}` is not known: there are {{id}}, {{key}}, {{input}}, and {{input/name}} for one of the arguments"
+                "`{{{inside}}}` is not known: there are {{id}}, {{key}}, {{input}}, and {{input/name}} for one of the \
+                 arguments"
             )),
         },
     }

@@ -1,9 +1,10 @@
 //! The announcer function: takes what the table's stream says of tasks, and tells an event bus, and whoever is told by
 //! webhook, that they have ended or wait for their clients.
 //!
-//! What the filter of its event source mapping lets through is looked at once more: a change that announces nothing is done
-//! with. An event is put at least once, and the task that tells an endpoint is created at least once, which makes one of it,
-//! whatever happens here: a record that could not be announced comes again, with all that come after it in its shard.
+//! What the filter of its event source mapping lets through is looked at once more: a change that announces nothing is
+//! done with. An event is put at least once, and the task that tells an endpoint is created at least once, which makes
+//! one of it, whatever happens here: a record that could not be announced comes again, with all that come after it in
+//! its shard.
 
 use std::convert::Infallible;
 

@@ -26,8 +26,8 @@ use crate::{ApiConfig, Auth, HttpEvent, Responses, buffered, stream, streamed};
 /// How long before the function's deadline a request is abandoned, so that there is time to tell the client.
 const RESERVE_MS: u64 = 500;
 
-/// The name under which a challenge is sent once more: function URLs and REST APIs rename `WWW-Authenticate`, and what maps
-/// headers in front of the function can name it again.
+/// The name under which a challenge is sent once more: function URLs and REST APIs rename `WWW-Authenticate`, and what
+/// maps headers in front of the function can name it again.
 const SECOND_CHALLENGE: HeaderName = HeaderName::from_static("x-longhaul-www-authenticate");
 
 /// Whether web pages may call.
@@ -83,7 +83,8 @@ impl Api {
 
     async fn answer_bytes(&self, request: Request<Bytes>) -> Response<Body> {
         let adds_cors = self.pages == Pages::Listed && comes_from_http_api(&request);
-        // An HTTP API passes preflight requests on, and adds to the answer what the page may do. Nothing is done for them.
+        // An HTTP API passes preflight requests on, and adds to the answer what the page may do. Nothing is done for
+        // them.
         if adds_cors && is_preflight(&request) {
             return preflight();
         }

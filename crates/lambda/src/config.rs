@@ -15,8 +15,8 @@ use longhaul_settings::{EnvSource, Flags, Place, SettingsError, Values};
 
 use crate::{OnBehalf, TokenClaims};
 
-/// How often a waiting request reads its task. Each time is one DynamoDB read for each task, and the waiting function is
-/// billed: a thousand reads cost less than the seconds between them.
+/// How often a waiting request reads its task. Each time is one DynamoDB read for each task, and the waiting function
+/// is billed: a thousand reads cost less than the seconds between them.
 const LISTEN_POLL_MS: u64 = 1_000;
 
 /// How callers are identified.
@@ -31,8 +31,8 @@ pub enum Auth {
     Gateway(TokenClaims, Option<Box<OauthConfig>>),
     /// By an access token, which the function verifies itself.
     Oauth(Box<OauthConfig>),
-    /// Not at all: everyone is one owner, and whoever knows a task's id can see the task. What callers choose themselves is
-    /// valid within their session only.
+    /// Not at all: everyone is one owner, and whoever knows a task's id can see the task. What callers choose
+    /// themselves is valid within their session only.
     Anonymous,
 }
 

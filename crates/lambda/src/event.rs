@@ -1,6 +1,6 @@
-//! The HTTP events that the API function takes: of a function URL, of an HTTP API, and of a REST API. Whatever sent one,
-//! what follows sees the path below the stage and below the base path of a custom domain, each value of a repeated header,
-//! and the verified caller in one form.
+//! The HTTP events that the API function takes: of a function URL, of an HTTP API, and of a REST API. Whatever sent
+//! one, what follows sees the path below the stage and below the base path of a custom domain, each value of a repeated
+//! header, and the verified caller in one form.
 
 use std::collections::HashMap;
 
@@ -120,8 +120,8 @@ fn is_url(text: &str) -> bool {
     Url::parse(text).is_ok_and(|url| url.as_str().parse::<Uri>().is_ok())
 }
 
-/// The path that the API defines, without the stage and without what a custom domain puts before it. `route` is the path
-/// of the route that matched, in which a name in braces stands for a parameter.
+/// The path that the API defines, without the stage and without what a custom domain puts before it. `route` is the
+/// path of the route that matched, in which a name in braces stands for a parameter.
 fn path_below(route: Option<&str>, parameters: &HashMap<String, String>, stage: Option<&str>, sent: String) -> String {
     if let Some(path) = route.filter(|route| route.starts_with('/')).and_then(|route| filled(route, parameters)) {
         return path;
@@ -149,9 +149,9 @@ fn repeated(headers: &HeaderMap) -> Vec<&HeaderName> {
     headers.keys().filter(|name| headers.get_all(*name).iter().nth(1).is_some()).collect()
 }
 
-/// Who called a REST API, in the form in which an HTTP API says it. A REST API says who signed in `identity`, and what a
-/// token claims in `claims`, which only an authorizer for user pools writes: what the authorizers of others return cannot
-/// have an object in it.
+/// Who called a REST API, in the form in which an HTTP API says it. A REST API says who signed in `identity`, and what
+/// a token claims in `claims`, which only an authorizer for user pools writes: what the authorizers of others return
+/// cannot have an object in it.
 fn verified_by(
     identity: &ApiGatewayRequestIdentity,
     authorizer: &ApiGatewayRequestAuthorizer,
@@ -207,7 +207,8 @@ mod tests {
             let context =
                 json!({"stage": "$default", "domainName": "d.example", "http": {"method": "POST", "path": path}});
             let url = json!({
-                "version": "2.0", "rawPath": path, "rawQueryString": query, "headers": {"host": host, "x-forwarded-proto": scheme},
+                "version": "2.0", "rawPath": path, "rawQueryString": query, "headers": {"host": host,
+                    "x-forwarded-proto": scheme},
                 "requestContext": context,
             });
             let headers = json!({"Host": [host], "X-Forwarded-Proto": [scheme]});

@@ -52,8 +52,8 @@ where
     registry().with(lines).with(audit_log.with_filter(audited(wanted)))
 }
 
-/// Directives that cannot be parsed are ignored: a wrong filter must not stop a function from working. (`EnvFilter`, which
-/// supports more than targets, compiles regular expressions at each start.)
+/// Directives that cannot be parsed are ignored: a wrong filter must not stop a function from working. (`EnvFilter`,
+/// which supports more than targets, compiles regular expressions at each start.)
 fn targets(filter: &str) -> Targets {
     let directives = filter.split(',').filter_map(|directive| directive.trim().parse::<Targets>().ok());
     directives.fold(Targets::new(), |all, one| {
@@ -65,8 +65,8 @@ fn targets(filter: &str) -> Targets {
     })
 }
 
-/// Logs a panic as one line; the default hook would write several lines without a span. Whoever catches the panic decides
-/// about the task.
+/// Logs a panic as one line; the default hook would write several lines without a span. Whoever catches the panic
+/// decides about the task.
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let location = panic.location().map(ToString::to_string);
     tracing::error!(location, reason = panic.payload_as_str().unwrap_or("no message"), "panicked");

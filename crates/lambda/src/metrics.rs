@@ -1,5 +1,5 @@
-//! Metrics in CloudWatch's embedded metric format: a line of JSON on standard output, which CloudWatch turns into metrics
-//! without an API call.
+//! Metrics in CloudWatch's embedded metric format: a line of JSON on standard output, which CloudWatch turns into
+//! metrics without an API call.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -76,7 +76,8 @@ impl EmbeddedMetrics {
         Self { namespace, clock, out: Mutex::new(out) }
     }
 
-    /// A request was answered after this many milliseconds. Most are of verified callers, and have no number of denied ones.
+    /// A request was answered after this many milliseconds. Most are of verified callers, and have no number of denied
+    /// ones.
     pub fn answered<B>(&self, answer: &Response<B>, took_ms: u64) {
         let failed = Metric::number(REQUEST_ERRORS, u64::from(answer.status().is_server_error()));
         let denied = answer.extensions().get::<DeniedLogIn>().map(|_| Metric::count(DENIED_LOG_INS));
@@ -117,8 +118,8 @@ impl EmbeddedMetrics {
     }
 }
 
-/// The line with the tool and the task. They are not dimensions, because each value of a dimension is billed as a metric
-/// of its own; they are fields, for queries over the logs.
+/// The line with the tool and the task. They are not dimensions, because each value of a dimension is billed as a
+/// metric of its own; they are fields, for queries over the logs.
 fn about(task: &Task, mut line: Map<String, Value>) -> Map<String, Value> {
     line.insert("tool".to_owned(), json!(task.tool));
     line.insert("task_id".to_owned(), json!(task.id.to_string()));

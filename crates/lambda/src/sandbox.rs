@@ -55,8 +55,8 @@ pub enum StartError {
     },
 }
 
-/// Sets up the API function. The policies say which queue the work of a tool is sent to. Reading the secret that all instances share is the first call to the table, so connection
-/// and handshake are done before the first event.
+/// Sets up the API function. The policies say which queue the work of a tool is sent to. Reading the secret that all
+/// instances share is the first call to the table, so connection and handshake are done before the first event.
 ///
 /// # Errors
 /// [`StartError`]
@@ -98,7 +98,8 @@ pub async fn start_worker(
     store.connect().await.map_err(|cause| StartError::Table { table: config.common.table.clone(), cause })?;
     let queues = Queues { clients, dead_letter_url: &config.dead_letter_queue_url };
     let dead_letters = DeadLetters::new(queues.at(&config.dead_letter_queue_url), &config.dead_letter_queue_url);
-    // A worker answers no requests and so signs nothing: a random secret of its own will do. It may not read the table's.
+    // A worker answers no requests and so signs nothing: a random secret of its own will do. It may not read the
+    // table's.
     let mut secret = [0; 32];
     world.ids.fill(&mut secret);
     let metrics = metrics(&config.common, &world);

@@ -1,5 +1,5 @@
-//! Streams that end before their function does. A stream that is still open at the function's deadline would end with the
-//! sandbox, and its client would not be told.
+//! Streams that end before their function does. A stream that is still open at the function's deadline would end with
+//! the sandbox, and its client would not be told.
 
 use std::convert::Infallible;
 use std::pin::Pin;

@@ -1,8 +1,9 @@
 //! Answers that Lambda passes on to the client as they are written.
 //!
 //! The runtime client takes such an answer through a channel with room for one part, so that even a short one leaves in
-//! four small writes, over a connection without `TCP_NODELAY`, on which the kernel holds the second back until the first is
-//! acknowledged. Answers are therefore sent from here, over a connection of their own: what is ready leaves in one write.
+//! four small writes, over a connection without `TCP_NODELAY`, on which the kernel holds the second back until the
+//! first is acknowledged. Answers are therefore sent from here, over a connection of their own: what is ready leaves in
+//! one write.
 
 use std::any::Any;
 use std::convert::Infallible;

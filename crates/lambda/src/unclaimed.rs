@@ -1,7 +1,8 @@
-//! Records of the table's stream that say of a task that it waits for a worker: whoever wrote them may have died before its
-//! message was sent.
+//! Records of the table's stream that say of a task that it waits for a worker: whoever wrote them may have died before
+//! its message was sent.
 //!
-//! They come when nearly all of these tasks have been taken, and each is read once. What could not be treated comes again.
+//! They come when nearly all of these tasks have been taken, and each is read once. What could not be treated comes
+//! again.
 
 use std::collections::BTreeSet;
 
@@ -90,14 +91,15 @@ async fn see_to_task(engine: &Engine, key: &TaskKey) -> Result<(), ()> {
         Ok(Ensured::NotNeeded | Ensured::Sent { .. }) => Ok(()),
         Err(error) => {
             let error = &error as &dyn std::error::Error;
-            tracing::warn!(task_id = %key.id, error, "it is not known whether a task has its message; its record comes again");
+            tracing::warn!(task_id = %key.id, error, "it is not known whether a task has its message; its record comes \
+                again");
             Err(())
         }
     }
 }
 
-/// The task whose message a record is about. The record of a message that was sent again is about none: whoever hears of it
-/// would send the next one, and never come to an end.
+/// The task whose message a record is about. The record of a message that was sent again is about none: whoever hears
+/// of it would send the next one, and never come to an end.
 fn key(record: &StreamRecord) -> Result<Option<TaskKey>, String> {
     let change = record.task_change().map_err(|error| with_causes(&error))?;
     Ok(change.filter(|change| change.after.resends == 0).map(|change| change.after.key()))

@@ -1,7 +1,7 @@
 //! The worker function: runs a batch of deliveries and reports those that failed.
 //!
-//! Each delivery is one leg of one task. A delivery that fails does not affect the others: it is reported as failed, its
-//! message stays in the queue, and it is delivered again after its visibility timeout.
+//! Each delivery is one leg of one task. A delivery that fails does not affect the others: it is reported as failed,
+//! its message stays in the queue, and it is delivered again after its visibility timeout.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -115,8 +115,8 @@ impl Worker {
         response
     }
 
-    /// Sees to it that the tasks in records of the table's stream have messages, if no worker has taken them. The response
-    /// names the records that have to come again.
+    /// Sees to it that the tasks in records of the table's stream have messages, if no worker has taken them. The
+    /// response names the records that have to come again.
     pub async fn see_to(&self, event: &StreamEvent) -> SqsBatchResponse {
         unclaimed::see_to(&self.engine, event).await
     }
@@ -199,8 +199,9 @@ impl Worker {
         }
     }
 
-    /// Runs one leg. The message arrives hidden for as long as the function may run. It is hidden for one lease instead,
-    /// and the engine's heartbeats extend that: so the message of a killed worker is delivered again after one lease.
+    /// Runs one leg. The message arrives hidden for as long as the function may run. It is hidden for one lease
+    /// instead, and the engine's heartbeats extend that: so the message of a killed worker is delivered again after one
+    /// lease.
     async fn run_leg(&self, engine: &Engine, delivery: &Delivery, batch: &Batch) -> Disposition {
         let leg = async {
             let Some(_slot) = self.slot(engine, delivery, batch).await else {

@@ -57,8 +57,8 @@ use crate::{OsIds, Server, SystemClock, ToolEnv, ToolError};
 /// Threads of a worker: one for tools, and one that keeps the heartbeats going while a tool computes.
 const WORKER_THREADS: usize = 2;
 
-/// Why a function does not run. `{:?}` is the same in full, with all causes, because that is what a `main` that returns it
-/// prints.
+/// Why a function does not run. `{:?}` is the same in full, with all causes, because that is what a `main` that returns
+/// it prints.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum FunctionError {
@@ -96,8 +96,8 @@ pub fn api(server: impl FnOnce(ToolEnv) -> Server) -> ExitCode {
 }
 
 /// All of the `main` of a worker function: reads the environment and the secrets of its tools, makes the server with
-/// them, and runs its tools until the sandbox ends. The same function takes dead letters, if it is given any, and announces
-/// how tasks ended, if its settings say so. What goes wrong is printed, with its causes.
+/// them, and runs its tools until the sandbox ends. The same function takes dead letters, if it is given any, and
+/// announces how tasks ended, if its settings say so. What goes wrong is printed, with its causes.
 pub fn worker(server: impl FnOnce(ToolEnv) -> Server) -> ExitCode {
     let run = || {
         let function = WorkerFunction::from_env(&[])?;
@@ -215,8 +215,8 @@ impl WorkerFunction {
         Ok(plain.into_iter().chain(secrets).collect())
     }
 
-    /// Runs the tools of `server` until the sandbox ends; or announces how their tasks ended, if the setting `event-bus` says
-    /// that this function does that.
+    /// Runs the tools of `server` until the sandbox ends; or announces how their tasks ended, if the setting
+    /// `event-bus` says that this function does that.
     ///
     /// # Errors
     /// [`FunctionError`], which says what to do.

@@ -40,12 +40,13 @@
 //!
 //! # How it works
 //!
-//! A call of a tool that has a [`TaskPolicy`] is recorded before it is answered: that record is the task. A worker takes
-//! it up and runs the tool. What the tool does in a [step](TaskContext::step) is recorded when it is done. If the process
-//! dies, another worker runs the tool again from its first line, and recorded steps return their values at once, so that
-//! the tool finds itself where it was. When it has to [wait](TaskContext::sleep) for long, or [asks](TaskContext::ask)
-//! somebody, nothing runs until the time has come or the answer is there. The client polls meanwhile, is told of
-//! [progress](TaskContext::progress), and may go away and come back; a client that knows nothing of tasks gets a job id.
+//! A call of a tool that has a [`TaskPolicy`] is recorded before it is answered: that record is the task. A worker
+//! takes it up and runs the tool. What the tool does in a [step](TaskContext::step) is recorded when it is done. If the
+//! process dies, another worker runs the tool again from its first line, and recorded steps return their values at
+//! once, so that the tool finds itself where it was. When it has to [wait](TaskContext::sleep) for long, or
+//! [asks](TaskContext::ask) somebody, nothing runs until the time has come or the answer is there. The client polls
+//! meanwhile, is told of [progress](TaskContext::progress), and may go away and come back; a client that knows nothing
+//! of tasks gets a job id.
 //!
 //! From this follow the two rules for tools: what must not be repeated is in a step, and steps have names that do not
 //! depend on time or chance.
@@ -122,8 +123,8 @@ pub mod ports {
 
 /// What every store and queue has to guarantee, as tests: [`store_contract!`](contract::store_contract!) and
 /// [`queue_contract!`](contract::queue_contract!) make one test of each promise, and
-/// [`store_model_property!`](contract::store_model_property!) compares a store with the pure function, event by event. A
-/// store that is one database with its queue, and sends the messages of new tasks, has
+/// [`store_model_property!`](contract::store_model_property!) compares a store with the pure function, event by event.
+/// A store that is one database with its queue, and sends the messages of new tasks, has
 /// [`one_database_contract!`](contract::one_database_contract!) besides.
 ///
 /// For `[dev-dependencies]`. `tests/own_store` in the source of this crate is a complete example.

@@ -94,9 +94,9 @@ pub fn main(server: impl FnOnce(ToolEnv) -> Server) -> ExitCode {
     CommandLine::default().main(server)
 }
 
-/// Starts `server` and returns once it listens. A DynamoDB table or an SQS queue that cannot be used then is tried again
-/// and again: meanwhile the log says why, and `/readyz` that the server is not ready. Where it needs more file descriptors for its connections, it raises the
-/// limit of the process, as far as that may be done.
+/// Starts `server` and returns once it listens. A DynamoDB table or an SQS queue that cannot be used then is tried
+/// again and again: meanwhile the log says why, and `/readyz` that the server is not ready. Where it needs more file
+/// descriptors for its connections, it raises the limit of the process, as far as that may be done.
 ///
 /// # Errors
 /// [`ServeError`], which says what to do.
@@ -113,10 +113,12 @@ pub async fn start_on(server: &Server, backend: Backend, options: &Options) -> R
 }
 
 /// Serves until the process is asked to stop (Ctrl-C or SIGTERM), then shuts down: `/readyz` says so, running legs end
-/// at their next step boundary, or after `drain-ms`, and are returned to the queue, and then no more requests are answered.
+/// at their next step boundary, or after `drain-ms`, and are returned to the queue, and then no more requests are
+/// answered.
 ///
-/// Once the server listens, it prints on standard output what a user needs: the URLs of the endpoint and of the console,
-/// how a client is configured, how many tools there are, and where tasks are kept. Then `ready` is called with the address.
+/// Once the server listens, it prints on standard output what a user needs: the URLs of the endpoint and of the
+/// console, how a client is configured, how many tools there are, and where tasks are kept. Then `ready` is called with
+/// the address.
 ///
 /// # Errors
 /// [`ServeError`], which says what to do.
@@ -148,8 +150,8 @@ pub fn run(server: Server, options: Options) -> Result<(), ServeError> {
     run_with(server, options, |address| tracing::info!(%address, "serving MCP on POST /mcp"))
 }
 
-/// [`run`] for a program that starts logging itself, and wants to know the address. Call it last: it does not wait for a
-/// tool that keeps computing after all others have stopped.
+/// [`run`] for a program that starts logging itself, and wants to know the address. Call it last: it does not wait for
+/// a tool that keeps computing after all others have stopped.
 ///
 /// # Errors
 /// [`ServeError`], which says what to do.

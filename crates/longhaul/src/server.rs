@@ -68,11 +68,12 @@ impl Server {
         self
     }
 
-    /// Has a function decide which calls may become tasks, and on which terms, by the tool's name: for servers whose tools
-    /// are not known when they are built. Tools that are named with [`task`](Self::task) have the policy that they are
-    /// named with. The function has to be quick, and to say the same about a tool on every machine and each time; it is asked
-    /// about each name that a client sends, also about names that no tool has. When the server starts, it is asked about
-    /// each tool that the handler lists, and the server does not start if one of these policies cannot be kept.
+    /// Has a function decide which calls may become tasks, and on which terms, by the tool's name: for servers whose
+    /// tools are not known when they are built. Tools that are named with [`task`](Self::task) have the policy that
+    /// they are named with. The function has to be quick, and to say the same about a tool on every machine and each
+    /// time; it is asked about each name that a client sends, also about names that no tool has. When the server
+    /// starts, it is asked about each tool that the handler lists, and the server does not start if one of these
+    /// policies cannot be kept.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -103,16 +104,16 @@ impl Server {
 
     /// Has `clean_up` run when a task of `tool` is over and the tool did not bring it to its end: it was cancelled, it
     /// missed its deadline, or the server gave it up. It runs in a worker, at least once, and not before the tool has
-    /// stopped running everywhere: it sees what the task's steps recorded, and removes what they made. A task whose tool
-    /// returned something, a result or an error, is not cleaned up after: that was up to the tool.
+    /// stopped running everywhere: it sees what the task's steps recorded, and removes what they made. A task whose
+    /// tool returned something, a result or an error, is not cleaned up after: that was up to the tool.
     ///
-    /// If it fails, panics, takes longer than the setting `cleaning-ms` (a minute), or its worker dies, it is tried again,
-    /// five times in all, with growing pauses: it must do no harm the second time. After that it is given up, and the log
-    /// says so. The status of the task is not changed by any of this, and its client sees nothing of it.
+    /// If it fails, panics, takes longer than the setting `cleaning-ms` (a minute), or its worker dies, it is tried
+    /// again, five times in all, with growing pauses: it must do no harm the second time. After that it is given up,
+    /// and the log says so. The status of the task is not changed by any of this, and its client sees nothing of it.
     ///
-    /// A step that is not on record may have been done all the same, if the worker died before the record: look for what
-    /// it made by [`EndedTask::idempotency_key`]. The closure cannot borrow what it captures, since it is called often:
-    /// write `move |ended| { let pool = pool.clone(); async move { … } }` to bring something along.
+    /// A step that is not on record may have been done all the same, if the worker died before the record: look for
+    /// what it made by [`EndedTask::idempotency_key`]. The closure cannot borrow what it captures, since it is called
+    /// often: write `move |ended| { let pool = pool.clone(); async move { … } }` to bring something along.
     ///
     /// The server does not start if the handler has no tool of this name, or if the tool does not become a task. Tasks
     /// that were accepted before the tool had this are not cleaned up after.
@@ -130,7 +131,8 @@ impl Server {
     /// impl Deployments {
     /// #     #[tool]
     ///     async fn deploy(&self, task: TaskContext) -> Result<String, ErrorData> {
-    ///         let machine = task.try_step("machine", || async { start_machine(&task.idempotency_key()).await }).await?;
+    ///         let key = task.idempotency_key();
+    ///         let machine = task.try_step("machine", || async { start_machine(&key).await }).await?;
     ///         Ok(format!("machine {machine}"))
     ///     }
     /// }
@@ -159,10 +161,10 @@ impl Server {
         self
     }
 
-    /// Has `clean_up` run, as [`clean_up`](Self::clean_up) says, after the tasks of all tools for which `covers` returns
-    /// true: for servers whose tools are not known when they are built, as with [`policies`](Self::policies). `covers` is
-    /// asked when a task is accepted. It has to be quick, and to say the same about a tool on every machine. Tools that are
-    /// named with [`clean_up`](Self::clean_up) have what they are named with.
+    /// Has `clean_up` run, as [`clean_up`](Self::clean_up) says, after the tasks of all tools for which `covers`
+    /// returns true: for servers whose tools are not known when they are built, as with [`policies`](Self::policies).
+    /// `covers` is asked when a task is accepted. It has to be quick, and to say the same about a tool on every
+    /// machine. Tools that are named with [`clean_up`](Self::clean_up) have what they are named with.
     ///
     /// ```
     /// # use longhaul::rmcp::{ErrorData, ServerHandler};
@@ -197,9 +199,9 @@ impl Server {
         self
     }
 
-    /// Says that callers need this scope to call `tool`. Repeat it for several: all of them are needed then. It does the
-    /// same as [`TaskPolicy::scope`], for tools that do not become tasks, too. The server does not start if the handler has
-    /// no tool of this name, or with something that is not a scope (RFC 6749, section 3.3).
+    /// Says that callers need this scope to call `tool`. Repeat it for several: all of them are needed then. It does
+    /// the same as [`TaskPolicy::scope`], for tools that do not become tasks, too. The server does not start if the
+    /// handler has no tool of this name, or with something that is not a scope (RFC 6749, section 3.3).
     ///
     /// ```
     /// # use longhaul::{Server, TaskPolicy};
@@ -267,14 +269,15 @@ impl Server {
     }
 
     /// Has the server call a tool by itself, as a task, at the times of a schedule. Each time is one task, however many
-    /// processes the server has, and whatever dies or is done twice. No caller is there: the tool cannot ask anybody, and
-    /// [`TaskContext::caller`](crate::TaskContext::caller) is `None`.
+    /// processes the server has, and whatever dies or is done twice. No caller is there: the tool cannot ask anybody,
+    /// and [`TaskContext::caller`](crate::TaskContext::caller) is `None`.
     ///
-    /// A local server looks at its schedules as long as it runs, unless its role is to answer requests only. A deployment
-    /// has to be told to: by the parameter `Schedules` of its template.
+    /// A local server looks at its schedules as long as it runs, unless its role is to answer requests only. A
+    /// deployment has to be told to: by the parameter `Schedules` of its template.
     ///
-    /// The server does not start with a cron line that is wrong or has no times, an unknown time zone or tool, a tool whose
-    /// calls do not become tasks, arguments that it does not take, a name that is there twice, or more than 256 schedules.
+    /// The server does not start with a cron line that is wrong or has no times, an unknown time zone or tool, a tool
+    /// whose calls do not become tasks, arguments that it does not take, a name that is there twice, or more than 256
+    /// schedules.
     #[must_use]
     pub fn schedule(mut self, schedule: Schedule) -> Self {
         self.schedules.push(schedule);
@@ -282,7 +285,8 @@ impl Server {
     }
 
     /// The scopes that its tools need, in the order of the alphabet: those that an authorization server has to know,
-    /// besides the ones that the settings of a deployment name. Those of [`policies`](Self::policies) are not among them.
+    /// besides the ones that the settings of a deployment name. Those of [`policies`](Self::policies) are not among
+    /// them.
     #[must_use]
     pub fn scopes(&self) -> BTreeSet<&str> {
         let of_tasks = self.tasks.named().flat_map(|(_, policy)| policy.scopes());
@@ -299,14 +303,14 @@ impl Server {
     }
 
     /// Checks that the handler has every tool that was named with [`task`](Self::task), [`clean_up`](Self::clean_up) or
-    /// [`scope`](Self::scope): that its `get_tool` returns it, or its `list_tools` shows it. A handler that shows no tool in
-    /// either way cannot be checked, and passes. The tools' input schemas, which the arguments of calls are checked
-    /// against, are compiled. Every way to start the server does this first; a test may do it, too.
+    /// [`scope`](Self::scope): that its `get_tool` returns it, or its `list_tools` shows it. A handler that shows no
+    /// tool in either way cannot be checked, and passes. The tools' input schemas, which the arguments of calls are
+    /// checked against, are compiled. Every way to start the server does this first; a test may do it, too.
     ///
     /// # Errors
-    /// [`ToolError`] for the first name that the handler does not have, with the most similar one that it has; or for the
-    /// first schema that cannot be compiled, scope or class that cannot be one, policy that contradicts itself, or schedule
-    /// that cannot be kept.
+    /// [`ToolError`] for the first name that the handler does not have, with the most similar one that it has; or for
+    /// the first schema that cannot be compiled, scope or class that cannot be one, policy that contradicts itself, or
+    /// schedule that cannot be kept.
     ///
     /// ```
     /// # use longhaul::{Server, TaskPolicy};

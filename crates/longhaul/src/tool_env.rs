@@ -10,8 +10,8 @@ use rmcp::ErrorData;
 /// process starts; clones are the same.
 ///
 /// On AWS the values come from `ToolEnvironment`, and the secrets from Secrets Manager or SSM, by `ToolSecretNames` and
-/// `ToolSecretArns`. On a local server they come from `--tool-env NAME=VALUE` and `--secret NAME=file:PATH`. In a test, make
-/// one:
+/// `ToolSecretArns`. On a local server they come from `--tool-env NAME=VALUE` and `--secret NAME=file:PATH`. In a test,
+/// make one:
 ///
 /// ```
 /// use longhaul::ToolEnv;

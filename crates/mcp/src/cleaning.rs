@@ -109,7 +109,8 @@ impl EndedTask {
         &self.0.ended.task().tool
     }
 
-    /// The key that [`TaskContext::idempotency_key`](crate::TaskContext::idempotency_key) gave to the tool: the task's id.
+    /// The key that [`TaskContext::idempotency_key`](crate::TaskContext::idempotency_key) gave to the tool: the task's
+    /// id.
     #[must_use]
     pub fn idempotency_key(&self) -> String {
         self.0.ended.task().id.to_string()
@@ -150,8 +151,8 @@ impl EndedTask {
         &self.0.end
     }
 
-    /// What the step `name` of the tool recorded. `None` if nothing is on record: the tool did not come to this step, its
-    /// work failed, or its worker died before the record, and then the work may have been done.
+    /// What the step `name` of the tool recorded. `None` if nothing is on record: the tool did not come to this step,
+    /// its work failed, or its worker died before the record, and then the work may have been done.
     ///
     /// # Errors
     /// [`EndedTaskError`] if the value is no `T`, or cannot be loaded.
@@ -173,8 +174,8 @@ impl std::fmt::Debug for EndedTask {
 }
 
 impl Policies {
-    /// Has `clean_up` run for each task of this tool that is over, and that the tool did not bring to its end. It replaces
-    /// an earlier one.
+    /// Has `clean_up` run for each task of this tool that is over, and that the tool did not bring to its end. It
+    /// replaces an earlier one.
     pub fn clean_up<F, Fut, E>(&mut self, tool: String, clean_up: F)
     where
         F: Fn(EndedTask) -> Fut + Send + Sync + 'static,

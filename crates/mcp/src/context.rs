@@ -219,9 +219,9 @@ impl TaskContext {
         }
     }
 
-    /// How much longer this call may run in one piece: until the worker that runs it has to end, less the time in which it
-    /// records that. A step that takes longer is interrupted, and begun again in the next leg. `None` if there is no such
-    /// end: on a local server, whose legs end with the task's [deadline](Self::deadline), and in a plain call.
+    /// How much longer this call may run in one piece: until the worker that runs it has to end, less the time in which
+    /// it records that. A step that takes longer is interrupted, and begun again in the next leg. `None` if there is no
+    /// such end: on a local server, whose legs end with the task's [deadline](Self::deadline), and in a plain call.
     #[must_use]
     pub fn leg_left(&self) -> Option<Duration> {
         match &self.0.run {
@@ -230,9 +230,9 @@ impl TaskContext {
         }
     }
 
-    /// Who made this call, as it was verified when it was made: the same in every leg, on every machine, however long ago
-    /// that was. If a team shares the task, it is the member who made the call. `None` for callers whom nobody identifies,
-    /// such as those of a local server for one user, and in tasks that a version without this began.
+    /// Who made this call, as it was verified when it was made: the same in every leg, on every machine, however long
+    /// ago that was. If a team shares the task, it is the member who made the call. `None` for callers whom nobody
+    /// identifies, such as those of a local server for one user, and in tasks that a version without this began.
     ///
     /// ```
     /// # use longhaul_mcp as longhaul;
@@ -250,8 +250,8 @@ impl TaskContext {
         self.0.caller.as_ref()
     }
 
-    /// The task's id and its owner, under which it is stored: for other systems that are to name the task when they have
-    /// something for it. `None` in a plain call.
+    /// The task's id and its owner, under which it is stored: for other systems that are to name the task when they
+    /// have something for it. `None` in a plain call.
     #[must_use]
     pub fn task_key(&self) -> Option<TaskKey> {
         match &self.0.run {

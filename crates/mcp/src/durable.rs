@@ -47,8 +47,8 @@ fn declare_tasks(extensions: &mut Option<ExtensionCapabilities>) {
     extensions.get_or_insert_default().insert(TASKS_EXTENSION_ID.to_owned(), serde_json::Map::new());
 }
 
-/// Declares that a call may be sent again with the idempotency key that it had: a client cannot know it of other servers,
-/// whose tools would run twice.
+/// Declares that a call may be sent again with the idempotency key that it had: a client cannot know it of other
+/// servers, whose tools would run twice.
 fn declare_keys(extensions: &mut Option<ExtensionCapabilities>) {
     extensions.get_or_insert_default().insert(KEYS_EXTENSION_ID.to_owned(), serde_json::Map::new());
 }

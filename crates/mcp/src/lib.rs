@@ -5,9 +5,9 @@
 //! unchanged. A tool that needs more than being run again after a crash takes a [`TaskContext`].
 //!
 //! The modules form layers, and each imports only from the layers below it: `revision`, `policy`, `settings` and
-//! `nearest`; `schema`; `shared`; `views`, `context`, `cleaning`, `runner`, `tool_check` and `backend`; `dialect`; one module for each dialect in
-//! `dialects`, and `durable` at the same level; `router`; `server`. `ARCHITECTURE.md` has the table, and a test checks
-//! the code against it.
+//! `nearest`; `schema`; `shared`; `views`, `context`, `cleaning`, `runner`, `tool_check` and `backend`; `dialect`; one
+//! module for each dialect in `dialects`, and `durable` at the same level; `router`; `server`. `ARCHITECTURE.md` has
+//! the table, and a test checks the code against it.
 
 mod backend;
 mod callbacks;

@@ -115,28 +115,29 @@ impl TaskPolicy {
     }
 
     /// Answers a call with the result itself if the task ends within this time, and with the task's id after it. For
-    /// tools that are often quick: a client that knows tasks then needs one request for them instead of two or three. At
-    /// once by default.
+    /// tools that are often quick: a client that knows tasks then needs one request for them instead of two or three.
+    /// At once by default.
     ///
-    /// The call is a task in either case, and survives the same crashes. A question, too, is answered with the id at once,
-    /// unless [`questions_within`](Self::questions_within) says otherwise.
-    /// A client that leaves before the answer cancels the task, unless it sent an idempotency key. The wait is never longer
-    /// than the one for jobs (`--inline-wait-s`). It counts only in `2026-07-28`, where the server decides what a call
-    /// becomes: in the other dialects, clients that ask for a task get one.
+    /// The call is a task in either case, and survives the same crashes. A question, too, is answered with the id at
+    /// once, unless [`questions_within`](Self::questions_within) says otherwise. A client that leaves before the answer
+    /// cancels the task, unless it sent an idempotency key. The wait is never longer than the one for jobs
+    /// (`--inline-wait-s`). It counts only in `2026-07-28`, where the server decides what a call becomes: in the other
+    /// dialects, clients that ask for a task get one.
     #[must_use]
     pub const fn handle_after(mut self, time: Duration) -> Self {
         self.handle_after = time;
         self
     }
 
-    /// Answers a call with the tool's questions themselves if it asks within this time, and the client can be asked. The
-    /// client then sends the call again with the answers, as it does for a plain call (multi round-trip requests), and
-    /// [`handle_after`](Self::handle_after) says how long that waits for the result. For tools that ask before the work
-    /// begins: the client gets the task's id when all is said. Not at all by default: questions are asked by the task.
+    /// Answers a call with the tool's questions themselves if it asks within this time, and the client can be asked.
+    /// The client then sends the call again with the answers, as it does for a plain call (multi round-trip requests),
+    /// and [`handle_after`](Self::handle_after) says how long that waits for the result. For tools that ask before the
+    /// work begins: the client gets the task's id when all is said. Not at all by default: questions are asked by the
+    /// task.
     ///
-    /// The call is a task from its beginning, and waits for the answers until [`run_at_most`](Self::run_at_most) is over.
-    /// A first call may wait for the whole time before it gets the id, and gets the result if the task ends meanwhile. It
-    /// counts only where `handle_after` does.
+    /// The call is a task from its beginning, and waits for the answers until [`run_at_most`](Self::run_at_most) is
+    /// over. A first call may wait for the whole time before it gets the id, and gets the result if the task ends
+    /// meanwhile. It counts only where `handle_after` does.
     #[must_use]
     pub const fn questions_within(mut self, time: Duration) -> Self {
         self.questions_within = time;
@@ -205,9 +206,9 @@ impl TaskPolicy {
         self
     }
 
-    /// Accepts calls whatever their arguments are. Without this, arguments that do not match the tool's input schema are
-    /// refused at once, before there is a task. For tools that take more than their schema says, and for schemas that
-    /// cannot be checked.
+    /// Accepts calls whatever their arguments are. Without this, arguments that do not match the tool's input schema
+    /// are refused at once, before there is a task. For tools that take more than their schema says, and for schemas
+    /// that cannot be checked.
     #[must_use]
     pub const fn unchecked_arguments(mut self) -> Self {
         self.arguments = ArgumentCheck::ByTool;
@@ -215,9 +216,9 @@ impl TaskPolicy {
     }
 
     /// Says that callers need this scope to call the tool, in every dialect. Repeat it for several: all of them are
-    /// needed then. Callers without them do not see the tool, and are told which scopes a call of it needs. It holds for
-    /// callers who come with scopes; those whom something identified that knows none, such as IAM, may call every tool.
-    /// The server does not start with something that is not a scope (RFC 6749, section 3.3).
+    /// needed then. Callers without them do not see the tool, and are told which scopes a call of it needs. It holds
+    /// for callers who come with scopes; those whom something identified that knows none, such as IAM, may call every
+    /// tool. The server does not start with something that is not a scope (RFC 6749, section 3.3).
     #[must_use]
     pub fn scope(mut self, scope: impl Into<String>) -> Self {
         self.scopes.insert(scope.into());
@@ -230,12 +231,12 @@ impl TaskPolicy {
         &self.scopes
     }
 
-    /// Says what kind of worker the tool needs. A deployment may give the class workers of its own, with other memory and
-    /// time than those of all others: see docs/deploy.md. Without them, and on a local server, its tools share the workers
-    /// with all others.
+    /// Says what kind of worker the tool needs. A deployment may give the class workers of its own, with other memory
+    /// and time than those of all others: see docs/deploy.md. Without them, and on a local server, its tools share the
+    /// workers with all others.
     ///
-    /// A name has a letter first, then letters, digits and hyphens: all lower case, 32 at most. The server does not start
-    /// with another one.
+    /// A name has a letter first, then letters, digits and hyphens: all lower case, 32 at most. The server does not
+    /// start with another one.
     ///
     /// ```
     /// # use longhaul_mcp as longhaul;

@@ -102,8 +102,8 @@ impl Router {
         }
     }
 
-    /// The answer to a batch with a message for which its caller lacks scopes: the whole request is refused, because its
-    /// status says what to do, and a client that comes back with more scopes sends all of it again.
+    /// The answer to a batch with a message for which its caller lacks scopes: the whole request is refused, because
+    /// its status says what to do, and a client that comes back with more scopes sends all of it again.
     fn denied_batch(&self, messages: &[Bytes], caller: &Principal) -> Option<Response<Body>> {
         let messages: Vec<_> = messages.iter().filter_map(|message| Message::read(message).ok()).collect();
         Some(self.gate().denies(caller, &messages)?.answer_to_batch(&messages))

@@ -48,8 +48,8 @@ impl<H: ServerHandler> Runner<H> {
         Self { make_handler, tools, cleaners, shared }
     }
 
-    /// Whether the handler does not have the tool of a task: another server has accepted it, with other tools or another
-    /// version of this one. A handler that names no tools has every one, but not that of notices.
+    /// Whether the handler does not have the tool of a task: another server has accepted it, with other tools or
+    /// another version of this one. A handler that names no tools has every one, but not that of notices.
     async fn lacks(&self, tool: &str) -> bool {
         if tool == NOTICE_TOOL {
             return true;

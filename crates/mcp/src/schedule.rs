@@ -18,8 +18,9 @@ const MADE_UP_WITHIN: Duration = Duration::from_secs(3600);
 /// Calls of a tool that the server makes by itself, as tasks, at the times of a cron line. `Server::schedule` takes it.
 ///
 /// A cron line has five fields: minute, hour, day of the month, month, day of the week. Besides numbers, `*`, lists,
-/// ranges and steps there are `L` for the last day, `W` for the nearest weekday, `#` for the nth weekday of a month, names
-/// (`MON`, `JAN`) and `@hourly`, `@daily`, `@weekly`, `@monthly` and `@yearly`. If both days are given, either is enough.
+/// ranges and steps there are `L` for the last day, `W` for the nearest weekday, `#` for the nth weekday of a month,
+/// names (`MON`, `JAN`) and `@hourly`, `@daily`, `@weekly`, `@monthly` and `@yearly`. If both days are given, either is
+/// enough.
 ///
 /// ```
 /// # use longhaul_mcp as longhaul;
@@ -56,8 +57,8 @@ pub enum Overlap {
 }
 
 impl Schedule {
-    /// Calls `tool` with `arguments`, a JSON object or null, at the times of `cron` in UTC. The name is part of the ids of
-    /// the tasks: keep it when anything else of the schedule changes.
+    /// Calls `tool` with `arguments`, a JSON object or null, at the times of `cron` in UTC. The name is part of the ids
+    /// of the tasks: keep it when anything else of the schedule changes.
     pub fn new(name: impl Into<String>, cron: impl Into<String>, tool: impl Into<String>, arguments: Value) -> Self {
         Self {
             name: name.into(),
@@ -71,9 +72,9 @@ impl Schedule {
         }
     }
 
-    /// Reads the cron line in a time zone of the IANA database, such as `Europe/Berlin`, in place of UTC. Where a clock is
-    /// put forward, a time that it leaves out is the first moment after the gap. Where it is put back, a line with fixed
-    /// hours and minutes has the first of the two times, and one with steps or `*` has both.
+    /// Reads the cron line in a time zone of the IANA database, such as `Europe/Berlin`, in place of UTC. Where a clock
+    /// is put forward, a time that it leaves out is the first moment after the gap. Where it is put back, a line with
+    /// fixed hours and minutes has the first of the two times, and one with steps or `*` has both.
     #[must_use]
     pub fn time_zone(mut self, name: impl Into<String>) -> Self {
         self.time_zone = Some(name.into());
@@ -87,8 +88,8 @@ impl Schedule {
         self
     }
 
-    /// How long after its time a run that was missed is made up for, because no server was there: an hour by default. Of
-    /// several such runs only the latest is. With zero, a run that is late by more than two minutes is left out.
+    /// How long after its time a run that was missed is made up for, because no server was there: an hour by default.
+    /// Of several such runs only the latest is. With zero, a run that is late by more than two minutes is left out.
     #[must_use]
     pub const fn made_up_within(mut self, window: Duration) -> Self {
         self.made_up_within = window;
@@ -96,8 +97,8 @@ impl Schedule {
     }
 
     /// Whose tasks they are: who may see and cancel them, and whose limits they count against. Without this, they are
-    /// those of the anonymous owner on a server whose callers are one user, as with `--auth loopback`, and on every other
-    /// server those of an owner who is no caller, so that only the log tells of them.
+    /// those of the anonymous owner on a server whose callers are one user, as with `--auth loopback`, and on every
+    /// other server those of an owner who is no caller, so that only the log tells of them.
     #[must_use]
     pub const fn owner(mut self, owner: OwnerId) -> Self {
         self.owner = Some(owner);

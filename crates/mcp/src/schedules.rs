@@ -1,9 +1,9 @@
 //! Makes the calls of schedules when they are due.
 //!
-//! Nothing plans ahead: whoever looks, as often as it likes and in as many processes as there are, computes the latest time
-//! of each schedule, and makes its task unless that was done. The id of the task follows from the schedule and the time, so
-//! that two who look at once make one task; and a note in a mailbox, which stays for longer than a missed run is made up
-//! for, says that the time was handled, in case the task is gone by then.
+//! Nothing plans ahead: whoever looks, as often as it likes and in as many processes as there are, computes the latest
+//! time of each schedule, and makes its task unless that was done. The id of the task follows from the schedule and the
+//! time, so that two who look at once make one task; and a note in a mailbox, which stays for longer than a missed run
+//! is made up for, says that the time was handled, in case the task is gone by then.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -138,8 +138,8 @@ impl Schedules {
         looked
     }
 
-    /// Handles the latest time of a schedule, if it is not too long ago. Those before it are over: whoever looks each minute
-    /// sees each of them, and of those that nobody saw only the latest is made up for.
+    /// Handles the latest time of a schedule, if it is not too long ago. Those before it are over: whoever looks each
+    /// minute sees each of them, and of those that nobody saw only the latest is made up for.
     async fn handle(&self, plan: &Plan) -> Result<Handled, RunError> {
         let now = self.now();
         let Some(time) = plan.times.latest(now) else { return Ok(Handled::Before) };
@@ -157,8 +157,8 @@ impl Schedules {
         Ok(handled)
     }
 
-    /// Whether `time` was before any server had this schedule: a new one, or one with a changed line, does not begin in the
-    /// past.
+    /// Whether `time` was before any server had this schedule: a new one, or one with a changed line, does not begin in
+    /// the past.
     async fn is_older(&self, plan: &Plan, time: Timestamp, now: Timestamp) -> Result<bool, RunError> {
         let since = match plan.known().since {
             Some(since) => since,
@@ -187,7 +187,8 @@ impl Schedules {
         let (name, tool) = (&plan.schedule.name, &plan.schedule.tool);
         let (handled, task) = match running {
             Some(task) => {
-                tracing::info!(schedule = name, tool, task_id = %task, "a scheduled run is left out: the last task has not ended");
+                tracing::info!(schedule = name, tool, task_id = %task, "a scheduled run is left out: the last task has \
+                    not ended");
                 (Handled::Skipped, task)
             }
             None => {
@@ -232,8 +233,8 @@ impl Schedules {
         }
     }
 
-    /// The same if nobody noted what became of the time before: no server was there, or this schedule is new. A task is the
-    /// schedule's if it has the id that the schedule gives to its time.
+    /// The same if nobody noted what became of the time before: no server was there, or this schedule is new. A task is
+    /// the schedule's if it has the id that the schedule gives to its time.
     async fn found_running(&self, plan: &Plan, time: Timestamp) -> Result<Option<TaskId>, RunError> {
         let statuses = BTreeSet::from([Status::Working, Status::InputRequired]);
         let filter = TaskFilter { statuses, tool: Some(plan.schedule.tool.clone()) };
@@ -272,8 +273,8 @@ impl Schedules {
 }
 
 impl Plan {
-    /// The task of a time. Whoever knows the schedule can compute its id: where that is all that protects a task, schedules
-    /// have an owner of their own.
+    /// The task of a time. Whoever knows the schedule can compute its id: where that is all that protects a task,
+    /// schedules have an owner of their own.
     fn task(&self, time: Timestamp) -> TaskKey {
         named_openly(&self.owner, time, &[b"schedule", self.schedule.name.as_bytes(), &time.as_ms().to_be_bytes()])
     }

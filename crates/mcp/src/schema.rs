@@ -1,9 +1,9 @@
 //! The JSON Schemas of tools' arguments: compiled once, and checked against the arguments of a call.
 //!
-//! This is the validation vocabulary of draft 2020-12, and of draft-07 for schemas that name it, without what needs other documents or annotations. Whatever a
-//! schema says that is not checked here makes compiling fail, so that no rule is silently ignored;
-//! `docs/adr/0012-own-checks-of-arguments.md` says why this is not a library. Keywords that only describe, such as
-//! `title`, `format` and unknown ones, mean nothing here, as in the specification.
+//! This is the validation vocabulary of draft 2020-12, and of draft-07 for schemas that name it, without what needs
+//! other documents or annotations. Whatever a schema says that is not checked here makes compiling fail, so that no
+//! rule is silently ignored; `docs/adr/0012-own-checks-of-arguments.md` says why this is not a library. Keywords that
+//! only describe, such as `title`, `format` and unknown ones, mean nothing here, as in the specification.
 
 mod check;
 mod compile;

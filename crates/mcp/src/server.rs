@@ -64,22 +64,22 @@ impl McpServer {
         !self.schedules.are_none()
     }
 
-    /// Accepts a task for each schedule that is due, unless that was done. It may be called at any time, as often as one
-    /// likes, and in many processes at once: each run is one task. A run is made up for if nobody looks at its time, so
-    /// looking once a minute, and soon after the time that [`Looked::next_at`] says, is enough.
+    /// Accepts a task for each schedule that is due, unless that was done. It may be called at any time, as often as
+    /// one likes, and in many processes at once: each run is one task. A run is made up for if nobody looks at its
+    /// time, so looking once a minute, and soon after the time that [`Looked::next_at`] says, is enough.
     pub async fn look_at_schedules(&self) -> Looked {
         self.schedules.look().await
     }
 
-    /// Answers a request to the MCP endpoint, of any HTTP method. `caller` is who sent it, as the HTTP frontend verified
-    /// it; host and origin are checked before. Never panics. To say that the client has left, drop the future, or the
-    /// body of the answer.
+    /// Answers a request to the MCP endpoint, of any HTTP method. `caller` is who sent it, as the HTTP frontend
+    /// verified it; host and origin are checked before. Never panics. To say that the client has left, drop the future,
+    /// or the body of the answer.
     pub async fn respond(&self, request: Request<Bytes>, caller: impl Into<Principal>) -> Response<Body> {
         self.router.respond(request, caller.into()).await
     }
 
-    /// Takes the value that whoever has this token of a callback sends: the token is the right to send it. The HTTP frontend
-    /// has checked the rest of the request.
+    /// Takes the value that whoever has this token of a callback sends: the token is the right to send it. The HTTP
+    /// frontend has checked the rest of the request.
     pub async fn call_back(&self, token: &str, value: &[u8]) -> Response<Body> {
         callbacks::answer(&self.shared, token, value).await
     }

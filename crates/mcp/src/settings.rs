@@ -20,8 +20,8 @@ pub struct McpSettings {
     pub state_ms_max: u64,
     /// How long a `subscriptions/listen` stream stays open, at most.
     pub listen_ms_max: u64,
-    /// How often a request that waits reads its tasks, or its answer, in case another process has changed them. What this
-    /// process changes is seen at once.
+    /// How often a request that waits reads its tasks, or its answer, in case another process has changed them. What
+    /// this process changes is seen at once.
     pub listen_poll_ms: u64,
     /// Tasks that one `subscriptions/listen` request may name.
     pub listen_tasks_max: usize,
@@ -105,8 +105,9 @@ pub enum StreamsCounted {
 /// Who the callers are that nobody identified. All of them are one owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnonymousCallers {
-    /// Anyone. A task's id is what protects it (MCP `2025-11-25`, "Task Isolation and Access Control"): they may not list
-    /// tasks, and what they choose themselves, such as tokens and idempotency keys, is valid within their session only.
+    /// Anyone. A task's id is what protects it (MCP `2025-11-25`, "Task Isolation and Access Control"): they may not
+    /// list tasks, and what they choose themselves, such as tokens and idempotency keys, is valid within their session
+    /// only.
     Strangers,
     /// One and the same user, who may list the tasks, and finds them by tokens and keys from any session.
     OneUser,

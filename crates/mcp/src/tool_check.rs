@@ -52,7 +52,8 @@ pub enum ToolError {
     },
     /// Something that is not a scope was named as one that its callers need.
     #[error(
-        "`{scope}` cannot be a scope of the tool `{tool}`: a scope has 1 to 256 characters of ASCII, without spaces, quotes \
+        "`{scope}` cannot be a scope of the tool `{tool}`: a scope has 1 to 256 characters of ASCII, without spaces, \
+         quotes \
          and backslashes (RFC 6749, section 3.3). Name each scope on its own"
     )]
     Scope {
@@ -63,7 +64,8 @@ pub enum ToolError {
     },
     /// Something that is not a name was named as its class.
     #[error(
-        "`{class}` cannot be the class of the tool `{tool}`: a class has a letter first, then letters, digits and hyphens; \
+        "`{class}` cannot be the class of the tool `{tool}`: a class has a letter first, then letters, digits and \
+         hyphens; \
          all lower case, 32 at most"
     )]
     Class {
@@ -91,13 +93,14 @@ pub enum ToolError {
     Schedule(#[from] ScheduleError),
 }
 
-/// Checks that the handler has every tool that `policies`, their cleaners or `scopes` name: that its `get_tool` returns it, or its `list_tools`
-/// shows it. A handler that names no tool in either way cannot be checked, and passes. The schemas of the tools whose
-/// arguments are checked are compiled. What a function says about the tools that the handler lists is checked, too.
+/// Checks that the handler has every tool that `policies`, their cleaners or `scopes` name: that its `get_tool` returns
+/// it, or its `list_tools` shows it. A handler that names no tool in either way cannot be checked, and passes. The
+/// schemas of the tools whose arguments are checked are compiled. What a function says about the tools that the handler
+/// lists is checked, too.
 ///
 /// # Errors
-/// [`ToolError`] for the first tool that the handler does not have, or whose schema cannot be compiled, and for the first
-/// scope or class that cannot be one, and the first policy that contradicts itself.
+/// [`ToolError`] for the first tool that the handler does not have, or whose schema cannot be compiled, and for the
+/// first scope or class that cannot be one, and the first policy that contradicts itself.
 pub async fn check_tools<H: ServerHandler>(
     make_handler: impl FnOnce() -> H,
     policies: &Policies,

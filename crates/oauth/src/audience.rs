@@ -29,7 +29,8 @@ impl Resource {
         &self.name
     }
 
-    /// Whether the claim `aud` names this resource: the case of scheme and host does not matter, nor a slash at the end.
+    /// Whether the claim `aud` names this resource: the case of scheme and host does not matter, nor a slash at the
+    /// end.
     fn is_named_by(&self, audience: &str) -> bool {
         self.name == audience || web_url::plain(audience).is_some_and(|uri| canonical(&uri) == self.canonical)
     }

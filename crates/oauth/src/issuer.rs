@@ -38,7 +38,8 @@ impl Issuer {
         urls
     }
 
-    /// The URL at which it says that its keys are, if it may be asked there: https, or on this machine if the issuer is.
+    /// The URL at which it says that its keys are, if it may be asked there: https, or on this machine if the issuer
+    /// is.
     pub(crate) fn keys_url(&self, stated: &str) -> Option<Uri> {
         let uri = web_url::secure(stated)?;
         let is_allowed = uri.scheme_str() == Some("https") || web_url::is_loopback(&self.uri);

@@ -11,11 +11,12 @@ use crate::discovery::{self, DiscoveryError};
 use crate::issuer::Issuer;
 use crate::key_set::KeySet;
 
-/// How long keys are used before the issuer is asked again: a key that it withdrew is accepted for no longer, as long as
-/// the issuer answers.
+/// How long keys are used before the issuer is asked again: a key that it withdrew is accepted for no longer, as long
+/// as the issuer answers.
 const AGE_MS_MAX: u64 = 10 * 60 * 1_000;
 
-/// The shortest time between two questions to an issuer whose keys are known: for keys that it may have published since.
+/// The shortest time between two questions to an issuer whose keys are known: for keys that it may have published
+/// since.
 const AGAIN_MS_MIN: u64 = 60 * 1_000;
 
 /// How long all documents of an issuer together may take.
@@ -71,8 +72,8 @@ impl IssuerKeys {
         Self { issuer, fetch, clock, state: Mutex::default() }
     }
 
-    /// The keys that are known. They are fetched if there are none, and fetched again if they are old; if that fails, the
-    /// old ones go on to be used.
+    /// The keys that are known. They are fetched if there are none, and fetched again if they are old; if that fails,
+    /// the old ones go on to be used.
     pub(crate) async fn current(self: &Arc<Self>) -> Result<Keys, NoKeys> {
         let now = self.clock.now();
         let (asking, wait_ms) = {

@@ -12,8 +12,8 @@ use serde_json::Value;
 
 const FACADE: &str = "longhaul";
 
-/// The features with which all tests are built, and those that the facade has besides. With others, Cargo would check all
-/// dependencies once more.
+/// The features with which all tests are built, and those that the facade has besides. With others, Cargo would check
+/// all dependencies once more.
 const FEATURES: &str =
     "longhaul-app/lambda,longhaul-conformance/lambda,longhaul-gateway/lambda,longhaul/contract,longhaul/testing";
 

@@ -67,8 +67,8 @@ pub fn read(text: &str, secrets: &dyn SecretSource, reach: Reach) -> Result<Endp
         .map(|(read, _)| read)
 }
 
-/// The endpoints in `text` without their secrets, and where those are: for whoever decides who is told and signs nothing, or
-/// has to fetch the secrets first.
+/// The endpoints in `text` without their secrets, and where those are: for whoever decides who is told and signs
+/// nothing, or has to fetch the secrets first.
 ///
 /// # Errors
 /// [`ConfigError`], with all that is wrong but for the secrets themselves.

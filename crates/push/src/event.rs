@@ -1,4 +1,5 @@
-//! What an event bus gets, as `docs/schemas/event-1.json` describes it: fields may be added, and mean the same for ever.
+//! What an event bus gets, as `docs/schemas/event-1.json` describes it: fields may be added, and mean the same for
+//! ever.
 
 use longhaul_core::{Announced, Announcement};
 use serde_json::{Value, json};

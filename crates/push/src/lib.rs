@@ -1,7 +1,7 @@
 //! Telling others that tasks have ended, or wait for their clients: by webhooks, as [Standard Webhooks] describes them.
 //!
-//! Each webhook is a task of its own, a notice: it sleeps from one try to the next, survives crashes, and shows its owner
-//! how each try went. What is sent is thin: which task, which tool, which status; no arguments, no results.
+//! Each webhook is a task of its own, a notice: it sleeps from one try to the next, survives crashes, and shows its
+//! owner how each try went. What is sent is thin: which task, which tool, which status; no arguments, no results.
 //!
 //! [Standard Webhooks]: https://www.standardwebhooks.com
 

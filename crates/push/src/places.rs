@@ -1,5 +1,5 @@
-//! How many requests to one endpoint are open at a time in this process: so that one that hangs does not keep the workers
-//! from other work.
+//! How many requests to one endpoint are open at a time in this process: so that one that hangs does not keep the
+//! workers from other work.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -50,8 +50,8 @@ fn is_this_machine(url: &Url) -> bool {
 #[error("the host has an address that is not public")]
 pub(crate) struct OutOfReach;
 
-/// Resolves names and refuses those with any address that is out of reach. The connection uses this very answer, so there
-/// is no second lookup that could answer otherwise.
+/// Resolves names and refuses those with any address that is out of reach. The connection uses this very answer, so
+/// there is no second lookup that could answer otherwise.
 #[derive(Debug)]
 pub(crate) struct CheckedResolver(pub(crate) Reach);
 

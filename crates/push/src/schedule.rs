@@ -25,8 +25,8 @@ const RETRY_AFTER_MS_MAX: u64 = HOUR_MS;
 /// How long an endpoint is told at most: all pauses with all that is added to them, and some time for each try.
 pub(crate) const RUN_MS_MAX: u64 = 90 * HOUR_MS;
 
-/// A pause is longer by up to this part of it, so that those who failed at the same time do not all come back at the same
-/// time.
+/// A pause is longer by up to this part of it, so that those who failed at the same time do not all come back at the
+/// same time.
 const JITTER_PART: u64 = 10;
 
 /// How long to wait before a try: what the schedule says, or what the endpoint asked for if that is longer.

@@ -1,13 +1,7 @@
-//! Notices against real receivers that misbehave. Only the clock of the engine is set by hand: so the pauses between the
-//! tries take no time.
+//! Notices against real receivers that misbehave. Only the clock of the engine is set by hand: so the pauses between
+//! the tries take no time.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    reason = "a broken promise shows as a panic, and receivers answer in real time"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a broken promise shows as a panic")]
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -251,7 +251,8 @@ impl Kind for List {
     }
 }
 
-/// Names with values, written `NAME=VALUE` and separated by commas. No name is there twice. Errors do not show the values.
+/// Names with values, written `NAME=VALUE` and separated by commas. No name is there twice. Errors do not show the
+/// values.
 pub struct Pairs {
     placeholder: &'static str,
     rule: &'static str,

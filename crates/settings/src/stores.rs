@@ -50,8 +50,9 @@ impl Kind for Store {
     }
 
     fn expected(&self) -> String {
-        "`sqlite:FILE`, or `dynamodb:TABLE` with the name of a table, which is 3 to 255 letters, digits, `_`, `-` and `.`"
-            .to_owned()
+        "`sqlite:FILE`, or `dynamodb:TABLE` with the name of a table, which is 3 to 255 letters, digits, `_`, `-` and \
+         `.`"
+        .to_owned()
     }
 
     fn allowed(&self) -> String {

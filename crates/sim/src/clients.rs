@@ -365,8 +365,8 @@ impl Client {
     async fn answer_all(&self, key: TaskKey) {
         let Some(task) = self.world.lock().store.peek(&key).cloned() else { return };
         let State::InputRequired { asks, until } = task.state.clone() else { return };
-        // A task with a timer alongside its question continues by itself, and has to. One with cleaning has its deadline
-        // there.
+        // A task with a timer alongside its question continues by itself, and has to. One with cleaning has its
+        // deadline there.
         let waits_for_answers = until.is_none_or(|until| until >= task.deadline());
         if !waits_for_answers && self.world.plan.care != Care::Polls {
             return;

@@ -1,8 +1,9 @@
 //! The simulation: the engine on a simulated store, queue, clock and workers; one seed is one run.
 //!
 //! [`Plan::of`] makes a world from a seed, [`run`] runs it, and [`shrink`] makes the world of a failing seed smaller
-//! while it still fails. `docs/testing.md` says how to read a failure, and how to add a fault, a checker or an actor. The
-//! models of store, queue and places, and the faults that can be planted in them, are in `longhaul_testkit::models`.
+//! while it still fails. `docs/testing.md` says how to read a failure, and how to add a fault, a checker or an actor.
+//! The models of store, queue and places, and the faults that can be planted in them, are in
+//! `longhaul_testkit::models`.
 
 #![expect(
     clippy::unwrap_used,

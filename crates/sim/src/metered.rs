@@ -1,8 +1,8 @@
 //! A store whose calls use the units of DynamoDB's partitions, and are refused when there are none left.
 //!
 //! It does what the real adapter and its client do then: they try again a few times, with pauses, and give up with
-//! [`StoreError::Unavailable`]. A refused call has done nothing. What an end costs after its own write is not done at all
-//! then, as in the real adapter, and nobody is told.
+//! [`StoreError::Unavailable`]. A refused call has done nothing. What an end costs after its own write is not done at
+//! all then, as in the real adapter, and nobody is told.
 
 use std::sync::Arc;
 
@@ -45,8 +45,8 @@ pub struct MeteredStore {
 }
 
 impl MeteredStore {
-    /// `store` with partitions of its own, of this throughput; `None` to count only. `clock` waits between tries, and `ids`
-    /// make that random.
+    /// `store` with partitions of its own, of this throughput; `None` to count only. `clock` waits between tries, and
+    /// `ids` make that random.
     #[must_use]
     pub fn new(
         store: Arc<dyn TaskStore>,

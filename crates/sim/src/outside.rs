@@ -1,4 +1,5 @@
-//! Somebody outside, who records the facts that tools wait for: at any time after a tool has told, also before it waits.
+//! Somebody outside, who records the facts that tools wait for: at any time after a tool has told, also before it
+//! waits.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -10,8 +11,8 @@ use longhaul_engine::FactError;
 use super::clients::Client;
 use super::world::{HandedOut, World};
 
-/// Records what is due, until it is on record. Whoever dies after the record does not come back: then the task has to look
-/// itself.
+/// Records what is due, until it is on record. Whoever dies after the record does not come back: then the task has to
+/// look itself.
 pub(crate) async fn record_facts(world: Arc<World>, client: Client) {
     loop {
         let next_ms = told(&world).await;

@@ -1,8 +1,8 @@
-//! A model of DynamoDB's partitions: how many units a second each key and the table may use, which calls are refused for
-//! that, and what was used.
+//! A model of DynamoDB's partitions: how many units a second each key and the table may use, which calls are refused
+//! for that, and what was used.
 //!
-//! What a key or the table has not used is there for a tenth of a second. DynamoDB often lets a key use more for a while;
-//! it does not promise to.
+//! What a key or the table has not used is there for a tenth of a second. DynamoDB often lets a key use more for a
+//! while; it does not promise to.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -48,8 +48,8 @@ pub struct Usage {
     pub refused: BTreeMap<&'static str, u64>,
     /// Changes of counts that were given up: what was counted stays until the count is corrected.
     pub uncounted: u64,
-    /// What is under the key that used the largest share of what it may in one second, and how many write and read units
-    /// that were.
+    /// What is under the key that used the largest share of what it may in one second, and how many write and read
+    /// units that were.
     pub hottest: Option<(&'static str, u64, u64)>,
 }
 

@@ -84,8 +84,8 @@ pub enum Care {
     Nobody,
     /// Nobody ever polls, and messages are lost; the server looks after unfinished tasks.
     Server,
-    /// Nobody ever polls, and processes die between a record and its message; somebody hears of each record that waits for a
-    /// worker, and sees to its message.
+    /// Nobody ever polls, and processes die between a record and its message; somebody hears of each record that waits
+    /// for a worker, and sees to its message.
     Stream,
 }
 
@@ -164,8 +164,8 @@ pub enum Op {
     TwoAsks,
     /// A question or a timer, whichever comes first.
     AskOrSleep(u64),
-    /// Looks until something is there, which is so long after the first look; the pauses grow from the second time to the
-    /// third.
+    /// Looks until something is there, which is so long after the first look; the pauses grow from the second time to
+    /// the third.
     Look(u64, u64, u64),
     /// Waits for a fact, which is recorded so long after the tool told somebody.
     Fact(u64),
@@ -264,7 +264,8 @@ impl Plan {
             if self.clients.iter().any(made) {
                 writeln!(
                     f,
-                    "  call {number}: {:?}, then {:?}; may run {} ms, {} failures in a row, key {:?}, not before {:?} ms",
+                    "  call {number}: {:?}, then {:?}; may run {} ms, {} failures in a row, key {:?}, not before {:?} \
+                     ms",
                     call.tool, call.ending, call.run_ms, call.consecutive_failures_max, call.key, call.not_before_ms
                 )?;
             }
@@ -292,7 +293,10 @@ impl Plan {
     /// Whether tools call other tools.
     #[must_use]
     pub fn has_children(&self) -> bool {
-        let calls = |call: &CallPlan| matches!(&call.tool, Tool::Script(ops) if ops.iter().any(|op| matches!(op, Op::Call(..))));
+        let calls = |call: &CallPlan| {
+            matches!(&call.tool, Tool::Script(ops) if
+            ops.iter().any(|op| matches!(op, Op::Call(..))))
+        };
         self.calls.iter().any(calls)
     }
 

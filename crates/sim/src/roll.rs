@@ -76,8 +76,8 @@ impl Plan {
         Self { filtered_lists_ms: Some(every_ms), ..plan }
     }
 
-    /// The world of `seed`, in which tools wait for facts that somebody outside records. In half of these worlds no fault is
-    /// injected and nobody polls.
+    /// The world of `seed`, in which tools wait for facts that somebody outside records. In half of these worlds no
+    /// fault is injected and nobody polls.
     #[must_use]
     pub fn with_facts(seed: u64) -> Self {
         let dice = &mut Randomness::stream(seed, 7);
@@ -99,8 +99,8 @@ impl Plan {
         plan
     }
 
-    /// The world of `seed`, in which most calls are to start later: before the faults stop, after, or when it is too late for
-    /// that already.
+    /// The world of `seed`, in which most calls are to start later: before the faults stop, after, or when it is too
+    /// late for that already.
     #[must_use]
     pub fn with_later_starts(seed: u64) -> Self {
         let dice = &mut Randomness::stream(seed, 8);

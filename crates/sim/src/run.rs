@@ -17,8 +17,8 @@ use super::{announcing, ports, stream_records, timed, workers};
 
 /// More events than any world needs.
 const EVENTS_MAX: u64 = 60_000;
-/// The same for worlds with cleaning, in which each message of a task that waits comes again until its deadline, and for those
-/// whose children sleep for an hour.
+/// The same for worlds with cleaning, in which each message of a task that waits comes again until its deadline, and
+/// for those whose children sleep for an hour.
 const EVENTS_MAX_OF_LONG_WAITS: u64 = 4 * EVENTS_MAX;
 
 /// The result of a run.
@@ -235,7 +235,8 @@ fn patience_ms(plan: &Plan) -> u64 {
     let facts_ms = if plan.has_facts() { tries * 2 * limits::FACT_LOOK_MS_MAX } else { 0 };
     // A task may be cleaned only a lease after its end, and each try may die too.
     let clean_ms = 6 * (settings.lease_ms + settings.cleaning_ms + settings.retry_ms_max) + settings.resend_ms_max;
-    // The same for the ends of children. One that sleeps looks at its parent now and then, and each generation does so anew.
+    // The same for the ends of children. One that sleeps looks at its parent now and then, and each generation does so
+    // anew.
     let children_ms = if plan.has_children() {
         tries * 2 * limits::FACT_LOOK_MS_MAX + u64::from(limits::CHILD_DEPTH_MAX) * limits::CHILD_LOOK_MS_MAX
     } else {

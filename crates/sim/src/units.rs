@@ -1,5 +1,5 @@
-//! What the calls of a store on DynamoDB use: which partitions, and how many capacity units of each. In the words of the
-//! real adapter, which `crates/aws/tests/aws/units.rs` holds against this.
+//! What the calls of a store on DynamoDB use: which partitions, and how many capacity units of each. In the words of
+//! the real adapter, which `crates/aws/tests/aws/units.rs` holds against this.
 
 use longhaul_core::ports::NewTask;
 use longhaul_core::{
@@ -152,8 +152,8 @@ pub(crate) fn creation(new: &NewTask) -> Vec<Call> {
     calls
 }
 
-/// The calls of an event before the one that decides it: some depend on the record, which is read first, or are found out
-/// by a condition that does not hold.
+/// The calls of an event before the one that decides it: some depend on the record, which is read first, or are found
+/// out by a condition that does not hold.
 pub(crate) fn looks(known: &Task, event: &TaskEvent, now: Timestamp) -> Vec<Call> {
     let (key, bytes) = (known.key(), item_bytes(known));
     let is_late = now.as_ms() > known.expires_at.as_ms().saturating_sub(known.terms.retention_ms);

@@ -1,4 +1,5 @@
-//! Worlds that are made of a seed's world by changing what it is about: from dice of their own, so that no other world changes.
+//! Worlds that are made of a seed's world by changing what it is about: from dice of their own, so that no other world
+//! changes.
 
 use longhaul_core::{Cleaning, limits};
 use longhaul_testkit::models::Randomness;
@@ -17,8 +18,8 @@ const MINUTE_MS: u64 = 60_000;
 const LONG_SLEEP_MS: u64 = 4 * limits::CHILD_LOOK_MS_MAX;
 
 impl Plan {
-    /// The world of `seed`, in which store and queue are one database. In some of these worlds calls start later, tools call
-    /// tools, or nobody polls and messages are lost.
+    /// The world of `seed`, in which store and queue are one database. In some of these worlds calls start later, tools
+    /// call tools, or nobody polls and messages are lost.
     #[must_use]
     pub fn with_one_database(seed: u64) -> Self {
         let plan = match Randomness::stream(seed, 11).below(8) {
@@ -30,8 +31,8 @@ impl Plan {
         Self { store_and_queue: StoreAndQueue::OneDatabase, ..plan }
     }
 
-    /// The world of `seed`, in which no client polls, processes die between a record and its message, and somebody hears of
-    /// each record that waits for a worker.
+    /// The world of `seed`, in which no client polls, processes die between a record and its message, and somebody
+    /// hears of each record that waits for a worker.
     #[must_use]
     pub fn with_stream(seed: u64) -> Self {
         let mut plan = Self::of(seed);
@@ -40,8 +41,8 @@ impl Plan {
         plan
     }
 
-    /// The world of `seed`, whose store has few capacity units, so that calls are refused again and again. In half of these
-    /// worlds nothing else goes wrong.
+    /// The world of `seed`, whose store has few capacity units, so that calls are refused again and again. In half of
+    /// these worlds nothing else goes wrong.
     #[must_use]
     pub fn with_partitions(seed: u64) -> Self {
         let dice = &mut Randomness::stream(seed, 11);
@@ -58,8 +59,8 @@ impl Plan {
         plan
     }
 
-    /// The world of `seed`, in which one or two endpoints are told of each end and of each question. No client polls, and the
-    /// server looks after unfinished tasks.
+    /// The world of `seed`, in which one or two endpoints are told of each end and of each question. No client polls,
+    /// and the server looks after unfinished tasks.
     #[must_use]
     pub fn with_announcements(seed: u64) -> Self {
         let mut plan = Self::with_sweeps(seed);
@@ -70,8 +71,8 @@ impl Plan {
         plan
     }
 
-    /// The world of `seed`, in which tools call tools that call tools. In half of these worlds no fault is injected; nobody
-    /// polls in any.
+    /// The world of `seed`, in which tools call tools that call tools. In half of these worlds no fault is injected;
+    /// nobody polls in any.
     #[must_use]
     pub fn with_children(seed: u64) -> Self {
         let dice = &mut Randomness::stream(seed, 8);
@@ -86,8 +87,8 @@ impl Plan {
         let (chaos_ms, lease_ms, is_calm) = (plan.chaos_ms, plan.settings.lease_ms, plan.is_calm());
         let client = |root: &usize| {
             let before = Act::Think(dice.below(chaos_ms));
-            // A tool that is stopped between the record of its child and the message leaves a task that somebody has to look
-            // at. In calm worlds nobody does, and all have called by then.
+            // A tool that is stopped between the record of its child and the message leaves a task that somebody has to
+            // look at. In calm worlds nobody does, and all have called by then.
             let called_ms = if is_calm { 20 * lease_ms } else { 0 };
             let cancels = [Act::Think(called_ms + dice.below(chaos_ms)), Act::Cancel(*root)];
             let cancels = if dice.happens(500) { &cancels[..] } else { &[] };
@@ -101,8 +102,8 @@ impl Plan {
         plan
     }
 
-    /// The world of `seed`, in which nobody calls, and several look at one schedule, on and off. In half of these worlds nothing
-    /// goes wrong; nobody polls in any. What looks is given to [`run_scheduled`](super::run_scheduled).
+    /// The world of `seed`, in which nobody calls, and several look at one schedule, on and off. In half of these
+    /// worlds nothing goes wrong; nobody polls in any. What looks is given to [`run_scheduled`](super::run_scheduled).
     #[must_use]
     pub fn with_schedule(seed: u64) -> Self {
         let dice = &mut Randomness::stream(seed, 10);

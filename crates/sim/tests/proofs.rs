@@ -1,5 +1,5 @@
-//! `docs/SEMANTICS.md` links each promise to what proves it: that the links lead somewhere, that no checker is missing, and
-//! that its numbers are right.
+//! `docs/SEMANTICS.md` links each promise to what proves it: that the links lead somewhere, that no checker is missing,
+//! and that its numbers are right.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed test panics")]
 
 use std::path::{Path, PathBuf};

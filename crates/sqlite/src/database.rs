@@ -105,8 +105,8 @@ impl Database {
     }
 
     /// The tasks in this database, for an engine that sends work to [`Database::queue`] and to no other: a new task's
-    /// record stands for its first message, which costs no write of its own. Whoever opens the file next gets that message
-    /// by [`Database::take_up`].
+    /// record stands for its first message, which costs no write of its own. Whoever opens the file next gets that
+    /// message by [`Database::take_up`].
     #[must_use]
     pub fn store_that_sends(&self) -> SqliteStore {
         SqliteStore::new(Arc::clone(&self.shared), Sends::WithTheRecord)

@@ -29,7 +29,8 @@ impl Lock {
         let companion = companion(path);
         let failed = |cause| OpenError::NotLockable { path: companion.clone(), cause };
         permissions::create(&companion).map_err(failed)?;
-        // The file is never deleted: a process that holds a deleted one would not keep out the next, which makes another.
+        // The file is never deleted: a process that holds a deleted one would not keep out the next, which makes
+        // another.
         let file = OpenOptions::new().read(true).write(true).open(&companion).map_err(failed)?;
         for _pause in 0..settings.busy_ms_max.min(WAIT_MS_MAX) / PAUSE_MS {
             match file.try_lock() {

@@ -1,5 +1,5 @@
-//! Who may read the files of a database: its owner alone, whatever the umask is. They hold what callers sent, results, and
-//! the key that signs sessions.
+//! Who may read the files of a database: its owner alone, whatever the umask is. They hold what callers sent, results,
+//! and the key that signs sessions.
 
 use std::ffi::OsString;
 use std::io;
@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use crate::OpenError;
 
-/// What is appended to the name of the database for the files beside it: SQLite's own, and the [`Lock`](crate::lock::Lock).
+/// What is appended to the name of the database for the files beside it: SQLite's own, and the
+/// [`Lock`](crate::lock::Lock).
 const COMPANIONS: [&str; 4] = ["-wal", "-shm", "-journal", "-lock"];
 
 /// Creates the file, if there is none, so that only its owner can read it. SQLite gives the files that it creates

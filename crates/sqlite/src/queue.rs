@@ -1,5 +1,5 @@
-//! The work queue: messages in a table, and those of new tasks in memory, hidden while a worker handles them. Owners take
-//! turns.
+//! The work queue: messages in a table, and those of new tasks in memory, hidden while a worker handles them. Owners
+//! take turns.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -187,8 +187,8 @@ pub(crate) fn lock(deliveries: &Mutex<Deliveries>) -> MutexGuard<'_, Deliveries>
     deliveries.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Sends the message of a task that has just been written: it stays in memory if it is visible at once, and if the record
-/// says that there is one. Cleaning needs a message also when its task has ended.
+/// Sends the message of a task that has just been written: it stays in memory if it is visible at once, and if the
+/// record says that there is one. Cleaning needs a message also when its task has ended.
 pub(crate) fn send_first(
     connection: &Connection,
     deliveries: &Mutex<Deliveries>,
@@ -244,7 +244,8 @@ mod tests {
     use super::*;
     use crate::{Database, Settings};
 
-    /// A receive that waits for the writer sees what became visible meanwhile, and hides it for as long as it was asked to.
+    /// A receive that waits for the writer sees what became visible meanwhile, and hides it for as long as it was asked
+    /// to.
     #[tokio::test]
     async fn a_receive_counts_from_when_the_writer_comes_to_it() {
         let clock = Arc::new(ManualClock::at(NOW));

@@ -1,5 +1,5 @@
-//! Records as the table has them: tasks as JSON, without the keys that their rows have anyway. So two records of usual size
-//! share a page.
+//! Records as the table has them: tasks as JSON, without the keys that their rows have anyway. So two records of usual
+//! size share a page.
 
 use std::fmt::Write as _;
 

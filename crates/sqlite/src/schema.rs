@@ -135,8 +135,8 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     CREATE INDEX tasks_unfinished ON tasks (owner, id) WHERE status IN ('working', 'input_required');
 ",
     "
-    -- Each index of a table is a page more in every transaction that changes what is in it. So one index has all that is
-    -- asked about unfinished tasks, and another one has the tasks that have ended, to which each comes once.
+    -- Each index of a table is a page more in every transaction that changes what is in it. So one index has all
+    -- that is asked about unfinished tasks, and another one has the tasks that have ended, to which each comes once.
     DROP INDEX tasks_counted;
     DROP INDEX tasks_unfinished;
     DROP INDEX tasks_by_status;

@@ -12,10 +12,11 @@ use crate::queue::{self, Deliveries, lock};
 use crate::tasks::{Application, apply, execute, key_in, moment, read_unexpired};
 use crate::{Database, DatabaseError, unfinished};
 
-/// Messages that are hidden because somebody received them. The message of a task that somebody holds is among them, if it
-/// is in the table: each heartbeat hides it for longer than it extends the lease. A message that was only delayed, as the
-/// timer of a task that sleeps, has no delivery, and comes when it has to.
-pub(crate) const HIDDEN: &str = "SELECT seq, owner, id, visible_at FROM messages WHERE dead = 0 AND visible_at > ?1 AND turn > 0 ORDER BY visible_at";
+/// Messages that are hidden because somebody received them. The message of a task that somebody holds is among them, if
+/// it is in the table: each heartbeat hides it for longer than it extends the lease. A message that was only delayed,
+/// as the timer of a task that sleeps, has no delivery, and comes when it has to.
+pub(crate) const HIDDEN: &str = "SELECT seq, owner, id, visible_at FROM messages WHERE dead = 0 AND visible_at > ?1 \
+                                 AND turn > 0 ORDER BY visible_at";
 
 /// How many tasks are looked at in one transaction.
 const TASKS_MAX: usize = 256;
@@ -128,8 +129,8 @@ fn end_lease(connection: &Connection, task: &Task, now: Timestamp) -> Result<boo
     Ok(matches!(apply(connection, &task.key(), &last, now)?, Application::Done { .. }))
 }
 
-/// Ends the try to clean up after a task during which the process died: the next one may begin now. Returns whether there
-/// was one.
+/// Ends the try to clean up after a task during which the process died: the next one may begin now. Returns whether
+/// there was one.
 fn end_cleaning(connection: &Connection, task: &Task, now: Timestamp) -> Result<bool, DatabaseError> {
     let Cleaning::Armed { lease: Some(lease), .. } = task.cleaning else { return Ok(false) };
     if lease.until <= now {

@@ -117,7 +117,8 @@ pub(crate) fn create(connection: &Connection, new: &NewTask, now: Timestamp) -> 
 fn find_idempotent(connection: &Connection, new: &NewTask, now: Timestamp) -> Result<Option<Creation>, DatabaseError> {
     let Some(idempotency) = new.idempotency else { return Ok(None) };
     let mut statement = connection.prepare_cached(
-        "SELECT record, keys.request, keys.id FROM keys JOIN tasks USING (owner, id) WHERE keys.owner = ?1 AND keys.key = ?2",
+        "SELECT record, keys.request, keys.id FROM keys JOIN tasks USING (owner, id) WHERE keys.owner = ?1 AND \
+         keys.key = ?2",
     )?;
     let found = statement
         .query_row(params![new.task.owner.as_bytes(), idempotency.key], |row| {

@@ -1,5 +1,5 @@
-//! The unfinished tasks of all owners: those that have no message, since a message is lost neither in the same file nor in
-//! the same process.
+//! The unfinished tasks of all owners: those that have no message, since a message is lost neither in the same file nor
+//! in the same process.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -59,7 +59,8 @@ impl Shared {
 /// How many looks in a row are spared at most.
 const LOOKS_SPARED_MAX: u32 = 20;
 
-/// Spares a database in which nothing happens the look at all of its tasks, when the last one found none without a message.
+/// Spares a database in which nothing happens the look at all of its tasks, when the last one found none without a
+/// message.
 #[derive(Default)]
 pub(crate) struct Quiet {
     /// How many rows had been changed before that look, and how many messages in memory were gone.

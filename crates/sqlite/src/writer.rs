@@ -2,9 +2,9 @@
 //!
 //! Each call runs in its own savepoint, so that a call that fails or panics does not undo the others.
 //!
-//! A call that need not be durable when it returns is answered from the open transaction. That is committed with the next
-//! call that needs it, or a moment later: so such calls wait for nobody's disk, and many of them cost none of their own. If
-//! that commit fails they are undone, which is what they allow; readers do not see them before it.
+//! A call that need not be durable when it returns is answered from the open transaction. That is committed with the
+//! next call that needs it, or a moment later: so such calls wait for nobody's disk, and many of them cost none of
+//! their own. If that commit fails they are undone, which is what they allow; readers do not see them before it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicU64;
@@ -139,8 +139,9 @@ impl Writer {
         self.send(Answered::Durable, work).await
     }
 
-    /// Runs `work` inside a transaction and returns at once. All later calls see what it did, and it is committed before
-    /// any of them, or with it; but if this process dies within some milliseconds, or the disk is full, it may be undone.
+    /// Runs `work` inside a transaction and returns at once. All later calls see what it did, and it is committed
+    /// before any of them, or with it; but if this process dies within some milliseconds, or the disk is full, it may
+    /// be undone.
     pub(crate) async fn call_soon_durable<T, F>(&self, work: F) -> Result<T, DatabaseError>
     where
         T: Send + 'static,
@@ -240,8 +241,8 @@ impl Wake for Unparks {
     }
 }
 
-/// Runs `batch` in the open transaction, or in a new one, and answers it. Returns how often in a row the transaction has
-/// stayed open now. Who is answered finds what it has changed in `changes`.
+/// Runs `batch` in the open transaction, or in a new one, and answers it. Returns how often in a row the transaction
+/// has stayed open now. Who is answered finds what it has changed in `changes`.
 fn transact(
     connection: &Connection,
     batch: impl Iterator<Item = Box<dyn Job>>,
@@ -265,8 +266,8 @@ fn transact(
     0
 }
 
-/// Runs `batch`, and leaves in `jobs` what is still to be answered. Returns how the transaction ended; `None` if it stays
-/// open, because nobody waits for it.
+/// Runs `batch`, and leaves in `jobs` what is still to be answered. Returns how the transaction ended; `None` if it
+/// stays open, because nobody waits for it.
 fn run_all(
     connection: &Connection,
     batch: impl Iterator<Item = Box<dyn Job>>,

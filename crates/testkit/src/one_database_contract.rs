@@ -1,6 +1,7 @@
-//! What a store promises that is one database with a queue, and writes a new task's message with its record. Each function
-//! is one promise; [`one_database_contract!`](crate::one_database_contract!) makes each of them a test of an adapter, beside
-//! those of [`store_contract!`](macro@crate::store_contract) and [`queue_contract!`](crate::queue_contract!).
+//! What a store promises that is one database with a queue, and writes a new task's message with its record. Each
+//! function is one promise; [`one_database_contract!`](crate::one_database_contract!) makes each of them a test of an
+//! adapter, beside those of [`store_contract!`](macro@crate::store_contract) and
+//! [`queue_contract!`](crate::queue_contract!).
 
 use longhaul_core::Task;
 use longhaul_core::ports::{Created, Delivery, Message, NewTask};
@@ -104,8 +105,8 @@ macro_rules! one_database_promises {
     };
 }
 
-/// One test per promise of a store that is one database with a queue. `$make` is a function without arguments whose future
-/// returns a [`StoreHarness`](crate::StoreHarness) that is a [`QueueHarness`](crate::QueueHarness), both empty.
+/// One test per promise of a store that is one database with a queue. `$make` is a function without arguments whose
+/// future returns a [`StoreHarness`](crate::StoreHarness) that is a [`QueueHarness`](crate::QueueHarness), both empty.
 #[macro_export]
 macro_rules! one_database_contract {
     ($make:path) => {

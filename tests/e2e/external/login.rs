@@ -1,5 +1,6 @@
-//! Real clients log in: from the first `401` through the server's metadata, the authorization server's metadata, dynamic
-//! registration and PKCE to a task's result. The flow is the SDK's own; the authorization server is a certified one.
+//! Real clients log in: from the first `401` through the server's metadata, the authorization server's metadata,
+//! dynamic registration and PKCE to a task's result. The flow is the SDK's own; the authorization server is a certified
+//! one.
 
 use harness::auth_server::AuthServer;
 use harness::caller::structured;

@@ -41,7 +41,8 @@ impl Ground {
         self.answer(token).await.status()
     }
 
-    /// A token that is well made, except for what `header` and `claims` change. Nothing is as if the claim were not there.
+    /// A token that is well made, except for what `header` and `claims` change. Nothing is as if the claim were not
+    /// there.
     fn signed(&self, with: &str, header: Value, claims: &Value) -> String {
         let mut all = json!({"aud": self.url(), "scope": "mcp:tools"});
         all.as_object_mut().unwrap().extend(claims.as_object().unwrap().clone());

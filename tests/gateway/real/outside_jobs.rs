@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use harness::emulator::endpoint;
-use harness::gate::{Gate, Held};
 use super::super::outside_jobs::etl;
 use super::super::process::{Gateway, Setup, ended, until, why, words};
+use harness::emulator::endpoint;
+use harness::gate::{Gate, Held};
 use harness::states::{Machine, states_api};
 
 /// A gateway whose tool `etl` is this state machine of the emulator, with these additional members of its entry.

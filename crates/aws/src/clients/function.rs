@@ -18,10 +18,10 @@ use super::https;
 /// What the environment of a function says, by the names of its variables.
 type Variables = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
-/// The region, the credentials and the endpoints that these environment variables name, with an HTTP client: `AWS_REGION`
-/// and the credentials, as Lambda sets them; `AWS_ENDPOINT_URL`, also for one service (`AWS_ENDPOINT_URL_DYNAMODB`,
-/// `AWS_ENDPOINT_URL_SQS`); `AWS_USE_FIPS_ENDPOINT` and `AWS_USE_DUALSTACK_ENDPOINT`. The credentials themselves are read
-/// from the environment of this process.
+/// The region, the credentials and the endpoints that these environment variables name, with an HTTP client:
+/// `AWS_REGION` and the credentials, as Lambda sets them; `AWS_ENDPOINT_URL`, also for one service
+/// (`AWS_ENDPOINT_URL_DYNAMODB`, `AWS_ENDPOINT_URL_SQS`); `AWS_USE_FIPS_ENDPOINT` and `AWS_USE_DUALSTACK_ENDPOINT`. The
+/// credentials themselves are read from the environment of this process.
 #[must_use]
 pub fn function_config(variables: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> SdkConfig {
     let variables: Variables = Arc::new(variables);

@@ -1,5 +1,5 @@
-//! What a table leaves unprocessed of a batch is sent again: with pauses, in smaller batches, within a bound. The emulator
-//! processes everything, so some answers are replaced between the SDK and the emulator.
+//! What a table leaves unprocessed of a batch is sent again: with pauses, in smaller batches, within a bound. The
+//! emulator processes everything, so some answers are replaced between the SDK and the emulator.
 
 use std::sync::{Arc, Mutex};
 
@@ -125,8 +125,8 @@ fn parts_are_written_at_once_and_what_is_left_at_the_pace_of_one_partition() {
         let batches = table.batches();
         assert_eq!(batches.first(), Some(&13), "a table that is not busy takes all at once");
         assert!(batches[1..].iter().all(|items| *items <= 2), "{batches:?}");
-        // After the first batch 4.5 MiB are left, and the last one is not waited for: at 1,000 units a second, in halves
-        // of the pauses at least.
+        // After the first batch 4.5 MiB are left, and the last one is not waited for: at 1,000 units a second, in
+        // halves of the pauses at least.
         let slept_ms: u64 = sleeps.take().iter().sum();
         assert!((2_000..30_000).contains(&slept_ms), "{slept_ms} ms");
         assert!(store.parts(&key, &NAME, 13).await.unwrap() == Some(part.repeat(13)), "the parts differ");

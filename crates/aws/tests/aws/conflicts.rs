@@ -1,5 +1,5 @@
-//! Transaction conflicts and throttling, as a real account has them and the emulator does not: some answers are replaced,
-//! by a seed, between the SDK and the emulator.
+//! Transaction conflicts and throttling, as a real account has them and the emulator does not: some answers are
+//! replaced, by a seed, between the SDK and the emulator.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,5 @@
-//! The places of running legs in DynamoDB: what the model says, for any order of calls; what they cost; and what happens
-//! when workers take them at the same time, or items are not what they should be.
+//! The places of running legs in DynamoDB: what the model says, for any order of calls; what they cost; and what
+//! happens when workers take them at the same time, or items are not what they should be.
 
 use std::collections::HashMap;
 

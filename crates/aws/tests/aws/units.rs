@@ -1,5 +1,5 @@
-//! The capacity units of the simulation's model, beside those of the real adapter: the same calls, and units as the items in
-//! the table have them. `docs/scale.md` says what follows from the model.
+//! The capacity units of the simulation's model, beside those of the real adapter: the same calls, and units as the
+//! items in the table have them. `docs/scale.md` says what follows from the model.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use serde_json::Value;
 use crate::counts::item_size;
 use crate::meter::{Call, Meter};
 
-/// By how many bytes an item may be larger than the model says: by what the adapter notes for itself, which is as how many
-/// the task was counted, when the latest heartbeat was sent, and the hash of the idempotency key.
+/// By how many bytes an item may be larger than the model says: by what the adapter notes for itself, which is as how
+/// many the task was counted, when the latest heartbeat was sent, and the hash of the idempotency key.
 const OWN_BYTES_MAX: usize = 64;
 
 /// Both stores, and the items of the real one.

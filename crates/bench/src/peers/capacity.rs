@@ -1,5 +1,5 @@
-//! What DynamoDB bills for a call: the sizes of items, and the units of reads. The emulator reports what writes take, by
-//! DynamoDB's rules; of reads it does not look at the size, so those are computed here.
+//! What DynamoDB bills for a call: the sizes of items, and the units of reads. The emulator reports what writes take,
+//! by DynamoDB's rules; of reads it does not look at the size, so those are computed here.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -32,12 +32,14 @@ pub(super) fn write(folder: &Path, plan: &Plan, tables: &[Table]) -> anyhow::Res
 fn head(plan: &Plan) -> String {
     let mut text = format!(
         "# Beside other systems\n\n\
-         Written by `make bench-peers{}`. Systems, services and the client (one thread) share the machine. Medians of {} \
+         Written by `make bench-peers{}`. Systems, services and the client (one thread) share the machine. Medians of \
+         {} \
          {} (lowest to highest), {} s each; each round begins with another system. Each result was looked at: a wrong \
          one ends the measurement of its system. In bold: the best of a column among the systems whose records outlive \
          the process.\n\n\
          {}\n\n\
-         A life is one call of a tool whose steps do nothing, until the client has the result: the sum of the steps' numbers.\n\n\
+         A life is one call of a tool whose steps do nothing, until the client has the result: the sum of the steps' \
+         numbers.\n\n\
          | system | version | durable by |\n| --- | --- | --- |\n",
         if plan.asked.is_empty() { String::new() } else { format!(" PEERS_ARGS=\"{}\"", plan.asked) },
         plan.rounds,
@@ -126,7 +128,8 @@ mod tests {
 
     #[test]
     fn a_version_is_that_of_the_package_and_not_of_one_whose_name_begins_alike() {
-        let lock = "[[package]]\nname = \"pmcp-tasks\"\nversion = \"0.2.0\"\n\n[[package]]\nname = \"pmcp\"\nversion = \"2.23.0\"\n";
+        let lock = "[[package]]\nname = \"pmcp-tasks\"\nversion = \"0.2.0\"\n\n[[package]]\nname = \"pmcp\"\nversion = \
+                    \"2.23.0\"\n";
         assert_eq!(version_in(lock, "pmcp"), Some("2.23.0"));
         assert_eq!(version_in(lock, "turul"), None);
     }

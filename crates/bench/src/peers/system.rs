@@ -141,10 +141,12 @@ impl System {
                 "DynamoDB; SQS brings the work, to any process; steps are journalled (a container: `--store dynamodb:`)"
             }
             Self::AwsPmcp | Self::AwsTurul => {
-                "DynamoDB has the record; **the work is in the process that accepted the call** and is lost with it; no journal"
+                "DynamoDB has the record; **the work is in the process that accepted the call** and is lost with it; \
+                 no journal"
             }
             Self::AwsSdk => {
-                "DynamoDB and SQS: a `PutItem` and a `SendMessage` as the call, a `GetItem` as the poll; **runs nothing**"
+                "DynamoDB and SQS: a `PutItem` and a `SendMessage` as the call, a `GetItem` as the poll; **runs \
+                 nothing**"
             }
         }
     }

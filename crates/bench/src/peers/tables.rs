@@ -101,7 +101,8 @@ impl Table {
         }
     }
 
-    /// The system with the best figure of a column: the highest where it counts what is done per second, else the lowest.
+    /// The system with the best figure of a column: the highest where it counts what is done per second, else the
+    /// lowest.
     fn best(&self, head: &str, column: usize) -> Option<System> {
         let medians = self.cells.keys().filter(|(_, of)| *of == column);
         let medians = medians.filter_map(|(system, _)| Some((*system, self.median(*system, column)?)));

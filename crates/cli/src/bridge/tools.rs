@@ -1,5 +1,5 @@
-//! What the lists of tools say that pass through the bridge: which arguments go into headers, and which calls may be made
-//! again.
+//! What the lists of tools say that pass through the bridge: which arguments go into headers, and which calls may be
+//! made again.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -68,8 +68,8 @@ impl Tools {
 }
 
 impl Bridge {
-    /// Whether a server refuses a call because it wants headers for arguments of a tool that is not known yet: the client, to
-    /// which headers are nothing, has not asked for the list.
+    /// Whether a server refuses a call because it wants headers for arguments of a tool that is not known yet: the
+    /// client, to which headers are nothing, has not asked for the list.
     pub(super) fn wants_headers(&self, call: &Message, reply: &Reply) -> bool {
         let (Some(name), Content::Message(text)) = (name_of(call), &reply.content) else { return false };
         let answer: Value = serde_json::from_str(text).unwrap_or_default();

@@ -55,8 +55,11 @@ impl Scope {
         let host = url.host_str().unwrap_or_default();
         let named = of_host(host);
         let service = service.or(named.map(|(service, _)| service)).ok_or_else(|| {
-            format!("{host} does not say for which service to sign: --aws-sign=lambda/REGION or --aws-sign=execute-api/REGION, or without \
-                 the region for that of the AWS configuration")
+            format!(
+                "{host} does not say for which service to sign: --aws-sign=lambda/REGION or \
+                     --aws-sign=execute-api/REGION, or without \
+                 the region for that of the AWS configuration"
+            )
         })?;
         let region = region.or(named.map(|(_, region)| region));
         Ok(Self { service: service.to_owned(), region: region.map(str::to_owned) })
@@ -73,8 +76,8 @@ fn of_host(host: &str) -> Option<(&'static str, &str)> {
     Some((service, labels.next()?))
 }
 
-/// Signs each request with what the AWS configuration of this user and process has: variables, profiles, single sign-on,
-/// processes, web identities, containers, instances.
+/// Signs each request with what the AWS configuration of this user and process has: variables, profiles, single
+/// sign-on, processes, web identities, containers, instances.
 pub(crate) struct AwsSignature {
     scope: Scope,
     config: OnceCell<SdkConfig>,

@@ -22,8 +22,8 @@ impl From<AuthError> for Failed {
     fn from(error: AuthError) -> Self {
         match error {
             AuthError::AuthorizationRequired | AuthError::TokenRefreshRejected(_) => Self::LoggedOut,
-            // It answered, and not for now: it may have forgotten the client. Only its words tell that from a server that
-            // cannot be reached.
+            // It answered, and not for now: it may have forgotten the client. Only its words tell that from a server
+            // that cannot be reached.
             AuthError::TokenRefreshFailed(why) if why.starts_with("Server returned error response") => Self::Wrong(why),
             AuthError::HttpError(_) | AuthError::DiscoveryRequestFailed { .. } | AuthError::TokenRefreshFailed(_) => {
                 Self::Unreachable(with_causes(&error))

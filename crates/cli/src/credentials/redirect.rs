@@ -89,7 +89,8 @@ impl Redirect {
             None => ("404 Not Found", "This is not the page of a log-in that is under way."),
         };
         let page = format!(
-            "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\
+            "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\nConnection: \
+             close\r\n\
              Cache-Control: no-store\r\nReferrer-Policy: no-referrer\r\nX-Content-Type-Options: nosniff\r\n\
              Content-Security-Policy: default-src 'none'\r\n\r\n{text}",
             text.len()

@@ -13,8 +13,8 @@ use longhaul_gateway::{Config, Lock};
 
 use super::{from_file, read_lock, refuse, threads};
 
-/// Asks every server for its tools, prompts and resources, and writes them to a file. A gateway with `--lock` shows these
-/// and no others, and starts without its servers.
+/// Asks every server for its tools, prompts and resources, and writes them to a file. A gateway with `--lock` shows
+/// these and no others, and starts without its servers.
 #[derive(Parser)]
 #[command(name = "longhaul gateway lock", next_line_help = true)]
 struct Arguments {

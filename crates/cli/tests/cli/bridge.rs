@@ -218,7 +218,8 @@ fn breaking_off(server: &str, head: &str) -> String {
             stream(r#"data: {"jsonrpc":"2.0","method":"notifications/message","params":{"data":2}}"#)
         }
         "GET" => stream(
-            "id: g1\nretry: 1\ndata: {\"jsonrpc\":\"2.0\",\ndata: \"method\":\"notifications/message\",\"params\":{\"data\":1}}",
+            "id: g1\nretry: 1\ndata: {\"jsonrpc\":\"2.0\",\ndata: \
+             \"method\":\"notifications/message\",\"params\":{\"data\":1}}",
         ),
         method => of("405 Method Not Allowed", "", &format!("{server} {method}")),
     }
@@ -307,7 +308,8 @@ fn what_a_server_answers_by_a_status_is_an_error_with_the_id_of_the_request() {
         ("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n", "404"),
         ("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 0\r\n\r\n", "the answer is empty"),
         (
-            "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: 57\r\n\r\n{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32020,\"message\":\"no!\"}} ",
+            "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: \
+             57\r\n\r\n{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32020,\"message\":\"no!\"}} ",
             "no!",
         ),
     ] {

@@ -12,8 +12,8 @@ use crate::browser::{Login, browse, get};
 use crate::command::{Said, Setup};
 use crate::servers::{Server, answering, serving};
 
-/// How much the clocks of an issuer and of the server may differ, in seconds: a token of a clock that is so far behind is
-/// refused when it is over.
+/// How much the clocks of an issuer and of the server may differ, in seconds: a token of a clock that is so far behind
+/// is refused when it is over.
 const LEEWAY_S: &str = "30";
 
 /// The command, a server that wants tokens, and the authorization server that issues them.
@@ -137,7 +137,8 @@ fn a_token_that_the_server_refuses_is_renewed_in_the_middle_of_a_task() {
 fn a_log_in_that_is_over_says_so() {
     let ground = Ground::with(&["--access-token-s", "3", "--clock-behind-s", LEEWAY_S], &[]);
     assert_eq!(ground.log_in("ann", &[]).code, 0);
-    let denied = json!({"status": 400, "headers": {"content-type": "application/json"}, "body": "{\"error\":\"invalid_grant\"}"});
+    let denied = json!({"status": 400, "headers": {"content-type": "application/json"}, "body":
+        "{\"error\":\"invalid_grant\"}"});
     ground.auth.fail("/token", json!({"status": 500, "body": "later"}));
     let said = ground.setup.run(&["tools"]);
     assert!(said.code == 4 && said.err.contains("did not renew the token"), "{said:?}");

@@ -1,11 +1,10 @@
-//! The verbs of `longhaul` as their users see them: against the `local` server and others, with kills of them, and at a
+//! The verbs of `longhaul` as their users see them: against the demo and other servers, with kills of them, and at a
 //! terminal.
 
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
-    clippy::print_stderr,
     clippy::disallowed_methods,
     reason = "a test may end by a panic, and waits in real time"
 )]

@@ -69,8 +69,8 @@ impl Drop for Server {
     }
 }
 
-/// A way to a server on which the answer to the first `tools/call` is lost: the server has got all of the request, and its
-/// answer goes nowhere.
+/// A way to a server on which the answer to the first `tools/call` is lost: the server has got all of the request, and
+/// its answer goes nowhere.
 pub(crate) struct Lossy {
     pub(crate) url: String,
     has_lost: Arc<AtomicBool>,

@@ -153,7 +153,8 @@ impl<'a> Shown<'a> {
                     @for (index, choice) in choices.iter().enumerate() {
                         @let id = format!("{}-{index}", self.id);
                         span class="tick" {
-                            input type="checkbox" id=(id) name=(self.name) value=(choice.value) checked[self.has_choice(choice)];
+                            input type="checkbox" id=(id) name=(self.name) value=(choice.value)
+                                checked[self.has_choice(choice)];
                             label for=(id) { (line(&choice.title, CHOICE_MAX)) }
                         }
                     }
@@ -186,14 +187,17 @@ impl<'a> Shown<'a> {
                 [("true", "yes"), ("false", "no")].map(|(value, title)| (value.to_owned(), title.to_owned())).into(),
             ),
             Entry::Several(choices) => html! {
-                select id=(self.id) name=(self.name) multiple size="10" aria-describedby=[describedby] aria-invalid=[invalid] {
+                select id=(self.id) name=(self.name) multiple size="10" aria-describedby=[describedby]
+                    aria-invalid=[invalid] {
                     @for choice in *choices {
-                        option value=(choice.value) selected[self.has_choice(choice)] { (line(&choice.title, CHOICE_MAX)) }
+                        option value=(choice.value) selected[self.has_choice(choice)] {
+                            (line(&choice.title, CHOICE_MAX)) }
                     }
                 }
             },
             Entry::Line | Entry::Tick | Entry::Boxes(_) => html! {
-                input id=(self.id) name=(self.name) type=(input_type(self.field)) inputmode=[input_mode(self.field)] value=(text)
+                input id=(self.id) name=(self.name) type=(input_type(self.field)) inputmode=[input_mode(self.field)]
+                    value=(text)
                     autocomplete="off" aria-describedby=[describedby] aria-invalid=[invalid] aria-required=[required];
             },
         }
@@ -230,7 +234,8 @@ impl<'a> Shown<'a> {
                 }
             }
             @if let Some(why) = self.wrong {
-                p class="error" id={ (self.id) "-error" } { (line(&self.field.title, TITLE_MAX)) ": " (block(why, HINT_MAX)) }
+                p class="error" id={ (self.id) "-error" } { (line(&self.field.title, TITLE_MAX)) ": "
+                    (block(why, HINT_MAX)) }
             }
         }
     }

@@ -209,7 +209,8 @@ fn property() -> impl Strategy<Value = Value> {
 proptest! {
     /// What a form shows before anybody has typed, sent as it is, is what the schema has as defaults.
     #[test]
-    fn a_form_that_is_sent_as_it_is_has_the_defaults(properties in proptest::collection::btree_map("[^\r]{1,12}", property(), 0..6)) {
+    fn a_form_that_is_sent_as_it_is_has_the_defaults(properties in
+        proptest::collection::btree_map("[^\r]{1,12}", property(), 0..6)) {
         let schema = json!({"properties": properties, "required": properties.keys().collect::<Vec<_>>()});
         let form = Form::of(&schema);
         let mut sent = Vec::new();

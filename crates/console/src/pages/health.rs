@@ -32,7 +32,8 @@ pub(crate) async fn page(ask: &Ask) -> Result<Page, Problem> {
         h1 { "Health" }
         div class="tiles" {
             (tile("Working", listed.counts[0], &link("", &[("status", "working")]), &legs.words()))
-            (tile("Waiting for answers", listed.counts[1], &link("", &[("status", "input_required")]), &oldest(ask, &listed.rows)))
+            (tile("Waiting for answers", listed.counts[1], &link("", &[("status", "input_required")]),
+                &oldest(ask, &listed.rows)))
             (ended(ask, &listed.rows, Status::Completed))
             (ended(ask, &listed.rows, Status::Failed))
         }
@@ -157,7 +158,8 @@ fn named(ask: &Ask, name: &str, rows: &[&Row], since: impl Fn(&Task) -> Option<i
                     tbody {
                         @for row in rows.iter().take(OLDEST_MAX) {
                             tr {
-                                th scope="row" class="id" { a href=(link_to_task(&row.task.id)) { (line(&row.task.id, 80)) } }
+                                th scope="row" class="id" { a href=(link_to_task(&row.task.id)) {
+                                    (line(&row.task.id, 80)) } }
                                 td { (line(row.tool.as_deref().unwrap_or("–"), 60)) }
                                 td class="message" { (parts::message(&row.task)) }
                                 td class="n" { (parts::age(since(&row.task), ask.now_ms)) }
@@ -175,10 +177,13 @@ fn computed(listed: &Listed, legs: &Legs) -> Markup {
     html! {
         p class="dim computed" {
             @let newest = if listed.newest.is_some() { "newest " } else { "" };
-            "Computed from the " (newest) (count(listed.rows.len(), "task", "tasks")) " that the server lists for this caller \
-             now: those of other callers, and those that have expired, are not among them. A task's last change stands for the moment of its end. "
+            "Computed from the " (newest) (count(listed.rows.len(), "task", "tasks")) " that the server lists for this \
+                caller \
+             now: those of other callers, and those that have expired, are not among them. A task's last change stands \
+             for the moment of its end. "
             @if legs.looked_at < legs.working {
-                "Whether a leg runs was looked up for " (legs.looked_at) " of " (legs.working) " tasks that are working."
+                "Whether a leg runs was looked up for " (legs.looked_at) " of " (legs.working) " tasks that are \
+                    working."
             } @else {
                 "Whether a leg runs is in the records of the tasks that are working."
             }

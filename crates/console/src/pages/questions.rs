@@ -104,21 +104,25 @@ fn question(ask: &Ask, asking: &Asking, question: &Question, place: &str, refuse
             @if whole != heading { p class="text" { (whole) } }
             @match question.about() {
                 About::Form(schema) => {
-                    @let form = Form::written_as(schema, refused.map_or_else(|| ask.value("as"), |refused| refused.posted.value("as")));
-                    @let filled = refused.map_or(Filled::Defaults, |refused| Filled::Typed(refused.posted, &refused.wrong));
+                    @let form = Form::written_as(schema, refused.map_or_else(|| ask.value("as"), |refused|
+                        refused.posted.value("as")));
+                    @let filled = refused.map_or(Filled::Defaults, |refused|
+                        Filled::Typed(refused.posted, &refused.wrong));
                     (act_form(ask, asking, question, &html! {
                         @if form.is_json() { input type="hidden" name="as" value="json"; }
                         (form.show(place, filled))
                     }, "Answer"))
                     @if !form.is_json() {
                         p class="dim" {
-                            a href=(link(NAME, &[("id", &asking.task.id), ("as", "json")])) { "Answer with JSON instead" }
+                            a href=(link(NAME, &[("id", &asking.task.id), ("as", "json")])) { "Answer with JSON \
+                                instead" }
                         }
                     }
                 },
                 About::Address(url) => (act_form(ask, asking, question, &address(url), "I have done it")),
                 About::Other => {
-                    p { "This is answered by a client that can do “" (line(&question.method, 80)) "”. The console shows it only." }
+                    p { "This is answered by a client that can do “" (line(&question.method, 80)) "”. The console \
+                        shows it only." }
                     (parts::json(&question.params))
                 },
             }
@@ -138,8 +142,10 @@ fn act_form(ask: &Ask, asking: &Asking, question: &Question, fields: &Markup, an
                 @if !ask.is_read_only() {
                     p class="actions" {
                         button name="act" value="answer" { (answer) }
-                        button class="quiet" name="act" value="decline" title="The task is told that you say no" { "Decline" }
-                        button class="quiet" name="act" value="dismiss" title="The task is told that you do not choose" { "Dismiss" }
+                        button class="quiet" name="act" value="decline" title="The task is told that you say no" {
+                            "Decline" }
+                        button class="quiet" name="act" value="dismiss" title="The task is told that you do not choose"
+                            { "Dismiss" }
                     }
                 }
             }
@@ -153,7 +159,8 @@ fn address(url: &str) -> Markup {
     let host = parsed.as_ref().and_then(url::Url::host_str);
     let is_link = parsed.as_ref().is_some_and(|parsed| matches!(parsed.scheme(), "http" | "https"));
     html! {
-        p { "Open this address if you trust " strong { (line(host.unwrap_or("it"), 255)) } ". What you enter there, this console never sees." }
+        p { "Open this address if you trust " strong { (line(host.unwrap_or("it"), 255)) } ". What you enter there, \
+            this console never sees." }
         p class="text" {
             @if is_link {
                 a href=(url) target="_blank" rel="noopener noreferrer" { (line(url, MESSAGE_MAX)) }

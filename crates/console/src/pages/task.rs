@@ -55,7 +55,8 @@ pub(crate) async fn page(ask: &Ask) -> Result<Page, Problem> {
 fn history(timeline: Option<&Timeline>) -> Markup {
     let Some(timeline) = timeline else {
         return html! {
-            section class="card" { h2 { "Timeline" } p class="dim" { "This server does not show what is on record of its tasks." } }
+            section class="card" { h2 { "Timeline" } p class="dim" { "This server does not show what is on record of \
+                its tasks." } }
         };
     };
     let (axis, said) = (Axis::of(timeline), summary(timeline));
@@ -86,8 +87,10 @@ fn end(task: &Task) -> Markup {
         section class="card" aria-labelledby="h-end" {
             @match end {
                 Ok(result) => {
-                    h2 id="h-end" { @if result["isError"] == true { "Result: an error of the tool" } @else { "Result" } }
-                    @for content in result["content"].as_array().into_iter().flatten().take(CONTENTS_MAX) { (contents(content)) }
+                    h2 id="h-end" { @if result["isError"] == true { "Result: an error of the tool" } @else { "Result" }
+                        }
+                    @for content in result["content"].as_array().into_iter().flatten().take(CONTENTS_MAX) {
+                        (contents(content)) }
                     details { summary { "As JSON" } (parts::json(result)) }
                 }
                 Err(Refusal { code, message, data }) => {
@@ -122,7 +125,8 @@ async fn request(ask: &Ask, id: &str, record: &Value) -> Result<Markup, Problem>
     let arguments = match (&record["arguments"], ask.value("arguments")) {
         (cut, Some("whole")) if cut["cut"] == true => parts::json(&Value::Object(ask.source().called(id).await?.1)),
         (cut, _) if cut["cut"] == true => html! {
-            p { (cut["bytes"].to_string()) " bytes. " a href=(ask.link_with(&[("arguments", Some("whole"))])) { "Show them" } }
+            p { (cut["bytes"].to_string()) " bytes. " a href=(ask.link_with(&[("arguments", Some("whole"))])) { "Show \
+                them" } }
         },
         (shown, _) => parts::json(&shown["value"]),
     };
@@ -134,7 +138,8 @@ async fn request(ask: &Ask, id: &str, record: &Value) -> Result<Markup, Problem>
 /// How to look at the same task elsewhere.
 fn lines(ask: &Ask, task: &Task) -> Markup {
     let (id, url) = (shell(&task.id), shell(ask.source().url()));
-    let body = serde_json::json!({"jsonrpc": "2.0", "id": 1, "method": "tasks/get", "params": {"taskId": task.id, "_meta": {
+    let body = serde_json::json!({"jsonrpc": "2.0", "id": 1, "method": "tasks/get", "params": {"taskId": task.id,
+        "_meta": {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "curl", "version": "8"},
         "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}}}});

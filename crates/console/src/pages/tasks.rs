@@ -54,8 +54,10 @@ fn filters(ask: &Ask, listed: &Listed) -> Markup {
     html! {
         h1 class="unseen" { "Tasks" }
         form method="get" action=(link("", &[])) class="filters" role="search" {
-            @if let Some(status) = ask.value("status").and_then(Status::of) { input type="hidden" name="status" value=(status.name()); }
-            label { "Search" input type="search" name="q" value=[text] maxlength=(TEXT_MAX) placeholder="id or message"; }
+            @if let Some(status) = ask.value("status").and_then(Status::of) { input type="hidden" name="status"
+                value=(status.name()); }
+            label { "Search" input type="search" name="q" value=[text] maxlength=(TEXT_MAX)
+                placeholder="id or message"; }
             label {
                 "Tool"
                 select name="tool" {
@@ -91,7 +93,8 @@ fn list(ask: &Ask, listed: &Listed) -> Markup {
         (tabs(ask, listed))
         @if all == 0 {
             p class="empty" {
-                @if ask.link_with(&[]) == link("", &[]) { "There are no tasks yet. Those that are begun appear here by themselves." }
+                @if ask.link_with(&[]) == link("", &[]) { "There are no tasks yet. Those that are begun appear here by \
+                    themselves." }
                 @else { "No task fits. " a href=(link("", &[])) { "Show all" } }
             }
         } @else {
@@ -100,7 +103,8 @@ fn list(ask: &Ask, listed: &Listed) -> Markup {
                 thead { tr {
                     @if !ask.is_read_only() { th scope="col" { span class="unseen" { "Tick" } } }
                     th scope="col" { "Status" } th scope="col" { "Tool" } th scope="col" { "Task" }
-                    th scope="col" { "Message" } th scope="col" class="n" { "Age" } th scope="col" class="n" { "Changed" }
+                    th scope="col" { "Message" } th scope="col" class="n" { "Age" } th scope="col" class="n" {
+                        "Changed" }
                 } }
                 tbody { @for row in rows { (row_of(ask, row)) } }
             } }
@@ -109,8 +113,10 @@ fn list(ask: &Ask, listed: &Listed) -> Markup {
                 @if let Some(newest) = listed.newest { " · counted and searched: the newest " (newest) }
                 @if last > 1 {
                     ", page " (number) " of " (last) " "
-                    @if number > 1 { a rel="prev" href=(ask.link_with(&[("page", Some(&(number - 1).to_string()))])) { "Newer" } " " }
-                    @if number < last { a rel="next" href=(ask.link_with(&[("page", Some(&(number + 1).to_string()))])) { "Older" } }
+                    @if number > 1 { a rel="prev" href=(ask.link_with(&[("page", Some(&(number - 1).to_string()))])) {
+                        "Newer" } " " }
+                    @if number < last { a rel="next" href=(ask.link_with(&[("page", Some(&(number + 1).to_string()))]))
+                        { "Older" } }
                 }
             }
         }
@@ -123,12 +129,14 @@ fn tabs(ask: &Ask, listed: &Listed) -> Markup {
     let all: usize = listed.counts.iter().sum();
     html! {
         nav class="tabs" aria-label="Status" {
-            a href=(ask.link_with(&[("status", None), ("page", None)])) aria-current=[chosen.is_none().then_some("true")] {
+            a href=(ask.link_with(&[("status", None), ("page", None)]))
+                aria-current=[chosen.is_none().then_some("true")] {
                 "all " span class="count" { (all) }
             }
             @for (status, number) in Status::ALL.into_iter().zip(listed.counts) {
                 @let is_here = chosen == Some(status);
-                a href=(ask.link_with(&[("status", Some(status.name())), ("page", None)])) aria-current=[is_here.then_some("true")] {
+                a href=(ask.link_with(&[("status", Some(status.name())), ("page", None)]))
+                    aria-current=[is_here.then_some("true")] {
                     (parts::words(status)) " " span class="count" { (number) }
                 }
             }
@@ -142,7 +150,8 @@ fn row_of(ask: &Ask, row: &Row) -> Markup {
     html! {
         tr {
             @if !ask.is_read_only() {
-                td { @if is_plain(&task.id) { input type="checkbox" name="id" value=(task.id) form=(FORM) aria-label={ "Task " (id) }; } }
+                td { @if is_plain(&task.id) { input type="checkbox" name="id" value=(task.id) form=(FORM) aria-label={
+                    "Task " (id) }; } }
             }
             td { (parts::status(task.status)) }
             td class="tool" { (line(row.tool.as_deref().unwrap_or("–"), 60)) }

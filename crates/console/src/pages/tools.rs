@@ -105,7 +105,8 @@ fn shown(ask: &Ask, tool: &Tool, written_as: Option<&str>, filled: Filled<'_>, r
         @if form.is_json() && !Form::of(schema).is_json() {
             p class="dim" { a href=(link(NAME, &[("tool", &tool.name)])) { "Fill in a form instead" } }
         } @else if !form.is_json() {
-            p class="dim" { a href=(link(NAME, &[("tool", &tool.name), ("as", "json")])) { "Write the arguments as JSON instead" } }
+            p class="dim" { a href=(link(NAME, &[("tool", &tool.name), ("as", "json")])) { "Write the arguments as \
+                JSON instead" } }
         }
     };
     let page = Page::new("Tool").still("tool", html);

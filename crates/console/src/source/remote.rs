@@ -13,7 +13,8 @@ use url::Url;
 use super::{Filter, Listed, Row, Source};
 use crate::clock;
 
-/// So many tasks are read for a list: every open page looks again and again, and a deployed stack pays for what it reads.
+/// So many tasks are read for a list: every open page looks again and again, and a deployed stack pays for what it
+/// reads.
 const NEWEST: usize = 500;
 
 /// The tools of so many tasks are remembered.
@@ -62,8 +63,8 @@ impl Remote {
         Ok(connected)
     }
 
-    /// What came of a request. If the server could not be reached, the next request begins anew: what answers then may be
-    /// another server.
+    /// What came of a request. If the server could not be reached, the next request begins anew: what answers then may
+    /// be another server.
     async fn seen<T>(&self, done: Result<T, Error>) -> Result<T, Error> {
         if let Err(Error::Unreachable(_) | Error::SessionGone) = &done {
             *self.client.lock().await = None;

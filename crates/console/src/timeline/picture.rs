@@ -30,7 +30,8 @@ pub(crate) fn picture(timeline: &Timeline, axis: &Axis, said: &str) -> Markup {
         div class="picture" tabindex="0" role="group" aria-label="Timeline" {
             svg viewBox=(format!("0 0 1000 {height}")) role="img" aria-label=(said) {
                 defs {
-                    pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)" {
+                    pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"
+                        {
                         rect class="hatch" width="3" height="6" {}
                     }
                 }
@@ -77,7 +78,8 @@ fn moments(timeline: &Timeline, axis: &Axis) -> Markup {
     html! {
         @for (x, ms) in shown {
             line class="tick" x1=(unit(x)) x2=(unit(x)) y1="4" y2="18" {}
-            text class="moment" x=(unit(x + 3.0)) y="12" { @if is_long { (day_and_minute(ms)) } @else { (time_of_day(ms)) } }
+            text class="moment" x=(unit(x + 3.0)) y="12" { @if is_long { (day_and_minute(ms)) } @else {
+                (time_of_day(ms)) } }
         }
     }
 }
@@ -111,7 +113,8 @@ fn leg_of(leg: &Leg, axis: &Axis) -> Markup {
                 @if let Some(reason) = &leg.reason { ": " (line(reason, 120)) }
             }
             rect x=(unit(x)) y="22" width=(unit(width)) height="22" rx="2" {}
-            @if leg.end == End::Died { rect x=(unit(x)) y="22" width=(unit(width)) height="22" rx="2" fill="url(#hatch)" {} }
+            @if leg.end == End::Died { rect x=(unit(x)) y="22" width=(unit(width)) height="22" rx="2"
+                fill="url(#hatch)" {} }
             @if matches!(leg.end, End::Died | End::Failed) {
                 text class="wrong" x=(unit(x + width / 2.0)) y="56" { "✕" }
             }

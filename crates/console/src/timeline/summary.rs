@@ -76,7 +76,8 @@ mod tests {
     #[test]
     fn forty_legs_and_a_thousand_steps_are_one_sentence() {
         let line = Timeline::of(&long(40, 25), now_ms(0)).unwrap();
-        let expected = "40 legs, 1000 steps in 39 h: 5 min of work, 13 h 57 min asleep, 59 min until it was tried again, \
+        let expected = "40 legs, 1000 steps in 39 h: 5 min of work, 13 h 57 min asleep, 59 min until it was tried \
+                        again, \
                         23 h 56 min in older waits, 2 s in the queue. Of the last 16 legs, 1 died.";
         assert_eq!(summary(&line), expected);
         assert_eq!(problems(&line), ["Leg 38 died after 10 s"]);

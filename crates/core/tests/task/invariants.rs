@@ -257,7 +257,8 @@ proptest! {
     #[test]
     fn a_living_lease_is_never_taken(life in life()) {
         for (before, event, now, _) in changes(&life) {
-            if let (State::Running { lease }, TaskEvent::Claim { .. } | TaskEvent::RetriesExhausted) = (&before.state, event) {
+            if let (State::Running { lease }, TaskEvent::Claim { .. } | TaskEvent::RetriesExhausted) =
+                (&before.state, event) {
                 prop_assert!(now >= lease.until);
             }
         }
@@ -338,7 +339,8 @@ proptest! {
             };
             prop_assert_eq!(agreed(before), agreed(after));
             prop_assert!(after.terms.retention_ms >= before.terms.retention_ms);
-            prop_assert!(after.terms == before.terms || matches!(event, TaskEvent::ExtendRetention { .. }), "{event:?}");
+            prop_assert!(after.terms == before.terms || matches!(event, TaskEvent::ExtendRetention { .. }),
+                "{event:?}");
         }
     }
 

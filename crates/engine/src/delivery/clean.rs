@@ -45,8 +45,8 @@ impl Engine {
         work.signals.until.is_none_or(|killed_at| over_at <= killed_at)
     }
 
-    /// From when on no leg of the task runs its tool. A worker that held the task may not know of its end before its lease
-    /// is over, and clocks differ: so others wait for a lease at least.
+    /// From when on no leg of the task runs its tool. A worker that held the task may not know of its end before its
+    /// lease is over, and clocks differ: so others wait for a lease at least.
     pub(crate) fn cleaning_due_at(&self, task: &Task) -> Timestamp {
         let ended_at = task.ended_at.unwrap_or(task.updated_at);
         task.held_until.map_or(ended_at, |until| until.max(ended_at.plus_ms(self.settings.lease_ms)))
@@ -117,7 +117,8 @@ impl Engine {
             }
             Cleaned::NoSuchTool => {
                 let after_ms = self.settings.lease_ms;
-                tracing::warn!(task_id = %task.id, tool = task.tool, after_ms, "this worker cannot clean up after the tool");
+                tracing::warn!(task_id = %task.id, tool = task.tool, after_ms, "this worker cannot clean up after the \
+                    tool");
                 (CleaningEnd::NotRun { again_at: self.now().plus_ms(after_ms) }, Some(after_ms))
             }
         };

@@ -84,7 +84,8 @@ impl Engine {
         }
     }
 
-    /// Sends the delivered message once more, so that its delivery does not count. If that fails, the delivered one stays.
+    /// Sends the delivered message once more, so that its delivery does not count. If that fails, the delivered one
+    /// stays.
     pub(crate) async fn send_later(&self, message: &Message, delay_ms: u64) -> Disposition {
         match self.queue().send(message, delay_ms).await {
             Ok(()) => Disposition::Acknowledge,
@@ -197,8 +198,8 @@ impl Engine {
     async fn retry(&self, leg: &Leg, reason: String) -> Disposition {
         let task = leg.task();
         let (progress, advance) = leg.shared().pending.take();
-        // A leg that got further than the ones before it resets the count of failures; that must be on record first, and
-        // so must its last progress.
+        // A leg that got further than the ones before it resets the count of failures; that must be on record first,
+        // and so must its last progress.
         let failures = if leg.shared().pending.has_advanced() { 0 } else { task.failures };
         if progress.is_some() || (advance == Advance::Recorded && task.failures > 0) {
             let lease_until = self.now().plus_ms(self.settings.lease_ms);

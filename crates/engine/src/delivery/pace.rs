@@ -1,5 +1,5 @@
-//! When a leg's worker writes while its tool runs: heartbeats at a steady interval, progress as soon as its own interval
-//! allows.
+//! When a leg's worker writes while its tool runs: heartbeats at a steady interval, progress as soon as its own
+//! interval allows.
 
 use longhaul_core::Timestamp;
 

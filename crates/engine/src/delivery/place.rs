@@ -1,8 +1,9 @@
-//! The limit of running legs per owner, for workers that share no memory: a leg takes a place before its claim, and gives
-//! it back when it has ended.
+//! The limit of running legs per owner, for workers that share no memory: a leg takes a place before its claim, and
+//! gives it back when it has ended.
 //!
-//! The limit decides when a task runs, and nothing else. A delivery that finds no place is sent again, a little later; a
-//! place whose worker died is free when its leg could no longer run; and if the places cannot be reached, the leg runs.
+//! The limit decides when a task runs, and nothing else. A delivery that finds no place is sent again, a little later;
+//! a place whose worker died is free when its leg could no longer run; and if the places cannot be reached, the leg
+//! runs.
 
 use std::panic::AssertUnwindSafe;
 
@@ -29,8 +30,8 @@ impl Engine {
         }
     }
 
-    /// Runs the leg of a task of which another leg has the place `held`. Only the claim knows whether that leg is over: if
-    /// not, the place is not this delivery's, and stays.
+    /// Runs the leg of a task of which another leg has the place `held`. Only the claim knows whether that leg is over:
+    /// if not, the place is not this delivery's, and stays.
     async fn run_in_place_of_another(
         &self,
         limit: &LegLimit,
@@ -87,7 +88,8 @@ impl Engine {
         let ended = AssertUnwindSafe(leg).catch_unwind().await;
         if let Err(error) = self.with_retry(|| limit.places.give_back(place)).await {
             let (task_id, until, error) = (place.task.id, place.until.as_ms(), &error as &dyn std::error::Error);
-            tracing::warn!(%task_id, until, error, "the place of a leg was not given back; it is free when its time is over");
+            tracing::warn!(%task_id, until, error,
+                "the place of a leg was not given back; it is free when its time is over");
         }
         ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
@@ -113,11 +115,12 @@ impl Engine {
         if waited_ms < limit.wait_ms {
             tracing::info!(task_id = %message.task.id, "the owner runs as many legs as it may; the task waits");
         } else {
-            tracing::debug!(task_id = %message.task.id, waited_ms, delay_ms, "the task still waits for a leg of its owner");
+            tracing::debug!(task_id = %message.task.id, waited_ms, delay_ms,
+                "the task still waits for a leg of its owner");
         }
         if work.delivery.receives > 1 {
-            // A worker that died, or could not delete it, may have sent one in its place already: copies would be copied
-            // at every try, and be more and more.
+            // A worker that died, or could not delete it, may have sent one in its place already: copies would be
+            // copied at every try, and be more and more.
             return Disposition::RetryAfter { after_ms: delay_ms };
         }
         self.send_later(message, delay_ms).await

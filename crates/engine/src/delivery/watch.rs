@@ -126,8 +126,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Renews the lease, flushes the pending updates, and learns whether the work is still wanted. If the store does not
-    /// answer, the next write tries again.
+    /// Renews the lease, flushes the pending updates, and learns whether the work is still wanted. If the store does
+    /// not answer, the next write tries again.
     async fn renew_lease(&self, leg: &Leg, signals: &WorkerSignals) -> Result<(), Refusal> {
         let task = leg.task();
         // A tool that ends during this write drops it: the updates then stay pending for the write of the end.
@@ -140,7 +140,8 @@ impl Engine {
             Err(ApplyError::Refused { why, .. }) => return Err(why),
             Err(ApplyError::NotFound) => return Err(Refusal::Expired),
             Err(ApplyError::Store(error)) => {
-                tracing::warn!(task_id = %task.id, error = &error as &dyn std::error::Error, "the heartbeat was not written");
+                tracing::warn!(task_id = %task.id, error = &error as &dyn std::error::Error, "the heartbeat was not \
+                    written");
             }
         }
         Ok(())

@@ -17,8 +17,8 @@ enum Unmade<E> {
 }
 
 impl Leg {
-    /// Makes the task `id` of the call that `prepare` returns, once, and returns how it ended. Nothing runs while it has not:
-    /// its end starts the next leg. The call takes two entries of the journal: the step `name`, and the end.
+    /// Makes the task `id` of the call that `prepare` returns, once, and returns how it ended. Nothing runs while it
+    /// has not: its end starts the next leg. The call takes two entries of the journal: the step `name`, and the end.
     ///
     /// If the owner may have no more unfinished tasks, it is made when another call of this task has ended.
     ///
@@ -91,8 +91,8 @@ impl Leg {
         std::future::pending().await
     }
 
-    /// Makes the task `id` of the call that `prepare` returns, once, and does not wait for it: it is no child, and goes on
-    /// whatever becomes of this task. The call takes one entry of the journal: the step `name`.
+    /// Makes the task `id` of the call that `prepare` returns, once, and does not wait for it: it is no child, and goes
+    /// on whatever becomes of this task. The call takes one entry of the journal: the step `name`.
     ///
     /// # Errors
     /// Those of `prepare`, and [`CallError::NotAccepted`]. They are not recorded.

@@ -9,9 +9,9 @@ use crate::suspension::Wait;
 use crate::{Every, Leg};
 
 impl Leg {
-    /// The JSON text that somebody recorded as fact `name` ([`Engine::record_fact`](crate::Engine::record_fact)), in this
-    /// and every later leg; `None`, also for ever, if nobody had recorded it at `until`. If it is not there yet, the leg
-    /// ends, and whoever records it starts the next one.
+    /// The JSON text that somebody recorded as fact `name` ([`Engine::record_fact`](crate::Engine::record_fact)), in
+    /// this and every later leg; `None`, also for ever, if nobody had recorded it at `until`. If it is not there yet,
+    /// the leg ends, and whoever records it starts the next one.
     ///
     /// In case nobody does, the task looks for it now and then: first after a minute, and less often the longer ago
     /// `since` is, the moment when what it waits for was handed out; at last every 15 minutes.

@@ -8,8 +8,8 @@ use crate::{Every, IsRecorded, Leg};
 
 impl Leg {
     /// Looks until `look` finds something: records the JSON text that it found as step `name`, and returns the recorded
-    /// text in this and every later leg. A pause between two looks ends the leg if it is long, as a long sleep does. Every
-    /// leg that comes here looks at once.
+    /// text in this and every later leg. A pause between two looks ends the leg if it is long, as a long sleep does.
+    /// Every leg that comes here looks at once.
     ///
     /// Looks that find nothing are not recorded. A growing interval costs one timer, which says when it began.
     ///

@@ -25,8 +25,8 @@ struct RecordedAsk {
 }
 
 impl Leg {
-    /// The state that the tool wanted back in its last round, and the client's answers by the tool's own keys; `None` if
-    /// there was no round yet. A round that was recorded by a leg that died before it could ask is asked now.
+    /// The state that the tool wanted back in its last round, and the client's answers by the tool's own keys; `None`
+    /// if there was no round yet. A round that was recorded by a leg that died before it could ask is asked now.
     pub async fn last_round(&self) -> Option<(String, BTreeMap<String, String>)> {
         let round = self.round(self.rounds().checked_sub(1)?).await?;
         let mut answers = BTreeMap::new();
@@ -45,8 +45,8 @@ impl Leg {
     }
 
     /// Ends the leg because the tool returned questions. After a round without questions, the tool is run again after a
-    /// short delay. Keys are unique within a task's life (Tasks extension, "Task Update Requests"): the client sees a key
-    /// that an earlier round used under another name.
+    /// short delay. Keys are unique within a task's life (Tasks extension, "Task Update Requests"): the client sees a
+    /// key that an earlier round used under another name.
     pub async fn ask_round(&self, round: Round) -> LegEnd {
         // An abort in here, for example because the store does not answer, ends the leg as it would inside a tool.
         match self.drive(self.record_round(round)).await {

@@ -8,8 +8,8 @@ use crate::suspension::Reason;
 
 impl Leg {
     /// Has whoever presents the token with this hash record the fact `name` until a moment
-    /// ([`Engine::record_fact_by_token`](crate::Engine::record_fact_by_token)). The token itself stands nowhere: who may
-    /// look at the task's journal must not be able to answer in place of its holder.
+    /// ([`Engine::record_fact_by_token`](crate::Engine::record_fact_by_token)). The token itself stands nowhere: who
+    /// may look at the task's journal must not be able to answer in place of its holder.
     pub async fn admit_token(&self, hash: &str, name: &str, until: Timestamp) {
         self.check_name(EntryKind::Fact, name).await;
         match serde_json::to_string(&Token { fact: name.to_owned(), until }) {

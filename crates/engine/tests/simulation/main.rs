@@ -117,8 +117,8 @@ fn no_seed_breaks_a_promise_where_nobody_polls_and_messages_are_lost() {
     }
 }
 
-/// Each seed's world once more, in which nobody polls, processes die between records and messages, and somebody hears of each
-/// record that waits for a worker.
+/// Each seed's world once more, in which nobody polls, processes die between records and messages, and somebody hears
+/// of each record that waits for a worker.
 #[test]
 fn no_seed_breaks_a_promise_where_nobody_polls_and_unclaimed_tasks_are_heard_of() {
     match search_other_worlds(2, Plan::with_stream) {

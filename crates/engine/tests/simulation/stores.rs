@@ -13,7 +13,8 @@ fn seeds() -> u64 {
 #[test]
 fn sqlite_does_what_the_model_does() {
     for seed in 0..seeds() {
-        // Some of them read filtered lists, too, in some calls start later, and in some it writes messages with records.
+        // Some of them read filtered lists, too, in some calls start later, and in some it writes messages with
+        // records.
         let plan_of = [Plan::of, Plan::with_filtered_lists, Plan::with_one_database, Plan::with_later_starts]
             [(seed % 4) as usize];
         let plan = plan_of(seed);

@@ -26,8 +26,8 @@ fn captured(world: &World) -> (Lines, DefaultGuard) {
     (lines, tracing::subscriber::set_default(registry().with(log.with_filter(audited(Audited::Only)))))
 }
 
-/// The entries since this was last asked: event, outcome, reason and tool of each. All of them are about this task and its
-/// owner, or about no task, and about Ann.
+/// The entries since this was last asked: event, outcome, reason and tool of each. All of them are about this task and
+/// its owner, or about no task, and about Ann.
 fn entries(lines: &Lines, task: Option<&TaskKey>) -> Vec<String> {
     let said = |line: Value| {
         let field = |name: &str| line.get(name).and_then(Value::as_str).unwrap_or("-").to_owned();

@@ -1,4 +1,5 @@
-//! Tools that call other tools: each call is a task of its own, one for its name, and nothing waits for it in a process.
+//! Tools that call other tools: each call is a task of its own, one for its name, and nothing waits for it in a
+//! process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

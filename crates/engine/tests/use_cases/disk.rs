@@ -12,8 +12,8 @@ use longhaul_sqlite::{Database, SqliteQueue};
 use longhaul_testkit::given::{NOW, owner};
 use longhaul_testkit::{ManualClock, SeededIds, block_on};
 
-/// Lives, one after the other. Whoever counts takes the cheapest: where the machine is slow, what nobody waits for may be
-/// committed alone.
+/// Lives, one after the other. Whoever counts takes the cheapest: where the machine is slow, what nobody waits for may
+/// be committed alone.
 const LIVES: usize = 20;
 
 /// The log's header, and that of each page in it.

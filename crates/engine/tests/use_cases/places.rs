@@ -1,5 +1,5 @@
-//! The limit of running legs per owner: a leg takes a place before its claim and gives it back after its end, a task that
-//! finds none waits, and nothing but its turn depends on that.
+//! The limit of running legs per owner: a leg takes a place before its claim and gives it back after its end, a task
+//! that finds none waits, and nothing but its turn depends on that.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -320,8 +320,8 @@ fn a_place_that_another_task_got_meanwhile_is_not_overrun() {
     });
 }
 
-/// Found by the simulation (seed 6837 with limited legs): the leg that was about to take over slept between its claim and
-/// that, and took the place from a leg with a later claim.
+/// Found by the simulation (seed 6837 with limited legs): the leg that was about to take over slept between its claim
+/// and that, and took the place from a leg with a later claim.
 #[test]
 fn a_place_that_a_later_leg_of_the_task_has_by_now_is_not_taken_over() {
     run(async {
@@ -337,8 +337,8 @@ fn a_place_that_a_later_leg_of_the_task_has_by_now_is_not_taken_over() {
     });
 }
 
-/// Found by the simulation (seed 190276 with limited legs): by a worker's clock that is ahead the dead leg's time was over,
-/// and another task got its place; by the clock of the worker that took over the place it was not.
+/// Found by the simulation (seed 190276 with limited legs): by a worker's clock that is ahead the dead leg's time was
+/// over, and another task got its place; by the clock of the worker that took over the place it was not.
 #[test]
 fn a_place_that_another_task_got_is_not_taken_over_by_a_worker_whose_clock_is_behind() {
     run(async {
@@ -377,8 +377,8 @@ fn a_place_that_was_taken_a_moment_ago_is_not_taken_over() {
     });
 }
 
-/// Found by the simulation (seed 6125 with limited legs): the claim was applied seconds after the place was taken. Until
-/// then another leg of the task had taken over the place and given it back, and another task had it.
+/// Found by the simulation (seed 6125 with limited legs): the claim was applied seconds after the place was taken.
+/// Until then another leg of the task had taken over the place and given it back, and another task had it.
 #[test]
 fn a_claim_whose_lease_is_over_before_its_answer_runs_nothing() {
     run(async {

@@ -1,4 +1,5 @@
-//! A call that asks to start later is a task at once, and its tool runs when the moment has come, whatever happens before.
+//! A call that asks to start later is a task at once, and its tool runs when the moment has come, whatever happens
+//! before.
 
 use std::collections::BTreeMap;
 

@@ -74,8 +74,8 @@ impl Call<'_> {
         }
     }
 
-    /// Asks the caller. While there is no answer nothing runs: the connection is closed, and the call is made again with
-    /// the answers that are on record.
+    /// Asks the caller. While there is no answer nothing runs: the connection is closed, and the call is made again
+    /// with the answers that are on record.
     async fn ask(&self, number: u32, request: InputRequest) -> Result<ClientResult, ErrorData> {
         if !self.may_ask() {
             return Err(nobody_to_ask());

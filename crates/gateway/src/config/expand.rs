@@ -32,7 +32,8 @@ fn value(inside: &str, env: &dyn EnvSource) -> Result<String, Unexpanded> {
         && name.chars().all(|next| next.is_ascii_alphanumeric() || next == '_');
     if !is_name {
         return Err(Unexpanded::Wrong(format!(
-            "`${{{inside}}}` is known to an editor only: write `${{NAME}}` for the environment variable NAME, or the value"
+            "`${{{inside}}}` is known to an editor only: write `${{NAME}}` for the environment variable NAME, or the \
+             value"
         )));
     }
     match env.get(name).map(std::ffi::OsString::into_string) {

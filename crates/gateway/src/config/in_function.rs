@@ -51,7 +51,8 @@ pub(crate) fn read(text: &str, env: &dyn EnvSource, role: Role) -> Result<Config
 fn downloads(program: &str) -> String {
     let instead = match program {
         "uvx" | "pipx" => {
-            "install the package into the bundle (`pip install --target bundle PACKAGE`), and start it with `python3 -m MODULE`"
+            "install the package into the bundle (`pip install --target bundle PACKAGE`), and start it with `python3 \
+             -m MODULE`"
         }
         "docker" | "podman" => "put the server into the bundle, or into the image of the worker, and start it itself",
         _ => {

@@ -99,7 +99,8 @@ pub(super) fn read(reader: &mut Reader<'_>, name: &str, node: &Node<'_>) -> Opti
     let output_schema = members.find("outputSchema").map(|node| schema(reader, &node));
     let terms = terms(reader, &mut members);
     if terms.durable == Some(Durable::Never) {
-        let what = "`never` is for tools that are quick: a job needs a task. Leave it out, or write \"always\" or \"required\"";
+        let what = "`never` is for tools that are quick: a job needs a task. Leave it out, or write \"always\" or \
+                    \"required\"";
         reader.fault(&format!("{}/task", node.pointer), what);
     }
     let look_every = members.find("lookEvery").and_then(|node| {

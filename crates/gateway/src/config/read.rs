@@ -155,7 +155,10 @@ fn server(reader: &mut Reader<'_>, env: &dyn EnvSource, name: &str, node: &Node<
         (Some(other), ..) => {
             reader.fault(
                 &format!("{}/type", node.pointer),
-                format!("`{other}` is not supported: it must be `stdio` or `http`, or the kind of an outside job such as `aws-step-functions`"),
+                format!(
+                    "`{other}` is not supported: it must be `stdio` or `http`, or the kind of an outside job such \
+                         as `aws-step-functions`"
+                ),
             );
             None
         }

@@ -146,9 +146,8 @@ fn a_file_without_servers_is_refused() {
     for text in ["{}", r#"{"mcpServers": {}}"#, r#"{"mcpServers": {"a": {"command": "x", "disabled": true}}}"#] {
         assert_eq!(
             faults(text),
-            [
-                "the configuration: names no server: it needs `mcpServers` (or `servers`) with at least one that can be used"
-            ]
+            ["the configuration: names no server: it needs `mcpServers` (or `servers`) with at least one that can \
+                 be used"]
         );
     }
     assert_eq!(faults(r#"{"mcpServers": {"a": {}}}"#).len(), 1, "it names one, with a mistake");

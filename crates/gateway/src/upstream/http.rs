@@ -30,8 +30,8 @@ pub(super) fn why(error: &DynamicTransportError) -> String {
 /// How long a connection may take to be made.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 
-/// How long an idle connection is kept: many servers close theirs after five seconds, and what is sent at that moment is
-/// lost.
+/// How long an idle connection is kept: many servers close theirs after five seconds, and what is sent at that moment
+/// is lost.
 const IDLE_MAX: Duration = Duration::from_secs(4);
 
 /// Where a server is, and what is sent to it with every request. Nothing of what a caller sent is among it.
@@ -101,16 +101,16 @@ pub(super) fn is_unsent(error: &ServiceError) -> bool {
     matches!(error.error.downcast_ref::<Failed>(), Some(Failed::Client(error)) if error.is_connect())
 }
 
-/// An HTTP client that sends what `rmcp` leaves out, and whose errors, which `rmcp` also writes to the log, do not tell the
-/// URL.
+/// An HTTP client that sends what `rmcp` leaves out, and whose errors, which `rmcp` also writes to the log, do not tell
+/// the URL.
 #[derive(Clone)]
 pub(crate) struct Discreet {
     client: reqwest::Client,
     params: ParamHeaders,
 }
 
-/// Whether the message is a notification: it may be sent again if its connection was closed at that moment, since it is as
-/// true the second time.
+/// Whether the message is a notification: it may be sent again if its connection was closed at that moment, since it is
+/// as true the second time.
 const fn says_something(message: &ClientJsonRpcMessage) -> bool {
     matches!(message, ClientJsonRpcMessage::Notification(_))
 }

@@ -1,5 +1,5 @@
-//! `Mcp-Param-*`: arguments that a server behind a URL wants in headers too, as its tools' schemas say by `x-mcp-header`
-//! (revision `2026-07-28`). `rmcp` sends them only on the connection on which it has listed the tools.
+//! `Mcp-Param-*`: arguments that a server behind a URL wants in headers too, as its tools' schemas say by
+//! `x-mcp-header` (revision `2026-07-28`). `rmcp` sends them only on the connection on which it has listed the tools.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};

@@ -1,5 +1,5 @@
-//! A session of revision `2025-11-25` over Streamable HTTP, for the tasks of that revision, which `rmcp` does not know. It
-//! has an id, by which it goes on over other connections, and from other processes.
+//! A session of revision `2025-11-25` over Streamable HTTP, for the tasks of that revision, which `rmcp` does not know.
+//! It has an id, by which it goes on over other connections, and from other processes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -17,8 +17,8 @@ use super::watch::Watch;
 use crate::limits;
 use longhaul_client::{Line, Lines, Overlong};
 
-/// The gateway's end. `rmcp` has a transport for child processes, but that one skips a line that is too long, so that its
-/// call would wait forever, and does not notice the end of a process whose output somebody else keeps open.
+/// The gateway's end. `rmcp` has a transport for child processes, but that one skips a line that is too long, so that
+/// its call would wait forever, and does not notice the end of a process whose output somebody else keeps open.
 pub(crate) struct Stdio {
     process: i32,
     stdin: Stdin,
@@ -109,7 +109,8 @@ impl Transport<RoleClient> for Stdio {
             drop(stdin.take());
         }
         let ends_within = Duration::from_millis(2 * limits::END_GRACE_MS);
-        // It may still be writing: many servers fail loudly when nobody reads. Signals end it if it does not end by itself.
+        // It may still be writing: many servers fail loudly when nobody reads. Signals end it if it does not end by
+        // itself.
         drop(tokio::time::timeout(ends_within, self.read_to_end()).await);
         Ok(())
     }

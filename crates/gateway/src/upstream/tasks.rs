@@ -79,8 +79,8 @@ impl Upstream {
         self.task_tools.require(tool);
     }
 
-    /// Finds out what a server behind a URL says in revision `2025-11-25` about its tools and tasks. One that speaks the
-    /// newer era is asked too, if it speaks both: the newer revision has no place for it.
+    /// Finds out what a server behind a URL says in revision `2025-11-25` about its tools and tasks. One that speaks
+    /// the newer era is asked too, if it speaks both: the newer revision has no place for it.
     pub(crate) async fn learn_task_tools(&self) {
         let speaks_older = self.era() == Some(Era::Handshake);
         if !speaks_older && !self.may_speak_the_older() {

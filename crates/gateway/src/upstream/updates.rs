@@ -1,5 +1,5 @@
-//! The resources of a server that clients want to hear of: one connection besides those of calls, for as long as anybody
-//! listens.
+//! The resources of a server that clients want to hear of: one connection besides those of calls, for as long as
+//! anybody listens.
 
 #![expect(deprecated, reason = "servers of older revisions are subscribed to one resource at a time")]
 
@@ -96,8 +96,8 @@ pub(crate) struct Heard {
 }
 
 impl Heard {
-    /// The next resource that has changed, or may have: each once at the beginning, since it may have changed before the
-    /// server was subscribed to, and again after the connection was lost.
+    /// The next resource that has changed, or may have: each once at the beginning, since it may have changed before
+    /// the server was subscribed to, and again after the connection was lost.
     ///
     /// # Errors
     /// The server refuses to tell about one of them.

@@ -155,8 +155,8 @@ impl Watch {
         }
     }
 
-    /// Whether a question was over when the answer came cannot be told: whoever asked something is not used again. Roots
-    /// are asked for when a connection begins.
+    /// Whether a question was over when the answer came cannot be told: whoever asked something is not used again.
+    /// Roots are asked for when a connection begins.
     fn asks(&self, id: &RequestId, request: &ServerRequest) {
         let mut seen = self.lock();
         seen.asked.push(id.clone());

@@ -65,7 +65,10 @@ impl Private {
     /// The key as an issuer publishes it.
     pub fn jwk(&self, id: &str) -> Value {
         let public = self.public();
-        let point = |curve, bytes: usize| json!({"kty": "EC", "kid": id, "crv": curve, "x": encoded(&public[1..=bytes]), "y": encoded(&public[bytes + 1..])});
+        let point = |curve, bytes: usize| {
+            json!({"kty": "EC", "kid": id, "crv": curve, "x":
+            encoded(&public[1..=bytes]), "y": encoded(&public[bytes + 1..])})
+        };
         match self {
             // In DER: nine bytes, the modulus of 256, two, and the exponent.
             Self::Rsa(_) => {

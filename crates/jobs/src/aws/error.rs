@@ -92,8 +92,8 @@ impl AwsError {
         }
     }
 
-    /// For everything after the start: what is refused now, such as for want of a right, may be allowed later, and the job
-    /// goes on meanwhile.
+    /// For everything after the start: what is refused now, such as for want of a right, may be allowed later, and the
+    /// job goes on meanwhile.
     pub(crate) fn later(self) -> JobError {
         JobError::Unanswered(self.to_string())
     }

@@ -54,7 +54,10 @@ fn batch() -> Kind {
         started: || json!({"jobId": "b-1"}),
         going: || json!({"jobs": [{"jobId": "b-1", "status": "RUNNING"}]}),
         done: || json!({"jobs": [{"jobId": "b-1", "status": "SUCCEEDED", "container": {"exitCode": 0}}]}),
-        failed: || json!({"jobs": [{"jobId": "b-1", "status": "FAILED", "statusReason": "Essential container exited"}]}),
+        failed: || {
+            json!({"jobs": [{"jobId": "b-1", "status": "FAILED", "statusReason":
+            "Essential container exited"}]})
+        },
         why: "the job failed: Essential container exited",
         found: |key| {
             let task = key.split('.').next_back().unwrap();
@@ -71,12 +74,18 @@ fn codebuild() -> Kind {
         start: "StartBuild",
         stop: "StopBuild",
         started: || json!({"build": {"id": "site:1"}}),
-        going: || json!({"builds": [{"id": "site:1", "buildStatus": "IN_PROGRESS", "currentPhase": "INSTALL", "phases": [{}]}]}),
+        going: || {
+            json!({"builds": [{"id": "site:1", "buildStatus": "IN_PROGRESS", "currentPhase": "INSTALL", "phases":
+            [{}]}]})
+        },
         done: || {
             json!({"builds": [{"id": "site:1", "buildStatus": "SUCCEEDED",
                     "exportedEnvironmentVariables": [{"name": "URL", "value": "https://site"}]}]})
         },
-        failed: || json!({"builds": [{"id": "site:1", "buildStatus": "FAILED", "phases": [{"contexts": [{"message": "exit status 1"}]}]}]}),
+        failed: || {
+            json!({"builds": [{"id": "site:1", "buildStatus": "FAILED", "phases":
+            [{"contexts": [{"message": "exit status 1"}]}]}]})
+        },
         why: "the build ended as FAILED: exit status 1",
         found: |key| {
             let variables = json!([{"name": "LONGHAUL_TASK", "value": key}]);

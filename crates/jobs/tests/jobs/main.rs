@@ -1,4 +1,5 @@
-//! Outside jobs against stand-ins for their systems: servers that speak their APIs, and fail, hang and lie as they are told.
+//! Outside jobs against stand-ins for their systems: servers that speak their APIs, and fail, hang and lie as they are
+//! told.
 
 #![expect(
     clippy::unwrap_used,

@@ -69,8 +69,8 @@ impl<'a> Signer<'a> {
         Some(Self { account, arn, id })
     }
 
-    /// From the unique id that AWS gives to a user or role, never from a name. A role that was deleted and created again
-    /// is a different owner.
+    /// From the unique id that AWS gives to a user or role, never from a name. A role that was deleted and created
+    /// again is a different owner.
     fn alone(self, owner: IamOwner) -> Principal {
         let (owner, subject) = match owner {
             IamOwner::Account => ("", self.principal()),
@@ -95,8 +95,8 @@ impl<'a> Signer<'a> {
         Principal { owner, identity: Some(identity), scopes: Scopes::Unrestricted }
     }
 
-    /// The role of an assumed role, whose id reads `AROA…:session`; otherwise the id as it is. A federated user's id begins
-    /// with the account and identifies the user only as a whole.
+    /// The role of an assumed role, whose id reads `AROA…:session`; otherwise the id as it is. A federated user's id
+    /// begins with the account and identifies the user only as a whole.
     fn principal(self) -> &'a str {
         match self.id.split_once(':') {
             Some((role, _session)) if self.has_assumed_a_role() && !role.is_empty() => role,

@@ -24,8 +24,8 @@ pub struct TokenClaims {
 }
 
 impl TokenClaims {
-    /// Who has the token; `None` if it does not say so clearly. The owner is the same as if the function had verified the
-    /// token itself.
+    /// Who has the token; `None` if it does not say so clearly. The owner is the same as if the function had verified
+    /// the token itself.
     pub(super) fn caller(&self, jwt: &ApiGatewayRequestAuthorizerJwtDescription) -> Option<Principal> {
         let claim = |name: &str| stated(jwt.claims.get(name).map(String::as_str));
         let (issuer, subject) = (claim("iss")?, claim("sub").filter(|subject| is_name(subject))?);
@@ -54,14 +54,14 @@ fn is_name(text: &str) -> bool {
     text.len() <= NAME_BYTES_MAX && !text.chars().any(char::is_control)
 }
 
-/// Whether a claim has one value. The gateway writes a list as its values between brackets, so that nobody can tell a list
-/// from a text with brackets.
+/// Whether a claim has one value. The gateway writes a list as its values between brackets, so that nobody can tell a
+/// list from a text with brackets.
 fn is_one(value: &str) -> bool {
     is_name(value) && !value.starts_with('[')
 }
 
-/// What was granted with the token: the claim `scope`, or `scp` as some issuers have it. Where neither is handed on, what
-/// the gateway found.
+/// What was granted with the token: the claim `scope`, or `scp` as some issuers have it. Where neither is handed on,
+/// what the gateway found.
 fn scopes(jwt: &ApiGatewayRequestAuthorizerJwtDescription) -> Scopes {
     let claimed = jwt.claims.get("scope").or_else(|| jwt.claims.get("scp"));
     let granted: BTreeSet<String> = match claimed {

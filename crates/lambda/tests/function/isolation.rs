@@ -1,5 +1,5 @@
-//! What AWS verified about a caller decides what it sees: for everyone else, what belongs to it does not exist. The answer,
-//! its headers and the calls to the table are the same as for what never existed, in every dialect.
+//! What AWS verified about a caller decides what it sees: for everyone else, what belongs to it does not exist. The
+//! answer, its headers and the calls to the table are the same as for what never existed, in every dialect.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,11 +1,11 @@
-//! How many instructions a poll, an accepted call and a leg take: a number that says what a time would say about speed, and
-//! that other programs on the same machine do not change.
+//! How many instructions a poll, an accepted call and a leg take: a number that says what a time would say about speed,
+//! and that other programs on the same machine do not change.
 //!
-//! Each test starts this program once more. That process does the work with a store in memory, on its one thread, and is
-//! traced: each instruction between two marks is a step, and the steps are counted. It needs no counters of the processor,
-//! which most virtual machines lack. Two runs differ by a few thousandths, because hash tables are seeded at random. On
-//! another processor the same work may take a few hundredths more or less, since libraries choose their code by what the
-//! processor can do.
+//! Each test starts this program once more. That process does the work with a store in memory, on its one thread, and
+//! is traced: each instruction between two marks is a step, and the steps are counted. It needs no counters of the
+//! processor, which most virtual machines lack. Two runs differ by a few thousandths, because hash tables are seeded at
+//! random. On another processor the same work may take a few hundredths more or less, since libraries choose their code
+//! by what the processor can do.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test panics")]
 
 use std::env;
@@ -23,9 +23,9 @@ mod world;
 
 use work::Work;
 
-/// What each may take, in instructions of a build for tests: about 15% more than it takes today, which the comments say. It
-/// is some hundredths more if this package is built alone, since its libraries then have fewer features, and less in an
-/// optimized build.
+/// What each may take, in instructions of a build for tests: about 15% more than it takes today, which the comments
+/// say. It is some hundredths more if this package is built alone, since its libraries then have fewer features, and
+/// less in an optimized build.
 const fn instructions_max(work: Work) -> u64 {
     match work {
         Work::Poll => 600_000,     // 520,000
@@ -43,8 +43,8 @@ const WORK: &str = "--work";
 /// The same, but nobody counts: for a profiler.
 const PROFILED_WORK: &str = "--profiled-work";
 
-/// Makes the C library use the same code on each processor, and one that copies with few instructions of which each is one
-/// step. A step of `rep movsb` is one byte.
+/// Makes the C library use the same code on each processor, and one that copies with few instructions of which each is
+/// one step. A step of `rep movsb` is one byte.
 const TUNABLES: (&str, &str) = ("GLIBC_TUNABLES", "glibc.cpu.hwcaps=-AVX2,-AVX512F,-AVX512VL,-AVX512BW,-ERMS,-FSRM");
 
 fn main() -> ExitCode {
@@ -76,12 +76,12 @@ fn check(work: Work) -> Result<(), Failed> {
         return Ok(());
     }
     Err(Failed::from(format!(
-        "{name} takes {least} instructions, and may take {max}. Something on its way does more than before. What does, shows
+        "{name} takes {least} instructions, and may take {max}. Something does more than before. This shows it:
 
     valgrind --tool=callgrind --callgrind-out-file=after {program} {PROFILED_WORK} {name} && callgrind_annotate after
 
-beside the same from before the change. If it is worth that much, or if a new compiler or a new version of a library is the
-cause, raise `instructions_max` in crates/lambda/tests/instructions/main.rs to 15% above the new count.",
+beside the same from before the change. If it is worth that much, or if a new compiler or a new version of a library
+is the cause, raise `instructions_max` in crates/lambda/tests/instructions/main.rs to 15% above the new count.",
         name = work.name(),
         program = program.display(),
     )))

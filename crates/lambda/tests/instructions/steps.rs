@@ -48,8 +48,8 @@ pub(crate) fn traced(work: impl FnOnce(&dyn Fn(&dyn Fn()))) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Runs the command, which has to call [`traced`], and returns how many instructions its main thread took from each first
-/// mark to the second, until one of them is at most `enough`.
+/// Runs the command, which has to call [`traced`], and returns how many instructions its main thread took from each
+/// first mark to the second, until one of them is at most `enough`.
 pub(crate) fn between_marks(command: &mut Command, enough: u64) -> Result<Vec<u64>, NotCounted> {
     stay_on_one_processor();
     let mut child = command.stdin(Stdio::null()).spawn().map_err(NotCounted::NotStarted)?;
@@ -61,8 +61,8 @@ pub(crate) fn between_marks(command: &mut Command, enough: u64) -> Result<Vec<u6
     counts
 }
 
-/// This process and those that it starts take turns, which is quicker on one processor. Where that is not possible, they do
-/// on several.
+/// This process and those that it starts take turns, which is quicker on one processor. Where that is not possible,
+/// they do on several.
 fn stay_on_one_processor() {
     use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
 

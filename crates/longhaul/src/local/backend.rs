@@ -22,7 +22,9 @@ use crate::ports::{TaskStore, WorkQueue};
 /// use longhaul::ports::{TaskStore, WorkQueue};
 /// use longhaul::Server;
 ///
-/// async fn serve(server: Server, store: Arc<dyn TaskStore>, queue: Arc<dyn WorkQueue>) -> Result<(), local::ServeError> {
+/// type Served = Result<(), local::ServeError>;
+///
+/// async fn serve(server: Server, store: Arc<dyn TaskStore>, queue: Arc<dyn WorkQueue>) -> Served {
 ///     let running = local::start_on(&server, Backend::new(store, queue), &Options::default()).await?;
 ///     println!("serving MCP on http://{}/mcp", running.address());
 ///     # running.stop().await;
@@ -46,9 +48,10 @@ impl Backend {
     }
 
     /// The secret from which the keys are made that sign what clients carry between their requests: sessions, and the
-    /// state of calls that ask questions. Those keys change by themselves; this one should not, since tasks that clients
-    /// named themselves are found with it. Give the same secret to all processes that share the store, and to this one
-    /// after a restart. Without it a random one is used, and clients have to start new sessions after a restart.
+    /// state of calls that ask questions. Those keys change by themselves; this one should not, since tasks that
+    /// clients named themselves are found with it. Give the same secret to all processes that share the store, and to
+    /// this one after a restart. Without it a random one is used, and clients have to start new sessions after a
+    /// restart.
     #[must_use]
     pub const fn signing_key(mut self, key: [u8; 32]) -> Self {
         self.signing_key = key;

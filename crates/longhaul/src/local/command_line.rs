@@ -89,8 +89,8 @@ impl Default for CommandLine {
 }
 
 impl CommandLine {
-    /// The command line of the program `name`. Words after the first one are verbs: [`parse`](Self::parse) skips as many
-    /// arguments.
+    /// The command line of the program `name`. Words after the first one are verbs: [`parse`](Self::parse) skips as
+    /// many arguments.
     #[must_use]
     pub const fn new(name: &'static str) -> Self {
         Self { name, version: None, about: "A durable MCP server in one process.", own: Vec::new() }
@@ -118,8 +118,8 @@ impl CommandLine {
     }
 
     /// All of a `main`: reads the flags and the environment of this process, makes the server with what its tools read
-    /// of them, and serves it until the process is asked to stop. Help is printed, and so are
-    /// what a user needs once the server is ready, and what goes wrong, with its causes. Call it last, as [`run_with`](super::run_with).
+    /// of them, and serves it until the process is asked to stop. Help is printed, and so are what a user needs once
+    /// the server is ready, and what goes wrong, with its causes. Call it last, as [`run_with`](super::run_with).
     ///
     /// ```no_run
     /// use std::process::ExitCode;

@@ -40,8 +40,8 @@ struct Open {
     of_peer: HashMap<Peer, usize>,
 }
 
-/// Who is at the other end, as far as limits go: an address of IPv4, or a network of IPv6, in which one client may have as
-/// many addresses as it likes.
+/// Who is at the other end, as far as limits go: an address of IPv4, or a network of IPv6, in which one client may have
+/// as many addresses as it likes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Peer(IpAddr);
 

@@ -1,5 +1,5 @@
-//! The console of a local server: its pages are from the server's own endpoint, with the rights that every program on this
-//! machine has.
+//! The console of a local server: its pages are from the server's own endpoint, with the rights that every program on
+//! this machine has.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

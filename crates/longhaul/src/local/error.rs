@@ -12,8 +12,8 @@ use longhaul_settings::SettingsError;
 
 use super::ToolEnvError;
 
-/// Why a local server does not run, and what to do about it. `{:?}` is the same in full, with all causes, because that is
-/// what a `main` that returns it prints.
+/// Why a local server does not run, and what to do about it. `{:?}` is the same in full, with all causes, because that
+/// is what a `main` that returns it prints.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
@@ -54,7 +54,8 @@ pub enum ServeError {
     /// The address is taken, or does not belong to this machine.
     // The cause is in the sentence and no `source`, because what to do comes after it.
     #[error(
-        "cannot listen on {address}: {cause}; choose another address with --listen, or stop the program that uses this one"
+        "cannot listen on {address}: {cause}; choose another address with --listen, or stop the program that uses this \
+         one"
     )]
     Listen {
         /// Which address.

@@ -19,8 +19,8 @@ use super::{CommandLine, OptionsError, ServeError, ToolEnvError, tool_env};
 use crate::ToolEnv;
 use crate::settings::ProcessEnv;
 
-/// How long legs may go on after a stop if processes share the store: as long as orchestrators wait, with some time left
-/// for the last writes.
+/// How long legs may go on after a stop if processes share the store: as long as orchestrators wait, with some time
+/// left for the last writes.
 const DRAIN_MS_SHARED: u64 = 20_000;
 
 /// What a table is made for, and a file on a small machine is not.
@@ -92,9 +92,9 @@ impl Options {
         self
     }
 
-    /// Binds the address now, for the server that starts with these options later. A program that has more to start, such
-    /// as processes of its own, learns before that whether the address is taken, and whether the options are right.
-    /// Clients that connect meanwhile wait.
+    /// Binds the address now, for the server that starts with these options later. A program that has more to start,
+    /// such as processes of its own, learns before that whether the address is taken, and whether the options are
+    /// right. Clients that connect meanwhile wait.
     ///
     /// # Errors
     /// [`ServeError`], which says what to do.
@@ -111,7 +111,8 @@ impl Options {
     pub(super) async fn listener(&self, config: &Config) -> Result<TcpListener, ServeError> {
         let address = config.listen;
         if config.callers == LocalCallers::Strangers {
-            tracing::warn!(%address, "everyone who reaches this address can call every tool: a local server does not identify callers");
+            tracing::warn!(%address, "everyone who reaches this address can call every tool: a local server does not \
+                                      identify callers");
         }
         let bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner).take();
         let listener = match bound {
@@ -222,7 +223,8 @@ fn console(values: &Values, callers: &LocalCallers, role: Role) -> Result<Consol
         None => Ok(Console::Off),
         Some(console) if console == Console::Off || is_possible => Ok(console),
         Some(console) => {
-            let why = "it is for a process that answers requests with `--auth loopback`, where nobody logs in: leave it out, \
+            let why = "it is for a process that answers requests with `--auth loopback`, where nobody logs in: leave \
+                       it out, \
                        and look at the server's tasks with `longhaul console --server URL`";
             Err(values.refuse(&table::CONSOLE, &console, why))
         }

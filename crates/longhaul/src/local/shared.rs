@@ -26,7 +26,8 @@ pub(super) struct Shared {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Unusable {
     #[error(
-        "the table `{table}` cannot be used: is its name in --store right, is it in this account and region, and may this \
+        "the table `{table}` cannot be used: is its name in --store right, is it in this account and region, and may \
+         this \
          process read and write it?"
     )]
     Table {
@@ -81,8 +82,8 @@ impl Shared {
         Ok((Backend { store: Arc::new(store), queue: Arc::new(queue), signing_key }, probe))
     }
 
-    /// The key that all instances share. A worker answers no requests and so signs nothing: it may not read it, and gets a
-    /// random one.
+    /// The key that all instances share. A worker answers no requests and so signs nothing: it may not read it, and
+    /// gets a random one.
     async fn signing_key(&self, store: &DynamoStore) -> Result<[u8; 32], StoreError> {
         match self.role {
             Role::All | Role::Http => store.secret(SECRET, &OsIds).await,

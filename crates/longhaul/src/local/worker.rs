@@ -168,7 +168,8 @@ mod tests {
 
     use super::*;
 
-    /// A queue elsewhere, which has given a message to a receive before the process was asked to stop, and answers after.
+    /// A queue elsewhere, which has given a message to a receive before the process was asked to stop, and answers
+    /// after.
     struct LateQueue {
         asked: Notify,
         answers: Notify,

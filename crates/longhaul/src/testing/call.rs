@@ -113,8 +113,8 @@ impl Call {
         self.crash(Moment::End)
     }
 
-    /// The process dies when the server's [`clean_up`](Server::clean_up) has succeeded, before that is on record: it runs
-    /// again.
+    /// The process dies when the server's [`clean_up`](Server::clean_up) has succeeded, before that is on record: it
+    /// runs again.
     pub fn crash_after_cleaning(self) -> Self {
         self.crash(Moment::AfterCleaning)
     }
@@ -199,8 +199,8 @@ impl Call {
         self
     }
 
-    /// Makes the call, and runs its task to its end: time passes, crashed legs are repeated, questions are answered. What
-    /// the server [cleans up](Server::clean_up) is cleaned up, or given up.
+    /// Makes the call, and runs its task to its end: time passes, crashed legs are repeated, questions are answered.
+    /// What the server [cleans up](Server::clean_up) is cleaned up, or given up.
     ///
     /// # Errors
     /// [`TestError`]. A task that fails is not an error: look at [`Run::status`].
@@ -220,9 +220,9 @@ impl Call {
         Running::begin(world, &self.tool, self.arguments, self.answers).await
     }
 
-    /// Runs the call once as it is, and then once for each moment at which its process can die, and compares: each run has
-    /// to come to the same end, by the same steps, in the same order. If the server cleans up after the task, that has to
-    /// come to the same end too, also after a crash that makes it run twice.
+    /// Runs the call once as it is, and then once for each moment at which its process can die, and compares: each run
+    /// has to come to the same end, by the same steps, in the same order. If the server cleans up after the task, that
+    /// has to come to the same end too, also after a crash that makes it run twice.
     ///
     /// Names and values that depend on the time, on random numbers or on the order of a `HashMap` are found unless they
     /// happen to be the same in all runs. What a tool does outside its process is not looked at.

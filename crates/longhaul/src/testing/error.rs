@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// Why a test run did not come to its end, or not to the same one. `Debug` prints the sentence too, since that is what a
-/// test shows that ends with it.
+/// Why a test run did not come to its end, or not to the same one. `Debug` prints the sentence too, since that is what
+/// a test shows that ends with it.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum TestError {

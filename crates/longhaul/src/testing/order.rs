@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::script::Seen;
 
-/// Two steps to which a tool came in one order in one leg, and in the other order in another one: the first such pair, in
-/// the order of `one`. Nothing is said about a tool that had two steps under way at a time: which of its branches gets on
-/// first is not decided by the tool.
+/// Two steps to which a tool came in one order in one leg, and in the other order in another one: the first such pair,
+/// in the order of `one`. Nothing is said about a tool that had two steps under way at a time: which of its branches
+/// gets on first is not decided by the tool.
 pub(super) fn swapped<'a>(one: &'a [Seen], other: &[Seen]) -> Option<(&'a str, &'a str)> {
     if has_branches(one) || has_branches(other) {
         return None;
@@ -30,8 +30,8 @@ fn came_to(leg: &[Seen]) -> Vec<&str> {
     steps
 }
 
-/// Whether two steps were under way at a time. One that failed looks as if it still were, and so does one that looks for
-/// something.
+/// Whether two steps were under way at a time. One that failed looks as if it still were, and so does one that looks
+/// for something.
 fn has_branches(leg: &[Seen]) -> bool {
     let mut under_way = BTreeSet::new();
     leg.iter().any(|seen| {

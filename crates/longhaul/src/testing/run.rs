@@ -108,8 +108,8 @@ impl Run {
         serde_json::from_value(self.error.clone()?).ok()
     }
 
-    /// What a client shows: the texts of the result, one below the other, or the message of the error. Empty if the task
-    /// was cancelled.
+    /// What a client shows: the texts of the result, one below the other, or the message of the error. Empty if the
+    /// task was cancelled.
     #[must_use]
     pub fn text(&self) -> String {
         if let Some(message) = self.error.as_ref().and_then(|error| error.get("message")?.as_str()) {
@@ -130,8 +130,8 @@ impl Run {
         steps(&self.journal)
     }
 
-    /// How often the work of this step began: for a [`look_until`](longhaul_mcp::TaskContext::look_until), how often the
-    /// tool looked.
+    /// How often the work of this step began: for a [`look_until`](longhaul_mcp::TaskContext::look_until), how often
+    /// the tool looked.
     #[must_use]
     pub fn times(&self, step: &str) -> u32 {
         self.script.times(step)
@@ -173,8 +173,8 @@ impl Run {
         self.elapsed
     }
 
-    /// What each run of the server's [`clean_up`](crate::Server::clean_up) after this task returned, in their order: the
-    /// text of an error, or of a panic. Empty if there was nothing to clean up.
+    /// What each run of the server's [`clean_up`](crate::Server::clean_up) after this task returned, in their order:
+    /// the text of an error, or of a panic. Empty if there was nothing to clean up.
     pub fn cleanings(&self) -> &[Result<(), String>] {
         &self.cleanings
     }

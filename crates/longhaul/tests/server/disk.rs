@@ -1,5 +1,5 @@
-//! How often a call on a local server waits for the disk: what the server is put together of is what the engine's own test of
-//! this counts.
+//! How often a call on a local server waits for the disk: what the server is put together of is what the engine's own
+//! test of this counts.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -10,7 +10,8 @@ use longhaul::settings::table;
 use longhaul::{Server, TaskPolicy};
 use serde_json::json;
 
-/// Calls, one after the other. The cheapest counts: where the machine is slow, what nobody waits for may be committed alone.
+/// Calls, one after the other. The cheapest counts: where the machine is slow, what nobody waits for may be committed
+/// alone.
 const CALLS: usize = 20;
 
 #[derive(Clone)]

@@ -1,4 +1,5 @@
-//! A store and a queue that use nothing but the public API: they keep the published contract, and a server runs on them.
+//! A store and a queue that use nothing but the public API: they keep the published contract, and a server runs on
+//! them.
 
 mod queue;
 mod serving;

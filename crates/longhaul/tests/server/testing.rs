@@ -239,7 +239,8 @@ async fn looking(task: TaskContext, one: Arc<AtomicU32>, other: Arc<AtomicU32>) 
         task.look_until("other", Duration::from_secs(3_600), || look(&other, 3)),
     );
     let gave_up = tokio::select! {
-        never = task.look_until("never", Duration::from_secs(60), async || Ok::<Option<bool>, ErrorData>(None)) => never?,
+        never = task.look_until("never", Duration::from_secs(60), async || Ok::<Option<bool>, ErrorData>(None)) =>
+            never?,
         () = task.sleep(Duration::from_secs(600)) => true,
     };
     Ok(format!("{} {} {gave_up}", found? >= 9, also_found? >= 3))

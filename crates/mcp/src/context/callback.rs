@@ -20,8 +20,8 @@ struct HandedOut {
 }
 
 impl TaskContext {
-    /// Hands out a token, and waits until somebody who has it sends a value: `POST /callbacks/TOKEN` with JSON. Meanwhile
-    /// nothing runs, for days if need be. `None` if nobody has after `wait`.
+    /// Hands out a token, and waits until somebody who has it sends a value: `POST /callbacks/TOKEN` with JSON.
+    /// Meanwhile nothing runs, for days if need be. `None` if nobody has after `wait`.
     ///
     /// ```
     /// # use longhaul_mcp as longhaul;
@@ -39,13 +39,13 @@ impl TaskContext {
     /// # }
     /// ```
     ///
-    /// Handing out is a [step](Self::try_step) of this name: it is not done again once it is on record, and after a crash
-    /// that came before, it is, with another token; the first value that any of them brings counts. The token is good for
-    /// this callback of this task alone, until its time is over. Whoever has it may send the value, and nothing else: give
-    /// it to nobody who may not decide.
+    /// Handing out is a [step](Self::try_step) of this name: it is not done again once it is on record, and after a
+    /// crash that came before, it is, with another token; the first value that any of them brings counts. The token is
+    /// good for this callback of this task alone, until its time is over. Whoever has it may send the value, and
+    /// nothing else: give it to nobody who may not decide.
     ///
-    /// A value that is no `T` ends the task as failed. A `T` of [`Value`](serde_json::Value) takes anything. A plain call
-    /// cannot wait for callbacks: there, the tool ends with an error that says so.
+    /// A value that is no `T` ends the task as failed. A `T` of [`Value`](serde_json::Value) takes anything. A plain
+    /// call cannot wait for callbacks: there, the tool ends with an error that says so.
     ///
     /// # Errors
     /// Those of `hand_out`. They are not recorded: calling this again is a new try.

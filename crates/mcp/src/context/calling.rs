@@ -28,8 +28,8 @@ impl From<CallError> for NotMade {
 
 impl TaskContext {
     /// Calls another tool of this server, and returns its result. The call is a task of its own, of the same owner: its
-    /// child. While it runs, nothing of this task does, and nothing is paid for the wait. The child's tool has to be one whose
-    /// calls become tasks.
+    /// child. While it runs, nothing of this task does, and nothing is paid for the wait. The child's tool has to be
+    /// one whose calls become tasks.
     ///
     /// ```
     /// # use longhaul_mcp as longhaul;
@@ -47,22 +47,23 @@ impl TaskContext {
     /// }
     /// ```
     ///
-    /// There is one child for each `name`, whatever crashes and is run again; the name is that of a step, and two of a tool's
-    /// steps and calls must not share one. The child has the terms of its tool's policy, and ends with this task's deadline at
-    /// the latest. It sees the same [caller](Self::caller), and cannot ask the client anything (`-32021`). Each call takes two
-    /// of the 4,096 entries of this task's journal, so that it may make about two thousand.
+    /// There is one child for each `name`, whatever crashes and is run again; the name is that of a step, and two of a
+    /// tool's steps and calls must not share one. The child has the terms of its tool's policy, and ends with this
+    /// task's deadline at the latest. It sees the same [caller](Self::caller), and cannot ask the client anything
+    /// (`-32021`). Each call takes two of the 4,096 entries of this task's journal, so that it may make about two
+    /// thousand.
     ///
-    /// If this task is cancelled, misses its deadline or fails, its children are cancelled. If it ends with a result, those that
-    /// run go on. A child may call tools too, eight tasks deep. In a plain call nothing can be called.
+    /// If this task is cancelled, misses its deadline or fails, its children are cancelled. If it ends with a result,
+    /// those that run go on. A child may call tools too, eight tasks deep. In a plain call nothing can be called.
     ///
     /// If this task's owner may have no more unfinished tasks, a call waits until another call of this task has ended.
     ///
     /// # Errors
-    /// The error that the called tool ended with, also in a later leg. What it asks of its callers is part of it: a result with
-    /// `is_error` is not an error here. An error with other words if the child was cancelled, was given up or missed its
-    /// deadline, has a result of more than 4 MiB, or was not accepted: because its tool does not take these arguments, because
-    /// calls of it do not become tasks, because of a limit of the owner while no other call of this task runs, or because it
-    /// would be too deep. The last are not recorded: calling this again tries again.
+    /// The error that the called tool ended with, also in a later leg. What it asks of its callers is part of it: a
+    /// result with `is_error` is not an error here. An error with other words if the child was cancelled, was given up
+    /// or missed its deadline, has a result of more than 4 MiB, or was not accepted: because its tool does not take
+    /// these arguments, because calls of it do not become tasks, because of a limit of the owner while no other call of
+    /// this task runs, or because it would be too deep. The last are not recorded: calling this again tries again.
     pub async fn call(&self, name: &str, tool: &str, arguments: impl Serialize) -> Result<CallToolResult, ErrorData> {
         let (leg, calls) = self.caller_of_tools()?;
         let arguments = object(tool, arguments)?;
@@ -74,10 +75,10 @@ impl TaskContext {
         result_of(name, end.map_err(error_of)?)
     }
 
-    /// Has another tool of this server called at `at`, and returns the id of the task that this makes, without waiting for it.
-    /// The task is there at once, may be polled and cancelled, and starts when the moment has come, or at once if that is
-    /// past; at most 90 days ahead. It has this task's owner and [caller](Self::caller) and the terms of its tool's policy, and
-    /// is no child: it runs whatever becomes of this task.
+    /// Has another tool of this server called at `at`, and returns the id of the task that this makes, without waiting
+    /// for it. The task is there at once, may be polled and cancelled, and starts when the moment has come, or at once
+    /// if that is past; at most 90 days ahead. It has this task's owner and [caller](Self::caller) and the terms of its
+    /// tool's policy, and is no child: it runs whatever becomes of this task.
     ///
     /// ```
     /// # use std::time::{Duration, SystemTime};
@@ -92,13 +93,13 @@ impl TaskContext {
     /// }
     /// ```
     ///
-    /// There is one such task for each `name`, whatever crashes and is run again, with the moment and the arguments of the
-    /// first time; the name is that of a step. The call takes one entry of the journal.
+    /// There is one such task for each `name`, whatever crashes and is run again, with the moment and the arguments of
+    /// the first time; the name is that of a step. The call takes one entry of the journal.
     ///
     /// # Errors
-    /// If the call was not accepted: because its tool does not take these arguments, because calls of it do not become tasks,
-    /// because of a limit of the owner, because the moment is too far ahead, or because this call is plain. That is not
-    /// recorded: calling this again tries again.
+    /// If the call was not accepted: because its tool does not take these arguments, because calls of it do not become
+    /// tasks, because of a limit of the owner, because the moment is too far ahead, or because this call is plain. That
+    /// is not recorded: calling this again tries again.
     pub async fn call_later(
         &self,
         name: &str,

@@ -12,8 +12,8 @@ use serde_json::Value;
 use super::{Run, TaskContext};
 use crate::shared::{asking, capabilities, errors};
 
-/// What a client answered to [`TaskContext::request_input`]: the result of the request that it was sent, as JSON. For an
-/// elicitation, for example `{"action": "accept", "content": {…}}`.
+/// What a client answered to [`TaskContext::request_input`]: the result of the request that it was sent, as JSON. For
+/// an elicitation, for example `{"action": "accept", "content": {…}}`.
 pub type InputResponse = Value;
 
 /// What the user did with a form that [`TaskContext::ask`] showed.

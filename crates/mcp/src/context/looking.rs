@@ -9,9 +9,9 @@ use serde::de::DeserializeOwned;
 use super::{Run, TaskContext, read, write};
 
 impl TaskContext {
-    /// Looks at something until it is there, and returns what was found: for a job that runs elsewhere, a file that will
-    /// come, a state that will be reached. `look` returns `None` to be called again after a pause. Between two looks the
-    /// task sleeps: nothing runs, and nothing is paid.
+    /// Looks at something until it is there, and returns what was found: for a job that runs elsewhere, a file that
+    /// will come, a state that will be reached. `look` returns `None` to be called again after a pause. Between two
+    /// looks the task sleeps: nothing runs, and nothing is paid.
     ///
     /// ```
     /// # use longhaul_mcp as longhaul;
@@ -28,9 +28,9 @@ impl TaskContext {
     /// }
     /// ```
     ///
-    /// The interval is a [`Duration`](std::time::Duration), or [`Every::growing`]. Only what was found is recorded, as a
-    /// [step](Self::try_step) of this name: a week of looks takes no more of the task's journal than one. An interval that
-    /// grows takes one entry more, a timer that says when it began, so that a crash does not begin it again.
+    /// The interval is a [`Duration`](std::time::Duration), or [`Every::growing`]. Only what was found is recorded, as
+    /// a [step](Self::try_step) of this name: a week of looks takes no more of the task's journal than one. An interval
+    /// that grows takes one entry more, a timer that says when it began, so that a crash does not begin it again.
     ///
     /// A look may be repeated at any time, so it should change nothing. Each leg that comes here looks at once, also if
     /// it began for another reason, such as an answer to a question that is asked concurrently. The tool runs from its

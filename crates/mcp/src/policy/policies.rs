@@ -41,8 +41,8 @@ impl Cleaners {
         self.named.contains_key(tool) || self.others.as_ref().is_some_and(|(covers, _)| covers(tool))
     }
 
-    /// What cleans up after a task of this tool that is to be cleaned up after. Whether the tool is covered was asked when
-    /// the task was accepted: the answer may be another one by now.
+    /// What cleans up after a task of this tool that is to be cleaned up after. Whether the tool is covered was asked
+    /// when the task was accepted: the answer may be another one by now.
     pub(crate) fn of(&self, tool: &str) -> Option<&Arc<Cleaner>> {
         self.named.get(tool).or_else(|| self.others.as_ref().map(|(_, cleaner)| cleaner))
     }
@@ -69,8 +69,8 @@ impl Policies {
         self.cleaners.named.insert(tool, cleaner);
     }
 
-    /// Has `cleaner` clean up after the tasks of all tools that are not named and that `covers` says to have something to
-    /// clean up. It replaces an earlier one.
+    /// Has `cleaner` clean up after the tasks of all tools that are not named and that `covers` says to have something
+    /// to clean up. It replaces an earlier one.
     pub(crate) fn clean_others(&mut self, covers: Arc<Covers>, cleaner: Arc<Cleaner>) {
         self.cleaners.others = Some((covers, cleaner));
     }

@@ -1,5 +1,5 @@
-//! Which scopes a message needs, by its method and the tools that it names, in all dialects: this is decided here alone,
-//! before any dialect or tool sees the message, and without looking for the task that it is about.
+//! Which scopes a message needs, by its method and the tools that it names, in all dialects: this is decided here
+//! alone, before any dialect or tool sees the message, and without looking for the task that it is about.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -142,9 +142,9 @@ impl Denied {
     }
 }
 
-/// What parameters say that matters here. Readers of parameters differ: in whether a name may be inside of `request`, in
-/// which of two members with one name counts, and in whether a list stands for an object. Everything that one of them
-/// could take for the name of a tool, or a URI, is collected.
+/// What parameters say that matters here. Readers of parameters differ: in whether a name may be inside of `request`,
+/// in which of two members with one name counts, and in whether a list stands for an object. Everything that one of
+/// them could take for the name of a tool, or a URI, is collected.
 #[derive(Default)]
 struct Said {
     texts: BTreeSet<String>,

@@ -44,14 +44,16 @@ pub enum ScheduleFault {
     },
     /// There is no such time zone.
     #[error(
-        "there is no time zone `{zone}`: use a name of the IANA database, such as `Europe/Berlin`, or leave it out for UTC"
+        "there is no time zone `{zone}`: use a name of the IANA database, such as `Europe/Berlin`, or leave it out for \
+         UTC"
     )]
     TimeZone {
         /// Its name.
         zone: String,
     },
     /// The handler does not have the tool.
-    #[error("there is no tool `{tool}`{}", .nearest.as_ref().map_or_else(String::new, |nearest| format!("; did you mean `{nearest}`?")))]
+    #[error("there is no tool `{tool}`{}", .nearest.as_ref().map_or_else(String::new, |nearest| format!("; did you \
+        mean `{nearest}`?")))]
     UnknownTool {
         /// The tool's name.
         tool: String,

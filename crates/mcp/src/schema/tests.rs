@@ -75,8 +75,10 @@ fn of_alternatives_the_one_that_was_meant_is_explained() {
     says(&optional, &json!({"a": {"b": "x"}}), &["`a.b` must be an integer, not \"x\""]);
     says(&optional, &json!({"a": 7}), &["`a` must be an object or null, not 7"]);
     let tagged = json!({"properties": {"shape": {"oneOf": [
-        {"type": "object", "properties": {"kind": {"const": "circle"}, "radius": {"type": "number"}}, "required": ["kind", "radius"]},
-        {"type": "object", "properties": {"kind": {"const": "square"}, "side": {"type": "number"}}, "required": ["kind", "side"]},
+        {"type": "object", "properties": {"kind": {"const": "circle"}, "radius": {"type": "number"}}, "required":
+            ["kind", "radius"]},
+        {"type": "object", "properties": {"kind": {"const": "square"}, "side": {"type": "number"}}, "required":
+            ["kind", "side"]},
     ]}}});
     says(
         &tagged,

@@ -60,8 +60,8 @@ impl Names {
     }
 }
 
-/// The key of the task of `owner` that these parts name, as [`Names::task_key`] makes it, for parts that no client chose:
-/// whoever knows them and the owner can compute it, in any process.
+/// The key of the task of `owner` that these parts name, as [`Names::task_key`] makes it, for parts that no client
+/// chose: whoever knows them and the owner can compute it, in any process.
 pub(crate) fn named_openly(owner: &OwnerId, at: Timestamp, parts: &[&[u8]]) -> TaskKey {
     let of_owner = hash(&[b"tasks of", owner.as_bytes()]);
     TaskKey::new(*owner, Hashed(keyed_hash(&of_owner, parts)).task_id(at))
@@ -86,8 +86,8 @@ mod tests {
         assert_ne!(of(&[b"a"]).owner, names.task_key(&OwnerId::of(Identity::Anonymous), at, &[b"a"]).owner);
     }
 
-    /// Two owners who chose the same token once had tasks of the same id. Tools use the id as a key towards other services,
-    /// where one owner's work could then be taken for the other's.
+    /// Two owners who chose the same token once had tasks of the same id. Tools use the id as a key towards other
+    /// services, where one owner's work could then be taken for the other's.
     #[test]
     fn two_owners_who_choose_the_same_name_have_different_ids() {
         let of = |subject: &str| {

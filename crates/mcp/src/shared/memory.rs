@@ -93,7 +93,8 @@ impl Memory {
         }
         if weight.peak > REQUEST_BYTES_MAX {
             let message = format!(
-                "reading the request's JSON would take {} MiB of memory, and at most {} are allowed: it has too many values. \
+                "reading the request's JSON would take {} MiB of memory, and at most {} are allowed: it has too many \
+                 values. \
                  Send large data as one string (such as CSV or JSON text), as a URL, or in several calls",
                 weight.peak.div_ceil(1024 * 1024),
                 REQUEST_BYTES_MAX / (1024 * 1024)
@@ -135,8 +136,8 @@ impl Memory {
 }
 
 impl Admitted {
-    /// Answers a request: it is read when `answer` is first polled, and what only reading needs is given back after that;
-    /// the rest when the body of the answer has ended.
+    /// Answers a request: it is read when `answer` is first polled, and what only reading needs is given back after
+    /// that; the rest when the body of the answer has ended.
     pub(crate) async fn during(mut self, mut answer: Pin<Box<impl Future<Output = Response<Body>>>>) -> Response<Body> {
         let first = poll_fn(|context| Poll::Ready(answer.as_mut().poll(context))).await;
         self.held.shrink_to(self.kept);

@@ -1,6 +1,6 @@
 //! Polls of a task that come faster than its poll interval. A client that follows the interval is never limited, with
-//! any jitter and with others beside it: each task has ten polls at once, and earns another one in half its interval, or in
-//! half a second if that is shorter. Only loops that do not wait come faster.
+//! any jitter and with others beside it: each task has ten polls at once, and earns another one in half its interval,
+//! or in half a second if that is shorter. Only loops that do not wait come faster.
 //!
 //! Each process counts for itself, so that counting costs no write. No data depends on the counts.
 

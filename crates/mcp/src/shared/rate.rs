@@ -1,6 +1,6 @@
-//! How often a client may ask for one thing. "The determination of what constitutes too many requests MAY be defined by the
-//! server at runtime": here each process counts for itself, so that counting costs nothing. No data depends on these
-//! counts.
+//! How often a client may ask for one thing. "The determination of what constitutes too many requests MAY be defined by
+//! the server at runtime": here each process counts for itself, so that counting costs nothing. No data depends on
+//! these counts.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

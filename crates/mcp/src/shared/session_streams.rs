@@ -1,5 +1,5 @@
-//! The resources to which sessions of older revisions have subscribed, and the streams on which they hear of them. Both are
-//! in the memory of this process: a session that has no stream here cannot subscribe here.
+//! The resources to which sessions of older revisions have subscribed, and the streams on which they hear of them. Both
+//! are in the memory of this process: a session that has no stream here cannot subscribe here.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -67,7 +67,8 @@ impl SessionStreams {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens the stream of a session. An earlier one ends: its client may not have noticed yet that it lost the connection.
+    /// Opens the stream of a session. An earlier one ends: its client may not have noticed yet that it lost the
+    /// connection.
     pub(crate) fn open(&self, key: SessionKey, clock: Arc<dyn Clock>) -> Attached {
         let now = clock.now();
         let mut sessions = self.lock();

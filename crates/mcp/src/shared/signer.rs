@@ -2,8 +2,8 @@
 //! several rounds. Each is bound to its owner and its purpose, names the key that signed it, and expires.
 //!
 //! The state of a call with several rounds is also bound to the method, the arguments and a time (multi round-trip
-//! requests, "Server Requirements"). Values are signed and not encrypted: they hold nothing that the client did not send
-//! itself, except for a handler's own state, for which the handler is responsible.
+//! requests, "Server Requirements"). Values are signed and not encrypted: they hold nothing that the client did not
+//! send itself, except for a handler's own state, for which the handler is responsible.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,9 @@
 //! How many streams and waits an owner has open: subscriptions, requests that wait for a result, and plain calls.
 //!
-//! One process counts its own, and a stream that ends, in whichever way, is counted no longer. Where each process has one
-//! request at a time, the store counts: each stream takes one of the owner's places, which is a mailbox, until it would
-//! have to end at the latest. That is one write, nothing has to be given back, and what a dead process held is free again
-//! by itself.
+//! One process counts its own, and a stream that ends, in whichever way, is counted no longer. Where each process has
+//! one request at a time, the store counts: each stream takes one of the owner's places, which is a mailbox, until it
+//! would have to end at the latest. That is one write, nothing has to be given back, and what a dead process held is
+//! free again by itself.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -98,14 +98,15 @@ impl Streams {
         self.place(owner, longest_ms).await.map_err(|TooMany { max, retry_ms }| {
             audited::stream_refused(owner);
             let message = format!(
-                "you have {max} streams, waits and calls open, which is the limit; close some, or poll for results instead"
+                "you have {max} streams, waits and calls open, which is the limit; close some, or poll for results \
+                 instead"
             );
             errors::too_much_for_now("openStreams", message, retry_ms)
         })
     }
 
-    /// Counts a wait of the owner that lasts for `longest_ms` at most; `None` if the owner has too many already. Nothing is
-    /// refused then: the request is answered without waiting.
+    /// Counts a wait of the owner that lasts for `longest_ms` at most; `None` if the owner has too many already.
+    /// Nothing is refused then: the request is answered without waiting.
     pub(crate) async fn open_if_free(&self, owner: OwnerId, longest_ms: u64) -> Option<Held> {
         self.place(owner, longest_ms).await.ok()
     }

@@ -1,7 +1,7 @@
 //! Log messages of tools that run as tasks, for callers who wait for them in the same process.
 //!
-//! They are no part of a task: nothing is stored, and a caller that does not wait, or waits in another process, does not
-//! get them.
+//! They are no part of a task: nothing is stored, and a caller that does not wait, or waits in another process, does
+//! not get them.
 
 #![expect(deprecated, reason = "clients of all revisions may ask for log messages")]
 

@@ -33,8 +33,8 @@ pub struct VerifiedCaller {
 }
 
 impl VerifiedCaller {
-    /// Who sent the request of `context`, for handlers that take no [`TaskContext`](crate::TaskContext): in tools, which
-    /// may be running as tasks, and in prompts, resources and lists. `None` for callers whom nobody identifies.
+    /// Who sent the request of `context`, for handlers that take no [`TaskContext`](crate::TaskContext): in tools,
+    /// which may be running as tasks, and in prompts, resources and lists. `None` for callers whom nobody identifies.
     #[must_use]
     pub fn of(context: &RequestContext<RoleServer>) -> Option<Self> {
         if let Some(known) = context.extensions.get::<Self>() {

@@ -89,8 +89,8 @@ pub(crate) struct TaskWatch {
 
 impl TaskWatch {
     /// A watch that ends after `wait_ms` at the latest, or as soon as `closing` is cancelled. Each task comes with what
-    /// was reported about it before. `listener` listened to the tasks before they were read, so that no change is missed
-    /// between that read and the first pause.
+    /// was reported about it before. `listener` listened to the tasks before they were read, so that no change is
+    /// missed between that read and the first pause.
     pub(crate) fn new(
         mut listener: Listener,
         settings: &McpSettings,

@@ -1,8 +1,8 @@
 //! What a JSON text will cost in memory once it is parsed, estimated before anything is built from it.
 //!
 //! A short text can make a large tree: `{"":0},` has 7 bytes and costs more than 600 as a map in a list. So every body
-//! is weighed before it is parsed, in one pass that allocates nothing and validates nothing: of a text that is not JSON,
-//! some number comes out, and the parser says what is wrong.
+//! is weighed before it is parsed, in one pass that allocates nothing and validates nothing: of a text that is not
+//! JSON, some number comes out, and the parser says what is wrong.
 //!
 //! The numbers below are upper bounds; the tests compare them with what the allocator counts.
 

@@ -1,5 +1,5 @@
-//! `dev.longhaul/tasks/list`, a method of our own: those of the caller's tasks that have some status, or are calls of some
-//! tool. It is the same in each dialect that has it, with the statuses of the Tasks extension.
+//! `dev.longhaul/tasks/list`, a method of our own: those of the caller's tasks that have some status, or are calls of
+//! some tool. It is the same in each dialect that has it, with the statuses of the Tasks extension.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! The audit log: one line for whatever somebody did to a task, the same in every dialect, with who it was and from where.
+//! The audit log: one line for whatever somebody did to a task, the same in every dialect, with who it was and from
+//! where.
 
 use std::sync::Arc;
 

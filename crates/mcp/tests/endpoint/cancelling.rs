@@ -128,7 +128,10 @@ async fn a_cancellation_does_not_count_for_a_later_request_of_the_same_id() {
 async fn a_request_of_a_batch_can_be_cancelled() {
     let world = World::plain();
     let client = Older::connect(&world.mcp, "2025-03-26").await;
-    let call = |id: i64, tool: &str| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": tool, "arguments": {"ms": 10_000}}});
+    let call = |id: i64, tool: &str| {
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name":
+        tool, "arguments": {"ms": 10_000}}})
+    };
     let mut batch = client.sent("x", json!({}));
     batch.body = json!([call(1, "hangs"), call(2, "sleeps")]);
     let answer = meanwhile(&world, &batch, async {

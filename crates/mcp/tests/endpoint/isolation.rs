@@ -1,5 +1,5 @@
-//! Nobody learns anything about what belongs to others: in each method of each dialect, what names somebody else's thing
-//! gets the same answer as what names nothing, with the same headers, from the same calls to the store.
+//! Nobody learns anything about what belongs to others: in each method of each dialect, what names somebody else's
+//! thing gets the same answer as what names nothing, with the same headers, from the same calls to the store.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -201,7 +201,8 @@ async fn seen_by(
     difference(&format!("{}, of {owner:?}", foreign.name), &seen, &unknown)
 }
 
-/// Sends the request, under an id of its own. What it names itself, and the ids of new tasks, are left out of the answer.
+/// Sends the request, under an id of its own. What it names itself, and the ids of new tasks, are left out of the
+/// answer.
 async fn see(world: &World, request: Request<Bytes>, owner: OwnerId, thing: &Thing) -> Seen {
     let id = (7_000_000 + NEXT.fetch_add(1, Ordering::SeqCst)).to_string();
     let named = format!("\"id\":{id}");

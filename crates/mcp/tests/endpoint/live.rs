@@ -23,8 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How many times the tool reports progress.
 const REPORTS: u32 = 3;
 
-/// Progress is written as soon as it is reported. With an interval, one that is counted from the answer of a write could
-/// begin after the second that passes next: a client may see what was written before its worker has the answer.
+/// Progress is written as soon as it is reported. With an interval, one that is counted from the answer of a write
+/// could begin after the second that passes next: a client may see what was written before its worker has the answer.
 fn world() -> World {
     World::with(Settings { progress_ms: 0, ..Settings::default() })
 }

@@ -1,5 +1,5 @@
-//! The MCP endpoint as its clients see it, and the workers behind it, over a real store in memory; and its schedules, in the
-//! simulation.
+//! The MCP endpoint as its clients see it, and the workers behind it, over a real store in memory; and its schedules,
+//! in the simulation.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test panics")]
 #![expect(deprecated, reason = "older revisions have things that newer ones removed")]
 

@@ -1,5 +1,5 @@
-//! Callers whom nobody identified, and who share one owner: whoever knows a task's id sees the task, and nothing else is
-//! shared. What a client chooses itself belongs to its session.
+//! Callers whom nobody identified, and who share one owner: whoever knows a task's id sees the task, and nothing else
+//! is shared. What a client chooses itself belongs to its session.
 
 use longhaul_core::{IdSource, Identity, OwnerId, Timestamp};
 use longhaul_mcp::{AnonymousCallers, McpServer, McpSettings};

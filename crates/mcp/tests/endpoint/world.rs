@@ -377,8 +377,9 @@ impl World {
         panic!("the task never became {status}: {}", self.get(id).await);
     }
 
-    /// Lets time pass quickly while `work` runs: sleepers are woken at once, in the right order. Time stands still while
-    /// the store answers: otherwise a slow machine would let a deadline pass while what was due before it is being read.
+    /// Lets time pass quickly while `work` runs: sleepers are woken at once, in the right order. Time stands still
+    /// while the store answers: otherwise a slow machine would let a deadline pass while what was due before it is
+    /// being read.
     pub(crate) async fn while_time_passes<T>(&self, work: impl Future<Output = T>) -> T {
         let advance = async {
             loop {

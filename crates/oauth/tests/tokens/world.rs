@@ -63,7 +63,8 @@ impl World {
     /// The claims of a good token that holds for a day.
     pub(crate) fn claims(&self) -> Value {
         let now = self.now_s();
-        json!({"iss": self.issuer.name, "aud": AUDIENCE, "sub": "ann", "iat": now, "exp": now + 86_400, "scope": "call read"})
+        json!({"iss": self.issuer.name, "aud": AUDIENCE, "sub": "ann", "iat": now, "exp": now + 86_400, "scope": "call \
+            read"})
     }
 
     /// The claims of a good token, with some of them changed.

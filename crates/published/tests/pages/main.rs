@@ -1,5 +1,5 @@
 //! Pages and files that are compared with what they describe. With the variable `UPDATE_GOLDEN` the tests write them.
-#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test panics")]
+#![expect(clippy::unwrap_used, reason = "a failed test panics")]
 
 mod audit;
 mod public_api;

@@ -1,5 +1,5 @@
-//! The documented settings are the declared ones: of Longhaul, of the application and of the gateway. The template sets those
-//! that a function reads.
+//! The documented settings are the declared ones: of Longhaul, of the application and of the gateway. The template sets
+//! those that a function reads.
 
 use longhaul_app::settings as application;
 use longhaul_gateway::settings as gateway;

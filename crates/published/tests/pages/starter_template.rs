@@ -1,5 +1,5 @@
-//! The starter's `template.yaml` is ours, without what belongs to the shipped application; and so is the script that calls
-//! tools by hand. A script makes a new server of the starter.
+//! The starter's `template.yaml` is ours, without what belongs to the shipped application; and so is the script that
+//! calls tools by hand. A script makes a new server of the starter.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -10,22 +10,27 @@ const STARTER: &str = "templates/server";
 const REPLACED: [(&str, &str); 8] = [
     (
         "  Longhaul: durable, long-running MCP tool calls. An API function, a worker function, one table, one queue.\n",
-        "  A server whose MCP tool calls are durable, with Longhaul. An API function, a worker function, one table, one queue.\n",
+        "  A server whose MCP tool calls are durable, with Longhaul. An API function, a worker function, one table, \
+         one queue.\n",
     ),
     // The application's own setting, which serves tools for checking a deployment.
     ("[Architecture, Diagnostics, ", "[Architecture, "),
     (
         "  Diagnostics:\n    Description: \"Also serve the tools for checking a deployment: echo, fail, ask, \
-         gather, large_result, tool_env.\"\n    Type: String\n    AllowedValues: [\"true\", \"false\"]\n    Default: \"false\"\n",
+         gather, large_result, tool_env.\"\n    Type: String\n    AllowedValues: [\"true\", \"false\"]\n    Default: \
+         \"false\"\n",
         "",
     ),
     ("          LONGHAUL_DIAGNOSTICS: !Ref Diagnostics\n", ""),
     // What only the gateway reads.
     ("          - GatewayConfig\n", ""),
     (
-        "  GatewayConfig:\n    Description: >-\n      Servers behind the gateway: the text of a file as `config` names, in place of \
-         the one in the function's package. At\n      most about 2,500 bytes, since Lambda takes 4 KiB for all variables of a \
-         function. Empty for the file, and for other\n      servers than the gateway.\n    Type: String\n    Default: \"\"\n",
+        "  GatewayConfig:\n    Description: >-\n      Servers behind the gateway: the text of a file as `config` \
+         names, in place of \
+         the one in the function's package. At\n      most about 2,500 bytes, since Lambda takes 4 KiB for all \
+         variables of a \
+         function. Empty for the file, and for other\n      servers than the gateway.\n    Type: String\n    Default: \
+         \"\"\n",
         "",
     ),
     ("  HasGatewayConfig: !Not [!Equals [!Ref GatewayConfig, \"\"]]\n", ""),

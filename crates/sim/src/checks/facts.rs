@@ -1,5 +1,5 @@
-//! The checker of tools that wait for facts: where nothing disturbs it, a task goes on soon after what it waits for is on
-//! record.
+//! The checker of tools that wait for facts: where nothing disturbs it, a task goes on soon after what it waits for is
+//! on record.
 
 use longhaul_core::{EntryKind, State, Task, TaskEvent, TaskKey};
 use longhaul_testkit::models::Promise;

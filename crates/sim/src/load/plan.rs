@@ -40,7 +40,8 @@ impl Legs {
     /// As many as are needed.
     pub const ENOUGH: Self = Self { first: 1 << 17, per_second: 0, max: 1 << 17 };
 
-    /// As Lambda starts them for a queue that was empty, each with one leg: five at once, 300 more a minute, up to 1,000.
+    /// As Lambda starts them for a queue that was empty, each with one leg: five at once, 300 more a minute, up to
+    /// 1,000.
     pub const OF_A_NEW_QUEUE: Self = Self { first: 5, per_second: 5, max: 1_000 };
 }
 

@@ -64,8 +64,10 @@ pub struct LoadReport {
 
 impl LoadReport {
     /// The head of a table of reports.
-    pub const HEAD: &str = "| owners | calls a second | accepted | ended | units of a task | calls to the table that were refused | \
-                            calls that were refused | ends not counted | hottest key in a second | queued | s to the end |\n\
+    pub const HEAD: &str = "| owners | calls a second | accepted | ended | units of a task | calls to the table that \
+                            were refused | \
+                            calls that were refused | ends not counted | hottest key in a second | queued | s to the \
+                            end |\n\
                             | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |";
 
     pub(super) fn of(world: &LoadWorld, end: RunEnd) -> Self {

@@ -27,7 +27,8 @@ pub(crate) const NEXT_OWNER: &str = "SELECT owner, visible_at FROM messages INDE
      WHERE dead = 0 AND owner > ?1 ORDER BY owner, visible_at, seq LIMIT 1";
 
 /// The owner's message that has been visible longest.
-pub(crate) const FIRST_OF_OWNER: &str = "SELECT seq, turn, receives, owner, id, trace, attempt, visible_at FROM messages \
+pub(crate) const FIRST_OF_OWNER: &str = "SELECT seq, turn, receives, owner, id, trace, attempt, visible_at FROM \
+                                         messages \
      INDEXED BY messages_by_owner WHERE dead = 0 AND owner = ?1 AND visible_at <= ?2 ORDER BY visible_at, seq LIMIT 1";
 
 /// The dead letters that are visible.

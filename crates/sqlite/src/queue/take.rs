@@ -35,8 +35,8 @@ pub(crate) struct Wanted {
 #[derive(Default)]
 pub(crate) struct Taken {
     pub(crate) deliveries: Vec<Delivery>,
-    /// If it gets nothing: when a message becomes visible that is not visible now. What is visible and was not delivered has
-    /// an owner with enough in flight: when that changes, the receivers are told.
+    /// If it gets nothing: when a message becomes visible that is not visible now. What is visible and was not
+    /// delivered has an owner with enough in flight: when that changes, the receivers are told.
     pub(crate) next_at: Option<Timestamp>,
 }
 
@@ -119,8 +119,8 @@ impl Deliveries {
         self.in_memory.next_visible(now).into_iter().chain(in_table).min()
     }
 
-    /// Up to `max` visible messages, of the owners in turn. What was delivered too often becomes a dead letter, and does not
-    /// shorten the answer.
+    /// Up to `max` visible messages, of the owners in turn. What was delivered too often becomes a dead letter, and
+    /// does not shorten the answer.
     fn deliver(&mut self, table: Option<&Connection>, wanted: Wanted) -> Result<Vec<Delivery>, DatabaseError> {
         let mut counts = self.turns.counts(wanted.now);
         let mut waiting = self.waiting_owners(table, &counts, wanted.now)?;

@@ -60,8 +60,8 @@ impl Turns {
         may.min_by_key(|owner| (counts.of(owner), is_behind(owner), **owner)).copied()
     }
 
-    /// The number of the next delivery of a message whose last one had the number `last`. No other delivery gets it: also
-    /// not if the transaction of this one is rolled back after it was answered.
+    /// The number of the next delivery of a message whose last one had the number `last`. No other delivery gets it:
+    /// also not if the transaction of this one is rolled back after it was answered.
     pub(crate) fn number_after(&mut self, last: i64) -> i64 {
         self.last_number = self.last_number.max(last).saturating_add(1);
         self.last_number

@@ -1,5 +1,5 @@
-//! Announcements are written with what they announce, and stay until they are removed; unfinished tasks without a message
-//! are found.
+//! Announcements are written with what they announce, and stay until they are removed; unfinished tasks without a
+//! message are found.
 
 use std::path::Path;
 use std::sync::Arc;

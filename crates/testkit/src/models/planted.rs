@@ -1,8 +1,8 @@
 //! Planted faults: mistakes that an implementation could make, to prove that the checkers find them.
 //!
 //! None of them is in the product. A fault is a store, a queue or a tool runner of the test kit that lies: a transition
-//! whose input or answer is changed (`transition.rs`), a model that breaks its port's promise (`store.rs`,
-//! `queue.rs`, `places.rs`), or a port between the engine and the model (`lying/`) that does what an engine with the mistake would
+//! whose input or answer is changed (`transition.rs`), a model that breaks its port's promise (`store.rs`, `queue.rs`,
+//! `places.rs`), or a port between the engine and the model (`lying/`) that does what an engine with the mistake would
 //! do there.
 
 use super::promise::Promise;

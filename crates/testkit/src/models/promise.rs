@@ -81,8 +81,8 @@ promises! {
     CleansUp,
     /// The record says of each of the latest legs when it began, when it ended, and how.
     LegsAreNoted,
-    /// Where nothing disturbs it, a task that waits for a fact goes on soon after it is on record, whichever came first,
-    /// and although nobody polls.
+    /// Where nothing disturbs it, a task that waits for a fact goes on soon after it is on record, whichever came
+    /// first, and although nobody polls.
     FactsWake,
     /// A tool that is run again calls another tool once for each name.
     OneChildPerName,

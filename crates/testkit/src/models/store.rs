@@ -182,7 +182,8 @@ impl StoreModel {
         Ok(())
     }
 
-    /// The record, as a read gets it that began at `begun_ms`; `stale` is how the dice of a store that may be stale fell.
+    /// The record, as a read gets it that began at `begun_ms`; `stale` is how the dice of a store that may be stale
+    /// fell.
     pub fn get(&self, key: &TaskKey, now: Timestamp, stale: bool, begun_ms: u64) -> Option<Task> {
         let row = self
             .rows
@@ -238,8 +239,8 @@ impl StoreModel {
         }
     }
 
-    /// Whether `event`, whose caller was told that the store did not answer, arrives after a heartbeat of the same attempt
-    /// that was sent later. Then it is not applied.
+    /// Whether `event`, whose caller was told that the store did not answer, arrives after a heartbeat of the same
+    /// attempt that was sent later. Then it is not applied.
     pub fn comes_too_late(&self, key: &TaskKey, event: &TaskEvent, sent: Timestamp) -> bool {
         let TaskEvent::Heartbeat { attempt, .. } = event else { return false };
         let heard = self.rows.iter().find(|row| row.task.key() == *key).and_then(|row| row.heard);

@@ -245,8 +245,8 @@ pub async fn a_waiting_task_is_woken_once(store: &dyn TaskStore) {
     }
 }
 
-/// Promise: what does not wait for anything from outside is not woken: a leg that runs or is about to, a question alone,
-/// the delay before a retry.
+/// Promise: what does not wait for anything from outside is not woken: a leg that runs or is about to, a question
+/// alone, the delay before a retry.
 pub async fn nothing_else_is_woken(store: &dyn TaskStore) {
     let ids = SeededIds::new(1);
     let wake = TaskEvent::Wake { at: NOW };

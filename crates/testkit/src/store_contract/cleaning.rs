@@ -53,8 +53,8 @@ pub async fn cleaning_that_is_due_is_on_record(store: &dyn TaskStore) {
     assert_eq!(on_record(store, &task.key()).await, Some(task));
 }
 
-/// Promise: an end that did not come from the worker that holds the task leaves on record until when that worker may not
-/// know, also where the lease was renewed after the end was decided on; who begins to clean up removes it.
+/// Promise: an end that did not come from the worker that holds the task leaves on record until when that worker may
+/// not know, also where the lease was renewed after the end was decided on; who begins to clean up removes it.
 pub async fn who_may_still_run_the_tool_is_on_record(store: &dyn TaskStore) {
     let ids = SeededIds::new(1);
     let (task, later) = (armed_with(store, &ids).await, NOW.plus_ms(7));

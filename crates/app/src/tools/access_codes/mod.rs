@@ -32,7 +32,8 @@ impl App {
     /// What a batch would cost.
     #[tool(
         name = "preview_access_code_cost",
-        description = "Returns what a batch of access codes would cost, and whether generating it needs confirmation. Generates nothing.",
+        description = "Returns what a batch of access codes would cost, and whether generating it needs confirmation. \
+                       Generates nothing.",
         annotations(read_only_hint = true)
     )]
     async fn preview_access_code_cost(
@@ -46,7 +47,9 @@ impl App {
     /// Generates a batch of access codes.
     #[tool(
         name = "bulk_generate_access_codes",
-        description = "Generates a batch of up to 100,000 unpredictable access codes, each unique and with a check character. Returns the batch's id and the codes as a CSV resource. Asks for confirmation first if the batch exceeds the allowance.",
+        description = "Generates a batch of up to 100,000 unpredictable access codes, each unique and with a check \
+                       character. Returns the batch's id and the codes as a CSV resource. Asks for confirmation first \
+                       if the batch exceeds the allowance.",
         output_schema = rmcp::handler::server::tool::schema_for_output::<BatchAnswer>()
     )]
     async fn bulk_generate_access_codes(

@@ -58,7 +58,8 @@ pub enum OrderError {
     PrefixCharacters,
     /// Codes of this length could be guessed.
     #[error(
-        "{count} codes of {length} random characters could be guessed: raise `length` to {length_wanted} or more, or lower `count` to {count_max}"
+        "{count} codes of {length} random characters could be guessed: raise `length` to {length_wanted} or more, or \
+         lower `count` to {count_max}"
     )]
     TooDense {
         /// The codes ordered.

@@ -110,7 +110,8 @@ impl App {
     /// Asks the questions one after the other.
     #[tool(
         name = "ask",
-        description = "Asks the user the given questions, one after the other, and returns all answers. For checking a deployment."
+        description = "Asks the user the given questions, one after the other, and returns all answers. For checking a \
+                       deployment."
     )]
     async fn ask(
         &self,

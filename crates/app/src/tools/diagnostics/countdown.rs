@@ -79,7 +79,8 @@ impl App {
     /// Runs for the given time, in equal steps.
     #[tool(
         name = "countdown",
-        description = "Runs for the given number of seconds, in equal steps, with a progress report after each. For checking a deployment."
+        description = "Runs for the given number of seconds, in equal steps, with a progress report after each. For \
+                       checking a deployment."
     )]
     async fn countdown(
         &self,

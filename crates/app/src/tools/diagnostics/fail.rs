@@ -111,7 +111,8 @@ impl App {
     /// Fails in the given way.
     #[tool(
         name = "fail",
-        description = "Fails in the given way, after the given number of seconds. `hang` ends when the tool's maximum run time of 45 seconds is over; `exit` ends the server process. For checking a deployment."
+        description = "Fails in the given way, after the given number of seconds. `hang` ends when the tool's maximum \
+                       run time of 45 seconds is over; `exit` ends the server process. For checking a deployment."
     )]
     async fn fail(
         &self,

@@ -15,7 +15,8 @@ use crate::tools::refused;
 /// The maximum number of calls: each takes two of the 4,096 entries of the task's journal.
 pub const CALLS_MAX: u32 = 1_000;
 
-/// The maximum number of tasks between `gather` and its countdowns: one more than can be, so that the refusal can be seen.
+/// The maximum number of tasks between `gather` and its countdowns: one more than can be, so that the refusal can be
+/// seen.
 pub const LEVELS_MAX: u32 = 8;
 
 /// The countdowns take 1, 2 and 3 steps in turn, by which their results can be told apart.
@@ -32,8 +33,8 @@ pub struct GatherArgs {
     #[serde(default)]
     #[schemars(range(min = 0, max = 86_400))]
     pub seconds: f64,
-    /// How many tasks stand between this one and the countdowns, each of which calls the next, 0 to 8. With 8, the calls are
-    /// refused, because they would be too deep.
+    /// How many tasks stand between this one and the countdowns, each of which calls the next, 0 to 8. With 8, the
+    /// calls are refused, because they would be too deep.
     #[serde(default)]
     #[schemars(range(min = 0, max = 8))]
     pub levels: u32,
@@ -82,7 +83,8 @@ impl App {
     /// Calls `countdown` as often as it is told to, and waits for all of them.
     #[tool(
         name = "gather",
-        description = "Calls `countdown` many times at once, each as a task of its own, and waits for all of them. For checking a deployment."
+        description = "Calls `countdown` many times at once, each as a task of its own, and waits for all of them. For \
+                       checking a deployment."
     )]
     async fn gather(
         &self,

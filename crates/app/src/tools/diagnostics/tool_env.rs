@@ -27,7 +27,8 @@ impl App {
     /// Says how long a value of the tools' environment is.
     #[tool(
         name = "tool_env",
-        description = "Says how many bytes a setting or a secret of the tools has, and fails if it is not set. For checking a deployment."
+        description = "Says how many bytes a setting or a secret of the tools has, and fails if it is not set. For \
+                       checking a deployment."
     )]
     async fn tool_env(
         &self,

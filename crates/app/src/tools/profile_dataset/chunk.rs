@@ -104,8 +104,8 @@ pub fn profile_chunk(
 impl State {
     /// Returns whether the source has ended.
     fn read_csv(&mut self, source: impl Read, delimiter: u8, reading: &Reading) -> Result<bool, ProfileError> {
-        // At its very beginning the reader would drop a byte order mark, but inside of a source it belongs to a field. An
-        // empty line is no record.
+        // At its very beginning the reader would drop a byte order mark, but inside of a source it belongs to a field.
+        // An empty line is no record.
         let source = Cursor::new(b"\n").chain(source).take(0);
         let mut reader = ReaderBuilder::new()
             .has_headers(false)
@@ -231,7 +231,8 @@ impl State {
 
     fn record_too_long(&self, format: &str) -> ProfileError {
         refused(format!(
-            "the record that starts at byte {} is longer than {RECORD_BYTES_MAX} bytes: is a quote left open, or is the \
+            "the record that starts at byte {} is longer than {RECORD_BYTES_MAX} bytes: is a quote left open, or is \
+             the \
              file not {format}?",
             self.offset
         ))

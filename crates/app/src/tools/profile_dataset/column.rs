@@ -1,8 +1,8 @@
 //! Everything that is known about one column: exact counts, a table of values, and sketches of bounded size.
 //!
 //! A value is classified when it enters the table; while it is there, each further occurrence is one look-up. What has
-//! occurred since is added to the sketches when the table is full, and at the end of a chunk. A full table makes room by
-//! subtracting from all its counts (Misra and Gries), so a count is too low by at most what was subtracted.
+//! occurred since is added to the sketches when the table is full, and at the end of a chunk. A full table makes room
+//! by subtracting from all its counts (Misra and Gries), so a count is too low by at most what was subtracted.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -112,8 +112,8 @@ impl Column {
         })
     }
 
-    /// Adds one value. A JSON string `is_quoted`, and so differs from a number of the same digits. `kind` is called only if
-    /// the table does not have the value.
+    /// Adds one value. A JSON string `is_quoted`, and so differs from a number of the same digits. `kind` is called
+    /// only if the table does not have the value.
     pub(super) fn add(&mut self, text: &[u8], is_quoted: bool, kind: impl FnOnce() -> Kind) {
         let hash = rapidhash_v3(text) ^ u64::from(is_quoted);
         if let Some(entry) = self.values.get_mut(&hash) {

@@ -258,8 +258,8 @@ fn quantiles(column: &mut Column) -> Option<QuantileValues> {
     Some(QuantileValues { method, p01, p05, p25, p50, p75, p95, p99 })
 }
 
-/// From the table of values, if it has all of them: linear interpolation between the two neighbours of the rank, as most
-/// statistics packages do.
+/// From the table of values, if it has all of them: linear interpolation between the two neighbours of the rank, as
+/// most statistics packages do.
 fn exact_quantiles(column: &Column) -> Option<Vec<f64>> {
     let entries = column.values.values();
     let mut numbers: Vec<_> = entries.filter_map(|entry| Some((number(entry.kind)?, entry.count))).collect();

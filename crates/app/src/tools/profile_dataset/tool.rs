@@ -25,7 +25,9 @@ impl App {
     /// Profiles a data set.
     #[tool(
         name = "profile_dataset",
-        description = "Describes every column of a CSV or JSON Lines data set: type, count, nulls, distinct values, minimum, maximum, mean, standard deviation, quantiles and most frequent values. Takes inline text, a file below the server's data directory, or a public https URL, of any size.",
+        description = "Describes every column of a CSV or JSON Lines data set: type, count, nulls, distinct values, \
+                       minimum, maximum, mean, standard deviation, quantiles and most frequent values. Takes inline \
+                       text, a file below the server's data directory, or a public https URL, of any size.",
         annotations(read_only_hint = true),
         output_schema = schema_for_output::<DatasetProfile>()
     )]

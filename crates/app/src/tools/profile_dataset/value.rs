@@ -1,5 +1,5 @@
-//! The kind of one value: null, a number, a date, a text. CSV has only text, so the kind follows from its form. JSON brings
-//! its own types; its strings are texts or dates.
+//! The kind of one value: null, a number, a date, a text. CSV has only text, so the kind follows from its form. JSON
+//! brings its own types; its strings are texts or dates.
 
 use jiff::fmt::temporal::Pieces;
 use serde::{Deserialize, Serialize};

@@ -14,8 +14,8 @@ use crate::process::endpoint;
 /// How soon the next attempt has to begin, in seconds.
 const SECONDS_MAX: f64 = 15.0;
 
-/// When workers are killed, after their claims: at once, when the lease has the longest time to run, and after a heartbeat,
-/// when the message is hidden the longest.
+/// When workers are killed, after their claims: at once, when the lease has the longest time to run, and after a
+/// heartbeat, when the message is hidden the longest.
 pub(super) const KILLED_AFTER: [(&str, Duration); 2] =
     [("next attempt after a kill", Duration::ZERO), ("next attempt after a kill 6 s later", Duration::from_secs(6))];
 
@@ -28,7 +28,8 @@ const LONG: (&str, &str) = ("countdown", r#"{"seconds":600,"steps":600}"#);
 /// How often a record is read.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Kills workers so long after their claims, and waits until others have claimed their tasks. There are no polls meanwhile.
+/// Kills workers so long after their claims, and waits until others have claimed their tasks. There are no polls
+/// meanwhile.
 pub(super) async fn measure(setup: &Setup<'_>, (name, after): (&str, Duration)) -> anyhow::Result<Figure> {
     eprintln!("recovery: {WORKERS} kills after {} s, with the default lease", after.as_secs());
     let figure = Figure::new(name, "s", killed(setup, after).await?);

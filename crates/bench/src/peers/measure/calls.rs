@@ -201,9 +201,12 @@ fn tables(field: &Field<'_>) -> [Table; 3] {
         field.table(
             "Calls of a life",
             format!(
-                "Of {LIVES} lives one after the other: calls to DynamoDB and SQS from a call until its result is recorded \
-                 and the system rests, without polls; a poll of a completed task; and what a system calls in a minute in \
-                 which nothing happens. Counted by a proxy before the emulator, retries included; receives that bring no \
+                "Of {LIVES} lives one after the other: calls to DynamoDB and SQS from a call until its result is \
+                 recorded \
+                 and the system rests, without polls; a poll of a completed task; and what a system calls in a minute \
+                 in \
+                 which nothing happens. Counted by a proxy before the emulator, retries included; receives that bring \
+                 no \
                  message count only in the last column. Longhaul runs as a container, which receives and deletes its \
                  messages itself; of functions, Lambda does that, and SQS bills it likewise."
             ),
@@ -221,13 +224,15 @@ fn tables(field: &Field<'_>) -> [Table; 3] {
         field.table(
             "Capacity of a life",
             "Units of DynamoDB that the same lives and polls would be billed for. Writes: as the emulator reports them \
-             (`ReturnConsumedCapacity`), by the sizes of items, twice in transactions. Reads: computed from the sizes of \
+             (`ReturnConsumedCapacity`), by the sizes of items, twice in transactions. Reads: computed from the sizes \
+             of \
              what was read, since the emulator reports the same for every size.",
             &["0 steps: writes", "reads", "1 step: writes", "reads", "10 steps: writes", "reads", "a poll: reads"],
         ),
         field.table(
             "Bytes of a life",
-            "KiB of request and answer bodies of the same lives and polls, as compact JSON, and what a life leaves in the \
+            "KiB of request and answer bodies of the same lives and polls, as compact JSON, and what a life leaves in \
+             the \
              table until it expires.",
             &["0 steps, KiB", "1 step", "10 steps", "a poll", "kept: 0 steps", "1 step", "10 steps"],
         ),

@@ -33,9 +33,12 @@ pub(super) async fn measure(field: &Field<'_>) -> anyhow::Result<Table> {
     let mut table = field.table(
         "The disk",
         format!(
-            "Of {lives} lives, per 1,000: MiB handed to the disk (the kernel's count; a page that is written twice counts \
-             twice), and MiB that are there after a stop by SIGTERM, without logs. And how often a life waits for the disk (`fsync`, `fdatasync`) when \
-             {TRACED} lives run one after the other. One round. How long results are kept: Longhaul 6 h, Restate a day, \
+            "Of {lives} lives, per 1,000: MiB handed to the disk (the kernel's count; a page that is written twice \
+             counts \
+             twice), and MiB that are there after a stop by SIGTERM, without logs. And how often a life waits for the \
+             disk (`fsync`, `fdatasync`) when \
+             {TRACED} lives run one after the other. One round. How long results are kept: Longhaul 6 h, Restate a \
+             day, \
              DBOS for ever, FastMCP 15 min."
         ),
         &["1 step: handed over", "kept", "waits", "10 steps: handed over", "kept", "waits"],

@@ -31,17 +31,19 @@ pub(super) async fn measure(field: &Field<'_>) -> anyhow::Result<Table> {
     let mut table = field.table(
         "A kill in flight",
         format!(
-            "{LIVES} lives of {STEPS} steps of {PAUSE_MS} ms, {rounds} {}; after a second all processes of the system get SIGKILL and are \
-             started again at once. Seconds from then until the client has all results (1 s of work was left), steps that \
+            "{LIVES} lives of {STEPS} steps of {PAUSE_MS} ms, {rounds} {}; after a second all processes of the system \
+             get SIGKILL and are \
+             started again at once. Seconds from then until the client has all results (1 s of work was left), steps \
+             that \
              were begun twice, steps that were done twice, results that did not come within {} s. A step in flight is \
              begun again by all that go on: that is at least once. {} A kill is no loss of power.",
             if rounds == 1 { "round" } else { "rounds" },
             PATIENCE.as_secs(),
             match field.stage {
-                Stage::Machine =>
-                    "FastMCP is set to give up on a lost worker after 10 s (its default is 300 s).",
+                Stage::Machine => "FastMCP is set to give up on a lost worker after 10 s (its default is 300 s).",
                 Stage::Aws =>
-                    "On AWS another process may still have the task, so Longhaul waits until its lease is over: 13.5 s, and SQS hides a message for whole seconds.",
+                    "On AWS another process may still have the task, so Longhaul waits until its lease is over: 13.5 \
+                     s, and SQS hides a message for whole seconds.",
             },
         ),
         &["all results, s", "begun twice", "done twice", "lost"],

@@ -72,14 +72,18 @@ fn tables(field: &Field<'_>) -> [Table; 3] {
             "One life at a time",
             format!(
                 "From the request until the client has the result, in milliseconds. MCP's tasks are polled at once and \
-                 then each {pause}, so what they take is rounded up to that; the others are answered when the result is \
+                 then each {pause}, so what they take is rounded up to that; the others are answered when the result \
+                 is \
                  there.{}",
                 match field.stage {
                     Stage::Machine => "",
                     Stage::Aws =>
-                        " The emulator is one Python process that answers one call after the other, and while a receive \
-                         waits it looks for messages only each 100 ms, which is most of what Longhaul's lives take one at a \
-                         time: these tables say more about how many calls a life needs than about how long it would take \
+                        " The emulator is one Python process that answers one call after the other, and while a \
+                         receive \
+                         waits it looks for messages only each 100 ms, which is most of what Longhaul's lives take one \
+                         at a \
+                         time: these tables say more about how many calls a life needs than about how long it would \
+                         take \
                          on AWS.",
                 }
             ),

@@ -172,7 +172,8 @@ fn tables(field: &Field<'_>) -> (Table, Table) {
     let times = field.table(
         "With long results of the same caller",
         format!(
-            "Median milliseconds until a call is accepted, and until its first poll is answered, when the caller has so \
+            "Median milliseconds until a call is accepted, and until its first poll is answered, when the caller has \
+             so \
              many finished tasks of {BYTES} bytes each."
         ),
         &["0: call", "poll", "20: call", "poll", "100: call", "poll"],

@@ -18,7 +18,8 @@ pub(super) async fn measure(field: &Field<'_>) -> anyhow::Result<Table> {
     let mut table = field.table(
         "Start",
         format!(
-            "Milliseconds from the start of the processes until the client has its first result: without data, and on the \
+            "Milliseconds from the start of the processes until the client has its first result: without data, and on \
+             the \
              data of {lives} lives of one step after a stop by SIGTERM."
         ),
         &["without data", "again"],

@@ -31,7 +31,8 @@ pub(super) fn legs(timeline: &Timeline) -> Markup {
             div class="scroll" { table {
                 thead { tr {
                     th scope="col" { "Leg" } th scope="col" { "Began" } th scope="col" class="n" { "Ran" }
-                    th scope="col" class="n" { "Recorded" } th scope="col" { "How it ended" } th scope="col" class="n" { "Then waited" }
+                    th scope="col" class="n" { "Recorded" } th scope="col" { "How it ended" } th scope="col" class="n"
+                        { "Then waited" }
                 } }
                 tbody {
                     @for (leg, next) in timeline.legs.iter().zip(until).skip(from) {
@@ -82,7 +83,8 @@ fn nav(ask: &Ask, timeline: &Timeline, group: usize) -> Markup {
             @for (index, _) in timeline.entries.chunks(GROUP).enumerate() {
                 @let number = (index + 1).to_string();
                 @let here = index + 1 == group;
-                a href={ (ask.link_with(&[("group", Some(&number))])) "#journal" } aria-current=[here.then_some("true")] {
+                a href={ (ask.link_with(&[("group", Some(&number))])) "#journal" }
+                    aria-current=[here.then_some("true")] {
                     (index * GROUP + 1) "–" ((index + 1).saturating_mul(GROUP).min(all))
                 }
             }

@@ -18,7 +18,8 @@ pub(super) fn head(ask: &Ask, task: &Task, record: &Value) -> Markup {
             h1 { (tool.as_deref().unwrap_or("Task")) }
             (parts::status(task.status))
             span class="id" { (line(&task.id, 100)) }
-            @if !ask.is_read_only() && !task.status.is_end() && is_plain(&task.id) { (acts::cancel_form(ask, &task.id)) }
+            @if !ask.is_read_only() && !task.status.is_end() && is_plain(&task.id) { (acts::cancel_form(ask, &task.id))
+                }
         }
         section class="card" aria-label="State" {
             @if let Some(message) = &task.message { p class="message" { (block(message, 4_000)) } }

@@ -88,7 +88,8 @@ fn url(reader: &mut Reader<'_>, node: &Node<'_>, kind: RequestKind, method: Meth
     reader.read(node, HttpRequest::new(kind, method, &text))
 }
 
-/// The request with its headers and its body. A start whose method has a body sends the arguments, if nothing else is said.
+/// The request with its headers and its body. A start whose method has a body sends the arguments, if nothing else is
+/// said.
 fn complete(
     reader: &mut Reader<'_>,
     request: Option<HttpRequest>,

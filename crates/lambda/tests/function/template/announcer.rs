@@ -1,4 +1,5 @@
-//! What exists if somebody is told how tasks end: the stream, the function that announces, what invokes it, and its rights.
+//! What exists if somebody is told how tasks end: the stream, the function that announces, what invokes it, and its
+//! rights.
 
 use std::collections::BTreeSet;
 

@@ -213,7 +213,8 @@ fn a_challenge_keeps_its_name_where_api_gateway_lets_it() {
     assert_eq!(http_api.resource("HttpApiMetadata").unwrap()["AuthorizationType"], "NONE");
 
     let rest_api = Stack::new(&template, &[[oauth, REST].as_slice(), &DOMAIN].concat());
-    let answered = &rest_api.resource("RestApi").unwrap()["DefinitionBody"]["x-amazon-apigateway-gateway-responses"]["BAD_REQUEST_PARAMETERS"];
+    let definition = &rest_api.resource("RestApi").unwrap()["DefinitionBody"];
+    let answered = &definition["x-amazon-apigateway-gateway-responses"]["BAD_REQUEST_PARAMETERS"];
     assert_eq!(answered["statusCode"], "401");
     let challenge = text(&answered["responseParameters"]["gatewayresponse.header.WWW-Authenticate"]);
     let metadata = "https://mcp.example.com/.well-known/oauth-protected-resource/mcp";

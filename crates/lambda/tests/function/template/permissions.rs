@@ -116,8 +116,8 @@ pub(super) fn leading_keys(stack: &Stack<'_>, role: &str) -> Option<Vec<String>>
     Some(keys.iter().map(|key| key.as_str().unwrap().to_owned()).collect())
 }
 
-/// Whoever has the server's secret can sign a session of any owner, so code that a tool brings into a worker must not be
-/// able to read it, nor to write another one.
+/// Whoever has the server's secret can sign a session of any owner, so code that a tool brings into a worker must not
+/// be able to read it, nor to write another one.
 #[test]
 fn the_workers_reach_tasks_and_neither_keys_nor_what_only_requests_use() {
     let template = template();

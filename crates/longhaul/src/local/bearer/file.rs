@@ -1,8 +1,8 @@
 //! The file of tokens that a local server accepts: its format, and what is wrong with it.
 //!
 //! A line is `NAME TOKEN [SCOPE…]`. The token is written as it is, or as `sha256:` and the digest of it; two of them,
-//! separated by a comma, are both accepted while one replaces the other. Empty lines, and lines that begin with `#`, mean
-//! nothing.
+//! separated by a comma, are both accepted while one replaces the other. Empty lines, and lines that begin with `#`,
+//! mean nothing.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;

@@ -62,7 +62,8 @@ impl Incidents {
             tracing::warn!(
                 closed,
                 refused,
-                "too many connections: some that were silent, idle or slow were closed to make room, or new ones were refused"
+                "too many connections: some that were silent, idle or slow were closed to make room, or new ones were \
+                 refused"
             );
         }
     }

@@ -80,7 +80,8 @@ impl ConnectionSettings {
         self.within(descriptors)
     }
 
-    /// The limits of a process with this many file descriptors. Connections take three quarters of what is not reserved.
+    /// The limits of a process with this many file descriptors. Connections take three quarters of what is not
+    /// reserved.
     fn within(&self, descriptors: u64) -> ConnectionLimits {
         let possible = (descriptors.saturating_sub(RESERVED) / 4 * 3).max(1);
         let total = self.total.unwrap_or(TOTAL).min(possible);

@@ -1,5 +1,5 @@
-//! The stream of a session (`GET`), on which the server tells of resources to which the session has subscribed. What the
-//! handler does for a subscription of `2026-07-28` is done for the resources of the session.
+//! The stream of a session (`GET`), on which the server tells of resources to which the session has subscribed. What
+//! the handler does for a subscription of `2026-07-28` is done for the resources of the session.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::convert::Infallible;

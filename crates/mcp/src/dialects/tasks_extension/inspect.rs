@@ -1,5 +1,5 @@
-//! `dev.longhaul/tasks/inspect`, a method of our own: all that is on record of a task, for its owner. A value over 4 KiB
-//! is left out of the page, which says so, and can be asked for alone.
+//! `dev.longhaul/tasks/inspect`, a method of our own: all that is on record of a task, for its owner. A value over 4
+//! KiB is left out of the page, which says so, and can be asked for alone.
 
 use longhaul_core::{Entry, EntryKind, LegOutcome, PastLeg, Payload, Recording, Task, TaskKey, Timestamp};
 use longhaul_engine::{Engine, child_of};

@@ -26,8 +26,8 @@ struct Subscription {
     queue: VecDeque<Bytes>,
 }
 
-/// The stream about `tasks`, to which `listener` listens: first their ids, then the state of each, then each change, until all have ended or the
-/// longest wait is over.
+/// The stream about `tasks`, to which `listener` listens: first their ids, then the state of each, then each change,
+/// until all have ended or the longest wait is over.
 pub(super) fn of_tasks(shared: Arc<Shared>, id: RequestId, listener: Listener, tasks: Vec<Task>) -> Response<Body> {
     let ids: Vec<String> = tasks.iter().map(|task| task.id.to_string()).collect();
     let queue = VecDeque::from([event(view::acknowledged(&ids, &id))]);

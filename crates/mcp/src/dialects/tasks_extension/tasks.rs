@@ -1,5 +1,6 @@
-//! `tasks/get`, `tasks/update`, `tasks/cancel` and `dev.longhaul/tasks/inspect`: the parameters are read once, and the answer comes straight from the
-//! engine. What `rmcp` checks of a request is checked here in the same order, with the same errors.
+//! `tasks/get`, `tasks/update`, `tasks/cancel` and `dev.longhaul/tasks/inspect`: the parameters are read once, and the
+//! answer comes straight from the engine. What `rmcp` checks of a request is checked here in the same order, with the
+//! same errors.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! The sources of data: inline text, a file below the data directory, or a public `https` URL.
 //!
-//! The first step of a task records what the source is ([`Identity`]). Every chunk checks that it is unchanged, so that a
-//! profile never mixes two versions.
+//! The first step of a task records what the source is ([`Identity`]). Every chunk checks that it is unchanged, so that
+//! a profile never mixes two versions.
 
 mod file;
 mod url;
