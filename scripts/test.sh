@@ -12,7 +12,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 readonly needs_other_programs=(--skip external:: --skip real::)
 # The test binaries that need nothing else. `aws` and `starter` are left out: they need an emulator and packages.
 readonly alone=(
-    architecture cli console endpoint function instructions jobs pages planted planted_faults profile_dataset proofs
+    architecture cli console endpoint function instructions jobs load pages planted_faults profile_dataset proofs refused
     server simulation sqlite table targets task telling tokens use_cases
 )
 # Most of these tests wait for a server that they have started.
@@ -44,7 +44,9 @@ built_s=$((SECONDS - started))
 
 run --lib --bins --examples "${alone[@]/#/--test=}"
 say "tests of whole programs"
-run --test local -- "${needs_other_programs[@]}" --test-threads "$server_tests_at_a_time"
+# Alone, because it compiles.
+run --test local -- checkout::
+run --test local -- "${needs_other_programs[@]}" --skip checkout:: --test-threads "$server_tests_at_a_time"
 say "examples in the documentation"
 run --doc
 

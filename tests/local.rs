@@ -12,6 +12,7 @@
     reason = "a test may end by a panic, and waits in real time"
 )]
 
+mod checkout;
 mod console;
 mod e2e;
 mod gateway;
