@@ -19,7 +19,7 @@ WORKSPACE := --workspace --features $(FEATURES)
 PUBLIC := app core audit logs settings engine sqlite http push mcp aws oauth lambda testkit client console jobs gateway cli
 PACKAGES := $(PUBLIC:%=-p longhaul-%) -p longhaul
 # The tests of `make test-all` that `make test` leaves out: they need other programs.
-OTHERS := package(longhaul-aws) & kind(test) | binary(aws) | binary(starter) | binary(local) & (test(external::) | test(real::))
+OTHERS := package(longhaul-aws) & kind(test) | binary(aws) | binary(starter) | test(external::) | test(real::)
 # So many of them at a time: they mostly wait, for leases, for schedules and for each other.
 END_TO_END_THREADS ?= 4
 

@@ -8,11 +8,11 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# Modules of the test binary `local` whose tests start programs that are not ours.
+# Modules of the test binaries `cli` and `local` whose tests start programs that are not ours.
 readonly needs_other_programs=(--skip external:: --skip real::)
 # The test binaries that need nothing else. `aws` and `starter` are left out: they need an emulator and packages.
 readonly alone=(
-    architecture cli console endpoint function instructions jobs load pages planted_faults profile_dataset proofs refused
+    architecture console endpoint function instructions jobs load pages planted profile_dataset proofs refused
     server simulation sqlite table targets task telling tokens use_cases
 )
 # Most of these tests wait for a server that they have started.
@@ -46,7 +46,7 @@ run --lib --bins --examples "${alone[@]/#/--test=}"
 say "tests of whole programs"
 # Alone, because it compiles.
 run --test local -- checkout::
-run --test local -- "${needs_other_programs[@]}" --skip checkout:: --test-threads "$server_tests_at_a_time"
+run --test cli --test local -- "${needs_other_programs[@]}" --skip checkout:: --test-threads "$server_tests_at_a_time"
 say "examples in the documentation"
 run --doc
 

@@ -13,16 +13,10 @@ const EXCEPTIONS: &[(&str, usize, &str)] = &[
         "the backend of an example in the tests of `longhaul`, which shows one file for each port",
     ),
     (
-        "crates/lambda/tests/allocations/main.rs",
-        2,
-        "counts in a program of its own; it needs internals of the crate's tests",
-    ),
-    (
         "crates/lambda/tests/instructions/main.rs",
         2,
         "counts in a program of its own; it needs internals of the crate's tests",
     ),
-    ("crates/testkit/tests/planted_faults.rs", 2, "modules of this binary only, in a folder of another name"),
     ("tests/aws_e2e/mod.rs", 4, "the tests of `tests/e2e`, compiled for a deployed server"),
     ("tests/aws_e2e/on_host.rs", 3, "the tests of `tests/e2e`, compiled for functions on the Runtime API host"),
 ];

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+mod commands;
 mod includes;
 mod layers;
 mod modules;
@@ -17,15 +18,20 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Who depends on whom among our own crates; what only tests need is left out.
-fn real_edges() -> Edges {
+/// What Cargo says of the workspace's packages.
+fn metadata() -> serde_json::Value {
     let out = Command::new(env!("CARGO"))
         .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
         .current_dir(root())
         .output()
         .expect("cargo can be run");
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    let metadata: serde_json::Value = serde_json::from_slice(&out.stdout).expect("cargo prints JSON");
+    serde_json::from_slice(&out.stdout).expect("cargo prints JSON")
+}
+
+/// Who depends on whom among our own crates; what only tests need is left out.
+fn real_edges() -> Edges {
+    let metadata = metadata();
     let packages = metadata["packages"].as_array().expect("there are packages");
     let names: BTreeSet<&str> = packages.iter().filter_map(|package| package["name"].as_str()).collect();
     let edges_of = |package: &serde_json::Value| {

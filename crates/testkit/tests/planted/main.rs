@@ -1,9 +1,7 @@
 //! The proof of the contract: each mistake that an adapter may make breaks a promise, and a store without mistakes
 //! breaks none.
 
-#[path = "planted/one_database.rs"]
 mod one_database;
-#[path = "planted/store.rs"]
 mod store;
 
 use std::panic::catch_unwind;
@@ -36,18 +34,18 @@ fn a_store_without_mistakes_keeps_every_promise() {
 #[test]
 fn every_promise_is_in_the_list() {
     let sources = [
-        include_str!("../src/store_contract/changing.rs"),
-        include_str!("../src/store_contract/cleaning.rs"),
-        include_str!("../src/store_contract/creating.rs"),
-        include_str!("../src/store_contract/expiring.rs"),
-        include_str!("../src/store_contract/filtering.rs"),
-        include_str!("../src/store_contract/keeping.rs"),
-        include_str!("../src/store_contract/later.rs"),
-        include_str!("../src/store_contract/limiting.rs"),
-        include_str!("../src/store_contract/listing.rs"),
-        include_str!("../src/store_contract/mailboxes.rs"),
-        include_str!("../src/store_contract/rushing.rs"),
-        include_str!("../src/store_contract/starting.rs"),
+        include_str!("../../src/store_contract/changing.rs"),
+        include_str!("../../src/store_contract/cleaning.rs"),
+        include_str!("../../src/store_contract/creating.rs"),
+        include_str!("../../src/store_contract/expiring.rs"),
+        include_str!("../../src/store_contract/filtering.rs"),
+        include_str!("../../src/store_contract/keeping.rs"),
+        include_str!("../../src/store_contract/later.rs"),
+        include_str!("../../src/store_contract/limiting.rs"),
+        include_str!("../../src/store_contract/listing.rs"),
+        include_str!("../../src/store_contract/mailboxes.rs"),
+        include_str!("../../src/store_contract/rushing.rs"),
+        include_str!("../../src/store_contract/starting.rs"),
     ];
     let written = sources.iter().map(|source| source.matches("\npub async fn ").count()).sum::<usize>();
     assert_eq!(written, store_promises!([broken_promises], Fault::None).len());

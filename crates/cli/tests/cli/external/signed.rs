@@ -30,7 +30,7 @@ impl Ground {
         assert!(python.exists(), "run scripts/setup-tools.sh aws");
         let (port, seen) = (free_port(), setup.folder().join("seen"));
         let mut command = Command::new(python);
-        command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/signed.py"));
+        command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/external/signed.py"));
         command.args([port.to_string(), setup.port.to_string()]).args([SECRET, SCOPE]);
         let door = Server::start_into(&mut command, port, std::fs::File::create(&seen).unwrap().into());
         Self { setup, url: format!("http://127.0.0.1:{port}/mcp?a=b%20c&A=%2F"), seen, _door: door, _server: server }
