@@ -18,8 +18,8 @@ WORKSPACE := --workspace --features $(FEATURES)
 # What is published, in one release. The rest of the workspace has `publish = false`.
 PUBLIC := app core audit logs settings engine sqlite http push mcp aws oauth lambda testkit client console jobs gateway cli
 PACKAGES := $(PUBLIC:%=-p longhaul-%) -p longhaul
-# The tests of `make test-all` that `make test` leaves out: they need other programs.
-OTHERS := package(longhaul-aws) & kind(test) | binary(aws) | binary(starter) | test(external::) | test(real::)
+# The tests of `make test-all` that `make test` leaves out: they need other programs, or minutes.
+OTHERS := package(longhaul-aws) & kind(test) | binary(aws) | binary(starter) | binary(instructions) | test(external::) | test(real::)
 # So many of them at a time: they mostly wait, for leases, for schedules and for each other.
 END_TO_END_THREADS ?= 4
 

@@ -10,10 +10,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # Modules of the test binaries `cli` and `local` whose tests start programs that are not ours.
 readonly needs_other_programs=(--skip external:: --skip real::)
-# The test binaries that need nothing else. `aws` and `starter` are left out: they need an emulator and packages.
+# The test binaries that need nothing else, and take no minutes.
 readonly alone=(
-    architecture console endpoint function instructions jobs load pages planted profile_dataset proofs refused
-    server simulation sqlite table targets task telling tokens use_cases
+    architecture console endpoint function jobs load pages planted profile_dataset proofs refused server simulation sqlite
+    table targets task telling tokens use_cases
 )
 # Most of these tests wait for a server that they have started.
 readonly server_tests_at_a_time=8
@@ -21,20 +21,30 @@ readonly server_tests_at_a_time=8
 cargo=${CARGO:-cargo}
 built=("$@")
 started=$SECONDS
-log=$(mktemp)
+logs=$(mktemp -d)
 failed=0
-trap 'rm -f "$log"' EXIT
+trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$logs"' EXIT
 
 say() { printf 'test: %s\n' "$*"; }
 
-# Runs `cargo test` with the arguments, and goes on if a test fails.
+# Runs `cargo test` with the arguments after the first one, which names its log. Goes on if a test fails.
 run() {
-    "$cargo" test --locked --quiet --no-fail-fast "${built[@]}" "$@" 2>&1 | tee -a "$log" || failed=1
+    local name=$1
+    shift
+    "$cargo" test --locked --quiet --no-fail-fast "${built[@]}" "$@" 2>&1 | tee -a "$logs/$name" || failed=1
 }
 
 # Prints the sum of the numbers before the word $1 in the lines `test result: …`.
 sum() {
-    grep -E '^test result: ' "$log" | grep -oE "[0-9]+ $1" | awk '{ all += $1 } END { print all + 0 }'
+    cat "$logs"/* | grep -E '^test result: ' | grep -oE "[0-9]+ $1" | awk '{ all += $1 } END { print all + 0 }'
+}
+
+whole_programs() {
+    # Alone, because it compiles.
+    run whole_programs --test local -- checkout::
+    run whole_programs --test cli --test local -- "${needs_other_programs[@]}" --skip checkout:: \
+        --test-threads "$server_tests_at_a_time"
+    return "$failed"
 }
 
 say "building all programs and tests"
@@ -42,13 +52,16 @@ say "building all programs and tests"
 "$cargo" build --locked "${built[@]}" --bins --tests
 built_s=$((SECONDS - started))
 
-run --lib --bins --examples "${alone[@]/#/--test=}"
-say "tests of whole programs"
-# Alone, because it compiles.
-run --test local -- checkout::
-run --test cli --test local -- "${needs_other_programs[@]}" --skip checkout:: --test-threads "$server_tests_at_a_time"
+# At the same time, because the tests of whole programs mostly wait.
+whole_programs >"$logs/printed" 2>&1 &
+others=$!
+run alone --lib --bins --examples "${alone[@]/#/--test=}"
 say "examples in the documentation"
-run --doc
+run alone --doc
+say "tests of whole programs"
+wait "$others" || failed=1
+cat "$logs/printed"
+rm "$logs/printed"
 
 say "built in $built_s s, ran in $((SECONDS - started - built_s)) s"
 say "\`make test-all\` adds real clients, a browser, an AWS emulator, the conformance suite and 100,000 simulated worlds"

@@ -47,7 +47,7 @@ mod tests {
     use http_body_util::{BodyExt, Full};
     use longhaul_core::{Identity, OwnerId, Principal, VerifiedIdentity};
     use longhaul_logs::{AuditLog, Audited, LineFormat};
-    use longhaul_testkit::{Lines, ManualClock};
+    use longhaul_testkit::{Lines, ManualClock, capture};
     use serde_json::Value;
     use tracing::Instrument;
     use tracing_subscriber::layer::{Layer, SubscriberExt};
@@ -81,7 +81,7 @@ mod tests {
         let writer = lines.clone();
         let log = AuditLog::to(move || writer.clone(), LineFormat::Json, Arc::new(ManualClock::default()));
         let log = log.with_filter(longhaul_logs::audited(Audited::Only));
-        let _capturing = tracing::subscriber::set_default(registry().with(log));
+        let _capturing = capture(registry().with(log));
         let request = Request::post("/mcp").header("host", "localhost").header("content-type", "application/json");
         let request = request.header("user-agent", "client/1").header("x-forwarded-for", "198.51.100.66");
         let request = token.iter().fold(request, |request, token| request.header("authorization", *token));

@@ -43,7 +43,7 @@ fn escape(writer: &mut Writer<'_>, text: &str) -> fmt::Result {
 
 #[cfg(test)]
 mod tests {
-    use longhaul_testkit::Lines;
+    use longhaul_testkit::{Lines, capture};
 
     use super::*;
 
@@ -54,9 +54,9 @@ mod tests {
         let logs =
             tracing_subscriber::fmt().fmt_fields(text_fields()).with_writer(move || writer.clone()).without_time();
         let evil = format!("a\nERROR forged\r\x1b[31m\u{85}\u{2028}{}", "x".repeat(1_000_000));
-        tracing::subscriber::with_default(logs.with_ansi(false).finish(), || {
-            let span = tracing::info_span!("request", shown = %evil, quoted = evil);
-            let _in_span = span.enter();
+        let _capturing = capture(logs.with_ansi(false).finish());
+        let span = tracing::info_span!("request", shown = %evil, quoted = evil);
+        span.in_scope(|| {
             tracing::warn!(shown = %evil, debug = ?evil, text = evil, number = 7, "unknown method {evil}");
         });
         let logged = lines.text();

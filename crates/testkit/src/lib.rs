@@ -13,6 +13,7 @@ mod clock;
 mod faulty;
 pub mod given;
 mod lines;
+mod logging;
 #[cfg(feature = "contract")]
 mod model;
 pub mod models;
@@ -28,6 +29,7 @@ pub mod store_contract;
 pub use clock::ManualClock;
 pub use faulty::{Fault, FaultyQueue, FaultyStore, QueueCall, StoreCall};
 pub use lines::Lines;
+pub use logging::capture;
 #[cfg(feature = "contract")]
 pub use model::{StoreModel, check_store_model, store_equals_the_model};
 pub use models::{FakePlaces, FakeQueue, FakeStore};

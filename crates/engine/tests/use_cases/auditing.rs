@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use longhaul_core::{IdSource, TaskKey, TraceParent, limits};
 use longhaul_engine::{Call, Settings};
 use longhaul_logs::{AuditLog, Audited, LineFormat, audited};
-use longhaul_testkit::{Lines, SeededIds, StoreCall, given};
+use longhaul_testkit::{Lines, SeededIds, StoreCall, capture, given};
 use serde_json::Value;
 use tracing::field::{Empty, Field, Visit};
 use tracing::span::{Id, Record};
@@ -23,7 +23,7 @@ fn captured(world: &World) -> (Lines, DefaultGuard) {
     let lines = Lines::default();
     let writer = lines.clone();
     let log = AuditLog::to(move || writer.clone(), LineFormat::Json, Arc::clone(&world.clock) as _);
-    (lines, tracing::subscriber::set_default(registry().with(log.with_filter(audited(Audited::Only)))))
+    (lines, capture(registry().with(log.with_filter(audited(Audited::Only)))))
 }
 
 /// The entries since this was last asked: event, outcome, reason and tool of each. All of them are about this task and
@@ -176,7 +176,7 @@ fn the_span_of_a_request_says_which_task_it_was_about() {
     run(async {
         let world = World::new();
         let noted = Noted::default();
-        let _guard = tracing::subscriber::set_default(registry().with(noted.clone()));
+        let _guard = capture(registry().with(noted.clone()));
         let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         let call = Call { trace: TraceParent::parse(trace), ..call() };
         let span = || tracing::info_span!("request", task_id = Empty, attempt = Empty, trace = Empty);

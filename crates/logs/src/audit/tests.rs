@@ -2,7 +2,7 @@
 
 use longhaul_audit::{CallerSpan, Entry, Event, Outcome, Source};
 use longhaul_core::{Identity, OwnerId, Principal, VerifiedIdentity};
-use longhaul_testkit::{Lines, ManualClock};
+use longhaul_testkit::{Lines, ManualClock, capture};
 use serde_json::Value;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry;
@@ -14,7 +14,8 @@ fn logged(format: LineFormat, wanted: Audited, act: impl FnOnce(&Lines, &ManualC
     let writer = lines.clone();
     let log = AuditLog::to(move || writer.clone(), format, Arc::<ManualClock>::clone(&clock));
     let all = registry().with(log.with_filter(audited(wanted)));
-    tracing::subscriber::with_default(all, || act(&lines, &clock));
+    let _capturing = capture(all);
+    act(&lines, &clock);
 }
 
 fn caller(user_agent: &str) -> CallerSpan {

@@ -176,23 +176,17 @@ impl Scale {
 
 #[cfg(test)]
 mod tests {
-    use peak_alloc::PeakAlloc;
     use rmcp::model::{CallToolRequestParams, ClientJsonRpcMessage};
     use serde::de::DeserializeOwned;
 
     use super::*;
 
-    #[global_allocator]
-    static MEMORY: PeakAlloc = PeakAlloc;
-
     /// The most bytes that were allocated while `text` was read, whether or not it is what it should be.
     fn peak<T: DeserializeOwned>(text: &str) -> usize {
-        let before = MEMORY.current_usage();
-        MEMORY.reset_peak_usage();
-        let read = serde_json::from_slice::<T>(text.as_bytes());
-        let peak = MEMORY.peak_usage().saturating_sub(before);
+        let mut read = None;
+        let allocated = allocation_counter::measure(|| read = Some(serde_json::from_slice::<T>(text.as_bytes())));
         drop(read);
-        peak
+        usize::try_from(allocated.bytes_max).unwrap()
     }
 
     fn list(item: &str, length: usize) -> String {

@@ -25,7 +25,7 @@ use crate::world::{Answer, Sent, World, alice, bob, no_tasks, read};
 fn capture(lines: &Lines, world: &World) -> DefaultGuard {
     let writer = lines.clone();
     let log = AuditLog::to(move || writer.clone(), LineFormat::Json, Arc::clone(&world.clock) as _);
-    tracing::subscriber::set_default(registry().with(log.with_filter(audited(Audited::Only))))
+    longhaul_testkit::capture(registry().with(log.with_filter(audited(Audited::Only))))
 }
 
 /// The only line, which is about a request of `owner`, and says this; the task that it names.

@@ -114,7 +114,7 @@ async fn a_failed_commit_undoes_what_was_answered_at_once_and_no_later_call() {
 async fn the_log_says_that_the_disk_is_full_and_calls_work_again_when_there_is_room() {
     let log = tempfile::NamedTempFile::new().unwrap();
     let lines = Arc::new(log.reopen().unwrap());
-    let _logging = tracing::subscriber::set_default(tracing_subscriber::fmt().with_writer(lines).finish());
+    let _logging = longhaul_testkit::capture(tracing_subscriber::fmt().with_writer(lines).finish());
     let writer = writer();
     // They answer with the limit that holds then.
     let [few, many] = ["PRAGMA max_page_count = 10", "PRAGMA max_page_count = 1000"]
