@@ -32,7 +32,7 @@ def too_long(path):
 
 
 def main():
-    listed = subprocess.run(["git", "ls-files", "*.rs", "*.md"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
+    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.rs", "*.md"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
     paths = [ROOT / path for path in listed.stdout.split() if (ROOT / path).is_file()]
     found = [f"{path.relative_to(ROOT)}:{number}" for path in paths for number in too_long(path)]
     if found:

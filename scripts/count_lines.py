@@ -21,7 +21,7 @@ TEST_MODULE = re.compile(r"^( *)#\[cfg\((?:all\()?test\b.*\)\]$")
 
 
 def tracked():
-    listed = subprocess.run(["git", "ls-files", "*.rs"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
+    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.rs"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
     return sorted(path for path in listed.stdout.split() if (ROOT / path).is_file())
 
 
