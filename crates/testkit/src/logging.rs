@@ -8,8 +8,8 @@ use tracing::{Dispatch, Event, Metadata, Subscriber};
 
 /// Makes `subscriber` the one of this thread until the guard is dropped.
 ///
-/// All threads share what `tracing` remembers of each place that logs. While the subscribers of other tests want nothing
-/// from such a place, it could be off for all of them. So one that wants everything stays registered.
+/// All threads share what `tracing` remembers of each place that logs. While the subscribers of other tests want
+/// nothing from such a place, it could be off for all of them. So one that wants everything stays registered.
 pub fn capture(subscriber: impl Subscriber + Send + Sync + 'static) -> DefaultGuard {
     static WANTED: OnceLock<Dispatch> = OnceLock::new();
     WANTED.get_or_init(|| Dispatch::new(Everything));
