@@ -194,10 +194,10 @@ impl Setup {
         Gateway { child, url, log: log.into() }
     }
 
-    /// What `longhaul gateway rights` prints.
+    /// What `longhaul gateway iam-policy` prints.
     pub(crate) fn rights(&self) -> Value {
         let output =
-            Command::new(harness::program("longhaul")).args(["gateway", "rights"]).args(&self.servers).output();
+            Command::new(harness::program("longhaul")).args(["gateway", "iam-policy"]).args(&self.servers).output();
         let Output { status, stdout, stderr } = output.unwrap();
         assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
         serde_json::from_slice(&stdout).unwrap()

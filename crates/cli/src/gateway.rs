@@ -10,8 +10,8 @@ use longhaul::local::{self, CommandLine, Options, ServeError};
 use longhaul::settings::{ProcessEnv, table};
 use longhaul_gateway::{Config, Gateway, Lock, StartError, settings};
 
+mod iam_policy;
 mod lock;
-mod rights;
 
 const ABOUT: &str = "Puts MCP servers, unchanged, behind a gateway that makes their tools durable.
 
@@ -28,8 +28,11 @@ pub(crate) fn run(args: Vec<OsString>) -> anyhow::Result<ExitCode> {
     if args.first().is_some_and(|first| first == "lock") {
         return lock::run(args);
     }
+    if args.first().is_some_and(|first| first == "iam-policy") {
+        return iam_policy::run(args);
+    }
     if args.first().is_some_and(|first| first == "rights") {
-        return rights::run(args);
+        return Ok(refuse("`rights` is now `iam-policy`: run longhaul gateway iam-policy …"));
     }
     let (flags, command) = split(args);
     let command_line =

@@ -3,6 +3,7 @@
 #![expect(clippy::indexing_slicing, reason = "only values of `serde_json` are indexed: what is not there is null")]
 
 mod args;
+mod arguments;
 mod bridge;
 mod clock;
 mod credentials;
@@ -11,13 +12,12 @@ mod exit;
 mod follow;
 mod form;
 mod gateway;
-mod given;
 mod inspected;
 mod out;
 mod record;
+mod render;
 mod screen;
 mod server;
-mod shown;
 mod verbs;
 
 use std::ffi::OsStr;

@@ -13,14 +13,14 @@ const QUERY_BYTES_MAX: usize = 8 << 10;
 
 /// A request for a page.
 #[derive(Clone)]
-pub(crate) struct Ask {
+pub(crate) struct PageRequest {
     shared: Arc<Shared>,
     name: String,
     query: Vec<(String, String)>,
     pub(crate) now_ms: i64,
 }
 
-impl Ask {
+impl PageRequest {
     /// That for a path below [`PATH`](crate::PATH), with its query.
     pub(crate) fn new(shared: &Arc<Shared>, path: &str, query: &str, now_ms: i64) -> Self {
         let name = path.strip_prefix(crate::PATH).unwrap_or(path).trim_matches('/').to_owned();

@@ -10,7 +10,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use tokio::sync::{Semaphore, watch};
 
-use crate::ask::{Ask, link};
+use crate::ask::{PageRequest, link};
 use crate::guard::{Guard, LogIn};
 use crate::page::Page;
 use crate::pages::{self, Done};
@@ -166,7 +166,7 @@ impl Console {
     {
         let (head, body) = request.into_parts();
         let now_ms = clock::now().as_millisecond();
-        let ask = Ask::new(&self.shared, head.uri.path(), head.uri.query().unwrap_or_default(), now_ms);
+        let ask = PageRequest::new(&self.shared, head.uri.path(), head.uri.query().unwrap_or_default(), now_ms);
         let guard = &self.shared.guard;
         if let Err(problem) = guard.check_host(&head.headers) {
             return text(StatusCode::FORBIDDEN, problem.sentence());
@@ -195,7 +195,13 @@ impl Console {
         }
     }
 
-    async fn post<B>(&self, ask: &Ask, headers: &HeaderMap, is_let_in: bool, body: B) -> Result<Response<Body>, Problem>
+    async fn post<B>(
+        &self,
+        ask: &PageRequest,
+        headers: &HeaderMap,
+        is_let_in: bool,
+        body: B,
+    ) -> Result<Response<Body>, Problem>
     where
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -224,7 +230,7 @@ impl Console {
     }
 }
 
-fn shown(page: &Page, ask: &Ask) -> Response<Body> {
+fn shown(page: &Page, ask: &PageRequest) -> Response<Body> {
     let mut answer = of_type("text/html; charset=utf-8", page.document(ask));
     *answer.status_mut() = page.code();
     answer

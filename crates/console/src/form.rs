@@ -33,7 +33,7 @@ pub(crate) struct Form<'s> {
 
 /// What does not fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wrong {
+pub(crate) struct FieldError {
     /// The field's name; `None` if it is about the whole.
     pub(crate) field: Option<String>,
     /// Why, as a sentence about the field without its first letter in upper case.
@@ -42,11 +42,11 @@ pub(crate) struct Wrong {
 
 /// What a form is filled in with.
 #[derive(Clone, Copy)]
-pub(crate) enum Filled<'a> {
+pub(crate) enum Prefill<'a> {
     /// What the schema has as defaults.
     Defaults,
     /// What was typed, and what does not fit in it.
-    Typed(&'a Posted, &'a [Wrong]),
+    Typed(&'a Posted, &'a [FieldError]),
 }
 
 impl<'s> Form<'s> {
@@ -67,9 +67,9 @@ impl<'s> Form<'s> {
     }
 
     /// What was typed, as the object that the schema describes.
-    pub(crate) fn read(&self, posted: &Posted) -> Result<Map<String, Value>, Vec<Wrong>> {
+    pub(crate) fn read(&self, posted: &Posted) -> Result<Map<String, Value>, Vec<FieldError>> {
         let Some(fields) = &self.fields else {
-            let whole = |why| vec![Wrong { field: None, why }];
+            let whole = |why| vec![FieldError { field: None, why }];
             return read_whole(posted.value(WHOLE).unwrap_or_default(), self.schema).map_err(whole);
         };
         let (mut content, mut wrong) = (Map::new(), Vec::new());
@@ -77,7 +77,7 @@ impl<'s> Form<'s> {
             match read(field, posted) {
                 Ok(Some(value)) => drop(content.insert(field.name.clone(), value)),
                 Ok(None) => {}
-                Err(why) => wrong.push(Wrong { field: Some(field.name.clone()), why }),
+                Err(why) => wrong.push(FieldError { field: Some(field.name.clone()), why }),
             }
         }
         if wrong.is_empty() { Ok(content) } else { Err(wrong) }

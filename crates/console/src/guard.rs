@@ -10,7 +10,7 @@ use http::{HeaderName, StatusCode};
 use maud::{Markup, html};
 use subtle::ConstantTimeEq;
 
-use crate::ask::Ask;
+use crate::ask::PageRequest;
 use crate::page::Page;
 use crate::posted::Posted;
 use crate::problem::Problem;
@@ -141,7 +141,7 @@ impl Guard {
     }
 
     /// Where people log in. The link that works once leads here too: what only reads a link does not use it up.
-    pub(crate) fn log_in_page(&self, ask: &Ask) -> Page {
+    pub(crate) fn log_in_page(&self, ask: &PageRequest) -> Page {
         let form = html! {
             h1 { "Log in" }
             form method="post" action={ (crate::PATH) "/log-in" } class="card form" {

@@ -13,7 +13,7 @@ use http_body::Frame;
 use http_body_util::{BodyExt, Full, StreamBody};
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::ask::Ask;
+use crate::ask::PageRequest;
 use crate::console::{Body, Shared};
 use crate::{clock, pages};
 
@@ -46,7 +46,7 @@ struct Follower {
 }
 
 /// Tells an open page its live parts.
-pub(crate) fn follow(shared: &Arc<Shared>, ask: &Ask) -> Response<Body> {
+pub(crate) fn follow(shared: &Arc<Shared>, ask: &PageRequest) -> Response<Body> {
     let Ok(place) = Arc::clone(&shared.live).try_acquire_owned() else {
         let mut full = Response::new(Full::from("too many pages are followed: close some\n").boxed_unsync());
         *full.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
@@ -91,7 +91,7 @@ impl Follower {
 
     /// The events since the last look. There is always something, so that a lost connection is noticed.
     async fn look(&mut self) -> String {
-        let ask = Ask::new(&self.shared, &self.path, &self.query, clock::now().as_millisecond());
+        let ask = PageRequest::new(&self.shared, &self.path, &self.query, clock::now().as_millisecond());
         let page = match pages::get(&ask).await {
             Ok(page) => page,
             Err(problem) => {

@@ -3,7 +3,7 @@
 use http::StatusCode;
 use maud::{DOCTYPE, Markup, html};
 
-use crate::ask::{Ask, link};
+use crate::ask::{PageRequest, link};
 use crate::pages::NAV;
 use crate::text::{count, line};
 
@@ -88,7 +88,7 @@ impl Page {
     }
 
     /// The whole document.
-    pub(crate) fn document(&self, ask: &Ask) -> String {
+    pub(crate) fn document(&self, ask: &PageRequest) -> String {
         let has_live = self.parts.iter().any(|part| part.is_live);
         let here = ask.link_with(&[]);
         let live = has_live.then(|| link("live", &[("page", &here)]));
@@ -124,7 +124,7 @@ impl Page {
         document.into_string()
     }
 
-    fn header(&self, ask: &Ask) -> Markup {
+    fn header(&self, ask: &PageRequest) -> Markup {
         html! {
             header {
                 a class="brand" href=(link("", &[])) { "Longhaul" }
@@ -141,7 +141,7 @@ impl Page {
     }
 }
 
-fn footer(ask: &Ask) -> Markup {
+fn footer(ask: &PageRequest) -> Markup {
     html! {
         p {
             "Times are UTC. "
@@ -161,7 +161,7 @@ const NOTICES: &[(&str, &str, &str)] = &[
     ("called", "The tool was called.", "calls were made."),
 ];
 
-fn notice(ask: &Ask) -> Option<String> {
+fn notice(ask: &PageRequest) -> Option<String> {
     let did = ask.value("did")?;
     let (_, one, several) = NOTICES.iter().find(|(code, ..)| *code == did)?;
     let number: usize = ask.value("n").and_then(|number| number.parse().ok()).unwrap_or(1);

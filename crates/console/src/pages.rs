@@ -8,7 +8,7 @@ mod task;
 mod tasks;
 mod tools;
 
-use crate::ask::Ask;
+use crate::ask::PageRequest;
 use crate::page::Page;
 use crate::posted::Posted;
 use crate::problem::Problem;
@@ -26,7 +26,7 @@ pub(crate) enum Done {
 }
 
 /// The page that is asked for.
-pub(crate) async fn get(ask: &Ask) -> Result<Page, Problem> {
+pub(crate) async fn get(ask: &PageRequest) -> Result<Page, Problem> {
     match ask.name() {
         "" => tasks::page(ask).await,
         "health" => health::page(ask).await,
@@ -38,7 +38,7 @@ pub(crate) async fn get(ask: &Ask) -> Result<Page, Problem> {
 }
 
 /// Does what a form asks for. That it comes from a page of ours was checked.
-pub(crate) async fn post(ask: &Ask, posted: &Posted) -> Result<Done, Problem> {
+pub(crate) async fn post(ask: &PageRequest, posted: &Posted) -> Result<Done, Problem> {
     match ask.name() {
         "act" => acts::act(ask, posted).await,
         "questions" => questions::act(ask, posted).await,

@@ -88,12 +88,12 @@ impl Engine {
     }
 
     /// Tells those above and below a task that it has ended.
-    pub(crate) async fn tell_family(&self, ended: &Task) {
+    pub(crate) async fn notify_parent_and_children(&self, ended: &Task) {
         if let Some(parent) = ended.parent {
             self.tell_parent(ended, parent).await;
         }
-        let has_slept = !ended.legs.past.is_empty();
-        if has_slept && ended.status() != Status::Completed {
+        let has_earlier_attempts = !ended.legs.past.is_empty();
+        if has_earlier_attempts && ended.status() != Status::Completed {
             self.cancel_children(ended).await;
         }
     }

@@ -48,11 +48,11 @@ struct Work<'a> {
 
 /// Who comes to a task that is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Comes {
+enum CleanupBy {
     /// The worker that ran this attempt, and has dropped its tool.
-    FromItsLeg(u32),
+    SameWorker(u32),
     /// Any worker, which does not know whether a leg still runs.
-    Anew,
+    AnyWorker,
 }
 
 impl Engine {
@@ -124,7 +124,11 @@ impl Engine {
         match disposition {
             Disposition::Acknowledge if claimed.cleaning.is_armed() => {
                 // A leg that died without a word may only have lost its lease, by a clock that is behind, and run on.
-                let comes = if claimed.follows_a_dead_leg() { Comes::Anew } else { Comes::FromItsLeg(claimed.attempt) };
+                let comes = if claimed.follows_a_dead_leg() {
+                    CleanupBy::AnyWorker
+                } else {
+                    CleanupBy::SameWorker(claimed.attempt)
+                };
                 self.clean_if_needed(&claimed.key(), comes, work, disposition).await
             }
             Disposition::Acknowledge | Disposition::RetryAfter { .. } => disposition,
@@ -157,7 +161,7 @@ impl Engine {
         let disposition = self.settle_refused_claim(current, why, work.delivery).await;
         match disposition {
             Disposition::Acknowledge if current.cleaning.is_armed() => {
-                self.clean_if_needed(&current.key(), Comes::Anew, work, disposition).await
+                self.clean_if_needed(&current.key(), CleanupBy::AnyWorker, work, disposition).await
             }
             Disposition::Acknowledge | Disposition::RetryAfter { .. } => disposition,
         }

@@ -18,7 +18,7 @@ impl Engine {
                 self.observer().recovered(&recovered);
                 if event.ends_task() {
                     self.observer().ended(&recovered);
-                    self.tell_family(&recovered).await;
+                    self.notify_parent_and_children(&recovered).await;
                     self.send_for_cleaning(&recovered).await;
                 } else {
                     // A failure is logged; the record remembers this sending, and the next poll after the bound repeats

@@ -63,13 +63,13 @@ impl Engine {
             Err(ApplyError::Refused { current, .. }) if current.already_applied(event) => {
                 self.changes.tell(Subject::Task(*key));
                 if current.has_ended() {
-                    self.tell_family(&current).await;
+                    self.notify_parent_and_children(&current).await;
                 }
                 Ok(*current)
             }
             Ok(task) if event.ends_task() => {
                 self.observer().ended(&task);
-                self.tell_family(&task).await;
+                self.notify_parent_and_children(&task).await;
                 Ok(task)
             }
             other => other,

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::catalog::{Repeatable, ToolRoute};
 use crate::following::{Following, STARTED};
 use crate::limits;
-use crate::looks::{Unseen, completed};
+use crate::looks::{RequestError, completed};
 use crate::upstream::client::Client;
 use crate::upstream::session::{Began, Session};
 use crate::upstream::tasks::Started;
@@ -258,8 +258,8 @@ impl<'g> Call<'g> {
                 session.end().await;
                 Ok(Ok(Sent::Answer((*result).into())))
             }
-            Err(Unseen::Refused(error)) => Err(error),
-            Err(Unseen::Lost(why)) => Ok(Err(Unanswered::Lost(why))),
+            Err(RequestError::Refused(error)) => Err(error),
+            Err(RequestError::Lost(why)) => Ok(Err(Unanswered::Lost(why))),
         }
     }
 

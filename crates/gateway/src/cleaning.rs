@@ -9,7 +9,7 @@ use crate::config::Fold;
 use crate::folded::{JOB, arguments};
 use crate::following::STARTED;
 use crate::handler::Shared;
-use crate::looks::{self, Unseen};
+use crate::looks::{self, RequestError};
 use crate::upstream::Upstream;
 use crate::upstream::tasks::Started;
 
@@ -49,7 +49,7 @@ async fn clean_up(upstream: &Upstream, fold: Option<&Fold>, ended: &EndedTask) -
     let Some((fold, stop)) = fold.and_then(|fold| Some((fold, fold.stop.as_deref()?))) else { return Ok(()) };
     let Some(id) = ended.step::<Value>(JOB).await.map_err(|error| error.to_string())? else { return Ok(()) };
     match looks::call_once(upstream, ended.idempotency_key(), stop, arguments(fold, &id)).await {
-        Err(Unseen::Lost(why)) => Err(why),
-        Ok(_) | Err(Unseen::Refused(_)) => Ok(()),
+        Err(RequestError::Lost(why)) => Err(why),
+        Ok(_) | Err(RequestError::Refused(_)) => Ok(()),
     }
 }

@@ -157,7 +157,7 @@ impl Config {
     ///
     /// # Errors
     /// [`ConfigError`], which names every mistake.
-    pub fn rights(text: &str, env: &dyn EnvSource) -> Result<serde_json::Value, ConfigError> {
+    pub fn iam_policy(text: &str, env: &dyn EnvSource) -> Result<serde_json::Value, ConfigError> {
         let config = read::config(text, env, reader::NotSet::Elsewhere)?;
         let (mut rights, mut faults) = (Vec::new(), Vec::new());
         for job in &config.jobs {

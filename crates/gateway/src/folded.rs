@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::call::{Call, failed, recorded};
 use crate::config::{Fold, Pointer};
-use crate::looks::{self, Unseen};
+use crate::looks::{self, RequestError};
 use crate::upstream::Upstream;
 
 /// The step that records the id of the job.
@@ -46,7 +46,7 @@ impl<'g> FoldedCall<'g> {
             },
         };
         let every = looks::pauses(self.fold.every);
-        let looked: Result<Never, End> = self.task.look_until("end", every, || self.look(&id)).await;
+        let looked: Result<Never, End> = self.task.poll_until("end", every, || self.look(&id)).await;
         let Err(end) = looked;
         end.map(Into::into)
     }
@@ -64,23 +64,23 @@ impl<'g> FoldedCall<'g> {
         match self.see(id).await {
             Ok(None) => Ok(None),
             Ok(Some(result)) => Err(Ok(result)),
-            Err(Unseen::Lost(why)) => {
+            Err(RequestError::Lost(why)) => {
                 looks::look_again(self.upstream, &why);
                 Ok(None)
             }
-            Err(Unseen::Refused(error)) => Err(Err(error)),
+            Err(RequestError::Refused(error)) => Err(Err(error)),
         }
     }
 
     /// The result, if the job has ended.
-    async fn see(&self, id: &Value) -> Result<Option<CallToolResult>, Unseen> {
+    async fn see(&self, id: &Value) -> Result<Option<CallToolResult>, RequestError> {
         let mut status = self.call(&self.fold.status, id).await?;
         let Some(state) = find(&status, &self.fold.state) else {
             if status.is_error == Some(true) {
                 return Ok(Some(status));
             }
             let (tool, pointer) = (&self.fold.status, self.fold.state.as_str());
-            return Err(Unseen::Refused(failed(&format!("the answer of `{tool}` has no state at {pointer}"))));
+            return Err(RequestError::Refused(failed(&format!("the answer of `{tool}` has no state at {pointer}"))));
         };
         let state = in_words(&state);
         if self.fold.failed.contains(&state) {
@@ -97,7 +97,7 @@ impl<'g> FoldedCall<'g> {
         }
     }
 
-    async fn call(&self, tool: &str, id: &Value) -> Result<CallToolResult, Unseen> {
+    async fn call(&self, tool: &str, id: &Value) -> Result<CallToolResult, RequestError> {
         looks::call_once(self.upstream, self.task.idempotency_key(), tool, arguments(self.fold, id)).await
     }
 

@@ -10,7 +10,7 @@ use rmcp::model::{CallToolResponse, ClientCapabilities, InputRequest, InputReque
 
 use crate::call::failed;
 use crate::limits;
-use crate::looks::{self, Unseen};
+use crate::looks::{self, RequestError};
 use crate::upstream::Upstream;
 use crate::upstream::tasks::{Seen, Started};
 
@@ -39,7 +39,7 @@ impl Following<'_> {
         let mut answered = BTreeSet::new();
         for round in 0..limits::ASKED_MAX {
             let asked: Result<InputRequests, End> =
-                self.task.look_until(&format!("asked {round}"), every, || self.look(&answered)).await;
+                self.task.poll_until(&format!("asked {round}"), every, || self.look(&answered)).await;
             let asked = match asked {
                 Ok(asked) => asked,
                 Err(end) => return end,
@@ -49,7 +49,7 @@ impl Following<'_> {
                 Err(error) => return self.leave(error).await,
             };
             let sent: Result<(), ErrorData> =
-                self.task.look_until(&format!("answered {round}"), every, || self.answer(&answers)).await;
+                self.task.poll_until(&format!("answered {round}"), every, || self.answer(&answers)).await;
             sent?;
             answered.extend(asked.into_keys());
         }
@@ -69,11 +69,11 @@ impl Following<'_> {
                 Ok(Some(requests).filter(|requests| !requests.is_empty()))
             }
             Ok(Seen::Ended(end)) => Err(end.map(|result| (*result).into())),
-            Err(Unseen::Lost(why)) => {
+            Err(RequestError::Lost(why)) => {
                 looks::look_again(self.upstream, &why);
                 Ok(None)
             }
-            Err(Unseen::Refused(error)) => Err(Err(error)),
+            Err(RequestError::Refused(error)) => Err(Err(error)),
         }
     }
 
@@ -98,11 +98,11 @@ impl Following<'_> {
     async fn answer(&self, answers: &InputResponses) -> Result<Option<()>, ErrorData> {
         match self.upstream.answer_task(&self.started, self.declared, answers).await {
             Ok(()) => Ok(Some(())),
-            Err(Unseen::Lost(why)) => {
+            Err(RequestError::Lost(why)) => {
                 looks::look_again(self.upstream, &why);
                 Ok(None)
             }
-            Err(Unseen::Refused(error)) => Err(error),
+            Err(RequestError::Refused(error)) => Err(error),
         }
     }
 }

@@ -23,7 +23,7 @@ use crate::config::Fold;
 use crate::folded::FoldedCall;
 use crate::limits;
 use crate::lists::Lists;
-use crate::looks::Unseen;
+use crate::looks::RequestError;
 use crate::outside::OutsideTools;
 use crate::upstream::client::Client;
 use crate::upstream::{Connection, Upstream};
@@ -95,8 +95,8 @@ async fn answer<T>(
     request: impl AsyncFnOnce(&Peer<RoleClient>) -> Result<T, ServiceError>,
 ) -> Result<T, ErrorData> {
     connection.request(request).await.map_err(|unseen| match unseen {
-        Unseen::Refused(error) => error,
-        Unseen::Lost(why) => ErrorData::internal_error(why, None),
+        RequestError::Refused(error) => error,
+        RequestError::Lost(why) => ErrorData::internal_error(why, None),
     })
 }
 

@@ -15,7 +15,7 @@ use crate::upstream::{Connection, Upstream};
 
 /// Why a look saw nothing.
 #[derive(Debug)]
-pub(crate) enum Unseen {
+pub(crate) enum RequestError {
     /// The server could not be reached, or did not answer: it may at the next look.
     Lost(String),
     /// It answered, with an error: there is nothing to wait for.
@@ -36,9 +36,9 @@ pub(crate) fn look_again(upstream: &Upstream, why: &str) {
 }
 
 /// Connects for one quick request.
-pub(crate) async fn connect(upstream: &Upstream, client: Client) -> Result<Connection, Unseen> {
+pub(crate) async fn connect(upstream: &Upstream, client: Client) -> Result<Connection, RequestError> {
     // Boxed because the futures of `rmcp` are too large for the stack of a thread otherwise.
-    Box::pin(upstream.connect(client)).await.map_err(|error| Unseen::Lost(error.to_string()))
+    Box::pin(upstream.connect(client)).await.map_err(|error| RequestError::Lost(error.to_string()))
 }
 
 /// Calls a tool that is quick and asks nothing, on a connection of its own.
@@ -47,14 +47,14 @@ pub(crate) async fn call_once(
     task: String,
     tool: &str,
     arguments: JsonObject,
-) -> Result<CallToolResult, Unseen> {
+) -> Result<CallToolResult, RequestError> {
     let (client, _events) = Client::new(upstream.name(), Some(task), &ClientCapabilities::default());
     let connection = connect(upstream, client).await?;
     let mut params = CallToolRequestParams::new(tool.to_owned());
     params.arguments = Some(arguments);
     match connection.request(async |peer| peer.call_tool_once(params).await).await? {
         CallToolResponse::Complete(result) => Ok(completed(result)),
-        _ => Err(Unseen::Refused(failed(&format!("`{tool}` of `{}` did not answer at once", upstream.name())))),
+        _ => Err(RequestError::Refused(failed(&format!("`{tool}` of `{}` did not answer at once", upstream.name())))),
     }
 }
 

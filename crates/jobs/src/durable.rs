@@ -111,7 +111,7 @@ impl DurableJob {
             Again::SameJob => self.start_until_it_is(task, &key, input).await?,
             Again::AnotherJob => self.start_once(task, &key, input).await?,
         };
-        let looked: Result<Never, Ended> = task.look_until("end", self.every, || self.look(task, &job)).await;
+        let looked: Result<Never, Ended> = task.poll_until("end", self.every, || self.look(task, &job)).await;
         let Err(end) = looked;
         end
     }
@@ -165,7 +165,7 @@ impl DurableJob {
                 }
             }
         };
-        task.look_until(JOB, limits::START_AGAIN, start).await
+        task.poll_until(JOB, limits::START_AGAIN, start).await
     }
 
     /// For systems to which a second start is another job: that it will be started is on record before it is.
@@ -216,7 +216,7 @@ impl DurableJob {
                     Err(JobError::NotNow(_) | JobError::Unanswered(_)) => Ok(None),
                 }
             };
-            let found = task.look_until(&format!("look {number} for the job"), limits::START_AGAIN, find).await?;
+            let found = task.poll_until(&format!("look {number} for the job"), limits::START_AGAIN, find).await?;
             match (found, pauses.next()) {
                 (Some(job), _) => return Ok(task.step(JOB, async || job).await),
                 (None, Some(pause_ms)) => task.sleep(Duration::from_millis(*pause_ms)).await,

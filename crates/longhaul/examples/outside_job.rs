@@ -46,7 +46,7 @@ impl Reports {
         let job = task.try_step("start", || self.service.start(&key)).await?;
         task.progress(0).message(format!("{job} is running")).await;
         // Nothing runs between the looks, and they leave nothing behind but the report.
-        task.look_until("report", HOUR, || self.service.report_of(&job)).await
+        task.poll_until("report", HOUR, || self.service.report_of(&job)).await
     }
 }
 

@@ -31,7 +31,7 @@ const MADE_UP_WITHIN: Duration = Duration::from_secs(3600);
 /// let schedule = Schedule::new("nightly", "30 3 * * MON-FRI", "report", json!({"region": "north"}))
 ///     .time_zone("Europe/Berlin")
 ///     .overlap(Overlap::Allow)
-///     .made_up_within(Duration::from_secs(6 * 3600));
+///     .catch_up_within(Duration::from_secs(6 * 3600));
 /// # let _ = schedule;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
@@ -42,7 +42,7 @@ pub struct Schedule {
     pub(crate) arguments: Value,
     pub(crate) time_zone: Option<String>,
     pub(crate) overlap: Overlap,
-    pub(crate) made_up_within: Duration,
+    pub(crate) catch_up_within: Duration,
     pub(crate) owner: Option<OwnerId>,
 }
 
@@ -67,7 +67,7 @@ impl Schedule {
             arguments,
             time_zone: None,
             overlap: Overlap::default(),
-            made_up_within: MADE_UP_WITHIN,
+            catch_up_within: MADE_UP_WITHIN,
             owner: None,
         }
     }
@@ -91,8 +91,8 @@ impl Schedule {
     /// How long after its time a run that was missed is made up for, because no server was there: an hour by default.
     /// Of several such runs only the latest is. With zero, a run that is late by more than two minutes is left out.
     #[must_use]
-    pub const fn made_up_within(mut self, window: Duration) -> Self {
-        self.made_up_within = window;
+    pub const fn catch_up_within(mut self, window: Duration) -> Self {
+        self.catch_up_within = window;
         self
     }
 

@@ -280,7 +280,7 @@ impl Plan {
     }
 
     fn window_ms(&self) -> u64 {
-        let asked_ms = u64::try_from(self.schedule.made_up_within.as_millis()).unwrap_or(u64::MAX);
+        let asked_ms = u64::try_from(self.schedule.catch_up_within.as_millis()).unwrap_or(u64::MAX);
         asked_ms.clamp(LATE_MS_MAX, limits::TTL_MS_CEILING)
     }
 

@@ -8,10 +8,10 @@
 mod config;
 mod endpoint;
 mod event;
+mod gone;
 mod notices;
-mod off;
 mod payload;
-mod places;
+mod permits;
 mod reach;
 mod runner;
 mod schedule;

@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::notices::{Arguments, Told};
-use crate::places::Places;
+use crate::permits::Places;
 use crate::schedule::{PAUSES_MS, pause_ms};
 use crate::sender::{Answer, Sender, Sent};
-use crate::{Endpoint, Endpoints, Reach, off, payload};
+use crate::{Endpoint, Endpoints, Reach, gone, payload};
 
 /// How long a notice waits, without a worker, when its endpoint is told as much as it may be.
 const FULL_PAUSE: Duration = Duration::from_secs(2);
@@ -74,7 +74,7 @@ impl NoticeRunner {
                 leg.sleep_ms(pause_ms(scheduled_ms, asked_ms, &*self.engine.ports().ids)).await;
             }
             let every = Every::fixed(FULL_PAUSE);
-            let text = leg.look_until(&format!("try {number}"), every, || self.try_once(endpoint, &id, &body)).await?;
+            let text = leg.poll_until(&format!("try {number}"), every, || self.try_once(endpoint, &id, &body)).await?;
             match serde_json::from_str(&text)? {
                 Try::Told { status } => {
                     return Ok(completed(
@@ -97,13 +97,13 @@ impl NoticeRunner {
     /// The text of a [`Try`]; `None` if the endpoint is told as much at the moment as it may be.
     async fn try_once(&self, endpoint: &Endpoint, id: &str, body: &str) -> Result<Option<String>, NotTried> {
         let Some(_place) = self.places.take(&endpoint.name) else { return Ok(None) };
-        let outcome = if off::is_off(&self.engine, endpoint).await? {
+        let outcome = if gone::is_off(&self.engine, endpoint).await? {
             Try::Off
         } else {
             let at = self.engine.ports().clock.now();
             let answer = self.sender.send(endpoint, Sent { id, body, at }).await;
             if answer.is_gone() {
-                off::switch_off(&self.engine, endpoint).await?;
+                gone::switch_off(&self.engine, endpoint).await?;
             }
             match answer {
                 Answer::Status { .. } if answer.is_gone() => Try::Off,

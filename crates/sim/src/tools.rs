@@ -218,7 +218,7 @@ impl Running<'_> {
             // Every look finds a different text, so that a replay can be told from another look.
             Ok::<_, Infallible>(is_there.then(|| format!("{}.{}", self.attempt, self.world.kernel.events())))
         };
-        let Ok(text) = self.leg.look_until(&name, every, look).await;
+        let Ok(text) = self.leg.poll_until(&name, every, look).await;
         self.world.lock().checks.looks_end(&self.key, self.attempt);
         self.got(EntryKind::Step, &name, &text);
     }

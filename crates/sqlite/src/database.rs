@@ -108,7 +108,7 @@ impl Database {
     /// record stands for its first message, which costs no write of its own. Whoever opens the file next gets that
     /// message by [`Database::take_up`].
     #[must_use]
-    pub fn store_that_sends(&self) -> SqliteStore {
+    pub fn store_with_queue(&self) -> SqliteStore {
         SqliteStore::new(Arc::clone(&self.shared), Sends::WithTheRecord)
     }
 

@@ -41,7 +41,7 @@ impl SqliteQueue {
         let (clock, deliveries) = (Arc::clone(&self.shared.clock), Arc::clone(&self.shared.deliveries));
         self.shared
             .writer
-            .call_soon_durable(move |connection| {
+            .call_before_commit(move |connection| {
                 let now = clock.now();
                 let wanted = Wanted { now, visible_at: now.plus_ms(visibility_ms), ..wanted };
                 lock(&deliveries).take(connection, wanted)
@@ -85,7 +85,7 @@ impl WorkQueue for SqliteQueue {
         let Some(receipt) = Receipt::parse(receipt) else { return Ok(()) };
         let until = self.shared.clock.now().plus_ms(visibility_ms);
         if !receipt.is_in_memory() {
-            self.shared.writer.call_soon_durable(move |connection| table::hide(connection, receipt, until)).await?;
+            self.shared.writer.call_before_commit(move |connection| table::hide(connection, receipt, until)).await?;
         }
         lock(&self.shared.deliveries).hidden(receipt, until)?;
         // Receivers that wait have to see the new time.
@@ -96,7 +96,7 @@ impl WorkQueue for SqliteQueue {
     async fn delete(&self, receipt: &str) -> Result<(), QueueError> {
         let Some(receipt) = Receipt::parse(receipt) else { return Ok(()) };
         if !receipt.is_in_memory() {
-            self.shared.writer.call_soon_durable(move |connection| table::delete(connection, receipt)).await?;
+            self.shared.writer.call_before_commit(move |connection| table::delete(connection, receipt)).await?;
         }
         match lock(&self.shared.deliveries).deleted(receipt)? {
             Freed::Share => self.shared.messages.notify_waiters(),
@@ -107,7 +107,7 @@ impl WorkQueue for SqliteQueue {
 
     async fn receive_dead(&self, max: usize, visibility_ms: u64) -> Result<Vec<Delivery>, QueueError> {
         let (clock, deliveries) = (Arc::clone(&self.shared.clock), Arc::clone(&self.shared.deliveries));
-        let dead = self.shared.writer.call_soon_durable(move |connection| {
+        let dead = self.shared.writer.call_before_commit(move |connection| {
             let now = clock.now();
             table::take_dead(connection, &mut lock(&deliveries).turns, max, (now, now.plus_ms(visibility_ms)))
         });

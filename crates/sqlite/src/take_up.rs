@@ -43,7 +43,7 @@ impl Database {
             ended += taken_up.ended;
             // Each page begins after the last task of the one before.
             if taken_up.last.is_none() {
-                self.shared().note_look(happened, after.is_none());
+                self.shared().note_scan(happened, after.is_none());
                 return Ok(ended);
             }
             after = taken_up.last;

@@ -33,7 +33,7 @@ impl UnfinishedTasks for SqliteStore {
         let deliveries = Arc::clone(&self.shared.deliveries);
         let tasks = self.shared.read(move |connection| page(connection, &deliveries, after, max, now)).await?;
         if after.is_none() {
-            self.shared.note_look(happened, tasks.is_empty());
+            self.shared.note_scan(happened, tasks.is_empty());
         }
         Ok(tasks)
     }
@@ -47,7 +47,7 @@ impl Shared {
 
     /// Notes a look at all unfinished tasks, which began when so much had happened, and whether it found none without a
     /// message.
-    pub(crate) fn note_look(&self, happened: (u64, u64), none: bool) {
+    pub(crate) fn note_scan(&self, happened: (u64, u64), none: bool) {
         *self.quiet() = Quiet { since: none.then_some(happened), looks_left: LOOKS_SPARED_MAX };
     }
 

@@ -142,7 +142,7 @@ impl Writer {
     /// Runs `work` inside a transaction and returns at once. All later calls see what it did, and it is committed
     /// before any of them, or with it; but if this process dies within some milliseconds, or the disk is full, it may
     /// be undone.
-    pub(crate) async fn call_soon_durable<T, F>(&self, work: F) -> Result<T, DatabaseError>
+    pub(crate) async fn call_before_commit<T, F>(&self, work: F) -> Result<T, DatabaseError>
     where
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, DatabaseError> + Send + 'static,

@@ -10,7 +10,7 @@ use crate::exit::{Exit, Stop};
 use crate::follow::ask;
 use crate::form::Asked;
 use crate::screen::Screen;
-use crate::{given, out, shown};
+use crate::{arguments, out, render};
 
 /// Answers a question of a task: with what is given, or in a form.
 pub(super) async fn give(global: &Global, id: &str, given: &[String], key: Option<&str>) -> Result<Exit, Stop> {
@@ -27,7 +27,7 @@ pub(super) async fn refuse(global: &Global, id: &str, key: Option<&str>) -> Resu
     let (client, task, _known) = one(global, id).await?;
     let question = find(&task, key)?;
     if matches!(question.about(), About::Other) {
-        return Err(Stop::new(Exit::Unanswered, shown::question(id, question)));
+        return Err(Stop::new(Exit::Unanswered, render::question(id, question)));
     }
     client.answer(id, question, decline()).await?;
     out::say("declined");
@@ -51,18 +51,18 @@ fn find<'t>(task: &'t Task, key: Option<&str>) -> Result<&'t Question, Stop> {
 fn content(question: &Question, given: &[String]) -> Result<Value, Stop> {
     match question.about() {
         About::Form(schema) => {
-            let content = given::read(given, schema).map_err(Stop::usage)?;
+            let content = arguments::read(given, schema).map_err(Stop::usage)?;
             check(&content, schema).map_err(Stop::usage)?;
             Ok(accept(content))
         }
         About::Address(_) => Ok(json!({"action": "accept"})),
-        About::Other => Err(Stop::new(Exit::Unanswered, shown::question("", question))),
+        About::Other => Err(Stop::new(Exit::Unanswered, render::question("", question))),
     }
 }
 
 async fn at_terminal(id: &str, question: &Question) -> Result<Value, Stop> {
     let cannot =
-        || Stop::new(Exit::Unanswered, format!("nobody can be asked here\n  {}", shown::question(id, question)));
+        || Stop::new(Exit::Unanswered, format!("nobody can be asked here\n  {}", render::question(id, question)));
     if !out::can_ask() {
         return Err(cannot());
     }

@@ -8,10 +8,10 @@ use serde_json::{Map, Value};
 use super::ends::{end, finish};
 use super::{come_back, not_found, tools};
 use crate::args::{Global, How};
+use crate::arguments;
 use crate::exit::{Exit, Stop};
 use crate::follow::{Follower, ask, interval, over};
 use crate::form::Asked;
-use crate::given;
 use crate::out;
 use crate::record::{Entry, Record};
 use crate::screen::{Screen, View};
@@ -23,7 +23,7 @@ pub(super) async fn run(global: &Global, tool: &str, given: &[String], how: &How
     let client = connect(&target, None).await?;
     let tools = client.tools().await?;
     let listed = tools::find(&tools, tool)?;
-    let arguments = given::read(given, listed.schema()).map_err(Stop::usage)?;
+    let arguments = arguments::read(given, listed.schema()).map_err(Stop::usage)?;
     make(global, &target, client, listed, arguments, how).await
 }
 

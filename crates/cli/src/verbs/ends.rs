@@ -11,8 +11,8 @@ use crate::args::Global;
 use crate::exit::{Exit, Stop};
 use crate::follow::{Followed, Follower};
 use crate::out::{self, block, line};
+use crate::render;
 use crate::screen::Screen;
-use crate::shown;
 
 /// Waits for the end of tasks.
 pub(super) async fn watch(global: &Global, ids: &[String], wait: Option<Duration>) -> Result<Exit, Stop> {
@@ -55,7 +55,7 @@ pub(super) fn finish(global: &Global, ids: &[String], followed: Vec<Followed>) -
                 exit_of(&task)
             }
             Followed::Unanswered(task) => {
-                let asked = task.questions.iter().map(|question| shown::question(id, question));
+                let asked = task.questions.iter().map(|question| render::question(id, question));
                 let asked = asked.map(|text| format!("{text}{}", come_back(global))).collect::<Vec<_>>().join("\n  ");
                 out::say(&format!("the task {} needs an answer, and nobody can be asked here\n  {asked}", line(id)));
                 Exit::Unanswered
@@ -96,10 +96,10 @@ fn ended(global: &Global, task: &Task) -> Result<Exit, Stop> {
 pub(super) fn end(global: &Global, id: &str, ended: &Result<Value, Refusal>) -> Result<Exit, Stop> {
     let result = match ended {
         Ok(result) => result,
-        Err(refusal) => return Err(Stop::new(Exit::Failed, shown::refusal(refusal))),
+        Err(refusal) => return Err(Stop::new(Exit::Failed, render::refusal(refusal))),
     };
     let is_error = result["isError"] == Value::Bool(true);
-    let text = if global.json { result.to_string() } else { shown::result(result) };
+    let text = if global.json { result.to_string() } else { render::result(result) };
     if is_error && !global.json {
         return Err(Stop::new(Exit::Failed, text));
     }
@@ -124,7 +124,7 @@ pub(super) async fn result(global: &Global, id: &str, output: Option<&Path>) -> 
         return Err(Stop::new(Exit::WaitOver, why));
     }
     let (Some(path), Some(Ok(result))) = (output, &task.end) else { return ended(global, &task) };
-    let text = if global.json { result.to_string() } else { shown::result(result) };
+    let text = if global.json { result.to_string() } else { render::result(result) };
     std::fs::write(path, text)
         .map_err(|error| Stop::new(Exit::Unexpected, format!("`{}` cannot be written: {error}", path.display())))?;
     Ok(exit_of(&task))

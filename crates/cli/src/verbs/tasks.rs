@@ -14,7 +14,7 @@ use crate::follow::{back_off, interval};
 use crate::out::{self, line};
 use crate::record::{Entry, Record};
 use crate::server::{connect, target};
-use crate::{clock, inspected, shown};
+use crate::{clock, inspected, render};
 
 /// Of a server without a list, so many tasks are asked for.
 const ASKED_MAX: usize = 50;
@@ -145,7 +145,7 @@ pub(super) async fn show(global: &Global, id: &str) -> Result<Exit, Stop> {
     if global.json {
         out::json(&Value::Object(task.raw));
     } else {
-        out::result(&shown::task(&task, known.as_ref().map(|entry| entry.tool.as_str())));
+        out::result(&render::task(&task, known.as_ref().map(|entry| entry.tool.as_str())));
     }
     Ok(Exit::Well)
 }
@@ -157,7 +157,7 @@ pub(super) async fn inspect(global: &Global, id: &str) -> Result<Exit, Stop> {
     if global.json {
         out::json(&shown);
     } else {
-        let task = shown::task(&task, known.as_ref().map(|entry| entry.tool.as_str()));
+        let task = render::task(&task, known.as_ref().map(|entry| entry.tool.as_str()));
         out::result(&format!("{task}\n{}", inspected::text(&shown)));
     }
     Ok(Exit::Well)

@@ -4,11 +4,11 @@ use longhaul_client::Tool;
 use serde_json::{Value, json};
 
 use crate::args::Global;
+use crate::arguments::meant;
 use crate::exit::{Exit, Stop};
-use crate::given::meant;
 use crate::out::{self, block, line};
+use crate::render::signature;
 use crate::server::{connect, target};
-use crate::shown::signature;
 
 /// Lists the tools, or shows one.
 pub(super) async fn run(global: &Global, name: Option<&str>) -> Result<Exit, Stop> {

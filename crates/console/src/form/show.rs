@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use serde_json::{Map, Value};
 
 use super::entry::Entry;
-use super::{Filled, Form, WHOLE, Wrong, post_name};
+use super::{FieldError, Form, Prefill, WHOLE, post_name};
 use crate::pages::parts;
 use crate::text::{block, line};
 
@@ -34,10 +34,10 @@ struct Shown<'a> {
 
 impl Form<'_> {
     /// The form's fields. `place` is different for each form of a page.
-    pub(crate) fn show(&self, place: &str, filled: Filled<'_>) -> Markup {
+    pub(crate) fn show(&self, place: &str, filled: Prefill<'_>) -> Markup {
         let wrong = match filled {
-            Filled::Defaults => &[],
-            Filled::Typed(_, wrong) => wrong,
+            Prefill::Defaults => &[],
+            Prefill::Typed(_, wrong) => wrong,
         };
         html! {
             (self.summary(place, wrong))
@@ -51,7 +51,7 @@ impl Form<'_> {
     }
 
     /// What does not fit, with links to where.
-    fn summary(&self, place: &str, wrong: &[Wrong]) -> Markup {
+    fn summary(&self, place: &str, wrong: &[FieldError]) -> Markup {
         let place_of = |name: &str| self.fields.as_ref()?.iter().position(|field| field.name == name);
         html! {
             @if !wrong.is_empty() {
@@ -84,11 +84,11 @@ impl Form<'_> {
         title.unwrap_or_else(|| line(name, TITLE_MAX))
     }
 
-    fn whole(&self, place: &str, filled: Filled<'_>) -> Markup {
+    fn whole(&self, place: &str, filled: Prefill<'_>) -> Markup {
         let id = format!("{place}-json");
         let typed = match filled {
-            Filled::Defaults => defaults(self.schema),
-            Filled::Typed(posted, _) => posted.value(WHOLE).unwrap_or_default().to_owned(),
+            Prefill::Defaults => defaults(self.schema),
+            Prefill::Typed(posted, _) => posted.value(WHOLE).unwrap_or_default().to_owned(),
         };
         html! {
             div class="field" {
@@ -122,12 +122,12 @@ fn text_of(value: &Value) -> String {
 }
 
 impl<'a> Shown<'a> {
-    fn of(field: &'a Field, id: String, filled: Filled<'a>) -> Self {
+    fn of(field: &'a Field, id: String, filled: Prefill<'a>) -> Self {
         let name = post_name(&field.name);
-        let wrong_of = |all: &'a [Wrong]| all.iter().find(|one| one.field.as_ref() == Some(&field.name));
+        let wrong_of = |all: &'a [FieldError]| all.iter().find(|one| one.field.as_ref() == Some(&field.name));
         let (texts, wrong) = match filled {
-            Filled::Defaults => (default_texts(field), None),
-            Filled::Typed(posted, wrong) => {
+            Prefill::Defaults => (default_texts(field), None),
+            Prefill::Typed(posted, wrong) => {
                 (posted.values(&name).map(str::to_owned).collect(), wrong_of(wrong).map(|one| one.why.as_str()))
             }
         };

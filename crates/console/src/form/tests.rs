@@ -11,11 +11,11 @@ fn posted(pairs: &[(&str, &str)]) -> Posted {
 }
 
 fn html(schema: &Value) -> String {
-    Form::of(schema).show("f", Filled::Defaults).into_string()
+    Form::of(schema).show("f", Prefill::Defaults).into_string()
 }
 
 /// What is read from one field `a` with these texts.
-fn read_one(property: Value, texts: &[&str]) -> Result<Map<String, Value>, Vec<Wrong>> {
+fn read_one(property: Value, texts: &[&str]) -> Result<Map<String, Value>, Vec<FieldError>> {
     let schema = json!({"type": "object", "properties": {"a": property}, "required": ["a"]});
     let pairs: Vec<_> = texts.iter().map(|text| ("field.a", *text)).collect();
     Form::of(&schema).read(&posted(&pairs))
@@ -71,7 +71,7 @@ fn what_does_not_fit_names_its_field() {
         (json!({"type": "object"}), "[]", "it must be a JSON object, such as '{\"a\": 1}'"),
     ] {
         let wrong = read_one(property.clone(), &[text]).unwrap_err();
-        assert_eq!(wrong, [Wrong { field: Some("a".to_owned()), why: expected.to_owned() }], "{property}");
+        assert_eq!(wrong, [FieldError { field: Some("a".to_owned()), why: expected.to_owned() }], "{property}");
     }
 }
 
@@ -92,8 +92,8 @@ fn all_that_is_wrong_is_said_and_what_was_typed_is_kept() {
     let form = Form::of(&schema);
     let mut wrong = form.read(&typed).unwrap_err();
     assert_eq!(wrong.len(), 1);
-    wrong.push(Wrong { field: None, why: "the server refuses it".to_owned() });
-    let shown = form.show("f", Filled::Typed(&typed, &wrong)).into_string();
+    wrong.push(FieldError { field: None, why: "the server refuses it".to_owned() });
+    let shown = form.show("f", Prefill::Typed(&typed, &wrong)).into_string();
     for part in [
         "<a href=\"#f-0\">How many (n)</a>: it must be a whole number",
         "<li>the server refuses it</li>",
@@ -121,7 +121,7 @@ fn a_schema_that_no_fields_show_is_written_as_json() {
         let form = Form::of(&schema);
         assert!(form.is_json(), "{}", schema.to_string().chars().take(80).collect::<String>());
         assert_eq!(form.read(&posted(&[("json", "{\"a\": [1]}")])), Ok(json!({"a": [1]}).as_object().unwrap().clone()));
-        let shown = form.show("f", Filled::Defaults).into_string();
+        let shown = form.show("f", Prefill::Defaults).into_string();
         assert!(shown.contains("<textarea id=\"f-json\" name=\"json\"") && shown.len() < 100_000, "{}", shown.len());
     }
     assert!(!Form::of(&json!({"type": "object"})).is_json());
@@ -138,7 +138,7 @@ fn json_that_is_none_is_refused_where_it_breaks() {
         ("{\"n\": \"x\"}", "`n`: it must be of the type integer"),
     ] {
         let wrong = form.read(&posted(&[("json", text)])).unwrap_err();
-        assert_eq!(wrong, [Wrong { field: None, why: expected.to_owned() }]);
+        assert_eq!(wrong, [FieldError { field: None, why: expected.to_owned() }]);
     }
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     assert!(form.read(&posted(&[("json", &deep)])).is_err());

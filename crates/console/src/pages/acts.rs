@@ -4,7 +4,7 @@ use longhaul_client::{Call, Called, Error};
 use maud::{Markup, html};
 
 use super::Done;
-use crate::ask::{Ask, link, link_to_task};
+use crate::ask::{PageRequest, link, link_to_task};
 use crate::guard::random;
 use crate::page::Page;
 use crate::posted::Posted;
@@ -18,7 +18,7 @@ const TASKS_MAX: usize = 200;
 const NAME: &str = "act";
 
 /// The button that cancels one task.
-pub(super) fn cancel_form(ask: &Ask, id: &str) -> Markup {
+pub(super) fn cancel_form(ask: &PageRequest, id: &str) -> Markup {
     html! {
         form method="post" action=(link(NAME, &[])) class="inline" {
             (ask.token_field())
@@ -29,7 +29,7 @@ pub(super) fn cancel_form(ask: &Ask, id: &str) -> Markup {
 }
 
 /// The button that makes one call again. It does so once, however often it is pressed on the same page.
-pub(super) fn again_form(ask: &Ask, id: &str) -> Result<Markup, Problem> {
+pub(super) fn again_form(ask: &PageRequest, id: &str) -> Result<Markup, Problem> {
     Ok(html! {
         form method="post" action=(link(NAME, &[])) class="inline" {
             (ask.token_field())
@@ -47,7 +47,7 @@ pub(super) fn key_field() -> Result<Markup, Problem> {
 }
 
 /// Does it to all tasks that are named, or to as many as it can.
-pub(super) async fn act(ask: &Ask, posted: &Posted) -> Result<Done, Problem> {
+pub(super) async fn act(ask: &PageRequest, posted: &Posted) -> Result<Done, Problem> {
     let mut ids: Vec<&str> = posted.values("id").collect();
     ids.dedup();
     if ids.len() > TASKS_MAX {
@@ -78,12 +78,12 @@ pub(super) async fn act(ask: &Ask, posted: &Posted) -> Result<Done, Problem> {
     }
 }
 
-async fn cancel(ask: &Ask, id: &str) -> Result<(), Problem> {
+async fn cancel(ask: &PageRequest, id: &str) -> Result<(), Problem> {
     let done = ask.source().cancel(id).await.map_err(Problem::from);
     ask.shared().acted("cancel", Some(id), done)
 }
 
-async fn again(ask: &Ask, id: &str, key: Option<&str>) -> Result<Done, Problem> {
+async fn again(ask: &PageRequest, id: &str, key: Option<&str>) -> Result<Done, Problem> {
     let called = call_again(ask, id, key).await;
     Ok(match ask.shared().acted("again", Some(id), called)? {
         Called::Task(task) => Done::To(link("task", &[("id", &task.id), ("did", "again")])),
@@ -105,7 +105,7 @@ async fn again(ask: &Ask, id: &str, key: Option<&str>) -> Result<Done, Problem> 
     })
 }
 
-async fn call_again(ask: &Ask, id: &str, key: Option<&str>) -> Result<Called, Problem> {
+async fn call_again(ask: &PageRequest, id: &str, key: Option<&str>) -> Result<Called, Problem> {
     let source = ask.source();
     let (tool, arguments) = source.called(id).await?;
     let listed = source.tools().await?.into_iter().find(|one| one.name == tool);

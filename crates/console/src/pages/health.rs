@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::parts;
-use crate::ask::{Ask, link, link_to_task};
+use crate::ask::{PageRequest, link, link_to_task};
 use crate::clock::{in_words_ms, time_of_day};
 use crate::page::Page;
 use crate::problem::Problem;
@@ -25,7 +25,7 @@ const PIECE_MS: i64 = 300_000;
 const OLDEST_MAX: usize = 5;
 
 /// The page.
-pub(crate) async fn page(ask: &Ask) -> Result<Page, Problem> {
+pub(crate) async fn page(ask: &PageRequest) -> Result<Page, Problem> {
     let listed = ask.source().tasks(&Filter::default()).await?;
     let legs = legs(ask, &listed.rows).await;
     let part = html! {
@@ -62,7 +62,7 @@ impl Legs {
     }
 }
 
-async fn legs(ask: &Ask, rows: &[Row]) -> Legs {
+async fn legs(ask: &PageRequest, rows: &[Row]) -> Legs {
     let mut legs = Legs::default();
     for row in rows.iter().filter(|row| row.task.status == Status::Working) {
         legs.working += 1;
@@ -88,14 +88,14 @@ fn tile(name: &str, number: usize, to: &str, more: &str) -> Markup {
 }
 
 /// How long the oldest question has waited.
-fn oldest(ask: &Ask, rows: &[Row]) -> String {
+fn oldest(ask: &PageRequest, rows: &[Row]) -> String {
     let waits = rows.iter().filter(|row| row.task.status == Status::InputRequired);
     let oldest = waits.filter_map(|row| updated_ms(&row.task)).min();
     oldest.map_or_else(|| "nobody is asked".to_owned(), |at| format!("the oldest for {}", in_words_ms(ask.now_ms - at)))
 }
 
 /// How many ended in a way within the hour, with a plot.
-fn ended(ask: &Ask, rows: &[Row], status: Status) -> Markup {
+fn ended(ask: &PageRequest, rows: &[Row], status: Status) -> Markup {
     let mut pieces = [0_usize; PIECES];
     for at in rows.iter().filter(|row| row.task.status == status).filter_map(|row| updated_ms(&row.task)) {
         let index = usize::try_from((ask.now_ms - at).max(0) / PIECE_MS).unwrap_or(usize::MAX);
@@ -114,7 +114,7 @@ fn ended(ask: &Ask, rows: &[Row], status: Status) -> Markup {
     }
 }
 
-fn plot(ask: &Ask, status: Status, pieces: &[usize; PIECES]) -> Markup {
+fn plot(ask: &PageRequest, status: Status, pieces: &[usize; PIECES]) -> Markup {
     let most = pieces.iter().copied().max().unwrap_or(0).max(1);
     let said = format!("In pieces of five minutes, oldest first: {}", pieces.map(|piece| piece.to_string()).join(", "));
     html! {
@@ -132,20 +132,20 @@ fn plot(ask: &Ask, status: Status, pieces: &[usize; PIECES]) -> Markup {
 }
 
 /// The tasks that have waited longest for an answer.
-fn waiting(ask: &Ask, rows: &[Row]) -> Markup {
+fn waiting(ask: &PageRequest, rows: &[Row]) -> Markup {
     let mut asked: Vec<&Row> = rows.iter().filter(|row| row.task.status == Status::InputRequired).collect();
     asked.sort_by_key(|row| updated_ms(&row.task));
     named(ask, "Waiting longest for an answer", &asked, updated_ms)
 }
 
 /// The latest tasks that failed.
-fn failures(ask: &Ask, rows: &[Row]) -> Markup {
+fn failures(ask: &PageRequest, rows: &[Row]) -> Markup {
     let mut failed: Vec<&Row> = rows.iter().filter(|row| row.task.status == Status::Failed).collect();
     failed.sort_by_key(|row| std::cmp::Reverse(updated_ms(&row.task)));
     named(ask, "Failed last", &failed, |task| updated_ms(task).or(created_ms(task)))
 }
 
-fn named(ask: &Ask, name: &str, rows: &[&Row], since: impl Fn(&Task) -> Option<i64>) -> Markup {
+fn named(ask: &PageRequest, name: &str, rows: &[&Row], since: impl Fn(&Task) -> Option<i64>) -> Markup {
     html! {
         @if !rows.is_empty() {
             section class="card" {

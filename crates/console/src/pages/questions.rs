@@ -8,8 +8,8 @@ use maud::{Markup, html};
 use serde_json::json;
 
 use super::{Done, parts};
-use crate::ask::{Ask, link, link_to_task};
-use crate::form::{self, Filled, Form, Wrong};
+use crate::ask::{PageRequest, link, link_to_task};
+use crate::form::{self, FieldError, Form, Prefill};
 use crate::page::Page;
 use crate::posted::Posted;
 use crate::problem::Problem;
@@ -41,15 +41,15 @@ struct Asking {
 struct Refused<'p> {
     asked: String,
     posted: &'p Posted,
-    wrong: Vec<Wrong>,
+    wrong: Vec<FieldError>,
 }
 
 /// The open questions: all of them, or those of one task.
-pub(crate) async fn page(ask: &Ask) -> Result<Page, Problem> {
+pub(crate) async fn page(ask: &PageRequest) -> Result<Page, Problem> {
     Ok(shown(ask, &asking(ask, ask.value("id")).await?, None))
 }
 
-async fn asking(ask: &Ask, of_task: Option<&str>) -> Result<Vec<Asking>, Problem> {
+async fn asking(ask: &PageRequest, of_task: Option<&str>) -> Result<Vec<Asking>, Problem> {
     if let Some(id) = of_task {
         return Ok(vec![Asking { task: ask.source().task(id).await?, tool: None }]);
     }
@@ -64,7 +64,7 @@ async fn asking(ask: &Ask, of_task: Option<&str>) -> Result<Vec<Asking>, Problem
     Ok(seen.filter(|asking| std::future::ready(!asking.task.questions.is_empty())).collect().await)
 }
 
-fn shown(ask: &Ask, all: &[Asking], refused: Option<&Refused<'_>>) -> Page {
+fn shown(ask: &PageRequest, all: &[Asking], refused: Option<&Refused<'_>>) -> Page {
     let open = || all.iter().flat_map(|asking| asking.task.questions.iter().map(move |question| (asking, question)));
     let head = html! {
         h1 { "Questions" }
@@ -88,7 +88,13 @@ fn shown(ask: &Ask, all: &[Asking], refused: Option<&Refused<'_>>) -> Page {
     Page::new("Questions").live("count", head).still("questions", forms)
 }
 
-fn question(ask: &Ask, asking: &Asking, question: &Question, place: &str, refused: Option<&Refused<'_>>) -> Markup {
+fn question(
+    ask: &PageRequest,
+    asking: &Asking,
+    question: &Question,
+    place: &str,
+    refused: Option<&Refused<'_>>,
+) -> Markup {
     let message = question.params["message"].as_str().unwrap_or("The task asks something.");
     let heading = line(message, HEADING_MAX);
     let whole = block(message, MESSAGE_MAX);
@@ -106,8 +112,8 @@ fn question(ask: &Ask, asking: &Asking, question: &Question, place: &str, refuse
                 About::Form(schema) => {
                     @let form = Form::written_as(schema, refused.map_or_else(|| ask.value("as"), |refused|
                         refused.posted.value("as")));
-                    @let filled = refused.map_or(Filled::Defaults, |refused|
-                        Filled::Typed(refused.posted, &refused.wrong));
+                    @let filled = refused.map_or(Prefill::Defaults, |refused|
+                        Prefill::Typed(refused.posted, &refused.wrong));
                     (act_form(ask, asking, question, &html! {
                         @if form.is_json() { input type="hidden" name="as" value="json"; }
                         (form.show(place, filled))
@@ -131,7 +137,7 @@ fn question(ask: &Ask, asking: &Asking, question: &Question, place: &str, refuse
 }
 
 /// A form that answers a question, or declines to.
-fn act_form(ask: &Ask, asking: &Asking, question: &Question, fields: &Markup, answer: &str) -> Markup {
+fn act_form(ask: &PageRequest, asking: &Asking, question: &Question, fields: &Markup, answer: &str) -> Markup {
     html! {
         form class="form" method="post" action=(ask.link_with(&[])) novalidate {
             (ask.token_field())
@@ -178,7 +184,7 @@ fn fingerprint(question: &Question) -> String {
 }
 
 /// Answers a question, or declines to.
-pub(crate) async fn act(ask: &Ask, posted: &Posted) -> Result<Done, Problem> {
+pub(crate) async fn act(ask: &PageRequest, posted: &Posted) -> Result<Done, Problem> {
     let (Some(id), Some(asked), Some(act)) = (posted.value("task"), posted.value("asked"), posted.value("act")) else {
         return Err(Problem::not_found("The console does no such thing."));
     };
@@ -201,7 +207,7 @@ pub(crate) async fn act(ask: &Ask, posted: &Posted) -> Result<Done, Problem> {
         Err(Error::Refused(refusal)) if what == "answer" => {
             let why = format!("the server refuses the answer: {}", refusal.message);
             drop(ask.shared().acted::<()>(what, Some(id), Err(Problem::forbidden(&why))));
-            again(ask, &task, posted, asked, vec![Wrong { field: None, why }])
+            again(ask, &task, posted, asked, vec![FieldError { field: None, why }])
         }
         done => {
             ask.shared().acted(what, Some(id), done.map_err(Problem::from))?;
@@ -216,7 +222,13 @@ pub(crate) async fn act(ask: &Ask, posted: &Posted) -> Result<Done, Problem> {
 }
 
 /// The form again, with what was typed.
-fn again(ask: &Ask, task: &Task, posted: &Posted, asked: &str, wrong: Vec<Wrong>) -> Result<Done, Problem> {
+fn again(
+    ask: &PageRequest,
+    task: &Task,
+    posted: &Posted,
+    asked: &str,
+    wrong: Vec<FieldError>,
+) -> Result<Done, Problem> {
     let refused = Refused { asked: asked.to_owned(), posted, wrong };
     let task = Task {
         questions: task.questions.iter().filter(|one| fingerprint(one) == asked).cloned().collect(),

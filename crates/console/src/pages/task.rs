@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::{acts, parts};
-use crate::ask::{Ask, link_to_task};
+use crate::ask::{PageRequest, link_to_task};
 use crate::page::Page;
 use crate::problem::Problem;
 use crate::text::{block, is_plain, line};
@@ -21,7 +21,7 @@ const TEXT_MAX: usize = 64 << 10;
 const CONTENTS_MAX: usize = 50;
 
 /// Its page.
-pub(crate) async fn page(ask: &Ask) -> Result<Page, Problem> {
+pub(crate) async fn page(ask: &PageRequest) -> Result<Page, Problem> {
     let id = ask.value("id").ok_or_else(|| Problem::not_found("Which task? Its id is missing in the address."))?;
     let source = ask.source();
     let (task, shown) = futures::try_join!(source.task(id), async {
@@ -121,7 +121,7 @@ fn contents(content: &Value) -> Markup {
 }
 
 /// What it was called with, and its variables.
-async fn request(ask: &Ask, id: &str, record: &Value) -> Result<Markup, Problem> {
+async fn request(ask: &PageRequest, id: &str, record: &Value) -> Result<Markup, Problem> {
     let arguments = match (&record["arguments"], ask.value("arguments")) {
         (cut, Some("whole")) if cut["cut"] == true => parts::json(&Value::Object(ask.source().called(id).await?.1)),
         (cut, _) if cut["cut"] == true => html! {
@@ -136,7 +136,7 @@ async fn request(ask: &Ask, id: &str, record: &Value) -> Result<Markup, Problem>
 }
 
 /// How to look at the same task elsewhere.
-fn lines(ask: &Ask, task: &Task) -> Markup {
+fn lines(ask: &PageRequest, task: &Task) -> Markup {
     let (id, url) = (shell(&task.id), shell(ask.source().url()));
     let body = serde_json::json!({"jsonrpc": "2.0", "id": 1, "method": "tasks/get", "params": {"taskId": task.id,
         "_meta": {

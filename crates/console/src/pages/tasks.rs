@@ -4,7 +4,7 @@ use longhaul_client::Status;
 use maud::{Markup, html};
 
 use super::{acts, parts};
-use crate::ask::{Ask, link, link_to_task};
+use crate::ask::{PageRequest, link, link_to_task};
 use crate::page::Page;
 use crate::problem::Problem;
 use crate::source::{Filter, Listed, Row, created_ms, updated_ms};
@@ -31,14 +31,14 @@ const AGES: [(&str, i64, &str); 4] = [
 ];
 
 /// The list.
-pub(crate) async fn page(ask: &Ask) -> Result<Page, Problem> {
+pub(crate) async fn page(ask: &PageRequest) -> Result<Page, Problem> {
     let listed = ask.source().tasks(&filter(ask)).await?;
     let page = Page::new("Tasks").still("filters", filters(ask, &listed)).live("list", list(ask, &listed));
     Ok(if ask.is_read_only() { page } else { page.still("bulk", bulk(ask)?) })
 }
 
 /// What is asked for. This is the one place where the address becomes a filter.
-fn filter(ask: &Ask) -> Filter {
+fn filter(ask: &PageRequest) -> Filter {
     Filter {
         status: ask.value("status").and_then(Status::of),
         tool: ask.value("tool").map(str::to_owned),
@@ -47,7 +47,7 @@ fn filter(ask: &Ask) -> Filter {
     }
 }
 
-fn filters(ask: &Ask, listed: &Listed) -> Markup {
+fn filters(ask: &PageRequest, listed: &Listed) -> Markup {
     let chosen = ask.value("tool").filter(|tool| is_plain(tool));
     let text = ask.value("q").map(|text| line(text, TEXT_MAX));
     let is_chosen = |tool: &str| chosen == Some(tool);
@@ -84,7 +84,7 @@ fn filters(ask: &Ask, listed: &Listed) -> Markup {
     }
 }
 
-fn list(ask: &Ask, listed: &Listed) -> Markup {
+fn list(ask: &PageRequest, listed: &Listed) -> Markup {
     let all = listed.rows.len();
     let last = all.div_ceil(PAGE).max(1);
     let number = ask.value("page").and_then(|page| page.parse::<usize>().ok()).unwrap_or(1).clamp(1, last);
@@ -124,7 +124,7 @@ fn list(ask: &Ask, listed: &Listed) -> Markup {
 }
 
 /// The statuses, with how many tasks have each.
-fn tabs(ask: &Ask, listed: &Listed) -> Markup {
+fn tabs(ask: &PageRequest, listed: &Listed) -> Markup {
     let chosen = ask.value("status").and_then(Status::of);
     let all: usize = listed.counts.iter().sum();
     html! {
@@ -144,7 +144,7 @@ fn tabs(ask: &Ask, listed: &Listed) -> Markup {
     }
 }
 
-fn row_of(ask: &Ask, row: &Row) -> Markup {
+fn row_of(ask: &PageRequest, row: &Row) -> Markup {
     let task = &row.task;
     let id = line(&task.id, 80);
     html! {
@@ -163,7 +163,7 @@ fn row_of(ask: &Ask, row: &Row) -> Markup {
     }
 }
 
-fn bulk(ask: &Ask) -> Result<Markup, Problem> {
+fn bulk(ask: &PageRequest) -> Result<Markup, Problem> {
     Ok(html! {
         form id=(FORM) method="post" action=(link("act", &[])) class="bulk" aria-label="Ticked tasks" {
             (ask.token_field())

@@ -7,8 +7,8 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::{Done, parts};
-use crate::ask::{Ask, link};
-use crate::form::{Filled, Form, Wrong, fingerprint};
+use crate::ask::{PageRequest, link};
+use crate::form::{FieldError, Form, Prefill, fingerprint};
 use crate::guard::random;
 use crate::page::Page;
 use crate::posted::Posted;
@@ -39,10 +39,10 @@ const HINTS: [(&str, &str); 3] = [
 ];
 
 /// The list, or one of them.
-pub(crate) async fn page(ask: &Ask) -> Result<Page, Problem> {
+pub(crate) async fn page(ask: &PageRequest) -> Result<Page, Problem> {
     let tools = ask.source().tools().await?;
     match ask.value("tool") {
-        Some(name) => Ok(shown(ask, find(&tools, name)?, ask.value("as"), Filled::Defaults, None)),
+        Some(name) => Ok(shown(ask, find(&tools, name)?, ask.value("as"), Prefill::Defaults, None)),
         None => Ok(listed(&tools)),
     }
 }
@@ -82,7 +82,13 @@ fn arguments(tool: &Tool) -> String {
     if all.is_empty() { "no arguments".to_owned() } else { line(&all.join(", "), SHORT_MAX) }
 }
 
-fn shown(ask: &Ask, tool: &Tool, written_as: Option<&str>, filled: Filled<'_>, result: Option<&Value>) -> Page {
+fn shown(
+    ask: &PageRequest,
+    tool: &Tool,
+    written_as: Option<&str>,
+    filled: Prefill<'_>,
+    result: Option<&Value>,
+) -> Page {
     let schema = tool.schema();
     let form = Form::written_as(schema, written_as);
     let hints = HINTS.iter().filter(|(hint, _)| tool.raw["annotations"][hint] == Value::Bool(true));
@@ -134,11 +140,11 @@ fn answered(result: &Value) -> Markup {
 }
 
 /// Calls a tool.
-pub(crate) async fn act(ask: &Ask, posted: &Posted) -> Result<Done, Problem> {
+pub(crate) async fn act(ask: &PageRequest, posted: &Posted) -> Result<Done, Problem> {
     let tools = ask.source().tools().await?;
     let tool = find(&tools, posted.value("tool").unwrap_or_default())?;
-    let again = |wrong: &[Wrong]| {
-        let page = shown(ask, tool, posted.value("as"), Filled::Typed(posted, wrong), None);
+    let again = |wrong: &[FieldError]| {
+        let page = shown(ask, tool, posted.value("as"), Prefill::Typed(posted, wrong), None);
         Ok(Done::Page(Box::new(page.status(StatusCode::UNPROCESSABLE_ENTITY))))
     };
     let arguments = match Form::written_as(tool.schema(), posted.value("as")).read(posted) {
@@ -155,7 +161,7 @@ pub(crate) async fn act(ask: &Ask, posted: &Posted) -> Result<Done, Problem> {
         }
         Ok(Called::Result(result)) => {
             ask.shared().acted("call", None, Ok(()))?;
-            Ok(Done::Page(Box::new(shown(ask, tool, posted.value("as"), Filled::Typed(posted, &[]), Some(&result)))))
+            Ok(Done::Page(Box::new(shown(ask, tool, posted.value("as"), Prefill::Typed(posted, &[]), Some(&result)))))
         }
         Ok(Called::Unanswered(question)) => {
             let method = line(&question.method, 80);
@@ -163,12 +169,12 @@ pub(crate) async fn act(ask: &Ask, posted: &Posted) -> Result<Done, Problem> {
                 "the tool asks ({method}) before it answers, which `longhaul call` can do and the console cannot"
             );
             drop(ask.shared().acted::<()>("call", None, Err(Problem::forbidden(&why))));
-            again(&[Wrong { field: None, why }])
+            again(&[FieldError { field: None, why }])
         }
         Err(Error::Refused(refusal)) => {
             let why = format!("the server refuses the call: {}", refusal.message);
             drop(ask.shared().acted::<()>("call", None, Err(Problem::forbidden(&why))));
-            again(&[Wrong { field: None, why }])
+            again(&[FieldError { field: None, why }])
         }
         Err(error) => ask.shared().acted("call", None, Err(Problem::from(error))),
     }

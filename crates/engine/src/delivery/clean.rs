@@ -6,7 +6,7 @@ use futures::future::{Either, select};
 use longhaul_core::ports::ApplyError;
 use longhaul_core::{Cleaning, CleaningEnd, Lease, Refusal, Task, TaskEvent, TaskKey, Timestamp};
 
-use super::{Comes, Work};
+use super::{CleanupBy, Work};
 use crate::{Cleaned, Disposition, Ended, Engine, LoadError};
 
 impl Engine {
@@ -15,7 +15,7 @@ impl Engine {
     pub(super) async fn clean_if_needed(
         &self,
         key: &TaskKey,
-        comes: Comes,
+        comes: CleanupBy,
         work: Work<'_>,
         otherwise: Disposition,
     ) -> Disposition {
@@ -31,11 +31,11 @@ impl Engine {
         };
         let due_at = self.cleaning_due_at(&task);
         match comes {
-            Comes::FromItsLeg(attempt) if attempt == task.attempt && self.has_time_to_clean(work) => {
+            CleanupBy::SameWorker(attempt) if attempt == task.attempt && self.has_time_to_clean(work) => {
                 self.clean(&task, work).await
             }
-            Comes::FromItsLeg(_) | Comes::Anew if now >= due_at => self.clean(&task, work).await,
-            Comes::FromItsLeg(_) | Comes::Anew => self.replace_message(&task, due_at.since_ms(now)).await,
+            CleanupBy::SameWorker(_) | CleanupBy::AnyWorker if now >= due_at => self.clean(&task, work).await,
+            CleanupBy::SameWorker(_) | CleanupBy::AnyWorker => self.replace_message(&task, due_at.since_ms(now)).await,
         }
     }
 

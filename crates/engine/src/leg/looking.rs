@@ -15,7 +15,7 @@ impl Leg {
     ///
     /// # Errors
     /// Those of `look`, which are not recorded. If the store does not answer, the leg ends instead.
-    pub async fn look_until<E, F, Fut>(&self, name: &str, every: Every, mut look: F) -> Result<String, E>
+    pub async fn poll_until<E, F, Fut>(&self, name: &str, every: Every, mut look: F) -> Result<String, E>
     where
         F: FnMut() -> Fut,
         Fut: Future<Output = Result<Option<String>, E>>,

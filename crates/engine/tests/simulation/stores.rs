@@ -23,7 +23,7 @@ fn sqlite_does_what_the_model_does() {
             let database = Database::in_memory(clock, settings).expect("a database in memory always opens");
             let store = match plan.store_and_queue {
                 StoreAndQueue::Apart => database.store(),
-                StoreAndQueue::OneDatabase => database.store_that_sends(),
+                StoreAndQueue::OneDatabase => database.store_with_queue(),
             };
             Some(Real { store: Arc::new(store), queue: Arc::new(database.queue()) })
         });

@@ -84,7 +84,7 @@ fn cheapest_life(steps: usize) -> Written {
     let path = directory.path().join("longhaul.db");
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(NOW));
     let database = Database::open(&path, Arc::clone(&clock), longhaul_sqlite::Settings::default()).unwrap();
-    let (store, queue) = (Arc::new(database.store_that_sends()), database.queue());
+    let (store, queue) = (Arc::new(database.store_with_queue()), database.queue());
     let ports = Ports { store, queue: Arc::new(queue.clone()), clock, ids: Arc::new(SeededIds::new(1)) };
     let engine = Engine::new(ports, Settings::default());
     block_on(async {

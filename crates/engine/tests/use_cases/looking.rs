@@ -40,7 +40,7 @@ impl Job {
     }
 
     async fn until_there(&self, leg: &Leg, name: &str, every: Every) -> String {
-        let Ok(text) = leg.look_until(name, every, async || self.look()).await;
+        let Ok(text) = leg.poll_until(name, every, async || self.look()).await;
         text
     }
 }
@@ -142,9 +142,9 @@ fn an_error_of_a_look_is_returned_and_not_recorded() {
         let world = World::new();
         let key = world.accepted().await.key();
         let tool = tool(|leg| async move {
-            let refused = leg.look_until("job", Every::fixed(HOUR), async || Err("the service refused")).await;
+            let refused = leg.poll_until("job", Every::fixed(HOUR), async || Err("the service refused")).await;
             assert_eq!(refused, Err("the service refused"));
-            let Ok(text) = leg.look_until("job", Every::fixed(HOUR), async || Job::there_at(1).look()).await;
+            let Ok(text) = leg.poll_until("job", Every::fixed(HOUR), async || Job::there_at(1).look()).await;
             completed(&text)
         });
         world.work(&tool).await;
@@ -281,7 +281,7 @@ fn a_look_in_which_the_worker_dies_counts_as_a_failure() {
         let key = world.accepted().await.key();
         let tool = tool(|leg| async move {
             let crash = async || Err(LegEnd::Crashed { reason: "it panicked".to_owned() });
-            match leg.look_until("job", Every::fixed(60 * SECOND), crash).await {
+            match leg.poll_until("job", Every::fixed(60 * SECOND), crash).await {
                 Ok(found) => completed(&found),
                 Err(crashed) => crashed,
             }
@@ -344,6 +344,6 @@ async fn slow_look(leg: Leg, clock: Arc<ManualClock>) -> LegEnd {
         clock.advance_ms(45_000);
         Ok::<Option<String>, Infallible>(None)
     };
-    let Ok(found) = leg.look_until("job", Every::fixed(60 * SECOND), look).await;
+    let Ok(found) = leg.poll_until("job", Every::fixed(60 * SECOND), look).await;
     completed(&found)
 }

@@ -16,7 +16,7 @@ use serde_json::json;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use super::Era;
-use super::updates::Told;
+use super::updates::Change;
 use super::watch::{Listener, Watch};
 
 /// What a server sends while it works on a call.
@@ -44,7 +44,7 @@ pub(crate) struct Client {
     /// Set when the server says that its lists have changed.
     changed: Arc<AtomicBool>,
     /// Where it says that a resource has changed, if anybody listens.
-    updates: Option<broadcast::Sender<Told>>,
+    updates: Option<broadcast::Sender<Change>>,
 }
 
 /// Whether what a server may ask depends on the client.
@@ -121,7 +121,7 @@ impl Client {
     }
 
     /// Has it tell here which resources of its server have changed.
-    pub(super) fn hearing(mut self, updates: &broadcast::Sender<Told>) -> Self {
+    pub(super) fn hearing(mut self, updates: &broadcast::Sender<Change>) -> Self {
         self.updates = Some(updates.clone());
         self
     }
@@ -214,7 +214,8 @@ impl Service<RoleClient> for Client {
             | ServerNotification::PromptListChangedNotification(_)
             | ServerNotification::ResourceListChangedNotification(_) => self.changed.store(true, Ordering::Release),
             ServerNotification::ResourceUpdatedNotification(updated) => {
-                let told = |updates: &broadcast::Sender<Told>| updates.send(Told::Updated(updated.params.uri.into()));
+                let told =
+                    |updates: &broadcast::Sender<Change>| updates.send(Change::Updated(updated.params.uri.into()));
                 // Nobody may be left.
                 drop(self.updates.as_ref().map(told));
             }

@@ -8,7 +8,7 @@ use super::http;
 use super::pool::Turn;
 use super::process::Process;
 use crate::limits;
-use crate::looks::Unseen;
+use crate::looks::RequestError;
 
 /// A connection. When it is dropped, the process behind it is ended.
 pub(crate) struct Connection {
@@ -72,7 +72,7 @@ impl Connection {
     pub(crate) async fn request<T>(
         self,
         request: impl AsyncFnOnce(&Peer<RoleClient>) -> Result<T, ServiceError>,
-    ) -> Result<T, Unseen> {
+    ) -> Result<T, RequestError> {
         // Boxed because the futures of `rmcp` are too large for the stack of a thread otherwise.
         let answered = tokio::time::timeout(limits::ANSWER_MAX, Box::pin(request(self.peer()))).await;
         match answered {
@@ -82,12 +82,12 @@ impl Connection {
             }
             Ok(Err(ServiceError::McpError(error))) => {
                 self.give_back();
-                Err(Unseen::Refused(error))
+                Err(RequestError::Refused(error))
             }
-            Ok(Err(error)) => Err(Unseen::Lost(format!("{}: {error}", self.server))),
+            Ok(Err(error)) => Err(RequestError::Lost(format!("{}: {error}", self.server))),
             Err(_late) => {
                 let (server, seconds) = (&self.server, limits::ANSWER_MAX.as_secs());
-                Err(Unseen::Lost(format!("{server}: no answer within {seconds} seconds")))
+                Err(RequestError::Lost(format!("{server}: no answer within {seconds} seconds")))
             }
         }
     }

@@ -18,7 +18,7 @@ use super::http::{Endpoint, Reached};
 use super::tasks::{Seen, Started, cancelled, tool_result};
 use crate::call::failed;
 use crate::limits;
-use crate::looks::Unseen;
+use crate::looks::RequestError;
 
 /// What identifies a session; nothing if the server keeps none.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -59,7 +59,10 @@ const REVISION: &str = "2025-11-25";
 
 impl<'e> Session<'e> {
     /// A new session, and what the server says about itself.
-    pub(crate) async fn begin(server: Reached<'e>, declared: &ClientCapabilities) -> Result<(Self, Value), Unseen> {
+    pub(crate) async fn begin(
+        server: Reached<'e>,
+        declared: &ClientCapabilities,
+    ) -> Result<(Self, Value), RequestError> {
         let mut session = SessionId(None).resume(server);
         let client = Implementation::new("longhaul-gateway", env!("CARGO_PKG_VERSION"));
         let params = json!({"protocolVersion": REVISION, "capabilities": declared, "clientInfo": client});
@@ -68,7 +71,9 @@ impl<'e> Session<'e> {
         session.id = SessionId(id.map(str::to_owned));
         let info = match in_time(read(response)).await? {
             Answer::Result(info) => info,
-            Answer::Asks(..) => return Err(Unseen::Lost("it asks before it has answered `initialize`".to_owned())),
+            Answer::Asks(..) => {
+                return Err(RequestError::Lost("it asks before it has answered `initialize`".to_owned()));
+            }
         };
         session.post(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await?;
         Ok((session, info))
@@ -80,12 +85,12 @@ impl<'e> Session<'e> {
         server: &str,
         params: &CallToolRequestParams,
         ttl_ms: Option<u64>,
-    ) -> Result<Began, Unseen> {
+    ) -> Result<Began, RequestError> {
         let task = ttl_ms.map_or_else(|| json!({}), |ttl| json!({"ttl": ttl}));
         let params = json!({"name": params.name, "arguments": params.arguments, "task": task});
         let result = self.result("tools/call", &params).await?;
         let Some(task_id) = text(&result, "/task/taskId") else {
-            return tool_result(server, result).map(Box::new).map(Began::Result).map_err(Unseen::Refused);
+            return tool_result(server, result).map(Box::new).map(Began::Result).map_err(RequestError::Refused);
         };
         let every_ms = result.pointer("/task/pollInterval").and_then(Value::as_u64);
         Ok(Began::Task(Started { task_id: task_id.to_owned(), every_ms, session: Some(self.id.clone()) }))
@@ -97,7 +102,7 @@ impl<'e> Session<'e> {
     }
 
     /// Looks at a task.
-    pub(crate) async fn see(&self, server: &str, task_id: &str) -> Result<Seen, Unseen> {
+    pub(crate) async fn see(&self, server: &str, task_id: &str) -> Result<Seen, RequestError> {
         let params = json!({"taskId": task_id});
         let task = self.result("tasks/get", &params).await?;
         let message = text(&task, "/statusMessage").map(str::to_owned);
@@ -105,7 +110,7 @@ impl<'e> Session<'e> {
             Some("completed" | "failed") => match self.ask("tasks/result", &params).await {
                 Ok(Answer::Result(result)) => Ok(Seen::Ended(tool_result(server, result).map(Box::new))),
                 Ok(Answer::Asks(..)) => Ok(Seen::Working { message }),
-                Err(Unseen::Refused(error)) => Ok(Seen::Ended(Err(error))),
+                Err(RequestError::Refused(error)) => Ok(Seen::Ended(Err(error))),
                 Err(lost) => Err(lost),
             },
             Some("cancelled") => Ok(Seen::Ended(Err(cancelled(server, message)))),
@@ -115,16 +120,16 @@ impl<'e> Session<'e> {
     }
 
     /// The question of a task that waits for an answer, if it comes soon: it is sent to whoever waits for the result.
-    async fn question(&self, params: &Value) -> Result<Option<Seen>, Unseen> {
+    async fn question(&self, params: &Value) -> Result<Option<Seen>, RequestError> {
         match tokio::time::timeout(limits::QUESTION_MAX, self.ask("tasks/result", params)).await {
             Ok(Ok(Answer::Asks(id, request))) => Ok(Some(Seen::Asks([(id.to_string(), *request)].into()))),
-            Err(_) | Ok(Ok(Answer::Result(_)) | Err(Unseen::Refused(_))) => Ok(None),
+            Err(_) | Ok(Ok(Answer::Result(_)) | Err(RequestError::Refused(_))) => Ok(None),
             Ok(Err(lost)) => Err(lost),
         }
     }
 
     /// Answers questions. A server that does not know the session any more asks again.
-    pub(crate) async fn respond(&self, answers: &InputResponses) -> Result<(), Unseen> {
+    pub(crate) async fn respond(&self, answers: &InputResponses) -> Result<(), RequestError> {
         for (id, answer) in answers {
             let id: Value = serde_json::from_str(id).unwrap_or_default();
             match self.post(&json!({"jsonrpc": "2.0", "id": id, "result": answer})).await {
@@ -136,7 +141,7 @@ impl<'e> Session<'e> {
     }
 
     /// Cancels a task.
-    pub(crate) async fn cancel(&self, task_id: &str) -> Result<(), Unseen> {
+    pub(crate) async fn cancel(&self, task_id: &str) -> Result<(), RequestError> {
         self.result("tasks/cancel", &json!({"taskId": task_id})).await.map(|_task| ())
     }
 
@@ -149,19 +154,21 @@ impl<'e> Session<'e> {
     }
 
     /// A request whose answer is a result.
-    pub(crate) async fn result(&self, method: &str, params: &Value) -> Result<Value, Unseen> {
+    pub(crate) async fn result(&self, method: &str, params: &Value) -> Result<Value, RequestError> {
         match self.ask(method, params).await? {
             Answer::Result(result) => Ok(result),
-            Answer::Asks(..) => Err(Unseen::Refused(failed("the server asks before it makes a task of the call"))),
+            Answer::Asks(..) => {
+                Err(RequestError::Refused(failed("the server asks before it makes a task of the call")))
+            }
         }
     }
 
-    async fn ask(&self, method: &str, params: &Value) -> Result<Answer, Unseen> {
+    async fn ask(&self, method: &str, params: &Value) -> Result<Answer, RequestError> {
         let response = self.post(&request(method, params)).await?;
         in_time(read(response)).await
     }
 
-    async fn post(&self, message: &Value) -> Result<Response, Unseen> {
+    async fn post(&self, message: &Value) -> Result<Response, RequestError> {
         let request = self.http.post(self.endpoint.url.as_str()).body(message.to_string());
         let request =
             request.header(CONTENT_TYPE, "application/json").header(ACCEPT, "application/json, text/event-stream");
@@ -171,11 +178,11 @@ impl<'e> Session<'e> {
             status if status.is_success() => Ok(response),
             StatusCode::NOT_FOUND if self.id.0.is_some() => {
                 self.is_gone.store(true, Ordering::Relaxed);
-                Err(Unseen::Lost("it does not know the session any more".to_owned()))
+                Err(RequestError::Lost("it does not know the session any more".to_owned()))
             }
             // A refusal may say why.
             StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND if is_json(&response) => Ok(response),
-            status => Err(Unseen::Lost(format!("it answers with the status {status}"))),
+            status => Err(RequestError::Lost(format!("it answers with the status {status}"))),
         }
     }
 
@@ -192,8 +199,8 @@ pub(super) fn text<'v>(value: &'v Value, pointer: &str) -> Option<&'v str> {
     value.pointer(pointer).and_then(Value::as_str)
 }
 
-async fn in_time<T>(answer: impl Future<Output = Result<T, Unseen>>) -> Result<T, Unseen> {
-    let late = |_late| Unseen::Lost(format!("no answer within {} seconds", limits::ANSWER_MAX.as_secs()));
+async fn in_time<T>(answer: impl Future<Output = Result<T, RequestError>>) -> Result<T, RequestError> {
+    let late = |_late| RequestError::Lost(format!("no answer within {} seconds", limits::ANSWER_MAX.as_secs()));
     tokio::time::timeout(limits::ANSWER_MAX, answer).await.map_err(late)?
 }
 
@@ -201,8 +208,8 @@ fn request(method: &str, params: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 }
 
-fn lost(error: &(dyn std::error::Error + 'static)) -> Unseen {
-    Unseen::Lost(format!("the connection was lost: {}", longhaul_client::with_causes(error)))
+fn lost(error: &(dyn std::error::Error + 'static)) -> RequestError {
+    RequestError::Lost(format!("the connection was lost: {}", longhaul_client::with_causes(error)))
 }
 
 fn is_json(response: &Response) -> bool {
@@ -211,7 +218,7 @@ fn is_json(response: &Response) -> bool {
 }
 
 /// The answer, or the first question before it.
-async fn read(response: Response) -> Result<Answer, Unseen> {
+async fn read(response: Response) -> Result<Answer, RequestError> {
     let is_json = is_json(&response);
     let mut left = limits::LINE_BYTES_MAX;
     let mut bytes = response.bytes_stream().map(move |chunk| {
@@ -224,8 +231,9 @@ async fn read(response: Response) -> Result<Answer, Unseen> {
         while let Some(chunk) = bytes.next().await {
             body.extend_from_slice(&chunk.map_err(|error| lost(&error))?);
         }
-        let message = serde_json::from_slice(&body).map_err(|error| Unseen::Lost(format!("no JSON: {error}")))?;
-        return understood(message).unwrap_or_else(|| Err(Unseen::Lost("it did not answer the request".to_owned())));
+        let message = serde_json::from_slice(&body).map_err(|error| RequestError::Lost(format!("no JSON: {error}")))?;
+        return understood(message)
+            .unwrap_or_else(|| Err(RequestError::Lost("it did not answer the request".to_owned())));
     }
     let mut events = SseStream::from_bytes_stream(bytes);
     while let Some(event) = events.next().await {
@@ -235,14 +243,14 @@ async fn read(response: Response) -> Result<Answer, Unseen> {
             return answer;
         }
     }
-    Err(Unseen::Lost("its stream ended without an answer".to_owned()))
+    Err(RequestError::Lost("its stream ended without an answer".to_owned()))
 }
 
 /// What a message says, if it is an answer or a question.
-fn understood(mut message: Value) -> Option<Result<Answer, Unseen>> {
+fn understood(mut message: Value) -> Option<Result<Answer, RequestError>> {
     if let Some(error) = message.get_mut("error") {
         let error = serde_json::from_value::<ErrorData>(error.take());
-        return Some(Err(error.map_or_else(|error| Unseen::Lost(error.to_string()), Unseen::Refused)));
+        return Some(Err(error.map_or_else(|error| RequestError::Lost(error.to_string()), RequestError::Refused)));
     }
     if let Some(result) = message.get_mut("result") {
         return Some(Ok(Answer::Result(result.take())));

@@ -16,7 +16,7 @@ use super::task_tools::{TaskSupport, TaskTools};
 use super::{ConnectError, Era, Target, Upstream};
 use crate::call::failed;
 use crate::limits;
-use crate::looks::{self, Unseen};
+use crate::looks::{self, RequestError};
 
 /// Which task of the server a call became.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -47,9 +47,9 @@ pub(crate) enum Seen {
 
 impl Upstream {
     /// The server behind a URL; `None` for a process.
-    fn reached(&self) -> Result<Option<Reached<'_>>, Unseen> {
+    fn reached(&self) -> Result<Option<Reached<'_>>, RequestError> {
         match &self.target {
-            Target::Http(endpoint) => self.http.reach(endpoint).map(Some).map_err(Unseen::Lost),
+            Target::Http(endpoint) => self.http.reach(endpoint).map(Some).map_err(RequestError::Lost),
             Target::Child(_) | Target::Elsewhere(_) => Ok(None),
         }
     }
@@ -94,16 +94,16 @@ impl Upstream {
                 self.learn_from_lists(&session).await?;
             }
             session.end().await;
-            Ok::<_, Unseen>(())
+            Ok::<_, RequestError>(())
         };
         match learned.await {
             Ok(()) => {}
-            Err(Unseen::Refused(_)) if !speaks_older => self.speaks_the_newer_only(),
+            Err(RequestError::Refused(_)) if !speaks_older => self.speaks_the_newer_only(),
             Err(error) => tracing::warn!(server = self.name, ?error, "what its tools say about tasks cannot be read"),
         }
     }
 
-    async fn learn_from_lists(&self, session: &Session<'_>) -> Result<(), Unseen> {
+    async fn learn_from_lists(&self, session: &Session<'_>) -> Result<(), RequestError> {
         let mut params = json!({});
         for _ in 0..limits::PAGES_MAX {
             let list = session.result("tools/list", &params).await?;
@@ -134,8 +134,8 @@ impl Upstream {
         };
         match begun {
             Ok((session, _info)) => Ok(Some(session)),
-            Err(Unseen::Lost(why)) => Err(self.lost(&why)),
-            Err(Unseen::Refused(error)) => Err(self.lost(&error.message)),
+            Err(RequestError::Lost(why)) => Err(self.lost(&why)),
+            Err(RequestError::Refused(error)) => Err(self.lost(&error.message)),
         }
     }
 
@@ -145,9 +145,9 @@ impl Upstream {
         started: &Started,
         task: String,
         declared: &ClientCapabilities,
-    ) -> Result<Seen, Unseen> {
+    ) -> Result<Seen, RequestError> {
         if let (Some(session), Some(server)) = (&started.session, self.reached()?) {
-            let _permit = self.permit().await.map_err(|error| Unseen::Lost(error.to_string()))?;
+            let _permit = self.permit().await.map_err(|error| RequestError::Lost(error.to_string()))?;
             let session = session.resume(server);
             let mut seen = session.see(&self.name, &started.task_id).await;
             if session.is_gone() {
@@ -176,9 +176,9 @@ impl Upstream {
         started: &Started,
         declared: &ClientCapabilities,
         answers: &InputResponses,
-    ) -> Result<(), Unseen> {
+    ) -> Result<(), RequestError> {
         if let (Some(session), Some(server)) = (&started.session, self.reached()?) {
-            let _permit = self.permit().await.map_err(|error| Unseen::Lost(error.to_string()))?;
+            let _permit = self.permit().await.map_err(|error| RequestError::Lost(error.to_string()))?;
             return session.resume(server).respond(answers).await;
         }
         let (client, _events) = Client::new(&self.name, None, declared);
@@ -194,14 +194,14 @@ impl Upstream {
             _ => self.cancel_of_the_extension(&started.task_id).await,
         };
         match cancelled {
-            Err(Unseen::Lost(why)) => Err(why),
-            Ok(()) | Err(Unseen::Refused(_)) => Ok(()),
+            Err(RequestError::Lost(why)) => Err(why),
+            Ok(()) | Err(RequestError::Refused(_)) => Ok(()),
         }
     }
 
     /// Cancels a task of revision `2025-11-25`.
-    async fn cancel_in(&self, session: &SessionId, endpoint: &Endpoint, task_id: &str) -> Result<(), Unseen> {
-        let reach = || self.http.reach(endpoint).map_err(Unseen::Lost);
+    async fn cancel_in(&self, session: &SessionId, endpoint: &Endpoint, task_id: &str) -> Result<(), RequestError> {
+        let reach = || self.http.reach(endpoint).map_err(RequestError::Lost);
         let session = session.resume(reach()?);
         let cancelled = session.cancel(task_id).await;
         if !session.is_gone() {
@@ -213,7 +213,7 @@ impl Upstream {
         cancelled
     }
 
-    async fn cancel_of_the_extension(&self, task_id: &str) -> Result<(), Unseen> {
+    async fn cancel_of_the_extension(&self, task_id: &str) -> Result<(), RequestError> {
         let (client, _events) = Client::new(&self.name, None, &ClientCapabilities::default());
         let connection = looks::connect(self, client.with_tasks()).await?;
         let params = CancelTaskParams::new(task_id);
@@ -221,13 +221,13 @@ impl Upstream {
     }
 
     /// An error about the request itself stays; any other may pass.
-    fn lasting(&self, unseen: Unseen) -> Unseen {
+    fn lasting(&self, unseen: RequestError) -> RequestError {
         match unseen {
-            Unseen::Refused(error) if is_about_the_request(error.code) => {
+            RequestError::Refused(error) if is_about_the_request(error.code) => {
                 let (name, why) = (&self.name, &error.message);
-                Unseen::Refused(failed(&format!("`{name}` does not answer for its task any more: {why}")))
+                RequestError::Refused(failed(&format!("`{name}` does not answer for its task any more: {why}")))
             }
-            Unseen::Refused(error) => Unseen::Lost(error.message.into_owned()),
+            RequestError::Refused(error) => RequestError::Lost(error.message.into_owned()),
             lost => lost,
         }
     }

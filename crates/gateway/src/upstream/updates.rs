@@ -23,7 +23,7 @@ use crate::limits;
 /// Who listens to the resources of one server.
 pub(super) struct Updates {
     wanted: watch::Sender<Wanted>,
-    told: broadcast::Sender<Told>,
+    told: broadcast::Sender<Change>,
     /// For the one connection.
     permits: Arc<Semaphore>,
 }
@@ -38,7 +38,7 @@ struct Wanted {
 
 /// What listeners are told.
 #[derive(Clone, Debug)]
-pub(super) enum Told {
+pub(super) enum Change {
     /// A resource has changed, or may have.
     Updated(Arc<str>),
     /// The server tells nothing about it.
@@ -58,11 +58,11 @@ impl Default for Updates {
 impl Updates {
     fn tell(&self, uri: &str) {
         // Nobody may be left.
-        drop(self.told.send(Told::Updated(uri.into())));
+        drop(self.told.send(Change::Updated(uri.into())));
     }
 
     fn refuse(&self, uri: &str, error: &ErrorData) {
-        drop(self.told.send(Told::Refused(uri.into(), error.clone())));
+        drop(self.told.send(Change::Refused(uri.into(), error.clone())));
     }
 
     /// Tells those who listen to a resource whether the server has `accepted` it.
@@ -87,15 +87,15 @@ impl Updates {
 }
 
 /// The changes of some resources of a server. It is subscribed to them until this is dropped.
-pub(crate) struct Heard {
+pub(crate) struct ResourceSubscription {
     upstream: Arc<Upstream>,
     uris: BTreeSet<String>,
-    told: broadcast::Receiver<Told>,
+    told: broadcast::Receiver<Change>,
     /// Those whose changes may have been missed.
     missed: BTreeSet<String>,
 }
 
-impl Heard {
+impl ResourceSubscription {
     /// The next resource that has changed, or may have: each once at the beginning, since it may have changed before
     /// the server was subscribed to, and again after the connection was lost.
     ///
@@ -107,9 +107,9 @@ impl Heard {
                 return Ok(uri);
             }
             match self.told.recv().await {
-                Ok(Told::Updated(uri)) if self.uris.contains(&*uri) => return Ok(uri.to_string()),
-                Ok(Told::Refused(uri, error)) if self.uris.contains(&*uri) => return Err(error),
-                Ok(Told::Updated(_) | Told::Refused(..)) => {}
+                Ok(Change::Updated(uri)) if self.uris.contains(&*uri) => return Ok(uri.to_string()),
+                Ok(Change::Refused(uri, error)) if self.uris.contains(&*uri) => return Err(error),
+                Ok(Change::Updated(_) | Change::Refused(..)) => {}
                 Err(broadcast::error::RecvError::Lagged(_)) => self.missed.clone_from(&self.uris),
                 // The sender is as old as the server's entry, which this holds.
                 Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
@@ -118,7 +118,7 @@ impl Heard {
     }
 }
 
-impl Drop for Heard {
+impl Drop for ResourceSubscription {
     fn drop(&mut self) {
         let uris = std::mem::take(&mut self.uris);
         self.upstream.updates.wanted.send_modify(|wanted| {
@@ -137,7 +137,7 @@ impl Upstream {
     ///
     /// # Errors
     /// Too many of its resources are listened to.
-    pub(crate) fn hear(self: &Arc<Self>, uris: BTreeSet<String>) -> Result<Heard, ErrorData> {
+    pub(crate) fn hear(self: &Arc<Self>, uris: BTreeSet<String>) -> Result<ResourceSubscription, ErrorData> {
         let told = self.updates.told.subscribe();
         let (mut is_full, mut was_kept, mut missed) = (false, true, BTreeSet::new());
         self.updates.wanted.send_if_modified(|wanted| {
@@ -161,7 +161,7 @@ impl Upstream {
         if !was_kept {
             keep_subscribed(Arc::clone(self));
         }
-        Ok(Heard { upstream: Arc::clone(self), uris, told, missed })
+        Ok(ResourceSubscription { upstream: Arc::clone(self), uris, told, missed })
     }
 
     /// Hears of changes until nobody wants to, or why it does not any more.

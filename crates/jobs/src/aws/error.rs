@@ -106,7 +106,7 @@ impl std::fmt::Display for AwsError {
             write!(f, ": {}", cut(&self.message))?;
         }
         if NOT_ALLOWED.contains(&self.code.as_str()) {
-            f.write_str(" (`longhaul gateway rights` prints the rights that the gateway needs)")?;
+            f.write_str(" (`longhaul gateway iam-policy` prints the permissions that the gateway needs)")?;
         }
         Ok(())
     }
@@ -147,6 +147,6 @@ mod tests {
         assert_eq!(kind(500, "InternalFailure"), Kind::Unanswered);
         assert_eq!(kind(400, "ValidationException"), Kind::Refused);
         let denied = answered(400, None, &json!({"__type": "AccessDeniedException"}));
-        assert!(denied.to_string().contains("longhaul gateway rights"), "{denied}");
+        assert!(denied.to_string().contains("longhaul gateway iam-policy"), "{denied}");
     }
 }

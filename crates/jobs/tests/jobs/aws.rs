@@ -96,7 +96,11 @@ async fn a_start_is_made_later_if_there_is_no_room_now_and_never_if_it_is_refuse
         let service = StandIn::new(move |_: &Asked, _| refusal("AccessDeniedException", "you may not")).await;
         let run = call(Any((kind.job)(&service)), arguments()).to_end().await.unwrap();
         let error = run.error().unwrap().message;
-        assert!(error.contains("you may not (`longhaul gateway rights` prints the rights"), "{}: {error}", kind.name);
+        assert!(
+            error.contains("you may not (`longhaul gateway iam-policy` prints the permissions"),
+            "{}: {error}",
+            kind.name
+        );
         assert_eq!(service.times(kind.start), 1, "{}", kind.name);
     }
 }

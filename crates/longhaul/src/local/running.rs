@@ -145,7 +145,7 @@ impl Running {
         take_up(&database).await?;
         let signing_key = database.secret("request-state", &OsIds).await;
         let signing_key = signing_key.map_err(|cause| ServeError::Database(cause.into()))?;
-        let (store, queue) = (Arc::new(database.store_that_sends()), Arc::new(database.queue()));
+        let (store, queue) = (Arc::new(database.store_with_queue()), Arc::new(database.queue()));
         let storage = Some(Storage::File(file.to_owned()));
         let (mut running, listening) = Self::listen(server, storage, options, config).await?;
         running.database = Some(database.clone());

@@ -130,7 +130,7 @@ impl Run {
         steps(&self.journal)
     }
 
-    /// How often the work of this step began: for a [`look_until`](longhaul_mcp::TaskContext::look_until), how often
+    /// How often the work of this step began: for a [`poll_until`](longhaul_mcp::TaskContext::poll_until), how often
     /// the tool looked.
     #[must_use]
     pub fn times(&self, step: &str) -> u32 {

@@ -235,11 +235,11 @@ async fn looking(task: TaskContext, one: Arc<AtomicU32>, other: Arc<AtomicU32>) 
     };
     let growing = Every::growing(Duration::from_secs(60), Duration::from_secs(86_400));
     let (found, also_found) = tokio::join!(
-        task.look_until("one", growing, || look(&one, 9)),
-        task.look_until("other", Duration::from_secs(3_600), || look(&other, 3)),
+        task.poll_until("one", growing, || look(&one, 9)),
+        task.poll_until("other", Duration::from_secs(3_600), || look(&other, 3)),
     );
     let gave_up = tokio::select! {
-        never = task.look_until("never", Duration::from_secs(60), async || Ok::<Option<bool>, ErrorData>(None)) =>
+        never = task.poll_until("never", Duration::from_secs(60), async || Ok::<Option<bool>, ErrorData>(None)) =>
             never?,
         () = task.sleep(Duration::from_secs(600)) => true,
     };

@@ -24,7 +24,7 @@ impl TaskContext {
     ///     let key = task.idempotency_key();
     ///     let job = task.try_step("start", || start(&key)).await?;
     ///     let every = Every::growing(Duration::from_secs(1), Duration::from_secs(300));
-    ///     task.look_until("report", every, || report_of(&job)).await
+    ///     task.poll_until("report", every, || report_of(&job)).await
     /// }
     /// ```
     ///
@@ -41,7 +41,7 @@ impl TaskContext {
     ///
     /// # Errors
     /// Those of `look`. They are not recorded: calling this again looks again.
-    pub async fn look_until<T, E, F, Fut>(&self, name: &str, interval: impl Into<Every>, mut look: F) -> Result<T, E>
+    pub async fn poll_until<T, E, F, Fut>(&self, name: &str, interval: impl Into<Every>, mut look: F) -> Result<T, E>
     where
         T: Serialize + DeserializeOwned,
         F: FnMut() -> Fut,
@@ -50,7 +50,7 @@ impl TaskContext {
         let every = interval.into();
         let leg = match &self.0.run {
             Run::Task(leg) => leg,
-            Run::Plain(call) => return call.look_until(every, look).await,
+            Run::Plain(call) => return call.poll_until(every, look).await,
         };
         let look = || {
             let looked = look();
@@ -61,7 +61,7 @@ impl TaskContext {
                 }
             }
         };
-        let text = leg.look_until(name, every, look).await?;
+        let text = leg.poll_until(name, every, look).await?;
         Ok(read(leg, name, &text).await)
     }
 }

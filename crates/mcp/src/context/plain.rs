@@ -103,7 +103,7 @@ impl PlainCall {
     }
 
     /// Looks until there is something, with pauses between the looks.
-    pub(crate) async fn look_until<T, E, F, Fut>(&self, every: Every, mut look: F) -> Result<T, E>
+    pub(crate) async fn poll_until<T, E, F, Fut>(&self, every: Every, mut look: F) -> Result<T, E>
     where
         F: FnMut() -> Fut,
         Fut: Future<Output = Result<Option<T>, E>>,

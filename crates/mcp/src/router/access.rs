@@ -71,7 +71,7 @@ impl Gate<'_> {
     fn needed_by_method(&self, method: &str, params: Option<&RawValue>) -> BTreeSet<String> {
         let NeededScopes { call, read, cancel, .. } = self.scopes();
         match method {
-            "tools/call" | "tools/async/call" => self.needed_by_call(&Said::by(params)),
+            "tools/call" | "tools/async/call" => self.needed_by_call(&NamedThings::by(params)),
             "tasks/update" => call.clone(),
             "tasks/get"
             | "tasks/list"
@@ -83,7 +83,7 @@ impl Gate<'_> {
             | "tools/async/join"
             | "tools/async/result"
             | "tools/async/status" => read.clone(),
-            "resources/read" if Said::by(params).texts.iter().any(|uri| uri.starts_with(TASK_RESOURCES)) => {
+            "resources/read" if NamedThings::by(params).texts.iter().any(|uri| uri.starts_with(TASK_RESOURCES)) => {
                 read.clone()
             }
             "tasks/cancel" | "tools/async/cancel" | "notifications/cancelled" => cancel.clone(),
@@ -92,7 +92,7 @@ impl Gate<'_> {
     }
 
     /// A job tool needs what it does. A call that names several tools, in whatever places, needs the scopes of all.
-    fn needed_by_call(&self, said: &Said) -> BTreeSet<String> {
+    fn needed_by_call(&self, said: &NamedThings) -> BTreeSet<String> {
         let scopes = self.scopes();
         let mut needed = if said.is_unreadable { scopes.all() } else { BTreeSet::new() };
         let mut is_about_jobs = false;
@@ -146,13 +146,13 @@ impl Denied {
 /// in which of two members with one name counts, and in whether a list stands for an object. Everything that one of
 /// them could take for the name of a tool, or a URI, is collected.
 #[derive(Default)]
-struct Said {
+struct NamedThings {
     texts: BTreeSet<String>,
     has_answers: bool,
     is_unreadable: bool,
 }
 
-impl Said {
+impl NamedThings {
     fn by(params: Option<&RawValue>) -> Self {
         let mut said = Self::default();
         for nested in params.map(|params| said.read(params)).unwrap_or_default() {

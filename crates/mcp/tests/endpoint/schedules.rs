@@ -115,7 +115,7 @@ async fn many_processes_and_a_clock_that_is_set_back_make_one_task_of_a_time() {
 #[tokio::test]
 async fn a_task_that_is_forgotten_is_not_made_again() {
     let schedule = Schedule::new("a", "0 * * * *", "add", json!({"a": 1, "b": 2})).owner(alice());
-    let scheduled = Scheduled::with(vec![schedule.made_up_within(Duration::from_secs(86_400))]).await;
+    let scheduled = Scheduled::with(vec![schedule.catch_up_within(Duration::from_secs(86_400))]).await;
     assert_eq!(scheduled.look_after(HOUR_MS).await, (1, 0));
     scheduled.world.work().await;
     let key = scheduled.tasks().await[0].key();
@@ -180,7 +180,7 @@ async fn of_missed_runs_the_latest_is_made_up_for_within_the_window() {
     for (window_s, late_ms, accepted) in
         [(3_600, HOUR_MS, 1), (3_600, HOUR_MS + MINUTE_MS, 0), (0, 90_000, 1), (0, 3 * MINUTE_MS, 0)]
     {
-        let scheduled = Scheduled::with(vec![daily.clone().made_up_within(Duration::from_secs(window_s))]).await;
+        let scheduled = Scheduled::with(vec![daily.clone().catch_up_within(Duration::from_secs(window_s))]).await;
         scheduled.world.clock.advance_ms(30 * MINUTE_MS - 30_000 + late_ms);
         let looked = scheduled.another().look_at_schedules().await;
         assert_eq!(looked.accepted, accepted, "{looked:?}: {late_ms} ms late, {window_s} s allowed");

@@ -52,7 +52,7 @@ fn process(plan: &Plan, engine: Engine) -> Box<dyn Looks> {
     let cron = format!("*/{} * * * *", schedule.every_ms / 60_000);
     let of = Schedule::new("simulated", cron, SCHEDULED_TOOL, json!({}))
         .overlap(overlap)
-        .made_up_within(Duration::from_millis(schedule.made_up_within_ms))
+        .catch_up_within(Duration::from_millis(schedule.made_up_within_ms))
         .owner(Plan::schedule_owner());
     let policies = BTreeMap::from([(SCHEDULED_TOOL.to_owned(), policy)]);
     let server = McpServer::new(|| Nothing, policies, engine, McpSettings::new([7; 32])).with_schedules(&[of]);

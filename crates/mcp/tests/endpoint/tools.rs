@@ -414,7 +414,7 @@ impl Tools {
             }
             Ok((look == looks).then_some(look))
         };
-        let found = task.look_until("found", Duration::from_millis(ms), look).await?;
+        let found = task.poll_until("found", Duration::from_millis(ms), look).await?;
         Ok(text(format!("look {found} of attempt {}", task.attempt())))
     }
 

@@ -42,7 +42,7 @@ fn in_a_file() -> (tempfile::TempDir, Writer, Connection) {
 async fn insert_soon(writer: &Writer, n: i64) -> Result<(), DatabaseError> {
     let insert =
         move |connection: &Connection| Ok(connection.execute("INSERT INTO t VALUES (?1)", [n]).map(|_rows| ())?);
-    writer.call_soon_durable(insert).await
+    writer.call_before_commit(insert).await
 }
 
 fn rows(connection: &Connection) -> i64 {
@@ -93,7 +93,7 @@ async fn a_call_that_is_answered_at_once_and_fails_is_undone_alone() {
         Ok(connection.execute("INSERT INTO nowhere VALUES (2)", []).map(|_rows| ())?)
     };
     insert_soon(&writer, 1).await.unwrap();
-    assert!(writer.call_soon_durable(fails).await.is_err());
+    assert!(writer.call_before_commit(fails).await.is_err());
     insert(&writer, 3).await.unwrap();
     assert_eq!(rows(&reader), 2);
 }
@@ -103,7 +103,7 @@ async fn a_failed_commit_undoes_what_was_answered_at_once_and_no_later_call() {
     let (_directory, writer, reader) = in_a_file();
     // This ends the transaction that both are in.
     let ends = |connection: &Connection| Ok(connection.execute_batch("ROLLBACK")?);
-    let (first, ended) = tokio::join!(insert_soon(&writer, 1), writer.call_soon_durable(ends));
+    let (first, ended) = tokio::join!(insert_soon(&writer, 1), writer.call_before_commit(ends));
     first.unwrap();
     assert!(ended.is_err(), "{ended:?}");
     insert(&writer, 2).await.unwrap();

@@ -27,7 +27,7 @@ impl Sqlite {
 
     /// The same with the store that sends.
     fn sending(self) -> Self {
-        Self { store: self.database.store_that_sends(), ..self }
+        Self { store: self.database.store_with_queue(), ..self }
     }
 }
 

@@ -42,7 +42,7 @@ fn write_until_killed(path: &Path, seed: u64) {
 }
 
 async fn write(database: &Database, ids: SeededIds) {
-    let (store, sending, queue) = (database.store(), database.store_that_sends(), database.queue());
+    let (store, sending, queue) = (database.store(), database.store_with_queue(), database.queue());
     for _ in 0..100_000 {
         let task = given::running(&store, &ids, owner("alice")).await;
         say("claimed", &task.key());

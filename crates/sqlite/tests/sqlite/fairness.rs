@@ -34,7 +34,7 @@ impl World {
         let clock = Arc::new(ManualClock::default());
         let settings = Settings { owner_in_flight_max, receives_max: 3, ..Settings::default() };
         let database = Database::in_memory(Arc::clone(&clock) as _, settings).unwrap();
-        let (store, queue) = (database.store_that_sends(), database.queue());
+        let (store, queue) = (database.store_with_queue(), database.queue());
         Self { place, store, queue, clock, ids: SeededIds::new(1) }
     }
 

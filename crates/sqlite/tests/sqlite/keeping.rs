@@ -71,7 +71,7 @@ fn every_call_on_a_closed_database_is_unavailable() {
         let task = queued(&store, &SeededIds::new(1), owner("alice")).await;
         let in_memory = given::task(&SeededIds::new(2), owner("alice"), NOW);
         let sent = NewTask { send_in_ms: Some(0), ..given::new(in_memory) };
-        database.store_that_sends().create(sent, NOW).await.unwrap();
+        database.store_with_queue().create(sent, NOW).await.unwrap();
         let [delivery] = queue.receive(1, 1_000, 0).await.unwrap().try_into().unwrap();
         database.close().await;
         let key = task.key();

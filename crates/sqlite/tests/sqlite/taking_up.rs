@@ -209,7 +209,7 @@ fn what_sleeps_or_has_ended_or_waits_for_an_answer_is_left_alone() {
 async fn accepted(database: &Database, ids: &SeededIds, change: impl FnOnce(&mut TaskRecord)) -> Task {
     let task = given::task_with(ids, owner("alice"), NOW, change);
     let new = NewTask { send_in_ms: Some(0), open_max: u32::MAX, ..given::new(task.clone()) };
-    assert_eq!(database.store_that_sends().create(new, NOW).await.unwrap(), Created::NewAndSent(task.clone()));
+    assert_eq!(database.store_with_queue().create(new, NOW).await.unwrap(), Created::NewAndSent(task.clone()));
     task
 }
 

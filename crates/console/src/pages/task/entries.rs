@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
-use crate::ask::{Ask, link_to_task};
+use crate::ask::{PageRequest, link_to_task};
 use crate::clock::{exact_ms, in_words_ms, written};
 use crate::pages::parts;
 use crate::text::line;
@@ -55,7 +55,7 @@ pub(super) fn legs(timeline: &Timeline) -> Markup {
 }
 
 /// A group of what was recorded.
-pub(super) fn table(ask: &Ask, timeline: &Timeline, axis: &Axis) -> Markup {
+pub(super) fn table(ask: &PageRequest, timeline: &Timeline, axis: &Axis) -> Markup {
     let groups = timeline.entries.chunks(GROUP).count().max(1);
     let asked: Option<usize> = ask.value("group").and_then(|group| group.parse().ok());
     let group = asked.unwrap_or(groups).clamp(1, groups);
@@ -76,7 +76,7 @@ pub(super) fn table(ask: &Ask, timeline: &Timeline, axis: &Axis) -> Markup {
 }
 
 /// The way to the other groups.
-fn nav(ask: &Ask, timeline: &Timeline, group: usize) -> Markup {
+fn nav(ask: &PageRequest, timeline: &Timeline, group: usize) -> Markup {
     let all = timeline.entries.len();
     html! {
         nav class="groups" aria-label="Groups of journal entries" {
@@ -92,7 +92,7 @@ fn nav(ask: &Ask, timeline: &Timeline, group: usize) -> Markup {
     }
 }
 
-fn row(ask: &Ask, entry: &Entry, timeline: &Timeline, axis: &Axis) -> Markup {
+fn row(ask: &PageRequest, entry: &Entry, timeline: &Timeline, axis: &Axis) -> Markup {
     let is_of_dead = entry.attempt.is_some_and(|attempt| {
         timeline.legs.iter().any(|leg| leg.attempt == attempt && matches!(leg.end, End::Died | End::Failed))
     });

@@ -4,14 +4,14 @@ use longhaul_client::{Progress, Status, Task};
 use maud::{Markup, html};
 use serde_json::Value;
 
-use crate::ask::{Ask, link, link_to_task};
+use crate::ask::{PageRequest, link, link_to_task};
 use crate::clock::{in_words_ms, moment_ms, written};
 use crate::pages::{acts, parts};
 use crate::source::{created_ms, updated_ms};
 use crate::text::{block, is_plain, line};
 
 /// Status, bar, message, and the moments that matter.
-pub(super) fn head(ask: &Ask, task: &Task, record: &Value) -> Markup {
+pub(super) fn head(ask: &PageRequest, task: &Task, record: &Value) -> Markup {
     let tool = record["tool"].as_str().map(|tool| line(tool, 100));
     html! {
         div class="title" {
@@ -50,7 +50,7 @@ fn bar(progress: &Progress) -> Markup {
     }
 }
 
-fn facts(ask: &Ask, task: &Task, record: &Value) -> Markup {
+fn facts(ask: &PageRequest, task: &Task, record: &Value) -> Markup {
     let moment = |name: &str| record[name].as_str().and_then(moment_ms);
     let ago = |ms: i64| format!("{} ago", in_words_ms(ask.now_ms - ms));
     let ahead = |ms: i64| match ms - ask.now_ms {

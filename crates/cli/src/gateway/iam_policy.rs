@@ -1,4 +1,4 @@
-//! `longhaul gateway rights`: what AWS has to allow the gateway for its outside jobs.
+//! `longhaul gateway iam-policy`: what AWS has to allow the gateway for its outside jobs.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use super::refuse;
 /// Prints the IAM policy that the outside jobs of a configuration need: the actions on the resources that it names, and
 /// nothing else. Nothing is asked of AWS.
 #[derive(Parser)]
-#[command(name = "longhaul gateway rights", next_line_help = true)]
+#[command(name = "longhaul gateway iam-policy", next_line_help = true)]
 struct Arguments {
     /// The file that names the jobs.
     #[arg(long, value_name = "FILE", env = "LONGHAUL_CONFIG")]
@@ -38,7 +38,7 @@ pub(super) fn run(args: Vec<OsString>) -> anyhow::Result<ExitCode> {
         Ok(text) => text,
         Err(error) => return Ok(refuse(&format!("{shown} cannot be read: {error}"))),
     };
-    match Config::rights(&text, &ProcessEnv) {
+    match Config::iam_policy(&text, &ProcessEnv) {
         Ok(policy) => {
             println!("{}", serde_json::to_string_pretty(&policy).context("the policy cannot be written")?);
             Ok(ExitCode::SUCCESS)
