@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::answering::{api, message, poll, request};
 use crate::logs::logs;
 use crate::world::{World, event};
-use longhaul_testkit::{Lines, capture};
+use longhaul_testkit::Lines;
 
 /// Anybody can send such a header.
 const FORGED: &str = "\"x-forwarded-for\":\"198.51.100.66\"";
@@ -18,7 +18,7 @@ const SIGNED: Auth = Auth::Iam(IamOwner::Principal);
 /// The answer of the invocation with the id `r-7`, and the lines that it logged.
 async fn logged(world: &World, api: &Api, filter: &str, audit: Audit, event: &Value) -> (Value, Vec<Value>) {
     let lines = Lines::default();
-    let _capturing = capture(logs(filter, audit, &world.clock, lines.clone()));
+    let _capturing = tracing::subscriber::set_default(logs(filter, audit, &world.clock, lines.clone()));
     (invoke(api, event).await, lines.take())
 }
 
@@ -91,7 +91,7 @@ async fn a_flood_of_denied_requests_is_a_few_lines_whose_counts_add_up() {
     let api = api(&world, SIGNED, &[]);
     let mut unsigned = event("api-function-url-call");
     let lines = Lines::default();
-    let _capturing = capture(logs("warn", Audit::On, &world.clock, lines.clone()));
+    let _capturing = tracing::subscriber::set_default(logs("warn", Audit::On, &world.clock, lines.clone()));
     for number in 0..1_000 {
         unsigned["headers"]["user-agent"] = format!("flood/{number}").into();
         assert_eq!(invoke(&api, &unsigned).await["statusCode"], 403);

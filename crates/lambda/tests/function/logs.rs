@@ -26,7 +26,7 @@ pub(crate) fn logs(filter: &str, audit: Audit, clock: &Arc<ManualClock>, lines: 
 
 /// Logs into these lines for as long as the guard lives.
 fn capture(lines: &Lines) -> tracing::subscriber::DefaultGuard {
-    longhaul_testkit::capture(logs("info", Audit::On, &Arc::new(ManualClock::default()), lines.clone()))
+    tracing::subscriber::set_default(logs("info", Audit::On, &Arc::new(ManualClock::default()), lines.clone()))
 }
 
 /// The span of the line with the message `what`.

@@ -78,7 +78,9 @@ fn without_ids(text: &str) -> String {
         if letter.is_ascii_hexdigit() || "-:.TZ".contains(letter) {
             run.push(letter);
         } else {
-            masked.push_str(if run.len() >= 20 { "#" } else { &run });
+            // A time in milliseconds has ten digits here.
+            let is_time = run.len() >= 10 && run.bytes().all(|byte| byte.is_ascii_digit());
+            masked.push_str(if run.len() >= 20 || is_time { "#" } else { &run });
             run.clear();
             masked.push(letter);
         }
