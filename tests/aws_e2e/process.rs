@@ -94,7 +94,7 @@ impl Setup {
         self.outputs[name].as_str().unwrap_or_else(|| panic!("no output {name}: {}", self.outputs))
     }
 
-    /// Clients for reading table and queues directly.
+    /// Clients for reading table and queues of a deployment of the shipped programs directly.
     pub(crate) fn clients() -> Clients {
         Clients::new(&SHIPPED.config())
     }
@@ -102,8 +102,8 @@ impl Setup {
     /// Puts a message about a task into the work queue, as the server does.
     pub(crate) async fn send_again(&self, task_id: &str) {
         let body = body_of(&Message { task: key_of(task_id), trace: None, attempt: None });
-        let sent =
-            Self::clients().sqs.send_message().queue_url(self.output("QueueUrl")).message_body(body).send().await;
+        let sqs = Clients::new(&self.programs.config()).sqs;
+        let sent = sqs.send_message().queue_url(self.output("QueueUrl")).message_body(body).send().await;
         sent.expect("the queue takes a message");
     }
 

@@ -10,7 +10,8 @@ use harness::{emulator, program, root};
 
 /// The programs of both functions.
 pub(crate) struct Programs {
-    state: &'static str,
+    /// The folder of the emulator that they are deployed to. Programs without one run on the Runtime API host only.
+    state: Option<&'static str>,
     prefix: &'static str,
     api: LazyLock<PathBuf>,
     worker: LazyLock<PathBuf>,
@@ -19,7 +20,7 @@ pub(crate) struct Programs {
 
 /// Those of the shipped application.
 pub(crate) static SHIPPED: Programs = Programs {
-    state: ".cache/local-aws",
+    state: Some(".cache/local-aws"),
     prefix: "",
     api: LazyLock::new(|| program("api")),
     worker: LazyLock::new(|| program("worker")),
@@ -28,7 +29,7 @@ pub(crate) static SHIPPED: Programs = Programs {
 
 /// Those of the gateway.
 pub(crate) static GATEWAY: Programs = Programs {
-    state: ".cache/local-aws-gateway",
+    state: None,
     prefix: "gateway-",
     api: LazyLock::new(|| program("gateway-api")),
     worker: LazyLock::new(|| program("gateway-worker")),
@@ -37,7 +38,7 @@ pub(crate) static GATEWAY: Programs = Programs {
 
 /// Those with the fixtures of the conformance suite.
 pub(crate) static CONFORMANCE: Programs = Programs {
-    state: ".cache/local-aws-conformance",
+    state: Some(".cache/local-aws-conformance"),
     prefix: "conformance-",
     api: LazyLock::new(|| program("conformance-api")),
     worker: LazyLock::new(|| program("conformance-worker")),
@@ -55,19 +56,20 @@ impl Programs {
         &self.worker
     }
 
-    /// The emulator's folder, which is shared by all test processes that deploy these programs.
-    pub(crate) fn state(&self) -> PathBuf {
-        root().join(self.state)
+    /// The log of the emulator that they are deployed to.
+    pub(crate) fn emulator_log(&self) -> PathBuf {
+        root().join(self.state.expect("they are deployed")).join("shared.log")
     }
 
     /// The emulator's endpoint. It has the functions ready to be deployed, is shared by all test processes, and runs at
     /// least as long as this one.
     pub(crate) fn endpoint(&'static self) -> &'static str {
+        let Some(state) = self.state else { return emulator::endpoint() };
         let start = || {
             let folder = self.api().parent().expect("a program is in a folder");
             let mut script = local_aws();
-            script.arg("shared").env("LOCAL_AWS_STATE", self.state()).env("LOCAL_AWS_BIN_DIR", folder);
-            emulator::shared(self.state, script.env("LOCAL_AWS_BIN_PREFIX", self.prefix))
+            script.arg("shared").env("LOCAL_AWS_STATE", root().join(state)).env("LOCAL_AWS_BIN_DIR", folder);
+            emulator::shared(state, script.env("LOCAL_AWS_BIN_PREFIX", self.prefix))
         };
         &self.emulator.get_or_init(start).1
     }

@@ -118,7 +118,7 @@ async fn a_secret_that_does_not_exist_is_named_in_the_log() {
     let id = caller.call_task("tool_env", json!({"name": "NONE"})).await;
     let said = format!("the secret `NONE` ({arn}) cannot be read");
     // On AWS it is in the function's log. The emulator writes what a function says before its first event into its own.
-    let log = super::programs::SHIPPED.state().join("shared.log");
+    let log = super::programs::SHIPPED.emulator_log();
     super::inside::until("the log says what is missing", async || {
         String::from_utf8_lossy(&std::fs::read(&log).unwrap()).contains(&said)
     })
