@@ -126,10 +126,10 @@ async fn a_process_killed_while_it_cleans_up_cleans_up_again_when_it_is_started_
 /// Calls a tool that kills its process until no retries are left, and returns the server that says so.
 async fn fails_after_its_retries(setup: &Setup) -> Server {
     let server = setup.start();
-    let id = server.caller().call_task("fail", json!({"how": "exit", "after_s": 0})).await;
+    // Later than the answer to this call, which the death of the server would cut off.
+    let id = server.caller().call_task("fail", json!({"how": "exit", "after_s": 1})).await;
     server.wait();
     for _ in 0..2 {
-        // The tool runs at once, and may end the server before it has printed its URL.
         setup.command().stdout(Stdio::null()).stderr(Stdio::null()).status().expect("the local binary starts");
     }
     let server = setup.start();
